@@ -1,0 +1,1 @@
+//! A block device on a client: the kernel's nbd, or FUSE and loop.

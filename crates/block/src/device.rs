@@ -1,0 +1,115 @@
+//! [`BlockDevice`]: the one trait, and the types that pass through it.
+//!
+//! Futures are boxed by hand: `async_trait` would wrap every layer of a stack, while a node that
+//! only forwards returns its child's future as it is.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use crate::{Extent, Geometry, IoError, Range};
+
+/// What every request on a node returns.
+pub type IoFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, IoError>> + Send + 'a>>;
+
+/// Data of a request: shared slices, in order. Their lengths add up to the range's.
+pub type IoBufs = SmallVec<[Bytes; 2]>;
+
+/// A shared virtual disk.
+pub type Node = Arc<dyn BlockDevice>;
+
+bitflags::bitflags! {
+    /// Flags of writes and of `write_zeroes`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct WriteFlags: u8 {
+        /// The request is durable when its future resolves.
+        const FUA = 1;
+        /// `write_zeroes` only: keep the space allocated.
+        const NO_HOLE = 1 << 1;
+        /// `write_zeroes` only: fail with [`Errno::NotSupported`](crate::Errno::NotSupported)
+        /// rather than write zeroes one by one.
+        const FAST_ZERO = 1 << 2;
+    }
+}
+
+/// Answer of [`BlockDevice::read_now`] and [`BlockDevice::write_now`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Now {
+    /// The request was carried out, whole.
+    Done,
+    /// Nothing is promised of the range's bytes: take the waiting path, which also tells why.
+    WouldWait,
+}
+
+/// Where in a file the bytes of a range are.
+#[derive(Debug, Clone)]
+pub struct FileRegion {
+    /// The file; reading it at `offset` gives what `read` would give.
+    pub file: Arc<OwnedFd>,
+    /// Offset in the file, bytes.
+    pub offset: u64,
+}
+
+/// A virtual disk. See the crate's head for what each call promises.
+pub trait BlockDevice: Debug + Send + Sync {
+    /// Size, block sizes and what is native. Plain data, no waiting.
+    fn geometry(&self) -> &Geometry;
+
+    /// Reads `range`: exactly its bytes or an error.
+    fn read(&self, range: Range) -> IoFuture<'_, IoBufs>;
+
+    /// Writes `data`, whose length is `range.len`. Takes [`WriteFlags::FUA`].
+    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()>;
+
+    /// Makes every write that resolved before this call durable.
+    fn flush(&self) -> IoFuture<'_, ()>;
+
+    /// Makes `range` read as zeroes.
+    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()>;
+
+    /// Says that the bytes of `range` are no longer needed; they read as anything until written.
+    fn trim(&self, range: Range) -> IoFuture<'_, ()>;
+
+    /// What is known of the allocation of `range`: extents in order that cover it without a gap.
+    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>>;
+
+    /// Waits for writes whose futures were dropped. Has no default: every node must answer it.
+    fn settle(&self) -> IoFuture<'_, ()>;
+
+    /// The child and the range there that hold exactly these bytes, where a node merely moves them.
+    fn remap(&self, _range: Range) -> Option<(&Node, Range)> {
+        None
+    }
+
+    /// Reads into `into` (`range.len` bytes) if that can be done without waiting for a disk.
+    fn read_now(&self, _range: Range, _into: &mut [u8]) -> Now {
+        Now::WouldWait
+    }
+
+    /// Writes `data` (`range.len` bytes) if that can be done without waiting for a disk. The same
+    /// visibility and durability as a `write` without flags.
+    fn write_now(&self, _range: Range, _data: &[u8]) -> Now {
+        Now::WouldWait
+    }
+
+    /// The file region that holds `range`, where plain reads of that file equal reads of the node.
+    fn file_region(&self, _range: Range) -> Option<FileRegion> {
+        None
+    }
+}
+
+/// Follows [`BlockDevice::remap`] down to the node that holds the bytes of `range`.
+#[must_use]
+pub fn resolve(device: &dyn BlockDevice, range: Range) -> (&dyn BlockDevice, Range) {
+    let mut at = (device, range);
+    while let Some((child, range)) = at.0.remap(at.1) {
+        at = (&**child, range);
+    }
+    at
+}

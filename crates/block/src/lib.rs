@@ -1,0 +1,37 @@
+//! The block contract: what every virtual disk promises to whoever stands on it.
+//!
+//! A virtual disk is a graph of nodes. Each node implements [`BlockDevice`]; a node without
+//! children is a leaf (a file, memory), the others compose or change what is below them.
+//!
+//! # Invariants
+//!
+//! * **Ranges are checked once**, at the export ([`Range::check`]). Nodes assert.
+//! * **Visibility**: a write whose future resolved is seen by every later read.
+//! * **Durability**: a write is durable after a flush that *started after* the write resolved, or at
+//!   once with [`WriteFlags::FUA`]. After a flush failed the node stays failed: no later flush
+//!   reports success.
+//! * **Dropping a read** future is harmless. **Dropping a write** future leaves its range undefined
+//!   until [`BlockDevice::settle`] resolves: until then the old write may still land.
+//! * **Short I/O does not exist**: a read returns exactly `range.len` bytes or an error.
+//! * **Concurrency**: any number of requests may be in flight; overlapping writes in flight leave
+//!   either one's bytes, block by block.
+//! * The producer allocates; data moves by value and is shared, never copied on the way.
+//!
+//! # What this crate does not do
+//!
+//! No I/O, no runtime, no wire values (the table from [`Errno`] to NBD's values is in `nbd`).
+
+mod device;
+mod error;
+mod extent;
+mod geometry;
+mod range;
+
+pub use device::{BlockDevice, FileRegion, IoBufs, IoFuture, Node, Now, WriteFlags, resolve};
+pub use error::{Errno, IoError, Operation};
+pub use extent::{Extent, ExtentKind, merge_extents};
+pub use geometry::{Geometry, Support};
+pub use range::{Range, RangeError};
+
+#[cfg(test)]
+mod tests;

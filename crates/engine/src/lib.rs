@@ -1,0 +1,1 @@
+//! Per-core runtimes, io_uring, buffers and the clock.

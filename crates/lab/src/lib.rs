@@ -1,0 +1,1 @@
+//! Measurement: plans, runner, sensors, checks, store and report.

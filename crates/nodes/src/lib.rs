@@ -1,0 +1,1 @@
+//! Every virtual disk: files, memory and what is composed of them.

@@ -1,0 +1,3 @@
+//! Disks for small machines that live on another one.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Disks that fail, crash and hold still, for tests.

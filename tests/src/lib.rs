@@ -1,0 +1,1 @@
+//! Tests of the binary against real peers, real files and the guest.

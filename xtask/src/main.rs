@@ -1,0 +1,3 @@
+//! The door to the repository.
+
+fn main() {}
