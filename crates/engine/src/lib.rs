@@ -1,1 +1,35 @@
-//! Per-core runtimes, io_uring, buffers and the clock.
+//! The machine under outboard: per-core runtimes, file I/O, buffers and the clock.
+//!
+//! [`run`] starts one current-thread tokio runtime per core. Each has its own io_uring ring on the
+//! same thread, so that a request never hops between threads on its way to a file; where io_uring
+//! is missing or forbidden a small pool of blocking threads stands behind the same interface.
+//! Which one runs is chosen at start ([`Backend`]) and said in the log.
+//!
+//! # Invariants
+//!
+//! * All `unsafe` of the workspace is in this crate.
+//! * An operation owns its buffers and its file until the kernel is done with them, whether or not
+//!   its future is still there. [`InFlight`] tells when that is.
+//! * Time, threads and tasks come from here ([`clock`], [`spawn`], [`thread`]).
+//!
+//! # What this crate does not do
+//!
+//! It knows nothing of block devices or protocols. Sockets are tokio's.
+#![allow(unsafe_code)]
+
+mod buffer;
+pub mod clock;
+mod driver;
+mod file;
+mod in_flight;
+pub mod loopdev;
+mod runtime;
+
+pub use buffer::Buffer;
+pub use driver::Backend;
+pub use file::{DiskFile, OpenMode, WriteBufs};
+pub use in_flight::{InFlight, Ticket};
+pub use runtime::{BackendChoice, Config, Handle, StartError, blocking, run, spawn, thread};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! [`Buffer`]: page-aligned memory, kept in small per-thread pools.
+//!
+//! # Invariants
+//!
+//! * A buffer's bytes are initialised from its birth, so handing it out again shows old data but
+//!   never undefined data; who takes one fills it before it shows it.
+//! * A thread's pool keeps at most [`POOL_BYTES_MAX`].
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use bytes::Bytes;
+
+/// Alignment of every buffer: a page, enough for any O_DIRECT transfer.
+const ALIGN: usize = 4096;
+/// Capacities are powers of two from this…
+const CLASS_MIN: usize = 4096;
+/// …to this; larger buffers are not pooled.
+const CLASS_MAX: usize = 1 << 20;
+/// What one thread's pool keeps, bytes.
+const POOL_BYTES_MAX: usize = 4 << 20;
+
+#[derive(Default)]
+struct Pool {
+    free: Vec<Raw>,
+    bytes: usize,
+}
+
+thread_local! {
+    static POOL: RefCell<Pool> = RefCell::default();
+}
+
+/// An owned allocation of `capacity` initialised bytes.
+struct Raw {
+    start: NonNull<u8>,
+    capacity: usize,
+}
+
+// SAFETY: a `Raw` is the only owner of its allocation, like a `Vec<u8>`.
+unsafe impl Send for Raw {}
+// SAFETY: shared access only reads plain bytes.
+unsafe impl Sync for Raw {}
+
+impl Raw {
+    fn layout(capacity: usize) -> Layout {
+        Layout::from_size_align(capacity, ALIGN).expect("buffer sizes fit the address space")
+    }
+
+    fn allocate(capacity: usize) -> Self {
+        let layout = Self::layout(capacity);
+        // SAFETY: capacity is at least CLASS_MIN, so the layout is not empty.
+        let start = unsafe { alloc_zeroed(layout) };
+        NonNull::new(start).map_or_else(
+            || handle_alloc_error(layout),
+            |start| Self { start, capacity },
+        )
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `allocate` with the same layout, and dropped once.
+        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.capacity)) }
+    }
+}
+
+/// Page-aligned, initialised memory of a chosen length. Goes back to the pool of the thread that
+/// drops it.
+pub struct Buffer {
+    raw: Option<Raw>,
+    len: usize,
+}
+
+impl Buffer {
+    /// A buffer of `len` bytes of any content.
+    #[must_use]
+    pub fn take(len: usize) -> Self {
+        let capacity = len.max(CLASS_MIN).next_power_of_two();
+        let pooled = POOL.with_borrow_mut(|pool| {
+            let at = pool.free.iter().rposition(|raw| raw.capacity == capacity)?;
+            pool.bytes -= capacity;
+            Some(pool.free.swap_remove(at))
+        });
+        let raw = pooled.unwrap_or_else(|| Raw::allocate(capacity));
+        Self {
+            raw: Some(raw),
+            len,
+        }
+    }
+
+    fn raw(&self) -> &Raw {
+        self.raw.as_ref().expect("present until drop")
+    }
+
+    /// The bytes as a shared slice; the memory returns to a pool when the last share is dropped.
+    #[must_use]
+    pub fn freeze(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `start` owns `capacity >= len` initialised bytes.
+        unsafe { std::slice::from_raw_parts(self.raw().start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.raw().start.as_ptr(), self.len) }
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Buffer").field("len", &self.len).finish()
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let Some(raw) = self.raw.take() else { return };
+        if raw.capacity > CLASS_MAX {
+            return;
+        }
+        // A thread that is ending has no pool left; the memory is freed instead.
+        let _kept = POOL.try_with(|pool| {
+            let mut pool = pool.borrow_mut();
+            if pool.bytes + raw.capacity <= POOL_BYTES_MAX {
+                pool.bytes += raw.capacity;
+                pool.free.push(raw);
+            }
+        });
+    }
+}
