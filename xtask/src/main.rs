@@ -1,3 +1,46 @@
-//! The door to the repository.
+//! The door to the repository: `cargo xtask test`, `demo`, `bench`, `ci`, `tidy`, `guest`, `fuzz`.
+//!
+//! Every command says what it needs, installs it where it may, and ends with a non-zero status and one
+//! line when it fails. Nothing here is linked into the product.
 
-fn main() {}
+#![expect(
+    clippy::print_stdout,
+    reason = "a command-line tool whose output is its product"
+)]
+
+mod bench;
+mod clock;
+mod packages;
+mod shell;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The door to the repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Door,
+}
+
+/// What can be asked for.
+#[derive(Debug, Subcommand)]
+enum Door {
+    /// Measure our server and the peers side by side and print the ratios.
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Door::Bench(args) => bench::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! ext4 on our attachment against ext4 on nbdfuse, both through a loop device with direct I/O.
+//!
+//! Both clients talk to our server, each to its own copy of the same filesystem, so that only the way
+//! from the wire to the mount differs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::fio::{self, Target};
+use super::rows::Load;
+use super::servers::{Bench, Server, Serving};
+use super::{Args, Measured, fill, process, rounds};
+use crate::clock;
+use crate::shell::{self, Running};
+
+/// Size of the file inside the filesystem that is read.
+const FILE_SIZE: u64 = 512 << 20;
+
+/// Measures both, each mounted during the whole row.
+pub(super) fn measure(
+    bench: &Bench,
+    args: &Args,
+    binary: &Path,
+    load: &Load,
+) -> Result<Vec<Measured>> {
+    let [our_image, their_image] = ["ext4-a.img", "ext4-b.img"].map(|name| bench.folder.join(name));
+    for image in [&our_image, &their_image] {
+        make_filesystem(&bench.folder, image)?;
+    }
+    let our_server = bench.start(Server::Ours, &our_image.to_string_lossy())?;
+    let their_server = bench.start(Server::Ours, &their_image.to_string_lossy())?;
+    let ours = Attached::new(binary, &our_server, &bench.folder)?;
+    let theirs = LoopOnNbdfuse::new(&their_server, &bench.folder)?;
+    let contenders = [(&our_server, &ours.mount), (&their_server, &theirs.mount)];
+    let names = vec!["outboard".to_owned(), "nbdfuse + loop".to_owned()];
+    let measured = rounds(args, names, |which| {
+        let (server, mount) = contenders[which];
+        let before = process::cpu_seconds(server.id())?;
+        let file = mount.join("data");
+        let outcome = fio::run(load, Target::File(&file), args.seconds)?;
+        let spent = process::cpu_seconds(server.id())? - before;
+        let mut sample = outcome.sample;
+        sample.server_cpu_us = Some(spent * 1e6 / outcome.requests);
+        Ok(sample)
+    });
+    ours.detach()?;
+    theirs.take_down()?;
+    measured
+}
+
+/// An image with ext4 and one file of data in it, made without mounting anything.
+fn make_filesystem(folder: &Path, image: &Path) -> Result<()> {
+    let content = folder.join("content");
+    std::fs::create_dir_all(&content)?;
+    let data = content.join("data");
+    if !std::fs::metadata(&data).is_ok_and(|found| found.len() == FILE_SIZE) {
+        fill(&data, FILE_SIZE)?;
+    }
+    std::fs::remove_file(image).ok();
+    let mut mkfs = Command::new("mkfs.ext4");
+    mkfs.args(["-q", "-F", "-d"])
+        .arg(content)
+        .arg(image)
+        .arg("1G");
+    shell::output(&mut mkfs).map(drop)
+}
+
+/// Our attachment, detached when dropped.
+#[derive(Debug)]
+struct Attached {
+    binary: PathBuf,
+    mount: PathBuf,
+    over: bool,
+}
+
+impl Attached {
+    fn new(binary: &Path, server: &Serving, folder: &Path) -> Result<Self> {
+        let mount = folder.join("mount-a");
+        std::fs::create_dir_all(&mount)?;
+        let mut attach = Command::new(binary);
+        attach
+            .args(["attach", &server.uri(), "--via", "fuse", "--mount"])
+            .arg(&mount);
+        shell::output(&mut attach)?;
+        Ok(Self {
+            binary: binary.to_path_buf(),
+            mount,
+            over: false,
+        })
+    }
+
+    fn detach(mut self) -> Result<()> {
+        self.over = true;
+        self.run_detach()
+    }
+
+    fn run_detach(&self) -> Result<()> {
+        shell::output(Command::new(&self.binary).arg("detach").arg(&self.mount)).map(drop)
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if !self.over {
+            self.run_detach().ok();
+        }
+    }
+}
+
+/// nbdfuse with a loop device and a mount on it, taken down when dropped.
+#[derive(Debug)]
+struct LoopOnNbdfuse {
+    mount: PathBuf,
+    fuse: PathBuf,
+    device: Option<String>,
+    mounted: bool,
+    nbdfuse: Option<Running>,
+}
+
+impl LoopOnNbdfuse {
+    fn new(server: &Serving, folder: &Path) -> Result<Self> {
+        let mount = folder.join("mount-b");
+        let fuse = folder.join("nbdfuse");
+        std::fs::create_dir_all(&mount)?;
+        std::fs::create_dir_all(&fuse)?;
+        let file = fuse.join("disk");
+        let uri = server.uri();
+        let args = [file.as_os_str(), uri.as_ref()];
+        let nbdfuse = Running::start("nbdfuse", args, &folder.join("nbdfuse.log"))?;
+        let mut made = Self {
+            mount,
+            fuse,
+            device: None,
+            mounted: false,
+            nbdfuse: Some(nbdfuse),
+        };
+        clock::poll(Duration::from_secs(10), || {
+            std::fs::metadata(&file)
+                .is_ok_and(|found| found.len() > 0)
+                .then_some(())
+        })
+        .context("nbdfuse shows no file")?;
+        let mut losetup = Command::new("losetup");
+        losetup
+            .args(["--direct-io=on", "--find", "--show"])
+            .arg(&file);
+        let device = shell::output(&mut losetup)?.trim().to_owned();
+        made.device = Some(device.clone());
+        shell::output(Command::new("mount").arg(device).arg(&made.mount))?;
+        made.mounted = true;
+        Ok(made)
+    }
+
+    fn take_down(mut self) -> Result<()> {
+        self.run_take_down()
+    }
+
+    fn run_take_down(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.mounted) {
+            shell::output(Command::new("umount").arg(&self.mount))?;
+        }
+        if let Some(device) = self.device.take() {
+            shell::output(Command::new("losetup").arg("--detach").arg(device))?;
+        }
+        if let Some(mut nbdfuse) = self.nbdfuse.take() {
+            shell::output(Command::new("fusermount3").arg("-u").arg(&self.fuse))?;
+            nbdfuse.wait(Duration::from_secs(10));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for LoopOnNbdfuse {
+    fn drop(&mut self) {
+        self.run_take_down().ok();
+    }
+}

@@ -1,0 +1,110 @@
+//! The figures of one measurement, and their medians over rounds.
+
+use serde::Serialize;
+
+/// What was measured in one round; absent where a row has no such figure.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct Sample {
+    /// Requests a second.
+    pub(crate) rate: Option<f64>,
+    /// 10^6 bytes a second.
+    pub(crate) mb_per_s: Option<f64>,
+    /// The server's processor time for each request, in microseconds.
+    pub(crate) server_cpu_us: Option<f64>,
+    /// The client's processor time for each request, in microseconds.
+    pub(crate) client_cpu_us: Option<f64>,
+    /// Completion latency, in microseconds.
+    pub(crate) p50_us: Option<f64>,
+    /// Completion latency, in microseconds.
+    pub(crate) p99_us: Option<f64>,
+    /// Completion latency, in microseconds.
+    pub(crate) p999_us: Option<f64>,
+    /// Resident memory for each connection, in KiB.
+    pub(crate) memory_kib: Option<f64>,
+}
+
+/// One column of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Figure {
+    Rate,
+    Bandwidth,
+    ServerCpu,
+    ClientCpu,
+    P50,
+    P99,
+    P999,
+    Memory,
+}
+
+impl Figure {
+    /// All columns, in the order they are printed.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Rate,
+        Self::Bandwidth,
+        Self::ServerCpu,
+        Self::ClientCpu,
+        Self::P50,
+        Self::P99,
+        Self::P999,
+        Self::Memory,
+    ];
+
+    /// The head of the column, with its unit.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Rate => "req/s",
+            Self::Bandwidth => "MB/s",
+            Self::ServerCpu => "srv us/req",
+            Self::ClientCpu => "cli us/req",
+            Self::P50 => "p50 us",
+            Self::P99 => "p99 us",
+            Self::P999 => "p99.9 us",
+            Self::Memory => "KiB/conn",
+        }
+    }
+
+    /// The figure in a sample.
+    pub(crate) fn of(self, sample: &Sample) -> Option<f64> {
+        match self {
+            Self::Rate => sample.rate,
+            Self::Bandwidth => sample.mb_per_s,
+            Self::ServerCpu => sample.server_cpu_us,
+            Self::ClientCpu => sample.client_cpu_us,
+            Self::P50 => sample.p50_us,
+            Self::P99 => sample.p99_us,
+            Self::P999 => sample.p999_us,
+            Self::Memory => sample.memory_kib,
+        }
+    }
+
+    /// The median over rounds.
+    pub(crate) fn median(self, samples: &[Sample]) -> Option<f64> {
+        let values: Vec<f64> = samples
+            .iter()
+            .filter_map(|sample| self.of(sample))
+            .collect();
+        median(values)
+    }
+
+    /// The value as it is printed: enough digits to compare, no more.
+    pub(crate) fn show(self, value: Option<f64>) -> String {
+        match value {
+            None => "-".to_owned(),
+            Some(value) if value >= 1000.0 => format!("{value:.0}"),
+            Some(value) if value >= 100.0 => format!("{value:.1}"),
+            Some(value) => format!("{value:.2}"),
+        }
+    }
+}
+
+/// The middle value, or the mean of the two in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let upper = *values.get(middle)?;
+    if values.len() % 2 == 1 {
+        return Some(upper);
+    }
+    let lower = *values.get(middle.checked_sub(1)?)?;
+    Some(f64::midpoint(lower, upper))
+}

@@ -1,0 +1,258 @@
+//! `cargo xtask bench`: our server and the peers in turns in one run, with the marks.
+//!
+//! Rounds are interleaved: each round measures every contender once, the first of them another one each
+//! time, so that a drift of the machine meets all alike. Figures are medians over rounds. The servers of
+//! a row all run during the row; those that are not asked only sleep.
+
+mod attached;
+mod figures;
+mod fio;
+mod idle;
+mod process;
+mod report;
+mod rows;
+mod servers;
+#[cfg(test)]
+mod tests;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{packages, shell};
+use figures::Sample;
+use fio::Target;
+use rows::{Load, ROWS, Row, Work};
+use servers::{Bench, Server, Serving};
+
+/// Size of the disk that is served.
+const DISK_SIZE: u64 = 1 << 30;
+
+/// What to measure, and how long.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Rows to measure; all when none is named.
+    rows: Vec<String>,
+    /// Length of each measurement.
+    #[arg(long, default_value_t = 5)]
+    seconds: u32,
+    /// Measurements of each contender.
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Only nbdkit as the peer, not nbd-server and qemu-nbd.
+    #[arg(long)]
+    quick: bool,
+    /// Our server's command, with {disk} and {port} or {port_file}; built in release mode when not given.
+    #[arg(long)]
+    ours: Option<String>,
+    /// Folder of the disks that are served; it should not be in memory.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+}
+
+/// One contender of a row with what was measured of it.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    /// Its name in the table.
+    pub(crate) name: String,
+    /// One for each round.
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// A row with all its contenders: ours first, the peer of the marks second.
+#[derive(Debug)]
+pub(crate) struct Results {
+    pub(crate) row: Row,
+    pub(crate) contenders: Vec<Measured>,
+}
+
+/// Runs the rows that were asked for, prints them and writes the JSON.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let rows = chosen(&args.rows)?;
+    packages::ensure(&[packages::BENCH])?;
+    let folder = args
+        .folder
+        .clone()
+        .unwrap_or_else(|| shell::target().join("bench"));
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make {}", folder.display()))?;
+    let binary = match &args.ours {
+        Some(_) => shell::target().join("release/outboard"),
+        None => shell::build_release()?,
+    };
+    let ours = args.ours.clone().unwrap_or_else(|| {
+        format!(
+            "{} serve {{disk}} --listen 127.0.0.1:0 --port-file {{port_file}}",
+            binary.display()
+        )
+    });
+    let bench = Bench {
+        ours: ours.split_whitespace().map(str::to_owned).collect(),
+        folder,
+    };
+    println!("{}", report::machine(args.seconds, args.rounds));
+    let mut all = Vec::new();
+    for row in rows {
+        let contenders = measure(&bench, args, &binary, row)?;
+        let results = Results {
+            row: *row,
+            contenders,
+        };
+        print!("{}", report::table(&results));
+        std::io::stdout().flush()?;
+        all.push(results);
+    }
+    let path = report::write_json(&bench.folder, args.seconds, args.rounds, &all)?;
+    println!("\n{}\nwritten to {}", report::summary(&all), path.display());
+    Ok(())
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Row>> {
+    if names.is_empty() {
+        return Ok(ROWS.iter().collect());
+    }
+    names
+        .iter()
+        .map(|name| {
+            ROWS.iter().find(|row| row.name == name).with_context(|| {
+                let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+                format!("no row is called {name}; there are {}", known.join(", "))
+            })
+        })
+        .collect()
+}
+
+fn measure(bench: &Bench, args: &Args, binary: &Path, row: &Row) -> Result<Vec<Measured>> {
+    let servers: &[Server] = if args.quick {
+        &[Server::Ours, Server::Nbdkit]
+    } else {
+        &[
+            Server::Ours,
+            Server::Nbdkit,
+            Server::Reference,
+            Server::Qemu,
+        ]
+    };
+    match &row.work {
+        Work::Wire(load) => wire(bench, args, servers, load),
+        Work::Direct(load) => direct(bench, args, load),
+        Work::Attached(load) => attached::measure(bench, args, binary, load),
+        Work::Idle { connections } => idle::measure(bench, args, *connections),
+    }
+}
+
+/// fio's nbd engine against each server on the same file in the page cache.
+fn wire(bench: &Bench, args: &Args, servers: &[Server], load: &Load) -> Result<Vec<Measured>> {
+    let disk = disk(&bench.folder)?;
+    std::io::copy(&mut reader(&disk)?, &mut std::io::sink())?;
+    let text = disk.to_string_lossy();
+    let serving: Vec<Serving> = servers
+        .iter()
+        .map(|server| bench.start(*server, &text))
+        .collect::<Result<_>>()?;
+    let names = servers.iter().map(ToString::to_string).collect();
+    rounds(args, names, |which| {
+        // Pages that an earlier round dirtied are not written back during this one.
+        writer(&disk)?.sync_data()?;
+        one(&serving[which], load, args.seconds)
+    })
+}
+
+/// Our server on the file without the page cache, against fio on the file itself.
+fn direct(bench: &Bench, args: &Args, load: &Load) -> Result<Vec<Measured>> {
+    let disk = disk(&bench.folder)?;
+    let expression = format!("file({},direct=true)", disk.display());
+    let serving = bench.start(Server::Ours, &expression)?;
+    let names = vec![Server::Ours.to_string(), "fio io_uring".to_owned()];
+    rounds(args, names, |which| match which {
+        0 => one(&serving, load, args.seconds),
+        _ => Ok(fio::run(load, Target::File(&disk), args.seconds)?.sample),
+    })
+}
+
+/// One measurement of one server.
+fn one(serving: &Serving, load: &Load, seconds: u32) -> Result<Sample> {
+    let before = process::cpu_seconds(serving.id())?;
+    let outcome = fio::run(load, Target::Export(&serving.uri()), seconds)?;
+    // A server that forks has to wait for its children before their time counts.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let spent = process::cpu_seconds(serving.id())? - before;
+    Ok(Sample {
+        server_cpu_us: Some(spent * 1e6 / outcome.requests),
+        ..outcome.sample
+    })
+}
+
+/// Measures every contender once a round, each round beginning with another one.
+fn rounds(
+    args: &Args,
+    names: Vec<String>,
+    mut one: impl FnMut(usize) -> Result<Sample>,
+) -> Result<Vec<Measured>> {
+    let count = names.len();
+    let mut measured: Vec<Measured> = names
+        .into_iter()
+        .map(|name| Measured {
+            name,
+            samples: Vec::new(),
+        })
+        .collect();
+    for round in 0..args.rounds as usize {
+        for step in 0..count {
+            let which = (round + step) % count;
+            let name = measured[which].name.clone();
+            let sample = one(which).with_context(|| format!("while measuring {name}"))?;
+            measured[which].samples.push(sample);
+        }
+    }
+    Ok(measured)
+}
+
+/// The disk that is served: a file of pseudo-random bytes, kept from run to run.
+fn disk(folder: &Path) -> Result<PathBuf> {
+    let path = folder.join("disk.img");
+    let there = std::fs::metadata(&path).is_ok_and(|found| found.len() == DISK_SIZE);
+    if !there {
+        fill(&path, DISK_SIZE)?;
+    }
+    Ok(path)
+}
+
+/// Writes a file of bytes without a pattern, so that nothing on the way can shorten them.
+fn fill(path: &Path, size: u64) -> Result<()> {
+    let mut file =
+        std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut block = vec![0_u8; 1 << 20];
+    let mut left = size;
+    while left > 0 {
+        for word in block.chunks_exact_mut(8) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+        let count = usize::try_from(left).map_or(block.len(), |left| left.min(block.len()));
+        file.write_all(&block[..count])
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        left -= count as u64;
+    }
+    file.sync_all()?;
+    Ok(())
+}
+
+fn reader(path: &Path) -> Result<std::fs::File> {
+    open(path, std::fs::OpenOptions::new().read(true))
+}
+
+fn writer(path: &Path) -> Result<std::fs::File> {
+    open(path, std::fs::OpenOptions::new().write(true))
+}
+
+fn open(path: &Path, options: &std::fs::OpenOptions) -> Result<std::fs::File> {
+    match options.open(path) {
+        Ok(file) => Ok(file),
+        Err(error) => bail!("cannot open {}: {error}", path.display()),
+    }
+}

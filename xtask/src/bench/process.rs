@@ -1,0 +1,37 @@
+//! What the kernel says of a process: processor time and memory.
+
+use anyhow::{Context, Result};
+
+/// Ticks a second of the times in `/proc`: fixed by the kernel's interface.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Processor time in seconds of all threads of a process, ended ones and children waited for included.
+pub(crate) fn cpu_seconds(id: u32) -> Result<f64> {
+    let path = format!("/proc/{id}/stat");
+    let stat = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    ticks(&stat)
+        .map(|ticks| ticks / TICKS_PER_SECOND)
+        .with_context(|| format!("{path} is not what proc(5) says"))
+}
+
+/// utime, stime, cutime and cstime: fields 14 to 17, counted after the name in brackets.
+fn ticks(stat: &str) -> Option<f64> {
+    let after_name = stat.get(stat.rfind(')')? + 2..)?;
+    let times: Vec<f64> = after_name
+        .split(' ')
+        .skip(11)
+        .take(4)
+        .map_while(|field| field.parse().ok())
+        .collect();
+    (times.len() == 4).then(|| times.iter().sum())
+}
+
+/// Memory that is resident for this process alone, shared pages counted by their share, in KiB.
+pub(crate) fn memory_kib(id: u32) -> Result<f64> {
+    let path = format!("/proc/{id}/smaps_rollup");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("Pss:"))
+        .and_then(|rest| rest.trim().trim_end_matches(" kB").trim().parse().ok())
+        .with_context(|| format!("{path} has no Pss line"))
+}

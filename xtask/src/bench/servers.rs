@@ -1,0 +1,215 @@
+//! The servers that are compared, each started on a free port of the loopback with the same file.
+
+use std::fmt;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::clock;
+use crate::shell::{self, Running};
+
+/// How long a server may take until it listens.
+const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// One server program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// Ours.
+    Ours,
+    /// nbdkit's file plugin.
+    Nbdkit,
+    /// The reference implementation.
+    Reference,
+    /// QEMU's.
+    Qemu,
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ours => "outboard",
+            Self::Nbdkit => "nbdkit",
+            Self::Reference => "nbd-server",
+            Self::Qemu => "qemu-nbd",
+        })
+    }
+}
+
+/// Where things are: our command and the folder for logs and files.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    /// Our command; `{disk}`, `{port}` and `{port_file}` are filled in.
+    pub(crate) ours: Vec<String>,
+    /// A folder of this run.
+    pub(crate) folder: PathBuf,
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    running: Option<Running>,
+    id: u32,
+    port: u16,
+    export: &'static str,
+}
+
+impl Serving {
+    /// The process whose time and memory count.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The port on the loopback.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The export's URI.
+    pub(crate) fn uri(&self) -> String {
+        format!("nbd://127.0.0.1:{}/{}", self.port, self.export)
+    }
+
+    /// The export's name.
+    pub(crate) fn export(&self) -> &'static str {
+        self.export
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if self.running.take().is_none() {
+            shell::terminate(self.id);
+        }
+    }
+}
+
+impl Bench {
+    /// Starts `server` on `disk`: a path, or for ours any disk expression.
+    pub(crate) fn start(&self, server: Server, disk: &str) -> Result<Serving> {
+        let log = self.folder.join(format!("{server}.log"));
+        self.start_logged(server, disk, &log).with_context(|| {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            format!("{server} does not serve {disk}: {}", said.trim())
+        })
+    }
+
+    fn start_logged(&self, server: Server, disk: &str, log: &Path) -> Result<Serving> {
+        let port = free_port()?;
+        match server {
+            Server::Ours => self.start_ours(disk, port, log),
+            Server::Nbdkit => {
+                let port_text = port.to_string();
+                let args = ["-f", "-i", "127.0.0.1", "-p", &port_text, "file", disk];
+                listening(Running::start("nbdkit", args, log)?, port)
+            }
+            Server::Qemu => {
+                let port_text = port.to_string();
+                let args = [
+                    "-t",
+                    "-e",
+                    "64",
+                    "-b",
+                    "127.0.0.1",
+                    "-p",
+                    &port_text,
+                    "-f",
+                    "raw",
+                    disk,
+                ];
+                listening(Running::start("qemu-nbd", args, log)?, port)
+            }
+            Server::Reference => self.start_nbd_server(disk, port, log),
+        }
+    }
+
+    fn start_ours(&self, disk: &str, port: u16, log: &Path) -> Result<Serving> {
+        let port_file = self.folder.join("port");
+        std::fs::remove_file(&port_file).ok();
+        let tells_port = self.ours.iter().any(|word| word.contains("{port_file}"));
+        let mut words = self.ours.iter().map(|word| {
+            word.replace("{disk}", disk)
+                .replace("{port_file}", &port_file.to_string_lossy())
+                .replace("{port}", &port.to_string())
+        });
+        let program = words.next().context("--ours names no program")?;
+        let mut running = Running::start(program, words, log)?;
+        if !tells_port {
+            return listening(running, port);
+        }
+        let port = clock::poll(START_LIMIT, || {
+            let ended = running.still_runs().is_err();
+            let told = std::fs::read_to_string(&port_file).ok()?;
+            match told.trim().parse::<u16>() {
+                Ok(port) => Some(Some(port)),
+                Err(_) if ended => Some(None),
+                Err(_) => None,
+            }
+        });
+        running.still_runs()?;
+        let port = port.flatten().context("it wrote no port file")?;
+        listening(running, port)
+    }
+
+    /// The reference server goes to the background by itself and forks for each client, so its id comes
+    /// from its own file and its children count once they were waited for.
+    fn start_nbd_server(&self, disk: &str, port: u16, log: &Path) -> Result<Serving> {
+        let config = self.folder.join("nbd-server.conf");
+        let id_file = self.folder.join(format!("nbd-server.{port}.pid"));
+        std::fs::write(
+            &config,
+            format!(
+                "[generic]\nlistenaddr = 127.0.0.1\nport = {port}\n[disk]\nexportname = {disk}\n"
+            ),
+        )?;
+        let args = [
+            "-C".as_ref(),
+            config.as_os_str(),
+            "-p".as_ref(),
+            id_file.as_os_str(),
+        ];
+        let mut starter = Running::start("nbd-server", args, log)?;
+        starter.wait(START_LIMIT);
+        let id = clock::poll(START_LIMIT, || {
+            std::fs::read_to_string(&id_file).ok()?.trim().parse().ok()
+        });
+        let id = id.context("it wrote no process id")?;
+        let serving = Serving {
+            running: None,
+            id,
+            port,
+            export: "disk",
+        };
+        wait_for_port(port)?;
+        Ok(serving)
+    }
+}
+
+fn listening(mut running: Running, port: u16) -> Result<Serving> {
+    let connected = wait_for_port(port);
+    running.still_runs()?;
+    connected?;
+    Ok(Serving {
+        id: running.id(),
+        running: Some(running),
+        port,
+        export: "",
+    })
+}
+
+fn wait_for_port(port: u16) -> Result<()> {
+    let connected = clock::poll(START_LIMIT, || {
+        TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()
+    });
+    if connected.is_none() {
+        bail!("nothing listens on port {port}");
+    }
+    Ok(())
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?.port())
+}

@@ -1,0 +1,90 @@
+//! The Debian packages that a command needs, why, and how they get here.
+//!
+//! With root rights what lacks is installed; without, the one command that does it is printed and the
+//! command ends. Nothing is ever removed or upgraded.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::shell;
+
+/// One package and what it is needed for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Package {
+    name: &'static str,
+    why: &'static str,
+}
+
+const fn package(name: &'static str, why: &'static str) -> Package {
+    Package { name, why }
+}
+
+/// What `bench` runs.
+pub(crate) const BENCH: &[Package] = &[
+    package("e2fsprogs", "the filesystem of the attach row"),
+    package("fio", "makes the load and measures it"),
+    package("fuse3", "mounts nbdfuse"),
+    package("libnbd-bin", "nbdfuse, the peer of attach"),
+    package("nbd-server", "a peer"),
+    package("nbdkit", "the peer that the marks are set against"),
+    package("qemu-utils", "qemu-nbd, a peer"),
+    package("util-linux", "setpriv, losetup and mount"),
+];
+
+/// Sees to it that all of `sets` are installed.
+pub(crate) fn ensure(sets: &[&[Package]]) -> Result<()> {
+    let missing = missing(sets)?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    for package in &missing {
+        println!("needs {}: {}", package.name, package.why);
+    }
+    let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
+    if !is_root()? {
+        bail!(
+            "install what lacks with: sudo apt-get install --no-install-recommends {}",
+            names.join(" ")
+        );
+    }
+    let apt = |args: &[&str]| {
+        shell::run(
+            Command::new("apt-get")
+                .env("DEBIAN_FRONTEND", "noninteractive")
+                .args(["-qq", "-o", "DPkg::Lock::Timeout=120"])
+                .args(args),
+        )
+    };
+    apt(&["update"])?;
+    apt(&[&["install", "--yes", "--no-install-recommends"], &names[..]].concat())
+        .context("apt-get could not install what lacks")
+}
+
+fn missing(sets: &[&[Package]]) -> Result<Vec<Package>> {
+    let output = Command::new("dpkg-query")
+        .args([
+            "--show",
+            "--showformat",
+            "${db:Status-Status} ${Package}\\n",
+        ])
+        .output()
+        .context("cannot run dpkg-query: the tests need a Debian or Ubuntu machine")?;
+    let listed = String::from_utf8_lossy(&output.stdout);
+    let installed: BTreeSet<&str> = listed
+        .lines()
+        .filter_map(|line| line.strip_prefix("installed "))
+        .collect();
+    let mut seen = BTreeSet::new();
+    Ok(sets
+        .iter()
+        .flat_map(|set| set.iter())
+        .filter(|package| !installed.contains(package.name) && seen.insert(package.name))
+        .copied()
+        .collect())
+}
+
+fn is_root() -> Result<bool> {
+    Ok(shell::output(Command::new("id").arg("-u"))?.trim() == "0")
+}

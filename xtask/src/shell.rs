@@ -1,0 +1,151 @@
+//! Running other programs: where the repository is, one error line for a failed command, and children
+//! that never outlive the command that started them.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::clock;
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// Where builds and results go.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// A cargo command in the repository.
+pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root());
+    command
+}
+
+/// Runs a command with its output shown; anything but success is an error.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("cannot start {}", words(command)))?;
+    if !status.success() {
+        bail!("{} ended with {status}", words(command));
+    }
+    Ok(())
+}
+
+/// Runs a command and returns what it printed; its errors are shown when it fails.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {}", words(command)))?;
+    if !output.status.success() {
+        bail!(
+            "{} ended with {}: {}",
+            words(command),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Builds the release binary and says where it is.
+pub(crate) fn build_release() -> Result<PathBuf> {
+    run(&mut cargo([
+        "build",
+        "--quiet",
+        "--release",
+        "--package",
+        "outboard",
+    ]))?;
+    Ok(target().join("release/outboard"))
+}
+
+/// The words of a command, for messages.
+pub(crate) fn words(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// A child that is ended when this is dropped, and by the kernel should we be killed first.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    what: String,
+}
+
+impl Running {
+    /// Starts `program` with its output going to `log`.
+    pub(crate) fn start<S: AsRef<OsStr>>(
+        program: impl AsRef<OsStr>,
+        args: impl IntoIterator<Item = S>,
+        log: &Path,
+    ) -> Result<Self> {
+        let log = std::fs::File::create(log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(program)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        let what = words(&command);
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot start {what}"))?;
+        Ok(Self { child, what })
+    }
+
+    /// The process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// An error when the child has ended already.
+    pub(crate) fn still_runs(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!("{} ended early with {status}", self.what),
+        }
+    }
+
+    /// Waits for the end, at most `limit`.
+    pub(crate) fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
+        clock::poll(limit, || self.child.try_wait().ok().flatten())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            terminate(self.id());
+            if self.wait(Duration::from_secs(5)).is_none() {
+                self.child.kill().ok();
+            }
+        }
+        self.child.wait().ok();
+    }
+}
+
+/// Sends the signal that asks a process to end; one that is gone already is no error.
+pub(crate) fn terminate(id: u32) {
+    Command::new("kill")
+        .arg(id.to_string())
+        .stderr(Stdio::null())
+        .status()
+        .ok();
+}
