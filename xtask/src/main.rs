@@ -10,7 +10,9 @@
 
 mod bench;
 mod clock;
+mod guest;
 mod packages;
+mod servers;
 mod shell;
 
 use std::process::ExitCode;
@@ -30,11 +32,14 @@ struct Cli {
 enum Door {
     /// Measure our server and the peers side by side and print the ratios.
     Bench(bench::Args),
+    /// Run scripts in a Linux guest against servers on this machine.
+    Guest(guest::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Door::Bench(args) => bench::run(&args),
+        Door::Guest(args) => guest::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -33,6 +33,18 @@ pub(crate) const BENCH: &[Package] = &[
     package("util-linux", "setpriv, losetup and mount"),
 ];
 
+/// What `guest` builds the guest from.
+pub(crate) const GUEST: &[Package] = &[
+    package("binutils", "strip, to keep the guest small"),
+    package("busybox-static", "the guest's userland"),
+    package("e2fsprogs", "mkfs.ext4 and fsck in the guest"),
+    package("kmod", "depmod, which lists what modules depend on"),
+    package("nbd-client", "the stock client in the guest"),
+    package("qemu-system-x86", "the guest's machine"),
+    package("util-linux", "blkid in the guest"),
+    package("xfsprogs", "mkfs.xfs and xfs_repair in the guest"),
+];
+
 /// Sees to it that all of `sets` are installed.
 pub(crate) fn ensure(sets: &[&[Package]]) -> Result<()> {
     let missing = missing(sets)?;

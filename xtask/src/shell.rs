@@ -115,6 +115,12 @@ impl Running {
         self.child.id()
     }
 
+    /// Ends the child at once.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+
     /// An error when the child has ended already.
     pub(crate) fn still_runs(&mut self) -> Result<()> {
         match self.child.try_wait()? {

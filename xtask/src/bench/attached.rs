@@ -11,9 +11,9 @@ use anyhow::{Context, Result};
 
 use super::fio::{self, Target};
 use super::rows::Load;
-use super::servers::{Bench, Server, Serving};
 use super::{Args, Measured, fill, process, rounds};
 use crate::clock;
+use crate::servers::{Launcher, Server, Serving};
 use crate::shell::{self, Running};
 
 /// Size of the file inside the filesystem that is read.
@@ -21,19 +21,20 @@ const FILE_SIZE: u64 = 512 << 20;
 
 /// Measures both, each mounted during the whole row.
 pub(super) fn measure(
-    bench: &Bench,
+    launcher: &Launcher,
     args: &Args,
     binary: &Path,
     load: &Load,
 ) -> Result<Vec<Measured>> {
-    let [our_image, their_image] = ["ext4-a.img", "ext4-b.img"].map(|name| bench.folder.join(name));
+    let [our_image, their_image] =
+        ["ext4-a.img", "ext4-b.img"].map(|name| launcher.folder.join(name));
     for image in [&our_image, &their_image] {
-        make_filesystem(&bench.folder, image)?;
+        make_filesystem(&launcher.folder, image)?;
     }
-    let our_server = bench.start(Server::Ours, &our_image.to_string_lossy())?;
-    let their_server = bench.start(Server::Ours, &their_image.to_string_lossy())?;
-    let ours = Attached::new(binary, &our_server, &bench.folder)?;
-    let theirs = LoopOnNbdfuse::new(&their_server, &bench.folder)?;
+    let our_server = launcher.start(Server::Ours, &our_image.to_string_lossy())?;
+    let their_server = launcher.start(Server::Ours, &their_image.to_string_lossy())?;
+    let ours = Attached::new(binary, &our_server, &launcher.folder)?;
+    let theirs = LoopOnNbdfuse::new(&their_server, &launcher.folder)?;
     let contenders = [(&our_server, &ours.mount), (&their_server, &theirs.mount)];
     let names = vec!["outboard".to_owned(), "nbdfuse + loop".to_owned()];
     let measured = rounds(args, names, |which| {

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::figures::Sample;
-use super::servers::{Bench, Server, Serving};
 use super::{Args, Measured, disk, process};
+use crate::servers::{Launcher, Server, Serving};
 
 /// Connections to a peer: nbdkit has sixteen threads for each.
 const PEER_CONNECTIONS: u32 = 200;
@@ -21,8 +21,8 @@ const PEER_CONNECTIONS: u32 = 200;
 const OTHER_FILES: u64 = 64;
 
 /// Measures our server with `connections`, and nbdkit and qemu-nbd with fewer.
-pub(super) fn measure(bench: &Bench, args: &Args, connections: u32) -> Result<Vec<Measured>> {
-    let disk = disk(&bench.folder)?;
+pub(super) fn measure(launcher: &Launcher, args: &Args, connections: u32) -> Result<Vec<Measured>> {
+    let disk = disk(&launcher.folder)?;
     let disk = disk.to_string_lossy();
     let peers = [Server::Nbdkit, Server::Qemu];
     let counts = std::iter::once((Server::Ours, connections))
@@ -30,7 +30,7 @@ pub(super) fn measure(bench: &Bench, args: &Args, connections: u32) -> Result<Ve
         .filter(|(server, _)| !args.quick || *server == Server::Ours);
     let mut measured = Vec::new();
     for (server, count) in counts {
-        let serving = bench.start(server, &disk)?;
+        let serving = launcher.start(server, &disk)?;
         allow_files(count)?;
         let kib = per_connection(&serving, count)
             .with_context(|| format!("with {count} connections to {server}"))?;

@@ -11,7 +11,6 @@ mod idle;
 mod process;
 mod report;
 mod rows;
-mod servers;
 #[cfg(test)]
 mod tests;
 
@@ -20,11 +19,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::servers::{Launcher, Server, Serving};
 use crate::{packages, shell};
 use figures::Sample;
 use fio::Target;
 use rows::{Load, ROWS, Row, Work};
-use servers::{Bench, Server, Serving};
 
 /// Size of the disk that is served.
 const DISK_SIZE: u64 = 1 << 30;
@@ -87,14 +86,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             binary.display()
         )
     });
-    let bench = Bench {
+    let launcher = Launcher {
         ours: ours.split_whitespace().map(str::to_owned).collect(),
         folder,
     };
     println!("{}", report::machine(args.seconds, args.rounds));
     let mut all = Vec::new();
     for row in rows {
-        let contenders = measure(&bench, args, &binary, row)?;
+        let contenders = measure(&launcher, args, &binary, row)?;
         let results = Results {
             row: *row,
             contenders,
@@ -103,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         std::io::stdout().flush()?;
         all.push(results);
     }
-    let path = report::write_json(&bench.folder, args.seconds, args.rounds, &all)?;
+    let path = report::write_json(&launcher.folder, args.seconds, args.rounds, &all)?;
     println!("\n{}\nwritten to {}", report::summary(&all), path.display());
     Ok(())
 }
@@ -123,7 +122,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Row>> {
         .collect()
 }
 
-fn measure(bench: &Bench, args: &Args, binary: &Path, row: &Row) -> Result<Vec<Measured>> {
+fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result<Vec<Measured>> {
     let servers: &[Server] = if args.quick {
         &[Server::Ours, Server::Nbdkit]
     } else {
@@ -135,21 +134,26 @@ fn measure(bench: &Bench, args: &Args, binary: &Path, row: &Row) -> Result<Vec<M
         ]
     };
     match &row.work {
-        Work::Wire(load) => wire(bench, args, servers, load),
-        Work::Direct(load) => direct(bench, args, load),
-        Work::Attached(load) => attached::measure(bench, args, binary, load),
-        Work::Idle { connections } => idle::measure(bench, args, *connections),
+        Work::Wire(load) => wire(launcher, args, servers, load),
+        Work::Direct(load) => direct(launcher, args, load),
+        Work::Attached(load) => attached::measure(launcher, args, binary, load),
+        Work::Idle { connections } => idle::measure(launcher, args, *connections),
     }
 }
 
 /// fio's nbd engine against each server on the same file in the page cache.
-fn wire(bench: &Bench, args: &Args, servers: &[Server], load: &Load) -> Result<Vec<Measured>> {
-    let disk = disk(&bench.folder)?;
+fn wire(
+    launcher: &Launcher,
+    args: &Args,
+    servers: &[Server],
+    load: &Load,
+) -> Result<Vec<Measured>> {
+    let disk = disk(&launcher.folder)?;
     std::io::copy(&mut reader(&disk)?, &mut std::io::sink())?;
     let text = disk.to_string_lossy();
     let serving: Vec<Serving> = servers
         .iter()
-        .map(|server| bench.start(*server, &text))
+        .map(|server| launcher.start(*server, &text))
         .collect::<Result<_>>()?;
     let names = servers.iter().map(ToString::to_string).collect();
     rounds(args, names, |which| {
@@ -160,10 +164,10 @@ fn wire(bench: &Bench, args: &Args, servers: &[Server], load: &Load) -> Result<V
 }
 
 /// Our server on the file without the page cache, against fio on the file itself.
-fn direct(bench: &Bench, args: &Args, load: &Load) -> Result<Vec<Measured>> {
-    let disk = disk(&bench.folder)?;
+fn direct(launcher: &Launcher, args: &Args, load: &Load) -> Result<Vec<Measured>> {
+    let disk = disk(&launcher.folder)?;
     let expression = format!("file({},direct=true)", disk.display());
-    let serving = bench.start(Server::Ours, &expression)?;
+    let serving = launcher.start(Server::Ours, &expression)?;
     let names = vec![Server::Ours.to_string(), "fio io_uring".to_owned()];
     rounds(args, names, |which| match which {
         0 => one(&serving, load, args.seconds),

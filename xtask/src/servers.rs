@@ -1,4 +1,6 @@
-//! The servers that are compared, each started on a free port of the loopback with the same file.
+//! Servers as real processes on a port of the loopback: ours, and the peers it is compared with.
+//!
+//! A server that was started is ended when its handle is dropped.
 
 use std::fmt;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -37,9 +39,9 @@ impl fmt::Display for Server {
     }
 }
 
-/// Where things are: our command and the folder for logs and files.
+/// Starts servers: our command and the folder for their logs and files.
 #[derive(Debug)]
-pub(crate) struct Bench {
+pub(crate) struct Launcher {
     /// Our command; `{disk}`, `{port}` and `{port_file}` are filled in.
     pub(crate) ours: Vec<String>,
     /// A folder of this run.
@@ -71,6 +73,13 @@ impl Serving {
         format!("nbd://127.0.0.1:{}/{}", self.port, self.export)
     }
 
+    /// Ends the server at once, without a word to it.
+    pub(crate) fn kill(mut self) {
+        if let Some(running) = &mut self.running {
+            running.kill();
+        }
+    }
+
     /// The export's name.
     pub(crate) fn export(&self) -> &'static str {
         self.export
@@ -85,18 +94,23 @@ impl Drop for Serving {
     }
 }
 
-impl Bench {
+impl Launcher {
     /// Starts `server` on `disk`: a path, or for ours any disk expression.
     pub(crate) fn start(&self, server: Server, disk: &str) -> Result<Serving> {
-        let log = self.folder.join(format!("{server}.log"));
-        self.start_logged(server, disk, &log).with_context(|| {
-            let said = std::fs::read_to_string(&log).unwrap_or_default();
-            format!("{server} does not serve {disk}: {}", said.trim())
-        })
+        self.start_at(server, disk, free_port()?)
     }
 
-    fn start_logged(&self, server: Server, disk: &str, log: &Path) -> Result<Serving> {
-        let port = free_port()?;
+    /// The same on a port that is known to be free; ours may pick another one.
+    pub(crate) fn start_at(&self, server: Server, disk: &str, port: u16) -> Result<Serving> {
+        let log = self.folder.join(format!("{server}.{port}.log"));
+        self.start_logged(server, disk, port, &log)
+            .with_context(|| {
+                let said = std::fs::read_to_string(&log).unwrap_or_default();
+                format!("{server} does not serve {disk}: {}", said.trim())
+            })
+    }
+
+    fn start_logged(&self, server: Server, disk: &str, port: u16, log: &Path) -> Result<Serving> {
         match server {
             Server::Ours => self.start_ours(disk, port, log),
             Server::Nbdkit => {
@@ -209,7 +223,7 @@ fn wait_for_port(port: u16) -> Result<()> {
 }
 
 /// A port that was free a moment ago.
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())
 }

@@ -1,0 +1,243 @@
+//! One run of the guest: QEMU without hardware help, its console read line by line, the host's servers
+//! killed and started as the script asks, and an end to everything when time is up.
+//!
+//! The script has a serial line of its own, so that no message of the kernel lands inside a line of it.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::image::{self, Image};
+use super::script::{self, Said, Served};
+use crate::clock;
+use crate::servers::{Launcher, Server, Serving, free_port};
+
+/// How many lines of the console are shown when a script failed.
+const SHOWN_LINES: usize = 60;
+
+/// One script and what it needs.
+#[derive(Debug)]
+pub(super) struct Job<'a> {
+    pub(super) name: &'a str,
+    pub(super) script: &'a str,
+    pub(super) binary: Option<&'a Path>,
+    pub(super) launcher: &'a Launcher,
+    /// A folder of this run, for the images and the archive.
+    pub(super) folder: &'a Path,
+}
+
+/// Runs a script to its end; anything but exit status 0 is an error.
+pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<()> {
+    let wants = script::wants(job.script)?;
+    let mut hosts = Hosts::start(job, &wants.servers)?;
+    let initrd = job.folder.join("initrd");
+    let mut archive = std::fs::File::create(&initrd)
+        .with_context(|| format!("cannot write {}", initrd.display()))?;
+    archive.write_all(&std::fs::read(&image.base)?)?;
+    let binary = job.binary.filter(|_| wants.outboard);
+    archive.write_all(&image::overlay(job.script, binary)?)?;
+    drop(archive);
+    let kernel_log = job.folder.join("kernel.log");
+    let mut machine = Machine::start(image, &initrd, &kernel_log, &hosts.variables())?;
+    let mut console = Vec::new();
+    let outcome = follow(&mut machine, &mut hosts, &mut console, wants.timeout_s);
+    std::fs::write(job.folder.join("console.log"), console.join("\n"))?;
+    if outcome.is_err() {
+        let kernel = std::fs::read_to_string(&kernel_log).unwrap_or_default();
+        let kernel: Vec<String> = kernel.lines().map(str::to_owned).collect();
+        show(&format!("{} kernel", job.name), &kernel);
+        show(job.name, &console);
+    }
+    outcome
+}
+
+/// Shows the end of what was said.
+fn show(who: &str, lines: &[String]) {
+    let first = lines.len().saturating_sub(SHOWN_LINES);
+    for line in &lines[first..] {
+        eprintln!("  {who}| {line}");
+    }
+}
+
+/// Reads the console until the script has ended.
+fn follow(
+    machine: &mut Machine,
+    hosts: &mut Hosts<'_>,
+    console: &mut Vec<String>,
+    timeout_s: u64,
+) -> Result<()> {
+    let end = clock::now() + Duration::from_secs(timeout_s);
+    loop {
+        let left = end.saturating_duration_since(clock::now());
+        let line = match machine.lines.recv_timeout(left) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => bail!("not done after {timeout_s} s"),
+            Err(RecvTimeoutError::Disconnected) => {
+                bail!("the guest stopped before its script ended")
+            }
+        };
+        let said = script::said(&line);
+        console.push(line);
+        match said {
+            Some(Said::Kill(name)) => hosts.kill(&name)?,
+            Some(Said::Start(name)) => hosts.restart(&name)?,
+            Some(Said::Exit(code)) => {
+                ensure!(code == 0, "the script ended with status {code}");
+                return Ok(());
+            }
+            None => {}
+        }
+    }
+}
+
+/// QEMU and the lines of its console.
+#[derive(Debug)]
+struct Machine {
+    qemu: Child,
+    lines: Receiver<String>,
+}
+
+impl Machine {
+    fn start(image: &Image, initrd: &Path, kernel_log: &Path, variables: &str) -> Result<Self> {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "--", "qemu-system-x86_64"])
+            .args([
+                "-accel",
+                "tcg,thread=multi",
+                "-cpu",
+                "max",
+                "-smp",
+                "2",
+                "-m",
+                "1024",
+            ])
+            .args(["-nodefaults", "-display", "none", "-no-reboot"])
+            .args([
+                "-netdev",
+                "user,id=net",
+                "-device",
+                "virtio-net-pci,netdev=net,romfile=",
+            ])
+            .arg("-serial")
+            .arg(format!("file:{}", kernel_log.display()))
+            .args(["-serial", "stdio"])
+            .arg("-kernel")
+            .arg(&image.kernel)
+            .arg("-initrd")
+            .arg(initrd)
+            .arg("-append")
+            .arg(format!(
+                "console=ttyS0 quiet panic=-1 random.trust_cpu=on {variables}"
+            ))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let mut qemu = command.spawn().context("cannot start qemu-system-x86_64")?;
+        let stdout = qemu.stdout.take().context("QEMU has no console")?;
+        let lines = read_lines(stdout);
+        Ok(Self { qemu, lines })
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.qemu.kill().ok();
+        self.qemu.wait().ok();
+    }
+}
+
+/// Reads the console beside the caller, who may wait for a line with a limit; ends with QEMU.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a pipe is read while the caller waits for a deadline"
+)]
+fn read_lines(stdout: ChildStdout) -> Receiver<String> {
+    let (send, receive) = channel();
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(stdout);
+        let mut line = Vec::new();
+        while reader
+            .read_until(b'\n', &mut line)
+            .is_ok_and(|count| count > 0)
+        {
+            let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+            if send.send(text).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    });
+    receive
+}
+
+/// The servers of one run.
+#[derive(Debug)]
+struct Hosts<'a> {
+    launcher: &'a Launcher,
+    served: BTreeMap<String, Host>,
+}
+
+#[derive(Debug)]
+struct Host {
+    image: PathBuf,
+    port: u16,
+    serving: Option<Serving>,
+}
+
+impl<'a> Hosts<'a> {
+    fn start(job: &Job<'a>, wanted: &[Served]) -> Result<Self> {
+        let mut hosts = Self {
+            launcher: job.launcher,
+            served: BTreeMap::new(),
+        };
+        for server in wanted {
+            let image = job.folder.join(format!("{}.img", server.name));
+            std::fs::File::create(&image)?.set_len(server.size)?;
+            let port = free_port()?;
+            let host = Host {
+                image,
+                port,
+                serving: None,
+            };
+            hosts.served.insert(server.name.clone(), host);
+            hosts.restart(&server.name)?;
+        }
+        Ok(hosts)
+    }
+
+    /// What the kernel hands to the guest's first process.
+    fn variables(&self) -> String {
+        let ports: Vec<String> = self
+            .served
+            .iter()
+            .map(|(name, host)| format!("{name}={}", host.port))
+            .collect();
+        ports.join(" ")
+    }
+
+    fn kill(&mut self, name: &str) -> Result<()> {
+        if let Some(serving) = self.host(name)?.serving.take() {
+            serving.kill();
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self, name: &str) -> Result<()> {
+        let launcher = self.launcher;
+        let host = self.host(name)?;
+        let disk = host.image.to_string_lossy();
+        host.serving = Some(launcher.start_at(Server::Ours, &disk, host.port)?);
+        Ok(())
+    }
+
+    fn host(&mut self, name: &str) -> Result<&mut Host> {
+        self.served
+            .get_mut(name)
+            .with_context(|| format!("the script speaks of {name}, which it does not serve"))
+    }
+}

@@ -1,0 +1,162 @@
+//! `cargo xtask guest`: scripts inside a Linux guest, against servers on this machine.
+//!
+//! This machine's kernel may lack nbd, md and device mapper; the guest's has them. It runs in QEMU
+//! without hardware help, from Debian's own packages, and reaches this machine's loopback as 10.0.2.2.
+//! Every script in `tests/guest/` is a test; its exit status is the verdict.
+
+mod cpio;
+mod image;
+mod machine;
+mod modules;
+mod script;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::servers::Launcher;
+use crate::{clock, packages, shell};
+use machine::Job;
+
+/// Which scripts, against which server.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Args {
+    /// Scripts by name or path; all of tests/guest when none is given.
+    scripts: Vec<String>,
+    /// The server's command with {disk} and {port}; ours when not given.
+    #[arg(long)]
+    server: Option<String>,
+}
+
+/// Runs the scripts one after the other; the first line of each failure is in the error.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    packages::ensure(&[packages::GUEST])?;
+    let scripts = chosen(&args.scripts)?;
+    let folder = shell::target().join("guest");
+    let image = image::build(&folder)?;
+    // A foreign server for a script that does without us needs no build of ours.
+    let binary = if args.server.is_none() || wants_outboard(&scripts)? {
+        Some(binary(&folder)?)
+    } else {
+        None
+    };
+    let mut failed = Vec::new();
+    for path in &scripts {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let begin = clock::now();
+        match one(args, &image, binary.as_deref(), path, &name) {
+            Ok(()) => println!("guest {name}: ok, {:.1} s", begin.elapsed().as_secs_f64()),
+            Err(error) => {
+                println!("guest {name}: FAILED, {error:#}");
+                failed.push(name.into_owned());
+            }
+        }
+    }
+    if !failed.is_empty() {
+        bail!(
+            "in the guest failed: {}; the consoles are in {}",
+            failed.join(", "),
+            folder.join("run").display()
+        );
+    }
+    Ok(())
+}
+
+fn one(
+    args: &Args,
+    image: &image::Image,
+    binary: Option<&Path>,
+    path: &Path,
+    name: &str,
+) -> Result<()> {
+    let script = read(path)?;
+    let folder = shell::target().join("guest/run").join(name);
+    std::fs::remove_dir_all(&folder).ok();
+    std::fs::create_dir_all(&folder)?;
+    let command = match (&args.server, binary) {
+        (Some(command), _) => command.clone(),
+        (None, Some(binary)) => format!(
+            "{} serve {{disk}} --listen 127.0.0.1:{{port}}",
+            binary.display()
+        ),
+        (None, None) => bail!("there is no server for the script"),
+    };
+    let launcher = Launcher {
+        ours: command.split_whitespace().map(str::to_owned).collect(),
+        folder: folder.clone(),
+    };
+    let job = Job {
+        name,
+        script: &script,
+        binary,
+        launcher: &launcher,
+        folder: &folder,
+    };
+    machine::run(image, &job)?;
+    // The images are sparse but many; what a failure needs is kept, what a success leaves is not.
+    std::fs::remove_dir_all(&folder).ok();
+    Ok(())
+}
+
+fn wants_outboard(scripts: &[PathBuf]) -> Result<bool> {
+    let mut any = false;
+    for path in scripts {
+        any |= script::wants(&read(path)?)?.outboard;
+    }
+    Ok(any)
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Our binary as the tests have it, without what only a debugger reads.
+fn binary(folder: &Path) -> Result<PathBuf> {
+    shell::run(&mut shell::cargo([
+        "build",
+        "--quiet",
+        "--package",
+        "outboard",
+    ]))?;
+    let stripped = folder.join("outboard");
+    let mut strip = Command::new("strip");
+    strip
+        .arg("-o")
+        .arg(&stripped)
+        .arg(shell::target().join("debug/outboard"));
+    shell::output(&mut strip)?;
+    Ok(stripped)
+}
+
+fn chosen(names: &[String]) -> Result<Vec<PathBuf>> {
+    let folder = shell::root().join("tests/guest");
+    if names.is_empty() {
+        let mut all: Vec<PathBuf> = std::fs::read_dir(&folder)
+            .with_context(|| format!("cannot read {}", folder.display()))?
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.extension().is_some_and(|ending| ending == "sh"))
+            .collect();
+        all.sort();
+        return Ok(all);
+    }
+    names
+        .iter()
+        .map(|name| {
+            let by_name = folder.join(format!("{name}.sh"));
+            let path = if by_name.exists() {
+                by_name
+            } else {
+                PathBuf::from(name)
+            };
+            ensure!(
+                path.exists(),
+                "there is no script {name} in {}",
+                folder.display()
+            );
+            Ok(path)
+        })
+        .collect()
+}

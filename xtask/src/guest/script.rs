@@ -1,0 +1,104 @@
+//! What a guest script says of itself in its first comments, and what it says on the console.
+//!
+//! ```text
+//! #: serve DISK 512M       the host serves an empty image; its port is the guest's $DISK
+//! #: timeout 120           seconds until the guest is given up
+//! #: outboard              our binary is in the guest
+//! ```
+//!
+//! On the console: `@kill DISK` ends that server without a word, `@start DISK` starts it again on the
+//! same port and image, `@exit N` is the script's end.
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Seconds a script may take when it does not say.
+const DEFAULT_TIMEOUT: u64 = 120;
+
+/// A server the script asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Served {
+    /// The variable that carries the port.
+    pub(super) name: String,
+    /// Bytes of the image.
+    pub(super) size: u64,
+}
+
+/// What a script asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wants {
+    pub(super) servers: Vec<Served>,
+    pub(super) timeout_s: u64,
+    pub(super) outboard: bool,
+}
+
+/// A line of the console that is meant for the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Said {
+    Kill(String),
+    Start(String),
+    Exit(i32),
+}
+
+/// Reads the `#:` lines of a script.
+pub(super) fn wants(script: &str) -> Result<Wants> {
+    let mut wants = Wants {
+        servers: Vec::new(),
+        timeout_s: DEFAULT_TIMEOUT,
+        outboard: false,
+    };
+    for line in script.lines().filter_map(|line| line.strip_prefix("#:")) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["serve", name, size] => wants.servers.push(Served {
+                name: variable(name)?,
+                size: bytes(size)?,
+            }),
+            ["timeout", seconds] => {
+                wants.timeout_s = seconds
+                    .parse()
+                    .with_context(|| format!("#: timeout {seconds} is no number"))?;
+            }
+            ["outboard"] => wants.outboard = true,
+            _ => bail!("#:{line} is neither serve, timeout nor outboard"),
+        }
+    }
+    Ok(wants)
+}
+
+/// Reads a line of the console; most are not for the host.
+pub(super) fn said(line: &str) -> Option<Said> {
+    let words: Vec<&str> = line.trim().split(' ').collect();
+    match words[..] {
+        ["@kill", name] => Some(Said::Kill(name.to_owned())),
+        ["@start", name] => Some(Said::Start(name.to_owned())),
+        ["@exit", code] => code.parse().ok().map(Said::Exit),
+        _ => None,
+    }
+}
+
+/// A name the kernel hands to the first process as a variable.
+fn variable(name: &str) -> Result<String> {
+    let good = !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    ensure!(good, "#: serve {name}: a name has capital letters only");
+    Ok(name.to_owned())
+}
+
+fn bytes(text: &str) -> Result<u64> {
+    let (digits, shift) = match text.strip_suffix('M') {
+        Some(digits) => (digits, 20),
+        None => (text.strip_suffix('G').unwrap_or(text), 30),
+    };
+    ensure!(
+        text.ends_with(['M', 'G']),
+        "#: serve: {text} ends neither with M nor with G"
+    );
+    let count: u64 = digits
+        .parse()
+        .with_context(|| format!("#: serve: {text} is no size"))?;
+    count
+        .checked_mul(1 << shift)
+        .with_context(|| format!("#: serve: {text} is too big"))
+}

@@ -1,0 +1,90 @@
+//! Tests of the guest's pure parts: modules, archive, and what scripts say.
+
+use super::cpio::Archive;
+use super::modules::closure;
+use super::script::{Said, Served, Wants, said, wants};
+
+const DEP: &str = "kernel/fs/ext4/ext4.ko: kernel/lib/crc16.ko kernel/fs/mbcache.ko\n\
+                   kernel/lib/crc16.ko:\nkernel/fs/mbcache.ko:\nkernel/drivers/md/dm-mod.ko:\n";
+
+#[test]
+fn a_module_comes_with_all_it_depends_on() {
+    let files = closure(DEP, "", &["ext4", "dm_mod"]).unwrap();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    assert_eq!(
+        files,
+        [
+            "kernel/drivers/md/dm-mod.ko",
+            "kernel/fs/ext4/ext4.ko",
+            "kernel/fs/mbcache.ko",
+            "kernel/lib/crc16.ko"
+        ]
+    );
+}
+
+#[test]
+fn a_module_that_is_built_in_needs_no_file_and_one_that_is_nowhere_is_named() {
+    assert!(
+        closure(DEP, "kernel/block/loop.ko", &["loop"])
+            .unwrap()
+            .is_empty()
+    );
+    let error = closure(DEP, "", &["loop"]).unwrap_err().to_string();
+    assert_eq!(error, "the guest's kernel has no module loop");
+}
+
+#[test]
+fn an_archive_has_each_folder_once_and_ends_where_another_can_follow() {
+    let mut archive = Archive::default();
+    archive.file("a/b/one", b"12345").unwrap();
+    archive.program("a/b/two", b"").unwrap();
+    let bytes = archive.finish().unwrap();
+    assert_eq!(bytes.len() % 512, 0);
+    let count = |name: &[u8]| {
+        bytes
+            .windows(name.len())
+            .filter(|window| *window == name)
+            .count()
+    };
+    assert_eq!(count(b"070701"), 5, "two folders, two files, the trailer");
+    assert_eq!(count(b"a/b\0"), 1);
+    assert_eq!(count(b"TRAILER!!!\0"), 1);
+}
+
+#[test]
+fn a_script_says_what_it_needs_in_its_comments() {
+    let text = "#: serve DISK 512M\n#: timeout 60\n#: outboard\necho '#: not this'\n";
+    assert_eq!(
+        wants(text).unwrap(),
+        Wants {
+            servers: vec![Served {
+                name: "DISK".to_owned(),
+                size: 512 << 20
+            }],
+            timeout_s: 60,
+            outboard: true,
+        }
+    );
+}
+
+#[test]
+fn a_wish_that_is_not_understood_is_an_error() {
+    for text in [
+        "#: serve disk 1M",
+        "#: serve DISK 1",
+        "#: serve DISK xG",
+        "#: server",
+        "#: timeout soon",
+    ] {
+        assert!(wants(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn only_whole_lines_of_the_console_speak_to_the_host() {
+    assert_eq!(said("@exit 3\r"), Some(Said::Exit(3)));
+    assert_eq!(said("@kill DISK"), Some(Said::Kill("DISK".to_owned())));
+    assert_eq!(said("@start DISK"), Some(Said::Start("DISK".to_owned())));
+    assert_eq!(said("echo @exit 3"), None);
+    assert_eq!(said("@exit"), None);
+}
