@@ -1,1 +1,53 @@
 //! The NBD protocol as bytes and events.
+//!
+//! What goes over the wire between an NBD client and an NBD server, for both sides: the handshake
+//! as two state machines ([`ServerHandshake`], [`ClientHandshake`]), requests and replies of the
+//! transmission phase as encoders and decoders ([`Request`], [`simple_reply`], [`ReplyDecoder`]),
+//! and the address of an export ([`NbdUri`]). The source is `doc/proto.md` and `doc/uri.md` of
+//! NetworkBlockDevice/nbd.
+//!
+//! # Invariants
+//!
+//! * **Nothing here waits, reads a clock or touches a socket.** Bytes go in, events come out; any
+//!   cutting of the same bytes gives the same events.
+//! * **No input panics.** Everything the other side says is checked before it is believed, and
+//!   every buffer that grows with input has a named maximum (see [`limits`]).
+//! * **In step or closed**: an option or reply answered with an error consumes exactly its own
+//!   bytes; where that cannot be known, the connection ends.
+//! * Bytes behind the end of the handshake belong to transmission and are never consumed by it.
+//!
+//! # What this crate does not do
+//!
+//! It does not know of disks (the `nbd` crate maps errors and geometry), and it has no time limits:
+//! whoever owns the socket owns those.
+
+mod consts;
+mod errno;
+mod flags;
+mod handshake;
+mod reply;
+mod request;
+mod transmission;
+mod uri;
+mod wire;
+
+pub use consts::{DEFAULT_PORT, OptionCode, OptionReply, limits};
+pub use errno::WireError;
+pub use flags::{ChunkFlags, ClientFlags, CommandFlags, HandshakeFlags, TransmissionFlags};
+pub use handshake::client::{
+    BadReply, ClientEvent, ClientHandshake, ClientHandshakeConfig, Goal, HandshakeFailure,
+};
+pub use handshake::server::{
+    CloseReason, HandshakeEvent, Refusal, ServerHandshake, ServerHandshakeConfig, Why,
+};
+pub use handshake::{ExportInfo, Negotiated};
+pub use reply::{
+    CHUNK_LEN, ChunkKind, OFFSET_DATA_LEN, OFFSET_HOLE_LEN, SIMPLE_REPLY_LEN, chunk_header,
+    error_chunk, offset_data_header, offset_hole_chunk, simple_reply,
+};
+pub use request::{BadMagic, Command, REQUEST_LEN, Request};
+pub use transmission::{BrokenReply, Decoded, Expected, ReplyDecoder, ReplyEvent, TooManyInFlight};
+pub use uri::{NbdUri, Transport, UriError};
+
+#[cfg(test)]
+mod tests;

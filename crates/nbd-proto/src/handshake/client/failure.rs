@@ -1,0 +1,143 @@
+//! [`HandshakeFailure`]: why a client does not get what it wants. The texts are for users.
+
+use crate::consts::{OptionCode, OptionReply};
+
+/// Why a handshake failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HandshakeFailure {
+    /// The first bytes are not NBD's.
+    #[error("the server does not speak NBD")]
+    NotNbd,
+    /// A server from before named exports.
+    #[error("the server speaks only the oldstyle NBD handshake, which is not supported")]
+    Oldstyle,
+    /// The server knows `EXPORT_NAME` only.
+    #[error("the server is too old to list or describe exports")]
+    NotFixedNewstyle,
+    /// No export of that name.
+    #[error("the server has no export {name:?}{}", tail(.text))]
+    UnknownExport {
+        /// The name asked for.
+        name: String,
+        /// What the server says about it; may be empty.
+        text: String,
+    },
+    /// The server wants TLS for this.
+    #[error("the server requires TLS")]
+    TlsRequired,
+    /// The server said no.
+    #[error("the server refused {option:?}: {}{}", reason(*.reply), tail(.text))]
+    Refused {
+        /// What was asked.
+        option: OptionCode,
+        /// The kind of refusal.
+        reply: OptionReply,
+        /// What the server says about it; may be empty.
+        text: String,
+    },
+    /// The connection ended before the server said anything.
+    #[error("the server closed the connection before its greeting")]
+    ClosedBeforeGreeting,
+    /// The connection ended while a reply to this option was due.
+    #[error("the server closed the connection instead of answering {0:?}")]
+    Closed(OptionCode),
+    /// An old server closes the connection where it would refuse an export.
+    #[error("the server closed the connection; it may have no export {0:?}")]
+    ExportNameRefused(String),
+    /// The server broke the protocol.
+    #[error("the server broke the protocol: {0}")]
+    BrokenReply(#[from] BadReply),
+}
+
+impl HandshakeFailure {
+    /// Whether the next option would still be understood.
+    pub(super) fn in_step(&self) -> bool {
+        matches!(
+            self,
+            Self::UnknownExport { .. } | Self::TlsRequired | Self::Refused { .. }
+        )
+    }
+}
+
+/// What was wrong with a server's reply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadReply {
+    /// Not a reply.
+    #[error("option reply with magic {0:#018x}")]
+    Magic(u64),
+    /// A reply to something else.
+    #[error("{answered:?} was answered while {sent:?} was asked")]
+    OtherOption {
+        /// What was asked.
+        sent: OptionCode,
+        /// What was answered.
+        answered: OptionCode,
+    },
+    /// Longer than any reply is.
+    #[error("option reply of {0} bytes")]
+    TooLong(u32),
+    /// More replies to one option than any server has.
+    #[error("too many replies to one option")]
+    TooMany,
+    /// `ACK` has no data.
+    #[error("ACK with data")]
+    AckWithData,
+    /// A reply that does not fit its option.
+    #[error("{reply:?} in answer to {option:?}")]
+    Unexpected {
+        /// What was asked.
+        option: OptionCode,
+        /// What came.
+        reply: OptionReply,
+    },
+    /// Information of the wrong length.
+    #[error("information of kind {kind} has {len} bytes")]
+    InfoLength {
+        /// Its kind.
+        kind: u16,
+        /// Its length.
+        len: usize,
+    },
+    /// A name or description that is no UTF-8 or longer than 4096 bytes.
+    #[error("a name or description is too long or no UTF-8")]
+    BadString,
+    /// Success without size and flags.
+    #[error("GO or INFO succeeded without size and flags")]
+    NoExportInfo,
+    /// More than a signed 64-bit offset can reach.
+    #[error("an export of {0} bytes")]
+    Size(u64),
+    /// Not a power of two up to 65536.
+    #[error("a minimum block size of {0} bytes")]
+    BlockSizeMin(u32),
+    /// Less than one block.
+    #[error("a maximum payload of {max} bytes with blocks of {min}")]
+    BlockSizeMax {
+        /// The smallest block.
+        min: u32,
+        /// The largest payload.
+        max: u32,
+    },
+}
+
+fn tail(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(": {text}")
+    }
+}
+
+const fn reason(reply: OptionReply) -> &'static str {
+    match reply {
+        OptionReply::ErrUnsupported => "not supported",
+        OptionReply::ErrPolicy => "not allowed",
+        OptionReply::ErrInvalid => "invalid",
+        OptionReply::ErrPlatform => "not supported on its platform",
+        OptionReply::ErrShutdown => "it is shutting down",
+        OptionReply::ErrBlockSizeRequired => "it wants the block size to be asked for",
+        OptionReply::ErrTooBig => "too big",
+        OptionReply::ErrExtendedHeadersRequired => "it wants extended headers",
+        _ => "an error of unknown kind",
+    }
+}

@@ -1,0 +1,140 @@
+//! What a server says of its exports, checked and collected.
+
+use crate::consts::limits;
+use crate::flags::TransmissionFlags;
+use crate::handshake::ExportInfo;
+use crate::handshake::client::{BadReply, HandshakeFailure};
+use crate::handshake::frame::info;
+use crate::wire::{Fields, index, printable, string};
+
+/// Replies to one option so far.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    replies: u32,
+    export: Option<(u64, TransmissionFlags)>,
+    name: Option<String>,
+    description: String,
+    block_sizes: Option<BlockSizes>,
+    list: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct BlockSizes {
+    min: u32,
+    preferred: u32,
+    max: u32,
+}
+
+impl Collected {
+    /// One `INFO` reply. Kinds we do not know are ignored.
+    pub(super) fn info(&mut self, data: &[u8]) -> Result<(), HandshakeFailure> {
+        self.replies += 1;
+        if self.replies > limits::REPLIES_MAX {
+            return Err(BadReply::TooMany.into());
+        }
+        let mut fields = Fields::new(data);
+        let wrong_length = |kind| BadReply::InfoLength {
+            kind,
+            len: data.len(),
+        };
+        let kind = fields.u16().ok_or(wrong_length(0))?;
+        match kind {
+            info::EXPORT => self.export = Some(export(fields).ok_or(wrong_length(kind))??),
+            info::NAME => self.name = Some(text(fields.rest())?),
+            info::DESCRIPTION => self.description = printable(text(fields.rest())?.as_bytes()),
+            info::BLOCK_SIZE => {
+                let sizes = block_sizes(fields).ok_or(wrong_length(kind))?;
+                self.block_sizes = Some(checked(sizes)?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// One `SERVER` reply: an export's name, and behind it a text for people.
+    pub(super) fn listed(&mut self, data: &[u8]) -> Result<(), HandshakeFailure> {
+        if self.list.len() >= limits::LISTED_MAX {
+            return Err(BadReply::TooMany.into());
+        }
+        let mut fields = Fields::new(data);
+        let name = fields
+            .u32()
+            .and_then(|len| fields.take(index(len)))
+            .ok_or(BadReply::BadString)?;
+        let entry = (text(name)?, printable(fields.rest()));
+        self.list.push(entry);
+        Ok(())
+    }
+
+    /// The export, after `ACK`. The server's own name for it, or `asked`.
+    pub(super) fn take_export(&mut self, asked: &str) -> Result<ExportInfo, HandshakeFailure> {
+        let (size, flags) = self.export.take().ok_or(BadReply::NoExportInfo)?;
+        let name = self.name.take().unwrap_or_else(|| asked.to_owned());
+        let mut export = ExportInfo::new(name, size, flags);
+        export.description = std::mem::take(&mut self.description);
+        if let Some(sizes) = self.block_sizes {
+            export.block_size_min = sizes.min;
+            export.block_size_preferred = sizes.preferred;
+            export.block_size_max = sizes.max;
+        }
+        Ok(export)
+    }
+
+    pub(super) fn take_list(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.list)
+    }
+}
+
+/// Size and flags; `None` if the length is wrong.
+fn export(mut fields: Fields<'_>) -> Option<Result<(u64, TransmissionFlags), BadReply>> {
+    let size = fields.u64()?;
+    // Unknown bits are to be ignored by clients.
+    let flags = TransmissionFlags::from_bits_truncate(fields.u16()?);
+    let whole = fields.rest().is_empty();
+    whole.then(|| checked_size(size).map(|size| (size, flags)))
+}
+
+fn block_sizes(mut fields: Fields<'_>) -> Option<BlockSizes> {
+    let sizes = BlockSizes {
+        min: fields.u32()?,
+        preferred: fields.u32()?,
+        max: fields.u32()?,
+    };
+    fields.rest().is_empty().then_some(sizes)
+}
+
+/// A size that offsets of files can reach.
+pub(super) fn checked_size(size: u64) -> Result<u64, BadReply> {
+    i64::try_from(size)
+        .map(|_| size)
+        .map_err(|_| BadReply::Size(size))
+}
+
+/// The smallest block and the largest payload are rules a client must keep, so wrong ones end the
+/// handshake; the preferred block is a hint, so a wrong one is mended.
+fn checked(sizes: BlockSizes) -> Result<BlockSizes, BadReply> {
+    let BlockSizes {
+        min,
+        preferred,
+        max,
+    } = sizes;
+    if !min.is_power_of_two() || min > limits::BLOCK_SIZE_MIN_MAX {
+        return Err(BadReply::BlockSizeMin(min));
+    }
+    if max < min {
+        return Err(BadReply::BlockSizeMax { min, max });
+    }
+    let least = min.max(limits::BLOCK_SIZE_PREFERRED_MIN);
+    let legal = preferred.is_power_of_two() && preferred >= least;
+    let mended = min.max(limits::BLOCK_SIZE_PREFERRED_DEFAULT);
+    Ok(BlockSizes {
+        min,
+        preferred: if legal { preferred } else { mended },
+        max,
+    })
+}
+
+fn text(bytes: &[u8]) -> Result<String, BadReply> {
+    let text = string(bytes).filter(|text| text.len() <= limits::STRING_MAX);
+    text.map(str::to_owned).ok_or(BadReply::BadString)
+}

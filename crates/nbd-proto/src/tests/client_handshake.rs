@@ -1,0 +1,352 @@
+//! The client's handshake against servers that are old, unwilling or wrong.
+
+use proptest::prelude::*;
+
+use super::{option, reply};
+use crate::{
+    BadReply, ClientEvent, ClientHandshake, ClientHandshakeConfig, Goal, HandshakeFailure,
+    Negotiated, OptionCode, OptionReply, limits,
+};
+
+fn client(goal: Goal, structured: bool) -> ClientHandshake {
+    ClientHandshake::new(ClientHandshakeConfig {
+        export: "disk".to_owned(),
+        structured,
+        goal,
+    })
+}
+
+fn greeting(flags: u16) -> Vec<u8> {
+    let mut out = b"NBDMAGICIHAVEOPT".to_vec();
+    out.extend(flags.to_be_bytes());
+    out
+}
+
+/// What a client sent, and how it ended.
+#[derive(Debug, Default, PartialEq)]
+struct Outcome {
+    sent: Vec<u8>,
+    end: Option<ClientEvent>,
+    unused: usize,
+}
+
+/// Says `input` to the client in pieces, whatever it asks.
+fn say(client: &mut ClientHandshake, input: &[u8], piece: usize) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut waiting: Vec<u8> = Vec::new();
+    for part in input.chunks(piece.max(1)) {
+        waiting.extend_from_slice(part);
+        loop {
+            let taken = client.receive(&waiting);
+            waiting.drain(..taken);
+            let mut idle = taken == 0;
+            while let Some(event) = client.next_event() {
+                idle = false;
+                match event {
+                    ClientEvent::Send(bytes) => outcome.sent.extend(bytes),
+                    end => outcome.end = Some(end),
+                }
+            }
+            if idle {
+                break;
+            }
+        }
+    }
+    outcome.unused = waiting.len();
+    outcome
+}
+
+fn info_export(size: u64, flags: u16) -> Vec<u8> {
+    let mut data = vec![0, 0];
+    data.extend(size.to_be_bytes());
+    data.extend(flags.to_be_bytes());
+    reply(OptionCode::Go, OptionReply::Info, &data)
+}
+
+fn block_sizes(sizes: [u32; 3]) -> Vec<u8> {
+    let mut data = vec![0, 3];
+    sizes
+        .iter()
+        .for_each(|size| data.extend(size.to_be_bytes()));
+    reply(OptionCode::Go, OptionReply::Info, &data)
+}
+
+fn ack() -> Vec<u8> {
+    reply(OptionCode::Go, OptionReply::Ack, &[])
+}
+
+/// A client without structured replies hears a greeting and `replies` to its `GO`.
+fn hears(replies: &[Vec<u8>]) -> Outcome {
+    let mut input = greeting(3);
+    replies.iter().for_each(|reply| input.extend(reply));
+    say(&mut client(Goal::Go, false), &input, 1000)
+}
+
+fn finished(outcome: Outcome) -> Negotiated {
+    match outcome.end {
+        Some(ClientEvent::Finished(negotiated)) => *negotiated,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn broken(outcome: Outcome) -> BadReply {
+    match outcome.end {
+        Some(ClientEvent::Failed(HandshakeFailure::BrokenReply(bad))) => bad,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_plain_go_is_asked_for_with_all_information() {
+    let outcome = hears(&[info_export(1 << 20, 1), ack(), b"data".to_vec()]);
+    let mut data = vec![0, 0, 0, 4];
+    data.extend(b"disk");
+    data.extend([0, 3, 0, 1, 0, 2, 0, 3]);
+    let mut expected = vec![0, 0, 0, 3];
+    expected.extend(option(OptionCode::Go, &data));
+    assert_eq!(outcome.sent, expected);
+    assert_eq!(outcome.unused, 4);
+    let negotiated = finished(outcome);
+    assert_eq!(negotiated.export.size, 1 << 20);
+    assert_eq!(negotiated.export.name, "disk");
+    assert_eq!(negotiated.export.block_size_min, 1);
+    assert_eq!(negotiated.export.block_size_max, limits::PAYLOAD_DEFAULT);
+}
+
+#[test]
+fn a_server_that_does_not_know_go_is_asked_by_export_name() {
+    let mut input = greeting(3);
+    input.extend(reply(OptionCode::Go, OptionReply::ErrUnsupported, b"?"));
+    input.extend((7u64 << 20).to_be_bytes());
+    input.extend([0, 1]);
+    let outcome = say(&mut client(Goal::Go, false), &input, 1);
+    assert!(
+        outcome
+            .sent
+            .ends_with(&option(OptionCode::ExportName, b"disk"))
+    );
+    let negotiated = finished(outcome);
+    assert_eq!(negotiated.export.size, 7 << 20);
+    assert!(!negotiated.block_sizes_agreed);
+}
+
+#[test]
+fn a_server_from_before_fixed_newstyle_gets_export_name_and_sends_zeroes() {
+    let mut input = greeting(0);
+    input.extend((7u64 << 20).to_be_bytes());
+    input.extend([0, 1]);
+    input.extend([0; 124]);
+    let outcome = say(&mut client(Goal::Go, true), &input, 10);
+    let mut expected = vec![0, 0, 0, 0];
+    expected.extend(option(OptionCode::ExportName, b"disk"));
+    assert_eq!(outcome.sent, expected);
+    assert_eq!(outcome.unused, 0);
+    assert!(!finished(outcome).structured);
+    let listing = say(&mut client(Goal::List, true), &greeting(0), 10);
+    let end = ClientEvent::Failed(HandshakeFailure::NotFixedNewstyle);
+    assert_eq!(listing.end, Some(end));
+}
+
+#[test]
+fn a_refusal_of_structured_replies_is_taken_but_not_one_that_wants_tls() {
+    for (kind, goes_on) in [
+        (OptionReply::ErrUnsupported, true),
+        (OptionReply::ErrPolicy, true),
+        (OptionReply::ErrInvalid, true),
+        (OptionReply::ErrTlsRequired, false),
+        (OptionReply::ErrShutdown, false),
+    ] {
+        let mut input = greeting(3);
+        input.extend(reply(OptionCode::StructuredReply, kind, b""));
+        let outcome = say(&mut client(Goal::Go, true), &input, 1000);
+        assert_eq!(outcome.end.is_none(), goes_on, "{kind:?}");
+        let aborted = outcome.sent.ends_with(&option(OptionCode::Abort, &[]));
+        assert_eq!(aborted, !goes_on, "{kind:?}");
+    }
+}
+
+#[test]
+fn the_server_s_words_reach_the_user_without_controls() {
+    let outcome = hears(&[reply(
+        OptionCode::Go,
+        OptionReply::ErrPolicy,
+        b"no\x1b[2Jpe \xff",
+    )]);
+    let Some(ClientEvent::Failed(failure)) = outcome.end else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(
+        failure.to_string(),
+        "the server refused Go: not allowed: no\u{fffd}[2Jpe \u{fffd}"
+    );
+}
+
+#[test]
+fn what_is_not_nbd_is_named_so() {
+    let failed = |input: &[u8]| say(&mut client(Goal::Go, true), input, 3).end;
+    assert_eq!(
+        failed(b"HTTP/1.1 400 Bad Request"),
+        Some(ClientEvent::Failed(HandshakeFailure::NotNbd))
+    );
+    let mut oldstyle = b"NBDMAGIC".to_vec();
+    oldstyle.extend([0x00, 0x00, 0x42, 0x02, 0x81, 0x86, 0x12, 0x53, 0, 0]);
+    assert_eq!(
+        failed(&oldstyle),
+        Some(ClientEvent::Failed(HandshakeFailure::Oldstyle))
+    );
+}
+
+#[test]
+fn the_end_of_the_stream_is_explained_by_what_was_asked() {
+    let mut asked = client(Goal::Go, true);
+    assert_eq!(
+        asked.end_of_stream(),
+        HandshakeFailure::ClosedBeforeGreeting
+    );
+    say(&mut asked, &greeting(0), 100);
+    assert_eq!(
+        asked.end_of_stream(),
+        HandshakeFailure::ExportNameRefused("disk".to_owned())
+    );
+    let mut asked = client(Goal::Go, true);
+    say(&mut asked, &greeting(1), 100);
+    assert_eq!(
+        asked.end_of_stream(),
+        HandshakeFailure::Closed(OptionCode::StructuredReply)
+    );
+}
+
+#[test]
+fn replies_to_something_else_are_refused() {
+    let other = reply(OptionCode::List, OptionReply::Ack, &[]);
+    assert!(matches!(
+        broken(hears(&[other])),
+        BadReply::OtherOption { .. }
+    ));
+    let mut magic = ack();
+    magic[0] = 9;
+    assert!(matches!(broken(hears(&[magic])), BadReply::Magic(_)));
+    let server = reply(OptionCode::Go, OptionReply::Server, &[0; 4]);
+    assert!(matches!(
+        broken(hears(&[server])),
+        BadReply::Unexpected { .. }
+    ));
+    let data = reply(OptionCode::Go, OptionReply::Ack, b"x");
+    assert_eq!(broken(hears(&[data])), BadReply::AckWithData);
+}
+
+#[test]
+fn a_reply_longer_than_any_is_refused_before_it_is_stored() {
+    let mut long = reply(OptionCode::Go, OptionReply::Info, &[]);
+    let len = long.len();
+    long[len - 4..].copy_from_slice(&(limits::OPTION_MAX + 1).to_be_bytes());
+    assert_eq!(broken(hears(&[long])), BadReply::TooLong(65537));
+}
+
+#[test]
+fn success_without_size_and_flags_is_refused() {
+    assert_eq!(broken(hears(&[ack()])), BadReply::NoExportInfo);
+    let sizes = block_sizes([1, 4096, 1 << 20]);
+    assert_eq!(broken(hears(&[sizes, ack()])), BadReply::NoExportInfo);
+}
+
+#[test]
+fn information_of_the_wrong_length_or_value_is_refused() {
+    let short = reply(OptionCode::Go, OptionReply::Info, &[0, 0, 1]);
+    assert!(matches!(
+        broken(hears(&[short])),
+        BadReply::InfoLength { kind: 0, len: 3 }
+    ));
+    let empty = reply(OptionCode::Go, OptionReply::Info, &[]);
+    assert!(matches!(
+        broken(hears(&[empty])),
+        BadReply::InfoLength { .. }
+    ));
+    assert_eq!(
+        broken(hears(&[info_export(u64::MAX, 1)])),
+        BadReply::Size(u64::MAX)
+    );
+    assert_eq!(
+        broken(hears(&[block_sizes([0, 4096, 1 << 20])])),
+        BadReply::BlockSizeMin(0)
+    );
+    assert_eq!(
+        broken(hears(&[block_sizes([1 << 17, 1 << 17, 1 << 20])])),
+        BadReply::BlockSizeMin(1 << 17)
+    );
+    assert_eq!(
+        broken(hears(&[block_sizes([4096, 4096, 512])])),
+        BadReply::BlockSizeMax {
+            min: 4096,
+            max: 512
+        }
+    );
+}
+
+#[test]
+fn a_strange_preferred_block_size_is_only_a_hint_and_mended() {
+    let hints = block_sizes([1, 3, 1 << 20]);
+    let negotiated = finished(hears(&[hints, info_export(1 << 20, 1), ack()]));
+    assert_eq!(negotiated.export.block_size_preferred, 4096);
+}
+
+#[test]
+fn endless_information_and_endless_lists_end() {
+    let unknown = reply(OptionCode::Go, OptionReply::Info, &[9, 9]);
+    assert_eq!(broken(hears(&vec![unknown; 600])), BadReply::TooMany);
+    let mut input = greeting(3);
+    let entry = reply(OptionCode::List, OptionReply::Server, &[0, 0, 0, 1, b'x']);
+    for _ in 0..=limits::LISTED_MAX {
+        input.extend(&entry);
+    }
+    let outcome = say(&mut client(Goal::List, false), &input, 1 << 20);
+    assert_eq!(broken(outcome), BadReply::TooMany);
+}
+
+#[test]
+fn a_listed_name_beyond_its_reply_is_refused() {
+    let mut input = greeting(3);
+    input.extend(reply(
+        OptionCode::List,
+        OptionReply::Server,
+        &[0xff, 0xff, 0xff, 0xff, b'x'],
+    ));
+    let outcome = say(&mut client(Goal::List, false), &input, 100);
+    assert_eq!(broken(outcome), BadReply::BadString);
+}
+
+fn answers() -> impl Strategy<Value = Vec<u8>> {
+    let code = prop::sample::select(vec![7u32, 8]).prop_map(OptionCode::from);
+    let kind = prop::sample::select(vec![1, 2, 3, (1 << 31) + 1, (1 << 31) + 6]);
+    let data = prop::collection::vec(any::<u8>(), 0..20);
+    let noise = (code, kind, data).prop_map(|(c, k, d)| reply(c, OptionReply::from(k), &d));
+    let frame = prop_oneof![
+        noise,
+        Just(info_export(1 << 20, 1)),
+        Just(ack()),
+        Just(reply(OptionCode::StructuredReply, OptionReply::Ack, &[])),
+    ];
+    (any::<u16>(), prop::collection::vec(frame, 0..10)).prop_map(|(flags, frames)| {
+        let mut input = greeting(flags);
+        frames.iter().for_each(|frame| input.extend(frame));
+        input
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_cutting_of_any_answer_gives_the_same_outcome(input in answers(), piece in 1usize..50) {
+        let whole = say(&mut client(Goal::Go, true), &input, usize::MAX);
+        prop_assert_eq!(whole, say(&mut client(Goal::Go, true), &input, piece));
+    }
+
+    #[test]
+    fn no_bytes_panic_the_client(input in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut greeted = greeting(3);
+        greeted.extend(&input);
+        for goal in [Goal::Go, Goal::Info, Goal::List] {
+            say(&mut client(goal, true), &input, 7);
+            say(&mut client(goal, false), &greeted, 7);
+        }
+    }
+}

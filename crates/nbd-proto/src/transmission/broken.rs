@@ -1,0 +1,58 @@
+//! [`BrokenReply`]: how a server can break the protocol in transmission.
+
+use crate::reply::ChunkKind;
+
+/// The server's stream cannot be trusted any more: close the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BrokenReply {
+    /// Not a reply.
+    #[error("reply with magic {0:#010x}")]
+    Magic(u32),
+    /// A structured reply nobody agreed on.
+    #[error("structured reply, which was not negotiated")]
+    NotNegotiated,
+    /// A simple reply to a read under structured replies.
+    #[error("simple reply to a read although structured replies were negotiated")]
+    SimpleReadReply,
+    /// A reply to nothing.
+    #[error("reply to request {0:#x}, which is not in flight")]
+    UnknownCookie(u64),
+    /// A chunk that does not fit its request.
+    #[error("chunk of kind {0:?} where none is due")]
+    Kind(ChunkKind),
+    /// A chunk of impossible length.
+    #[error("chunk of kind {kind:?} with {len} bytes")]
+    Length {
+        /// The chunk's kind.
+        kind: ChunkKind,
+        /// The length it announces.
+        len: u32,
+    },
+    /// The empty chunk ends its reply, always.
+    #[error("empty chunk that does not end its reply")]
+    NoneWithoutDone,
+    /// An error chunk with error 0.
+    #[error("error chunk without an error")]
+    ErrorWithoutError,
+    /// A piece outside its request.
+    #[error("piece outside request {cookie:#x}")]
+    Outside {
+        /// The request.
+        cookie: u64,
+    },
+    /// Bytes that were sent before.
+    #[error("pieces of one read overlap")]
+    Overlap,
+    /// More pieces than a client keeps track of.
+    #[error("a read answered in too many pieces")]
+    TooManyPieces,
+    /// Several pieces where one was asked for.
+    #[error("a read answered in pieces although one was asked for")]
+    Fragmented,
+    /// Success, but not of everything.
+    #[error("a read succeeded with {missing} bytes missing")]
+    Missing {
+        /// How many.
+        missing: u64,
+    },
+}
