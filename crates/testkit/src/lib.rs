@@ -1,1 +1,45 @@
-//! Disks that fail, crash and hold still, for tests.
+//! Disks that fail, crash and hold still, and what tests of outboard share.
+//!
+//! * [`MemDisk`] is a plain disk in memory, [`FaultDisk`] fails as planned, [`CrashDisk`] loses
+//!   what was not flushed, [`HeldDisk`] holds every request until the test lets it go.
+//! * [`Model`] is what a disk should hold after a list of [`Op`]s. [`check_against_model`],
+//!   [`check_in_batches`], [`check_crashes`] and [`check_dropped_futures`] drive any node against
+//!   it; [`ops`] makes the lists for proptest.
+//! * [`requires`] skips a test whose machine lacks something, and says why; [`proc`](mod@proc)
+//!   starts programs and ends them; [`LoopDevice`] and [`TmpfsMount`] are real storage for tests.
+//!
+//! # Invariants
+//!
+//! * One seed is one world: whatever is random here comes from a seed that the caller gives.
+//! * The disks need no particular runtime: any executor may poll their futures.
+//!
+//! # What this crate does not do
+//!
+//! It is a dev-dependency only; nothing of it reaches a user.
+
+mod check;
+mod crash_disk;
+mod data;
+mod fault_disk;
+mod held_disk;
+mod image;
+mod mem_disk;
+mod model;
+mod mounts;
+pub mod proc;
+pub mod requires;
+
+pub use check::{
+    Mismatch, check_against_model, check_crashes, check_dropped_futures, check_in_batches,
+};
+pub use crash_disk::{CrashDisk, Lies, TooManyImages};
+pub use data::{block_on, gather, pattern, single};
+pub use fault_disk::{Effect, Fault, FaultDisk};
+pub use held_disk::{Held, HeldDisk};
+pub use image::{SECTOR, TrimLeaves};
+pub use mem_disk::MemDisk;
+pub use model::{Model, Op, OpSpace, ops};
+pub use mounts::{LoopDevice, TmpfsMount};
+
+#[cfg(test)]
+mod tests;

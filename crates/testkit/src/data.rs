@@ -1,0 +1,38 @@
+//! Test data, and the smallest ways to hand it over.
+
+use std::future::Future;
+
+use block::{IoBufs, Range};
+use bytes::Bytes;
+
+/// Bytes that tell where they belong and who wrote them: two seeds differ in every byte, two
+/// offsets in almost every one.
+#[must_use]
+pub fn pattern(seed: u8, range: Range) -> Vec<u8> {
+    (range.offset..range.end())
+        .map(|at| at.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()[7] ^ seed)
+        .collect()
+}
+
+/// All slices of `bufs` as one vector.
+#[must_use]
+pub fn gather(bufs: &IoBufs) -> Vec<u8> {
+    bufs.concat()
+}
+
+/// `data` as the one slice of a request.
+#[must_use]
+pub fn single(data: impl Into<Bytes>) -> IoBufs {
+    smallvec::smallvec![data.into()]
+}
+
+/// Runs `future` on this thread, without the engine.
+///
+/// # Panics
+/// If the system has no room for a runtime.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a current-thread runtime needs only memory")
+        .block_on(future)
+}

@@ -1,0 +1,183 @@
+//! [`HeldDisk`]: a disk whose requests wait until the test lets them go.
+//!
+//! # Invariants
+//!
+//! * A request enters at its future's first poll and is carried out by
+//!   [`release`](HeldDisk::release), in whatever order the test calls it.
+//! * A change whose future was dropped stays and lands when it is released, as on a real disk
+//!   whose command queue forgets nothing. Dropped reads and flushes vanish.
+//! * [`settle`](BlockDevice::settle) resolves when no such change is left.
+
+mod queue;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use block::{
+    BlockDevice, Extent, Geometry, IoBufs, IoError, IoFuture, Node, Operation, Range, WriteFlags,
+};
+use tokio::sync::Notify;
+
+use self::queue::{Queue, Reply, Request};
+
+/// A request that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// Its name; rises in order of arrival.
+    pub id: u64,
+    /// What it asks.
+    pub operation: Operation,
+    /// Where; `None` for a flush.
+    pub range: Option<Range>,
+    /// Its future was dropped.
+    pub abandoned: bool,
+}
+
+/// A disk in front of `child` that holds requests.
+#[derive(Debug)]
+pub struct HeldDisk {
+    child: Node,
+    queue: Mutex<Queue>,
+    changed: Notify,
+}
+
+impl HeldDisk {
+    /// Holds all requests to `child` from now on.
+    #[must_use]
+    pub fn new(child: Node) -> Arc<Self> {
+        Arc::new(Self {
+            child,
+            queue: Mutex::new(Queue::new()),
+            changed: Notify::new(),
+        })
+    }
+
+    /// Holds new requests, or lets them through. Those held already stay.
+    pub fn hold(&self, holding: bool) {
+        self.queue().holding = holding;
+    }
+
+    /// The requests that wait, in order of arrival.
+    #[must_use]
+    pub fn held(&self) -> Vec<Held> {
+        self.queue().held()
+    }
+
+    /// Ranges of the changes that landed after their futures had been dropped, in that order.
+    #[must_use]
+    pub fn late_changes(&self) -> Vec<Range> {
+        self.queue().late_changes.clone()
+    }
+
+    /// Carries out request `id`. Nothing happens if it is not held (any more).
+    pub async fn release(&self, id: u64) {
+        let Some(request) = self.queue().start(id) else {
+            return;
+        };
+        let result = request.perform(&*self.child).await;
+        self.queue().finish(id, result);
+        self.changed.notify_waiters();
+    }
+
+    /// Carries out the oldest request; false if none waits.
+    pub async fn release_oldest(&self) -> bool {
+        let Some(first) = self.held().first().copied() else {
+            return false;
+        };
+        self.release(first.id).await;
+        true
+    }
+
+    /// Carries out what waits now, in order of arrival, and returns how many that were.
+    pub async fn release_all(&self) -> usize {
+        let held = self.held();
+        for request in &held {
+            self.release(request.id).await;
+        }
+        held.len()
+    }
+
+    /// Resolves when a request waits.
+    pub async fn arrival(&self) {
+        self.until(|queue| !queue.held().is_empty()).await;
+    }
+
+    async fn until(&self, reached: impl Fn(&mut Queue) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if reached(&mut self.queue()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, request: Request) -> Result<Reply, IoError> {
+        let entered = self.queue().enter(request);
+        match entered {
+            Ok(reply) => {
+                self.changed.notify_waiters();
+                reply
+                    .await
+                    .expect("a held request is answered by its release")
+            }
+            Err(request) => request.perform(&*self.child).await,
+        }
+    }
+}
+
+impl BlockDevice for HeldDisk {
+    fn geometry(&self) -> &Geometry {
+        self.child.geometry()
+    }
+
+    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
+        Box::pin(async move { Ok(self.ask(Request::Read(range)).await?.into_data()) })
+    }
+
+    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            self.ask(Request::Write(range, data, flags)).await?;
+            Ok(())
+        })
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            self.ask(Request::Flush).await?;
+            Ok(())
+        })
+    }
+
+    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            self.ask(Request::WriteZeroes(range, flags)).await?;
+            Ok(())
+        })
+    }
+
+    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            self.ask(Request::Trim(range)).await?;
+            Ok(())
+        })
+    }
+
+    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
+        Box::pin(async move { Ok(self.ask(Request::Extents(range)).await?.into_extents()) })
+    }
+
+    fn settle(&self) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            self.until(|queue| !queue.has_abandoned_changes()).await;
+            self.child.settle().await
+        })
+    }
+}
