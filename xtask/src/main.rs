@@ -14,6 +14,7 @@ mod guest;
 mod packages;
 mod servers;
 mod shell;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,8 @@ struct Cli {
 enum Door {
     /// Measure our server and the peers side by side and print the ratios.
     Bench(bench::Args),
+    /// Check the rules that no compiler checks.
+    Tidy,
     /// Run scripts in a Linux guest against servers on this machine.
     Guest(guest::Args),
 }
@@ -39,6 +42,7 @@ enum Door {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Door::Bench(args) => bench::run(&args),
+        Door::Tidy => tidy::run(),
         Door::Guest(args) => guest::run(&args),
     };
     match outcome {

@@ -1,0 +1,83 @@
+//! Decisions are numbered, and every dependency has its line.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use toml::Table;
+
+use super::{Finding, Tree};
+
+const FOLDER: &str = "docs/adr/";
+const DEPENDENCIES: &str = "docs/adr/0001-dependencies.md";
+
+/// Decisions without a number of their own, dependencies without a line, lines without a dependency.
+pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
+    let mut findings = numbers(tree);
+    let Some(workspace) = tree.get("Cargo.toml") else {
+        return Ok(findings);
+    };
+    let manifest: Table = workspace
+        .parse()
+        .context("Cargo.toml is not what Cargo reads")?;
+    let named: BTreeSet<&str> = manifest
+        .get("workspace")
+        .and_then(|table| table.get("dependencies")?.as_table())
+        .into_iter()
+        .flatten()
+        .filter(|(_, value)| value.get("path").is_none())
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let told = tree
+        .get(DEPENDENCIES)
+        .map_or_else(BTreeSet::new, |text| lines(text));
+    for name in named.difference(&told) {
+        findings.push(Finding::at(
+            DEPENDENCIES,
+            0,
+            format!("has no line for {name}"),
+        ));
+    }
+    for name in told.difference(&named) {
+        findings.push(Finding::at(
+            DEPENDENCIES,
+            0,
+            format!("{name} is no dependency"),
+        ));
+    }
+    Ok(findings)
+}
+
+/// The first cell of each row of the table, without its head.
+fn lines(text: &str) -> BTreeSet<&str> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .map(|cell| cell.trim().trim_matches('`'))
+        .filter(|cell| !cell.is_empty() && *cell != "crate")
+        .collect()
+}
+
+fn numbers(tree: &Tree) -> Vec<Finding> {
+    let mut seen = BTreeSet::new();
+    let mut findings = Vec::new();
+    for path in tree.keys() {
+        let Some(name) = path.strip_prefix(FOLDER) else {
+            continue;
+        };
+        let number = name
+            .split_once('-')
+            .map(|(number, _)| number)
+            .filter(|number| number.len() == 4 && number.bytes().all(|byte| byte.is_ascii_digit()));
+        match number {
+            None => findings.push(Finding::at(path, 0, "a decision is named NNNN-what.md")),
+            Some(number) if !seen.insert(number) => {
+                findings.push(Finding::at(
+                    path,
+                    0,
+                    format!("the number {number} is taken"),
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    findings
+}
