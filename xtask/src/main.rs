@@ -9,7 +9,9 @@
 )]
 
 mod bench;
+mod ci;
 mod clock;
+mod fuzz;
 mod guest;
 mod packages;
 mod servers;
@@ -31,17 +33,29 @@ struct Cli {
 /// What can be asked for.
 #[derive(Debug, Subcommand)]
 enum Door {
+    /// Run the workspace's tests.
+    Test {
+        /// Only tests whose names contain this.
+        filter: Option<String>,
+    },
+    /// Run everything that has to pass.
+    Ci,
     /// Measure our server and the peers side by side and print the ratios.
     Bench(bench::Args),
     /// Check the rules that no compiler checks.
     Tidy,
     /// Run scripts in a Linux guest against servers on this machine.
     Guest(guest::Args),
+    /// Run the fuzz targets.
+    Fuzz(fuzz::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Door::Bench(args) => bench::run(&args),
+        Door::Test { filter } => ci::test(filter.as_deref()),
+        Door::Ci => ci::run(),
+        Door::Fuzz(args) => fuzz::run(&args),
         Door::Tidy => tidy::run(),
         Door::Guest(args) => guest::run(&args),
     };

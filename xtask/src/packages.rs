@@ -33,6 +33,24 @@ pub(crate) const BENCH: &[Package] = &[
     package("util-linux", "setpriv, losetup and mount"),
 ];
 
+/// What the tests run.
+pub(crate) const TESTS: &[Package] = &[
+    package("e2fsprogs", "mkfs.ext4 and fsck of what was attached"),
+    package("fio", "the lab, and the nbd engine as a client"),
+    package("fuse3", "attach without the kernel's nbd"),
+    package("libnbd-bin", "nbdinfo, nbdcopy and nbdfuse as clients"),
+    package("nbdkit", "a server for our client, a client of our server"),
+    package(
+        "nbd-client",
+        "the list of exports as the stock client sees it",
+    ),
+    package("nbd-server", "a server for our client"),
+    package("python3-libnbd", "nbdsh"),
+    package("qemu-utils", "qemu-img, qemu-io and qemu-nbd as peers"),
+    package("util-linux", "losetup, mount, prlimit, setpriv"),
+    package("xfsprogs", "mkfs.xfs and its check"),
+];
+
 /// What `guest` builds the guest from.
 pub(crate) const GUEST: &[Package] = &[
     package("binutils", "strip, to keep the guest small"),
@@ -44,6 +62,9 @@ pub(crate) const GUEST: &[Package] = &[
     package("util-linux", "blkid in the guest"),
     package("xfsprogs", "mkfs.xfs and xfs_repair in the guest"),
 ];
+
+/// What `fuzz` builds with.
+pub(crate) const FUZZ: &[Package] = &[package("g++", "builds libFuzzer")];
 
 /// Sees to it that all of `sets` are installed.
 pub(crate) fn ensure(sets: &[&[Package]]) -> Result<()> {

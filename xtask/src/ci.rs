@@ -1,0 +1,158 @@
+//! `cargo xtask ci` and `cargo xtask test`: what has to pass, in the order that tells soonest what is wrong.
+//!
+//! One profile builds everything, so that clippy, the tests, the guest's binary and the documentation share
+//! what is compiled. A step that fails does not hide what the later ones would say.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::{clock, fuzz, guest, packages, shell, tidy};
+
+/// Seconds each fuzz target gets: enough to see that it runs and to repeat what was once found.
+const FUZZ_SECONDS: u32 = 10;
+
+/// Says to tests that nothing may be skipped.
+const REQUIRE_ALL: &str = "OUTBOARD_REQUIRE_ALL";
+
+/// Tells the tests where the binary is.
+const BINARY: &str = "OUTBOARD_BIN";
+
+/// A part of what has to pass.
+struct Step {
+    name: &'static str,
+    run: fn() -> Result<()>,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "format",
+        run: format,
+    },
+    Step {
+        name: "tidy",
+        run: tidy::run,
+    },
+    Step {
+        name: "clippy",
+        run: clippy,
+    },
+    Step {
+        name: "tests",
+        run: all_tests,
+    },
+    Step {
+        name: "guest",
+        run: in_guest,
+    },
+    Step {
+        name: "documentation",
+        run: documentation,
+    },
+    Step {
+        name: "fuzz",
+        run: fuzz_briefly,
+    },
+];
+
+/// Everything that has to pass, with the time each part took.
+pub(crate) fn run() -> Result<()> {
+    let begin = clock::now();
+    packages::ensure(&[packages::TESTS, packages::GUEST, packages::FUZZ])?;
+    let mut said = vec![format!(
+        "{:<14}{:>7.1} s",
+        "packages",
+        begin.elapsed().as_secs_f64()
+    )];
+    let mut failed = Vec::new();
+    for step in STEPS {
+        println!("\n== {}", step.name);
+        let start = clock::now();
+        let outcome = (step.run)();
+        let seconds = start.elapsed().as_secs_f64();
+        let verdict = match outcome {
+            Ok(()) => "ok".to_owned(),
+            Err(error) => {
+                failed.push(step.name);
+                format!("FAILED: {error:#}")
+            }
+        };
+        println!("== {} {verdict}", step.name);
+        said.push(format!("{:<14}{seconds:>7.1} s  {verdict}", step.name));
+    }
+    println!("\n{}", said.join("\n"));
+    println!("in all {:.0} s", begin.elapsed().as_secs_f64());
+    if !failed.is_empty() {
+        bail!("did not pass: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// The workspace's tests, those whose names contain the filter.
+pub(crate) fn test(filter: Option<&str>) -> Result<()> {
+    packages::ensure(&[packages::TESTS])?;
+    let mut command = cargo_test()?;
+    command.args(filter);
+    shell::run(&mut command)
+}
+
+fn all_tests() -> Result<()> {
+    shell::run(cargo_test()?.arg("--no-fail-fast").env(REQUIRE_ALL, "1"))
+}
+
+fn cargo_test() -> Result<Command> {
+    let mut command = shell::cargo(["test", "--quiet", "--workspace"]);
+    command.env(BINARY, build()?);
+    Ok(command)
+}
+
+/// Builds the binary in the tests' profile.
+fn build() -> Result<PathBuf> {
+    shell::run(&mut shell::cargo([
+        "build",
+        "--quiet",
+        "--package",
+        "outboard",
+    ]))?;
+    Ok(shell::target().join("debug/outboard"))
+}
+
+fn format() -> Result<()> {
+    shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))?;
+    if fuzz::is_there() {
+        shell::run(&mut shell::cargo([
+            "fmt",
+            "--manifest-path",
+            fuzz::MANIFEST,
+            "--check",
+        ]))?;
+    }
+    Ok(())
+}
+
+fn clippy() -> Result<()> {
+    let args = [
+        "clippy",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    shell::run(&mut shell::cargo(args))
+}
+
+fn in_guest() -> Result<()> {
+    guest::run(&guest::Args::default())
+}
+
+fn documentation() -> Result<()> {
+    let args = ["doc", "--quiet", "--workspace", "--no-deps"];
+    shell::run(shell::cargo(args).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn fuzz_briefly() -> Result<()> {
+    fuzz::run(&fuzz::Args::brief(FUZZ_SECONDS))
+}
