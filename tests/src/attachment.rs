@@ -1,0 +1,146 @@
+//! Attachments made by the binary, with a runtime directory of their own, detached at the end.
+
+use std::path::Path;
+use std::process::Command;
+
+use testkit::requires::{self, Missing};
+
+use crate::image::Folder;
+use crate::said::{self, Said};
+
+/// A world of attachments that knows nothing of others on this machine.
+#[derive(Debug, Default)]
+pub struct World {
+    folder: Folder,
+}
+
+/// What attaching without the kernel's nbd needs.
+pub fn needs() -> [Result<(), Missing>; 5] {
+    [
+        requires::root(),
+        requires::fuse(),
+        requires::loop_device(),
+        requires::command("mkfs.ext4"),
+        requires::command("fusermount3"),
+    ]
+}
+
+impl World {
+    /// Our binary with `args` in this world.
+    #[must_use]
+    pub fn outboard(&self, args: &[&str]) -> Command {
+        let mut command = said::outboard(args);
+        command
+            .env("XDG_RUNTIME_DIR", self.folder.path())
+            .env("XDG_STATE_HOME", self.folder.path());
+        command
+    }
+
+    /// The same, run to its end.
+    ///
+    /// # Panics
+    /// If it does not end.
+    #[must_use]
+    #[track_caller]
+    pub fn run(&self, args: &[&str]) -> Said {
+        said::run(&mut self.outboard(args))
+    }
+
+    /// Attaches `uri` over FUSE and loop; the device.
+    ///
+    /// # Panics
+    /// If it cannot.
+    #[must_use]
+    #[track_caller]
+    pub fn attach(&self, uri: &str) -> String {
+        let printed = self.run(&["attach", uri, "--via", "fuse"]).ok();
+        let device = printed.trim().to_owned();
+        assert!(device.starts_with("/dev/"), "{printed}");
+        device
+    }
+
+    /// A folder to mount on.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[must_use]
+    pub fn mount_point(&self) -> String {
+        let path = self.folder.at("mnt");
+        std::fs::create_dir_all(&path).expect("a folder to mount on");
+        path
+    }
+
+    /// What is left of attachments: mounts, loop devices and processes of this world.
+    #[must_use]
+    pub fn traces(&self) -> Vec<String> {
+        let here = self.folder.path().to_string_lossy().into_owned();
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mut found: Vec<String> = mounts
+            .lines()
+            .filter(|line| line.contains(&here))
+            .map(|line| format!("mount: {line}"))
+            .collect();
+        found.extend(loops(&here));
+        found.extend(processes(&here));
+        found
+    }
+
+    /// Fails if anything is left.
+    ///
+    /// # Panics
+    /// If so.
+    #[track_caller]
+    pub fn assert_clean(&self) {
+        let traces = self.traces();
+        assert!(traces.is_empty(), "left behind: {traces:#?}");
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // A test that failed half way must not leave devices to the next one.
+        if !self.traces().is_empty() {
+            drop(self.outboard(&["detach", "--all"]).output());
+        }
+    }
+}
+
+/// Loop devices over files of this world.
+fn loops(here: &str) -> Vec<String> {
+    let blocks = std::fs::read_dir("/sys/block").into_iter().flatten();
+    blocks
+        .filter_map(Result::ok)
+        .filter_map(|entry| {
+            let file = entry.path().join("loop/backing_file");
+            let backing = std::fs::read_to_string(file).ok()?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            backing
+                .contains(here)
+                .then(|| format!("{name}: {}", backing.trim()))
+        })
+        .collect()
+}
+
+/// Processes whose environment is of this world.
+fn processes(here: &str) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").into_iter().flatten();
+    all.filter_map(Result::ok)
+        .filter(|entry| {
+            entry
+                .path()
+                .join("exe")
+                .read_link()
+                .is_ok_and(|exe| is_ours(&exe))
+        })
+        .filter(|entry| {
+            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            String::from_utf8_lossy(&environment).contains(here)
+        })
+        .map(|entry| format!("process {}", entry.file_name().to_string_lossy()))
+        .collect()
+}
+
+fn is_ours(exe: &Path) -> bool {
+    exe.file_name()
+        .is_some_and(|name| name.to_string_lossy().starts_with("outboard"))
+}
