@@ -1,6 +1,6 @@
 //! Attachments made by the binary, with a runtime directory of their own, detached at the end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use testkit::requires::{self, Missing};
@@ -26,12 +26,24 @@ pub fn needs() -> [Result<(), Missing>; 5] {
 }
 
 impl World {
+    /// Where this world's attachments are written down.
+    #[must_use]
+    pub fn runtime(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
+    /// The path of something in this world's folder.
+    #[must_use]
+    pub fn at(&self, name: &str) -> String {
+        self.folder.at(name)
+    }
+
     /// Our binary with `args` in this world.
     #[must_use]
     pub fn outboard(&self, args: &[&str]) -> Command {
         let mut command = said::outboard(args);
         command
-            .env("XDG_RUNTIME_DIR", self.folder.path())
+            .env("OUTBOARD_RUNTIME_DIR", self.runtime())
             .env("XDG_STATE_HOME", self.folder.path());
         command
     }
@@ -70,7 +82,7 @@ impl World {
         path
     }
 
-    /// What is left of attachments: mounts, loop devices and processes of this world.
+    /// What is left of attachments: the runtime directory, mounts, loop devices, processes.
     #[must_use]
     pub fn traces(&self) -> Vec<String> {
         let here = self.folder.path().to_string_lossy().into_owned();
@@ -80,9 +92,31 @@ impl World {
             .filter(|line| line.contains(&here))
             .map(|line| format!("mount: {line}"))
             .collect();
+        if self.runtime().exists() {
+            found.push(format!("folder: {}", self.runtime().display()));
+        }
         found.extend(loops(&here));
-        found.extend(processes(&here));
+        let processes = self.processes().into_iter();
+        found.extend(processes.map(|id| format!("process {id}")));
         found
+    }
+
+    /// The processes that own this world's attachments.
+    #[must_use]
+    pub fn processes(&self) -> Vec<u32> {
+        let here = self.folder.path().to_string_lossy().into_owned();
+        let all = std::fs::read_dir("/proc").into_iter().flatten();
+        all.filter_map(Result::ok)
+            .filter(|entry| {
+                let exe = entry.path().join("exe").read_link();
+                exe.is_ok_and(|exe| is_ours(&exe))
+            })
+            .filter(|entry| {
+                let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+                String::from_utf8_lossy(&environment).contains(&here)
+            })
+            .filter_map(|entry| entry.file_name().to_string_lossy().parse().ok())
+            .collect()
     }
 
     /// Fails if anything is left.
@@ -118,25 +152,6 @@ fn loops(here: &str) -> Vec<String> {
                 .contains(here)
                 .then(|| format!("{name}: {}", backing.trim()))
         })
-        .collect()
-}
-
-/// Processes whose environment is of this world.
-fn processes(here: &str) -> Vec<String> {
-    let all = std::fs::read_dir("/proc").into_iter().flatten();
-    all.filter_map(Result::ok)
-        .filter(|entry| {
-            entry
-                .path()
-                .join("exe")
-                .read_link()
-                .is_ok_and(|exe| is_ours(&exe))
-        })
-        .filter(|entry| {
-            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-            String::from_utf8_lossy(&environment).contains(here)
-        })
-        .map(|entry| format!("process {}", entry.file_name().to_string_lossy()))
         .collect()
 }
 

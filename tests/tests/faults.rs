@@ -22,8 +22,10 @@ fn assert_lives(server: Server) {
         offset: 0,
         len: 512,
     };
-    client.write_all(&read.bytes()).unwrap();
-    assert_eq!(raw::reply(&mut client).unwrap(), (0, 7));
+    client
+        .write_all(&read.bytes())
+        .expect("a server that takes requests");
+    assert_eq!(raw::reply(&mut client).expect("an answer"), (0, 7));
     drop(client);
     assert_eq!(server.stop(Signal::TERM), Some(0));
 }

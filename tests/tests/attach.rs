@@ -1,0 +1,237 @@
+//! Attaching without the kernel's nbd: a FUSE file under a loop device, as a user sees it.
+
+use std::process::Command;
+
+use outboard_tests::attachment::{World, needs};
+use outboard_tests::image::{Folder, MIB, assert_same};
+use outboard_tests::said::{LIMIT, program, run};
+use outboard_tests::server::Server;
+use testkit::proc::Process;
+use testkit::requires;
+
+fn can_run() -> bool {
+    requires::all(&needs())
+}
+
+#[test]
+fn a_disk_is_attached_made_a_filesystem_mounted_used_and_detached() {
+    if !can_run() {
+        return;
+    }
+    let world = World::default();
+    let folder = Folder::new();
+    let image = folder.empty("a.img", 64 * MIB);
+    let data = folder.filled("data", 9 * MIB + 77, 4);
+    let server = Server::start(&[&image]);
+    let mount = world.at("mnt");
+    let file = format!("{mount}/data");
+    let uri = server.uri("");
+    let fuse = ["--via", "fuse", "--mount", &mount];
+    let attach = [&["attach", &uri, "--mkfs", "ext4"], &fuse[..]].concat();
+    world.run(&attach).ok();
+    program("cp", &[&data, &file]).ok();
+    assert_same(&data, &file);
+    world.run(&["detach", &mount]).ok();
+    world.assert_clean();
+    assert!(
+        !std::path::Path::new(&mount).exists(),
+        "what attach made, detach removes"
+    );
+
+    world.run(&[&["attach", &uri], &fuse[..]].concat()).ok();
+    assert_same(&data, &file);
+    world.run(&["detach", &mount]).ok();
+    world.assert_clean();
+    drop(server);
+    program("e2fsck", &["-fn", &image]).ok();
+}
+
+#[test]
+fn a_filesystem_is_not_made_over_another_one() {
+    if !can_run() {
+        return;
+    }
+    let world = World::default();
+    let folder = Folder::new();
+    let image = folder.empty("a.img", 32 * MIB);
+    program("mkfs.ext4", &["-q", "-F", &image]).ok();
+    let before = std::fs::read(&image).unwrap();
+    let server = Server::start(&[&image]);
+    let said = world.run(&["attach", &server.uri(""), "--via", "fuse", "--mkfs", "ext4"]);
+    let line = said.complaint(1);
+    assert!(line.contains("ext4"), "{line}");
+    world.assert_clean();
+    assert!(
+        std::fs::read(&image).unwrap() == before,
+        "nothing was written"
+    );
+}
+
+#[test]
+fn status_tells_what_is_attached_as_long_as_it_is() {
+    if !can_run() {
+        return;
+    }
+    let world = World::default();
+    let server = Server::start(&["disk=memory(8M)"]);
+    let uri = server.uri("disk");
+    let device = world.attach(&uri);
+    let told = world.run(&["--json", "status"]).ok();
+    assert!(told.contains(&device) && told.contains(&uri), "{told}");
+    let told = world.run(&["status"]).ok();
+    assert!(told.contains(&device) && told.contains(&uri), "{told}");
+    let size = program("blockdev", &["--getsize64", &device]).ok();
+    assert_eq!(size.trim(), (8 * MIB).to_string());
+    world.run(&["detach", &device]).ok();
+    world.assert_clean();
+    let told = world.run(&["--json", "status"]).ok();
+    assert!(!told.contains(&device), "{told}");
+}
+
+#[test]
+fn a_local_disk_is_attached_without_a_server() {
+    if !can_run() {
+        return;
+    }
+    let world = World::default();
+    let folder = Folder::new();
+    let image = folder.filled("a.img", 4 * MIB, 3);
+    let device = world.attach(&image);
+    let copy = folder.at("copy");
+    program("cp", &[&device, &copy]).ok();
+    world.run(&["detach", &device]).ok();
+    world.assert_clean();
+    assert_same(&image, &copy);
+}
+
+#[test]
+fn detach_all_takes_down_everything_of_this_user() {
+    if !can_run() {
+        return;
+    }
+    let world = World::default();
+    let server = Server::start(&["a=memory(4M)", "b=memory(4M)"]);
+    for export in ["a", "b"] {
+        let device = world.attach(&server.uri(export));
+        assert!(device.starts_with("/dev/loop"), "{device}");
+    }
+    world.run(&["detach", "--all"]).ok();
+    world.assert_clean();
+}
+
+#[test]
+fn a_mount_in_use_is_not_taken_away() {
+    if !can_run() {
+        return;
+    }
+    let world = World::default();
+    let server = Server::start(&["memory(64M)"]);
+    let mount = world.at("mnt");
+    let args = [
+        "attach",
+        &server.uri(""),
+        "--via",
+        "fuse",
+        "--mkfs",
+        "ext4",
+        "--mount",
+        &mount,
+    ];
+    world.run(&args).ok();
+    let mut user = Process::start(Command::new("sleep").arg("60").current_dir(&mount)).unwrap();
+    let line = world.run(&["detach", &mount]).complaint(1);
+    assert!(line.contains(&mount), "{line}");
+    drop(user.signal(rustix::process::Signal::KILL));
+    user.wait(LIMIT).unwrap();
+    world.run(&["detach", &mount]).ok();
+    world.assert_clean();
+}
+
+#[test]
+fn what_cannot_be_attached_is_told_in_one_line_and_leaves_nothing() {
+    if !can_run() {
+        return;
+    }
+    let world = World::default();
+    let server = Server::start(&["known=memory(4M)"]);
+    let full = world.mount_point();
+    std::fs::write(format!("{full}/file"), b"mine").unwrap();
+    let gone = Server::start(&["memory(1M)"]);
+    let gone_uri = gone.uri("");
+    drop(gone);
+    let known = server.uri("known");
+    let cases: [(&[&str], &str); 6] = [
+        (&[&server.uri("unknown")], "unknown"),
+        (&[&gone_uri], "refused"),
+        (&["nbd://no-such-host.invalid/x"], "no-such-host.invalid"),
+        (&[&known, "--mount", &full], "not empty"),
+        (&[&known, "--mount", "/proc"], "/proc"),
+        (&[&known, "--mount", "/nonexistent/mnt"], "/nonexistent"),
+    ];
+    for (args, part) in cases {
+        let args = [&["attach", "--via", "fuse"], args].concat();
+        let line = world.run(&args).complaint(1);
+        assert!(line.contains(part), "{args:?}: {line}");
+        world.assert_clean();
+    }
+    assert_eq!(std::fs::read(format!("{full}/file")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_disk_without_a_filesystem_is_not_mounted_and_leaves_nothing() {
+    if !can_run() {
+        return;
+    }
+    let world = World::default();
+    let server = Server::start(&["memory(4M)"]);
+    let mount = world.at("mnt");
+    let args = [
+        "attach",
+        &server.uri(""),
+        "--via",
+        "fuse",
+        "--mount",
+        &mount,
+    ];
+    let line = world.run(&args).complaint(1);
+    assert!(line.contains(&mount), "{line}");
+    world.assert_clean();
+    assert!(!std::path::Path::new(&mount).exists());
+}
+
+#[test]
+fn without_fuse_or_without_loop_devices_it_says_which() {
+    let needs = [&needs()[..], &[requires::command("unshare")]].concat();
+    if !requires::all(&needs) {
+        return;
+    }
+    let world = World::default();
+    let server = Server::start(&["memory(4M)"]);
+    for (device, part) in [("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")] {
+        let attach = world.outboard(&["attach", &server.uri(""), "--via", "fuse"]);
+        let words: Vec<String> = std::iter::once(attach.get_program())
+            .chain(attach.get_args())
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        // In a mount namespace of its own the device is another one.
+        let script = format!(
+            "mount --bind /dev/null {device} && exec {}",
+            words.join(" ")
+        );
+        let mut command = Command::new("unshare");
+        command
+            .args(["--mount", "sh", "-c", &script])
+            .env("OUTBOARD_RUNTIME_DIR", world.runtime());
+        let line = run(&mut command).complaint(1);
+        assert!(line.to_lowercase().contains(part), "{line}");
+        world.assert_clean();
+    }
+}
+
+#[test]
+fn what_is_not_attached_cannot_be_detached() {
+    let world = World::default();
+    let line = world.run(&["detach", "/dev/loop9999"]).complaint(1);
+    assert!(line.contains("/dev/loop9999"), "{line}");
+    world.assert_clean();
+}

@@ -1,0 +1,158 @@
+//! Servers that die under an attachment: it waits, it reconnects, and nothing acknowledged is lost.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use outboard_tests::attachment::{World, needs};
+use outboard_tests::image::{Folder, MIB};
+use outboard_tests::said::{LIMIT, program};
+use outboard_tests::server::Server;
+use rustix::process::Signal;
+use testkit::proc::Process;
+use testkit::requires;
+
+/// Writes files one after the other, each with fsync; a line for each that was acknowledged.
+const WRITER: &str = "
+    n=0
+    while [ ! -e $0/stop ]; do
+        n=$((n + 1))
+        head -c 100000 /dev/urandom >$0/piece
+        dd if=$0/piece of=$1/$n bs=100000 conv=fsync 2>/dev/null || exit 1
+        echo \"$(sha256sum <$0/piece | cut -d' ' -f1)  $n\" >>$0/acknowledged
+    done
+";
+
+/// How long the writer may stand still.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn acknowledged(folder: &Folder) -> usize {
+    std::fs::read_to_string(folder.at("acknowledged")).map_or(0, |text| text.lines().count())
+}
+
+#[track_caller]
+fn wait_for_more(writer: &mut Process, folder: &Folder, more: usize) {
+    let wanted = acknowledged(folder) + more;
+    let progress = writer.wait_until("progress of the writer", PATIENCE, |_| {
+        (acknowledged(folder) >= wanted).then_some(())
+    });
+    progress.unwrap_or_else(|e| panic!("{e}"));
+}
+
+#[test]
+fn a_mount_outlives_a_server_that_is_killed_and_started_again_and_again() {
+    if !requires::all(&needs()) {
+        return;
+    }
+    let world = World::default();
+    let folder = Folder::new();
+    let image = folder.empty("a.img", 256 * MIB);
+    let mut server = Server::start(&[&image]);
+    let mount = world.at("mnt");
+    let fuse = ["--via", "fuse", "--mount", &mount];
+    let uri = server.uri("");
+    let attach = [&["attach", &uri, "--mkfs", "ext4"], &fuse[..]].concat();
+    world.run(&attach).ok();
+    let here = folder.path().to_str().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", WRITER, here, &mount]);
+    let mut writer = Process::start(&mut command).unwrap();
+    for round in 0..4_u64 {
+        wait_for_more(&mut writer, &folder, 10);
+        let port = server.kill();
+        std::thread::sleep(Duration::from_millis(200 * round));
+        server = Server::start_on(port, &[&image]);
+    }
+    wait_for_more(&mut writer, &folder, 10);
+    std::fs::write(folder.at("stop"), b"").unwrap();
+    assert_eq!(writer.wait(LIMIT).unwrap().code(), Some(0));
+    world.run(&["detach", &mount]).ok();
+    world.assert_clean();
+
+    world.run(&[&["attach", &uri], &fuse[..]].concat()).ok();
+    let mut check = Command::new("sha256sum");
+    check
+        .args(["--check", "--quiet", &folder.at("acknowledged")])
+        .current_dir(&mount);
+    outboard_tests::said::run(&mut check).ok();
+    world.run(&["detach", &mount]).ok();
+    world.assert_clean();
+    assert_eq!(server.stop(Signal::TERM), Some(0));
+    program("e2fsck", &["-fn", &image]).ok();
+}
+
+#[test]
+fn detach_takes_everything_down_when_the_server_is_gone_and_says_what_may_be_lost() {
+    if !requires::all(&needs()) {
+        return;
+    }
+    let world = World::default();
+    let folder = Folder::new();
+    let image = folder.empty("a.img", 64 * MIB);
+    let server = Server::start(&[&image]);
+    let mount = world.at("mnt");
+    let args = [
+        "attach",
+        &server.uri(""),
+        "--via",
+        "fuse",
+        "--mkfs",
+        "ext4",
+        "--mount",
+        &mount,
+    ];
+    world.run(&args).ok();
+    std::fs::write(format!("{mount}/unsaved"), vec![b'u'; 1 << 20]).unwrap();
+    server.kill();
+    let said = world.run(&["detach", &mount, "--timeout", "2"]);
+    assert_ne!(said.code, Some(0), "data may be lost: {said:?}");
+    assert!(
+        said.stderr.contains("lost") || said.stderr.contains("flush"),
+        "{said:?}"
+    );
+    world.assert_clean();
+    assert!(!Path::new(&mount).exists());
+}
+
+#[test]
+fn a_server_that_comes_back_with_another_size_is_not_taken_for_the_old_one() {
+    if !requires::all(&needs()) {
+        return;
+    }
+    let world = World::default();
+    let server = Server::start(&["memory(8M)"]);
+    let device = world.attach(&server.uri(""));
+    let port = server.kill();
+    let other = Server::start_on(port, &["memory(4M)"]);
+    let mut read = Command::new("dd");
+    read.args([
+        &format!("if={device}"),
+        "of=/dev/null",
+        "bs=4k",
+        "count=1",
+        "iflag=direct",
+    ]);
+    let mut read = Process::start(&mut read).unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let told = world.run(&["status"]).ok();
+    assert!(told.contains("size") || told.contains("bytes"), "{told}");
+    drop(other);
+    drop(world.run(&["detach", &device, "--timeout", "2", "--force"]));
+    read.wait(LIMIT).unwrap();
+    world.assert_clean();
+}
+
+#[test]
+fn an_attachment_whose_own_process_was_killed_can_be_detached() {
+    if !requires::all(&needs()) {
+        return;
+    }
+    let world = World::default();
+    let server = Server::start(&["memory(8M)"]);
+    let device = world.attach(&server.uri(""));
+    let owners = world.processes();
+    assert_eq!(owners.len(), 1, "{owners:?}");
+    program("kill", &["-9", &owners[0].to_string()]).ok();
+    drop(world.run(&["detach", &device, "--timeout", "2"]));
+    world.assert_clean();
+}
