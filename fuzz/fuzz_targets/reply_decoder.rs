@@ -1,0 +1,64 @@
+//! Any bytes of a server in transmission, whole and in pieces, against requests of every kind.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nbd_proto::{BrokenReply, Command, CommandFlags, Expected, ReplyDecoder, ReplyEvent};
+
+fuzz_target!(|input: (u8, &[u8])| {
+    let (choice, bytes) = input;
+    let structured = choice & 1 == 1;
+    let cut = receive(structured, bytes.chunks(usize::from(choice) / 2 + 1));
+    assert_eq!(receive(structured, std::iter::once(bytes)), cut);
+});
+
+type Seen = (Vec<ReplyEvent<u64>>, Option<BrokenReply>);
+
+fn receive<'a>(structured: bool, pieces: impl Iterator<Item = &'a [u8]>) -> Seen {
+    let mut decoder = decoder(structured);
+    let (mut waiting, mut seen) = (Vec::new(), Vec::new());
+    for piece in pieces {
+        waiting.extend_from_slice(piece);
+        loop {
+            let left = waiting.len().min(decoder.payload_left() as usize);
+            waiting.drain(..left);
+            decoder.payload_taken(u32::try_from(left).expect("it was less than a u32"));
+            if decoder.payload_left() > 0 {
+                break;
+            }
+            match decoder.decode(&waiting) {
+                Ok(decoded) => match decoded.event {
+                    Some(event) => {
+                        waiting.drain(..decoded.consumed);
+                        seen.push(event);
+                    }
+                    None => break,
+                },
+                Err(broken) => return (seen, Some(broken)),
+            }
+        }
+    }
+    (seen, None)
+}
+
+/// Reads, one of them unfragmented, and a write, flush and trim in flight; cookies count from 0.
+fn decoder(structured: bool) -> ReplyDecoder<u64> {
+    let mut decoder = ReplyDecoder::new(structured, 8);
+    for (command, flags, offset, len) in [
+        (Command::Read, CommandFlags::empty(), 0, 16),
+        (Command::Read, CommandFlags::empty(), 0, 1 << 20),
+        (Command::Read, CommandFlags::DF, 1 << 40, 512),
+        (Command::Write, CommandFlags::empty(), 0, 512),
+        (Command::Flush, CommandFlags::empty(), 0, 0),
+        (Command::Trim, CommandFlags::empty(), 0, u64::MAX),
+    ] {
+        let expected = Expected {
+            command,
+            flags,
+            offset,
+            len,
+        };
+        let token = decoder.in_flight() as u64;
+        assert_eq!(decoder.begin(expected, token), Ok(token));
+    }
+    decoder
+}
