@@ -1,0 +1,108 @@
+//! *cache*: before a read, caches are written out and dropped on every machine on the way, and
+//! then it is verified that nothing of the file is in memory.
+//!
+//! Caught in: study C, and tools that run `echo` without a shell and drop nothing.
+
+use serde::{Deserialize, Serialize};
+
+use super::direct::Residency;
+use super::{Check, Finding};
+
+/// More of the file than this in memory before a read, and it is the cache that is measured.
+const RESIDENT_MAX: f64 = 0.02;
+
+/// What was done about this machine's page cache.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "dropped", rename_all = "kebab-case")]
+pub enum Dropped {
+    /// The whole page cache, through `/proc/sys/vm/drop_caches`.
+    All,
+    /// The test file's pages alone, since the above is not permitted here.
+    FileOnly,
+}
+
+/// Where the server of a target is, if it has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Server {
+    /// A disk of this machine.
+    None,
+    /// On this machine: its page cache is ours.
+    Here,
+    /// On another machine, or nobody knows where.
+    Elsewhere,
+}
+
+/// Holds what was dropped against what is still there.
+#[must_use]
+pub fn check(dropped: &Dropped, residency: Option<Residency>, server: Server) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    match residency {
+        Some(found) if found.part() > RESIDENT_MAX => findings.push(Finding::invalid(
+            Check::Cache,
+            format!("{:.0} % of the file was in memory before it was read", found.part() * 100.0),
+        )),
+        Some(_) => {}
+        None => findings.push(Finding::remark(
+            Check::Cache,
+            "whether anything of the file was in memory before it was read could not be seen on this filesystem",
+        )),
+    }
+    match (server, dropped) {
+        (Server::None, _) | (Server::Here, Dropped::All) => {}
+        (Server::Here, Dropped::FileOnly) => findings.push(Finding::remark(
+            Check::Cache,
+            "the server's page cache was not dropped: that needs root",
+        )),
+        (Server::Elsewhere, _) => findings.push(Finding::remark(
+            Check::Cache,
+            "the server's page cache was not dropped: the server is on another machine",
+        )),
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::Level;
+
+    const EMPTY: Option<Residency> = Some(Residency {
+        sampled: 256,
+        resident: 0,
+    });
+
+    #[test]
+    fn dropped_and_verified_on_both_ends_needs_no_remark() {
+        assert_eq!(check(&Dropped::All, EMPTY, Server::None), []);
+        assert_eq!(check(&Dropped::All, EMPTY, Server::Here), []);
+    }
+
+    #[test]
+    fn a_drop_that_dropped_nothing_is_noticed() {
+        let full = Some(Residency {
+            sampled: 256,
+            resident: 256,
+        });
+        let findings = check(&Dropped::All, full, Server::None);
+        assert_eq!(findings[0].level, Level::Invalid);
+        assert!(findings[0].text.contains("100 %"));
+    }
+
+    #[test]
+    fn a_server_whose_cache_was_not_reached_is_said() {
+        for (dropped, server) in [
+            (Dropped::FileOnly, Server::Here),
+            (Dropped::All, Server::Elsewhere),
+        ] {
+            let findings = check(&dropped, EMPTY, server);
+            assert_eq!(findings.len(), 1);
+            assert_eq!(findings[0].level, Level::Remark);
+        }
+    }
+
+    #[test]
+    fn a_filesystem_that_does_not_show_its_cache_is_said() {
+        assert_eq!(check(&Dropped::All, None, Server::None).len(), 1);
+    }
+}

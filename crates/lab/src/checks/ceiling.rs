@@ -1,0 +1,133 @@
+//! *ceiling*: a result above what the wire, the bus or the memory can carry is no result.
+//!
+//! Caught in: study A, whose NBD "reads" over 100 Mb/s Ethernet were 167 % and 112 % of what TCP can
+//! carry there.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Check, Finding};
+use crate::units::{BitRate, Rate};
+
+/// Slack above a computed ceiling: clocks and rounding.
+const COMPUTED_SLACK: f64 = 1.01;
+/// Slack above a measured ceiling, which a better measurement might raise.
+const MEASURED_SLACK: f64 = 1.25;
+
+/// What a ceiling rests on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Source {
+    /// The speed a network interface is linked at, less what TCP over Ethernet needs.
+    Link {
+        /// Its name.
+        interface: String,
+        /// The link's speed.
+        speed: BitRate,
+    },
+    /// Bytes sent through a loopback socket on this machine just before the run.
+    LoopbackSocket,
+    /// Bytes copied in memory on this machine just before the run: no storage is faster.
+    MemoryCopy,
+}
+
+/// The most a target can carry.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ceiling {
+    /// Of what.
+    pub source: Source,
+    /// How much.
+    pub rate: Rate,
+}
+
+impl Ceiling {
+    /// What TCP carries over an interface linked at `speed`.
+    #[must_use]
+    pub fn of_link(interface: impl Into<String>, speed: BitRate) -> Self {
+        Self {
+            source: Source::Link {
+                interface: interface.into(),
+                speed,
+            },
+            rate: speed.tcp_goodput(),
+        }
+    }
+
+    /// What it is, for people.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match &self.source {
+            Source::Link { interface, speed } => format!("TCP over {interface} ({speed})"),
+            Source::LoopbackSocket => "a loopback socket (measured)".into(),
+            Source::MemoryCopy => "copying in memory (measured)".into(),
+        }
+    }
+
+    fn slack(&self) -> f64 {
+        match self.source {
+            Source::Link { .. } => COMPUTED_SLACK,
+            Source::LoopbackSocket | Source::MemoryCopy => MEASURED_SLACK,
+        }
+    }
+}
+
+/// Holds `rate` against `ceiling`.
+#[must_use]
+pub fn check(rate: Rate, ceiling: &Ceiling) -> Option<Finding> {
+    let part = rate.0 / ceiling.rate.0;
+    if !part.is_finite() || part <= 1.0 {
+        return None;
+    }
+    let text = format!(
+        "{rate} is {:.0} % of what {} can carry, {}",
+        part * 100.0,
+        ceiling.describe(),
+        ceiling.rate
+    );
+    if part > ceiling.slack() {
+        return Some(Finding::invalid(Check::Ceiling, text));
+    }
+    Some(Finding::remark(Check::Ceiling, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::Level;
+
+    fn fast_ethernet() -> Ceiling {
+        Ceiling::of_link("eth0", BitRate::from_mbit(100))
+    }
+
+    #[test]
+    fn study_a_read_at_167_and_112_percent_of_its_wire() {
+        for (kib, percent) in [(19_156.0, "167 %"), (12_867.0, "112 %")] {
+            let finding = check(Rate(kib * 1024.0), &fast_ethernet()).unwrap();
+            assert_eq!(finding.level, Level::Invalid);
+            assert!(finding.text.contains(percent), "{}", finding.text);
+        }
+    }
+
+    #[test]
+    fn what_study_a_wrote_over_its_wire_is_possible() {
+        for kib in [9_798.0, 3_258.0] {
+            assert_eq!(check(Rate(kib * 1024.0), &fast_ethernet()), None);
+        }
+    }
+
+    #[test]
+    fn study_c_above_117_7_megabytes_over_a_gigabit_is_no_result() {
+        let gigabit = Ceiling::of_link("eth0", BitRate::from_mbit(1000));
+        assert_eq!(check(Rate(117.6e6), &gigabit), None);
+        assert_eq!(check(Rate(119e6), &gigabit).unwrap().level, Level::Invalid);
+    }
+
+    #[test]
+    fn a_little_above_a_measured_ceiling_is_a_remark() {
+        let measured = Ceiling {
+            source: Source::LoopbackSocket,
+            rate: Rate(3e9),
+        };
+        assert_eq!(check(Rate(3.3e9), &measured).unwrap().level, Level::Remark);
+        assert_eq!(check(Rate(4e9), &measured).unwrap().level, Level::Invalid);
+    }
+}

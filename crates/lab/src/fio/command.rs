@@ -1,0 +1,171 @@
+//! fio's command lines. Pure: a job in, a list of arguments out.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Direction, Pattern, Workload};
+use crate::units::{Bytes, Nanos};
+
+/// How fio submits I/O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// Linux 5.1 and later.
+    #[serde(rename = "io_uring")]
+    IoUring,
+    /// The older asynchronous interface.
+    Libaio,
+    /// One request at a time per job: the depth has no effect.
+    Psync,
+}
+
+impl Engine {
+    /// In the order in which they are tried.
+    pub const ALL: [Self; 3] = [Self::IoUring, Self::Libaio, Self::Psync];
+
+    /// As fio names it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::IoUring => "io_uring",
+            Self::Libaio => "libaio",
+            Self::Psync => "psync",
+        }
+    }
+}
+
+/// One measurement as fio is told it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job<'a> {
+    /// The test.
+    pub workload: &'a Workload,
+    /// The file, already written.
+    pub file: &'a Path,
+    /// Bytes of it to use; each is touched at most once.
+    pub size: Bytes,
+    /// How to submit.
+    pub engine: Engine,
+    /// Past the page cache.
+    pub direct: bool,
+    /// For the order of random requests.
+    pub seed: u64,
+}
+
+/// The arguments after `fio` for one measurement whose result goes to `output`.
+#[must_use]
+pub fn measure(job: &Job<'_>, output: &Path) -> Vec<OsString> {
+    let workload = job.workload;
+    let mut args = common(&workload.name, job.file, output);
+    let rw = match (workload.pattern, workload.direction) {
+        (Pattern::Sequential, direction) => direction.as_str().to_owned(),
+        (Pattern::Random, direction) => format!("rand{}", direction.as_str()),
+    };
+    let each =
+        job.size.0 / u64::from(workload.jobs) / workload.block_size.0 * workload.block_size.0;
+    push(&mut args, "rw", rw);
+    push(&mut args, "bs", workload.block_size.0);
+    push(&mut args, "iodepth", workload.depth);
+    push(&mut args, "numjobs", workload.jobs);
+    push(&mut args, "size", each);
+    if workload.jobs > 1 {
+        // Each job has its own part of the file, so that no byte is touched twice.
+        push(&mut args, "offset_increment", each);
+        args.push("--group_reporting".into());
+    }
+    push(&mut args, "runtime", milliseconds(workload.runtime()));
+    push(&mut args, "ioengine", job.engine.as_str());
+    push(&mut args, "direct", u8::from(job.direct));
+    push(&mut args, "randseed", job.seed);
+    push(&mut args, "allow_file_create", 0);
+    if workload.direction == Direction::Write {
+        // fio counts this flush into the running time: a write is not done while a cache holds it.
+        push(&mut args, "end_fsync", 1);
+    }
+    args
+}
+
+/// The arguments that write the test file for the first time, for at most `limit`.
+#[must_use]
+pub fn lay_out(file: &Path, size: Bytes, limit: Nanos, seed: u64, output: &Path) -> Vec<OsString> {
+    let mut args = common("lay-out", file, output);
+    push(&mut args, "rw", "write");
+    push(&mut args, "bs", 1 << 20);
+    push(&mut args, "size", size.0);
+    push(&mut args, "runtime", milliseconds(limit));
+    // Buffered: this only has to be written, not measured, and works on every filesystem.
+    push(&mut args, "ioengine", "psync");
+    push(&mut args, "fsync", 64);
+    push(&mut args, "end_fsync", 1);
+    push(&mut args, "randseed", seed);
+    args
+}
+
+/// The arguments that find out whether `engine` works on `file` at all: one 4 KiB read.
+#[must_use]
+pub fn probe(file: &Path, engine: Engine, direct: bool, output: &Path) -> Vec<OsString> {
+    let mut args = common("probe", file, output);
+    push(&mut args, "rw", "read");
+    push(&mut args, "bs", 4096);
+    push(&mut args, "size", 4096);
+    push(&mut args, "ioengine", engine.as_str());
+    push(&mut args, "direct", u8::from(direct));
+    push(&mut args, "allow_file_create", 0);
+    args
+}
+
+fn common(name: &str, file: &Path, output: &Path) -> Vec<OsString> {
+    let mut args = Vec::new();
+    push(&mut args, "name", name);
+    push_path(&mut args, "filename", file);
+    args.push("--thread".into());
+    push(&mut args, "eta", "never");
+    // Fresh random data is drawn once and scrambled in each request: it neither compresses nor
+    // deduplicates, and costs the generator little.
+    push(&mut args, "scramble_buffers", 1);
+    push(&mut args, "fallocate", "none");
+    // Latency as the program sees it, submission included.
+    push(&mut args, "lat_percentiles", 1);
+    push(&mut args, "clat_percentiles", 0);
+    push(&mut args, "output-format", "json+");
+    push_path(&mut args, "output", output);
+    args
+}
+
+fn push(args: &mut Vec<OsString>, key: &str, value: impl std::fmt::Display) {
+    args.push(format!("--{key}={value}").into());
+}
+
+/// fio splits `filename` at colons; a backslash keeps one.
+fn push_path(args: &mut Vec<OsString>, key: &str, path: &Path) {
+    let mut arg = OsString::from(format!("--{key}="));
+    match (key, path.to_str()) {
+        ("filename", Some(text)) => arg.push(text.replace(':', "\\:")),
+        _ => arg.push(path),
+    }
+    args.push(arg);
+}
+
+fn milliseconds(time: Nanos) -> String {
+    format!("{}ms", time.0.div_ceil(1_000_000).max(1))
+}
+
+/// A command as it can be pasted into a shell.
+#[must_use]
+pub fn shown(program: &str, args: &[OsString]) -> String {
+    let words = std::iter::once(program.to_owned())
+        .chain(args.iter().map(|arg| arg.to_string_lossy().into_owned()));
+    words
+        .map(|word| quoted(&word))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,+%@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}

@@ -1,0 +1,134 @@
+//! fio's JSON+ into one [`JobResult`]. Pure; any text is an error value at worst.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Histogram;
+use crate::plan::Direction;
+use crate::units::{Bytes, Nanos, Rate};
+
+/// One measurement as fio reports it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobResult {
+    /// Where bytes were counted.
+    pub direction: Direction,
+    /// Bytes moved.
+    pub bytes: Bytes,
+    /// Operations.
+    pub ios: u64,
+    /// The time they took, the last flush included.
+    pub runtime: Nanos,
+    /// What fio itself printed as the rate, to hold against bytes over time.
+    pub printed_rate: Rate,
+    /// The engine that was used.
+    pub engine: String,
+    /// Bytes of one request, as fio understood it.
+    pub block_size: String,
+    /// Requests in flight, as fio understood it.
+    pub depth: u32,
+    /// Whether O_DIRECT was asked for.
+    pub direct: bool,
+    /// The part of one core that fio spent in user mode and in the kernel.
+    pub generator_cpu: f64,
+    /// Latencies, submission included.
+    pub latencies: Histogram,
+}
+
+/// Why fio's output is no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// Not JSON.
+    #[error("fio's output is no JSON: {0}")]
+    NotJson(String),
+    /// JSON without something that must be there.
+    #[error("fio's output has no usable {0}")]
+    Missing(&'static str),
+    /// fio says that the job failed.
+    #[error("fio reports error {0}")]
+    Failed(i64),
+    /// Bytes went both ways, or none did.
+    #[error("fio moved bytes in {0} directions, one was expected")]
+    Directions(usize),
+}
+
+/// Reads the output of one job (or one group).
+///
+/// # Errors
+/// [`ParseError`] when it is no JSON+, reports a failure, or moved no bytes.
+pub fn parse(text: &str) -> Result<JobResult, ParseError> {
+    // fio writes its remarks into the same file, before the JSON.
+    let json = text.find('{').map_or(text, |start| &text[start..]);
+    let root: Value =
+        serde_json::from_str(json).map_err(|error| ParseError::NotJson(error.to_string()))?;
+    let job = root["jobs"].get(0).ok_or(ParseError::Missing("job"))?;
+    let error = job["error"].as_i64().unwrap_or(0);
+    if error != 0 {
+        return Err(ParseError::Failed(error));
+    }
+    let (direction, section) = moved(job)?;
+    let runtime = section["runtime"]
+        .as_u64()
+        .ok_or(ParseError::Missing("runtime"))?;
+    Ok(JobResult {
+        direction,
+        bytes: Bytes(
+            section["io_bytes"]
+                .as_u64()
+                .ok_or(ParseError::Missing("io_bytes"))?,
+        ),
+        ios: section["total_ios"]
+            .as_u64()
+            .ok_or(ParseError::Missing("total_ios"))?,
+        runtime: Nanos::from_ms(runtime.max(1)),
+        printed_rate: Rate(
+            section["bw_bytes"]
+                .as_f64()
+                .ok_or(ParseError::Missing("bw_bytes"))?,
+        ),
+        engine: option(&root, job, "ioengine").unwrap_or("psync").to_owned(),
+        block_size: option(&root, job, "bs").unwrap_or("4k").to_owned(),
+        depth: option(&root, job, "iodepth")
+            .and_then(|depth| depth.parse().ok())
+            .unwrap_or(1),
+        direct: option(&root, job, "direct") == Some("1"),
+        generator_cpu: (number(job, "usr_cpu") + number(job, "sys_cpu")) / 100.0,
+        latencies: histogram(section).ok_or(ParseError::Missing("latency histogram"))?,
+    })
+}
+
+fn moved(job: &Value) -> Result<(Direction, &Value), ParseError> {
+    let mut found = [Direction::Read, Direction::Write]
+        .into_iter()
+        .map(|direction| (direction, &job[direction.as_str()]))
+        .filter(|(_, section)| section["io_bytes"].as_u64().unwrap_or(0) > 0);
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one),
+        (None, _) => Err(ParseError::Directions(0)),
+        (Some(_), Some(_)) => Err(ParseError::Directions(2)),
+    }
+}
+
+/// An option of the job, or of the whole command.
+fn option<'a>(root: &'a Value, job: &'a Value, key: &str) -> Option<&'a str> {
+    job["job options"][key]
+        .as_str()
+        .or_else(|| root["global options"][key].as_str())
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or(0.0)
+}
+
+/// The whole latency where fio kept it, else that from submission on.
+fn histogram(section: &Value) -> Option<Histogram> {
+    let bins = ["lat_ns", "clat_ns"].iter().find_map(|kind| {
+        section[kind]["bins"]
+            .as_object()
+            .filter(|bins| !bins.is_empty())
+    })?;
+    let mut histogram = Histogram::default();
+    for (mid, count) in bins {
+        histogram.add(Nanos(mid.parse().ok()?), count.as_u64()?);
+    }
+    Some(histogram)
+}

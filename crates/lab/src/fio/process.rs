@@ -1,0 +1,205 @@
+//! The process that runs fio: found, started in its own process group, waited for, ended by its id.
+//!
+//! Invariants: while fio runs, the caller's `tick` is called every [`POLL`] and nothing else waits,
+//! so cancelling, deadlines and sensors need no thread. A [`Running`] that is dropped takes its fio
+//! with it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::LabError;
+
+/// How often a running fio is looked at.
+const POLL: Duration = Duration::from_millis(10);
+/// How long fio may take to end after it was asked to, before it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+/// The oldest version whose JSON has latencies in nanoseconds and the options used here.
+const VERSION_MIN: (u32, u32) = (3, 5);
+
+/// fio as installed here.
+#[derive(Debug, Clone)]
+pub struct Fio {
+    /// What is started.
+    pub program: PathBuf,
+    /// As it says: `fio-3.33`.
+    pub version: String,
+}
+
+/// Why one start of fio gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The caller's `tick` asked to stop.
+    #[error("stopped")]
+    Cancelled,
+    /// It took longer than it may.
+    #[error("fio did not end within {} s; the target does not answer", .0.as_secs())]
+    TimedOut(Duration),
+    /// It ended with an error; its own words.
+    #[error("{0}")]
+    Failed(String),
+    /// It could not be started or its output not be read.
+    #[error("cannot run fio: {0}")]
+    System(#[from] std::io::Error),
+}
+
+impl Fio {
+    /// Finds fio on the path and asks for its version.
+    ///
+    /// # Errors
+    /// [`LabError::NoFio`], [`LabError::OldFio`].
+    pub fn find() -> Result<Self, LabError> {
+        Self::at(PathBuf::from("fio"))
+    }
+
+    /// The same for a program of another name.
+    ///
+    /// # Errors
+    /// [`LabError::NoFio`], [`LabError::OldFio`].
+    pub fn at(program: PathBuf) -> Result<Self, LabError> {
+        let output = Command::new(&program)
+            .arg("--version")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|_| LabError::NoFio)?;
+        let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if parse_version(&version).is_none_or(|found| found < VERSION_MIN) {
+            return Err(LabError::OldFio {
+                found: if version.is_empty() {
+                    "this fio".into()
+                } else {
+                    version
+                },
+                needed: "3.5",
+            });
+        }
+        Ok(Self { program, version })
+    }
+
+    /// Runs fio with `args` until it ends, `tick` says stop (returns false) or `limit` has passed.
+    /// Returns the text it wrote to `output`.
+    ///
+    /// # Errors
+    /// [`RunError`].
+    pub fn run(
+        &self,
+        args: &[OsString],
+        output: &Path,
+        limit: Duration,
+        tick: &mut dyn FnMut(Instant) -> bool,
+    ) -> Result<String, RunError> {
+        let errors = output.with_extension("errors");
+        let mut running = Running::start(&self.program, args, &errors)?;
+        let ended = running.wait(limit, tick)?;
+        if !ended {
+            // What fio says on its standard error names the cause; its exit status does not.
+            let said = std::fs::read_to_string(&errors).unwrap_or_default()
+                + &std::fs::read_to_string(output).unwrap_or_default();
+            return Err(RunError::Failed(reason(&said)));
+        }
+        Ok(std::fs::read_to_string(output)?)
+    }
+}
+
+/// A started fio.
+struct Running(Child);
+
+impl Running {
+    fn start(program: &Path, args: &[OsString], errors: &Path) -> Result<Self, RunError> {
+        use std::os::unix::process::CommandExt;
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(
+                std::fs::OpenOptions::new()
+                    .create(true)
+                    .write(true)
+                    .truncate(true)
+                    .open(errors)?,
+            )
+            // Ctrl-C in a terminal reaches us; we then end fio ourselves.
+            .process_group(0);
+        // fio prints decimal commas under some locales, even in JSON.
+        command.env("LC_ALL", "C");
+        Ok(Self(command.spawn()?))
+    }
+
+    /// Whether it ended well.
+    fn wait(
+        &mut self,
+        limit: Duration,
+        tick: &mut dyn FnMut(Instant) -> bool,
+    ) -> Result<bool, RunError> {
+        let started = engine::clock::now();
+        loop {
+            if let Some(status) = self.0.try_wait()? {
+                return Ok(status.success());
+            }
+            let now = engine::clock::now();
+            if !tick(now) {
+                return Err(RunError::Cancelled);
+            }
+            if now.duration_since(started) > limit {
+                return Err(RunError::TimedOut(limit));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn end(&mut self) -> std::io::Result<()> {
+        if self.0.try_wait()?.is_some() {
+            return Ok(());
+        }
+        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            kill_process(pid, Signal::TERM)?;
+        }
+        let asked = engine::clock::now();
+        while self.0.try_wait()?.is_none() {
+            if engine::clock::now().duration_since(asked) > GRACE {
+                // A process that waits for a dead mount does not end until that answers: it is
+                // killed, and reaped only if it is quick about it.
+                self.0.kill()?;
+                std::thread::sleep(POLL);
+                self.0.try_wait()?;
+                break;
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::warn!(pid = self.0.id(), %error, "fio could not be ended");
+        }
+    }
+}
+
+/// `fio-3.33-12-gabc` is (3, 33).
+pub(super) fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.strip_prefix("fio-")?.split(['.', '-']);
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// The line of fio's complaints that says why, without its process id and source line.
+pub(super) fn reason(said: &str) -> String {
+    let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let telling = lines()
+        .find(|line| line.contains("error="))
+        .or_else(|| lines().find(|line| line.starts_with("fio:")))
+        .or_else(|| lines().next());
+    match telling {
+        None => "fio failed and did not say why".into(),
+        Some(line) => match line.rsplit_once("error=") {
+            Some((_, cause)) => cause.to_owned(),
+            None => line.trim_start_matches("fio:").trim().to_owned(),
+        },
+    }
+}

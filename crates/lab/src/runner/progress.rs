@@ -1,0 +1,42 @@
+//! What is told while a run is made, so that a terminal can show it.
+
+use crate::units::{Nanos, Rate};
+
+/// A listener. Nothing is asked of it but to be quick.
+pub trait Progress {
+    /// Something before the first block: one phrase, as `writing 512 MiB to /mnt/media`.
+    fn phase(&mut self, what: &str);
+    /// A measurement begins.
+    fn cell_started(&mut self, cell: &CellProgress<'_>);
+    /// It ended with this figure.
+    fn cell_finished(&mut self, cell: &CellProgress<'_>, figure: Rate);
+}
+
+/// Where a run is.
+#[derive(Debug, Clone, Copy)]
+pub struct CellProgress<'a> {
+    /// The test, for people.
+    pub workload: &'a str,
+    /// Index of the target.
+    pub target: usize,
+    /// Counted from 1.
+    pub block: u32,
+    /// How many there will be, as far as can be told.
+    pub blocks: u32,
+    /// Measurements made before this one.
+    pub done: u32,
+    /// Measurements there will be, as far as can be told.
+    pub cells: u32,
+    /// Time left, as far as can be told.
+    pub left: Nanos,
+}
+
+/// Tells nobody.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn phase(&mut self, _: &str) {}
+    fn cell_started(&mut self, _: &CellProgress<'_>) {}
+    fn cell_finished(&mut self, _: &CellProgress<'_>, _: Rate) {}
+}

@@ -1,0 +1,171 @@
+//! Small real runs with fio in a temporary directory. Without fio they are skipped with the reason
+//! printed, unless OUTBOARD_REQUIRE_ALL is set.
+
+use std::fs;
+use std::path::Path;
+
+use crate::LabError;
+use crate::fio::process::Fio;
+use crate::plan::{Direction, Plan, SIZE_MIN, builtin};
+use crate::runner::progress::{CellProgress, Progress};
+use crate::runner::{Cancel, RunRequest, Silent, TargetSpec, run};
+use crate::store::{Status, Store};
+use crate::units::Rate;
+
+/// Whether there is fio; fails where everything is required.
+fn fio_is_here() -> bool {
+    let found = Fio::find();
+    assert!(
+        found.is_ok() || std::env::var_os("OUTBOARD_REQUIRE_ALL").is_none(),
+        "OUTBOARD_REQUIRE_ALL is set and fio is not usable: {:?}",
+        found.err()
+    );
+    if let Err(error) = &found {
+        eprintln!("skipped: {error}");
+    }
+    found.is_ok()
+}
+
+/// `quick`, as short as it goes.
+fn tiny(blocks: u32) -> Plan {
+    let mut plan = builtin("quick").unwrap();
+    plan.data.size = SIZE_MIN;
+    plan.budget.blocks_min = blocks;
+    plan.budget.blocks_max = blocks;
+    for workload in &mut plan.workloads {
+        workload.runtime_ms = 100;
+        workload.depth = 2;
+    }
+    plan
+}
+
+/// Beside the test's own program, since /tmp may be memory, which has no direct I/O.
+fn directory() -> tempfile::TempDir {
+    let below = std::env::current_exe().unwrap();
+    tempfile::tempdir_in(below.parent().unwrap()).unwrap()
+}
+
+fn request(dir: &Path, blocks: u32) -> RunRequest {
+    let (a, b) = (dir.join("a"), dir.join("b"));
+    fs::create_dir(&a).unwrap();
+    fs::create_dir(&b).unwrap();
+    let mut request = RunRequest::new(
+        tiny(blocks),
+        TargetSpec::new(a).called("mount"),
+        dir.join("lab.sqlite"),
+    );
+    request.against = Some(TargetSpec::new(b));
+    request.server_pid = Some(std::process::id());
+    request
+}
+
+fn is_empty(path: &Path) -> bool {
+    fs::read_dir(path).unwrap().next().is_none()
+}
+
+#[test]
+fn a_small_run_measures_every_test_on_both_targets_and_leaves_nothing_behind() {
+    if !fio_is_here() {
+        return;
+    }
+    let dir = directory();
+    let request = request(dir.path(), 2);
+    let run = run(&request, &mut Silent, &Cancel::default()).unwrap();
+    let record = Store::open(&request.store).unwrap().load(run).unwrap();
+    assert_eq!(record.cells.len(), 2 * 4 * 2);
+    assert_eq!(record.status, Status::AllBlocks);
+    assert_eq!(record.manifest.targets[0].label, "mount");
+    for cell in &record.cells {
+        let workload = &record.plan.workloads[cell.workload];
+        assert_eq!(cell.result.direction, workload.direction);
+        assert!(cell.result.bytes.0 > 0 && cell.rate().0 > 0.0);
+        assert_eq!(cell.result.latencies.count(), cell.result.ios);
+        assert!(!cell.evidence.cores.is_empty());
+        assert!(cell.evidence.server_cpu.is_some());
+        assert_eq!(
+            cell.evidence.dropped.is_some(),
+            workload.direction == Direction::Read
+        );
+    }
+    assert!(
+        record
+            .commands
+            .iter()
+            .any(|command| command.line.contains("--rw=randwrite"))
+    );
+    assert!(is_empty(&dir.path().join("a")) && is_empty(&dir.path().join("b")));
+}
+
+/// Asks to stop in the middle of the third measurement.
+struct StopAtThird(Cancel, u32);
+
+impl Progress for StopAtThird {
+    fn phase(&mut self, _: &str) {}
+    fn cell_started(&mut self, _: &CellProgress<'_>) {
+        self.1 += 1;
+        if self.1 == 3 {
+            self.0.cancel();
+        }
+    }
+    fn cell_finished(&mut self, _: &CellProgress<'_>, _: Rate) {}
+}
+
+#[test]
+fn a_stopped_run_keeps_what_was_measured_and_removes_its_files() {
+    if !fio_is_here() {
+        return;
+    }
+    let dir = directory();
+    let request = request(dir.path(), 2);
+    let cancel = Cancel::default();
+    let error = run(&request, &mut StopAtThird(cancel.clone(), 0), &cancel).unwrap_err();
+    let kept = error.kept_run().unwrap();
+    assert!(
+        matches!(error, LabError::Cancelled { blocks: 0, .. }),
+        "{error}"
+    );
+    let record = Store::open(&request.store).unwrap().load(kept).unwrap();
+    assert_eq!((record.cells.len(), record.status), (2, Status::Cancelled));
+    assert!(is_empty(&dir.path().join("a")) && is_empty(&dir.path().join("b")));
+}
+
+/// Takes the test file away before the second measurement, as a mount that goes away would.
+struct TakeAway<'a>(&'a Path, u32);
+
+impl Progress for TakeAway<'_> {
+    fn phase(&mut self, _: &str) {}
+    fn cell_started(&mut self, _: &CellProgress<'_>) {
+        self.1 += 1;
+        if self.1 == 2 {
+            for side in ["a", "b"] {
+                for entry in fs::read_dir(self.0.join(side)).unwrap() {
+                    fs::remove_file(entry.unwrap().path().join("data")).unwrap();
+                }
+            }
+        }
+    }
+    fn cell_finished(&mut self, _: &CellProgress<'_>, _: Rate) {}
+}
+
+#[test]
+fn a_target_that_fails_in_the_middle_is_named_and_what_was_measured_is_kept() {
+    if !fio_is_here() {
+        return;
+    }
+    let dir = directory();
+    let request = request(dir.path(), 2);
+    let error = run(&request, &mut TakeAway(dir.path(), 0), &Cancel::default()).unwrap_err();
+    let LabError::Stopped {
+        run, ref reason, ..
+    } = error
+    else {
+        panic!("{error}");
+    };
+    assert!(
+        !reason.contains('\n') && reason.contains("failed"),
+        "{reason}"
+    );
+    let record = Store::open(&request.store).unwrap().load(run).unwrap();
+    assert_eq!(record.cells.len(), 1);
+    assert!(matches!(record.status, Status::Failed { .. }));
+}

@@ -1,0 +1,268 @@
+//! Blocks: every variant once, in an order the seed gives, until the budget says stop.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use crate::plan::{Budget, Plan, builtin};
+use crate::runner::Silent;
+use crate::runner::blocks::{Ended, Executor, Measured, Stop, run_blocks};
+use crate::runner::progress::{CellProgress, Progress};
+use crate::runner::schedule::{Slot, Standing, block_order, blocks_expected, next};
+use crate::store::{Cell, CommandLine, Status};
+use crate::synthetic;
+use crate::units::{Bytes, MIB, Nanos, Rate, SECOND};
+
+fn plan() -> Plan {
+    builtin("quick").unwrap()
+}
+
+/// Each measurement takes this long and gives what `figure` says.
+struct Mock<F> {
+    now: Nanos,
+    takes: Nanos,
+    figure: F,
+}
+
+impl<F: FnMut(Slot) -> Result<u64, Stop>> Executor for Mock<F> {
+    fn elapsed(&mut self) -> Nanos {
+        self.now
+    }
+
+    fn measure(&mut self, slot: Slot) -> Result<Measured, Stop> {
+        self.now = Nanos(self.now.0 + self.takes.0);
+        let mut cell: Cell = synthetic::run(1).cells.remove(0);
+        cell.result.bytes = Bytes((self.figure)(slot)?);
+        (cell.block, cell.workload, cell.target) = (slot.block, slot.workload, slot.target);
+        Ok(Measured {
+            cell,
+            fio_json: String::new(),
+            command: CommandLine {
+                purpose: String::new(),
+                line: String::new(),
+            },
+            samples: Vec::new(),
+            samples_full: false,
+        })
+    }
+}
+
+fn run(
+    plan: &Plan,
+    takes: Nanos,
+    figure: impl FnMut(Slot) -> Result<u64, Stop>,
+) -> (Ended, Vec<Cell>) {
+    let mut kept = Vec::new();
+    let mut mock = Mock {
+        now: Nanos(0),
+        takes,
+        figure,
+    };
+    let ended = run_blocks(plan, 2, 3, &mut mock, &mut Silent, &mut |cell| {
+        kept.push(cell.cell.clone());
+        Ok(())
+    })
+    .unwrap();
+    (ended, kept)
+}
+
+#[test]
+fn steady_figures_end_a_run_after_the_least_number_of_blocks() {
+    let (ended, kept) = run(&plan(), Nanos(SECOND / 10), |slot| {
+        Ok(MIB * (1 + slot.target as u64))
+    });
+    assert_eq!(
+        ended,
+        Ended {
+            status: Status::Precise,
+            blocks: 5
+        }
+    );
+    assert_eq!(kept.len(), 5 * 8);
+}
+
+#[test]
+fn figures_that_jump_go_on_until_the_plan_has_no_more_blocks() {
+    let (ended, _) = run(&plan(), Nanos(1), |slot| {
+        Ok(MIB * (1 + u64::from(slot.block % 2) * slot.target as u64))
+    });
+    assert_eq!(
+        ended,
+        Ended {
+            status: Status::AllBlocks,
+            blocks: plan().budget.blocks_max
+        }
+    );
+}
+
+#[test]
+fn a_slow_target_ends_with_its_time_and_within_it() {
+    let mut plan = plan();
+    plan.budget.time_ms = 60_000;
+    let (ended, kept) = run(&plan, Nanos(3 * SECOND), |_| Ok(MIB));
+    assert_eq!(
+        ended,
+        Ended {
+            status: Status::OutOfTime,
+            blocks: 2
+        }
+    );
+    assert_eq!(kept.len(), 16);
+}
+
+#[test]
+fn a_target_slower_than_its_time_still_gets_one_block() {
+    let mut plan = plan();
+    plan.budget.time_ms = 1;
+    let (ended, _) = run(&plan, Nanos(SECOND), |_| Ok(MIB));
+    assert_eq!(
+        ended,
+        Ended {
+            status: Status::OutOfTime,
+            blocks: 1
+        }
+    );
+}
+
+#[test]
+fn a_failure_in_the_third_block_keeps_two_blocks_and_a_part() {
+    let mut made = 0;
+    let (ended, kept) = run(&plan(), Nanos(1), |_| {
+        made += 1;
+        if made > 19 {
+            Err(Stop::Failed("the mount is gone".into()))
+        } else {
+            Ok(MIB)
+        }
+    });
+    assert_eq!(ended.blocks, 2);
+    assert_eq!(
+        ended.status,
+        Status::Failed {
+            reason: "the mount is gone".into()
+        }
+    );
+    assert_eq!(kept.len(), 19);
+}
+
+#[test]
+fn a_cancelled_run_keeps_what_was_made() {
+    let mut made = 0;
+    let (ended, kept) = run(&plan(), Nanos(1), |_| {
+        made += 1;
+        if made > 3 {
+            Err(Stop::Cancelled)
+        } else {
+            Ok(MIB)
+        }
+    });
+    assert_eq!(
+        ended,
+        Ended {
+            status: Status::Cancelled,
+            blocks: 0
+        }
+    );
+    assert_eq!(kept.len(), 3);
+}
+
+#[test]
+fn invalid_figures_do_not_make_a_run_precise() {
+    let mut plan = plan();
+    plan.budget.blocks_max = 6;
+    // A figure of zero has no ratio: nothing can be said, so the run goes on to its last block.
+    let (ended, _) = run(&plan, Nanos(1), |_| Ok(0));
+    assert_eq!(ended.status, Status::AllBlocks);
+}
+
+/// What a listener hears must add up.
+#[derive(Default)]
+struct Heard {
+    done: Vec<u32>,
+    left: Vec<Nanos>,
+}
+
+impl Progress for Heard {
+    fn phase(&mut self, _: &str) {}
+    fn cell_started(&mut self, cell: &CellProgress<'_>) {
+        assert!(cell.block >= 1 && cell.block <= cell.blocks, "{cell:?}");
+        assert!(cell.done < cell.cells);
+        self.left.push(cell.left);
+    }
+    fn cell_finished(&mut self, cell: &CellProgress<'_>, _: Rate) {
+        self.done.push(cell.done);
+    }
+}
+
+#[test]
+fn a_listener_hears_every_measurement_once_and_in_order() {
+    let mut heard = Heard::default();
+    let mut mock = Mock {
+        now: Nanos(0),
+        takes: Nanos(SECOND),
+        figure: |_| Ok(MIB),
+    };
+    run_blocks(&plan(), 2, 3, &mut mock, &mut heard, &mut |_| Ok(())).unwrap();
+    assert_eq!(heard.done, (0..40).collect::<Vec<u32>>());
+    assert!(heard.left.iter().all(|left| left.0 > 0));
+}
+
+fn standings() -> impl Strategy<Value = (Budget, Standing)> {
+    (
+        1u32..20,
+        0u32..20,
+        1u64..300_000,
+        0u32..60,
+        0u64..400,
+        1u64..40,
+        any::<bool>(),
+    )
+        .prop_map(
+            |(least, more, time_ms, blocks, elapsed, longest, precise)| {
+                let budget = Budget {
+                    blocks_min: least,
+                    blocks_max: least + more,
+                    time_ms,
+                    precision: 0.03,
+                };
+                let at = Standing {
+                    blocks,
+                    elapsed: Nanos(elapsed * SECOND),
+                    longest: Nanos(longest * SECOND),
+                    precise,
+                };
+                (budget, at)
+            },
+        )
+}
+
+proptest! {
+    #[test]
+    fn a_block_has_every_variant_once_and_the_seed_gives_its_order(
+        seed in any::<u64>(), block in 0u32..1000, targets in 1usize..3
+    ) {
+        let order = block_order(&plan(), targets, seed, block);
+        let variants: BTreeSet<(usize, usize)> = order.iter().map(|slot| (slot.workload, slot.target)).collect();
+        prop_assert_eq!(variants.len(), 4 * targets);
+        prop_assert_eq!(order.len(), 4 * targets);
+        prop_assert!(order.iter().zip(0u32..).all(|(slot, at)| slot.position == at && slot.block == block));
+        prop_assert_eq!(order, block_order(&plan(), targets, seed, block));
+    }
+
+    #[test]
+    fn orders_of_neighbouring_blocks_differ_for_most_seeds(seed in any::<u64>()) {
+        let orders: BTreeSet<Vec<(usize, usize)>> = (0..8)
+            .map(|block| block_order(&plan(), 2, seed, block).iter().map(|s| (s.workload, s.target)).collect())
+            .collect();
+        prop_assert!(orders.len() >= 6);
+    }
+
+    #[test]
+    fn no_block_is_begun_that_would_end_after_the_time_but_the_first((budget, at) in standings()) {
+        if next(&budget, at).is_none() && at.blocks > 0 {
+            prop_assert!(at.elapsed.0 + at.longest.0 <= Nanos::from_ms(budget.time_ms).0);
+            prop_assert!(at.blocks < budget.blocks_max);
+        }
+        prop_assert!(blocks_expected(&budget, at) >= at.blocks.min(budget.blocks_max));
+    }
+}

@@ -1,0 +1,134 @@
+//! Directories of our own: locked, found, refused and removed.
+
+use std::fs;
+use std::path::Path;
+
+use crate::LabError;
+use crate::plan::builtin;
+use crate::runner::scratch::{PREFIX, Scratch};
+use crate::runner::{Cancel, RunRequest, Silent, TargetSpec, dry_run, run};
+use crate::units::Bytes;
+
+fn names(path: &Path) -> Vec<String> {
+    fs::read_dir(path)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+#[test]
+fn a_second_run_on_one_target_is_refused_until_the_first_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Scratch::make(dir.path()).unwrap();
+    assert!(first.locked);
+    assert!(matches!(
+        Scratch::make(dir.path()),
+        Err(LabError::Busy { .. })
+    ));
+    first.remove().unwrap();
+    assert_eq!(names(dir.path()), Vec::<String>::new());
+    Scratch::make(dir.path()).unwrap().remove().unwrap();
+}
+
+#[test]
+fn a_dropped_scratch_leaves_nothing_even_with_a_file_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let scratch = Scratch::make(dir.path()).unwrap();
+    fs::write(scratch.file(), b"x").unwrap();
+    drop(scratch);
+    assert_eq!(names(dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn what_a_killed_run_left_is_removed_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let ours = dir.path().join(format!("{PREFIX}dead"));
+    let not_only_ours = dir.path().join(format!("{PREFIX}kept"));
+    for path in [&ours, &not_only_ours] {
+        fs::create_dir(path).unwrap();
+        fs::write(path.join("data"), b"x").unwrap();
+    }
+    fs::write(not_only_ours.join("letter"), b"dear").unwrap();
+    fs::write(dir.path().join(format!("{PREFIX}file")), b"x").unwrap();
+    Scratch::make(dir.path()).unwrap().remove().unwrap();
+    assert!(!ours.exists());
+    assert!(not_only_ours.join("letter").exists());
+    assert!(dir.path().join(format!("{PREFIX}file")).exists());
+}
+
+#[test]
+fn a_target_that_is_missing_a_file_or_too_small_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = Scratch::make(&dir.path().join("none"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        missing.contains("none") && missing.contains("does not exist"),
+        "{missing}"
+    );
+    let file = dir.path().join("file");
+    fs::write(&file, b"x").unwrap();
+    assert!(matches!(
+        Scratch::make(&file),
+        Err(LabError::NotADirectory { .. })
+    ));
+    let scratch = Scratch::make(dir.path()).unwrap();
+    let full = scratch.check_space(Bytes(u64::MAX / 4), 1).unwrap_err();
+    assert!(matches!(full, LabError::NoSpace { .. }), "{full}");
+}
+
+fn request(target: &Path, against: &Path, store: &Path) -> RunRequest {
+    let mut request = RunRequest::new(
+        builtin("quick").unwrap(),
+        TargetSpec::new(target),
+        store.join("lab.sqlite"),
+    );
+    request.against = Some(TargetSpec::new(against));
+    request
+}
+
+#[test]
+fn one_directory_by_two_names_is_not_compared_with_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("link");
+    let real = dir.path().join("real");
+    fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let found = run(
+        &request(&real, &link, dir.path()),
+        &mut Silent,
+        &Cancel::default(),
+    );
+    assert!(
+        matches!(found, Err(LabError::SameDirectory { .. })),
+        "{found:?}"
+    );
+    assert_eq!(names(&real), Vec::<String>::new());
+}
+
+#[test]
+fn a_process_that_is_not_there_is_refused_before_anything_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut request = request(dir.path(), Path::new("/"), dir.path());
+    request.server_pid = Some(u32::MAX);
+    let error = run(&request, &mut Silent, &Cancel::default()).unwrap_err();
+    assert!(
+        matches!(error, LabError::NoProcess { role: "server", .. }),
+        "{error}"
+    );
+    assert_eq!(names(dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_dry_run_names_every_command_the_bytes_and_the_time_and_touches_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let request = request(&dir.path().join("a"), &dir.path().join("b"), dir.path());
+    let said = dry_run(&request).unwrap();
+    // Two that write the files, then eight measurements, each after its caches were dropped.
+    assert_eq!(said.commands.len(), 2 + 8 * 2);
+    let text = said.to_string();
+    for part in ["--rw=randwrite", "drop_caches", "512 MiB", "at most 150 s"] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+    assert_eq!(names(dir.path()), Vec::<String>::new());
+}

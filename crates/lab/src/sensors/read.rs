@@ -1,0 +1,74 @@
+//! Reading the sensors. Nothing here decides; a file that cannot be read is an absent sensor.
+
+use std::fs;
+
+use super::{CoreTimes, DiskCounters, ProcessCpu, disks, process, stat};
+use crate::units::{Nanos, SECOND};
+
+/// Processes of one tree that are followed: a server that forks for each client has as many.
+const TREE_MAX: usize = 1024;
+
+/// Every core's times.
+#[must_use]
+pub fn cores() -> Vec<(u32, CoreTimes)> {
+    fs::read_to_string("/proc/stat").map_or_else(|_| Vec::new(), |text| stat::parse(&text))
+}
+
+/// Every device's counters.
+#[must_use]
+pub fn devices() -> Vec<DiskCounters> {
+    fs::read_to_string("/proc/diskstats").map_or_else(|_| Vec::new(), |text| disks::parse(&text))
+}
+
+/// The counters of the device called `name`.
+#[must_use]
+pub fn device(name: &str) -> Option<DiskCounters> {
+    devices().into_iter().find(|device| device.name == name)
+}
+
+/// The CPU time of process `pid` and of every process below it; none when it is not there. `started`
+/// is that of `pid` itself.
+#[must_use]
+pub fn process_tree(pid: u32) -> Option<ProcessCpu> {
+    let mut sum = one_process(pid)?;
+    let mut waiting = children(pid);
+    let mut seen = 0;
+    while let Some(child) = waiting.pop() {
+        seen += 1;
+        if seen > TREE_MAX {
+            break;
+        }
+        if let Some(cpu) = one_process(child) {
+            sum.ticks = sum.ticks.saturating_add(cpu.ticks);
+            waiting.extend(children(child));
+        }
+    }
+    Some(sum)
+}
+
+/// The CPU time of process `pid` alone.
+pub(crate) fn one_process(pid: u32) -> Option<ProcessCpu> {
+    process::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    tasks
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
+        .flat_map(|text| {
+            text.split_whitespace()
+                .filter_map(|id| id.parse().ok())
+                .collect::<Vec<u32>>()
+        })
+        .collect()
+}
+
+/// Kernel ticks as time.
+#[must_use]
+pub fn ticks_to_time(ticks: u64) -> Nanos {
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    Nanos(ticks.saturating_mul(SECOND / per_second))
+}

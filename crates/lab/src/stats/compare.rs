@@ -1,0 +1,82 @@
+//! Two targets compared: the ratio of each block's pair, its interval, and what may be said of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Interval, interval};
+
+/// Two results are called the same when the whole interval of their ratio is within this of one.
+pub const SAME_WITHIN: f64 = 0.03;
+
+/// The fewest pairs on which anything is said: below five, a 95 % interval of a median does not exist.
+const PAIRS_MIN: usize = 5;
+
+/// What may be said of a ratio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The whole interval is above one.
+    Faster,
+    /// The whole interval is below one.
+    Slower,
+    /// The whole interval is within [`SAME_WITHIN`] of one.
+    Same,
+    /// None of these; about so many blocks more would tell.
+    CannotTell {
+        /// An estimate from how intervals narrow with the root of their number.
+        blocks_more: u32,
+    },
+}
+
+/// A ratio and what it means.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// First over second, paired by block.
+    pub ratio: Interval,
+    /// What may be said.
+    pub verdict: Verdict,
+}
+
+/// Compares by the ratios first/second of each block in which both were measured. None without a
+/// pair; ratios that are not positive numbers are left out.
+#[must_use]
+pub fn compare(ratios: &[f64], seed: u64) -> Option<Comparison> {
+    let ratios: Vec<f64> = ratios
+        .iter()
+        .copied()
+        .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+        .collect();
+    let ratio = interval(&ratios, seed)?;
+    Some(Comparison {
+        ratio,
+        verdict: verdict(&ratio),
+    })
+}
+
+fn verdict(ratio: &Interval) -> Verdict {
+    if ratio.n < PAIRS_MIN {
+        let missing = PAIRS_MIN - ratio.n;
+        return Verdict::CannotTell {
+            blocks_more: u32::try_from(missing).unwrap_or(u32::MAX),
+        };
+    }
+    if ratio.low >= 1.0 - SAME_WITHIN && ratio.high <= 1.0 + SAME_WITHIN {
+        Verdict::Same
+    } else if ratio.low > 1.0 {
+        Verdict::Faster
+    } else if ratio.high < 1.0 {
+        Verdict::Slower
+    } else {
+        Verdict::CannotTell {
+            blocks_more: blocks_more(ratio),
+        }
+    }
+}
+
+/// Widths fall with the root of n: how many more until the interval leaves one, or fits around it.
+fn blocks_more(ratio: &Interval) -> u32 {
+    let wanted = (ratio.median - 1.0).abs().max(SAME_WITHIN);
+    let width = (ratio.high - ratio.median).max(ratio.median - ratio.low);
+    let needed = ratio.n as f64 * (width / wanted).powi(2);
+    let more = crate::units::round((needed - ratio.n as f64).ceil()).max(1);
+    u32::try_from(more).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,160 @@
+//! The store: one SQLite file with every run, its commands, raw results, samples and checks.
+//!
+//! Invariants: the file says what it is (application id) and which schema it has (user version); a
+//! later schema is refused, a damaged file is named and left as it is. A measurement is written in
+//! one transaction as soon as it is made, so what was measured survives whatever comes next.
+//!
+//! What it deliberately does not do: it computes nothing; medians and checks are not stored twice.
+
+mod model;
+mod read;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode};
+
+pub use model::{Cell, CommandLine, Evidence, Manifest, NewRun, RunId, RunLine, RunRecord, Status};
+
+use crate::LabError;
+
+/// The schema this version writes.
+const SCHEMA_VERSION: i64 = 1;
+/// "oblb", so that `file` and we know a store from any other SQLite file.
+const APPLICATION_ID: i64 = 0x6f62_6c62;
+/// How long to wait for another process that writes to the same store.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// An open store.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+}
+
+/// Where the store is unless told otherwise: `$XDG_DATA_HOME/outboard/lab.sqlite`, or
+/// `~/.local/share/outboard/lab.sqlite`.
+///
+/// # Errors
+/// [`LabError::BadRequest`] when neither variable is set.
+pub fn default_path() -> Result<PathBuf, LabError> {
+    let absolute = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let data = absolute("XDG_DATA_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
+        .ok_or_else(|| {
+            LabError::BadRequest("neither XDG_DATA_HOME nor HOME is set; give --store PATH".into())
+        })?;
+    Ok(data.join("outboard").join("lab.sqlite"))
+}
+
+impl Store {
+    /// Opens the store at `path`, making it and its directory when they are not there.
+    ///
+    /// # Errors
+    /// [`LabError::DamagedStore`], [`LabError::NewerStore`], [`LabError::Store`].
+    pub fn open(path: &Path) -> Result<Self, LabError> {
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(|error| LabError::Store {
+                path: path.to_owned(),
+                reason: format!("cannot make its directory: {error}"),
+            })?;
+        }
+        let connection = Connection::open(path).map_err(|error| store_error(path, &error))?;
+        let mut store = Self {
+            connection,
+            path: path.to_owned(),
+        };
+        store.prepare()?;
+        Ok(store)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn prepare(&mut self) -> Result<(), LabError> {
+        let wrap = |error: rusqlite::Error| store_error(&self.path, &error);
+        self.connection.busy_timeout(BUSY).map_err(wrap)?;
+        self.connection
+            .pragma_update(None, "foreign_keys", true)
+            .map_err(wrap)?;
+        // One writer makes the tables; a second that started at the same moment finds them.
+        let transaction = self
+            .connection
+            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+            .map_err(wrap)?;
+        let pragma =
+            |name: &str| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let tables: i64 = transaction
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+            .map_err(wrap)?;
+        if tables == 0 {
+            transaction
+                .execute_batch(include_str!("schema.sql"))
+                .map_err(wrap)?;
+            transaction
+                .pragma_update(None, "application_id", APPLICATION_ID)
+                .map_err(wrap)?;
+            transaction
+                .pragma_update(None, "user_version", SCHEMA_VERSION)
+                .map_err(wrap)?;
+        } else if pragma("application_id").map_err(wrap)? != APPLICATION_ID {
+            return Err(damaged(&self.path, "it is another program's database"));
+        }
+        let found = pragma("user_version").map_err(wrap)?;
+        if found > SCHEMA_VERSION {
+            return Err(LabError::NewerStore {
+                path: self.path.clone(),
+                found,
+                known: SCHEMA_VERSION,
+            });
+        }
+        transaction.commit().map_err(wrap)
+    }
+
+    fn wrap(&self, error: &rusqlite::Error) -> LabError {
+        store_error(&self.path, error)
+    }
+}
+
+fn damaged(path: &Path, reason: &str) -> LabError {
+    LabError::DamagedStore {
+        path: path.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+fn store_error(path: &Path, error: &rusqlite::Error) -> LabError {
+    use rusqlite::Error as E;
+    let reason = error.to_string();
+    let is_damage = match error {
+        E::SqliteFailure(failure, _) => {
+            matches!(
+                failure.code,
+                ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt
+            )
+        }
+        // A row that does not hold what its column must hold.
+        E::FromSqlConversionFailure(..)
+        | E::InvalidColumnType(..)
+        | E::IntegralValueOutOfRange(..) => true,
+        _ => false,
+    };
+    if is_damage {
+        return damaged(path, &reason);
+    }
+    LabError::Store {
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! What is stored, as plain data. A report is a pure function of a [`RunRecord`].
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::checks::cache::Dropped;
+use crate::checks::direct::{Residency, Traffic};
+use crate::checks::{Finding, Validity};
+use crate::fio::{Engine, JobResult};
+use crate::host::{Machine, TargetFacts};
+use crate::plan::Plan;
+use crate::sensors::{CoreTimes, Sample};
+use crate::units::{Bytes, Nanos, Rate};
+
+/// The number of a run in its store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunId(pub i64);
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::str::FromStr for RunId {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "kebab-case")]
+pub enum Status {
+    /// It has not: it is running, or its process died.
+    Running,
+    /// Every interval is narrow enough.
+    Precise,
+    /// The plan's last block was made.
+    AllBlocks,
+    /// The time was used up.
+    OutOfTime,
+    /// The user stopped it.
+    Cancelled,
+    /// A measurement failed.
+    Failed {
+        /// What, on what.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running => f.write_str("not ended"),
+            Self::Precise => f.write_str("ended when every interval was narrow enough"),
+            Self::AllBlocks => f.write_str("ended after the last block"),
+            Self::OutOfTime => f.write_str("ended when its time was used up"),
+            Self::Cancelled => f.write_str("stopped by the user"),
+            Self::Failed { reason } => write!(f, "failed: {reason}"),
+        }
+    }
+}
+
+/// On what and how a run was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The machine.
+    pub machine: Machine,
+    /// This program's version.
+    pub outboard: String,
+    /// fio's version.
+    pub fio: String,
+    /// How fio submitted.
+    pub engine: Engine,
+    /// Past the page cache, on every target alike.
+    pub direct: bool,
+    /// The test file's size, on every target alike.
+    pub size: Bytes,
+    /// The server's process on this machine.
+    pub server_pid: Option<u32>,
+    /// The client's process on this machine.
+    pub client_pid: Option<u32>,
+    /// The targets: what is measured, then what it is held against.
+    pub targets: Vec<TargetFacts>,
+}
+
+/// A run as it begins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewRun {
+    /// What is measured.
+    pub plan: Plan,
+    /// Orders the blocks and the random requests.
+    pub seed: u64,
+    /// Milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// On what.
+    pub manifest: Manifest,
+}
+
+/// A command that was run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandLine {
+    /// `lay-out`, `probe` or the test's name.
+    pub purpose: String,
+    /// As it can be pasted into a shell.
+    pub line: String,
+}
+
+/// One measurement: a test on a target in a block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Counted from 0.
+    pub block: u32,
+    /// Its place in its block.
+    pub position: u32,
+    /// Index of the plan's workload.
+    pub workload: usize,
+    /// Index of the manifest's target.
+    pub target: usize,
+    /// Since the run began.
+    pub started: Nanos,
+    /// From fio's start to its end.
+    pub elapsed: Nanos,
+    /// What fio says.
+    pub result: JobResult,
+    /// What else was seen.
+    pub evidence: Evidence,
+    /// What the checks say.
+    pub findings: Vec<Finding>,
+}
+
+/// What was seen around one measurement.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Evidence {
+    /// CPU time of the server's processes.
+    pub server_cpu: Option<Nanos>,
+    /// CPU time of the client's processes.
+    pub client_cpu: Option<Nanos>,
+    /// CPU time of this program.
+    pub lab_cpu: Option<Nanos>,
+    /// What each core did.
+    pub cores: Vec<(u32, CoreTimes)>,
+    /// What the target's own device did.
+    pub traffic: Option<Traffic>,
+    /// What was dropped before a read.
+    pub dropped: Option<Dropped>,
+    /// What was still in memory then.
+    pub resident_before: Option<Residency>,
+    /// What was in memory afterwards.
+    pub resident_after: Option<Residency>,
+}
+
+impl Cell {
+    /// Bytes per second.
+    #[must_use]
+    pub fn rate(&self) -> Rate {
+        Rate::of(self.result.bytes, self.result.runtime).unwrap_or(Rate(0.0))
+    }
+
+    /// Operations per second.
+    #[must_use]
+    pub fn operations_per_second(&self) -> f64 {
+        self.result.ios as f64 / self.result.runtime.seconds().max(f64::MIN_POSITIVE)
+    }
+
+    /// Whether it may be averaged in.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        Validity::of(&self.findings).is_usable()
+    }
+}
+
+/// Everything about one run but fio's raw output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Its number.
+    pub id: RunId,
+    /// What was measured.
+    pub plan: Plan,
+    /// Orders the blocks and the random requests.
+    pub seed: u64,
+    /// Milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// How long it took; none when it did not end.
+    pub elapsed: Option<Nanos>,
+    /// How it ended.
+    pub status: Status,
+    /// On what.
+    pub manifest: Manifest,
+    /// Every command, each once.
+    pub commands: Vec<CommandLine>,
+    /// In the order in which they were made.
+    pub cells: Vec<Cell>,
+    /// In the order in which they were taken.
+    pub samples: Vec<Sample>,
+    /// About the run as a whole.
+    pub findings: Vec<Finding>,
+}
+
+/// A line of `lab list`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunLine {
+    /// Its number.
+    pub id: RunId,
+    /// The plan's name.
+    pub plan: String,
+    /// The targets' names.
+    pub targets: Vec<String>,
+    /// Milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// How it ended.
+    pub status: Status,
+    /// Measurements kept.
+    pub cells: u64,
+}

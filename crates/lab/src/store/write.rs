@@ -1,0 +1,183 @@
+//! Writing a run as it is made.
+
+use rusqlite::{Connection, params};
+use serde::Serialize;
+
+use super::{Cell, CommandLine, NewRun, RunId, Status, Store};
+use crate::LabError;
+use crate::checks::Finding;
+use crate::sensors::Sample;
+use crate::units::Nanos;
+
+impl Store {
+    /// Begins a run.
+    ///
+    /// # Errors
+    /// [`LabError::Store`] and the like, here and in every function of this type.
+    pub fn begin(&self, run: &NewRun) -> Result<RunId, LabError> {
+        let plan = run.plan.to_toml()?;
+        let written = || -> rusqlite::Result<RunId> {
+            self.connection.execute(
+                "INSERT INTO run (plan, plan_name, seed, started_unix_ms, status, manifest) VALUES (?, ?, ?, ?, ?, ?)",
+                params![
+                    plan,
+                    run.plan.name,
+                    run.seed.to_string(),
+                    integer(run.started_unix_ms)?,
+                    json(&Status::Running)?,
+                    json(&run.manifest)?,
+                ],
+            )?;
+            Ok(RunId(self.connection.last_insert_rowid()))
+        };
+        written().map_err(|error| self.wrap(&error))
+    }
+
+    /// Notes a command; the same one is kept once.
+    ///
+    /// # Errors
+    /// [`LabError::Store`].
+    pub fn add_command(&self, run: RunId, command: &CommandLine) -> Result<(), LabError> {
+        self.connection
+            .execute(
+                "INSERT OR IGNORE INTO command (run, purpose, line) VALUES (?, ?, ?)",
+                params![run.0, command.purpose, command.line],
+            )
+            .map(|_| ())
+            .map_err(|error| self.wrap(&error))
+    }
+
+    /// Keeps a measurement with fio's own words and the samples taken since the last one.
+    ///
+    /// # Errors
+    /// [`LabError::Store`].
+    pub fn add_cell(
+        &mut self,
+        run: RunId,
+        cell: &Cell,
+        fio_json: &str,
+        samples: &[Sample],
+    ) -> Result<(), LabError> {
+        let written = |connection: &mut Connection| -> rusqlite::Result<()> {
+            let transaction = connection.transaction()?;
+            let id = insert_cell(&transaction, run, cell, fio_json)?;
+            for finding in &cell.findings {
+                insert_finding(&transaction, run, Some(id), finding)?;
+            }
+            insert_samples(&transaction, run, samples)?;
+            transaction.commit()
+        };
+        written(&mut self.connection).map_err(|error| self.wrap(&error))
+    }
+
+    /// Keeps samples without a measurement.
+    ///
+    /// # Errors
+    /// [`LabError::Store`].
+    pub fn add_samples(&mut self, run: RunId, samples: &[Sample]) -> Result<(), LabError> {
+        let written = |connection: &mut Connection| -> rusqlite::Result<()> {
+            let transaction = connection.transaction()?;
+            insert_samples(&transaction, run, samples)?;
+            transaction.commit()
+        };
+        written(&mut self.connection).map_err(|error| self.wrap(&error))
+    }
+
+    /// Keeps a finding about the run as a whole.
+    ///
+    /// # Errors
+    /// [`LabError::Store`].
+    pub fn add_finding(&self, run: RunId, finding: &Finding) -> Result<(), LabError> {
+        insert_finding(&self.connection, run, None, finding).map_err(|error| self.wrap(&error))
+    }
+
+    /// Ends a run.
+    ///
+    /// # Errors
+    /// [`LabError::Store`].
+    pub fn finish(&self, run: RunId, status: &Status, elapsed: Nanos) -> Result<(), LabError> {
+        let written = || -> rusqlite::Result<usize> {
+            self.connection.execute(
+                "UPDATE run SET status = ?, elapsed_ns = ? WHERE id = ?",
+                params![json(status)?, integer(elapsed.0)?, run.0],
+            )
+        };
+        written().map(|_| ()).map_err(|error| self.wrap(&error))
+    }
+}
+
+fn insert_cell(
+    connection: &Connection,
+    run: RunId,
+    cell: &Cell,
+    fio_json: &str,
+) -> rusqlite::Result<i64> {
+    let result = &cell.result;
+    connection
+        .prepare_cached(
+            "INSERT INTO cell (run, block, position, workload, target, started_ns, elapsed_ns, direction, bytes, \
+             ios, runtime_ns, result, evidence, fio_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            run.0,
+            cell.block,
+            cell.position,
+            integer(cell.workload as u64)?,
+            integer(cell.target as u64)?,
+            integer(cell.started.0)?,
+            integer(cell.elapsed.0)?,
+            result.direction.as_str(),
+            integer(result.bytes.0)?,
+            integer(result.ios)?,
+            integer(result.runtime.0)?,
+            json(result)?,
+            json(&cell.evidence)?,
+            fio_json,
+        ])?;
+    Ok(connection.last_insert_rowid())
+}
+
+fn insert_finding(
+    connection: &Connection,
+    run: RunId,
+    cell: Option<i64>,
+    finding: &Finding,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT INTO finding (run, cell, check_name, level, text, body) VALUES (?, ?, ?, ?, ?, ?)")?
+        .execute(params![
+            run.0,
+            cell,
+            finding.check.as_str(),
+            format!("{:?}", finding.level).to_lowercase(),
+            finding.text,
+            json(finding)?
+        ])
+        .map(|_| ())
+}
+
+fn insert_samples(connection: &Connection, run: RunId, samples: &[Sample]) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO sample (run, at_ns, sensor, item, value) VALUES (?, ?, ?, ?, ?)",
+    )?;
+    for sample in samples {
+        statement.execute(params![
+            run.0,
+            integer(sample.at.0)?,
+            sample.sensor,
+            sample.item,
+            sample.value
+        ])?;
+    }
+    Ok(())
+}
+
+fn json(value: &impl Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+/// SQLite's integers are signed.
+fn integer(value: u64) -> rusqlite::Result<i64> {
+    i64::try_from(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}

@@ -1,0 +1,193 @@
+//! A made-up run for tests of the store and the report. Its figures are nobody's: tests assert how
+//! they are computed and shown, never what they are.
+
+use crate::checks::cache::{Dropped, Server};
+use crate::checks::ceiling::{Ceiling, Source};
+use crate::checks::direct::{DioAlign, Residency, Traffic};
+use crate::fio::{Engine, Histogram, JobResult};
+use crate::host::{Machine, TargetFacts};
+use crate::plan::{Direction, builtin};
+use crate::sensors::{CoreTimes, Sample};
+use crate::stats::Rng;
+use crate::store::{Cell, CommandLine, Evidence, Manifest, RunId, RunRecord, Status};
+use crate::units::{Bytes, MIB, Nanos, Rate, SECOND, round};
+
+/// A run of `quick` with so many blocks; the first target has half the speed of the second.
+pub(crate) fn run(blocks: u32) -> RunRecord {
+    let plan = builtin("quick").unwrap();
+    let mut rng = Rng::new(11);
+    let mut cells = Vec::new();
+    for block in 0..blocks {
+        for workload in 0..plan.workloads.len() {
+            for target in 0..2 {
+                cells.push(cell(&plan, block, workload, target, &mut rng));
+            }
+        }
+    }
+    RunRecord {
+        id: RunId(7),
+        seed: u64::MAX,
+        started_unix_ms: 1_700_000_000_000,
+        elapsed: Some(Nanos(90 * SECOND)),
+        status: Status::OutOfTime,
+        manifest: manifest(),
+        commands: vec![CommandLine {
+            purpose: "seq-read".into(),
+            line: "fio --name=seq-read '--filename=/mnt/<media>/data'".into(),
+        }],
+        cells,
+        samples: samples(),
+        findings: Vec::new(),
+        plan,
+    }
+}
+
+fn cell(
+    plan: &crate::plan::Plan,
+    block: u32,
+    workload: usize,
+    target: usize,
+    rng: &mut Rng,
+) -> Cell {
+    let job = &plan.workloads[workload];
+    let speed = if target == 0 { 200.0 } else { 400.0 } * (1.0 + rng.below(40) as f64 / 1000.0);
+    let bytes = Bytes(round(speed) * MIB / job.block_size.0 * job.block_size.0);
+    let ios = bytes.0 / job.block_size.0;
+    let mut latencies = Histogram::default();
+    for step in 0..64u64 {
+        latencies.add(Nanos(65_536 + step * 1024 + 512), ios / 64);
+    }
+    latencies.add(Nanos(4_227_072), ios - ios / 64 * 64);
+    let core = CoreTimes {
+        user: 30,
+        system: 50,
+        softirq: 10,
+        idle: 10,
+        ..CoreTimes::default()
+    };
+    Cell {
+        block,
+        position: u32::try_from(workload * 2 + target).unwrap(),
+        workload,
+        target,
+        started: Nanos(
+            u64::from(block) * 16 * SECOND + (workload * 2 + target) as u64 * 2 * SECOND,
+        ),
+        elapsed: Nanos(SECOND + SECOND / 5),
+        result: JobResult {
+            direction: job.direction,
+            bytes,
+            ios,
+            runtime: Nanos(SECOND),
+            printed_rate: Rate(bytes.0 as f64),
+            engine: "io_uring".into(),
+            block_size: job.block_size.0.to_string(),
+            depth: job.depth,
+            direct: true,
+            generator_cpu: 0.3,
+            latencies,
+        },
+        evidence: Evidence {
+            server_cpu: (target == 0).then_some(Nanos(SECOND / 4)),
+            client_cpu: (target == 0).then_some(Nanos(SECOND / 5)),
+            lab_cpu: Some(Nanos(SECOND / 500)),
+            cores: vec![(0, core), (1, core)],
+            traffic: Some(Traffic {
+                bytes,
+                requests: ios,
+            }),
+            dropped: (job.direction == Direction::Read).then_some(Dropped::All),
+            resident_before: Some(Residency {
+                sampled: 256,
+                resident: 0,
+            }),
+            resident_after: Some(Residency {
+                sampled: 256,
+                resident: 0,
+            }),
+        },
+        findings: Vec::new(),
+    }
+}
+
+fn manifest() -> Manifest {
+    let ceiling = |source, rate| Ceiling {
+        source,
+        rate: Rate(rate),
+    };
+    let target = |label: &str, directory: &str, server, ceilings| TargetFacts {
+        label: label.into(),
+        directory: directory.into(),
+        filesystem: "ext4".into(),
+        source: "/dev/loop0".into(),
+        options: "rw".into(),
+        device: Some("loop0".into()),
+        model: None,
+        rotational: Some(false),
+        dio_align: Some(DioAlign {
+            memory: 512,
+            offset: 512,
+        }),
+        server,
+        peer: None,
+        ceilings,
+    };
+    let memory = ceiling(Source::MemoryCopy, 8e9);
+    Manifest {
+        machine: Machine {
+            hostname: "pi<script>alert(1)</script>".into(),
+            kernel: "Linux 6.1".into(),
+            architecture: "aarch64".into(),
+            system: "Debian".into(),
+            processor: "Raspberry & Co".into(),
+            cores: 2,
+            memory: Bytes(1 << 30),
+            load: 0.1,
+        },
+        outboard: "0.1.0".into(),
+        fio: "fio-3.33".into(),
+        engine: Engine::IoUring,
+        direct: true,
+        size: Bytes(512 * MIB),
+        server_pid: Some(1),
+        client_pid: Some(2),
+        targets: vec![
+            target(
+                "/mnt/<media>",
+                "/mnt/<media>",
+                Server::Here,
+                vec![memory.clone(), ceiling(Source::LoopbackSocket, 3e9)],
+            ),
+            target("/home/me", "/home/me", Server::None, vec![memory]),
+        ],
+    }
+}
+
+fn samples() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for second in 1..=90u64 {
+        for core in 0..2 {
+            for (kind, value) in [
+                ("user", 0.2),
+                ("system", 0.3),
+                ("irq", 0.0),
+                ("softirq", 0.1),
+                ("steal", 0.0),
+            ] {
+                samples.push(Sample {
+                    at: Nanos(second * SECOND),
+                    sensor: "cpu".into(),
+                    item: format!("{core}/{kind}"),
+                    value: value * (second % 7) as f64 / 6.0,
+                });
+            }
+        }
+        samples.push(Sample {
+            at: Nanos(second * SECOND),
+            sensor: "process".into(),
+            item: "server".into(),
+            value: 0.4,
+        });
+    }
+    samples
+}
