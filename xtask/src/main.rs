@@ -11,6 +11,8 @@
 mod bench;
 mod ci;
 mod clock;
+mod data;
+mod demo;
 mod fuzz;
 mod guest;
 mod packages;
@@ -33,6 +35,8 @@ struct Cli {
 /// What can be asked for.
 #[derive(Debug, Subcommand)]
 enum Door {
+    /// Show the main job, from a disk image to a report.
+    Demo,
     /// Run the workspace's tests.
     Test {
         /// Only tests whose names contain this.
@@ -53,6 +57,7 @@ enum Door {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Door::Bench(args) => bench::run(&args),
+        Door::Demo => demo::run(),
         Door::Test { filter } => ci::test(filter.as_deref()),
         Door::Ci => ci::run(),
         Door::Fuzz(args) => fuzz::run(&args),

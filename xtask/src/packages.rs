@@ -33,6 +33,14 @@ pub(crate) const BENCH: &[Package] = &[
     package("util-linux", "setpriv, losetup and mount"),
 ];
 
+/// What `demo` runs.
+pub(crate) const DEMO: &[Package] = &[
+    package("e2fsprogs", "mkfs.ext4"),
+    package("fio", "the lab's load"),
+    package("fuse3", "attach without the kernel's nbd"),
+    package("util-linux", "losetup and mount"),
+];
+
 /// What the tests run.
 pub(crate) const TESTS: &[Package] = &[
     package("e2fsprogs", "mkfs.ext4 and fsck of what was attached"),
@@ -118,6 +126,7 @@ fn missing(sets: &[&[Package]]) -> Result<Vec<Package>> {
         .collect())
 }
 
-fn is_root() -> Result<bool> {
+/// Whether this command may do everything.
+pub(crate) fn is_root() -> Result<bool> {
     Ok(shell::output(Command::new("id").arg("-u"))?.trim() == "0")
 }

@@ -2,6 +2,7 @@
 //! that never outlive the command that started them.
 
 use std::ffi::OsStr;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -100,6 +101,8 @@ impl Running {
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
             .args(args)
+            // A Ctrl-C is for us; what we started is ended in order.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
@@ -132,6 +135,13 @@ impl Running {
     /// Waits for the end, at most `limit`.
     pub(crate) fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
         clock::poll(limit, || self.child.try_wait().ok().flatten())
+    }
+
+    /// Asks the child to stop and waits for it.
+    pub(crate) fn terminate(&mut self, limit: Duration) -> Result<ExitStatus> {
+        terminate(self.id());
+        self.wait(limit)
+            .with_context(|| format!("{} did not stop within {limit:?}", self.what))
     }
 }
 

@@ -11,10 +11,10 @@ use anyhow::{Context, Result};
 
 use super::fio::{self, Target};
 use super::rows::Load;
-use super::{Args, Measured, fill, process, rounds};
-use crate::clock;
+use super::{Args, Measured, process, rounds};
 use crate::servers::{Launcher, Server, Serving};
 use crate::shell::{self, Running};
+use crate::{clock, data};
 
 /// Size of the file inside the filesystem that is read.
 const FILE_SIZE: u64 = 512 << 20;
@@ -56,9 +56,9 @@ pub(super) fn measure(
 fn make_filesystem(folder: &Path, image: &Path) -> Result<()> {
     let content = folder.join("content");
     std::fs::create_dir_all(&content)?;
-    let data = content.join("data");
-    if !std::fs::metadata(&data).is_ok_and(|found| found.len() == FILE_SIZE) {
-        fill(&data, FILE_SIZE)?;
+    let file = content.join("data");
+    if !std::fs::metadata(&file).is_ok_and(|found| found.len() == FILE_SIZE) {
+        data::fill(&file, FILE_SIZE, 2)?;
     }
     std::fs::remove_file(image).ok();
     let mut mkfs = Command::new("mkfs.ext4");

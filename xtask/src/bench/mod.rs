@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::servers::{Launcher, Server, Serving};
-use crate::{packages, shell};
+use crate::{data, packages, shell};
 use figures::Sample;
 use fio::Target;
 use rows::{Load, ROWS, Row, Work};
@@ -218,32 +218,9 @@ fn disk(folder: &Path) -> Result<PathBuf> {
     let path = folder.join("disk.img");
     let there = std::fs::metadata(&path).is_ok_and(|found| found.len() == DISK_SIZE);
     if !there {
-        fill(&path, DISK_SIZE)?;
+        data::fill(&path, DISK_SIZE, 1)?;
     }
     Ok(path)
-}
-
-/// Writes a file of bytes without a pattern, so that nothing on the way can shorten them.
-fn fill(path: &Path, size: u64) -> Result<()> {
-    let mut file =
-        std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut block = vec![0_u8; 1 << 20];
-    let mut left = size;
-    while left > 0 {
-        for word in block.chunks_exact_mut(8) {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            word.copy_from_slice(&state.to_le_bytes());
-        }
-        let count = usize::try_from(left).map_or(block.len(), |left| left.min(block.len()));
-        file.write_all(&block[..count])
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        left -= count as u64;
-    }
-    file.sync_all()?;
-    Ok(())
 }
 
 fn reader(path: &Path) -> Result<std::fs::File> {

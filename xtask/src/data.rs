@@ -1,0 +1,27 @@
+//! Files of data that nothing on the way can shorten.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// Writes `size` pseudo-random bytes, told by `seed`, and waits until they are on the disk.
+pub(crate) fn fill(path: &Path, size: u64, seed: u64) -> Result<()> {
+    let what = || format!("cannot write {}", path.display());
+    let mut file = std::fs::File::create(path).with_context(what)?;
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut block = vec![0_u8; 1 << 20];
+    let mut left = size;
+    while left > 0 {
+        for word in block.chunks_exact_mut(8) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+        let count = usize::try_from(left).map_or(block.len(), |left| left.min(block.len()));
+        file.write_all(&block[..count]).with_context(what)?;
+        left -= count as u64;
+    }
+    file.sync_all().with_context(what)
+}
