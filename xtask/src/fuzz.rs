@@ -2,9 +2,9 @@
 //!
 //! The layout is cargo-fuzz's, so its users find what they know; the coverage that libFuzzer reads is
 //! switched on by compiler flags here, so nothing has to be installed. What a run learns is kept under the
-//! target folder; `fuzz/corpus/NAME`, where there is one, is where it begins.
+//! target folder; `fuzz/seeds/NAME`, where there is one, is where it begins.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -62,7 +62,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .collect();
     let mut failed = Vec::new();
     for name in chosen {
-        println!("fuzz {name}: {} s", args.seconds);
         if let Err(error) = one(name, args.seconds, &folder) {
             println!("fuzz {name}: FAILED, {error:#}");
             failed.push(name.as_str());
@@ -125,11 +124,14 @@ fn host() -> Result<String> {
         .context("rustc does not say what it runs on")
 }
 
-fn one(name: &str, seconds: u32, folder: &std::path::Path) -> Result<()> {
+fn one(name: &str, seconds: u32, folder: &Path) -> Result<()> {
     let kept = shell::target().join("fuzz/corpus").join(name);
     let artifacts = shell::target().join("fuzz/artifacts").join(name);
     std::fs::create_dir_all(&kept)?;
     std::fs::create_dir_all(&artifacts)?;
+    let log = shell::target().join("fuzz").join(format!("{name}.log"));
+    let said =
+        std::fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut command = Command::new(folder.join(name));
     command
         .arg(format!("-max_total_time={seconds}"))
@@ -140,10 +142,22 @@ fn one(name: &str, seconds: u32, folder: &std::path::Path) -> Result<()> {
             "-verbosity=0",
             "-print_final_stats=1",
         ])
-        .arg(kept);
-    let given = shell::root().join("fuzz/corpus").join(name);
+        .arg(kept)
+        .stderr(said);
+    let given = shell::root().join("fuzz/seeds").join(name);
     if given.is_dir() {
         command.arg(given);
     }
-    shell::run(&mut command)
+    let outcome = shell::run(&mut command);
+    let said = std::fs::read_to_string(&log).unwrap_or_default();
+    if outcome.is_err() {
+        eprintln!("{said}");
+    }
+    outcome?;
+    let count = said
+        .lines()
+        .find_map(|line| line.strip_prefix("stat::number_of_executed_units: "))
+        .context("it does not say how many inputs it tried")?;
+    println!("fuzz {name}: {} inputs in {seconds} s", count.trim());
+    Ok(())
 }

@@ -19,13 +19,7 @@ use anyhow::{Context, Result, bail};
 use crate::shell;
 
 /// Folders that hold no source.
-const SKIPPED: &[&str] = &[
-    ".git",
-    "target",
-    "fuzz/target",
-    "fuzz/artifacts",
-    "fuzz/corpus",
-];
+const SKIPPED: &[&str] = &[".git", "target", "fuzz/target", "fuzz/artifacts"];
 
 /// Files that hold no text of ours.
 const SKIPPED_FILES: &[&str] = &["Cargo.lock", "fuzz/Cargo.lock"];
