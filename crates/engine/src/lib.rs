@@ -23,6 +23,7 @@ mod driver;
 mod file;
 mod in_flight;
 pub mod loopdev;
+pub mod page_cache;
 mod runtime;
 
 pub use buffer::Buffer;

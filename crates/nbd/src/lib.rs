@@ -1,1 +1,8 @@
-//! NBD server and client.
+//! NBD server and client: the protocol of `nbd-proto` on sockets, disks behind it.
+//!
+//! [`server`] serves disks, [`client`] makes a remote export a disk, [`errno`] is the one table
+//! between a disk's errors and the protocol's.
+
+pub mod client;
+pub mod errno;
+pub mod server;

@@ -1,0 +1,308 @@
+//! [`Connection`]: the transmission phase with one client.
+//!
+//! One task owns it and does everything for it on one thread: it receives what the socket holds,
+//! handles every complete request in it ([`Connection::consume`] in `requests.rs`), answers at once
+//! what does not have to wait, keeps the rest as futures, and sends the replies of a step together.
+//!
+//! # Invariants
+//!
+//! * A step never waits; between steps the connection holds no thread memory.
+//! * A request is begun only when its memory is within the connection's and the process's bounds.
+//! * A connection that ends waits for its writes: none lands later.
+
+mod inbound;
+mod job;
+mod outbox;
+mod requests;
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use block::Node;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use self::inbound::Inbound;
+use self::job::Done;
+use self::outbox::{Batch, Outbox, Sent};
+use super::budget::Budget;
+use super::limits::Limits;
+use super::plan::Terms;
+use super::scratch::{self, Scratch};
+use super::socket::Socket;
+
+/// Rounds of one step before other connections of the thread have their turn.
+const ROUNDS_MAX: usize = 8;
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum End {
+    /// The client said that it goes.
+    #[error("the client disconnected")]
+    Disconnected,
+    /// The client closed its side without a word.
+    #[error("the client closed the connection")]
+    Closed,
+    /// The server stops.
+    #[error("the server stops")]
+    Stopped,
+    /// No progress for too long.
+    #[error("nothing moved for {0:?}")]
+    Stalled(Duration),
+    /// The client broke the protocol.
+    #[error("{0}")]
+    Protocol(String),
+    /// The socket failed, or a file behind a reply.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+type Pending = Pin<Box<dyn Future<Output = Done> + Send>>;
+
+/// One client in transmission.
+pub(super) struct Connection {
+    socket: Socket,
+    disk: Node,
+    terms: Terms,
+    limits: Arc<Limits>,
+    budget: Budget,
+    inbound: Inbound,
+    /// Bytes received and not handled.
+    leftover: Vec<u8>,
+    /// `leftover` could be handled at once but for the bounds.
+    paused: bool,
+    /// Requests that wait for the disk, and their memory.
+    pending: FuturesUnordered<Pending>,
+    pending_bytes: usize,
+    outbox: Outbox,
+    /// Waits for memory of the process.
+    budget_wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Nothing more is received; the end comes when all is answered.
+    ending: Option<End>,
+    /// Bytes received, ever: a sign of progress.
+    received: u64,
+}
+
+/// What a connection begins with.
+pub(super) struct Start {
+    pub(super) socket: Socket,
+    pub(super) disk: Node,
+    pub(super) terms: Terms,
+    pub(super) limits: Arc<Limits>,
+    pub(super) budget: Budget,
+    /// Bytes behind the handshake.
+    pub(super) received: Vec<u8>,
+}
+
+impl Connection {
+    pub(super) fn new(start: Start) -> Self {
+        Self {
+            socket: start.socket,
+            disk: start.disk,
+            terms: start.terms,
+            limits: start.limits,
+            outbox: Outbox::new(start.budget.clone()),
+            budget: start.budget,
+            inbound: Inbound::Header,
+            paused: !start.received.is_empty(),
+            leftover: start.received,
+            pending: FuturesUnordered::new(),
+            pending_bytes: 0,
+            budget_wait: None,
+            ending: None,
+            received: 0,
+        }
+    }
+
+    /// Serves the client until it goes or `stop` resolves; then answers what was begun.
+    pub(super) async fn run(mut self, stop: impl Future<Output = ()>) -> End {
+        let end = {
+            tokio::pin!(stop);
+            let mut stall = Stall::new(self.limits.stall_timeout);
+            let mut stopped = false;
+            std::future::poll_fn(|cx| {
+                if let Poll::Ready(end) = self.step(cx) {
+                    return Poll::Ready(end);
+                }
+                if !stopped && stop.as_mut().poll(cx).is_ready() {
+                    stopped = true;
+                    self.ending.get_or_insert(End::Stopped);
+                    return self.step(cx);
+                }
+                stall.poll(cx, self.is_midway(), self.received + self.outbox.sent())
+            })
+            .await
+        };
+        // Writes that were begun end before the connection does, though nobody hears of them.
+        while self.pending.next().await.is_some() {}
+        end
+    }
+
+    /// Whether the client owes bytes, or takes too few.
+    fn is_midway(&self) -> bool {
+        !self.outbox.is_empty()
+            || !matches!(self.inbound, Inbound::Header)
+            || (!self.leftover.is_empty() && !self.paused)
+    }
+
+    /// Does all that can be done without waiting.
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        scratch::with(|Scratch { receive, send }| {
+            let mut batch = Batch::new(send);
+            for _ in 0..ROUNDS_MAX {
+                match self.round(cx, receive, &mut batch) {
+                    Ok(true) => {}
+                    Ok(false) => return Poll::Pending,
+                    Err(end) => return Poll::Ready(end),
+                }
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+    }
+
+    /// One round of completing, receiving and sending. `false`: nothing more to do for now.
+    fn round(
+        &mut self,
+        cx: &mut Context<'_>,
+        receive: &mut [u8],
+        batch: &mut Batch<'_>,
+    ) -> Result<bool, End> {
+        let mut moved = self.complete(cx, batch)?;
+        if self.ending.is_none() {
+            match self.pump(cx, receive, batch) {
+                Ok(received) => moved |= received,
+                Err(end) if matches!(end, End::Io(_)) => return Err(end),
+                // What was begun before is still answered.
+                Err(end) => self.ending = Some(end),
+            }
+        }
+        if (!batch.is_empty() || !self.outbox.is_empty())
+            && self.outbox.send(&self.socket, batch)? == Sent::Blocked
+        {
+            // Ready again since: try once more.
+            return Ok(self.socket.poll_writable(cx)?.is_ready());
+        }
+        if self.pending.is_empty() && self.ending.is_some() {
+            return Err(self.ending.take().unwrap_or(End::Closed));
+        }
+        Ok(moved)
+    }
+
+    /// Answers the requests whose disk has answered.
+    fn complete(&mut self, cx: &mut Context<'_>, batch: &mut Batch<'_>) -> Result<bool, End> {
+        let mut moved = false;
+        while let Poll::Ready(Some(done)) = self.pending.poll_next_unpin(cx) {
+            self.answer(done, batch)?;
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Receives, and handles what was received, as far as the bounds allow.
+    fn pump(
+        &mut self,
+        cx: &mut Context<'_>,
+        receive: &mut [u8],
+        batch: &mut Batch<'_>,
+    ) -> Result<bool, End> {
+        if let Some(wait) = &mut self.budget_wait {
+            if wait.as_mut().poll(cx).is_pending() {
+                return Ok(false);
+            }
+            self.budget_wait = None;
+        }
+        if self.is_saturated() {
+            return Ok(false);
+        }
+        if self.paused {
+            return self.resume(batch);
+        }
+        let fresh = match self.receive(receive) {
+            Ok(fresh) => fresh,
+            Err(End::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => {
+                // Ready again since: the next round receives.
+                return Ok(self.socket.poll_readable(cx)?.is_ready());
+            }
+            Err(end) => return Err(end),
+        };
+        let used = self.consume(&receive[..fresh], batch)?;
+        // An empty `Vec` holds no memory.
+        self.leftover = receive[used..fresh].to_vec();
+        Ok(true)
+    }
+
+    /// Handles what was received before the bounds allowed it.
+    fn resume(&mut self, batch: &mut Batch<'_>) -> Result<bool, End> {
+        self.paused = false;
+        let mut bytes = std::mem::take(&mut self.leftover);
+        let used = self.consume(&bytes, batch)?;
+        bytes.drain(..used);
+        self.leftover = bytes;
+        Ok(used > 0 || !self.paused)
+    }
+
+    /// Receives into `into`, behind what was left over, or into the payload that is being gathered
+    /// and `into` behind it. Returns how many bytes of `into` are to be handled.
+    fn receive(&mut self, into: &mut [u8]) -> Result<usize, End> {
+        let kept = self.leftover.len();
+        let (received, fresh) = if let Inbound::Filling(filling) = &mut self.inbound {
+            assert_eq!(kept, 0, "a payload takes all that was left over");
+            let place = &mut filling.buffer[filling.filled..];
+            let wanted = place.len();
+            let received = self.socket.receive_into(place, into)?;
+            filling.filled += received.min(wanted);
+            (received, received.saturating_sub(wanted))
+        } else {
+            into[..kept].copy_from_slice(&self.leftover);
+            let received = self.socket.receive(&mut into[kept..])?;
+            (received, kept + received)
+        };
+        if received == 0 {
+            return Err(End::Closed);
+        }
+        self.received += received as u64;
+        Ok(fresh)
+    }
+}
+
+/// Ends a connection on which nothing moves although something should.
+struct Stall {
+    timeout: Duration,
+    timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    progress: u64,
+}
+
+impl Stall {
+    const fn new(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            timer: None,
+            progress: 0,
+        }
+    }
+
+    /// One timer at most is armed, and it is looked at only when it fires: a busy connection pays
+    /// for one timer a timeout.
+    fn poll(&mut self, cx: &mut Context<'_>, midway: bool, progress: u64) -> Poll<End> {
+        loop {
+            let Some(timer) = &mut self.timer else {
+                if !midway {
+                    return Poll::Pending;
+                }
+                self.progress = progress;
+                self.timer = Some(Box::pin(engine::clock::sleep(self.timeout)));
+                continue;
+            };
+            if timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.timer = None;
+            if midway && progress == self.progress {
+                return Poll::Ready(End::Stalled(self.timeout));
+            }
+        }
+    }
+}

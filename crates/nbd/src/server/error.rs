@@ -1,0 +1,54 @@
+//! [`ServeError`]: why serving did not begin, or how it ended badly.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A failure of the server as a whole. Failures of one client end that client only.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// There is nothing to serve.
+    #[error("no disk to serve")]
+    NoExports,
+    /// Two exports of one name.
+    #[error("export name {0:?} is given twice; give each disk its own NAME=DISK")]
+    NameTwice(String),
+    /// A name that the protocol cannot carry.
+    #[error("export name of {} bytes; at most 4096", .0.len())]
+    NameTooLong(String),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {}", listen_hint(.source))]
+    Listen {
+        /// Which.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Somebody answers on the socket's path.
+    #[error("cannot listen on unix:{}: another server answers there", .0.display())]
+    PathInUse(PathBuf),
+    /// The path holds something that is no socket.
+    #[error("cannot listen on unix:{}: the path exists and is no socket", .0.display())]
+    NoSocket(PathBuf),
+    /// A descriptor that was handed over cannot be served.
+    #[error("descriptor handed over cannot be used: {0}")]
+    Descriptor(#[source] io::Error),
+    /// At the stop a disk could not be flushed.
+    #[error("export {name:?} could not be flushed at the stop: {source}")]
+    Flush {
+        /// Which.
+        name: String,
+        /// Why.
+        source: block::IoError,
+    },
+}
+
+fn listen_hint(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "the address is in use; stop the other server or choose another port".to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
+        io::ErrorKind::PermissionDenied => "no permission for this address".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,41 @@
+//! [`Limits`]: every bound of the server in one place.
+
+use std::time::Duration;
+
+/// What the server allows. The defaults suit one machine that serves a few hundred.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at once; more are closed at once.
+    pub connections_max: usize,
+    /// Time for the whole handshake.
+    pub handshake_timeout: Duration,
+    /// A request half received or a reply half sent must make some progress within this time.
+    pub stall_timeout: Duration,
+    /// Longest payload of a request or reply, bytes.
+    pub payload_max: u32,
+    /// Memory of one connection's requests and replies in flight, bytes. One request may exceed it
+    /// when nothing else is in flight.
+    pub in_flight_bytes_max: usize,
+    /// Requests of one connection that may wait for the disk at once.
+    pub in_flight_requests_max: usize,
+    /// Memory of all connections' requests and replies in flight, bytes. At least twice
+    /// `payload_max`.
+    pub in_flight_bytes_total_max: usize,
+    /// At a stop, requests in flight may take this long.
+    pub stop_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 16_384,
+            handshake_timeout: Duration::from_secs(10),
+            stall_timeout: Duration::from_secs(60),
+            payload_max: nbd_proto::limits::PAYLOAD_MAX,
+            in_flight_bytes_max: 64 << 20,
+            in_flight_requests_max: 1024,
+            in_flight_bytes_total_max: 1 << 30,
+            stop_timeout: Duration::from_secs(20),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! [`Socket`]: a connected stream socket of either family, with non-blocking calls that report
+//! readiness to the runtime.
+//!
+//! # Invariants
+//!
+//! * A transfer shorter than asked drains the socket's readiness: the next call waits for the
+//!   kernel's next event instead of trying in vain. Events are edge-triggered, so none is lost.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll};
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags};
+use tokio::io::Interest;
+use tokio::net::{TcpStream, UnixStream};
+
+/// A connected stream socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    /// TCP.
+    Tcp(TcpStream),
+    /// Unix.
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Takes over a connected socket. Called on the core that will serve it.
+    ///
+    /// # Errors
+    /// If it is no stream socket of a known family.
+    pub(crate) fn from_fd(fd: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        let family = rustix::net::getsockname(&fd)?.address_family();
+        match family {
+            AddressFamily::UNIX => Ok(Self::Unix(UnixStream::from_std(fd.into())?)),
+            AddressFamily::INET | AddressFamily::INET6 => {
+                let stream = std::net::TcpStream::from(fd);
+                // Replies are sent when they are ready, in as few pieces as there are.
+                stream.set_nodelay(true)?;
+                Ok(Self::Tcp(TcpStream::from_std(stream)?))
+            }
+            other => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!(
+                    "sockets of address family {} are not served",
+                    other.as_raw()
+                ),
+            )),
+        }
+    }
+
+    /// Whether reading may succeed; registers the task otherwise.
+    pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => stream.poll_read_ready(cx),
+            Self::Unix(stream) => stream.poll_read_ready(cx),
+        }
+    }
+
+    /// Whether writing may succeed; registers the task otherwise.
+    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => stream.poll_write_ready(cx),
+            Self::Unix(stream) => stream.poll_write_ready(cx),
+        }
+    }
+
+    /// Receives what is there, up to `into.len()` bytes. `Ok(0)` is the end of the stream.
+    pub(crate) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
+        let wanted = into.len();
+        self.transfer(Interest::READABLE, wanted, || {
+            Ok(rustix::net::recv(self, &mut *into, RecvFlags::DONTWAIT)?.0)
+        })
+    }
+
+    /// Receives into two places, one after the other.
+    pub(crate) fn receive_into(&self, first: &mut [u8], then: &mut [u8]) -> io::Result<usize> {
+        let wanted = first.len() + then.len();
+        self.transfer(Interest::READABLE, wanted, || {
+            let mut places = [io::IoSliceMut::new(first), io::IoSliceMut::new(then)];
+            Ok(rustix::io::readv(self, &mut places)?)
+        })
+    }
+
+    /// Sends `data`; `more` says that something follows at once.
+    pub(crate) fn send(&self, data: &[u8], more: bool) -> io::Result<usize> {
+        let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        flags.set(SendFlags::MORE, more);
+        self.transfer(Interest::WRITABLE, data.len(), || {
+            Ok(rustix::net::send(self, data, flags)?)
+        })
+    }
+
+    /// Sends several pieces.
+    pub(crate) fn send_pieces(&self, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+        let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        flags.set(SendFlags::MORE, more);
+        let wanted = pieces.iter().map(|p| p.len()).sum();
+        self.transfer(Interest::WRITABLE, wanted, || {
+            let mut no_ancillary = rustix::net::SendAncillaryBuffer::default();
+            Ok(rustix::net::sendmsg(
+                self,
+                pieces,
+                &mut no_ancillary,
+                flags,
+            )?)
+        })
+    }
+
+    /// Sends `len` bytes of `file` at `offset` without copying them here. `Ok(0)`: the file ends
+    /// before.
+    pub(crate) fn send_file(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+    ) -> io::Result<usize> {
+        // A short count may also be the file's end, which no event of the socket will tell.
+        self.transfer(Interest::WRITABLE, 1, || {
+            let mut at = offset;
+            Ok(rustix::fs::sendfile(self, file, Some(&mut at), len)?)
+        })
+    }
+
+    /// Runs one non-blocking call and clears the readiness if it moved less than `wanted`.
+    fn transfer(
+        &self,
+        interest: Interest,
+        wanted: usize,
+        mut call: impl FnMut() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        // What the call said; it is not made where the runtime knows that the socket is not ready.
+        let mut said = Err(io::ErrorKind::WouldBlock.into());
+        let run = || {
+            said = loop {
+                match call() {
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    other => break other,
+                }
+            };
+            match &said {
+                Ok(count) if *count >= wanted => Ok(()),
+                Err(e) if e.kind() != io::ErrorKind::WouldBlock => Ok(()),
+                _ => Err(io::ErrorKind::WouldBlock.into()),
+            }
+        };
+        // The answer is in `said`: what `try_io` returns only says whether readiness was kept.
+        let _kept: io::Result<()> = match self {
+            Self::Tcp(stream) => stream.try_io(interest, run),
+            Self::Unix(stream) => stream.try_io(interest, run),
+        };
+        said
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}

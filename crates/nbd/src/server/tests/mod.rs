@@ -1,0 +1,167 @@
+//! Tests of the server: a raw client that says exactly the bytes a test wants, on a real socket.
+
+mod faults;
+mod plan;
+mod transmission;
+
+use std::net::SocketAddr;
+
+use block::Node;
+use nbd_proto::{Command, CommandFlags, Request};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+use super::{Export, Limits, Listener, Server};
+
+/// Runs `body` against a server of `disk`, stops the server and asserts that it ended well.
+fn serving<F, T>(disk: Node, limits: Limits, body: impl FnOnce(SocketAddr) -> F) -> T
+where
+    F: Future<Output = T>,
+{
+    let config = engine::Config {
+        backend: engine::BackendChoice::Auto,
+        cores: 2,
+    };
+    let run = engine::run(&config, |handle| async move {
+        let export = Export {
+            name: "disk".to_owned(),
+            description: "a disk".to_owned(),
+            disk,
+        };
+        let server = Server::new(vec![export], limits).expect("one export");
+        let listener = Listener::tcp(([127, 0, 0, 1], 0).into()).expect("a free port");
+        let super::ListenAddress::Tcp(address) = *listener.address() else {
+            panic!("a TCP listener has a TCP address")
+        };
+        let (stop, stopped) = oneshot::channel::<()>();
+        let stopped = async move { drop(stopped.await) };
+        let serve =
+            engine::spawn(async move { server.serve(&handle, vec![listener], stopped).await });
+        let result = body(address).await;
+        drop(stop);
+        serve.await.expect("no panic").expect("a clean stop");
+        result
+    });
+    run.expect("the engine starts")
+}
+
+/// A client of bytes.
+struct Raw {
+    stream: TcpStream,
+}
+
+impl Raw {
+    async fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address)
+            .await
+            .expect("a listening server");
+        stream.set_nodelay(true).expect("a TCP socket");
+        Self { stream }
+    }
+
+    /// Through the handshake to `disk` by `EXPORT_NAME`, with simple replies.
+    async fn simple(address: SocketAddr) -> Self {
+        let mut raw = Self::connect(address).await;
+        raw.greet().await;
+        raw.option(1, b"disk").await;
+        raw.take(10).await;
+        raw
+    }
+
+    /// The same by `GO` after `STRUCTURED_REPLY`.
+    async fn structured(address: SocketAddr) -> Self {
+        let mut raw = Self::connect(address).await;
+        raw.greet().await;
+        raw.option(8, b"").await;
+        raw.take(20).await;
+        raw.option(7, b"\0\0\0\x04disk\0\0").await;
+        loop {
+            let head = raw.take(20).await;
+            let len = u32::from_be_bytes(head[16..].try_into().expect("four bytes"));
+            raw.take(len as usize).await;
+            if head[12..16] == [0, 0, 0, 1] {
+                return raw;
+            }
+        }
+    }
+
+    async fn greet(&mut self) {
+        let greeting = self.take(18).await;
+        assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
+        self.say(&3u32.to_be_bytes()).await;
+    }
+
+    async fn option(&mut self, option: u32, data: &[u8]) {
+        let mut bytes = b"IHAVEOPT".to_vec();
+        bytes.extend_from_slice(&option.to_be_bytes());
+        bytes.extend_from_slice(&u32::try_from(data.len()).expect("short").to_be_bytes());
+        bytes.extend_from_slice(data);
+        self.say(&bytes).await;
+    }
+
+    async fn say(&mut self, bytes: &[u8]) {
+        self.stream
+            .write_all(bytes)
+            .await
+            .expect("the server listens");
+    }
+
+    async fn take(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.stream
+            .read_exact(&mut bytes)
+            .await
+            .expect("the server answers");
+        bytes
+    }
+
+    /// Sends a request and takes a simple reply: its error and its data.
+    async fn ask(&mut self, request: Request, payload: &[u8]) -> (u32, Vec<u8>) {
+        let mut bytes = request.encode().to_vec();
+        bytes.extend_from_slice(payload);
+        self.say(&bytes).await;
+        self.simple_reply(&request).await
+    }
+
+    async fn simple_reply(&mut self, request: &Request) -> (u32, Vec<u8>) {
+        let head = self.take(16).await;
+        assert_eq!(head[..4], [0x67, 0x44, 0x66, 0x98]);
+        assert_eq!(head[8..], request.cookie.to_be_bytes());
+        let error = u32::from_be_bytes(head[4..8].try_into().expect("four bytes"));
+        let is_read = error == 0 && request.command == Command::Read;
+        let len = if is_read { request.len } else { 0 };
+        (error, self.take(usize::try_from(len).expect("short")).await)
+    }
+
+    /// Whether the server has closed the connection, with nothing more to say.
+    async fn is_closed(&mut self) -> bool {
+        let mut rest = Vec::new();
+        // A reset is an end too.
+        match self.stream.read_to_end(&mut rest).await {
+            Ok(_) => rest.is_empty(),
+            Err(_) => true,
+        }
+    }
+
+    /// Reads a byte, to show that the connection is alive and in step.
+    async fn assert_in_step(&mut self) {
+        let (error, data) = self.ask(request(Command::Read, 0, 1), &[]).await;
+        assert_eq!((error, data.len()), (0, 1));
+    }
+}
+
+fn request(command: Command, offset: u64, len: u64) -> Request {
+    Request {
+        cookie: offset ^ (len << 20) ^ 0x5eed,
+        command,
+        flags: CommandFlags::empty(),
+        offset,
+        len,
+    }
+}
+
+const EPERM: u32 = 1;
+const EIO: u32 = 5;
+const EINVAL: u32 = 22;
+const ENOSPC: u32 = 28;

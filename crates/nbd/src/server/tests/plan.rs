@@ -1,0 +1,177 @@
+//! Every case of the table "Answers where servers differ" that concerns one request.
+
+use block::{Geometry, Range, Support, WriteFlags};
+use nbd_proto::{Command, CommandFlags, Request, WireError};
+use proptest::prelude::*;
+
+use super::super::plan::{Action, Payload, Refused, Terms, judge, transmission_flags};
+
+const CAP: u32 = 1 << 20;
+
+fn geometry() -> Geometry {
+    Geometry::native(1 << 30)
+}
+
+fn terms(geometry: &Geometry) -> Terms {
+    Terms {
+        flags: transmission_flags(geometry),
+        structured: true,
+        payload_max: CAP,
+    }
+}
+
+fn ask(
+    geometry: &Geometry,
+    command: Command,
+    flags: CommandFlags,
+    range: Range,
+) -> Result<Action, Refused> {
+    let request = Request {
+        cookie: 1,
+        command,
+        flags,
+        offset: range.offset,
+        len: range.len,
+    };
+    judge(&request, geometry, &terms(geometry))
+}
+
+fn error_of(geometry: &Geometry, command: Command, flags: CommandFlags, range: Range) -> WireError {
+    ask(geometry, command, flags, range)
+        .expect_err("refused")
+        .error
+}
+
+const NONE: CommandFlags = CommandFlags::empty();
+
+#[test]
+fn past_the_end_is_invalid_for_reads_and_a_full_disk_for_writes() {
+    let past = Range::new(1 << 30, 1);
+    assert_eq!(
+        error_of(&geometry(), Command::Read, NONE, past),
+        WireError::Invalid
+    );
+    assert_eq!(
+        error_of(&geometry(), Command::Write, NONE, past),
+        WireError::NoSpace
+    );
+    assert_eq!(
+        error_of(&geometry(), Command::WriteZeroes, NONE, past),
+        WireError::NoSpace
+    );
+    assert_eq!(
+        error_of(&geometry(), Command::Trim, NONE, past),
+        WireError::Invalid
+    );
+}
+
+#[test]
+fn a_read_above_the_cap_overflows_only_where_it_must_not_be_cut() {
+    let long = Range::new(0, u64::from(CAP) + 1);
+    assert_eq!(
+        error_of(&geometry(), Command::Read, NONE, long),
+        WireError::Invalid
+    );
+    assert_eq!(
+        error_of(&geometry(), Command::Read, CommandFlags::DF, long),
+        WireError::Overflow
+    );
+}
+
+#[test]
+fn a_write_above_the_cap_is_skipped_up_to_twice_the_cap() {
+    let payload = |len| {
+        let range = Range::new(0, len);
+        ask(&geometry(), Command::Write, NONE, range)
+            .expect_err("refused")
+            .payload
+    };
+    let cap = u64::from(CAP);
+    assert_eq!(payload(cap + 1), Payload::Skip(cap + 1));
+    assert_eq!(payload(2 * cap), Payload::Skip(2 * cap));
+    assert_eq!(payload(2 * cap + 1), Payload::Drop);
+}
+
+#[test]
+fn zero_length_is_served() {
+    for command in [
+        Command::Read,
+        Command::Write,
+        Command::Trim,
+        Command::WriteZeroes,
+    ] {
+        assert!(ask(&geometry(), command, NONE, Range::new(0, 0)).is_ok());
+    }
+}
+
+#[test]
+fn what_was_not_advertised_is_invalid() {
+    let mut poor = geometry();
+    (poor.fua, poor.trim, poor.write_zeroes, poor.flush) =
+        (Support::None, Support::None, Support::None, Support::None);
+    let block = Range::new(0, 512);
+    assert_eq!(
+        error_of(&poor, Command::Write, CommandFlags::FUA, block),
+        WireError::Invalid
+    );
+    assert_eq!(
+        error_of(&poor, Command::Trim, NONE, block),
+        WireError::Invalid
+    );
+    assert_eq!(
+        error_of(&poor, Command::WriteZeroes, NONE, block),
+        WireError::Invalid
+    );
+    assert_eq!(
+        error_of(&poor, Command::Flush, NONE, Range::new(0, 0)),
+        WireError::Invalid
+    );
+    assert_eq!(
+        error_of(&geometry(), Command::Read, CommandFlags::NO_HOLE, block),
+        WireError::Invalid
+    );
+    assert_eq!(
+        error_of(&geometry(), Command::BlockStatus, NONE, block),
+        WireError::Invalid
+    );
+}
+
+#[test]
+fn flags_reach_the_disk() {
+    let flags = CommandFlags::FUA | CommandFlags::NO_HOLE | CommandFlags::FAST_ZERO;
+    let range = Range::new(0, 512);
+    let action = ask(&geometry(), Command::WriteZeroes, flags, range);
+    assert_eq!(action, Ok(Action::WriteZeroes(range, WriteFlags::all())));
+}
+
+proptest! {
+    #[test]
+    fn no_request_panics_and_what_passes_lies_on_the_disk(
+        command in 0u16..12, flags: u16, offset: u64, len in 0u64..=u64::from(u32::MAX),
+        size in 0u64..1 << 40, shift in 0u32..13, read_only: bool, structured: bool,
+    ) {
+        let mut geometry = Geometry::native(size >> shift << shift);
+        geometry.block_size = 1 << shift;
+        geometry.read_only = read_only;
+        let terms = Terms { structured, ..terms(&geometry) };
+        let request = Request {
+            cookie: 0,
+            command: Command::from(command),
+            flags: CommandFlags::from_bits_retain(flags),
+            offset,
+            len,
+        };
+        match judge(&request, &geometry, &terms) {
+            Ok(Action::Read(range) | Action::Write(range, _) | Action::WriteZeroes(range, _)
+                | Action::Cache(range) | Action::Trim { range, .. }) => {
+                prop_assert!(range.check(geometry.size, geometry.block_size).is_ok());
+                prop_assert!(!read_only || matches!(request.command, Command::Read | Command::Cache));
+            }
+            Ok(Action::Flush | Action::Disconnect) => {}
+            Err(refused) => {
+                let write = request.command == Command::Write;
+                prop_assert!(write || refused.payload == Payload::Skip(0));
+            }
+        }
+    }
+}
