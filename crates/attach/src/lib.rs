@@ -1,1 +1,49 @@
-//! A block device on a client: the kernel's nbd, or FUSE and loop.
+//! A block device on this machine from a disk that is elsewhere, or made of others.
+//!
+//! [`start`] attaches: through the kernel's nbd client, or as a FUSE file under a loop device. A background
+//! process of its own owns each attachment ([`daemon`]); [`status`] and [`detach`] find it by what it
+//! wrote into the runtime directory, also when it is dead.
+//!
+//! # Invariants
+//!
+//! * What attach makes, detach removes: device, mount, directory, process, socket, log, files.
+//! * A device is touched only after it was seen to be ours (a label that loop and nbd devices keep).
+//! * Whatever may not have reached the disk is said, and the exit status shows it.
+//!
+//! # What this crate does not do
+//!
+//! It opens no disk expression (the binary does, see [`daemon::run`]) and speaks no NBD (`nbd` does).
+
+pub mod daemon;
+mod detach;
+mod error;
+mod facts;
+mod faults;
+mod fuse;
+mod health;
+mod kernel;
+mod mount;
+mod probe;
+mod remote;
+mod request;
+mod state;
+mod status;
+mod sysfs;
+mod teardown;
+
+pub use daemon::message::{Attached, Remains};
+pub use daemon::start;
+pub use detach::{Detached, detach};
+pub use error::AttachError;
+pub use fuse::FuseError;
+pub use health::Health;
+pub use kernel::KernelError;
+pub use mount::MountError;
+pub use probe::MkfsError;
+pub use request::{
+    AttachRequest, CONNECTIONS_DEFAULT, CONNECTIONS_MAX, DETACH_TIMEOUT, DetachOptions,
+    RECONNECT_FOR, REQUEST_TIMEOUT, Source, Via, Which,
+};
+pub use state::{MountPlace, ProcessId, RUNTIME_DIR_VARIABLE, StateError, Way};
+pub use status::{AttachmentStatus, status};
+pub use teardown::Refusal;

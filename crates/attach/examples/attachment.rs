@@ -1,0 +1,116 @@
+//! A small program on the crate: attaches a disk in memory or a remote one, lists, detaches. The end-to-end tests
+//! drive it as a user would.
+//!
+//!     attachment attach 64M|URI [--mount DIR] [--mkfs FS] [--via WAY] [--read-only]
+//!     attachment detach DEVICE|DIR|--all [--force]
+//!     attachment status
+#![expect(clippy::print_stdout, reason = "it is a program")]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use attach::{AttachRequest, DetachOptions, Source, Which};
+
+const BACKGROUND: &str = "background";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        [BACKGROUND] => {
+            attach::daemon::run(|text, read_only| async move { open(&text, read_only) })
+                .map_err(|e| e.to_string())
+        }
+        ["attach", source, rest @ ..] => attach_one(source, rest),
+        ["detach", which, rest @ ..] => detach(which, rest),
+        ["status"] => status(),
+        _ => Err("attach, detach or status".to_owned()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `64M` is a disk in memory, `size=N` one of N bytes, `copy=FILE` one with a file's content.
+fn open(text: &str, read_only: bool) -> Result<block::Node, String> {
+    let bad = |_| format!("{text}: not a size");
+    let read_only_too = |disk: testkit::MemDisk| -> block::Node {
+        Arc::new(disk.with_geometry(|g| g.read_only = read_only))
+    };
+    if let Some(file) = text.strip_prefix("copy=") {
+        let bytes = std::fs::read(file).map_err(|e| format!("{file}: {e}"))?;
+        return Ok(read_only_too(testkit::MemDisk::from_bytes(bytes)));
+    }
+    let size = match (text.strip_suffix('M'), text.strip_prefix("size=")) {
+        (Some(mib), _) => mib.parse::<u64>().map_err(bad)? << 20,
+        (_, Some(bytes)) => bytes.parse().map_err(bad)?,
+        _ => return Err(format!("{text}: no such disk")),
+    };
+    Ok(read_only_too(testkit::MemDisk::new(size)))
+}
+
+fn attach_one(source: &str, rest: &[&str]) -> Result<(), String> {
+    let source = match source.contains("://") {
+        true => Source::Remote(source.to_owned()),
+        false => Source::Local(source.to_owned()),
+    };
+    let mut request = AttachRequest::new(source);
+    let mut words = rest.iter().copied();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} takes a value"));
+        match word {
+            "--mount" => request.mount = Some(value()?.into()),
+            "--mkfs" => request.mkfs = Some(value()?.to_owned()),
+            "--via" => request.via = value()?.parse()?,
+            "--read-only" => request.read_only = true,
+            other => return Err(format!("{other}: unknown")),
+        }
+    }
+    let attached = attach::start(&request, &[BACKGROUND.into()]).map_err(|e| e.to_string())?;
+    println!("{}", attached.device.display());
+    if let Some(mount) = attached.mount {
+        println!("{}", mount.dir.display());
+    }
+    Ok(())
+}
+
+fn detach(which: &str, rest: &[&str]) -> Result<(), String> {
+    let options = DetachOptions {
+        timeout: Duration::from_secs(5),
+        force: rest.contains(&"--force"),
+    };
+    let which = match which {
+        "--all" => Which::All,
+        path => Which::At(path.into()),
+    };
+    let mut failures = Vec::new();
+    for detached in attach::detach(&which, &options).map_err(|e| e.to_string())? {
+        match detached.result {
+            Ok(remains) if remains.is_clean() => println!("{} detached", detached.device),
+            Ok(remains) => failures.push(format!(
+                "{} detached; lost: {}; left: {}",
+                detached.device,
+                remains.lost.join(", "),
+                remains.left.join(", ")
+            )),
+            Err(e) => failures.push(e.to_string()),
+        }
+    }
+    match failures.is_empty() {
+        true => Ok(()),
+        false => Err(failures.join("\n")),
+    }
+}
+
+fn status() -> Result<(), String> {
+    for one in attach::status().map_err(|e| e.to_string())? {
+        let json = serde_json::to_string(&one).map_err(|e| e.to_string())?;
+        println!("{json}");
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! What the processes say to each other: one JSON line each way.
+//!
+//! parent -> child (standard input): [`Launch`] · child -> parent (standard output): [`Started`] ·
+//! `status`, `detach` -> owner (control socket): [`Ask`] · owner -> them: [`Reply`].
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::health::Health;
+use crate::request::AttachRequest;
+use crate::state::{MountPlace, Way};
+
+/// Longest line of any of these.
+pub(crate) const LINE_LEN_MAX: u64 = 64 * 1024;
+
+/// What the background process is to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Launch {
+    /// Its folder, made by the parent.
+    pub(crate) folder: PathBuf,
+    /// What to attach.
+    pub(crate) request: AttachRequest,
+}
+
+/// An attachment that is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    /// Its short name.
+    pub id: String,
+    /// The block device.
+    pub device: PathBuf,
+    /// Where it is mounted.
+    pub mount: Option<MountPlace>,
+    /// Size, bytes.
+    pub size: u64,
+    /// The way it took.
+    pub via: Way,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Where its process writes what happens.
+    pub log: PathBuf,
+}
+
+/// How the start ended.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Started {
+    /// Attached.
+    Ready(Attached),
+    /// Nothing is left of the try.
+    Failed(String),
+}
+
+/// A question to the owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Ask {
+    /// How it is.
+    Status,
+    /// Take it down.
+    Detach {
+        /// How long a step may take.
+        timeout_ms: u64,
+        /// Also what is in use.
+        force: bool,
+    },
+}
+
+/// What could not be done, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remains {
+    /// What may not have reached the disk, and why.
+    pub lost: Vec<String>,
+    /// What is still there, and why.
+    pub left: Vec<String>,
+}
+
+impl Remains {
+    /// Whether all was flushed and nothing is left behind.
+    #[must_use]
+    pub const fn is_clean(&self) -> bool {
+        self.lost.is_empty() && self.left.is_empty()
+    }
+}
+
+/// The owner's answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Reply {
+    /// To [`Ask::Status`].
+    Status(Health),
+    /// To [`Ask::Detach`]: it is down, and the owner ends now.
+    Detached(Remains),
+    /// To [`Ask::Detach`]: it is as it was.
+    Refused(String),
+}

@@ -1,0 +1,107 @@
+//! The background process: it owns one attachment from the first look at the disk to the last
+//! file removed.
+//!
+//! ```text
+//! parent: folder, record, log -> child: disk, device, mkfs, mount -> "ready" -> parent prints and goes
+//!                                child: serves, answers `status`, until `detach`, SIGTERM or the device's end
+//! ```
+//!
+//! # Invariants
+//!
+//! * The parent hears of success after everything asked for is there, and of failure after everything
+//!   made on the way is gone again.
+//! * What must be taken down is in the record before it exists.
+
+pub(crate) mod control;
+pub(crate) mod message;
+mod session;
+mod start;
+
+use std::future::Future;
+use std::io::{self, Read as _, Write as _};
+
+use block::Node;
+
+use crate::error::AttachError;
+use crate::state::Folder;
+use message::{LINE_LEN_MAX, Launch, Started};
+use session::Session;
+pub use start::start;
+
+/// Runtimes of the background process. One: a request is read, sent, answered and written by one thread,
+/// and hopping to another costs more than it gains.
+const CORES: usize = 1;
+
+/// Runs the background process: reads what to do from standard input, tells how it went on standard
+/// output, and returns when the attachment is down again.
+///
+/// `open_local` opens a disk expression, writable or not, on the engine.
+///
+/// # Errors
+/// [`AttachError`], which the parent was told too.
+pub fn run<F, Fut>(open_local: F) -> Result<(), AttachError>
+where
+    F: FnOnce(String, bool) -> Fut,
+    Fut: Future<Output = Result<Node, String>>,
+{
+    let launch = read_launch().map_err(AttachError::Launch)?;
+    if let Err(e) = rustix::process::setsid() {
+        tracing::info!("it leads a session already ({e})");
+    }
+    // Memory must not be freed by writing to the disk that this process serves.
+    if let Err(e) = rustix::process::configure_io_flusher_behavior(true) {
+        tracing::info!("not marked as an I/O flusher: {e}");
+    }
+    let config = engine::Config {
+        cores: CORES,
+        ..engine::Config::default()
+    };
+    let folder = Folder::at(launch.folder.clone());
+    engine::run(&config, |_| own(launch, folder, open_local))?
+}
+
+fn read_launch() -> io::Result<Launch> {
+    let mut bytes = Vec::new();
+    io::stdin().take(LINE_LEN_MAX).read_to_end(&mut bytes)?;
+    Ok(serde_json::from_slice(&bytes)?)
+}
+
+fn tell(started: &Started) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(started)?;
+    bytes.push(b'\n');
+    let mut out = io::stdout().lock();
+    out.write_all(&bytes)?;
+    out.flush()
+}
+
+async fn own<F, Fut>(launch: Launch, folder: Folder, open_local: F) -> Result<(), AttachError>
+where
+    F: FnOnce(String, bool) -> Fut,
+    Fut: Future<Output = Result<Node, String>>,
+{
+    let mut session = match Session::new(folder, launch.request) {
+        Ok(session) => session,
+        Err(e) => {
+            drop(tell(&Started::Failed(e.to_string())));
+            return Err(e);
+        }
+    };
+    match session.bring_up(open_local).await {
+        Ok(attached) => {
+            if let Err(e) = tell(&Started::Ready(attached)) {
+                tracing::warn!("nobody waits for this attachment ({e}): taking it down");
+                session.abandon().await;
+                return Ok(());
+            }
+            // Keeps no directory busy. The disk's files are open by now.
+            drop(std::env::set_current_dir("/"));
+            session.serve().await;
+            Ok(())
+        }
+        Err(e) => {
+            session.abandon().await;
+            drop(tell(&Started::Failed(e.to_string())));
+            Err(e)
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The parent's part: starts the background process, waits for its word, and goes.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::time::UNIX_EPOCH;
+
+use super::message::{Attached, LINE_LEN_MAX, Launch, Started};
+use crate::error::AttachError;
+use crate::request::AttachRequest;
+use crate::state::{Folder, Record, RuntimeDir, StateError, VERSION, Way, this};
+
+/// Attaches a disk: runs this program again with `background_args`, which must lead to
+/// [`run`](super::run), and returns when the disk is there.
+///
+/// # Errors
+/// [`AttachError`]; nothing is left behind then.
+pub fn start(
+    request: &AttachRequest,
+    background_args: &[OsString],
+) -> Result<Attached, AttachError> {
+    request.check()?;
+    if !rustix::process::geteuid().is_root() {
+        return Err(AttachError::NotRoot);
+    }
+    let folder = RuntimeDir::of_user()?.create()?;
+    let result = launch(request, background_args, &folder);
+    if result.is_err() {
+        folder.remove()?;
+    }
+    result
+}
+
+/// What is known before the background process says more. It names this process, so that a folder
+/// whose start was interrupted can be told from one that is starting.
+pub(super) fn first_record(
+    folder: &Folder,
+    request: &AttachRequest,
+) -> Result<Record, AttachError> {
+    let process = this().ok_or_else(|| {
+        AttachError::Launch(io::Error::other("/proc is not mounted, or not readable"))
+    })?;
+    let since = engine::clock::wall().duration_since(UNIX_EPOCH);
+    Ok(Record {
+        version: VERSION,
+        id: folder.id().to_owned(),
+        process,
+        source: request.source.to_string(),
+        way: Way::Fuse,
+        device: None,
+        mount: None,
+        read_only: request.read_only,
+        size: 0,
+        since: since.map_or(0, |since| since.as_secs()),
+        ready: false,
+    })
+}
+
+fn launch(
+    request: &AttachRequest,
+    background_args: &[OsString],
+    folder: &Folder,
+) -> Result<Attached, AttachError> {
+    folder.write(&first_record(folder, request)?)?;
+    let log_path = folder.log_path();
+    let log = File::create(&log_path).map_err(|source| StateError::Io {
+        path: log_path,
+        what: "create",
+        source,
+    })?;
+    let program = std::env::current_exe().map_err(AttachError::Launch)?;
+    let mut child = Command::new(program)
+        .args(background_args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .map_err(AttachError::Launch)?;
+    match hand_over(&mut child, request, folder).map_err(AttachError::Launch)? {
+        Some(Started::Ready(attached)) => Ok(attached),
+        Some(Started::Failed(why)) => {
+            child.wait().map_err(AttachError::Launch)?;
+            Err(AttachError::Background(why))
+        }
+        None => {
+            child.wait().map_err(AttachError::Launch)?;
+            Err(AttachError::Ended(last_line(folder)))
+        }
+    }
+}
+
+/// Says what to do and waits for how it went; `None` if the child ended without a word.
+fn hand_over(
+    child: &mut Child,
+    request: &AttachRequest,
+    folder: &Folder,
+) -> io::Result<Option<Started>> {
+    let launch = Launch {
+        folder: folder.path().to_owned(),
+        request: request.clone(),
+    };
+    if let Some(mut input) = child.stdin.take() {
+        let bytes = serde_json::to_vec(&launch)?;
+        match input.write_all(&bytes) {
+            Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(e),
+            _ => {}
+        }
+    }
+    let mut line = String::new();
+    if let Some(output) = child.stdout.take() {
+        BufReader::new(output.take(LINE_LEN_MAX)).read_line(&mut line)?;
+    }
+    if line.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(serde_json::from_str(&line)?))
+}
+
+fn last_line(folder: &Folder) -> String {
+    let log = std::fs::read_to_string(folder.log_path()).unwrap_or_default();
+    let last = log.lines().rev().find(|line| !line.trim().is_empty());
+    last.unwrap_or("(nothing)").to_owned()
+}

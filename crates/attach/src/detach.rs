@@ -1,0 +1,189 @@
+//! `detach`: asks the process that owns an attachment to take it down, or does it in its place when
+//! that process is dead.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::daemon::control::ask;
+use crate::daemon::message::{Ask, Remains, Reply};
+use crate::error::AttachError;
+use crate::facts;
+use crate::kernel::NbdHands;
+use crate::request::{DetachOptions, Which};
+use crate::state::{self, Folder, Record, RuntimeDir, Way};
+use crate::teardown::{Hands, LoopHands, is_ours, take_down};
+
+/// Steps of a teardown that may each take the whole time allowed, and one to spare.
+const STEPS: u32 = 4;
+/// How long an owner may take to say how it is.
+const STATUS_FOR: Duration = Duration::from_secs(5);
+/// What an owner needs beside that.
+const OWNER_FOR: Duration = Duration::from_secs(20);
+/// How long an owner may take to end after its last word, and a killed one to be gone.
+const END_FOR: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// What became of one attachment.
+#[derive(Debug)]
+pub struct Detached {
+    /// Its device, or its short name where it had none.
+    pub device: String,
+    /// Where it was mounted.
+    pub mount: Option<PathBuf>,
+    /// What may be lost and what is left; or why it was not taken down.
+    pub result: Result<Remains, AttachError>,
+}
+
+/// Takes attachments down.
+///
+/// # Errors
+/// [`AttachError::NotAttached`], and what keeps the runtime directory from being read. What goes
+/// wrong with one attachment is in its own result.
+pub fn detach(which: &Which, options: &DetachOptions) -> Result<Vec<Detached>, AttachError> {
+    let mut detached = Vec::new();
+    for folder in RuntimeDir::of_user()?.list()? {
+        let record = match folder.read() {
+            Ok(record) => record,
+            Err(e) if *which == Which::All => {
+                detached.push(Detached {
+                    device: format!("attachment {}", folder.id()),
+                    mount: None,
+                    result: Err(e.into()),
+                });
+                continue;
+            }
+            Err(_) => continue,
+        };
+        let Some(record) = record else {
+            // Whoever made the folder died before its first word.
+            if *which == Which::All {
+                folder.remove()?;
+            }
+            continue;
+        };
+        if !is_meant(which, &record) {
+            continue;
+        }
+        detached.push(Detached {
+            device: name(&record),
+            mount: record.mount.as_ref().map(|place| place.dir.clone()),
+            result: one(&folder, &record, options),
+        });
+    }
+    match which {
+        Which::At(path) if detached.is_empty() => Err(AttachError::NotAttached(path.clone())),
+        _ => Ok(detached),
+    }
+}
+
+fn name(record: &Record) -> String {
+    match &record.device {
+        Some(device) => device.display().to_string(),
+        None => record.source.clone(),
+    }
+}
+
+fn is_meant(which: &Which, record: &Record) -> bool {
+    let Which::At(path) = which else { return true };
+    // A dead mount cannot be resolved, so the path is also compared as it was given.
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    let resolved = std::fs::canonicalize(path).unwrap_or_else(|_| absolute.clone());
+    let is = |known: &Path| known == absolute || known == resolved;
+    record.device.as_deref().is_some_and(is)
+        || record.mount.as_ref().is_some_and(|place| is(&place.dir))
+}
+
+fn one(folder: &Folder, record: &Record, options: &DetachOptions) -> Result<Remains, AttachError> {
+    if !state::lives(record.process) {
+        return orphan(folder, record, options, Vec::new());
+    }
+    if !record.ready {
+        return Err(AttachError::Starting(name(record)));
+    }
+    let timeout_ms = u64::try_from(options.timeout.as_millis()).unwrap_or(u64::MAX);
+    let question = Ask::Detach {
+        timeout_ms,
+        force: options.force,
+    };
+    // Who does not say how it is will not take it down either.
+    if let Err(e) = ask(&folder.socket_path(), Ask::Status, STATUS_FOR) {
+        return silent(folder, record, options, &e.to_string());
+    }
+    let patience = options.timeout.saturating_mul(STEPS) + OWNER_FOR;
+    match ask(&folder.socket_path(), question, patience) {
+        Ok(Reply::Detached(remains)) => {
+            wait_for_end(record);
+            Ok(remains)
+        }
+        Ok(Reply::Refused(why)) => Err(AttachError::RefusedThere {
+            device: name(record),
+            why,
+        }),
+        Ok(Reply::Status(_)) => silent(folder, record, options, "it answered another question"),
+        Err(e) => silent(folder, record, options, &e.to_string()),
+    }
+}
+
+/// The owner lives and does not answer: its part is taken over.
+fn silent(
+    folder: &Folder,
+    record: &Record,
+    options: &DetachOptions,
+    why: &str,
+) -> Result<Remains, AttachError> {
+    state::kill(record.process);
+    wait_for_end(record);
+    let note = format!("its process did not answer ({why}) and was ended");
+    orphan(folder, record, options, vec![note])
+}
+
+fn wait_for_end(record: &Record) {
+    let mut left = END_FOR;
+    while state::lives(record.process) && !left.is_zero() {
+        std::thread::sleep(LOOK_EVERY);
+        left = left.saturating_sub(LOOK_EVERY);
+    }
+}
+
+/// Takes down what a dead process has left.
+fn orphan(
+    folder: &Folder,
+    record: &Record,
+    options: &DetachOptions,
+    notes: Vec<String>,
+) -> Result<Remains, AttachError> {
+    let mut hands = orphaned_hands(record);
+    let device = hands.device();
+    let mut facts = facts::gather(record, device.as_deref(), None, options.force);
+    facts.cut = record.way == Way::Fuse;
+    let config = engine::Config {
+        backend: engine::BackendChoice::Threads,
+        cores: 1,
+    };
+    let report = engine::run(&config, |_| take_down(facts, &mut hands, options.timeout))?;
+    let report = report.map_err(|refusal| AttachError::Refused {
+        device: name(record),
+        refusal,
+    })?;
+    let mut remains = Remains {
+        lost: report.lost,
+        left: report.left,
+    };
+    if !remains.lost.is_empty() {
+        remains.lost.extend(notes);
+    }
+    folder.remove()?;
+    Ok(remains)
+}
+
+fn orphaned_hands(record: &Record) -> Hands {
+    let Some(path) = record.device.clone() else {
+        return Hands::None;
+    };
+    let label = record.label();
+    match record.way {
+        Way::Kernel => NbdHands::orphan(&path, label).map_or(Hands::None, Hands::Nbd),
+        Way::Fuse if is_ours(path.clone(), &label) => Hands::Loop(LoopHands::orphan(path, label)),
+        Way::Fuse => Hands::None,
+    }
+}

@@ -1,0 +1,94 @@
+//! [`AttachError`]: one line a failure: what failed, on what, what to do next.
+
+use std::io;
+use std::path::PathBuf;
+
+use engine::loopdev::LoopError;
+
+use crate::fuse::FuseError;
+use crate::kernel::KernelError;
+use crate::mount::MountError;
+use crate::probe::MkfsError;
+use crate::state::StateError;
+use crate::teardown::Refusal;
+
+/// Why something was not attached or not detached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// Asked for what makes no sense.
+    #[error("{0}")]
+    Request(String),
+    /// Not root.
+    #[error(
+        "a block device takes root: run it again with sudo, or use `outboard copy`, which needs no device"
+    )]
+    NotRoot,
+    /// The runtime directory.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The disk could not be opened.
+    #[error("{source_text}: {why}")]
+    Disk {
+        /// As it was asked for.
+        source_text: String,
+        /// Why.
+        why: String,
+    },
+    /// The disk has a size or a block size that no block device can have.
+    #[error("{source_text}: {why}")]
+    Shape {
+        /// As it was asked for.
+        source_text: String,
+        /// Which.
+        why: String,
+    },
+    /// No FUSE.
+    #[error(transparent)]
+    Fuse(#[from] FuseError),
+    /// No loop device.
+    #[error("{0}; the loop module is needed (modprobe loop), in a container its devices too")]
+    Loop(#[from] LoopError),
+    /// No nbd in the kernel, or it refused.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The mount point.
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    /// The filesystem was not made.
+    #[error(transparent)]
+    Mkfs(#[from] MkfsError),
+    /// The engine did not start.
+    #[error(transparent)]
+    Engine(#[from] engine::StartError),
+    /// The background process could not be started.
+    #[error("the background process cannot be started: {0}")]
+    Launch(#[source] io::Error),
+    /// The background process said why it failed.
+    #[error("{0}")]
+    Background(String),
+    /// It ended without a word.
+    #[error("the background process ended before the disk was attached; its log ends with: {0}")]
+    Ended(String),
+    /// There is no such attachment.
+    #[error("{}: not attached here; `outboard status` lists what is", .0.display())]
+    NotAttached(PathBuf),
+    /// The attachment is not complete yet.
+    #[error("{0} is being attached just now; try again in a moment")]
+    Starting(String),
+    /// It may not be detached now.
+    #[error("{device}: {refusal}")]
+    Refused {
+        /// Which.
+        device: String,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The background process refused.
+    #[error("{device}: {why}")]
+    RefusedThere {
+        /// Which.
+        device: String,
+        /// Why.
+        why: String,
+    },
+}

@@ -1,0 +1,284 @@
+//! A disk as the one file of a FUSE filesystem, for a loop device to stand on.
+//!
+//! [`serve`] is one task: it takes every request that waits, asks the disk, and answers as the disk
+//! does, in any order. All requests in flight live in that task, so dropping it ends them, closes the
+//! channel, and the kernel fails what it still waits for: that is how a disk whose server is gone is cut off.
+//!
+//! # Invariants
+//!
+//! * At most [`IN_FLIGHT_MAX`] requests are taken before one is answered; the rest waits in the kernel.
+//! * A flush is asked of the disk after every write that was answered before it (the kernel sends
+//!   it then), and no failure is answered as success.
+//!
+//! # What it does not do
+//!
+//! No cache, no directory listing, no file but the disk.
+
+mod connect;
+mod plan;
+mod proto;
+mod reply;
+#[cfg(test)]
+mod tests;
+
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use block::{IoBufs, IoError, Node, Now, Range};
+use bytes::Bytes;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use rustix::buffer::spare_capacity;
+use smallvec::SmallVec;
+use tokio::io::unix::AsyncFd;
+
+use crate::faults::Faults;
+pub use connect::FuseError;
+pub(crate) use connect::{mount, open_channel, open_file};
+use plan::{Act, Step, errno_of};
+
+/// Requests under way in one server.
+const IN_FLIGHT_MAX: usize = 1024;
+/// Requests taken in one go before answers get their turn.
+const BATCH_MAX: usize = 64;
+
+type Answering = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What a server needs.
+#[derive(Debug, Clone)]
+pub(crate) struct Served {
+    /// The channel, from [`open_channel`].
+    pub(crate) channel: Arc<OwnedFd>,
+    /// The disk.
+    pub(crate) disk: Node,
+    /// The file's name.
+    pub(crate) name: String,
+    /// Where failures are noted.
+    pub(crate) faults: Arc<Faults>,
+}
+
+/// Whether a server goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// Something may wait still.
+    More,
+    /// Nothing waits.
+    Empty,
+    /// The filesystem has ended.
+    End,
+}
+
+/// Serves until the filesystem ends: when nobody has the file open any more.
+///
+/// # Errors
+/// [`FuseError::Channel`].
+pub(crate) async fn serve(served: Served) -> Result<(), FuseError> {
+    let channel = watched(served.channel.clone()).map_err(FuseError::Channel)?;
+    let mut server = Server::new(served);
+    loop {
+        let room = server.in_flight.len() < IN_FLIGHT_MAX;
+        tokio::select! {
+            ready = channel.readable(), if room => {
+                let mut ready = ready.map_err(FuseError::Channel)?;
+                match server.take_batch()? {
+                    Taken::More => {}
+                    Taken::Empty => ready.clear_ready(),
+                    Taken::End => return Ok(()),
+                }
+            }
+            Some(()) = server.in_flight.next() => {}
+        }
+        server.answer_ready().await;
+    }
+}
+
+/// The descriptor stays open and the same as long as the shared owner lives, and that is inside.
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe for owners that may swap their descriptor; a shared OwnedFd cannot"
+)]
+fn watched(channel: Arc<OwnedFd>) -> std::io::Result<AsyncFd<Arc<OwnedFd>>> {
+    AsyncFd::new(channel)
+}
+
+struct Server {
+    served: Served,
+    in_flight: FuturesUnordered<Answering>,
+    request: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl Server {
+    fn new(served: Served) -> Self {
+        Self {
+            served,
+            in_flight: FuturesUnordered::new(),
+            request: Vec::with_capacity(reply::READ_BUFFER_LEN),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Answers what became ready meanwhile without going back to the poller for each.
+    async fn answer_ready(&mut self) {
+        let in_flight = &mut self.in_flight;
+        std::future::poll_fn(|context| {
+            for _ in 0..BATCH_MAX {
+                match in_flight.poll_next_unpin(context) {
+                    std::task::Poll::Ready(Some(())) => {}
+                    std::task::Poll::Ready(None) | std::task::Poll::Pending => break,
+                }
+            }
+            std::task::Poll::Ready(())
+        })
+        .await;
+    }
+
+    fn take_batch(&mut self) -> Result<Taken, FuseError> {
+        for _ in 0..BATCH_MAX {
+            match self.take_one()? {
+                Taken::More if self.in_flight.len() < IN_FLIGHT_MAX => {}
+                taken => return Ok(taken),
+            }
+        }
+        Ok(Taken::More)
+    }
+
+    fn take_one(&mut self) -> Result<Taken, FuseError> {
+        use rustix::io::Errno;
+
+        let mut bytes = std::mem::take(&mut self.request);
+        bytes.clear();
+        let taken = match rustix::io::read(&*self.served.channel, spare_capacity(&mut bytes)) {
+            Ok(0) | Err(Errno::NODEV) => Ok(Taken::End),
+            Ok(_) => Ok(self.take(&bytes)),
+            Err(Errno::AGAIN) => Ok(Taken::Empty),
+            // The request was withdrawn between its announcement and the read.
+            Err(Errno::INTR | Errno::NOENT) => Ok(Taken::More),
+            Err(e) => Err(FuseError::Channel(e.into())),
+        };
+        self.request = bytes;
+        taken
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Taken {
+        let request = match proto::decode(bytes) {
+            Ok(request) => request,
+            Err(e) => {
+                tracing::error!("not a request: {e}");
+                return Taken::More;
+            }
+        };
+        let unique = request.unique;
+        match plan::plan(&request, self.served.disk.geometry(), &self.served.name) {
+            Step::Answer(body) => answer(&self.served.channel, unique, &[&body]),
+            Step::Refuse(errno) => refuse(&self.served.channel, unique, errno),
+            Step::Disk(act) => self.act(unique, act),
+            Step::Nothing => {}
+            Step::End => {
+                answer(&self.served.channel, unique, &[]);
+                return Taken::End;
+            }
+        }
+        Taken::More
+    }
+
+    fn act(&mut self, unique: u64, act: Act<'_>) {
+        let served = self.served.clone();
+        match act {
+            Act::Read(range) => {
+                if !self.read_now(unique, range) {
+                    self.in_flight.push(Box::pin(async move {
+                        let result = served.disk.read(range).await;
+                        answer_read(&served, unique, result);
+                    }));
+                }
+            }
+            Act::Write(range, data) => {
+                let len = u32::try_from(data.len()).expect("a request is 1 MiB at most");
+                let data = IoBufs::from_iter([Bytes::copy_from_slice(data)]);
+                self.in_flight.push(Box::pin(async move {
+                    let flags = block::WriteFlags::empty();
+                    let result = served.disk.write(range, data, flags).await;
+                    answer_done(&served, unique, result, &reply::written(len));
+                }));
+            }
+            Act::Flush => self.in_flight.push(Box::pin(async move {
+                let result = served.disk.flush().await;
+                answer_done(&served, unique, result, &[]);
+            })),
+            Act::Zero(range, flags) => self.in_flight.push(Box::pin(async move {
+                let result = served.disk.write_zeroes(range, flags).await;
+                answer_done(&served, unique, result, &[]);
+            })),
+        }
+    }
+
+    /// Answers a read that need not wait; whether it did.
+    fn read_now(&mut self, unique: u64, range: Range) -> bool {
+        let len = range.len_usize();
+        if self.scratch.len() < len {
+            self.scratch.resize(len, 0);
+        }
+        let into = &mut self.scratch[..len];
+        match self.served.disk.read_now(range, into) {
+            Now::Done => {
+                answer(&self.served.channel, unique, &[into]);
+                true
+            }
+            Now::WouldWait => false,
+        }
+    }
+}
+
+fn answer_read(served: &Served, unique: u64, result: Result<IoBufs, IoError>) {
+    match result {
+        Ok(bufs) => {
+            served.faults.passed();
+            let parts: SmallVec<[&[u8]; 4]> = bufs.iter().map(|b| &b[..]).collect();
+            answer(&served.channel, unique, &parts);
+        }
+        Err(e) => fail(served, unique, &e),
+    }
+}
+
+fn answer_done(served: &Served, unique: u64, result: Result<(), IoError>, body: &[u8]) {
+    match result {
+        Ok(()) => {
+            served.faults.passed();
+            answer(&served.channel, unique, &[body]);
+        }
+        Err(e) => fail(served, unique, &e),
+    }
+}
+
+fn fail(served: &Served, unique: u64, error: &IoError) {
+    served.faults.note(error);
+    refuse(&served.channel, unique, errno_of(error.errno));
+}
+
+fn refuse(channel: &OwnedFd, unique: u64, errno: i32) {
+    send(channel, &[IoSlice::new(&reply::header(unique, errno, 0))]);
+}
+
+fn answer(channel: &OwnedFd, unique: u64, parts: &[&[u8]]) {
+    let len = parts.iter().map(|p| p.len()).sum();
+    let header = reply::header(unique, 0, len);
+    let mut slices: SmallVec<[IoSlice<'_>; 4]> = SmallVec::new();
+    slices.push(IoSlice::new(&header));
+    slices.extend(
+        parts
+            .iter()
+            .filter(|p| !p.is_empty())
+            .map(|p| IoSlice::new(p)),
+    );
+    send(channel, &slices);
+}
+
+/// The kernel takes an answer whole, or has given the request up.
+fn send(channel: &OwnedFd, slices: &[IoSlice<'_>]) {
+    match rustix::io::writev(channel, slices) {
+        Ok(_) | Err(rustix::io::Errno::NOENT | rustix::io::Errno::NODEV) => {}
+        Err(e) => tracing::error!("an answer was not taken: {e}"),
+    }
+}

@@ -1,0 +1,88 @@
+//! Health: whether the disk behind an attachment can be reached, as `status` shows it.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// How an attachment is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum Health {
+    /// Its server answers; a local disk always does.
+    Connected,
+    /// Its server is gone. Requests wait.
+    Reconnecting {
+        /// For how long, seconds.
+        for_s: u64,
+        /// Why.
+        why: String,
+    },
+    /// The last request that changes the disk failed.
+    Failing {
+        /// How.
+        why: String,
+    },
+    /// It is not complete yet.
+    Starting,
+    /// Its process lives and does not answer.
+    Unresponsive,
+    /// Its process is dead. `detach` cleans up.
+    Dead,
+}
+
+impl std::fmt::Display for Health {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Connected => f.write_str("connected"),
+            Self::Reconnecting { for_s, why } => write!(f, "reconnecting for {for_s} s: {why}"),
+            Self::Failing { why } => write!(f, "failing: {why}"),
+            Self::Starting => f.write_str("starting"),
+            Self::Unresponsive => f.write_str("its process does not answer"),
+            Self::Dead => f.write_str("its process is dead: detach it to clean up"),
+        }
+    }
+}
+
+/// Whether a server is reached, and since when not.
+#[derive(Debug, Default)]
+pub(crate) struct Reach(Mutex<Option<Lost>>);
+
+#[derive(Debug, Clone)]
+struct Lost {
+    since: Instant,
+    why: String,
+}
+
+impl Reach {
+    /// The server answers.
+    pub(crate) fn connected(&self) {
+        if let Ok(mut lost) = self.0.lock()
+            && let Some(was) = lost.take()
+        {
+            let gone = engine::clock::now().duration_since(was.since);
+            tracing::info!("connected again after {} s", gone.as_secs());
+        }
+    }
+
+    /// The server does not answer.
+    pub(crate) fn lost(&self, why: &str) {
+        let Ok(mut lost) = self.0.lock() else { return };
+        match lost.as_mut() {
+            Some(lost) => why.clone_into(&mut lost.why),
+            None => {
+                tracing::warn!("the server is gone: {why}");
+                *lost = Some(Lost {
+                    since: engine::clock::now(),
+                    why: why.to_owned(),
+                });
+            }
+        }
+    }
+
+    /// How long the server has been gone, and why.
+    pub(crate) fn gone(&self) -> Option<(Duration, String)> {
+        let lost = self.0.lock().ok()?.clone()?;
+        Some((engine::clock::now().duration_since(lost.since), lost.why))
+    }
+}

@@ -1,0 +1,271 @@
+//! A disk through the kernel's nbd client: the connections are negotiated here, then the kernel has
+//! them. What stays with us is to bring them back when a server has gone away and returned.
+//!
+//! # Invariants
+//!
+//! * The size is known before the device exists, and a server that returns with another size gets no I/O.
+//! * A reconnect never changes the size: with dead connections that would freeze the device's queue.
+//! * The device carries our name (`/sys/block/nbdN/backend`, Linux 5.14); one with another name is
+//!   not touched.
+
+mod control;
+mod netlink;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use crate::mount::said;
+use crate::remote::{self, Dialed};
+use crate::sysfs;
+use crate::teardown::{Outcome, on_thread};
+use control::Control;
+use netlink::{AnswerError, Connect, Index};
+pub(crate) use watch::{Link, watch};
+
+/// Block sizes a device can have are up to a page.
+const BLOCK_SIZE_MIN: u64 = 512;
+/// The export may not be written to (transmission flag).
+const FLAG_READ_ONLY: u16 = 1 << 1;
+/// Several connections see each other's flushes (transmission flag). The kernel insists on it.
+const FLAG_CAN_MULTI_CONN: u16 = 1 << 8;
+/// Largest request of the device; its default of 64 to 128 KiB is small for a network.
+pub(crate) const REQUEST_KIB: u32 = 1024;
+/// How long the kernel may take to end a device's receivers.
+const DISCONNECT_FOR: Duration = Duration::from_secs(20);
+
+/// Why the kernel's nbd is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// There is none.
+    #[error("the kernel has no nbd ({0}); install its modules, or use --via fuse")]
+    NoModule(String),
+    /// The netlink socket failed.
+    #[error("netlink failed: {0}")]
+    Socket(#[source] io::Error),
+    /// The kernel said no.
+    #[error("the kernel's nbd refuses to {what}: {source}")]
+    Refused {
+        /// What was asked.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The answer makes no sense.
+    #[error(transparent)]
+    Answer(#[from] AnswerUnread),
+    /// The answer to a connect lacks the device.
+    #[error("the kernel's nbd did not say which device it set up")]
+    NoIndex,
+    /// The server.
+    #[error("{0}")]
+    Server(String),
+}
+
+/// An answer of the kernel that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct AnswerUnread(#[source] AnswerError);
+
+impl From<AnswerError> for KernelError {
+    fn from(error: AnswerError) -> Self {
+        Self::Answer(AnswerUnread(error))
+    }
+}
+
+/// Whether the kernel has nbd, after asking for its module.
+///
+/// # Errors
+/// [`KernelError::NoModule`].
+pub(crate) fn load_module() -> Result<(), KernelError> {
+    if Path::new("/sys/module/nbd").exists() {
+        return Ok(());
+    }
+    let missing = |why: String| KernelError::NoModule(format!("modprobe nbd: {why}"));
+    let output = Command::new("modprobe")
+        .args(["-q", "nbd"])
+        .output()
+        .map_err(|e| missing(e.to_string()))?;
+    if output.status.success() && Path::new("/sys/module/nbd").exists() {
+        return Ok(());
+    }
+    if output.stderr.is_empty() {
+        return Err(missing("no such module".to_owned()));
+    }
+    Err(missing(said(&String::from_utf8_lossy(&output.stderr))))
+}
+
+/// How a device is set up.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    /// The disk.
+    pub(crate) uri: String,
+    /// Connections wanted.
+    pub(crate) connections: usize,
+    /// Refuse writes.
+    pub(crate) read_only: bool,
+    /// How long a request may take.
+    pub(crate) request_timeout: Duration,
+    /// How long requests wait for a server that is gone.
+    pub(crate) reconnect_for: Duration,
+    /// The device's name.
+    pub(crate) backend: String,
+}
+
+/// What was set up.
+#[derive(Debug)]
+pub(crate) struct Device {
+    /// The device.
+    pub(crate) hands: NbdHands,
+    /// What [`watch`] needs.
+    pub(crate) link: Link,
+    /// Size, bytes.
+    pub(crate) size: u64,
+    /// Whether writes are refused, by wish or by the server.
+    pub(crate) read_only: bool,
+}
+
+/// Negotiates the connections and sets up a device. Blocks.
+///
+/// # Errors
+/// [`KernelError`].
+pub(crate) fn attach(setup: Setup) -> Result<Device, KernelError> {
+    let mut control = Control::open()?;
+    let dial = || remote::dial(&setup.uri, setup.request_timeout).map_err(KernelError::Server);
+    let first = dial()?;
+    let (size, block_size) = (first.size, u64::from(first.block_size).max(BLOCK_SIZE_MIN));
+    let mut server_flags = first.flags;
+    if setup.read_only {
+        server_flags |= FLAG_READ_ONLY;
+    }
+    let connections = match server_flags & FLAG_CAN_MULTI_CONN {
+        0 => 1,
+        _ => setup.connections,
+    };
+    let mut sockets = vec![first.socket];
+    while sockets.len() < connections {
+        let next = dial()?;
+        same_size(size, &next)?;
+        sockets.push(next.socket);
+    }
+    let numbers: Vec<i32> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
+    let index = control.connect(&Connect {
+        size,
+        block_size,
+        request_timeout_s: setup.request_timeout.as_secs().max(1),
+        dead_conn_timeout_s: setup.reconnect_for.as_secs().max(1),
+        server_flags,
+        sockets: &numbers,
+        backend: &setup.backend,
+    })?;
+    Ok(Device {
+        hands: NbdHands::new(index, setup.backend.clone()),
+        link: Link::new(setup, index, size, sockets),
+        size,
+        read_only: server_flags & FLAG_READ_ONLY != 0,
+    })
+}
+
+fn same_size(size: u64, dialed: &Dialed) -> Result<(), KernelError> {
+    if dialed.size == size {
+        return Ok(());
+    }
+    Err(KernelError::Server(format!(
+        "the disk has {} bytes now and had {size}; it gets no requests until it has its size again",
+        dialed.size
+    )))
+}
+
+/// What a teardown needs.
+#[derive(Debug)]
+pub(crate) struct NbdHands {
+    index: Index,
+    backend: String,
+    /// What brings connections back, in the process that owns the device.
+    pub(crate) watching: Option<JoinHandle<()>>,
+}
+
+impl NbdHands {
+    const fn new(index: Index, backend: String) -> Self {
+        Self {
+            index,
+            backend,
+            watching: None,
+        }
+    }
+
+    /// The device at `path` when its process is dead; `None` where it is not the one meant.
+    pub(crate) fn orphan(path: &Path, backend: String) -> Option<Self> {
+        let number = path.file_name()?.to_str()?.strip_prefix("nbd")?;
+        let hands = Self::new(Index(number.parse().ok()?), backend);
+        hands.is_connected().then_some(hands)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/dev/nbd{}", self.index.0))
+    }
+
+    /// Whether the device is up and ours.
+    fn is_connected(&self) -> bool {
+        let path = self.path();
+        let foreign = sysfs::nbd_backend(&path).is_some_and(|name| name != self.backend);
+        sysfs::nbd_connected(&path) && !foreign
+    }
+
+    /// Ends the device's connections; what it waits for fails.
+    pub(crate) async fn disconnect(&mut self) -> Outcome {
+        if let Some(watching) = self.watching.take() {
+            watching.abort();
+        }
+        let index = self.index;
+        on_thread(DISCONNECT_FOR, move || {
+            match Control::open().and_then(|mut control| control.disconnect(index)) {
+                Ok(()) => Outcome::Done,
+                Err(e) => Outcome::Failed(e.to_string()),
+            }
+        })
+        .await
+    }
+
+    /// Takes the device down.
+    pub(crate) async fn clear(&mut self) -> Outcome {
+        if !self.is_connected() {
+            return Outcome::Done;
+        }
+        match self.disconnect().await {
+            Outcome::Done if self.is_connected() => {
+                let waiting = sysfs::in_flight(&self.path());
+                Outcome::Busy(format!("a program has it open; {waiting} requests wait"))
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+/// Whether the other end of each connection is still there.
+fn alive(sockets: &[OwnedFd]) -> Vec<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds: Vec<_> = sockets
+        .iter()
+        .map(|socket| PollFd::new(socket, PollFlags::empty()))
+        .collect();
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    if poll(&mut fds, Some(&now)).is_err() {
+        return vec![true; sockets.len()];
+    }
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    fds.iter()
+        .map(|fd| !fd.revents().intersects(gone))
+        .collect()
+}

@@ -1,0 +1,204 @@
+//! What `attach` and `detach` are asked for: plain data, checked before anything is touched.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::AttachError;
+
+/// Connections to one export.
+pub const CONNECTIONS_MAX: usize = 16;
+/// Connections where nobody said how many: one carries little over a long way, more than a few
+/// gain nothing over a short one.
+pub const CONNECTIONS_DEFAULT: usize = 4;
+/// How long requests wait for a server that is gone before they fail.
+pub const RECONNECT_FOR: Duration = Duration::from_secs(300);
+/// How long one request may take before its connection counts as dead.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long `detach` waits for a flush or an unmount to end before it cuts the disk off.
+pub const DETACH_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The disk to attach.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// A remote disk, by its URI.
+    Remote(String),
+    /// A disk expression, which the caller of [`run`](crate::daemon::run) opens.
+    Local(String),
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Remote(text) | Self::Local(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Which way to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Via {
+    /// The kernel's nbd client where there is one, else FUSE and loop.
+    #[default]
+    Auto,
+    /// The kernel's nbd client.
+    Kernel,
+    /// A FUSE file under a loop device.
+    Fuse,
+}
+
+impl FromStr for Via {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "kernel" => Ok(Self::Kernel),
+            "fuse" => Ok(Self::Fuse),
+            other => Err(format!("{other}: not auto, kernel or fuse")),
+        }
+    }
+}
+
+/// A disk to attach, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachRequest {
+    /// Which disk.
+    pub source: Source,
+    /// Where to mount it.
+    pub mount: Option<PathBuf>,
+    /// Which way to take.
+    pub via: Via,
+    /// Connections to the server, 1 to [`CONNECTIONS_MAX`]; fewer where the server allows one only.
+    pub connections: usize,
+    /// Refuse writes.
+    pub read_only: bool,
+    /// The filesystem to make first, on a disk that holds nothing known.
+    pub mkfs: Option<String>,
+    /// How long requests wait for a server that is gone.
+    pub reconnect_for: Duration,
+    /// How long one request may take before its connection counts as dead.
+    pub request_timeout: Duration,
+}
+
+impl AttachRequest {
+    /// A request with defaults for all but the disk.
+    #[must_use]
+    pub const fn new(source: Source) -> Self {
+        Self {
+            source,
+            mount: None,
+            via: Via::Auto,
+            connections: CONNECTIONS_DEFAULT,
+            read_only: false,
+            mkfs: None,
+            reconnect_for: RECONNECT_FOR,
+            request_timeout: REQUEST_TIMEOUT,
+        }
+    }
+
+    /// Refuses what makes no sense, whatever the machine.
+    ///
+    /// # Errors
+    /// [`AttachError::Request`].
+    pub fn check(&self) -> Result<(), AttachError> {
+        let refuse = |why: &str| Err(AttachError::Request(why.to_owned()));
+        if self.read_only && self.mkfs.is_some() {
+            return refuse("--mkfs writes and --read-only forbids it; leave one away");
+        }
+        if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
+            return refuse("--connections takes a number from 1 to 16");
+        }
+        if self.via == Via::Kernel && matches!(self.source, Source::Local(_)) {
+            return refuse(
+                "the kernel's nbd takes a remote disk only; use --via fuse, or serve the disk and attach its URI",
+            );
+        }
+        if self.request_timeout.as_secs() == 0 {
+            return refuse("the request timeout is at least a second");
+        }
+        Ok(())
+    }
+}
+
+/// What to detach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// Every attachment.
+    All,
+    /// The one with this device or mount point.
+    At(PathBuf),
+}
+
+/// How to detach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DetachOptions {
+    /// How long a flush or an unmount may take before the disk is cut off.
+    pub timeout: Duration,
+    /// Detach also what is in use.
+    pub force: bool,
+}
+
+impl Default for DetachOptions {
+    fn default() -> Self {
+        Self {
+            timeout: DETACH_TIMEOUT,
+            force: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contradictions_are_refused_before_anything_is_touched() {
+        let good = AttachRequest::new(Source::Local("memory(1M)".into()));
+        assert!(good.check().is_ok());
+        let cases = [
+            AttachRequest {
+                read_only: true,
+                mkfs: Some("ext4".into()),
+                ..good.clone()
+            },
+            AttachRequest {
+                connections: 0,
+                ..good.clone()
+            },
+            AttachRequest {
+                connections: CONNECTIONS_MAX + 1,
+                ..good.clone()
+            },
+            AttachRequest {
+                via: Via::Kernel,
+                ..good.clone()
+            },
+            AttachRequest {
+                request_timeout: Duration::ZERO,
+                ..good
+            },
+        ];
+        for case in cases {
+            assert!(case.check().is_err(), "{case:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_passes_to_the_background_process_whole() {
+        let request = AttachRequest {
+            mount: Some("/mnt/a b".into()),
+            mkfs: Some("xfs".into()),
+            ..AttachRequest::new(Source::Remote("nbd://h/x".into()))
+        };
+        let json = serde_json::to_string(&request).unwrap();
+        assert_eq!(
+            serde_json::from_str::<AttachRequest>(&json).unwrap(),
+            request
+        );
+    }
+}

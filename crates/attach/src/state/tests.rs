@@ -1,0 +1,99 @@
+//! Tests of the runtime directory and the record.
+
+use std::path::PathBuf;
+
+use super::format::{MountPlace, ProcessId, Record, VERSION, Way, decode, encode};
+use super::process::start_ticks;
+use super::{RuntimeDir, StateError, lives, this};
+
+fn record() -> Record {
+    Record {
+        version: VERSION,
+        id: "1".into(),
+        process: ProcessId {
+            pid: 7,
+            start_ticks: 12,
+        },
+        source: "nbd://127.0.0.1/media".into(),
+        way: Way::Fuse,
+        device: Some(PathBuf::from("/dev/loop3")),
+        mount: Some(MountPlace {
+            dir: PathBuf::from("/mnt/media"),
+            created: true,
+        }),
+        read_only: false,
+        size: 1 << 30,
+        since: 1_700_000_000,
+        ready: true,
+    }
+}
+
+#[test]
+fn a_record_comes_back_as_it_was_written() {
+    let bytes = encode(&record()).unwrap();
+    assert_eq!(decode(&bytes).unwrap(), record());
+}
+
+#[test]
+fn a_record_of_another_version_is_refused_by_name() {
+    let mut other = record();
+    other.version = VERSION + 1;
+    let error = decode(&encode(&other).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("version 2"), "{error}");
+}
+
+#[test]
+fn a_cut_record_is_an_error_and_no_panic() {
+    let bytes = encode(&record()).unwrap();
+    for len in 0..bytes.len() - 2 {
+        assert!(decode(&bytes[..len]).is_err());
+    }
+}
+
+#[test]
+fn the_start_time_is_found_behind_a_name_with_brackets() {
+    let stat = "42 (a) b) S 1 42 42 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 777 10 11";
+    assert_eq!(start_ticks(stat), Some(777));
+}
+
+#[test]
+fn a_process_that_only_waits_to_be_reaped_does_not_live() {
+    let stat = "42 (x) Z 1 42 42 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 777 10 11";
+    assert_eq!(start_ticks(stat), None);
+}
+
+#[test]
+fn this_process_lives_and_one_with_its_number_and_another_start_does_not() {
+    let this = this().unwrap();
+    assert!(lives(this));
+    assert!(!lives(ProcessId {
+        start_ticks: this.start_ticks + 1,
+        ..this
+    }));
+}
+
+#[test]
+fn folders_are_numbered_listed_in_order_and_removed_with_the_directory() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = RuntimeDir::at(temp.path().join("run/outboard"));
+    assert!(dir.list().unwrap().is_empty());
+    let folders: Vec<_> = (0..11).map(|_| dir.create().unwrap()).collect();
+    assert_eq!(folders[10].id(), "11");
+    assert_eq!(dir.list().unwrap(), folders);
+    folders[0].write(&record()).unwrap();
+    assert_eq!(folders[0].read().unwrap(), Some(record()));
+    assert_eq!(folders[1].read().unwrap(), None);
+    for folder in &folders {
+        folder.remove().unwrap();
+    }
+    assert!(!temp.path().join("run/outboard").exists());
+}
+
+#[test]
+fn a_folder_with_a_stranger_in_it_is_not_removed_silently() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = RuntimeDir::at(temp.path().to_owned());
+    let folder = dir.create().unwrap();
+    std::fs::write(folder.path().join("stranger"), b"x").unwrap();
+    assert!(matches!(folder.remove(), Err(StateError::Io { .. })));
+}

@@ -1,0 +1,130 @@
+//! Carries out a [`plan`]: the same for the process that owns an attachment and for `detach` when that
+//! process is dead.
+//!
+//! Calls that may never return (umount(2), fsync(2) of a device whose server is gone) run on threads of
+//! their own and are given up after the time allowed; cutting the device off lets them return.
+
+mod hands;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use tokio::sync::oneshot;
+
+use crate::mount::{self, How};
+pub(crate) use hands::{Hands, LoopHands, is_ours};
+pub use plan::Refusal;
+pub(crate) use plan::{Action, Facts, Outcome, Report, Teardown};
+
+/// How often a device that somebody still has open is looked at again.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
+/// How long programs that look at every device (udev, blkid) are waited for.
+const OPENERS_FOR: Duration = Duration::from_secs(5);
+/// How long a busy mount is tried again: programs that just ended let go of it a moment later.
+const BUSY_FOR: Duration = Duration::from_millis(500);
+
+/// Takes an attachment down.
+///
+/// # Errors
+/// [`Refusal`]: it is as it was.
+pub(crate) async fn take_down(
+    facts: Facts,
+    hands: &mut Hands,
+    timeout: Duration,
+) -> Result<Report, Refusal> {
+    let mut teardown = Teardown::new(facts)?;
+    while let Some(action) = teardown.next() {
+        let outcome = carry_out(&action, hands, timeout).await;
+        tracing::info!(?action, ?outcome, "detaching");
+        teardown.apply(action, outcome)?;
+    }
+    Ok(teardown.finish())
+}
+
+async fn carry_out(action: &Action, hands: &mut Hands, timeout: Duration) -> Outcome {
+    match action {
+        Action::Unmount(dir) => unmount(dir, timeout).await,
+        Action::UnmountLazily(dir) => {
+            let dir = dir.clone();
+            on_thread(timeout, move || {
+                outcome_of(mount::unmount(&dir, How::Lazily))
+            })
+            .await
+        }
+        Action::Sync(dir) => {
+            let dir = dir.clone();
+            on_thread(timeout, move || sync_filesystem(&dir)).await
+        }
+        Action::Flush => {
+            let Some(path) = hands.device() else {
+                return Outcome::Done;
+            };
+            on_thread(timeout, move || flush_device(&path)).await
+        }
+        Action::Cut => hands.cut().await,
+        Action::Clear => hands.clear(OPENERS_FOR).await,
+        Action::RemoveDir(dir) => match std::fs::remove_dir(dir) {
+            Ok(()) => Outcome::Done,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Outcome::Done,
+            Err(e) => Outcome::Failed(e.to_string()),
+        },
+    }
+}
+
+async fn unmount(dir: &Path, timeout: Duration) -> Outcome {
+    let started = engine::clock::now();
+    loop {
+        let path = dir.to_owned();
+        let outcome = on_thread(timeout, move || match mount::unmount(&path, How::Now) {
+            Ok(()) => Outcome::Done,
+            Err(Errno::BUSY) => Outcome::Busy(mount::users_of(&path)),
+            Err(e) => Outcome::Failed(e.to_string()),
+        })
+        .await;
+        let waited = engine::clock::now().duration_since(started);
+        if !matches!(outcome, Outcome::Busy(_)) || waited >= BUSY_FOR {
+            return outcome;
+        }
+        engine::clock::sleep(RETRY_AFTER).await;
+    }
+}
+
+/// Runs what may never return. The thread is left to itself when the time is over.
+pub(crate) async fn on_thread(
+    timeout: Duration,
+    work: impl FnOnce() -> Outcome + Send + 'static,
+) -> Outcome {
+    let (tell, told) = oneshot::channel();
+    let started = engine::thread("teardown", move || drop(tell.send(work())));
+    if let Err(e) = started {
+        return Outcome::Failed(e.to_string());
+    }
+    match engine::clock::timeout(timeout, told).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(_)) => Outcome::Failed("its thread ended".to_owned()),
+        Err(_) => Outcome::NoEnd,
+    }
+}
+
+fn outcome_of(result: rustix::io::Result<()>) -> Outcome {
+    match result {
+        Ok(()) => Outcome::Done,
+        Err(e) => Outcome::Failed(e.to_string()),
+    }
+}
+
+fn sync_filesystem(dir: &Path) -> Outcome {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    outcome_of(rustix::fs::open(dir, flags, Mode::empty()).and_then(rustix::fs::syncfs))
+}
+
+fn flush_device(path: &Path) -> Outcome {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    outcome_of(rustix::fs::open(path, flags, Mode::empty()).and_then(rustix::fs::fsync))
+}

@@ -1,0 +1,239 @@
+//! How an attachment is taken down: what is known, and what each step came to -> the next step. Pure.
+//!
+//! ```text
+//! unmount --busy--> refused (nothing was changed)      forced: sync, unmount lazily
+//!    |  |                                              its server gone: cut, unmount lazily
+//!    |  '--no end--> cut the device from the disk, unmount again, then lazily
+//! flush the device --no end--> cut
+//! clear the device -> remove the directory that attach made
+//! ```
+//!
+//! # Invariants
+//!
+//! * Nothing is changed before a refusal.
+//! * The device is cleared after it was unmounted and flushed, or cut off because that had no end.
+//! * Whatever may not have reached the disk is in the report.
+//! * It ends: every step is asked for at most once, an unmount at most three times.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+/// What is known before the first step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Where the device is mounted by `attach`, if it still is.
+    pub(crate) mounted: Option<PathBuf>,
+    /// Where else it is mounted.
+    pub(crate) elsewhere: Vec<PathBuf>,
+    /// Devices that stand on it.
+    pub(crate) holders: Vec<String>,
+    /// Whether there is a device at all.
+    pub(crate) device: bool,
+    /// The directory that `attach` made.
+    pub(crate) created: Option<PathBuf>,
+    /// Why the disk below cannot be reached just now.
+    pub(crate) unreachable: Option<String>,
+    /// Whether the device is cut off already: its process is dead.
+    pub(crate) cut: bool,
+    /// Whether it takes no writes, so that nothing can be lost.
+    pub(crate) read_only: bool,
+    /// Whether the user insists.
+    pub(crate) force: bool,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Unmount, flushing what the filesystem holds.
+    Unmount(PathBuf),
+    /// Write what the filesystem holds, as far as programs that still use it allow.
+    Sync(PathBuf),
+    /// Take the mount out of sight; it ends when its last user does.
+    UnmountLazily(PathBuf),
+    /// Write what the device's page cache holds, and flush the disk.
+    Flush,
+    /// Cut the device from the disk: what waits fails.
+    Cut,
+    /// Take the device down.
+    Clear,
+    /// Remove the directory.
+    RemoveDir(PathBuf),
+}
+
+/// What it came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Done.
+    Done,
+    /// Somebody uses it: who.
+    Busy(String),
+    /// No end within the time allowed.
+    NoEnd,
+    /// It failed: why.
+    Failed(String),
+}
+
+/// Why nothing was done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Programs use the mount.
+    #[error("{} is in use ({who}); end that, or detach with --force", dir.display())]
+    Busy {
+        /// The mount.
+        dir: PathBuf,
+        /// By whom.
+        who: String,
+    },
+    /// The device is mounted where attach did not mount it.
+    #[error("it is also mounted on {}; unmount that first, or detach with --force", dir.display())]
+    MountedElsewhere {
+        /// Where.
+        dir: PathBuf,
+    },
+    /// Other devices stand on it.
+    #[error("{holders} stands on it; take that down first")]
+    Held {
+        /// Which.
+        holders: String,
+    },
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// What may not have reached the disk, and why.
+    pub(crate) lost: Vec<String>,
+    /// What is still there, and why.
+    pub(crate) left: Vec<String>,
+}
+
+/// A teardown under way.
+#[derive(Debug)]
+pub(crate) struct Teardown {
+    facts: Facts,
+    queue: VecDeque<Action>,
+    cut: bool,
+    report: Report,
+}
+
+impl Teardown {
+    /// Plans the steps.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub(crate) fn new(facts: Facts) -> Result<Self, Refusal> {
+        if !facts.holders.is_empty() {
+            let holders = facts.holders.join(", ");
+            return Err(Refusal::Held { holders });
+        }
+        if let (Some(dir), false) = (facts.elsewhere.first(), facts.force) {
+            let dir = dir.clone();
+            return Err(Refusal::MountedElsewhere { dir });
+        }
+        let mut queue: VecDeque<_> = facts.mounted.iter().cloned().map(Action::Unmount).collect();
+        queue.extend(facts.elsewhere.iter().cloned().map(Action::Unmount));
+        if facts.device {
+            if !facts.read_only && !facts.cut {
+                queue.push_back(Action::Flush);
+            }
+            queue.push_back(Action::Clear);
+        }
+        queue.extend(facts.created.iter().cloned().map(Action::RemoveDir));
+        let mut teardown = Self {
+            cut: facts.cut,
+            queue,
+            report: Report::default(),
+            facts,
+        };
+        if teardown.cut && teardown.facts.device {
+            teardown.lose("the process behind it had died");
+        }
+        Ok(teardown)
+    }
+
+    /// The next step; `None` at the end.
+    pub(crate) fn next(&mut self) -> Option<Action> {
+        self.queue.pop_front()
+    }
+
+    /// What the last step came to.
+    ///
+    /// # Errors
+    /// [`Refusal::Busy`]: the teardown ends, and nothing was changed.
+    pub(crate) fn apply(&mut self, action: Action, outcome: Outcome) -> Result<(), Refusal> {
+        match (action, outcome) {
+            (_, Outcome::Done) => {}
+            (Action::Unmount(dir), outcome) => return self.not_unmounted(dir, outcome),
+            (Action::Flush, Outcome::NoEnd) => self.cut_off("its flush had no end"),
+            (Action::Flush, Outcome::Failed(why) | Outcome::Busy(why)) => {
+                self.lose(&format!("its flush failed: {why}"));
+            }
+            // Whatever still waits is ended by the clearing that follows.
+            (Action::Cut | Action::Sync(_), _) => {}
+            (Action::UnmountLazily(dir), outcome) => {
+                self.leave(&dir.display().to_string(), &outcome)
+            }
+            (Action::Clear, outcome) => self.leave("the device", &outcome),
+            (Action::RemoveDir(dir), outcome) => self.leave(&dir.display().to_string(), &outcome),
+        }
+        Ok(())
+    }
+
+    /// What came of it.
+    pub(crate) fn finish(self) -> Report {
+        self.report
+    }
+
+    fn not_unmounted(&mut self, dir: PathBuf, outcome: Outcome) -> Result<(), Refusal> {
+        match outcome {
+            Outcome::Busy(who) if !self.may_force() => return Err(Refusal::Busy { dir, who }),
+            Outcome::NoEnd if !self.cut => {
+                self.queue.push_front(Action::Unmount(dir));
+                self.cut_off("its unmount had no end");
+            }
+            outcome => {
+                self.queue.push_front(Action::UnmountLazily(dir.clone()));
+                if let (Some(why), false) = (self.facts.unreachable.clone(), self.cut) {
+                    self.cut_off(&why);
+                } else if let Outcome::Busy(who) = outcome {
+                    self.queue.push_front(Action::Sync(dir));
+                    self.lose(&format!("programs still had it open ({who})"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A mount in use is given up only where the user insists or its disk is out of reach anyhow.
+    fn may_force(&self) -> bool {
+        self.facts.force || self.cut || self.facts.unreachable.is_some()
+    }
+
+    fn cut_off(&mut self, why: &str) {
+        if !self.cut {
+            self.cut = true;
+            self.queue.push_front(Action::Cut);
+        }
+        let why = match &self.facts.unreachable {
+            Some(unreachable) if unreachable != why => format!("{why}: {unreachable}"),
+            _ => why.to_owned(),
+        };
+        self.lose(&why);
+    }
+
+    fn lose(&mut self, why: &str) {
+        if !self.facts.read_only {
+            self.report.lost.push(why.to_owned());
+        }
+    }
+
+    fn leave(&mut self, what: &str, outcome: &Outcome) {
+        let why = match outcome {
+            Outcome::Done => return,
+            Outcome::Busy(who) => format!("in use ({who})"),
+            Outcome::NoEnd => "it had no end".to_owned(),
+            Outcome::Failed(why) => why.clone(),
+        };
+        self.report.left.push(format!("{what}: {why}"));
+    }
+}
