@@ -89,20 +89,6 @@ pub fn root() -> Result<(), Missing> {
     Err(Missing::new("not root", "run the test as root"))
 }
 
-/// A user without root's rights: root may open what the test expects to be refused.
-///
-/// # Errors
-/// [`Missing`].
-pub fn not_root() -> Result<(), Missing> {
-    if rustix::process::geteuid().is_root() {
-        return Err(Missing::new(
-            "root",
-            "run the test as a user without rights",
-        ));
-    }
-    Ok(())
-}
-
 /// A FUSE device that may be opened.
 ///
 /// # Errors

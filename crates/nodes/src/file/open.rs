@@ -1,0 +1,250 @@
+//! How a path becomes a file node: what it is, whether it is free, and its geometry.
+
+use std::io;
+use std::path::Path;
+
+use block::{Geometry, Support};
+use engine::{DiskFile, OpenMode};
+use rustix::fs::{
+    AtFlags, FileType, Stat, StatxFlags, fstat, fstatfs, ioctl_blksszget, seek, stat, statx,
+};
+
+use super::FileOptions;
+use super::error::OpenError;
+use super::lock;
+use super::topology::{Queue, SYSFS};
+
+/// Sizes are served in these, bytes.
+const SECTOR: u32 = 512;
+/// Page of the page cache, and what is assumed of direct I/O where the kernel does not tell.
+const PAGE: u32 = 4096;
+/// Largest block size that the contract has.
+const BLOCK_SIZE_MAX: u32 = 65_536;
+/// Filesystems in memory (statfs(2)): their reads never wait.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+const RAMFS_MAGIC: i64 = 0x8584_58f6;
+
+/// What a disk is kept in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Regular,
+    Device,
+}
+
+/// How reads can be tried without waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadNow {
+    /// Ask the page cache.
+    Cached,
+    /// Reads never wait here.
+    Plain,
+    /// There is no way.
+    Never,
+}
+
+/// An open disk and what was found out about it.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) disk: DiskFile,
+    pub(super) kind: Kind,
+    pub(super) geometry: Geometry,
+    pub(super) read_now: ReadNow,
+    /// fallocate takes multiples of this, bytes.
+    pub(super) allocation_unit: u64,
+    /// Memory of direct writes lies at multiples of this, bytes.
+    pub(super) memory_align: usize,
+}
+
+/// Offsets, lengths and memory of direct I/O, bytes.
+#[derive(Debug, Clone, Copy)]
+struct DirectAlign {
+    offset: u32,
+    memory: u32,
+}
+
+pub(super) fn open(path: &Path, options: FileOptions) -> Result<Opened, OpenError> {
+    let FileOptions { read_only, direct } = options;
+    let failed = |error: io::Error| OpenError::of_open(path, read_only, direct, error);
+    // Looked at before it is opened: opening a tape or a FIFO does things.
+    let before = stat(path).map_err(|e| failed(e.into()))?;
+    let mode = OpenMode {
+        write: !read_only,
+        direct,
+        exclusive: kind_of(path, &before)? == Kind::Device && !read_only,
+    };
+    let disk = DiskFile::open(path, mode).map_err(|e| match failed(e) {
+        // Our own lock tells more than the kernel's refusal.
+        OpenError::Busy { path } => match lock::holder(&path, &before, read_only) {
+            holder if holder.process.is_some() => OpenError::InUse { path, holder },
+            _ => OpenError::Busy { path },
+        },
+        other => other,
+    })?;
+    let found = fstat(disk.fd()).map_err(|e| OpenError::system(path, "fstat", e))?;
+    let kind = kind_of(path, &found)?;
+    lock::take(disk.fd(), path, &found, read_only)?;
+    examine(path, options, disk, kind, &found)
+}
+
+fn kind_of(path: &Path, stat: &Stat) -> Result<Kind, OpenError> {
+    let path = path.to_owned();
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => return Ok(Kind::Regular),
+        FileType::BlockDevice => return Ok(Kind::Device),
+        FileType::Directory => return Err(OpenError::Directory { path }),
+        FileType::Fifo => "FIFO",
+        FileType::Socket => "socket",
+        FileType::CharacterDevice => "character device",
+        _ => "file of an unknown kind",
+    };
+    Err(OpenError::NotADisk { path, kind })
+}
+
+fn examine(
+    path: &Path,
+    options: FileOptions,
+    disk: DiskFile,
+    kind: Kind,
+    stat: &Stat,
+) -> Result<Opened, OpenError> {
+    let device = match kind {
+        Kind::Regular => stat.st_dev,
+        Kind::Device => stat.st_rdev,
+    };
+    let queue = Queue::of(Path::new(SYSFS), device);
+    let align = if options.direct {
+        Some(direct_align(path, &disk, queue.as_ref())?)
+    } else {
+        None
+    };
+    let block_size = align.map_or(1, |align| align.offset);
+    let found = size_of(path, &disk, kind)?;
+    let size = found / u64::from(block_size.max(SECTOR)) * u64::from(block_size.max(SECTOR));
+    if size != found {
+        tracing::warn!(
+            "{}: the last {} of its {found} bytes are not served: a disk has whole sectors",
+            path.display(),
+            found - size
+        );
+    }
+    let allocation_unit = match kind {
+        Kind::Regular => 1,
+        Kind::Device => ioctl_blksszget(disk.fd())
+            .map_err(|e| OpenError::system(path, "ioctl BLKSSZGET", e))?
+            .into(),
+    };
+    Ok(Opened {
+        geometry: Geometry {
+            block_size,
+            preferred_block_size: preferred(kind, stat, queue.as_ref()).max(block_size),
+            rotational: queue.as_ref().is_some_and(Queue::is_rotational),
+            read_only: options.read_only,
+            trim: trim_support(kind, options, queue.as_ref()),
+            write_zeroes: write_zeroes_support(kind, options, queue.as_ref()),
+            ..Geometry::native(size)
+        },
+        read_now: read_now_way(&disk),
+        memory_align: align.map_or(1, |align| align.memory as usize),
+        disk,
+        kind,
+        allocation_unit,
+    })
+}
+
+fn size_of(path: &Path, disk: &DiskFile, kind: Kind) -> Result<u64, OpenError> {
+    match kind {
+        Kind::Regular => file_size(disk),
+        // fstat tells nothing of a device's size.
+        Kind::Device => seek(disk.fd(), rustix::fs::SeekFrom::End(0)).map_err(Into::into),
+    }
+    .map_err(|e| OpenError::system(path, "asking for its size", e))
+}
+
+/// Size of a regular file now.
+pub(super) fn file_size(disk: &DiskFile) -> io::Result<u64> {
+    let size = fstat(disk.fd())?.st_size;
+    u64::try_from(size).map_err(io::Error::other)
+}
+
+/// What direct I/O on the file asks for.
+fn direct_align(
+    path: &Path,
+    disk: &DiskFile,
+    queue: Option<&Queue>,
+) -> Result<DirectAlign, OpenError> {
+    let told = statx(disk.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
+        .map_err(|e| OpenError::system(path, "statx", e))?;
+    let align = if StatxFlags::from_bits_retain(told.stx_mask).contains(StatxFlags::DIOALIGN) {
+        DirectAlign {
+            offset: told.stx_dio_offset_align,
+            memory: told.stx_dio_mem_align,
+        }
+    } else {
+        // A kernel before 6.1 tells nothing of files; the device's unit is what it checks.
+        let unit = queue.and_then(Queue::logical_block_size).unwrap_or(PAGE);
+        DirectAlign {
+            offset: unit,
+            memory: unit,
+        }
+    };
+    let served = |unit: u32| unit.is_power_of_two() && unit <= BLOCK_SIZE_MAX;
+    // Zero says that the file has no direct I/O.
+    if served(align.offset) && served(align.memory) && align.memory <= PAGE {
+        return Ok(align);
+    }
+    Err(OpenError::NoDirect {
+        path: path.to_owned(),
+    })
+}
+
+fn preferred(kind: Kind, stat: &Stat, queue: Option<&Queue>) -> u32 {
+    let told = match kind {
+        Kind::Regular => u32::try_from(stat.st_blksize).ok(),
+        Kind::Device => queue.and_then(Queue::physical_block_size),
+    };
+    told.filter(|size| size.is_power_of_two())
+        .map_or(PAGE, |size| size.clamp(PAGE, BLOCK_SIZE_MAX))
+}
+
+fn trim_support(kind: Kind, options: FileOptions, queue: Option<&Queue>) -> Support {
+    match kind {
+        _ if options.read_only => Support::None,
+        // A filesystem that cannot punch keeps the data, which a trim allows.
+        Kind::Regular => Support::Native,
+        Kind::Device if queue.is_some_and(Queue::has_write_zeroes) => Support::Native,
+        Kind::Device => Support::None,
+    }
+}
+
+fn write_zeroes_support(kind: Kind, options: FileOptions, queue: Option<&Queue>) -> Support {
+    match kind {
+        _ if options.read_only => Support::None,
+        Kind::Regular => Support::Native,
+        Kind::Device if queue.is_some_and(Queue::has_write_zeroes) => Support::Native,
+        Kind::Device => Support::Emulated,
+    }
+}
+
+/// Asks once: some filesystems do not know the page cache's answer to a read that must not wait.
+fn read_now_way(disk: &DiskFile) -> ReadNow {
+    if disk.is_direct() {
+        return ReadNow::Never;
+    }
+    match disk.read_now(&mut [0], 0) {
+        Ok(_) => ReadNow::Cached,
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => ReadNow::Cached,
+        Err(_) if is_in_memory(disk) => ReadNow::Plain,
+        Err(_) => ReadNow::Never,
+    }
+}
+
+fn is_in_memory(disk: &DiskFile) -> bool {
+    fstatfs(disk.fd()).is_ok_and(|found| {
+        #[expect(
+            clippy::useless_conversion,
+            reason = "its width differs by architecture"
+        )]
+        let magic = i64::from(found.f_type);
+        magic == TMPFS_MAGIC || magic == RAMFS_MAGIC
+    })
+}
