@@ -186,6 +186,8 @@ fn a_durable_write_that_cannot_be_kept_fails_and_poisons() {
         let (_mount, device) = failing_device();
         let disk = File::open(device.path(), WRITABLE).unwrap();
         durable(&disk, Range::new(0, 8 * MIB)).await.unwrap_err();
+        // Asked of the state, because the next flush may fail by itself.
+        assert!(disk.syncs.have_failed());
         disk.flush().await.unwrap_err();
     });
 }
