@@ -68,7 +68,7 @@ async fn receive_more(socket: &Socket, into: &mut Vec<u8>) -> Result<(), NoSessi
     let mut bytes = [0; RECEIVE_LEN];
     let count = poll_fn(|cx| {
         loop {
-            match socket.receive(&mut bytes) {
+            match socket.receive(&mut bytes, false) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 other => return Poll::Ready(other),
             }

@@ -21,6 +21,8 @@ pub struct Limits {
     /// Memory of all connections' requests and replies in flight, bytes. At least twice
     /// `payload_max`.
     pub in_flight_bytes_total_max: usize,
+    /// A client that sends lone requests within this time of each other is met awake; zero: never.
+    pub busy_wait_max: Duration,
     /// At a stop, requests in flight may take this long.
     pub stop_timeout: Duration,
 }
@@ -35,6 +37,7 @@ impl Default for Limits {
             in_flight_bytes_max: 64 << 20,
             in_flight_requests_max: 1024,
             in_flight_bytes_total_max: 1 << 30,
+            busy_wait_max: Duration::from_micros(100),
             stop_timeout: Duration::from_secs(20),
         }
     }

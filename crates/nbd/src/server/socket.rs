@@ -66,11 +66,14 @@ impl Socket {
     }
 
     /// Receives what is there, up to `into.len()` bytes. `Ok(0)` is the end of the stream.
-    pub(crate) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
+    /// `eagerly` asks the kernel even if no event has told of anything.
+    pub(crate) fn receive(&self, into: &mut [u8], eagerly: bool) -> io::Result<usize> {
         let wanted = into.len();
-        self.transfer(Interest::READABLE, wanted, || {
-            Ok(rustix::net::recv(self, &mut *into, RecvFlags::DONTWAIT)?.0)
-        })
+        let mut call = || Ok(rustix::net::recv(self, &mut *into, RecvFlags::DONTWAIT)?.0);
+        if eagerly {
+            return call();
+        }
+        self.transfer(Interest::READABLE, wanted, call)
     }
 
     /// Receives into two places, one after the other.

@@ -10,6 +10,7 @@
 //! * A request is begun only when its memory is within the connection's and the process's bounds.
 //! * A connection that ends waits for its writes: none lands later.
 
+mod busy_wait;
 mod inbound;
 mod job;
 mod outbox;
@@ -24,6 +25,7 @@ use std::time::Duration;
 use block::Node;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
+use self::busy_wait::BusyWait;
 use self::inbound::Inbound;
 use self::job::Done;
 use self::outbox::{Batch, Outbox, Sent};
@@ -83,6 +85,11 @@ pub(super) struct Connection {
     ending: Option<End>,
     /// Bytes received, ever: a sign of progress.
     received: u64,
+    /// Requests begun, ever.
+    requests: u64,
+    busy_wait: BusyWait,
+    /// The next receive asks the socket whatever its readiness.
+    eager: bool,
 }
 
 /// What a connection begins with.
@@ -98,6 +105,7 @@ pub(super) struct Start {
 
 impl Connection {
     pub(super) fn new(start: Start) -> Self {
+        let busy_wait = BusyWait::new(start.limits.busy_wait_max);
         Self {
             socket: start.socket,
             disk: start.disk,
@@ -113,6 +121,9 @@ impl Connection {
             budget_wait: None,
             ending: None,
             received: 0,
+            requests: 0,
+            busy_wait,
+            eager: false,
         }
     }
 
@@ -131,6 +142,12 @@ impl Connection {
                     self.ending.get_or_insert(End::Stopped);
                     return self.step(cx);
                 }
+                if self.waits_busily() {
+                    // The client may need this very processor to send.
+                    rustix::thread::sched_yield();
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 stall.poll(cx, self.is_midway(), self.received + self.outbox.sent())
             })
             .await
@@ -145,6 +162,16 @@ impl Connection {
         !self.outbox.is_empty()
             || !matches!(self.inbound, Inbound::Header)
             || (!self.leftover.is_empty() && !self.paused)
+    }
+
+    /// Whether the next request is so near that the task should look again at once.
+    fn waits_busily(&mut self) -> bool {
+        self.eager = self.busy_wait.is_likely()
+            && self.pending.is_empty()
+            && self.ending.is_none()
+            && !self.is_midway()
+            && self.busy_wait.goes_on(engine::clock::now());
+        self.eager
     }
 
     /// Does all that can be done without waiting.
@@ -228,7 +255,10 @@ impl Connection {
             }
             Err(end) => return Err(end),
         };
+        let begun = self.requests;
         let used = self.consume(&receive[..fresh], batch)?;
+        let now = engine::clock::now();
+        self.busy_wait.received(self.requests - begun, now);
         // An empty `Vec` holds no memory.
         self.leftover = receive[used..fresh].to_vec();
         Ok(true)
@@ -257,7 +287,8 @@ impl Connection {
             (received, received.saturating_sub(wanted))
         } else {
             into[..kept].copy_from_slice(&self.leftover);
-            let received = self.socket.receive(&mut into[kept..])?;
+            let eagerly = std::mem::take(&mut self.eager);
+            let received = self.socket.receive(&mut into[kept..], eagerly)?;
             (received, kept + received)
         };
         if received == 0 {

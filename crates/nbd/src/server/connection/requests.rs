@@ -96,6 +96,7 @@ impl Connection {
             return Ok(None);
         };
         let request = Request::decode(header).map_err(|e| End::Protocol(e.to_string()))?;
+        self.requests += 1;
         let begun = match plan::judge(&request, self.disk.geometry(), &self.terms) {
             Ok(action) => self.begin(request.cookie, action, batch)?,
             Err(refused) => self.refuse(&request, refused, batch)?,
