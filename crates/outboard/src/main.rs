@@ -1,3 +1,58 @@
-//! Disks for small machines that live on another one.
+//! outboard: disks for small machines that live on another one.
+//!
+//! The command line ([`cli`]) and disk expressions ([`graph`]) are parsed here and handed to the
+//! crates that do the work; each command has a file in [`commands`].
+//!
+//! # Invariants
+//!
+//! * A command that fails says so in one line ([`failure`]) and exits with 1, or with 2 if the
+//!   command line alone is wrong.
+//! * Standard output holds answers only, the log goes to standard error.
+//!
+//! # What it does not do
+//!
+//! No protocol, no I/O path, no disk of its own.
 
-fn main() {}
+mod cli;
+mod commands;
+mod failure;
+mod graph;
+mod interrupt;
+mod logging;
+mod output;
+
+use std::process::ExitCode;
+
+use tracing::Level;
+
+use cli::{Cli, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let format = cli::format(&arguments);
+    let done = match cli::read(arguments.into_iter()) {
+        Ok(cli) => run(cli, format),
+        Err(error) if !error.use_stderr() => output::print(error.render().to_string().trim_end()),
+        Err(error) => Err(cli::failure(&error)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::tell(&failure, format);
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(cli: Cli, format: output::Format) -> Result<(), Failure> {
+    let own = match &cli.command {
+        Command::Serve(_) => Level::INFO,
+        Command::Disk(_) => Level::WARN,
+    };
+    logging::start(own, cli.verbose)?;
+    match cli.command {
+        Command::Serve(args) => commands::serve::run(args, format),
+        Command::Disk(command) => commands::disk::run(command, format),
+    }
+}

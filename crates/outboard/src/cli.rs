@@ -1,0 +1,93 @@
+//! The command line: what can be said. What it does is in [`crate::commands`].
+
+use clap::error::ErrorKind;
+use clap::{ArgAction, Parser, Subcommand};
+
+use crate::commands::{disk, serve};
+use crate::failure::Failure;
+use crate::output::Format;
+
+/// Place of options that every command has.
+const LAST: usize = 900;
+
+/// Disks for small machines that live on another one.
+#[derive(Debug, Parser)]
+#[command(
+    name = "outboard",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    /// Speak JSON, for programs
+    #[arg(long, global = true, display_order = LAST)]
+    pub(crate) json: bool,
+
+    /// Log more (twice: everything); RUST_LOG goes before it
+    #[arg(long, short, global = true, action = ArgAction::Count, display_order = LAST)]
+    pub(crate) verbose: u8,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve disks over NBD
+    Serve(serve::Args),
+    /// Make disk images
+    #[command(subcommand)]
+    Disk(disk::Command),
+}
+
+/// Reads the command line. A request for help or the version comes back as an error of clap's,
+/// since it is clap who prints it.
+pub(crate) fn read(
+    arguments: impl Iterator<Item = std::ffi::OsString>,
+) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(arguments)
+}
+
+/// A clap error in outboard's own words: one line.
+pub(crate) fn failure(error: &clap::Error) -> Failure {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Failure::usage("no command").next("outboard --help lists them");
+    }
+    let told = error.render().to_string();
+    let said = told.split("\n\nUsage:").next().unwrap_or_default();
+    let said = said
+        .split("\n\nFor more information")
+        .next()
+        .unwrap_or_default();
+    let mut parts = said
+        .split("\n\n")
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
+    let what = parts.next().unwrap_or_default();
+    let what = what.strip_prefix("error: ").unwrap_or(what);
+    let tips: Vec<&str> = parts
+        .map(|tip| tip.strip_prefix("tip: ").unwrap_or(tip))
+        .collect();
+    let usage = told
+        .split_once("Usage: ")
+        .map(|(_, usage)| usage.lines().next().unwrap_or_default());
+    let next = match (tips.is_empty(), usage) {
+        (false, _) => tips.join(", "),
+        (true, Some(usage)) => format!("usage: {usage}"),
+        (true, None) => "see --help".to_owned(),
+    };
+    Failure::usage(what).next(next)
+}
+
+/// Whether programs are listening, found out without understanding the command line.
+pub(crate) fn format(arguments: &[std::ffi::OsString]) -> Format {
+    if arguments.iter().any(|argument| argument == "--json") {
+        Format::Json
+    } else {
+        Format::Text
+    }
+}

@@ -1,0 +1,71 @@
+//! What `serve` says once it listens: one line for each place, with the URIs to use.
+
+use nbd::client::{Address, Target};
+use nbd::server::ListenAddress;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::{self, Format};
+
+#[derive(Debug, Serialize)]
+struct Listening<'a> {
+    address: String,
+    port: Option<u16>,
+    exports: Vec<Served<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Served<'a> {
+    name: &'a str,
+    uri: String,
+}
+
+/// Says where to connect.
+pub(super) fn announce(
+    places: &[ListenAddress],
+    names: &[String],
+    format: Format,
+) -> Result<(), Failure> {
+    let host = own_name();
+    for place in places {
+        let uris = || names.iter().map(|name| uri(place, name, &host).to_string());
+        match format {
+            Format::Text => output::print(&uris().collect::<Vec<_>>().join("  "))?,
+            Format::Json => {
+                let exports = names.iter().zip(uris());
+                let line = Listening {
+                    address: place.to_string(),
+                    port: place.port(),
+                    exports: exports.map(|(name, uri)| Served { name, uri }).collect(),
+                };
+                format.print(&line, String::new)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What other machines call this one.
+fn own_name() -> String {
+    let uname = rustix::system::uname();
+    uname.nodename().to_string_lossy().into_owned()
+}
+
+/// The URI of an export; `host` stands for an address that means all of them.
+fn uri(place: &ListenAddress, name: &str, host: &str) -> Target {
+    let address = match place {
+        ListenAddress::Tcp(address) => {
+            let ip = address.ip();
+            let all = ip.is_unspecified();
+            Address::Tcp {
+                host: if all { host.to_owned() } else { ip.to_string() },
+                port: address.port(),
+            }
+        }
+        ListenAddress::Unix(path) => Address::Unix(path.clone().unwrap_or_default()),
+    };
+    Target {
+        address,
+        export: name.to_owned(),
+    }
+}

@@ -1,0 +1,38 @@
+//! Which disk is served under which name. Pure.
+
+use crate::failure::Failure;
+use crate::graph::{NamedDisk, resolve};
+
+/// Most exports of one server.
+const EXPORTS_MAX: usize = 4096;
+
+/// Understands the disks of the command line and checks their names.
+///
+/// The first disk is also what a client gets that names none, so only that one may go without a
+/// name of its own.
+pub(super) fn plan(texts: &[String], read_only: bool) -> Result<Vec<NamedDisk>, Failure> {
+    if texts.len() > EXPORTS_MAX {
+        return Err(Failure::usage(format!("more than {EXPORTS_MAX} disks")));
+    }
+    let mut disks: Vec<NamedDisk> = Vec::new();
+    for (index, text) in texts.iter().enumerate() {
+        let disk = resolve(text)?;
+        if read_only && !disk.disk.can_be_read_only() {
+            let what = format!("the disk `{text}` cannot be read-only");
+            return Err(
+                Failure::usage(what).next("nothing would ever be on it: leave --read-only away")
+            );
+        }
+        match &disk.name {
+            None if index > 0 => {
+                let what = format!("the disk `{text}` has no name");
+                return Err(Failure::usage(what).next("write NAME=DISK for all but the first"));
+            }
+            Some(name) if disks.iter().any(|other| other.name.as_ref() == Some(name)) => {
+                return Err(Failure::usage(format!("two disks are named `{name}`")));
+            }
+            _ => disks.push(disk),
+        }
+    }
+    Ok(disks)
+}

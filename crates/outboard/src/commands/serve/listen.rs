@@ -1,0 +1,107 @@
+//! Where `serve` listens: what `--listen` can say.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::failure::Failure;
+
+/// The port that IANA gave to NBD.
+pub(super) const PORT: u16 = 10809;
+
+/// `--listen`, as said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// `ADDRESS[:PORT]`
+    Tcp {
+        /// An address or a host's name.
+        host: String,
+        /// The port; 0 for any free one.
+        port: u16,
+    },
+    /// `unix:PATH`
+    Unix(PathBuf),
+}
+
+/// Why a text is no place to listen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}: say ADDRESS, ADDRESS:PORT, [IPV6]:PORT or unix:PATH")]
+pub(super) struct PlaceError(&'static str);
+
+impl Place {
+    /// Where `serve` listens if nothing is said.
+    pub(super) fn loopback() -> Self {
+        Self::Tcp {
+            host: Ipv4Addr::LOCALHOST.to_string(),
+            port: PORT,
+        }
+    }
+
+    /// The address of a TCP place; a host's name is looked up.
+    pub(super) fn address(host: &str, port: u16) -> Result<SocketAddr, Failure> {
+        let what = format!("cannot listen on {host}");
+        let found = (host, port)
+            .to_socket_addrs()
+            .map_err(|error| Failure::because(&what, &error))?;
+        let mut found: Vec<SocketAddr> = found.collect();
+        // A name like localhost has an address of each family; most clients try IPv4 in any case.
+        found.sort_by_key(SocketAddr::is_ipv6);
+        let first = found.into_iter().next();
+        first.ok_or_else(|| Failure::new(format!("{what}: the name has no address")))
+    }
+}
+
+impl FromStr for Place {
+    type Err = PlaceError;
+
+    fn from_str(text: &str) -> Result<Self, PlaceError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            if path.is_empty() {
+                return Err(PlaceError("no path behind `unix:`"));
+            }
+            return Ok(Self::Unix(PathBuf::from(path)));
+        }
+        if let Ok(ip) = text.parse::<IpAddr>() {
+            return Ok(Self::Tcp {
+                host: ip.to_string(),
+                port: PORT,
+            });
+        }
+        let (host, port) = match text.strip_prefix('[') {
+            Some(rest) => bracketed(rest)?,
+            None => match text.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            },
+        };
+        if host.is_empty() {
+            return Err(PlaceError("no address"));
+        }
+        if port.is_none() && host.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(PlaceError("a port alone"));
+        }
+        let port = match port {
+            Some(port) => port
+                .parse()
+                .map_err(|_| PlaceError("no port from 0 to 65535"))?,
+            None => PORT,
+        };
+        Ok(Self::Tcp {
+            host: host.to_owned(),
+            port,
+        })
+    }
+}
+
+/// `IPV6]` or `IPV6]:PORT`
+fn bracketed(rest: &str) -> Result<(&str, Option<&str>), PlaceError> {
+    let (host, behind) = rest.split_once(']').ok_or(PlaceError("no `]`"))?;
+    if host.parse::<IpAddr>().is_err() {
+        return Err(PlaceError("no IPv6 address between the brackets"));
+    }
+    match behind.strip_prefix(':') {
+        Some(port) => Ok((host, Some(port))),
+        None if behind.is_empty() => Ok((host, None)),
+        None => Err(PlaceError("something other than a port behind `]`")),
+    }
+}

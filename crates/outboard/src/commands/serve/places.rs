@@ -1,0 +1,135 @@
+//! The sockets that `serve` listens on: opened here or handed over, and the files they leave.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use listenfd::ListenFd;
+use nbd::server::Listener;
+
+use super::listen::Place;
+use super::port_file::PortFile;
+use crate::failure::Failure;
+
+/// Where to listen, before anything is open.
+#[derive(Debug)]
+pub(super) struct Places {
+    handed_over: Vec<OwnedFd>,
+    places: Vec<Place>,
+    port_file: Option<PathBuf>,
+}
+
+/// Open sockets.
+#[derive(Debug)]
+pub(super) struct Open {
+    /// The sockets.
+    pub(super) listeners: Vec<Listener>,
+    /// What must be removed at the end.
+    pub(super) traces: Traces,
+}
+
+/// The files that a server leaves while it runs. Each goes with its owner (a listener removes its
+/// socket); this knows them all for an end that drops nobody.
+#[derive(Debug, Default)]
+pub(super) struct Traces {
+    sockets: Vec<PathBuf>,
+    port_file: Option<PortFile>,
+}
+
+impl Places {
+    /// The places of `--listen` and the sockets of `LISTEN_FDS`; loopback if there is neither.
+    pub(super) fn find(listen: &[Place], port_file: Option<&Path>) -> Result<Self, Failure> {
+        let handed_over = handed_over()?;
+        let mut places = listen.to_vec();
+        if places.is_empty() && handed_over.is_empty() {
+            places.push(Place::loopback());
+        }
+        let only_unix = places.iter().all(|place| matches!(place, Place::Unix(_)));
+        if port_file.is_some() && only_unix && handed_over.is_empty() {
+            let failure = Failure::usage("--port-file without a TCP port");
+            return Err(failure.next("add --listen 127.0.0.1:0"));
+        }
+        let port_file = port_file.map(Path::to_owned);
+        Ok(Self {
+            handed_over,
+            places,
+            port_file,
+        })
+    }
+
+    /// Opens them all.
+    pub(super) fn open(self) -> Result<Open, Failure> {
+        let mut listeners = Vec::new();
+        let mut traces = Traces::default();
+        for socket in self.handed_over {
+            let listener = Listener::from_fd(socket)
+                .map_err(|error| Failure::because("cannot use a socket of LISTEN_FDS", &error))?;
+            listeners.push(listener);
+        }
+        for place in self.places {
+            listeners.push(match place {
+                Place::Tcp { host, port } => tcp(Place::address(&host, port)?)?,
+                Place::Unix(path) => {
+                    let path = std::path::absolute(&path).map_err(|error| {
+                        Failure::because(format!("cannot listen on {}", path.display()), &error)
+                    })?;
+                    let listener = Listener::unix(&path).map_err(Failure::new)?;
+                    traces.sockets.push(path);
+                    listener
+                }
+            });
+        }
+        if let Some(path) = self.port_file {
+            let port = listeners
+                .iter()
+                .find_map(|listener| listener.address().port());
+            let port =
+                port.ok_or_else(|| Failure::new("--port-file: no TCP socket was handed over"))?;
+            traces.port_file = Some(PortFile::write(&path, port)?);
+        }
+        Ok(Open { listeners, traces })
+    }
+}
+
+/// The listening sockets that systemd (or whoever speaks its protocol) handed over.
+fn handed_over() -> Result<Vec<OwnedFd>, Failure> {
+    let mut found = ListenFd::from_env();
+    let mut sockets = Vec::new();
+    for index in 0..found.len() {
+        let unix = found
+            .take_unix_listener(index)
+            .map(|socket| socket.map(OwnedFd::from));
+        let socket = match unix {
+            Ok(socket) => socket,
+            Err(_) => found
+                .take_tcp_listener(index)
+                .map(|socket| socket.map(OwnedFd::from))
+                .map_err(|error| Failure::because("cannot use a socket of LISTEN_FDS", &error))?,
+        };
+        sockets.extend(socket);
+    }
+    Ok(sockets)
+}
+
+fn tcp(address: SocketAddr) -> Result<Listener, Failure> {
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            "{address} can be reached by other machines, and NBD without TLS neither hides the \
+             data nor asks who connects: use it in networks that you trust"
+        );
+    }
+    Listener::tcp(address).map_err(Failure::new)
+}
+
+impl Traces {
+    /// Removes the files now.
+    pub(super) fn remove(&self) {
+        for path in &self.sockets {
+            // Its listener may have removed it this very moment.
+            drop(std::fs::remove_file(path));
+        }
+        if let Some(port_file) = &self.port_file {
+            port_file.remove();
+        }
+    }
+}

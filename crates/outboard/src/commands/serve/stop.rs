@@ -1,0 +1,134 @@
+//! When `serve` stops: SIGTERM, SIGINT, the end of the parent.
+
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{PidfdFlags, getppid, pidfd_open};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+use crate::failure::Failure;
+
+/// Time between two looks at the parent.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Watches for reasons to stop, from its creation on.
+#[derive(Debug)]
+pub(super) struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+    parent: Option<OwnedFd>,
+}
+
+/// Why it stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Terminate,
+    Interrupt,
+    Parent,
+}
+
+impl Reason {
+    /// The exit status of a process that the reason ended by force.
+    const fn status(self) -> i32 {
+        match self {
+            Self::Interrupt => 128 + 2,
+            Self::Terminate | Self::Parent => 128 + 15,
+        }
+    }
+
+    const fn told(self) -> &'static str {
+        match self {
+            Self::Interrupt => "SIGINT",
+            Self::Terminate => "SIGTERM",
+            Self::Parent => "the parent process ended",
+        }
+    }
+}
+
+impl Stop {
+    /// Starts to watch. Call on the engine.
+    pub(super) fn watch(with_parent: bool) -> Result<Self, Failure> {
+        let watch = |kind| {
+            signal(kind).map_err(|error| Failure::because("cannot watch for signals", &error))
+        };
+        Ok(Self {
+            terminate: watch(SignalKind::terminate())?,
+            interrupt: watch(SignalKind::interrupt())?,
+            parent: with_parent.then(parent).transpose()?,
+        })
+    }
+
+    async fn signal(&mut self) -> Reason {
+        tokio::select! {
+            _ = self.terminate.recv() => Reason::Terminate,
+            _ = self.interrupt.recv() => Reason::Interrupt,
+        }
+    }
+
+    async fn first(&mut self) -> Reason {
+        let Some(parent) = self.parent.take() else {
+            return self.signal().await;
+        };
+        tokio::select! {
+            reason = self.signal() => reason,
+            () = end_of(&parent) => Reason::Parent,
+        }
+    }
+
+    /// Waits for `serving`, tells it to stop at the first reason, and ends the process at the second
+    /// one, after `clean_up`.
+    pub(super) async fn during<E: Error>(
+        &mut self,
+        tell: oneshot::Sender<()>,
+        serving: impl Future<Output = Result<(), E>>,
+        clean_up: impl FnOnce(),
+    ) -> Result<(), Failure> {
+        let mut serving = pin!(serving);
+        let ended = |done: Result<(), E>| done.map_err(Failure::new);
+        tokio::select! {
+            done = &mut serving => return ended(done),
+            reason = self.first() => {
+                tracing::info!("{}: finishing what is in flight", reason.told());
+            }
+        }
+        // Nobody listens any more if it ended this very moment.
+        tell.send(()).unwrap_or_default();
+        tokio::select! {
+            done = &mut serving => ended(done),
+            reason = self.signal() => {
+                clean_up();
+                std::process::exit(reason.status())
+            }
+        }
+    }
+}
+
+/// A descriptor that becomes readable when the process that started this one ends.
+///
+/// The kernel's own signal for that (`PR_SET_PDEATHSIG`) comes when the parent's *thread* ends, which
+/// is too early in a parent with many.
+fn parent() -> Result<OwnedFd, Failure> {
+    let what = "cannot watch the parent process";
+    let parent = getppid().ok_or_else(|| Failure::new(format!("{what}: it is not to be seen")))?;
+    pidfd_open(parent, PidfdFlags::empty())
+        .map_err(|error| Failure::because(what, &io::Error::from(error)))
+}
+
+/// Waits until the process behind `pidfd` ends.
+async fn end_of(pidfd: &OwnedFd) {
+    let at_once = Timespec::default();
+    loop {
+        let mut wanted = [PollFd::new(pidfd, PollFlags::IN)];
+        if !matches!(poll(&mut wanted, Some(&at_once)), Ok(0) | Err(Errno::INTR)) {
+            return;
+        }
+        engine::clock::sleep(LOOK_EVERY).await;
+    }
+}

@@ -1,0 +1,154 @@
+//! [`Failure`]: how a command ends when it does not do what it was asked.
+//!
+//! One line says what failed, on what, and what to do next; below it, for a disk expression, the
+//! place. The exit status is 2 for what the command line alone shows to be wrong, else 1.
+
+use std::error::Error;
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::graph::builder::BuildError;
+use crate::graph::{ExpressionError, Mark};
+
+/// A command that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Failure {
+    /// What failed, on what, and why: one line.
+    #[serde(rename = "error")]
+    what: String,
+    /// What to do next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+    /// Exit status.
+    status: u8,
+    /// Places in expressions.
+    #[serde(skip)]
+    pictures: Vec<String>,
+}
+
+/// Exit status of a command that could not be carried out.
+const FAILED: u8 = 1;
+/// Exit status of a command line that makes no sense.
+const USAGE: u8 = 2;
+
+impl Failure {
+    /// Something could not be done.
+    pub(crate) fn new(what: impl Display) -> Self {
+        Self {
+            what: one_line(&what.to_string()),
+            next: None,
+            status: FAILED,
+            pictures: Vec::new(),
+        }
+    }
+
+    /// Something could not be done, because of `error`.
+    pub(crate) fn because(what: impl Display, error: &(dyn Error + 'static)) -> Self {
+        Self::new(format!("{what}: {}", chain(error)))
+    }
+
+    /// `error` says all there is to say.
+    pub(crate) fn from_error(error: &(dyn Error + 'static)) -> Self {
+        Self::new(chain(error))
+    }
+
+    /// The command line makes no sense.
+    pub(crate) fn usage(what: impl Display) -> Self {
+        Self {
+            status: USAGE,
+            ..Self::new(what)
+        }
+    }
+
+    /// What the user can do about it.
+    pub(crate) fn next(mut self, next: impl Display) -> Self {
+        self.next = Some(one_line(&next.to_string()));
+        self
+    }
+
+    /// A place in an expression, shown below the line.
+    pub(crate) fn at(mut self, mark: &Mark) -> Self {
+        self.pictures.push(mark.picture());
+        self
+    }
+
+    /// The line and the pictures, without a line end behind them.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("outboard: {}", self.what);
+        if let Some(next) = &self.next {
+            text.push_str("; ");
+            text.push_str(next);
+        }
+        for picture in &self.pictures {
+            text.push('\n');
+            text.push_str(picture);
+        }
+        text
+    }
+
+    /// For the end of `main`.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.status)
+    }
+}
+
+impl From<ExpressionError> for Failure {
+    fn from(error: ExpressionError) -> Self {
+        let place = format!("in the disk `{}`, {error}", error.mark.text);
+        Self::usage(place).at(&error.mark)
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        let mut failure = Self::from_error(&error);
+        if let Some(next) = error.next() {
+            failure = failure.next(next);
+        }
+        // A plain path is in the message already.
+        let composed = error
+            .marks()
+            .into_iter()
+            .filter(|mark| mark.text.contains('('));
+        composed.fold(failure, Self::at)
+    }
+}
+
+/// An error and its causes, as one text. Some errors tell their cause themselves: nothing is said
+/// twice.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let told = cause.to_string();
+        if !text.contains(&told) {
+            text.push_str(": ");
+            text.push_str(&told);
+        }
+        next = cause.source();
+    }
+    // "No such file or directory (os error 2)": the number tells a user nothing more.
+    match text.find(" (os error ") {
+        Some(_) => without_os_numbers(&text),
+        None => text,
+    }
+}
+
+fn without_os_numbers(text: &str) -> String {
+    let mut pieces = text.split(" (os error ");
+    let mut clean = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        clean.push_str(piece.split_once(')').map_or(piece, |(_, rest)| rest));
+    }
+    clean
+}
+
+fn one_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! The names of disks: those that exist, and those that a later version will have.
+
+/// A name that can be called.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The name.
+    pub(super) name: &'static str,
+    /// What it makes; `None` if this version cannot.
+    pub(super) kind: Option<Kind>,
+}
+
+/// A kind of disk that this version makes from a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `file(PATH, …)`
+    File,
+    /// `memory(SIZE)`
+    Memory,
+    /// `null(SIZE)`
+    Null,
+}
+
+impl Kind {
+    /// How it is written.
+    pub(super) const fn usage(self) -> &'static str {
+        match self {
+            Self::File => "file(PATH, direct=true, read-only=true)",
+            Self::Memory => "memory(SIZE)",
+            Self::Null => "null(SIZE)",
+        }
+    }
+}
+
+/// Every name of the language.
+pub(super) const ENTRIES: [Entry; 15] = [
+    built("file", Kind::File),
+    built("memory", Kind::Memory),
+    built("null", Kind::Null),
+    later("partition"),
+    later("linear"),
+    later("stripe"),
+    later("array"),
+    later("volume"),
+    later("dm"),
+    later("overlay"),
+    later("delay"),
+    later("fault"),
+    later("throttle"),
+    later("zero"),
+    later("error"),
+];
+
+const fn built(name: &'static str, kind: Kind) -> Entry {
+    Entry {
+        name,
+        kind: Some(kind),
+    }
+}
+
+const fn later(name: &'static str) -> Entry {
+    Entry { name, kind: None }
+}
+
+/// Schemes of remote disks, and whether this version speaks them.
+pub(super) const SCHEMES: [(&str, bool); 6] = [
+    ("nbd", true),
+    ("nbd+unix", true),
+    ("nbds", false),
+    ("nbds+unix", false),
+    ("nbd+vsock", false),
+    ("nbds+vsock", false),
+];
+
+/// The entry of `name`.
+pub(super) fn find(name: &str) -> Option<&'static Entry> {
+    ENTRIES.iter().find(|entry| entry.name == name)
+}
+
+/// How disks of this version are written, for messages.
+pub(super) fn built_names() -> String {
+    let calls = ENTRIES
+        .iter()
+        .filter_map(|entry| entry.kind)
+        .map(Kind::usage);
+    let calls: Vec<&str> = calls.collect();
+    format!("PATH, {} and URIs ({})", calls.join(", "), built_schemes())
+}
+
+/// How remote disks of this version are written, for messages.
+pub(super) fn built_schemes() -> String {
+    let built = SCHEMES.iter().filter(|(_, built)| *built);
+    let schemes: Vec<String> = built.map(|(scheme, _)| format!("{scheme}://")).collect();
+    schemes.join(", ")
+}
+
+/// The candidate that `name` was probably meant to be.
+pub(super) fn similar<'a>(
+    name: &str,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
+    const LIKENESS_MIN: f64 = 0.75;
+    // The measure is quadratic in the length, and no candidate is longer than a word.
+    const NAME_MAX: usize = 64;
+    if name.len() > NAME_MAX {
+        return None;
+    }
+    let lower = name.to_lowercase();
+    candidates
+        .map(|candidate| (strsim::jaro_winkler(&lower, candidate), candidate))
+        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}

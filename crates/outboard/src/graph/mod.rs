@@ -1,0 +1,46 @@
+//! Disk expressions: one way to write a disk, on the command line, in the config and in lab plans.
+//!
+//! ```text
+//! named      = [ NAME "=" ] disk                 NAME: letters, digits, _ - . +  or quoted
+//! disk       = path-to-the-end | word | call
+//! call       = NAME "(" [ argument { "," argument } [ "," ] ] ")"
+//! argument   = [ KEY "=" ] ( word | call )
+//! word       = bare | "'" … "'" | '"' … '"'      a quote inside quotes is written twice
+//! bare       = no blank , ( ) ' "
+//! ```
+//!
+//! A word with `://` in it is a URI, another one a path; where a call wants a size, a switch or a
+//! name, the word is read as that. A disk whose text begins with `/`, `./` or `../` is a path up to
+//! its end, blanks and brackets included, so that a plain path never needs quotes.
+//!
+//! # The way of an expression
+//!
+//! [`token`] and [`parse`] make an [`Expression`] of the text, [`resolve`] gives each name its meaning
+//! and makes a [`Disk`] of it, [`builder`] opens what the disk names. All but the last are pure.
+//!
+//! # Invariants
+//!
+//! * Every [`Span`] lies within the text, on character boundaries: errors point at the character.
+//! * No input panics; nesting and length are bounded ([`parse::DEPTH_MAX`], [`parse::TEXT_MAX`]).
+//! * Writing an [`Expression`] out and parsing it again gives the same expression.
+//!
+//! # What it does not do
+//!
+//! It holds no node of its own: those are in `nodes` and `nbd`.
+
+mod arguments;
+pub(crate) mod builder;
+mod catalog;
+mod error;
+mod parse;
+mod resolve;
+mod size;
+mod syntax;
+mod token;
+
+pub(crate) use error::{ExpressionError, Mark};
+pub(crate) use resolve::{NamedDisk, resolve};
+pub(crate) use size::{ByteSize, SECTOR};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! What names and words mean, and which are refused.
+
+use std::path::PathBuf;
+
+use super::problem_of;
+use crate::graph::error::Problem;
+use crate::graph::resolve::Disk;
+use crate::graph::{ByteSize, resolve};
+
+fn disk(text: &str) -> Disk {
+    match resolve(text) {
+        Ok(named) => named.disk,
+        Err(error) => panic!("{text}: {error}"),
+    }
+}
+
+#[test]
+fn a_path_is_a_file_that_is_written_through_the_page_cache() {
+    for text in ["/srv/a.img", "file(/srv/a.img)", "'/srv/a.img'"] {
+        let Disk::File {
+            path,
+            direct,
+            read_only,
+            ..
+        } = disk(text)
+        else {
+            panic!("{text} is no file");
+        };
+        assert_eq!(path, PathBuf::from("/srv/a.img"));
+        assert!(!direct && !read_only, "{text}");
+    }
+}
+
+#[test]
+fn a_file_takes_its_switches() {
+    let text = "file('my disk.img', direct=true, read-only=true)";
+    let Disk::File {
+        path,
+        direct,
+        read_only,
+        ..
+    } = disk(text)
+    else {
+        panic!("no file");
+    };
+    assert_eq!(path, PathBuf::from("my disk.img"));
+    assert!(direct && read_only);
+    assert!(matches!(
+        disk("file(a, direct=false)"),
+        Disk::File {
+            direct: false,
+            read_only: false,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn memory_and_null_take_a_size() {
+    let size = ByteSize(1 << 30);
+    assert!(matches!(disk("memory(1G)"), Disk::Memory(s) if s == size));
+    assert!(matches!(disk("null(1024MiB)"), Disk::Null(s) if s == size));
+}
+
+#[test]
+fn a_uri_is_a_remote_disk_and_a_path_with_a_colon_is_not() {
+    let Disk::Remote { target, span } = disk("m=nbd://h/e") else {
+        panic!("no remote disk");
+    };
+    assert_eq!(
+        (target.to_string().as_str(), span.start, span.end),
+        ("nbd://h/e", 2, 11)
+    );
+    assert!(matches!(
+        disk("NBD+UNIX:///e?socket=/s"),
+        Disk::Remote { .. }
+    ));
+    assert!(matches!(disk("/srv/odd://name"), Disk::File { .. }));
+    assert!(matches!(disk("srv/odd://name"), Disk::File { .. }));
+}
+
+#[test]
+fn what_a_later_version_brings_is_named_at_its_place() {
+    for name in [
+        "partition",
+        "linear",
+        "stripe",
+        "array",
+        "volume",
+        "dm",
+        "overlay",
+        "delay",
+        "fault",
+        "throttle",
+        "zero",
+        "error",
+    ] {
+        let (problem, place) = problem_of(&format!("x={name}(a, b)"));
+        assert_eq!(
+            problem,
+            Problem::NotBuilt {
+                name: name.to_owned()
+            }
+        );
+        assert_eq!(place, name);
+    }
+    let (problem, place) = problem_of("nbds://nas.lan/media");
+    assert!(
+        problem
+            .to_string()
+            .starts_with("nbds:// is not built yet in this version")
+    );
+    assert_eq!(place, "nbds://nas.lan/media");
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_what_exists() {
+    let (problem, place) = problem_of("memroy(1G)");
+    assert_eq!(place, "memroy");
+    let text = problem.to_string();
+    assert!(text.contains("did you mean memory?"), "{text}");
+    assert!(
+        text.contains("memory(SIZE), null(SIZE) and URIs (nbd://, nbd+unix://)"),
+        "{text}"
+    );
+    let (problem, _) = problem_of("xyz(1)");
+    assert!(!problem.to_string().contains("did you mean"), "{problem}");
+}
+
+#[test]
+fn wrong_arguments_are_refused_at_their_place() {
+    let cases = [
+        ("memory()", "memory", "SIZE is missing; write memory(SIZE)"),
+        (
+            "memory(1G, 2G)",
+            "2G",
+            "one argument too many; write memory(SIZE)",
+        ),
+        ("memory(huge)", "huge", "expected a size"),
+        ("nbd:///x", "nbd:///x", "nbd:// needs a host"),
+        ("m=nbd://h:99999/x", "nbd://h:99999/x", "is not a port"),
+        (
+            "http://nas.lan/media",
+            "http://nas.lan/media",
+            "remote disks are nbd://, nbd+unix://",
+        ),
+        ("memory(1000)", "1000", "a multiple of 512 bytes"),
+        ("null(0)", "0", "a multiple of 512 bytes"),
+        ("memory(12Q)", "12Q", "`Q` is not a unit"),
+        (
+            "memory(memory(1G))",
+            "memory(1G)",
+            "expected SIZE, found a disk",
+        ),
+        ("file()", "file", "PATH is missing"),
+        ("file(a, direkt=true)", "direkt", "did you mean direct?"),
+        ("file(a, direct=yes)", "yes", "expected true or false"),
+        ("file(a, direct=true, direct=true)", "direct", "given twice"),
+        ("memory(1G, size=1G)", "size", "there is no argument `size`"),
+    ];
+    for (text, place, message) in cases {
+        let (problem, marked) = problem_of(text);
+        assert_eq!(marked, place, "{text}");
+        assert!(problem.to_string().contains(message), "{text}: {problem}");
+    }
+}
+
+#[test]
+fn the_name_of_the_export_is_kept() {
+    let named = resolve("media=memory(1M)").expect("a good expression");
+    assert_eq!(named.name.as_deref(), Some("media"));
+    assert_eq!(resolve("memory(1M)").expect("a good expression").name, None);
+}

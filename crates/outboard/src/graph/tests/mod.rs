@@ -1,0 +1,22 @@
+//! Tests of the expression language: [`grammar`] of its form, [`meaning`] of its names, [`sizes`].
+
+mod grammar;
+mod meaning;
+mod sizes;
+
+use super::ExpressionError;
+use super::error::Problem;
+
+/// What the error's caret line marks in the text.
+fn marked(error: &ExpressionError) -> &str {
+    let mark = &error.mark;
+    &mark.text[mark.span.start..mark.span.end]
+}
+
+/// The problem of `text`, and what it marks.
+fn problem_of(text: &str) -> (Problem, String) {
+    match super::resolve(text) {
+        Ok(disk) => panic!("{text} was taken as {disk:?}"),
+        Err(error) => (error.problem.clone(), marked(&error).to_owned()),
+    }
+}

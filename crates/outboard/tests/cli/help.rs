@@ -1,0 +1,74 @@
+//! `--help` of every command, compared with the files in `help/`.
+//!
+//! With `OUTBOARD_UPDATE_HELP=1` the files are written anew.
+
+use std::path::{Path, PathBuf};
+
+use super::{answer, outboard};
+
+const COMMANDS: &[&[&str]] = &[&[], &["serve"], &["disk"], &["disk", "create"]];
+
+fn file(command: &[&str]) -> PathBuf {
+    let name = if command.is_empty() {
+        "outboard".to_owned()
+    } else {
+        command.join("-")
+    };
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/cli/help")
+        .join(format!("{name}.txt"))
+}
+
+#[test]
+fn every_help_text_is_the_one_that_was_agreed_on() {
+    let update = std::env::var_os("OUTBOARD_UPDATE_HELP").is_some();
+    for command in COMMANDS {
+        let arguments: Vec<&str> = command.iter().chain(&["--help"]).copied().collect();
+        let told = answer(Path::new("."), &arguments);
+        let file = file(command);
+        if update {
+            std::fs::write(&file, &told).expect("the sources can be written");
+        }
+        let agreed = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            told == agreed,
+            "{arguments:?} says\n{told}\nbut {} says\n{agreed}\nIf it is meant, run with OUTBOARD_UPDATE_HELP=1",
+            file.display()
+        );
+    }
+}
+
+#[test]
+fn every_command_that_is_listed_has_a_help_text_here() {
+    for command in COMMANDS {
+        let arguments: Vec<&str> = command.iter().chain(&["--help"]).copied().collect();
+        let told = answer(Path::new("."), &arguments);
+        let Some((_, listed)) = told.split_once("\nCommands:\n") else {
+            continue;
+        };
+        let rows = listed.lines().take_while(|line| !line.is_empty());
+        for row in rows.filter_map(|row| row.split_whitespace().next()) {
+            let path: Vec<&str> = command.iter().chain(&[row]).copied().collect();
+            assert!(
+                COMMANDS.contains(&path.as_slice()),
+                "{path:?} is not compared"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_version_is_told() {
+    let told = answer(Path::new("."), &["--version"]);
+    assert_eq!(told, concat!("outboard ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_failure() {
+    let mut child = outboard(Path::new("."), &["--help"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    drop(child.stdout.take());
+    assert!(child.wait().expect("it is ours").success());
+}

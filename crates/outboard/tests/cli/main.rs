@@ -1,0 +1,111 @@
+//! Tests of the binary as a user meets it: what it prints, how it exits, what it leaves.
+
+mod create;
+mod help;
+mod serve;
+mod sockets;
+mod usage;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The binary, in a folder of its own, without this process's settings.
+fn outboard(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_outboard"));
+    command.args(arguments).current_dir(folder);
+    for setting in ["RUST_LOG", "LISTEN_FDS", "LISTEN_PID"] {
+        command.env_remove(setting);
+    }
+    command
+}
+
+/// Runs it to its end.
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    outboard(folder, arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary runs")
+}
+
+/// The exit status and the last message of a run that fails, and that it printed no answer.
+fn failure(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = run(folder, arguments);
+    let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{stderr}");
+    let from = stderr.find("outboard: ");
+    let from = from.unwrap_or_else(|| panic!("no message in {stderr:?}"));
+    (output.status.code(), stderr[from..].trim_end().to_owned())
+}
+
+/// The answer of a run that succeeds.
+fn answer(folder: &Path, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {stderr}");
+    String::from_utf8(output.stdout).expect("answers are UTF-8")
+}
+
+/// A running `outboard serve`, ended with the test.
+struct Server {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Server {
+    /// Starts it and waits for its first line.
+    fn start(mut command: Command) -> (Self, String) {
+        let mut server = Self::start_quiet(command.stdin(Stdio::null()));
+        let line = server.line();
+        (server, line)
+    }
+
+    /// Starts it.
+    fn start_quiet(command: &mut Command) -> Self {
+        let spawned = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut child = spawned.expect("the binary runs");
+        let stdout = child.stdout.take().expect("it is piped");
+        let lines = BufReader::new(stdout);
+        Self { child, lines }
+    }
+
+    /// The next line of its answer; empty at the end.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("answers are UTF-8");
+        line.trim_end().to_owned()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).expect("ids are small");
+        let pid = Pid::from_raw(id).expect("no process has the id 0");
+        kill_process(pid, signal).expect("it runs");
+    }
+
+    /// Its exit status, which must come within ten seconds.
+    fn ended(&mut self) -> ExitStatus {
+        within_ten_seconds(|| self.child.try_wait().expect("it is ours"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended by itself in a test that passes.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Asks again and again until there is an answer.
+fn within_ten_seconds<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..500 {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("nothing within ten seconds");
+}

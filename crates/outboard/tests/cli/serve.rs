@@ -1,0 +1,249 @@
+//! `serve`: what it says, where it listens, how it ends.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::sockets::{size_of_export, start_a_read, start_a_write};
+use super::{Server, failure, outboard, within_ten_seconds};
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn port_of(uri: &str) -> u16 {
+    let behind = uri
+        .strip_prefix("nbd://127.0.0.1:")
+        .expect("a URI of the loopback");
+    let (port, _) = behind.split_once('/').expect("an export");
+    port.parse().expect("a port")
+}
+
+fn connect(uri: &str) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port_of(uri))).expect("it listens");
+    let limit = Some(Duration::from_secs(10));
+    stream.set_read_timeout(limit).expect("a time limit");
+    stream
+}
+
+/// A server of `disks` on a free port, and its first URI.
+fn serving(folder: &Path, arguments: &[&str]) -> (Server, String) {
+    let mut all = vec!["serve", "--listen", "127.0.0.1:0"];
+    all.extend(arguments);
+    Server::start(outboard(folder, &all))
+}
+
+#[test]
+fn it_says_the_uri_of_every_export_and_serves_it() {
+    let folder = folder();
+    std::fs::File::create(folder.path().join("b.img"))
+        .and_then(|file| file.set_len(1 << 20))
+        .expect("an image");
+    let (_server, line) = serving(folder.path(), &["a=memory(64K)", "b=b.img", "c=null(1.5G)"]);
+    let uris: Vec<&str> = line.split_whitespace().collect();
+    let [a, b, c] = uris.as_slice() else {
+        panic!("{line}")
+    };
+    for (uri, name, size) in [(a, "a", 64 << 10), (b, "b", 1 << 20), (c, "c", 3 << 29)] {
+        assert!(uri.ends_with(&format!("/{name}")), "{uri}");
+        assert_eq!(size_of_export(connect(uri), name), Some(size), "{uri}");
+    }
+    assert_eq!(
+        size_of_export(connect(a), ""),
+        Some(64 << 10),
+        "the first is the default"
+    );
+    assert_eq!(size_of_export(connect(a), "none"), None);
+}
+
+#[test]
+fn programs_are_told_in_json() {
+    let folder = folder();
+    let (_server, line) = serving(folder.path(), &["a=memory(64K)", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let uri = told["exports"][0]["uri"].as_str().expect("a URI");
+    assert_eq!(told["exports"][0]["name"], "a");
+    assert_eq!(told["port"], port_of(uri));
+}
+
+#[test]
+fn sigterm_and_sigint_end_it_with_success_and_leave_no_file() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let folder = folder();
+        let arguments = ["memory(64K)", "--listen", "unix:s", "--port-file", "p"];
+        let (mut server, line) = serving(folder.path(), &arguments);
+        let second = server.line();
+        assert!(second.starts_with("nbd+unix:///?socket="), "{second}");
+        let port = std::fs::read_to_string(folder.path().join("p")).expect("the port file");
+        assert_eq!(port, format!("{}\n", port_of(&line)));
+        let socket = UnixStream::connect(folder.path().join("s")).expect("it listens");
+        assert_eq!(size_of_export(socket, ""), Some(64 << 10));
+        server.signal(signal);
+        assert_eq!(server.ended().code(), Some(0));
+        let left = std::fs::read_dir(folder.path())
+            .expect("the folder")
+            .count();
+        assert_eq!(left, 0, "{signal:?} leaves nothing");
+    }
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_a_client_that_hangs() {
+    for (signal, status) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let folder = folder();
+        let (mut server, line) = serving(folder.path(), &["null(64M)", "--port-file", "p"]);
+        let client = start_a_read(connect(&line));
+        server.signal(Signal::TERM);
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(
+            server.child.try_wait().expect("it is ours").is_none(),
+            "it waits for the client"
+        );
+        server.signal(signal);
+        assert_eq!(server.ended().code(), Some(status));
+        assert!(!folder.path().join("p").exists());
+        drop(client);
+    }
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+    let folder = folder();
+    let path = folder.path().join("s");
+    drop(UnixListener::bind(&path).expect("a socket"));
+    assert!(path.exists(), "the file of a socket outlives it");
+    let (_first, _) = Server::start(outboard(
+        folder.path(),
+        &["serve", "memory(1M)", "--listen", "unix:s"],
+    ));
+    let (status, told) = failure(
+        folder.path(),
+        &["serve", "memory(1M)", "--listen", "unix:s"],
+    );
+    assert_eq!(status, Some(1));
+    assert!(told.contains("another server answers there"), "{told}");
+    let socket = UnixStream::connect(&path).expect("the first still listens");
+    assert_eq!(size_of_export(socket, ""), Some(1 << 20));
+}
+
+#[test]
+fn a_port_that_is_taken_is_one_clear_line() {
+    let folder = folder();
+    let (_first, line) = serving(folder.path(), &["memory(1M)"]);
+    let place = format!("127.0.0.1:{}", port_of(&line));
+    let (status, told) = failure(folder.path(), &["serve", "memory(1M)", "--listen", &place]);
+    assert_eq!(status, Some(1));
+    assert!(
+        told.starts_with(&format!("outboard: cannot listen on {place}: ")),
+        "{told}"
+    );
+    assert_eq!(told.lines().count(), 1, "{told}");
+}
+
+#[test]
+fn a_disk_that_cannot_be_opened_is_one_clear_line() {
+    let folder = folder();
+    std::fs::create_dir(folder.path().join("dir")).expect("a folder");
+    for (disk, what) in [("none.img", "does not exist"), ("dir", "directory")] {
+        let (status, told) = failure(folder.path(), &["serve", disk]);
+        assert_eq!(status, Some(1), "{disk}: {told}");
+        assert!(told.contains(what) && told.contains(disk), "{disk}: {told}");
+        assert_eq!(told.lines().count(), 1, "{disk}: {told}");
+    }
+}
+
+#[test]
+fn one_file_is_not_written_by_two_disks() {
+    let folder = folder();
+    std::fs::write(folder.path().join("a.img"), [0; 4096]).expect("a file");
+    std::os::unix::fs::symlink("a.img", folder.path().join("link")).expect("a link");
+    let (status, told) = failure(folder.path(), &["serve", "a=file(a.img)", "b=file(link)"]);
+    assert_eq!(status, Some(1));
+    assert!(told.contains("would be written by two disks"), "{told}");
+    assert!(
+        told.ends_with("\n  a=file(a.img)\n         ^^^^^\n  b=file(link)\n         ^^^^"),
+        "{told}"
+    );
+    let both_read = ["a=a.img", "b=link", "--read-only"];
+    let (_server, line) = serving(folder.path(), &both_read);
+    assert_eq!(line.split_whitespace().count(), 2);
+}
+
+#[test]
+fn a_read_only_server_leaves_the_file_as_it_is() {
+    let folder = folder();
+    std::fs::write(folder.path().join("a.img"), [7; 4096]).expect("a file");
+    let (_server, line) = serving(folder.path(), &["a.img", "--read-only"]);
+    let mut client = start_a_write(connect(&line));
+    client.write_all(&[0; 4096]).expect("the rest of the write");
+    let mut reply = [0; 16];
+    client.read_exact(&mut reply).expect("a reply");
+    assert_eq!(
+        reply[..8],
+        [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 1],
+        "refused with EPERM"
+    );
+    let kept = std::fs::read(folder.path().join("a.img")).expect("the file");
+    assert_eq!(kept, [7; 4096]);
+}
+
+#[test]
+fn one_client_is_served_on_standard_input_and_its_end_is_the_servers() {
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    let mut command = outboard(Path::new("."), &["serve", "memory(64K)", "--stdin"]);
+    let mut server = Server::start_quiet(command.stdin(Stdio::from(OwnedFd::from(theirs))));
+    drop(command);
+    assert_eq!(size_of_export(ours, ""), Some(64 << 10));
+    assert_eq!(server.ended().code(), Some(0));
+    assert_eq!(server.line(), "", "standard output may be the same socket");
+    let (status, told) = failure(Path::new("."), &["serve", "memory(64K)", "--stdin"]);
+    assert_eq!(status, Some(1));
+    assert!(told.contains("the standard input is no socket"), "{told}");
+}
+
+#[test]
+fn sockets_that_are_handed_over_are_served() {
+    let folder = folder();
+    let unix = UnixListener::bind(folder.path().join("s")).expect("a socket");
+    let script = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve 'memory(64K)'";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_outboard")]);
+    command.stdin(Stdio::from(OwnedFd::from(unix)));
+    let mut server = Server::start_quiet(&mut command);
+    drop(command);
+    assert!(server.line().starts_with("nbd+unix:///?socket="));
+    let socket = UnixStream::connect(folder.path().join("s")).expect("it listens");
+    assert_eq!(size_of_export(socket, ""), Some(64 << 10));
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().code(), Some(0));
+    assert!(
+        folder.path().join("s").exists(),
+        "the file belongs to who made it"
+    );
+}
+
+#[test]
+fn it_stops_when_its_parent_ends() {
+    let folder = folder();
+    let script = "\"$0\" serve 'memory(64K)' --listen 127.0.0.1:0 --exit-with-parent & read end";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_outboard")]);
+    command.current_dir(folder.path());
+    let mut parent = Server::start_quiet(command.stdin(Stdio::piped()));
+    let line = parent.line();
+    assert_eq!(size_of_export(connect(&line), ""), Some(64 << 10));
+    drop(parent.child.stdin.take());
+    parent.ended();
+    let port = port_of(&line);
+    within_ten_seconds(|| {
+        TcpStream::connect(("127.0.0.1", port))
+            .is_err()
+            .then_some(())
+    });
+}

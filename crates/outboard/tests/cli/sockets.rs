@@ -1,0 +1,64 @@
+//! The few bytes of NBD that these tests speak, so that they need no other program
+//! (proto.md, "Newstyle negotiation" and "Transmission phase").
+
+use std::io::{Read, Write};
+
+const CLIENT_FLAGS: u32 = 3; // fixed newstyle, no zeroes
+const EXPORT_NAME: u32 = 1;
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+
+/// The size that a server tells for the export `name`; `None` if it closes the connection.
+pub(super) fn size_of_export(mut stream: impl Read + Write, name: &str) -> Option<u64> {
+    handshake(&mut stream, name)
+}
+
+/// Chooses the default export and sends a write of 4096 bytes without its data.
+pub(super) fn start_a_write<S: Read + Write>(mut stream: S) -> S {
+    handshake(&mut stream, "").expect("there is a default export");
+    stream
+        .write_all(&request(WRITE, 4096))
+        .expect("the server reads");
+    stream
+}
+
+/// Chooses the default export and asks for 32 MiB, without taking them.
+pub(super) fn start_a_read<S: Read + Write>(mut stream: S) -> S {
+    handshake(&mut stream, "").expect("there is a default export");
+    stream
+        .write_all(&request(READ, 32 << 20))
+        .expect("the server reads");
+    stream
+}
+
+/// A request for the first `len` bytes.
+fn request(command: u16, len: u32) -> Vec<u8> {
+    let mut request = Vec::new();
+    request.extend(0x2560_9513_u32.to_be_bytes());
+    request.extend(0_u16.to_be_bytes());
+    request.extend(command.to_be_bytes());
+    request.extend(1_u64.to_be_bytes());
+    request.extend(0_u64.to_be_bytes());
+    request.extend(len.to_be_bytes());
+    request
+}
+
+fn handshake(stream: &mut (impl Read + Write), name: &str) -> Option<u64> {
+    let mut greeting = [0; 18];
+    stream.read_exact(&mut greeting).expect("a greeting");
+    assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
+    let mut option = CLIENT_FLAGS.to_be_bytes().to_vec();
+    option.extend(b"IHAVEOPT");
+    option.extend(EXPORT_NAME.to_be_bytes());
+    let len = u32::try_from(name.len()).expect("names are short");
+    option.extend(len.to_be_bytes());
+    option.extend(name.as_bytes());
+    stream.write_all(&option).expect("the server reads");
+    let mut size = [0; 8];
+    stream.read_exact(&mut size).ok()?;
+    let mut flags = [0; 2];
+    stream
+        .read_exact(&mut flags)
+        .expect("flags behind the size");
+    Some(u64::from_be_bytes(size))
+}
