@@ -1,0 +1,69 @@
+//! What a client may be told, what it tells of itself, and its limits.
+
+use std::time::Duration;
+
+/// Bounds of one client.
+pub mod limits {
+    /// Connections to one export.
+    pub const CONNECTIONS_MAX: usize = 16;
+    /// Requests that wait to be taken up by the session.
+    pub const INBOX_MAX: usize = 1024;
+    /// Requests in flight on one connection, whatever the configuration says.
+    pub const IN_FLIGHT_MAX: usize = 4096;
+    /// Bytes of acknowledged writes that wait for a flush.
+    pub const JOURNAL_MAX: u64 = 64 << 20;
+    /// Acknowledged writes that wait for a flush.
+    pub const JOURNAL_ENTRIES_MAX: usize = 64 << 10;
+    /// Longest read or write sent as one request, if the server takes that much.
+    pub const REQUEST_MAX: u32 = nbd_proto::limits::PAYLOAD_DEFAULT;
+    /// Longest request without a payload sent as one: below 4 GiB, a multiple of every block size.
+    pub const RANGE_MAX: u32 = 2 << 30;
+}
+
+/// How a client behaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientConfig {
+    /// Connections wanted, 1 to [`limits::CONNECTIONS_MAX`]. More than one is used only where the
+    /// server says that a flush on one covers all, or where nothing is written.
+    pub connections: usize,
+    /// A connection with requests outstanding on which no byte moved for this long is given up.
+    /// Also the limit of connecting and of the handshake.
+    pub request_timeout: Duration,
+    /// How long requests wait for a server that is gone. Then they fail; the client goes on trying.
+    pub reconnect_for: Duration,
+    /// Refuse writes, also where the server would take them.
+    pub read_only: bool,
+    /// Requests in flight on one connection, at most [`limits::IN_FLIGHT_MAX`].
+    pub in_flight_max: usize,
+}
+
+impl Default for ClientConfig {
+    fn default() -> Self {
+        Self {
+            connections: 4,
+            request_timeout: Duration::from_secs(30),
+            reconnect_for: Duration::from_secs(120),
+            read_only: false,
+            in_flight_max: 256,
+        }
+    }
+}
+
+/// How a client is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClientHealth {
+    /// Whether requests are being answered, as far as is known.
+    pub connected: bool,
+    /// Connections in use.
+    pub connections: usize,
+    /// How often the connections were lost and made again.
+    pub reconnects: u64,
+    /// Since when there has been trouble with the server; `None`: there is none.
+    pub gone_for: Option<Duration>,
+    /// Why connections were last lost or could not be made.
+    pub last_error: Option<String>,
+    /// Bytes of acknowledged writes that no flush has covered yet.
+    pub unflushed: u64,
+    /// Whether a flush failed, so that none will succeed any more.
+    pub flush_failed: bool,
+}

@@ -1,0 +1,298 @@
+//! [`Client`]: the export as a block device. A thin front of the session.
+
+use std::sync::Arc;
+
+use block::{
+    BlockDevice, Errno, Extent, ExtentKind, Geometry, IoBufs, IoError, IoFuture, Operation, Range,
+    Support, WriteFlags,
+};
+use bytes::Bytes;
+use nbd_proto::{CommandFlags, ExportInfo, TransmissionFlags};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::client::session::work::{Message, Submission, Work};
+use crate::client::session::{Session, Shared, connect_all};
+use crate::client::{ClientConfig, ClientError, ClientHealth, Target, limits};
+
+/// Zeroes written at once where the server cannot zero.
+const ZEROES: usize = 256 << 10;
+static ZERO_PAGE: [u8; ZEROES] = [0; ZEROES];
+
+/// A remote export. The requests of any number of callers go over its connections together.
+///
+/// Dropping the last one closes the connections; [`Client::close`] also waits for it.
+#[derive(Debug)]
+pub struct Client {
+    target: Target,
+    export: ExportInfo,
+    geometry: Geometry,
+    inbox: mpsc::Sender<Message>,
+    shared: Arc<Shared>,
+}
+
+impl Client {
+    /// Connects to `target`. Only inside [`engine::run`]; the connections live on this core.
+    ///
+    /// # Errors
+    /// [`ClientError`], if the first connection cannot be made. That is tried once: waiting for a
+    /// server is for those that were there.
+    pub async fn connect(target: Target, config: ClientConfig) -> Result<Arc<Self>, ClientError> {
+        let config = ClientConfig {
+            connections: config.connections.clamp(1, limits::CONNECTIONS_MAX),
+            in_flight_max: config.in_flight_max.clamp(1, limits::IN_FLIGHT_MAX),
+            ..config
+        };
+        let dialed = connect_all(&target, &config).await?;
+        let export = dialed[0].export().clone();
+        let (sender, inbox) = mpsc::channel(limits::INBOX_MAX);
+        let shared = Arc::new(Shared::default());
+        let client = Self {
+            target: target.clone(),
+            geometry: geometry(&export, config.read_only),
+            export,
+            inbox: sender,
+            shared: Arc::clone(&shared),
+        };
+        let session = Session::new(target, config, dialed, inbox, shared);
+        drop(engine::spawn(session.run()));
+        Ok(Arc::new(client))
+    }
+
+    /// What the server said of the export when it was first reached.
+    #[must_use]
+    pub fn export(&self) -> &ExportInfo {
+        &self.export
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// How the connections are.
+    #[must_use]
+    pub fn health(&self) -> ClientHealth {
+        self.shared.health()
+    }
+
+    /// Finishes what is in flight, says goodbye to the server and ends the connections. Requests
+    /// fail from now on. What must be durable is flushed before, by the caller.
+    pub async fn close(&self) {
+        let (done, over) = oneshot::channel();
+        if self.inbox.send(Message::Close(done)).await.is_ok() {
+            // The session drops its end, which is the answer.
+            drop(over.await);
+        }
+    }
+
+    async fn request(&self, work: Work, range: Range) -> Result<IoBufs, IoError> {
+        let operation = work.operation();
+        let (answer, answered) = oneshot::channel();
+        let submission = Submission {
+            work,
+            range,
+            answer,
+        };
+        let sent = self.inbox.send(Message::Request(submission)).await;
+        if sent.is_ok()
+            && let Ok(result) = answered.await
+        {
+            return result;
+        }
+        let target = self.target.clone();
+        let error = IoError::new(Errno::ShuttingDown, operation, Some(range));
+        Err(error.because(ClientError::ShutDown { target }))
+    }
+
+    async fn change(&self, work: Work, range: Range) -> Result<(), IoError> {
+        self.request(work, range).await.map(drop)
+    }
+
+    /// Ranges are checked at the export; this is the assertion every node makes.
+    fn assert_range(&self, range: Range) {
+        if let Err(e) = range.check(self.geometry.size, self.geometry.block_size) {
+            panic!("{}: unchecked request: {e}", self.target);
+        }
+    }
+
+    fn refuses(&self, errno: Errno, operation: Operation, range: Range) -> IoError {
+        let why = match errno {
+            Errno::NotPermitted => "the export is read-only",
+            _ => "the server does not offer this",
+        };
+        IoError::new(errno, operation, Some(range)).because(format!("{}: {why}", self.target))
+    }
+
+    /// Carries out a change, and makes it durable where the server cannot do both at once.
+    async fn change_durably(&self, work: Work, range: Range, fua: bool) -> Result<(), IoError> {
+        self.change(work, range).await?;
+        if fua && self.geometry.fua == Support::Emulated {
+            self.change(Work::Flush, Range::new(0, 0)).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_zeroes_out(&self, range: Range, fua: bool) -> Result<(), IoError> {
+        let block = u64::from(self.geometry.block_size);
+        let step = (ZEROES as u64 / block * block).max(block);
+        let mut offset = range.offset;
+        while offset < range.end() {
+            let piece = Range::new(offset, step.min(range.end() - offset));
+            let data = IoBufs::from_iter([Bytes::from_static(&ZERO_PAGE[..piece.len_usize()])]);
+            let flags = self.command_flags(fua, WriteFlags::empty());
+            self.change(Work::Write { data, flags }, piece).await?;
+            offset += piece.len;
+        }
+        if fua && self.geometry.fua == Support::Emulated {
+            self.change(Work::Flush, Range::new(0, 0)).await?;
+        }
+        Ok(())
+    }
+
+    fn command_flags(&self, fua: bool, flags: WriteFlags) -> CommandFlags {
+        let mut command = CommandFlags::empty();
+        let native = fua && self.geometry.fua == Support::Native;
+        command.set(CommandFlags::FUA, native);
+        let no_hole = flags.contains(WriteFlags::NO_HOLE);
+        command.set(CommandFlags::NO_HOLE, no_hole);
+        let fast = flags.contains(WriteFlags::FAST_ZERO);
+        command.set(CommandFlags::FAST_ZERO, fast);
+        command
+    }
+}
+
+/// What an export is as a disk.
+fn geometry(export: &ExportInfo, read_only: bool) -> Geometry {
+    let has = |flag| export.flags.contains(flag);
+    let native = |flag| {
+        if has(flag) {
+            Support::Native
+        } else {
+            Support::None
+        }
+    };
+    let block = u64::from(export.block_size_min);
+    let flush = native(TransmissionFlags::SEND_FLUSH);
+    Geometry {
+        size: export.size / block * block,
+        block_size: export.block_size_min,
+        preferred_block_size: export.block_size_preferred,
+        read_only: read_only || has(TransmissionFlags::READ_ONLY),
+        rotational: has(TransmissionFlags::ROTATIONAL),
+        flush,
+        fua: match native(TransmissionFlags::SEND_FUA) {
+            Support::None if flush.any() => Support::Emulated,
+            fua => fua,
+        },
+        trim: native(TransmissionFlags::SEND_TRIM),
+        write_zeroes: match native(TransmissionFlags::SEND_FAST_ZERO) {
+            Support::Native => Support::Native,
+            _ => Support::Emulated,
+        },
+    }
+}
+
+impl BlockDevice for Client {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
+        self.assert_range(range);
+        if range.is_empty() {
+            return Box::pin(async { Ok(IoBufs::new()) });
+        }
+        Box::pin(self.request(Work::Read, range))
+    }
+
+    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
+        self.assert_range(range);
+        let len: usize = data.iter().map(Bytes::len).sum();
+        assert_eq!(len, range.len_usize(), "the data is as long as its range");
+        if self.geometry.read_only {
+            let error = self.refuses(Errno::NotPermitted, Operation::Write, range);
+            return Box::pin(async { Err(error) });
+        }
+        if range.is_empty() {
+            return Box::pin(async { Ok(()) });
+        }
+        let fua = flags.contains(WriteFlags::FUA);
+        let flags = self.command_flags(fua, WriteFlags::empty());
+        Box::pin(self.change_durably(Work::Write { data, flags }, range, fua))
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        let nothing = Range::new(0, 0);
+        if !self.geometry.flush.any() {
+            let mut error = self.refuses(Errno::NotSupported, Operation::Flush, nothing);
+            error.range = None;
+            return Box::pin(async { Err(error) });
+        }
+        Box::pin(self.change(Work::Flush, nothing))
+    }
+
+    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
+        self.assert_range(range);
+        let fast = flags.contains(WriteFlags::FAST_ZERO);
+        let refusal = if self.geometry.read_only {
+            Some(Errno::NotPermitted)
+        } else if fast && self.geometry.write_zeroes != Support::Native {
+            Some(Errno::NotSupported)
+        } else {
+            None
+        };
+        if let Some(errno) = refusal {
+            let error = self.refuses(errno, Operation::WriteZeroes, range);
+            return Box::pin(async { Err(error) });
+        }
+        if range.is_empty() {
+            return Box::pin(async { Ok(()) });
+        }
+        let fua = flags.contains(WriteFlags::FUA);
+        let asks = TransmissionFlags::SEND_WRITE_ZEROES;
+        if !self.export.flags.contains(asks) {
+            return Box::pin(self.write_zeroes_out(range, fua));
+        }
+        let flags = self.command_flags(fua, flags);
+        Box::pin(self.change_durably(Work::WriteZeroes { flags }, range, fua))
+    }
+
+    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
+        self.assert_range(range);
+        let refusal = if self.geometry.read_only {
+            Some(Errno::NotPermitted)
+        } else if self.geometry.trim.any() {
+            None
+        } else {
+            Some(Errno::NotSupported)
+        };
+        if let Some(errno) = refusal {
+            let error = self.refuses(errno, Operation::Trim, range);
+            return Box::pin(async { Err(error) });
+        }
+        if range.is_empty() {
+            return Box::pin(async { Ok(()) });
+        }
+        Box::pin(self.change(Work::Trim, range))
+    }
+
+    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
+        self.assert_range(range);
+        // Without metadata contexts nothing is known but that reads answer.
+        let kind = ExtentKind::Data;
+        let known = (!range.is_empty()).then_some(Extent { range, kind });
+        Box::pin(async move { Ok(known.into_iter().collect()) })
+    }
+
+    fn settle(&self) -> IoFuture<'_, ()> {
+        Box::pin(async {
+            let (done, over) = oneshot::channel();
+            if self.inbox.send(Message::Settle(done)).await.is_ok() {
+                // The session drops its end, which is the answer.
+                drop(over.await);
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! [`dial`]: one connection, from the address to the first byte of transmission.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::clock;
+use nbd_proto::{
+    ClientEvent, ClientHandshake, ClientHandshakeConfig, ExportInfo, Goal, HandshakeFailure,
+    Negotiated,
+};
+
+use crate::client::stream::Stream;
+use crate::client::{ClientError, Target};
+
+/// Bytes received at once in the handshake.
+const RECEIVE: usize = 4096;
+
+/// A connection in transmission on which nothing was asked yet.
+#[derive(Debug)]
+pub struct Dialed {
+    stream: Stream,
+    negotiated: Negotiated,
+}
+
+impl Dialed {
+    /// The export.
+    #[must_use]
+    pub fn export(&self) -> &ExportInfo {
+        &self.negotiated.export
+    }
+
+    /// Whether replies are structured.
+    #[must_use]
+    pub fn structured(&self) -> bool {
+        self.negotiated.structured
+    }
+
+    /// The socket, blocking and (TCP) without delay, for whoever goes on with the transmission. No
+    /// byte of it was received before.
+    ///
+    /// # Errors
+    /// If the socket cannot be made blocking.
+    pub fn into_std_fd(self) -> io::Result<OwnedFd> {
+        self.stream.into_blocking()
+    }
+
+    pub(super) fn into_parts(self) -> (Stream, Negotiated) {
+        (self.stream, self.negotiated)
+    }
+}
+
+/// Connects to `target` and negotiates its export; `timeout` limits both together. Only inside
+/// [`engine::run`].
+///
+/// # Errors
+/// [`ClientError`], which names the target.
+pub async fn dial(
+    target: &Target,
+    structured: bool,
+    timeout: Duration,
+) -> Result<Dialed, ClientError> {
+    match clock::timeout(timeout, negotiate(target, structured)).await {
+        Ok(result) => result,
+        Err(clock::Elapsed) => Err(ClientError::HandshakeTimeout {
+            target: target.clone(),
+            after: timeout,
+        }),
+    }
+}
+
+async fn negotiate(target: &Target, structured: bool) -> Result<Dialed, ClientError> {
+    let cannot_connect = |source| ClientError::Connect {
+        target: target.clone(),
+        source: Arc::new(source),
+    };
+    let lost = |source| ClientError::Lost {
+        target: target.clone(),
+        source: Arc::new(source),
+    };
+    let failed = |failure| ClientError::Handshake {
+        target: target.clone(),
+        failure,
+    };
+    let stream = Stream::connect(&target.address)
+        .await
+        .map_err(cannot_connect)?;
+    let mut handshake = ClientHandshake::new(ClientHandshakeConfig {
+        export: target.export.clone(),
+        structured,
+        goal: Goal::Go,
+    });
+    let mut buffer = [0; RECEIVE];
+    loop {
+        let count = stream.receive(&mut buffer).await.map_err(lost)?;
+        if count == 0 {
+            return Err(failed(handshake.end_of_stream()));
+        }
+        let mut rest = &buffer[..count];
+        loop {
+            let taken = handshake.receive(rest);
+            rest = &rest[taken..];
+            match step(&mut handshake, &stream).await.map_err(lost)? {
+                Step::Waits => break,
+                Step::Again => {}
+                Step::Failed(failure) => return Err(failed(failure)),
+                Step::Finished(negotiated) if rest.is_empty() => {
+                    return Ok(Dialed {
+                        stream,
+                        negotiated: *negotiated,
+                    });
+                }
+                Step::Finished(_) => {
+                    return Err(ClientError::Chatter {
+                        target: target.clone(),
+                        count: rest.len(),
+                    });
+                }
+            }
+        }
+    }
+}
+
+enum Step {
+    Waits,
+    Again,
+    Finished(Box<Negotiated>),
+    Failed(HandshakeFailure),
+}
+
+async fn step(handshake: &mut ClientHandshake, stream: &Stream) -> io::Result<Step> {
+    match handshake.next_event() {
+        None => Ok(Step::Waits),
+        Some(ClientEvent::Send(bytes)) => {
+            stream.send_all(&bytes).await?;
+            Ok(Step::Again)
+        }
+        Some(ClientEvent::Finished(negotiated)) => Ok(Step::Finished(negotiated)),
+        Some(ClientEvent::Failed(failure)) => Ok(Step::Failed(failure)),
+        // The goal is GO, which neither describes nor lists.
+        Some(ClientEvent::Described(_) | ClientEvent::Listed(_)) => Ok(Step::Waits),
+    }
+}

@@ -1,0 +1,162 @@
+//! [`ClientError`]: why an export cannot be used. One line for the user: what, on what, why.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nbd_proto::{BrokenReply, HandshakeFailure};
+
+use crate::client::Target;
+
+/// Why a client cannot use an export, or lost it.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ClientError {
+    /// No connection.
+    #[error("{target}: cannot connect: {source}")]
+    Connect {
+        /// Where to.
+        target: Target,
+        /// Why.
+        source: Arc<io::Error>,
+    },
+    /// Connecting or the handshake took too long.
+    #[error("{target}: no answer to the connection within {} s", seconds(.after))]
+    HandshakeTimeout {
+        /// Where to.
+        target: Target,
+        /// How long it was waited.
+        after: Duration,
+    },
+    /// The handshake did not lead to the export.
+    #[error("{target}: {failure}")]
+    Handshake {
+        /// Where to.
+        target: Target,
+        /// Why.
+        failure: HandshakeFailure,
+    },
+    /// Bytes before the first request: the stream cannot be handed on.
+    #[error("{target}: the server sent {count} bytes that nobody asked for")]
+    Chatter {
+        /// Where to.
+        target: Target,
+        /// How many.
+        count: usize,
+    },
+    /// The connection broke.
+    #[error("{target}: connection lost: {source}")]
+    Lost {
+        /// Where to.
+        target: Target,
+        /// Why.
+        source: Arc<io::Error>,
+    },
+    /// The server closed the connection.
+    #[error("{target}: the server closed the connection")]
+    Closed {
+        /// Where to.
+        target: Target,
+    },
+    /// The server says that it is going away.
+    #[error("{target}: the server is shutting down")]
+    ServerShutdown {
+        /// Where to.
+        target: Target,
+    },
+    /// The server broke the protocol.
+    #[error("{target}: the server broke the protocol: {broken}")]
+    Broken {
+        /// Where to.
+        target: Target,
+        /// How.
+        broken: BrokenReply,
+    },
+    /// Requests without an answer.
+    #[error("{target}: no byte moved for {} s with requests outstanding", seconds(.after))]
+    Silent {
+        /// Where to.
+        target: Target,
+        /// How long.
+        after: Duration,
+    },
+    /// The server was away for longer than requests wait.
+    #[error("the server has been gone for {} s: {last}", seconds(.after))]
+    Gone {
+        /// How long.
+        after: Duration,
+        /// The last attempt.
+        last: Box<Self>,
+    },
+    /// It came back as another disk.
+    #[error(
+        "{target}: the export has changed while the server was gone ({changed}); attach it anew"
+    )]
+    Changed {
+        /// Where to.
+        target: Target,
+        /// In what.
+        changed: Changed,
+    },
+    /// What the server acknowledged before it went away could not be written again.
+    #[error("{target}: writes acknowledged before the server went away are lost: {why}")]
+    Replay {
+        /// Where to.
+        target: Target,
+        /// The server's error.
+        why: String,
+    },
+    /// An earlier flush failed.
+    #[error("{target}: an earlier flush failed; written data may be lost")]
+    FlushFailed {
+        /// Where to.
+        target: Target,
+    },
+    /// The client was closed.
+    #[error("{target}: the client is closed")]
+    ShutDown {
+        /// Where to.
+        target: Target,
+    },
+}
+
+/// What is different about an export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changed {
+    /// Its size, bytes.
+    Size {
+        /// Before.
+        was: u64,
+        /// Now.
+        is: u64,
+    },
+    /// Its smallest block, bytes.
+    BlockSize {
+        /// Before.
+        was: u32,
+        /// Now.
+        is: u32,
+    },
+    /// It can no longer do what was relied on.
+    Flags {
+        /// The flags it lost.
+        missing: String,
+    },
+    /// It can no longer be written.
+    ReadOnly,
+}
+
+impl fmt::Display for Changed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Size { was, is } => write!(f, "it had {was} bytes and has {is}"),
+            Self::BlockSize { was, is } => write!(f, "its blocks were {was} bytes and are {is}"),
+            Self::Flags { missing } => write!(f, "it no longer has {missing}"),
+            Self::ReadOnly => f.write_str("it is read-only now"),
+        }
+    }
+}
+
+fn seconds(duration: &Duration) -> f64 {
+    (duration.as_secs_f64() * 10.0).round() / 10.0
+}

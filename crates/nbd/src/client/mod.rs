@@ -1,0 +1,43 @@
+//! The NBD client: a remote export as a [`block::BlockDevice`].
+//!
+//! [`Client`] keeps one or more connections to an export, sends requests as they come, takes the
+//! replies in any order, and comes back after the server was away. [`dial`] negotiates one
+//! connection and hands it out, for the kernel's own client.
+//!
+//! One task ([`session`]) owns the connections and every request. It waits without changing
+//! anything, then applies what arrived without waiting. Requests that came together leave in one
+//! send.
+//!
+//! # Invariants
+//!
+//! * **Nothing the server says is believed unchecked** (`nbd_proto::ReplyDecoder`); a server that
+//!   breaks the protocol loses its connection.
+//! * **All connections are one.** When one breaks, all are given up: a server that died may have
+//!   lost what it acknowledged, and what is sent again must come before what is new.
+//! * **A reconnect does not lie.** Writes that were acknowledged but not yet covered by a flush are
+//!   kept ([`limits::JOURNAL_MAX`] bytes at most; a flush is sent before it is full) and written
+//!   again, in order, before anything else. Where that fails, no flush succeeds any more.
+//! * **Same disk or no I/O**: after a reconnect, size, blocks and abilities are compared first.
+//!
+//! # What it does not do
+//!
+//! It cannot fence: a server that lives on behind a broken network may still carry out a request
+//! of a connection that was given up. And it keeps payloads as they were handed in: slices of
+//! large buffers keep those buffers alive until the next flush.
+
+mod config;
+mod device;
+mod dial;
+mod error;
+mod session;
+mod stream;
+mod target;
+
+pub use config::{ClientConfig, ClientHealth, limits};
+pub use device::Client;
+pub use dial::{Dialed, dial};
+pub use error::{Changed, ClientError};
+pub use target::{Address, Target};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,319 @@
+//! [`Session`]: the one task behind a client. It owns the connections and every request.
+//!
+//! `wait` waits for anything to happen and changes nothing but the list of what arrived; `apply`
+//! does everything that follows and never waits. `recovery` has what happens around a lost
+//! connection, `jobs`, `journal`, `work` and `identity` decide without knowing of sockets.
+//!
+//! ```text
+//!            connection lost               connections made, same export
+//!   Ready -----------------------> Lost ---------------------------------> Replaying
+//!     ^                              ^ \ another export                        |
+//!     |                 lost again   |  \-----> Dead                           |
+//!     |                              +-----------------------------------------+
+//!     +------------------------------------------------------------------------+
+//!                                                     journal written again
+//! ```
+//!
+//! In Replaying and Lost no request of a caller is sent. What was in flight is sent again, behind
+//! the journal and before what is new.
+
+mod connection;
+mod dispatch;
+mod fill;
+mod identity;
+mod jobs;
+mod journal;
+mod outbox;
+mod recovery;
+mod replies;
+mod shared;
+pub(super) mod work;
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use block::{Errno, IoError, Range};
+use engine::clock;
+use nbd_proto::{ExportInfo, TransmissionFlags};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::client::dial::Dialed;
+use crate::client::{ClientConfig, ClientError, Target, limits};
+use connection::{Connection, Finished};
+use dispatch::Writing;
+use jobs::Jobs;
+use journal::Journal;
+use recovery::Trouble;
+pub(super) use recovery::connect_all;
+pub(super) use shared::Shared;
+use work::{Message, Part, PartLimits, Submission, Work};
+
+/// Time for the goodbye on one connection.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Dialing = Pin<Box<dyn Future<Output = Result<Vec<Dialed>, ClientError>> + Send>>;
+
+/// Where the session is; see the head of this file.
+#[derive(Debug)]
+enum Phase {
+    Ready,
+    Replaying {
+        /// The journal's next entry to write again.
+        next: u64,
+        /// Where the journal ended when the connections were made.
+        end: u64,
+        /// Entries in flight.
+        out: usize,
+    },
+    Lost,
+    Dead(Arc<ClientError>),
+}
+
+/// The task behind a client.
+pub(super) struct Session {
+    target: Target,
+    config: ClientConfig,
+    /// The export as it was first seen: what callers were promised.
+    export: ExportInfo,
+    part_limits: PartLimits,
+    inbox: mpsc::Receiver<Message>,
+    /// No client is left to send anything.
+    inbox_closed: bool,
+    arrived: Vec<Message>,
+    jobs: Jobs,
+    connections: Vec<Connection>,
+    phase: Phase,
+    journal: Journal,
+    /// Parts of lost connections, to be sent before anything new.
+    resend: VecDeque<Part>,
+    own_flush: bool,
+    flush_failed: bool,
+    /// Writes in flight, which the journal will have to keep.
+    writing: Writing,
+    trouble: Option<Trouble>,
+    reconnects: u64,
+    closing: Option<Closing>,
+    dialing: Option<Dialing>,
+    timer: Option<Timer>,
+    finished: Vec<Finished>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Closing {
+    since: Instant,
+    done: Vec<oneshot::Sender<()>>,
+}
+
+/// What happened.
+#[derive(Default)]
+struct Wake {
+    inbox_closed: bool,
+    timer: bool,
+    dialed: Option<Result<Vec<Dialed>, ClientError>>,
+}
+
+impl Session {
+    /// A session on connections that were just made.
+    pub(super) fn new(
+        target: Target,
+        config: ClientConfig,
+        dialed: Vec<Dialed>,
+        inbox: mpsc::Receiver<Message>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let export = dialed[0].export().clone();
+        let flushes = export.flags.contains(TransmissionFlags::SEND_FLUSH);
+        let mut session = Self {
+            part_limits: PartLimits::new(export.block_size_min, export.block_size_max),
+            target,
+            config,
+            export,
+            inbox,
+            inbox_closed: false,
+            arrived: Vec::new(),
+            jobs: Jobs::default(),
+            connections: Vec::new(),
+            phase: Phase::Ready,
+            journal: Journal::new(flushes, limits::JOURNAL_MAX),
+            resend: VecDeque::new(),
+            own_flush: false,
+            flush_failed: false,
+            writing: Writing::default(),
+            trouble: None,
+            reconnects: 0,
+            closing: None,
+            dialing: None,
+            timer: None,
+            finished: Vec::new(),
+            shared,
+        };
+        session.take_connections(dialed, clock::now());
+        session.publish();
+        session
+    }
+
+    /// Runs until the client is closed or dropped.
+    pub(super) async fn run(mut self) {
+        while !self.is_over() {
+            let wake = self.wait().await;
+            self.apply(wake);
+        }
+        self.inbox.close();
+        for connection in self.connections.drain(..) {
+            let goodbye = clock::timeout(GOODBYE, connection.disconnect()).await;
+            if !matches!(goodbye, Ok(Ok(()))) {
+                tracing::debug!(target = %self.target, "no goodbye: the server does not listen");
+            }
+        }
+        self.phase = Phase::Lost;
+        self.publish();
+        let done = self.closing.take().map(|closing| closing.done);
+        // Dropping them is the answer.
+        drop(done);
+    }
+
+    async fn wait(&mut self) -> Wake {
+        std::future::poll_fn(|cx| self.poll_wake(cx)).await
+    }
+
+    fn poll_wake(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
+        let mut wake = Wake::default();
+        let mut ready = false;
+        let room = self.jobs_max().saturating_sub(self.jobs.len());
+        if room > 0
+            && !self.inbox_closed
+            && let Poll::Ready(count) = self.inbox.poll_recv_many(cx, &mut self.arrived, room)
+        {
+            ready = true;
+            wake.inbox_closed = count == 0;
+        }
+        for connection in &self.connections {
+            ready |= connection.poll_ready(cx).is_ready();
+        }
+        if let Some(dialing) = &mut self.dialing
+            && let Poll::Ready(result) = dialing.as_mut().poll(cx)
+        {
+            self.dialing = None;
+            wake.dialed = Some(result);
+            ready = true;
+        }
+        if let Some(timer) = &mut self.timer
+            && timer.as_mut().poll(cx).is_ready()
+        {
+            self.timer = None;
+            wake.timer = true;
+            ready = true;
+        }
+        if ready {
+            Poll::Ready(wake)
+        } else {
+            Poll::Pending
+        }
+    }
+
+    fn apply(&mut self, wake: Wake) {
+        let now = clock::now();
+        if let Some(result) = wake.dialed {
+            self.dialed(result, now);
+        }
+        self.receive(now);
+        if wake.inbox_closed {
+            self.inbox_closed = true;
+            self.close(None, now);
+        }
+        self.take_arrived(now);
+        if wake.timer {
+            self.check_time(now);
+        }
+        self.dispatch(now);
+        self.send(now);
+        self.arm_timer();
+        self.publish();
+    }
+
+    /// Whether nothing is left to do.
+    fn is_over(&self) -> bool {
+        self.closing.is_some() && self.jobs.is_empty()
+    }
+
+    /// Requests taken up at once; the others wait in the inbox.
+    fn jobs_max(&self) -> usize {
+        self.config.connections * self.config.in_flight_max
+    }
+
+    fn take_arrived(&mut self, now: Instant) {
+        let mut arrived = std::mem::take(&mut self.arrived);
+        for message in arrived.drain(..) {
+            match message {
+                Message::Request(submission) => self.accept(submission, now),
+                Message::Settle(done) => self.jobs.settle(done),
+                Message::Close(done) => self.close(Some(done), now),
+            }
+        }
+        self.arrived = arrived;
+    }
+
+    fn accept(&mut self, submission: Submission, now: Instant) {
+        match self.refusal(&submission.work, now) {
+            None => self.jobs.accept(submission),
+            Some((errno, why)) => {
+                let error = failure(errno, &submission.work, submission.range, why);
+                // Whoever no longer waits does not mind.
+                drop(submission.answer.send(Err(error)));
+            }
+        }
+    }
+
+    /// Why a request is not even tried.
+    fn refusal(&self, work: &Work, now: Instant) -> Option<(Errno, Arc<ClientError>)> {
+        let target = self.target.clone();
+        if self.closing.is_some() {
+            let why = ClientError::ShutDown { target };
+            return Some((Errno::ShuttingDown, Arc::new(why)));
+        }
+        if let Phase::Dead(why) = &self.phase {
+            return Some((Errno::Io, Arc::clone(why)));
+        }
+        if matches!(work, Work::Flush) && self.flush_failed {
+            let why = ClientError::FlushFailed { target };
+            return Some((Errno::Io, Arc::new(why)));
+        }
+        self.gone(now).map(|why| (Errno::Io, why))
+    }
+
+    fn close(&mut self, done: Option<oneshot::Sender<()>>, now: Instant) {
+        let closing = self.closing.get_or_insert_with(|| Closing {
+            since: now,
+            done: Vec::new(),
+        });
+        closing.done.extend(done);
+        if !matches!(self.phase, Phase::Ready) {
+            self.fail_all(Errno::ShuttingDown, |target| ClientError::ShutDown {
+                target,
+            });
+        }
+    }
+
+    fn publish(&self) {
+        self.shared.publish(|state| {
+            state.health.connected =
+                self.trouble.is_none() && matches!(self.phase, Phase::Ready) && !self.is_over();
+            state.health.connections = self.connections.len();
+            state.health.reconnects = self.reconnects;
+            state.health.unflushed = self.journal.cost();
+            state.health.flush_failed = self.flush_failed;
+            state.trouble_since = self.trouble.as_ref().map(|trouble| trouble.since);
+        });
+    }
+}
+
+fn failure(errno: Errno, work: &Work, range: Range, why: Arc<ClientError>) -> IoError {
+    let range = (!matches!(work, Work::Flush)).then_some(range);
+    IoError::new(errno, work.operation(), range).because(why)
+}

@@ -1,0 +1,309 @@
+//! Around a lost connection: giving up what is left, coming back, writing again what may be lost.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use block::Errno;
+use engine::clock;
+use futures_util::future::join_all;
+use nbd_proto::{TransmissionFlags, WireError};
+
+use crate::client::dial::{Dialed, dial};
+use crate::client::session::connection::Connection;
+use crate::client::session::dispatch::Writing;
+use crate::client::session::work::{Owner, Part, PartLimits, Work};
+use crate::client::session::{Phase, Session, failure, identity};
+use crate::client::{Changed, ClientConfig, ClientError, Target, limits};
+
+/// Pauses between attempts to connect double from the first to the last.
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+const PAUSE_LAST: Duration = Duration::from_secs(1);
+/// Looks at the clock while something is outstanding.
+const TICK_MIN: Duration = Duration::from_millis(10);
+const TICK_MAX: Duration = Duration::from_millis(500);
+/// Entries of the journal written again at once.
+const REPLAY_MAX: usize = 128;
+
+/// The server is away, or came back and has not answered yet.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) since: Instant,
+    attempts: u32,
+    last: ClientError,
+}
+
+impl Session {
+    /// Gives every connection up, because of `error` on one of them, and starts to come back.
+    pub(super) fn lose(&mut self, error: ClientError, now: Instant) {
+        if self.connections.is_empty() {
+            return;
+        }
+        tracing::warn!(in_flight = self.jobs.len(), "{error}; connecting again");
+        let lost: Vec<Connection> = self.connections.drain(..).collect();
+        for part in lost.into_iter().flat_map(Connection::abandon) {
+            self.keep(part);
+        }
+        self.phase = Phase::Lost;
+        self.note_trouble(error, now);
+        if self.closing.is_some() {
+            self.fail_all(Errno::ShuttingDown, |target| ClientError::ShutDown {
+                target,
+            });
+            return;
+        }
+        self.redial();
+    }
+
+    /// Keeps a part without an answer, to be sent again.
+    pub(super) fn keep(&mut self, part: Part) {
+        match part.owner {
+            Owner::Job { .. } => {
+                self.writing.remove(&part);
+                self.resend.push_back(part.again());
+            }
+            Owner::OwnFlush => self.own_flush = false,
+            // The journal still has it.
+            Owner::Replay => {}
+        }
+    }
+
+    fn note_trouble(&mut self, error: ClientError, now: Instant) {
+        self.shared
+            .publish(|state| state.health.last_error = Some(error.to_string()));
+        match &mut self.trouble {
+            Some(trouble) => trouble.last = error,
+            None => {
+                self.trouble = Some(Trouble {
+                    since: now,
+                    attempts: 0,
+                    last: error,
+                });
+            }
+        }
+    }
+
+    fn redial(&mut self) {
+        let attempts = self.trouble.as_ref().map_or(0, |trouble| trouble.attempts);
+        let (target, config) = (self.target.clone(), self.config.clone());
+        self.dialing = Some(Box::pin(async move {
+            clock::sleep(pause(attempts)).await;
+            connect_all(&target, &config).await
+        }));
+    }
+
+    /// An attempt to come back is over.
+    pub(super) fn dialed(&mut self, result: Result<Vec<Dialed>, ClientError>, now: Instant) {
+        if self.closing.is_some() {
+            return;
+        }
+        let dialed = match result {
+            Ok(dialed) => dialed,
+            Err(error) => {
+                tracing::debug!("{error}");
+                self.note_trouble(error, now);
+                if let Some(trouble) = &mut self.trouble {
+                    trouble.attempts = trouble.attempts.saturating_add(1);
+                }
+                self.redial();
+                return;
+            }
+        };
+        if let Some(changed) = self.changed(&dialed) {
+            self.die(changed, now);
+            return;
+        }
+        self.reconnects += 1;
+        if let Some(trouble) = &mut self.trouble {
+            trouble.attempts = trouble.attempts.saturating_add(1);
+        }
+        self.take_connections(dialed, now);
+        let end = self.journal.mark();
+        let next = self.journal.first();
+        tracing::info!(
+            target = %self.target,
+            connections = self.connections.len(),
+            replay = end - next,
+            "connected again"
+        );
+        self.phase = Phase::Replaying { next, end, out: 0 };
+        if self.jobs.is_empty() && next == end {
+            self.trouble = None;
+        }
+    }
+
+    fn changed(&self, dialed: &[Dialed]) -> Option<Changed> {
+        dialed.iter().find_map(|dialed| {
+            identity::changed(&self.export, dialed.export(), self.config.read_only)
+        })
+    }
+
+    /// The connections are of another disk: no I/O.
+    fn die(&mut self, changed: Changed, now: Instant) {
+        let target = self.target.clone();
+        let error = ClientError::Changed { target, changed };
+        tracing::error!("{error}");
+        self.note_trouble(error.clone(), now);
+        self.flush_failed();
+        self.fail_all(Errno::Io, |_| error.clone());
+        self.phase = Phase::Dead(Arc::new(error));
+    }
+
+    /// Goes on with these connections.
+    pub(super) fn take_connections(&mut self, dialed: Vec<Dialed>, now: Instant) {
+        let smallest = dialed
+            .iter()
+            .map(|dialed| dialed.export().block_size_max)
+            .min();
+        let max = smallest.unwrap_or(limits::REQUEST_MAX);
+        self.part_limits = PartLimits::new(self.export.block_size_min, max);
+        let in_flight_max = self.config.in_flight_max;
+        self.connections = dialed
+            .into_iter()
+            .map(|dialed| Connection::new(dialed, in_flight_max, now).0)
+            .collect();
+    }
+
+    /// Writes the journal again, a batch at a time. True when all of it is written.
+    pub(super) fn replay(&mut self, now: Instant) -> bool {
+        let Phase::Replaying { next, end, out } = &mut self.phase else {
+            return true;
+        };
+        if *out > 0 {
+            return false;
+        }
+        if *next >= *end {
+            self.phase = Phase::Ready;
+            return true;
+        }
+        let batch = self
+            .journal
+            .replay(*next, REPLAY_MAX.min(self.config.in_flight_max));
+        *next += batch.len() as u64;
+        *out = batch.len();
+        let connections = self.connections.len();
+        for (nth, part) in batch.into_iter().enumerate() {
+            self.connections[nth % connections].push(part, now);
+        }
+        false
+    }
+
+    /// An entry of the journal was answered.
+    pub(super) fn replayed(&mut self, part: &Part, error: Option<WireError>) {
+        if let Phase::Replaying { out, .. } = &mut self.phase {
+            *out -= 1;
+        }
+        let Some(error) = error else {
+            return;
+        };
+        let why = part.said.clone().unwrap_or_else(|| error.to_string());
+        let target = self.target.clone();
+        let error = ClientError::Replay { target, why };
+        tracing::error!("{error}");
+        self.shared
+            .publish(|state| state.health.last_error = Some(error.to_string()));
+        self.flush_failed();
+        if let Phase::Replaying { next, end, .. } = &mut self.phase {
+            *end = *next;
+        }
+    }
+
+    /// Why requests fail at once, if the server has been away for longer than they wait.
+    pub(super) fn gone(&self, now: Instant) -> Option<Arc<ClientError>> {
+        let trouble = self.trouble.as_ref()?;
+        let after = now.duration_since(trouble.since);
+        let waits = !matches!(self.phase, Phase::Lost) || after < self.config.reconnect_for;
+        (!waits).then(|| {
+            Arc::new(ClientError::Gone {
+                after,
+                last: Box::new(trouble.last.clone()),
+            })
+        })
+    }
+
+    /// Looks at every limit of time.
+    pub(super) fn check_time(&mut self, now: Instant) {
+        let limit = self.config.request_timeout;
+        let silent = self.connections.iter().any(|connection| {
+            connection.in_flight() > 0 && now.duration_since(connection.last_progress()) >= limit
+        });
+        if silent {
+            let target = self.target.clone();
+            let after = limit;
+            self.lose(ClientError::Silent { target, after }, now);
+        }
+        if let Some(gone) = self.gone(now) {
+            self.fail_all(Errno::Io, |_| (*gone).clone());
+        }
+        let closing = self.closing.as_ref();
+        if closing.is_some_and(|closing| now.duration_since(closing.since) >= limit) {
+            self.connections.clear();
+            self.fail_all(Errno::ShuttingDown, |target| ClientError::ShutDown {
+                target,
+            });
+        }
+    }
+
+    /// Fails every request of a caller. Without connections, so that no part of one is out.
+    pub(super) fn fail_all(&mut self, errno: Errno, error: impl Fn(Target) -> ClientError) {
+        if self.jobs.is_empty() {
+            return;
+        }
+        let lost = self.connections.drain(..).flat_map(Connection::abandon);
+        drop(lost.collect::<Vec<_>>());
+        self.resend.clear();
+        self.writing = Writing::default();
+        self.own_flush = false;
+        let why = Arc::new(error(self.target.clone()));
+        let mut a_flush = false;
+        self.jobs.fail_all(|work, range| {
+            a_flush |= matches!(work, Work::Flush);
+            failure(errno, work, range, Arc::clone(&why))
+        });
+        if a_flush {
+            self.flush_failed();
+        }
+    }
+
+    pub(super) fn arm_timer(&mut self) {
+        let idle = self.jobs.is_empty()
+            && !self.own_flush
+            && self.closing.is_none()
+            && matches!(self.phase, Phase::Ready | Phase::Dead(_));
+        if idle || self.timer.is_some() {
+            return;
+        }
+        let shortest = self.config.request_timeout.min(self.config.reconnect_for);
+        let tick = (shortest / 8).clamp(TICK_MIN, TICK_MAX);
+        self.timer = Some(Box::pin(clock::sleep(tick)));
+    }
+}
+
+/// How long to wait before attempt number `attempts`, counted from 0.
+fn pause(attempts: u32) -> Duration {
+    match attempts.checked_sub(1) {
+        None => Duration::ZERO,
+        Some(doublings) => PAUSE_FIRST
+            .saturating_mul(1 << doublings.min(16))
+            .min(PAUSE_LAST),
+    }
+}
+
+/// Makes one connection, and the others if the export allows several. Fewer than wanted will do.
+pub(in crate::client) async fn connect_all(
+    target: &Target,
+    config: &ClientConfig,
+) -> Result<Vec<Dialed>, ClientError> {
+    let connect = || dial(target, true, config.request_timeout);
+    let first = connect().await?;
+    let shares = TransmissionFlags::CAN_MULTI_CONN | TransmissionFlags::READ_ONLY;
+    let several = config.read_only || first.export().flags.intersects(shares);
+    let others = if several { config.connections - 1 } else { 0 };
+    let mut dialed = vec![first];
+    for result in join_all((0..others).map(|_| connect())).await {
+        match result {
+            Ok(another) => dialed.push(another),
+            Err(error) => tracing::info!("goes on with fewer connections: {error}"),
+        }
+    }
+    Ok(dialed)
+}

@@ -1,0 +1,118 @@
+//! What the server answered: to callers, to the journal, to nobody.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use block::IoError;
+use nbd_proto::WireError;
+
+use crate::client::session::Session;
+use crate::client::session::connection::{Finished, Loss};
+use crate::client::session::work::{Body, Owner, Part};
+use crate::client::{ClientError, Target};
+use crate::errno::from_wire;
+
+impl Session {
+    /// Takes what the server sent.
+    pub(super) fn receive(&mut self, now: Instant) {
+        let mut finished = std::mem::take(&mut self.finished);
+        let mut loss = None;
+        for connection in &mut self.connections {
+            if let Err(why) = connection.receive(now, &mut finished) {
+                loss = Some(why);
+            }
+        }
+        let mut shutdown = false;
+        for Finished { part, error } in finished.drain(..) {
+            if error == Some(WireError::Shutdown) {
+                shutdown = true;
+                self.keep(part);
+            } else {
+                self.part_over(part, error);
+            }
+        }
+        self.finished = finished;
+        let target = self.target.clone();
+        match loss {
+            Some(loss) => self.lose(loss_error(target, loss), now),
+            None if shutdown => self.lose(ClientError::ServerShutdown { target }, now),
+            None => {}
+        }
+    }
+
+    /// A part was answered.
+    fn part_over(&mut self, part: Part, error: Option<WireError>) {
+        self.writing.remove(&part);
+        if error.is_none() {
+            self.trouble = None;
+        }
+        match (part.owner, error) {
+            (Owner::Job { key, nth }, None) => {
+                let read = match part.body {
+                    Body::Read(buffer) => Some(buffer.finish()),
+                    Body::Flush { mark } => {
+                        self.journal.flushed(mark);
+                        None
+                    }
+                    body => {
+                        self.journal.acknowledged(part.range, part.flags, body);
+                        None
+                    }
+                };
+                self.jobs.part_done(key, nth, Ok(read));
+            }
+            (Owner::Job { key, nth }, Some(error)) => {
+                if matches!(part.body, Body::Flush { .. }) {
+                    self.flush_failed();
+                }
+                let failure = self.refused(&part, error);
+                self.jobs.part_done(key, nth, Err(failure));
+            }
+            (Owner::Replay, error) => self.replayed(&part, error),
+            (Owner::OwnFlush, error) => {
+                self.own_flush = false;
+                match (part.body, error) {
+                    (Body::Flush { mark }, None) => self.journal.flushed(mark),
+                    _ => self.flush_failed(),
+                }
+            }
+        }
+    }
+
+    /// No flush will succeed any more.
+    pub(super) fn flush_failed(&mut self) {
+        if !self.flush_failed {
+            tracing::error!(target = %self.target, "a flush failed: written data may be lost");
+        }
+        self.flush_failed = true;
+        self.journal.give_up();
+    }
+
+    fn refused(&self, part: &Part, error: WireError) -> IoError {
+        let operation = match part.body {
+            Body::Read(_) => block::Operation::Read,
+            Body::Write(_) => block::Operation::Write,
+            Body::WriteZeroes => block::Operation::WriteZeroes,
+            Body::Trim => block::Operation::Trim,
+            Body::Flush { .. } => block::Operation::Flush,
+        };
+        let range = (operation != block::Operation::Flush).then_some(part.range);
+        let failure = IoError::new(from_wire(error), operation, range);
+        match &part.said {
+            Some(text) => failure.because(format!("{}: {text}", self.target)),
+            None => failure.because(format!("{}: {error}", self.target)),
+        }
+    }
+}
+
+/// Why a connection is lost, for the user.
+pub(super) fn loss_error(target: Target, loss: Loss) -> ClientError {
+    match loss {
+        Loss::Io(source) => ClientError::Lost {
+            target,
+            source: Arc::new(source),
+        },
+        Loss::Closed => ClientError::Closed { target },
+        Loss::Broken(broken) => ClientError::Broken { target, broken },
+    }
+}

@@ -1,0 +1,175 @@
+//! Requests of callers, and the parts in which they go over the wire. Pure.
+
+use block::{IoBufs, IoError, Operation, Range};
+use bytes::Bytes;
+use nbd_proto::{Command, CommandFlags};
+use tokio::sync::oneshot;
+
+use crate::client::limits;
+use crate::client::session::fill::ReadBuffer;
+
+/// Where a caller waits.
+pub(crate) type Answer = oneshot::Sender<Result<IoBufs, IoError>>;
+
+/// What the session is told.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Carry this out.
+    Request(Submission),
+    /// Drop the sender when everything that changes the disk and was told before is over.
+    Settle(oneshot::Sender<()>),
+    /// Finish what is in flight, say goodbye and drop the sender.
+    Close(oneshot::Sender<()>),
+}
+
+/// One request of a caller.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    pub(crate) work: Work,
+    pub(crate) range: Range,
+    pub(crate) answer: Answer,
+}
+
+/// What a caller wants done with a range.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Read,
+    Write { data: IoBufs, flags: CommandFlags },
+    WriteZeroes { flags: CommandFlags },
+    Trim,
+    Flush,
+}
+
+impl Work {
+    pub(crate) const fn operation(&self) -> Operation {
+        match self {
+            Self::Read => Operation::Read,
+            Self::Write { .. } => Operation::Write,
+            Self::WriteZeroes { .. } => Operation::WriteZeroes,
+            Self::Trim => Operation::Trim,
+            Self::Flush => Operation::Flush,
+        }
+    }
+
+    /// Whether it can land late.
+    pub(crate) const fn changes(&self) -> bool {
+        !matches!(self, Self::Read | Self::Flush)
+    }
+}
+
+/// Longest parts, bytes; multiples of the export's block size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PartLimits {
+    /// Of a read or write.
+    pub(crate) payload: u64,
+    /// Of everything else.
+    pub(crate) range: u64,
+}
+
+impl PartLimits {
+    /// For an export with blocks of `min` bytes that takes payloads of `max`.
+    pub(crate) fn new(min: u32, max: u32) -> Self {
+        let whole_blocks = |len: u32| u64::from(len / min.max(1) * min.max(1)).max(1);
+        Self {
+            payload: whole_blocks(max.min(limits::REQUEST_MAX)),
+            range: whole_blocks(limits::RANGE_MAX),
+        }
+    }
+
+    pub(crate) const fn of(&self, work: &Work) -> u64 {
+        match work {
+            Work::Read | Work::Write { .. } => self.payload,
+            Work::WriteZeroes { .. } | Work::Trim | Work::Flush => self.range,
+        }
+    }
+}
+
+/// On whose behalf a part is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A caller's request; its part number `nth`.
+    Job { key: usize, nth: usize },
+    /// The journal: written again after a reconnect.
+    Replay,
+    /// The journal: it is nearly full.
+    OwnFlush,
+}
+
+/// What one request on the wire carries.
+#[derive(Debug)]
+pub(crate) enum Body {
+    Read(ReadBuffer),
+    Write(IoBufs),
+    WriteZeroes,
+    Trim,
+    /// With the journal's mark when it was sent: what it covers.
+    Flush {
+        mark: u64,
+    },
+}
+
+/// One request on the wire.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) owner: Owner,
+    pub(crate) range: Range,
+    pub(crate) flags: CommandFlags,
+    pub(crate) body: Body,
+    /// What the server said about its failure.
+    pub(crate) said: Option<String>,
+}
+
+impl Part {
+    pub(crate) const fn command(&self) -> Command {
+        match self.body {
+            Body::Read(_) => Command::Read,
+            Body::Write(_) => Command::Write,
+            Body::WriteZeroes => Command::WriteZeroes,
+            Body::Trim => Command::Trim,
+            Body::Flush { .. } => Command::Flush,
+        }
+    }
+
+    /// Bytes it moves over the wire, about.
+    pub(crate) const fn payload(&self) -> u64 {
+        match self.body {
+            Body::Read(_) | Body::Write(_) => self.range.len,
+            Body::WriteZeroes | Body::Trim | Body::Flush { .. } => 0,
+        }
+    }
+
+    /// Whether it can overwrite what was written before.
+    pub(crate) const fn changes(&self) -> bool {
+        matches!(self.body, Body::Write(_) | Body::WriteZeroes | Body::Trim)
+    }
+
+    /// Ready to be sent once more.
+    pub(crate) fn again(mut self) -> Self {
+        self.said = None;
+        if let Body::Read(buffer) = &mut self.body {
+            *buffer = ReadBuffer::new(self.range);
+        }
+        self
+    }
+}
+
+/// Takes the first `len` bytes out of `data`, sharing them.
+pub(crate) fn take_front(data: &mut IoBufs, len: usize) -> IoBufs {
+    let total: usize = data.iter().map(Bytes::len).sum();
+    if len >= total {
+        return std::mem::take(data);
+    }
+    let mut front = IoBufs::new();
+    let mut left = len;
+    while left > 0
+        && let Some(first) = data.first_mut()
+    {
+        if first.len() > left {
+            front.push(first.split_to(left));
+            break;
+        }
+        left -= first.len();
+        front.push(data.remove(0));
+    }
+    front
+}

@@ -1,0 +1,61 @@
+//! Tests of the client against [`fake::Fake`], a server that does what a test tells it, and
+//! against the servers that are installed.
+
+mod basics;
+mod dialing;
+mod fake;
+mod hostile;
+mod peers;
+mod pure;
+mod reconnect;
+mod unflushed;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::client::{Client, ClientConfig};
+use fake::Fake;
+
+/// Runs a test inside an engine of one core. Nothing in a test takes longer than 30 s.
+fn in_engine<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
+    let config = engine::Config {
+        backend: engine::BackendChoice::Threads,
+        cores: 1,
+    };
+    let limit = Duration::from_secs(30);
+    let run = |_| async { engine::clock::timeout(limit, test()).await };
+    engine::run(&config, run).unwrap().expect("the test hangs");
+}
+
+/// Short times, so that tests of limits are short.
+fn impatient() -> ClientConfig {
+    ClientConfig {
+        connections: 1,
+        request_timeout: Duration::from_millis(500),
+        reconnect_for: Duration::from_secs(5),
+        ..ClientConfig::default()
+    }
+}
+
+async fn connect(fake: &Fake, config: ClientConfig) -> Arc<Client> {
+    Client::connect(fake.target(), config).await.unwrap()
+}
+
+/// Waits until `seen` is true.
+async fn until(what: &str, mut seen: impl FnMut() -> bool) {
+    for _ in 0..2000 {
+        if seen() {
+            return;
+        }
+        engine::clock::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("never happened: {what}");
+}
+
+/// Polls a future once.
+async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
+}
