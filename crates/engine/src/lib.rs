@@ -21,6 +21,7 @@ mod buffer;
 pub mod clock;
 mod driver;
 mod file;
+mod file_map;
 mod in_flight;
 pub mod loopdev;
 pub mod page_cache;
@@ -29,6 +30,7 @@ mod runtime;
 pub use buffer::Buffer;
 pub use driver::Backend;
 pub use file::{DiskFile, OpenMode, WriteBufs};
+pub use file_map::FileMap;
 pub use in_flight::{InFlight, Ticket};
 pub use runtime::{BackendChoice, Config, Handle, StartError, blocking, run, spawn, thread};
 

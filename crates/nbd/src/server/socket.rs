@@ -10,6 +10,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 
+use engine::FileMap;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
@@ -122,6 +123,13 @@ impl Socket {
         self.transfer(Interest::WRITABLE, 1, || {
             let mut at = offset;
             Ok(rustix::fs::sendfile(self, file, Some(&mut at), len)?)
+        })
+    }
+
+    /// Sends `len` bytes of a mapped file.
+    pub(crate) fn send_mapped(&self, map: &FileMap, offset: u64, len: usize) -> io::Result<usize> {
+        self.transfer(Interest::WRITABLE, len, || {
+            map.send(self.as_fd(), offset, len)
         })
     }
 

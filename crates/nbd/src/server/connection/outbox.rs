@@ -11,11 +11,12 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use block::{FileRegion, IoBufs};
 use bytes::{Buf, Bytes};
+use engine::FileMap;
 use smallvec::SmallVec;
 
 use crate::server::budget::{Budget, Charge};
@@ -25,11 +26,26 @@ use crate::server::socket::Socket;
 const PIECES_MAX: usize = 64;
 /// Reads up to this are copied to the other replies rather than sent as pieces of their own.
 const COPY_MAX: usize = 16 << 10;
+/// Pieces of files from this size are copied into the socket from a mapping; below, their pages are
+/// lent to it. Lending costs less here and more at the receiver, which for long pieces is what
+/// bounds the rate (docs/adr/0003-large-reads.md).
+const MAPPED_MIN: usize = 512 << 10;
 
 #[derive(Debug)]
 enum Segment {
-    Memory { bytes: Bytes, _charge: Arc<Charge> },
-    File { region: FileRegion, len: usize },
+    Memory {
+        bytes: Bytes,
+        _charge: Arc<Charge>,
+    },
+    File {
+        region: FileRegion,
+        len: usize,
+    },
+    Mapped {
+        map: Arc<FileMap>,
+        offset: u64,
+        len: usize,
+    },
 }
 
 /// What became of an attempt to send.
@@ -50,6 +66,8 @@ pub(super) struct Outbox {
     memory: usize,
     /// Bytes that left, ever: a sign of progress.
     sent: u64,
+    /// The map of the file that was last sent from.
+    map: Option<(Arc<OwnedFd>, Arc<FileMap>)>,
 }
 
 /// The thread's send buffer while one step fills it.
@@ -103,6 +121,7 @@ impl Outbox {
             queue: VecDeque::new(),
             memory: 0,
             sent: 0,
+            map: None,
         }
     }
 
@@ -142,7 +161,35 @@ impl Outbox {
     /// Queues a piece of a file behind what is in `batch`.
     pub(super) fn push_file(&mut self, batch: &mut Batch<'_>, region: FileRegion, len: usize) {
         self.take_batch(batch);
-        self.queue.push_back(Segment::File { region, len });
+        let segment = match self.map_of(&region, len) {
+            Some(map) => Segment::Mapped {
+                map,
+                offset: region.offset,
+                len,
+            },
+            None => Segment::File { region, len },
+        };
+        self.queue.push_back(segment);
+    }
+
+    /// The map to send so much from, where that is faster and can be had.
+    fn map_of(&mut self, region: &FileRegion, len: usize) -> Option<Arc<FileMap>> {
+        static MODE: std::sync::LazyLock<bool> =
+            std::sync::LazyLock::new(|| std::env::var("OB_SEND").is_ok_and(|v| v == "map"));
+        if !*MODE {
+            return None;
+        }
+        let known = self
+            .map
+            .as_ref()
+            .filter(|(file, _)| Arc::ptr_eq(file, &region.file));
+        if known.is_none() {
+            self.map = FileMap::of(&region.file)
+                .ok()
+                .map(|map| (region.file.clone(), map));
+        }
+        let (_, map) = self.map.as_ref()?;
+        map.holds(region.offset, len as u64).then(|| map.clone())
     }
 
     fn push_segment(&mut self, bytes: Bytes, charge: Arc<Charge>) {
@@ -205,6 +252,7 @@ impl Outbox {
                     let file = region.file.as_fd();
                     socket.send_file(file, region.offset, *len)
                 }
+                Segment::Mapped { map, offset, len } => socket.send_mapped(map, *offset, *len),
                 Segment::Memory { .. } => self.send_memory(socket, more),
             };
             match result {
@@ -250,6 +298,13 @@ impl Outbox {
                     self.memory -= gone;
                     count -= gone;
                     bytes.len()
+                }
+                Segment::Mapped { offset, len, .. } => {
+                    let gone = count.min(*len);
+                    *offset += gone as u64;
+                    *len -= gone;
+                    count -= gone;
+                    *len
                 }
                 Segment::File { region, len } => {
                     let gone = count.min(*len);
