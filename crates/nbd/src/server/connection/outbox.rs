@@ -174,9 +174,7 @@ impl Outbox {
 
     /// The map to send so much from, where that is faster and can be had.
     fn map_of(&mut self, region: &FileRegion, len: usize) -> Option<Arc<FileMap>> {
-        static MODE: std::sync::LazyLock<bool> =
-            std::sync::LazyLock::new(|| std::env::var("OB_SEND").is_ok_and(|v| v == "map"));
-        if !*MODE {
+        if len < MAPPED_MIN {
             return None;
         }
         let known = self
