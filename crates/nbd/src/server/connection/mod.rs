@@ -271,7 +271,8 @@ impl Connection {
         let used = self.consume(&bytes, batch)?;
         bytes.drain(..used);
         self.leftover = bytes;
-        Ok(used > 0 || !self.paused)
+        // Another wait for memory is only begun by the next round.
+        Ok(used > 0 || !self.paused || self.budget_wait.is_some())
     }
 
     /// Receives into `into`, behind what was left over, or into the payload that is being gathered

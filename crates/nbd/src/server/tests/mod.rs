@@ -1,5 +1,6 @@
 //! Tests of the server: a raw client that says exactly the bytes a test wants, on a real socket.
 
+mod bounds;
 mod faults;
 mod plan;
 mod transmission;
