@@ -41,10 +41,10 @@ impl BusyWait {
         }
     }
 
-    /// Requests were received together at `now`.
-    pub(super) fn received(&mut self, requests: u64, now: Instant) {
+    /// Something was received at `now`; `lone` if it was one small request and no more.
+    pub(super) fn received(&mut self, lone: bool, now: Instant) {
         let near = self.last.is_some_and(|last| now - last <= self.max);
-        self.streak = if requests <= 1 && near {
+        self.streak = if lone && near {
             self.streak.saturating_add(1)
         } else {
             0

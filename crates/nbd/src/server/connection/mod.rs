@@ -38,6 +38,9 @@ use super::socket::Socket;
 /// Rounds of one step before other connections of the thread have their turn.
 const ROUNDS_MAX: usize = 8;
 
+/// Bytes of a lone request that its client waits for; with more, moving them is what takes time.
+const LONE_MAX: usize = 8 << 10;
+
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum End {
@@ -258,7 +261,8 @@ impl Connection {
         let begun = self.requests;
         let used = self.consume(&receive[..fresh], batch)?;
         let now = engine::clock::now();
-        self.busy_wait.received(self.requests - begun, now);
+        let lone = self.requests - begun <= 1 && fresh <= LONE_MAX;
+        self.busy_wait.received(lone, now);
         // An empty `Vec` holds no memory.
         self.leftover = receive[used..fresh].to_vec();
         Ok(true)
