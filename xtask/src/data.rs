@@ -5,6 +5,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+/// Bytes of one write, and so of one folio of the page cache.
+///
+/// A file that was written or read ahead in large pieces lies in large folios, and ext4 then walks
+/// 512 buffer heads for each 4 KiB write into one: on Linux 6.18 that is 40 us a write for every
+/// server alike, which hides the servers behind the filesystem. A disk image in use is written in
+/// small pieces.
+const PIECE: usize = 4 << 10;
+
 /// Writes `size` pseudo-random bytes, told by `seed`, and waits until they are on the disk.
 pub(crate) fn fill(path: &Path, size: u64, seed: u64) -> Result<()> {
     let what = || format!("cannot write {}", path.display());
@@ -20,7 +28,9 @@ pub(crate) fn fill(path: &Path, size: u64, seed: u64) -> Result<()> {
             word.copy_from_slice(&state.to_le_bytes());
         }
         let count = usize::try_from(left).map_or(block.len(), |left| left.min(block.len()));
-        file.write_all(&block[..count]).with_context(what)?;
+        for piece in block[..count].chunks(PIECE) {
+            file.write_all(piece).with_context(what)?;
+        }
         left -= count as u64;
     }
     file.sync_all().with_context(what)
