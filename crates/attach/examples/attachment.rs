@@ -18,10 +18,8 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
-        [BACKGROUND] => {
-            attach::daemon::run(|text, read_only| async move { open(&text, read_only) })
-                .map_err(|e| e.to_string())
-        }
+        [BACKGROUND] => attach::daemon::run(|text, writable| async move { open(&text, !writable) })
+            .map_err(|e| e.to_string()),
         ["attach", source, rest @ ..] => attach_one(source, rest),
         ["detach", which, rest @ ..] => detach(which, rest),
         ["status"] => status(),

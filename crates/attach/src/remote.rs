@@ -1,11 +1,17 @@
 //! The one place that talks to the NBD client: a remote disk as a node, and bare connections for the
 //! kernel.
+
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use block::Node;
+use nbd::client::{Client, ClientConfig, ClientHealth, Target};
 
 use crate::request::AttachRequest;
+
+/// How long the goodbye to a server may take.
+const CLOSE_FOR: Duration = Duration::from_secs(2);
 
 /// A negotiated connection, before its first request.
 #[derive(Debug)]
@@ -16,28 +22,108 @@ pub(crate) struct Dialed {
     pub(crate) block_size: u32,
     /// Transmission flags.
     pub(crate) flags: u16,
-    /// The connection.
+    /// The connection, blocking.
     pub(crate) socket: OwnedFd,
 }
 
-/// Negotiates one connection as the kernel's client understands it. Blocks.
-pub(crate) fn dial(uri: &str, _timeout: Duration) -> Result<Dialed, String> {
-    Err(format!("{uri}: no client yet"))
+/// Negotiates one connection as the kernel's client understands it: without structured replies.
+///
+/// # Errors
+/// One line that names the server.
+pub(crate) async fn dial(uri: &str, timeout: Duration) -> Result<Dialed, String> {
+    let dialed = nbd::client::dial(&target(uri)?, false, timeout).await;
+    let dialed = dialed.map_err(|e| e.to_string())?;
+    let export = dialed.export();
+    let (size, block_size) = (export.size, export.block_size_min);
+    let flags = export.flags.bits();
+    let socket = dialed.into_std_fd().map_err(|e| format!("{uri}: {e}"))?;
+    Ok(Dialed {
+        size,
+        block_size,
+        flags,
+        socket,
+    })
+}
+
+fn target(uri: &str) -> Result<Target, String> {
+    uri.parse().map_err(|e| format!("{uri}: {e}"))
 }
 
 /// A remote disk.
 #[derive(Debug, Clone)]
-pub(crate) struct Remote {}
+pub(crate) struct Remote(Arc<Client>);
 
 impl Remote {
+    /// Connects to the export at `uri`.
+    ///
+    /// # Errors
+    /// One line that names the server.
     pub(crate) async fn connect(
         uri: &str,
-        _request: &AttachRequest,
+        request: &AttachRequest,
     ) -> Result<(Self, Node), String> {
-        Err(format!("{uri}: no client yet"))
+        let config = ClientConfig {
+            connections: request.connections,
+            request_timeout: request.request_timeout,
+            reconnect_for: request.reconnect_for,
+            read_only: request.read_only,
+            ..ClientConfig::default()
+        };
+        let client = Client::connect(target(uri)?, config).await;
+        let client = client.map_err(|e| e.to_string())?;
+        Ok((Self(client.clone()), client))
     }
+
+    /// How long the server has been gone, and why.
     pub(crate) fn gone(&self) -> Option<(Duration, String)> {
-        None
+        gone(self.0.health())
     }
-    pub(crate) async fn close(&self) {}
+
+    /// Says goodbye.
+    pub(crate) async fn close(&self) {
+        if engine::clock::timeout(CLOSE_FOR, self.0.close())
+            .await
+            .is_err()
+        {
+            tracing::info!("the server did not take the goodbye");
+        }
+    }
+}
+
+fn gone(health: ClientHealth) -> Option<(Duration, String)> {
+    if health.connected && !health.flush_failed {
+        return None;
+    }
+    let why = match (health.flush_failed, health.last_error) {
+        (true, _) => "a flush failed: written data may be lost".to_owned(),
+        (false, Some(why)) => why,
+        (false, None) => "the server does not answer".to_owned(),
+    };
+    Some((health.gone_for.unwrap_or_default(), why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_in_trouble_says_for_how_long_and_why() {
+        let well = ClientHealth {
+            connected: true,
+            ..ClientHealth::default()
+        };
+        assert_eq!(gone(well.clone()), None);
+        let away = ClientHealth {
+            connected: false,
+            gone_for: Some(Duration::from_secs(7)),
+            last_error: Some("refused".into()),
+            ..well.clone()
+        };
+        assert_eq!(gone(away), Some((Duration::from_secs(7), "refused".into())));
+        let poisoned = ClientHealth {
+            flush_failed: true,
+            ..well
+        };
+        assert!(gone(poisoned).unwrap().1.contains("flush failed"));
+    }
 }

@@ -3,6 +3,7 @@
 //!
 //! Each test has a runtime directory of its own and ends by asserting that nothing is left: no
 //! device, mount, process or file.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -35,7 +35,7 @@ const CORES: usize = 1;
 /// Runs the background process: reads what to do from standard input, tells how it went on standard
 /// output, and returns when the attachment is down again.
 ///
-/// `open_local` opens a disk expression, writable or not, on the engine.
+/// `open_local` opens a disk expression on the engine, writable if its second argument says so.
 ///
 /// # Errors
 /// [`AttachError`], which the parent was told too.

@@ -32,6 +32,8 @@ use crate::teardown::{Hands, LoopHands, Refusal, take_down};
 /// Largest logical block of a block device here: a page.
 const BLOCK_SIZE_MAX: u32 = 4096;
 const SECTOR: u64 = 512;
+/// How long writes that were cut off are waited for.
+const SETTLE_FOR: Duration = Duration::from_secs(2);
 
 pub(super) struct Session {
     folder: Folder,
@@ -134,7 +136,7 @@ impl Session {
     {
         match self.request.source.clone() {
             Source::Local(text) => {
-                let opened = open_local(text, self.request.read_only).await;
+                let opened = open_local(text, !self.request.read_only).await;
                 opened.map_err(|why| self.disk_failed(why))
             }
             Source::Remote(uri) => {
@@ -226,7 +228,7 @@ impl Session {
             reconnect_for: self.request.reconnect_for,
             backend: self.record.label(),
         };
-        let attached = engine::blocking(move || kernel::attach(setup)).await?;
+        let attached = kernel::attach(setup).await?;
         let mut hands = attached.hands;
         let path = hands.path();
         hands.watching = Some(engine::spawn(kernel::watch(
@@ -338,8 +340,12 @@ impl Session {
                 .lost
                 .push(format!("{failed} requests failed, the last: {last}"));
         }
-        if let Some(disk) = self.disk.take() {
-            drop(engine::clock::timeout(timeout, disk.settle()).await);
+        if let Some(disk) = self.disk.take()
+            && engine::clock::timeout(SETTLE_FOR, disk.settle())
+                .await
+                .is_err()
+        {
+            tracing::info!("writes that were cut off have not ended yet");
         }
         if let Some(remote) = self.remote.take() {
             remote.close().await;

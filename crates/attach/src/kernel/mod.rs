@@ -132,15 +132,14 @@ pub(crate) struct Device {
     pub(crate) read_only: bool,
 }
 
-/// Negotiates the connections and sets up a device. Blocks.
+/// Negotiates the connections and sets up a device.
 ///
 /// # Errors
 /// [`KernelError`].
-pub(crate) fn attach(setup: Setup) -> Result<Device, KernelError> {
-    let mut control = Control::open()?;
-    let dial = || remote::dial(&setup.uri, setup.request_timeout).map_err(KernelError::Server);
-    let first = dial()?;
-    let (size, block_size) = (first.size, u64::from(first.block_size).max(BLOCK_SIZE_MIN));
+pub(crate) async fn attach(setup: Setup) -> Result<Device, KernelError> {
+    let first = dial(&setup).await?;
+    let size = first.size;
+    let block_size = u64::from(first.block_size).max(BLOCK_SIZE_MIN);
     let mut server_flags = first.flags;
     if setup.read_only {
         server_flags |= FLAG_READ_ONLY;
@@ -151,26 +150,35 @@ pub(crate) fn attach(setup: Setup) -> Result<Device, KernelError> {
     };
     let mut sockets = vec![first.socket];
     while sockets.len() < connections {
-        let next = dial()?;
+        let next = dial(&setup).await?;
         same_size(size, &next)?;
         sockets.push(next.socket);
     }
-    let numbers: Vec<i32> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
-    let index = control.connect(&Connect {
-        size,
-        block_size,
-        request_timeout_s: setup.request_timeout.as_secs().max(1),
-        dead_conn_timeout_s: setup.reconnect_for.as_secs().max(1),
-        server_flags,
-        sockets: &numbers,
-        backend: &setup.backend,
-    })?;
+    let made = engine::blocking(move || {
+        let numbers: Vec<i32> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
+        let connected = Control::open()?.connect(&Connect {
+            size,
+            block_size,
+            request_timeout_s: setup.request_timeout.as_secs().max(1),
+            dead_conn_timeout_s: setup.reconnect_for.as_secs().max(1),
+            server_flags,
+            sockets: &numbers,
+            backend: &setup.backend,
+        });
+        connected.map(|index| (index, setup, sockets))
+    });
+    let (index, setup, sockets) = made.await?;
     Ok(Device {
         hands: NbdHands::new(index, setup.backend.clone()),
         link: Link::new(setup, index, size, sockets),
         size,
         read_only: server_flags & FLAG_READ_ONLY != 0,
     })
+}
+
+async fn dial(setup: &Setup) -> Result<Dialed, KernelError> {
+    let dialed = remote::dial(&setup.uri, setup.request_timeout).await;
+    dialed.map_err(KernelError::Server)
 }
 
 fn same_size(size: u64, dialed: &Dialed) -> Result<(), KernelError> {

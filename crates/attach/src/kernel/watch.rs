@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use super::control::Control;
 use super::netlink::Index;
-use super::{KernelError, Setup, alive, same_size};
+use super::{KernelError, Setup, alive, dial, same_size};
 use crate::health::Reach;
-use crate::remote;
 
 /// How often connections are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -40,18 +39,22 @@ impl Link {
         }
     }
 
-    /// Dials once for every dead connection and hands the new ones over. Blocks.
-    fn revive(&mut self) -> Result<(), KernelError> {
+    /// Dials once for every dead connection and hands the new ones over.
+    async fn revive(&mut self) -> Result<(), KernelError> {
         let live = alive(&self.sockets);
         let mut fresh = Vec::new();
         for _ in live.iter().filter(|live| !**live) {
-            let dialed = remote::dial(&self.setup.uri, self.setup.request_timeout)
-                .map_err(KernelError::Server)?;
+            let dialed = dial(&self.setup).await?;
             same_size(self.size, &dialed)?;
             fresh.push(dialed.socket);
         }
-        let numbers: Vec<i32> = fresh.iter().map(AsRawFd::as_raw_fd).collect();
-        Control::open()?.reconnect(self.index, &self.setup.backend, &numbers)?;
+        let (index, backend) = (self.index, self.setup.backend.clone());
+        let fresh = engine::blocking(move || {
+            let numbers: Vec<i32> = fresh.iter().map(AsRawFd::as_raw_fd).collect();
+            let handed = Control::open()?.reconnect(index, &backend, &numbers);
+            handed.map(|()| fresh)
+        })
+        .await?;
         let mut live = live.into_iter();
         self.sockets.retain(|_| live.next().unwrap_or(true));
         self.sockets.extend(fresh);
@@ -69,13 +72,7 @@ pub(crate) async fn watch(mut link: Link, reach: Arc<Reach>) {
             continue;
         }
         engine::clock::sleep(SETTLE_FOR).await;
-        let (back, result) = engine::blocking(move || {
-            let result = link.revive();
-            (link, result)
-        })
-        .await;
-        link = back;
-        match result {
+        match link.revive().await {
             Ok(()) => {
                 reach.connected();
                 wait = LOOK_EVERY;
