@@ -3,7 +3,7 @@
 use clap::error::ErrorKind;
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::commands::{disk, serve};
+use crate::commands::{attach, detach, disk, lab, serve};
 use crate::failure::Failure;
 use crate::output::Format;
 
@@ -39,9 +39,21 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serve disks over NBD
     Serve(serve::Args),
+    /// Make a block device of a disk, and mount it
+    Attach(attach::Args),
+    /// Flush, unmount and disconnect
+    Detach(detach::Args),
+    /// What is attached here, and how it is
+    Status,
     /// Make disk images
     #[command(subcommand)]
     Disk(disk::Command),
+    /// Measure how fast, and why not faster
+    #[command(subcommand)]
+    Lab(lab::Command),
+    /// What `attach` runs in the background; not for people
+    #[command(name = attach::BACKGROUND, hide = true)]
+    AttachBackground,
 }
 
 /// Reads the command line. A request for help or the version comes back as an error of clap's,

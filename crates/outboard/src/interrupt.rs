@@ -30,4 +30,9 @@ impl Interrupt {
     pub(crate) fn came(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// The flag itself, for crates that look at it on their own.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        self.0.clone()
+    }
 }

@@ -47,12 +47,17 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli, format: output::Format) -> Result<(), Failure> {
     let own = match &cli.command {
-        Command::Serve(_) => Level::INFO,
-        Command::Disk(_) => Level::WARN,
+        Command::Serve(_) | Command::AttachBackground => Level::INFO,
+        _ => Level::WARN,
     };
     logging::start(own, cli.verbose)?;
     match cli.command {
         Command::Serve(args) => commands::serve::run(args, format),
+        Command::Attach(args) => commands::attach::run(args, cli.verbose, format),
+        Command::AttachBackground => commands::attach::background(),
+        Command::Detach(args) => commands::detach::run(args, format),
+        Command::Status => commands::status::run(format),
         Command::Disk(command) => commands::disk::run(command, format),
+        Command::Lab(command) => commands::lab::run(command, format),
     }
 }

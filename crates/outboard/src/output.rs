@@ -53,3 +53,20 @@ pub(crate) fn tell(failure: &Failure, format: Format) {
     };
     drop(writeln!(io::stderr().lock(), "{text}"));
 }
+
+/// Rows as columns, two blanks apart; the last column is as wide as it likes.
+pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: [usize; N] = std::array::from_fn(width);
+    let lines = rows.iter().map(|row| {
+        let cells = row.iter().zip(widths);
+        let padded: Vec<String> = cells
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect();
+        padded.join("  ").trim_end().to_owned()
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

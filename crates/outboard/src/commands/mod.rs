@@ -1,4 +1,8 @@
 //! One file or folder for each command: its arguments, and what it does with the crates below.
 
+pub(crate) mod attach;
+pub(crate) mod detach;
 pub(crate) mod disk;
+pub(crate) mod lab;
 pub(crate) mod serve;
+pub(crate) mod status;

@@ -39,7 +39,7 @@ mod syntax;
 mod token;
 
 pub(crate) use error::{ExpressionError, Mark};
-pub(crate) use resolve::{NamedDisk, resolve};
+pub(crate) use resolve::{Disk, NamedDisk, resolve};
 pub(crate) use size::{ByteSize, SECTOR};
 
 #[cfg(test)]

@@ -6,7 +6,20 @@ use std::path::{Path, PathBuf};
 
 use super::{answer, outboard};
 
-const COMMANDS: &[&[&str]] = &[&[], &["serve"], &["disk"], &["disk", "create"]];
+const COMMANDS: &[&[&str]] = &[
+    &[],
+    &["serve"],
+    &["attach"],
+    &["detach"],
+    &["status"],
+    &["disk"],
+    &["disk", "create"],
+    &["lab"],
+    &["lab", "run"],
+    &["lab", "list"],
+    &["lab", "report"],
+    &["lab", "export"],
+];
 
 fn file(command: &[&str]) -> PathBuf {
     let name = if command.is_empty() {

@@ -1,7 +1,9 @@
 //! Tests of the binary as a user meets it: what it prints, how it exits, what it leaves.
 
+mod attach;
 mod create;
 mod help;
+mod lab;
 mod serve;
 mod sockets;
 mod usage;
@@ -17,6 +19,8 @@ use rustix::process::{Pid, Signal, kill_process};
 fn outboard(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_outboard"));
     command.args(arguments).current_dir(folder);
+    command.env("OUTBOARD_RUNTIME_DIR", folder.join("run"));
+    command.env("XDG_DATA_HOME", folder.join("data"));
     for setting in ["RUST_LOG", "LISTEN_FDS", "LISTEN_PID"] {
         command.env_remove(setting);
     }

@@ -53,6 +53,32 @@ const SENSELESS: &[(&[&str], &str)] = &[
         "cannot be used with",
     ),
     (
+        &["attach", "m=memory(1M)"],
+        "`m=` names an export, and nothing is served here; give the disk alone",
+    ),
+    (
+        &["attach", "memory(1M)", "--read-only"],
+        "the disk `memory(1M)` cannot be read-only",
+    ),
+    (
+        &["attach", "nbd://h/x", "--connections", "17"],
+        "--connections takes a number from 1 to 16",
+    ),
+    (
+        &["attach", "memory(1M)", "--via", "kernel"],
+        "the kernel's nbd takes a remote disk only",
+    ),
+    (
+        &["attach", "memory(1M)", "--via", "air"],
+        "possible values: auto, kernel, fuse",
+    ),
+    (&["detach"], "usage: outboard detach"),
+    (&["detach", "/mnt", "--all"], "cannot be used with"),
+    (
+        &["lab", "run", "slow", "."],
+        "there is no plan named \"slow\"; the plans are: quick",
+    ),
+    (
         &["serve", "memory(1M)", "--read-only"],
         "the disk `memory(1M)` cannot be read-only",
     ),

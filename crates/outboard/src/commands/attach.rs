@@ -1,0 +1,116 @@
+//! `outboard attach`: a block device on this machine; and the background process that owns it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use attach::{AttachRequest, Source, Via};
+use block::Node;
+use nbd::client::{Address, Target};
+
+use crate::failure::Failure;
+use crate::graph::builder::Builder;
+use crate::graph::{Disk, resolve};
+use crate::output::Format;
+
+/// Arguments of `attach`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The disk: nbd://HOST/EXPORT, or any other disk of this machine
+    #[arg(value_name = "URI|DISK")]
+    disk: String,
+
+    /// Mount its filesystem on this directory
+    #[arg(long, value_name = "DIR")]
+    mount: Option<PathBuf>,
+
+    /// Which way to take: the kernel's nbd, FUSE and loop, or what there is
+    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = ["auto", "kernel", "fuse"])]
+    via: String,
+
+    /// Connections to the server
+    #[arg(long, value_name = "N", default_value_t = attach::CONNECTIONS_DEFAULT)]
+    connections: usize,
+
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+
+    /// Make a filesystem first, if the disk holds nothing known
+    #[arg(long, value_name = "TYPE")]
+    mkfs: Option<String>,
+
+    /// Seconds that requests wait for a server that is gone, before they fail
+    #[arg(long, value_name = "SECONDS", default_value_t = attach::RECONNECT_FOR.as_secs())]
+    reconnect_for: u64,
+}
+
+/// The name of the command that the background process runs.
+pub(crate) const BACKGROUND: &str = "attach-background";
+
+/// Attaches and prints the device.
+pub(crate) fn run(args: Args, verbose: u8, format: Format) -> Result<(), Failure> {
+    let request = request(args)?;
+    // A request that makes no sense is the command line's fault.
+    request.check().map_err(Failure::usage)?;
+    let mut background = vec![OsString::from(BACKGROUND)];
+    background.extend((0..verbose).map(|_| OsString::from("--verbose")));
+    let attached = attach::start(&request, &background).map_err(Failure::new)?;
+    format.print(&attached, || attached.device.display().to_string())
+}
+
+/// Owns the attachment until it is taken down. Its standard input says what to do.
+pub(crate) fn background() -> Result<(), Failure> {
+    attach::daemon::run(open).map_err(Failure::new)
+}
+
+async fn open(text: String, writable: bool) -> Result<Node, String> {
+    let named = resolve(&text).map_err(|error| error.to_string())?;
+    let mut builder = Builder::new(!writable);
+    builder
+        .build(&named)
+        .await
+        .map_err(|error| error.to_string())
+}
+
+fn request(args: Args) -> Result<AttachRequest, Failure> {
+    let named = resolve(&args.disk)?;
+    if let Some(name) = named.name {
+        let failure = Failure::usage(format!(
+            "`{name}=` names an export, and nothing is served here"
+        ));
+        return Err(failure.next("give the disk alone, in quotes if its path has a `=`"));
+    }
+    if args.read_only && !named.disk.can_be_read_only() {
+        let failure = Failure::usage(format!("the disk `{}` cannot be read-only", args.disk));
+        return Err(failure.next("nothing would ever be on it: leave --read-only away"));
+    }
+    let source = match named.disk {
+        Disk::Remote { target, .. } => Source::Remote(lasting(target)?.to_string()),
+        _ => Source::Local(args.disk),
+    };
+    let via = args.via.parse::<Via>().map_err(Failure::usage)?;
+    Ok(AttachRequest {
+        mount: args.mount.as_deref().map(absolute).transpose()?,
+        via,
+        connections: args.connections,
+        read_only: args.read_only,
+        mkfs: args.mkfs,
+        reconnect_for: Duration::from_secs(args.reconnect_for),
+        ..AttachRequest::new(source)
+    })
+}
+
+/// A target that still means the same in another directory: the background process leaves this one.
+fn lasting(target: Target) -> Result<Target, Failure> {
+    let address = match target.address {
+        Address::Unix(path) => Address::Unix(absolute(&path)?),
+        tcp @ Address::Tcp { .. } => tcp,
+    };
+    Ok(Target { address, ..target })
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path)
+        .map_err(|error| Failure::because(format!("cannot use {}", path.display()), &error))
+}

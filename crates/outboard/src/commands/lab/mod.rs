@@ -1,0 +1,80 @@
+//! `outboard lab …`: how fast, and why not faster.
+
+mod behind;
+mod export;
+mod list;
+mod progress;
+mod report;
+mod run;
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use lab::{LabError, RunId, Store};
+
+use crate::failure::Failure;
+use crate::output::Format;
+
+/// What the lab can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Measure a directory, alone or against another one
+    Run(run::Args),
+    /// The plans there are, and the runs that were made
+    List(StoreArgs),
+    /// Show a run, and write its report
+    Report(report::Args),
+    /// A run's figures, for other programs
+    Export(export::Args),
+}
+
+/// Where results are kept.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct StoreArgs {
+    /// Where results are kept [default: outboard/lab.sqlite below XDG_DATA_HOME]
+    #[arg(long, value_name = "PATH")]
+    store: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    fn path(&self) -> Result<PathBuf, Failure> {
+        match &self.store {
+            Some(path) => Ok(path.clone()),
+            None => lab::store::default_path().map_err(Failure::new),
+        }
+    }
+
+    /// The store; none is made where there is none, since nothing would be in it.
+    fn open(&self) -> Result<Store, Failure> {
+        let path = self.path()?;
+        if !path.exists() {
+            return Err(Failure::new(LabError::NoRuns));
+        }
+        Store::open(&path).map_err(Failure::new)
+    }
+}
+
+/// Does it.
+pub(crate) fn run(command: Command, format: Format) -> Result<(), Failure> {
+    match command {
+        Command::Run(args) => run::run(args, format),
+        Command::List(args) => list::run(&args, format),
+        Command::Report(args) => report::run(&args, format),
+        Command::Export(args) => export::run(&args),
+    }
+}
+
+/// The run that was asked for, or the latest.
+fn chosen(store: &Store, run: Option<RunId>) -> Result<RunId, LabError> {
+    run.map_or_else(|| store.latest(), Ok)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    folder
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| std::fs::write(path, text))
+        .map_err(|error| Failure::because(format!("cannot write {}", path.display()), &error))
+}
