@@ -24,6 +24,7 @@ mod error;
 pub mod fio;
 pub mod host;
 pub mod plan;
+pub mod report;
 pub mod runner;
 pub mod sensors;
 pub mod stats;

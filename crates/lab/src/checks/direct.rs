@@ -131,7 +131,10 @@ pub fn after(seen: &After) -> Option<Finding> {
             part * 100.0
         ));
     }
-    let random_read = seen.pattern == Pattern::Random && seen.direction == Direction::Read;
+    // Pages left behind are the better witness; without one, excess reads are taken for readahead.
+    let random_read = seen.residency.is_none()
+        && seen.pattern == Pattern::Random
+        && seen.direction == Direction::Read;
     let mean = traffic.bytes.0 / traffic.requests.max(1);
     if random_read && part > READ_AHEAD && mean > seen.block_size.0 * 2 {
         return invalid(format!(

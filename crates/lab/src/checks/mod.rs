@@ -11,6 +11,7 @@ pub mod ceiling;
 pub mod direct;
 pub mod in_flight;
 pub mod label;
+pub mod noise;
 pub mod tail;
 pub mod units;
 
@@ -36,6 +37,8 @@ pub enum Check {
     Cache,
     /// What is in flight is little of what is moved.
     InFlight,
+    /// Nothing else used the device.
+    Noise,
     /// A percentile rests on enough slower operations.
     Tail,
     /// Other findings about how the run was made.
@@ -54,6 +57,7 @@ impl Check {
             Self::Label => "label",
             Self::Cache => "cache",
             Self::InFlight => "in-flight",
+            Self::Noise => "noise",
             Self::Tail => "tail",
             Self::Run => "run",
         }

@@ -75,6 +75,12 @@ pub fn target_facts(
             .and_then(|device| attribute(&device.name, "device/model")),
         rotational: device
             .as_ref()
+            // A loop or nbd device says something by default and knows nothing.
+            .filter(|device| {
+                !["loop", "nbd"]
+                    .iter()
+                    .any(|kind| device.name.starts_with(kind))
+            })
             .and_then(|device| attribute(&device.name, "queue/rotational"))
             .map(|value| value == "1"),
         device: device.map(|device| device.name),

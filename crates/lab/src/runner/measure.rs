@@ -7,7 +7,7 @@ use super::prepare::{Prepared, ReadyTarget};
 use super::request::{Cancel, RunRequest};
 use super::schedule::Slot;
 use crate::checks::direct::{After, Residency};
-use crate::checks::{Finding, cache, ceiling, direct, in_flight, label, units};
+use crate::checks::{Finding, cache, ceiling, direct, in_flight, label, noise, units};
 use crate::fio::process::{Fio, RunError};
 use crate::fio::{Job, JobResult, command, parse};
 use crate::host::residency;
@@ -274,5 +274,10 @@ fn judge(
         findings.extend(cache::check(dropped, seen.resident_before, facts.server));
     }
     findings.extend(in_flight::check(workload.in_flight(), result.bytes));
+    findings.extend(noise::check(
+        result.bytes,
+        seen.traffic,
+        seen.resident_after,
+    ));
     findings
 }

@@ -1,0 +1,123 @@
+//! A run for other programs: JSON with everything, CSV with one line for each measurement.
+
+use serde_json::{Value, json as value};
+
+use super::{Summary, overall, sentences};
+use crate::LabError;
+use crate::checks::Validity;
+use crate::store::RunRecord;
+
+/// The run, its summary and its sentences; times in nanoseconds, rates in bytes per second.
+///
+/// # Errors
+/// [`LabError::BadRequest`] when a figure has no JSON form, which a stored run rules out.
+pub fn json(run: &RunRecord) -> Result<String, LabError> {
+    let summary = Summary::of(run);
+    let unusable = |error: serde_json::Error| {
+        LabError::BadRequest(format!("run {} has no JSON form: {error}", run.id))
+    };
+    let to = |found: Result<Value, serde_json::Error>| found.map_err(unusable);
+    let document = value!({
+        "schema": 1,
+        "units": { "rate": "bytes per second", "time": "nanoseconds" },
+        "run": to(serde_json::to_value(run))?,
+        "summary": to(serde_json::to_value(&summary))?,
+        "sentences": sentences(run, &summary),
+        "overall": overall(run, &summary),
+    });
+    serde_json::to_string_pretty(&document).map_err(unusable)
+}
+
+/// One line for each measurement.
+#[must_use]
+pub fn csv(run: &RunRecord) -> String {
+    let head = [
+        "run",
+        "block",
+        "position",
+        "test",
+        "target",
+        "direction",
+        "started_ns",
+        "bytes",
+        "operations",
+        "runtime_ns",
+        "bytes_per_second",
+        "operations_per_second",
+        "p50_ns",
+        "p99_ns",
+        "server_cpu_ns",
+        "client_cpu_ns",
+        "engine",
+        "direct",
+        "validity",
+    ];
+    let mut lines = vec![head.map(String::from).to_vec()];
+    for cell in &run.cells {
+        let result = &cell.result;
+        let percentile = |part| {
+            crate::checks::tail::percentile(&result.latencies, part)
+                .map(|found| found.value.0.to_string())
+                .unwrap_or_default()
+        };
+        let time = |found: Option<crate::units::Nanos>| {
+            found.map(|time| time.0.to_string()).unwrap_or_default()
+        };
+        lines.push(vec![
+            run.id.to_string(),
+            cell.block.to_string(),
+            cell.position.to_string(),
+            run.plan
+                .workloads
+                .get(cell.workload)
+                .map(|test| test.name.clone())
+                .unwrap_or_default(),
+            run.manifest
+                .targets
+                .get(cell.target)
+                .map(|target| target.label.clone())
+                .unwrap_or_default(),
+            result.direction.as_str().into(),
+            cell.started.0.to_string(),
+            result.bytes.0.to_string(),
+            result.ios.to_string(),
+            result.runtime.0.to_string(),
+            format!("{:.0}", cell.rate().0),
+            format!("{:.1}", cell.operations_per_second()),
+            percentile(0.5),
+            percentile(0.99),
+            time(cell.evidence.server_cpu),
+            time(cell.evidence.client_cpu),
+            result.engine.clone(),
+            result.direct.to_string(),
+            Validity::of(&cell.findings).to_string(),
+        ]);
+    }
+    lines_of(&lines)
+}
+
+/// Lines of comma separated cells (RFC 4180). A cell that a spreadsheet would take for a formula gets
+/// an apostrophe, since labels come from outside.
+pub(super) fn lines_of(rows: &[Vec<String>]) -> String {
+    let mut out = String::new();
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(|cell| quoted(cell)).collect();
+        out.push_str(&cells.join(","));
+        out.push_str("\r\n");
+    }
+    out
+}
+
+fn quoted(cell: &str) -> String {
+    let is_formula = cell.starts_with(['=', '+', '@', '\t', '\r'])
+        || (cell.starts_with('-') && cell.parse::<f64>().is_err());
+    let cell = if is_formula {
+        format!("'{cell}")
+    } else {
+        cell.to_owned()
+    };
+    if cell.contains(['"', ',', '\n', '\r']) {
+        return format!("\"{}\"", cell.replace('"', "\"\""));
+    }
+    cell
+}

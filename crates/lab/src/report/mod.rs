@@ -1,0 +1,47 @@
+//! Reports: pure functions of a stored run.
+//!
+//! [`Summary`] computes every figure once; [`table`], [`html`], [`markdown`], [`json`] and [`csv`]
+//! show it. Invariants: the same run gives the same bytes each time; whatever comes from outside
+//! (labels, hostnames, commands) is escaped; invalid results are shown hatched and are in no median;
+//! a percentile is shown only when [`crate::checks::tail`] allows it. The page needs no network and no
+//! script.
+
+mod chart;
+mod data;
+mod date;
+mod html;
+mod markdown;
+mod notes;
+mod sentences;
+mod summary;
+mod table;
+
+pub use data::{csv, json};
+pub use html::html;
+pub use markdown::markdown;
+pub use sentences::{overall, sentences};
+pub use summary::{BlockPoint, Cpu, Row, Summary, TestComparison};
+pub use table::{run_list, table};
+
+use crate::units::significant;
+
+/// What stands for a figure that there is not.
+const NONE: &str = "–";
+
+/// The end of a label, which tells more than its beginning, in at most `max` characters.
+fn short(label: &str, max: usize) -> String {
+    let count = label.chars().count();
+    if count <= max {
+        return label.to_owned();
+    }
+    let tail: String = label.chars().skip(count - max + 1).collect();
+    format!("…{tail}")
+}
+
+/// Two ends of an interval.
+fn range(low: f64, high: f64) -> String {
+    format!("{} to {}", significant(low), significant(high))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! The table for a terminal, and the list of runs.
+
+use super::notes::Notes;
+use super::summary::{Cpu, Row, Summary};
+use super::{NONE, date, overall, range, sentences, short};
+use crate::checks::{Finding, Validity};
+use crate::fio::Quantile;
+use crate::store::{RunLine, RunRecord};
+use crate::units::{grouped, significant};
+
+/// The longest target name in the table.
+const NAME_MAX: usize = 24;
+
+/// The figures, what they say, and whether they may be believed.
+#[must_use]
+pub fn table(run: &RunRecord) -> String {
+    let summary = Summary::of(run);
+    let mut notes = Notes::default();
+    let mut rows: Vec<Vec<String>> = vec![HEAD.iter().map(|head| (*head).to_owned()).collect()];
+    for row in &summary.rows {
+        if row.target == 0 {
+            rows.push(vec![row.title.clone()]);
+        }
+        rows.push(cells(row, &mut notes));
+    }
+    let mut lines = aligned(&rows);
+    lines.push(String::new());
+    lines.extend(sentences(run, &summary));
+    lines.extend(overall(run, &summary));
+    lines.extend(
+        notes
+            .texts()
+            .map(|(number, text)| format!("[{number}] {text}.")),
+    );
+    lines.extend(
+        run.findings
+            .iter()
+            .map(|finding: &Finding| format!("Note: {}.", finding.text)),
+    );
+    lines.push(format!(
+        "Run {} on {}: {} measurements, {}.",
+        run.id,
+        date::shown(run.started_unix_ms),
+        run.cells.len(),
+        run.status
+    ));
+    lines.join("\n") + "\n"
+}
+
+const HEAD: [&str; 10] = [
+    "",
+    "MB/s",
+    "MiB/s",
+    "95 % MB/s",
+    "IOPS",
+    "p50",
+    "p99",
+    "server CPU",
+    "client CPU",
+    "result",
+];
+
+fn cells(row: &Row, notes: &mut Notes) -> Vec<String> {
+    let rate = |unit: f64| {
+        row.rate
+            .map_or_else(|| NONE.into(), |rate| significant(rate.median / unit))
+    };
+    vec![
+        format!("  {}", short(&row.label, NAME_MAX)),
+        rate(1e6),
+        rate(1_048_576.0),
+        row.rate.map_or_else(
+            || NONE.into(),
+            |rate| range(rate.low / 1e6, rate.high / 1e6),
+        ),
+        row.operations
+            .map_or_else(|| NONE.into(), |found| grouped(found.median)),
+        latency(row.p50),
+        latency(row.p99),
+        cpu(row.server_cpu),
+        cpu(row.client_cpu),
+        result(&row.validity, notes),
+    ]
+}
+
+/// The verdict on a row, with the numbers of its notes.
+fn result(validity: &Validity, notes: &mut Notes) -> String {
+    let word = match validity {
+        Validity::Good => return "good".into(),
+        Validity::Remarks { .. } => "good",
+        Validity::Invalid { .. } => "INVALID",
+    };
+    let numbers: Vec<String> = notes
+        .numbers(validity)
+        .iter()
+        .map(usize::to_string)
+        .collect();
+    format!("{word} [{}]", numbers.join(","))
+}
+
+/// A percentile, or nothing where too few operations were slower.
+pub(super) fn latency(found: Option<Quantile>) -> String {
+    found.map_or_else(|| NONE.into(), |found| found.value.to_string())
+}
+
+/// Of one core, and for each MiB.
+pub(super) fn cpu(found: Option<Cpu>) -> String {
+    found.map_or_else(
+        || NONE.into(),
+        |cpu| format!("{:.0} %, {}/MiB", cpu.of_core * 100.0, cpu.per_mib),
+    )
+}
+
+/// Columns as wide as their widest cell; the first to the left, the last too, the others to the
+/// right. A row of one cell is a heading.
+fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .filter(|row| row.len() > 1)
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    rows.iter()
+        .map(|row| {
+            let cells: Vec<String> = row
+                .iter()
+                .enumerate()
+                .map(|(column, cell)| {
+                    let pad = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
+                    if column == 0 || column + 1 == columns {
+                        format!("{cell}{pad}")
+                    } else {
+                        format!("{pad}{cell}")
+                    }
+                })
+                .collect();
+            cells.join("  ").trim_end().to_owned()
+        })
+        .collect()
+}
+
+/// The lines of `lab list`.
+#[must_use]
+pub fn run_list(runs: &[RunLine]) -> String {
+    if runs.is_empty() {
+        return "No run was made yet.\n".into();
+    }
+    let mut rows = vec![
+        ["run", "when", "plan", "measurements", "ended", "targets"]
+            .map(String::from)
+            .to_vec(),
+    ];
+    for run in runs {
+        rows.push(vec![
+            run.id.to_string(),
+            date::shown(run.started_unix_ms),
+            run.plan.clone(),
+            run.cells.to_string(),
+            run.status.to_string(),
+            run.targets.join(" against "),
+        ]);
+    }
+    aligned(&rows).join("\n") + "\n"
+}

@@ -1,0 +1,295 @@
+//! Summary, table, sentences, Markdown, JSON and CSV.
+
+use super::invalidate;
+use crate::checks::{Check, Finding, Validity};
+use crate::report::{Summary, csv, json, markdown, overall, run_list, sentences, table};
+use crate::stats::Verdict;
+use crate::store::{RunId, RunLine, Status};
+use crate::synthetic;
+use crate::units::Nanos;
+
+#[test]
+fn a_target_of_half_the_speed_is_slower_in_every_test_and_over_all() {
+    let run = synthetic::run(6);
+    let summary = Summary::of(&run);
+    assert_eq!(summary.comparisons.len(), 4);
+    for test in &summary.comparisons {
+        let found = test.comparison.unwrap();
+        assert_eq!(found.verdict, Verdict::Slower);
+        assert!(
+            found.ratio.low <= 0.5 && 0.5 <= found.ratio.high + 0.05,
+            "{found:?}"
+        );
+        assert_eq!(found.ratio.n, 6);
+    }
+    let sentence = overall(&run, &summary).unwrap();
+    assert!(
+        sentence.contains("over 4 tests") && sentence.contains("is slower than"),
+        "{sentence}"
+    );
+    assert!(
+        sentence.contains("95 % interval") && sentence.contains("6 blocks"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn the_table_has_a_line_for_every_test_on_every_target_and_both_units() {
+    let text = table(&synthetic::run(5));
+    let lines: Vec<&str> = text.lines().collect();
+    for head in [
+        "MB/s",
+        "MiB/s",
+        "IOPS",
+        "p50",
+        "p99",
+        "server CPU",
+        "client CPU",
+    ] {
+        assert!(lines[0].contains(head), "{head} is not in {}", lines[0]);
+    }
+    for title in [
+        "Sequential read",
+        "Sequential write",
+        "Random read",
+        "Random write",
+    ] {
+        assert_eq!(
+            lines.iter().filter(|line| **line == title).count(),
+            1,
+            "{title}"
+        );
+        assert!(
+            lines
+                .iter()
+                .any(|line| line.starts_with(&format!("{title}: "))),
+            "{title}"
+        );
+    }
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| line.starts_with("  /mnt/<media>"))
+            .count(),
+        4
+    );
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| line.starts_with("  /home/me"))
+            .count(),
+        4
+    );
+    assert!(lines.iter().any(|line| line.starts_with("Overall")));
+    // The server works for the first target alone.
+    let local = lines
+        .iter()
+        .find(|line| line.starts_with("  /home/me"))
+        .unwrap();
+    assert_eq!(local.matches('–').count(), 2, "{local}");
+}
+
+#[test]
+fn columns_line_up() {
+    let text = table(&synthetic::run(5));
+    let ends: Vec<usize> = text
+        .lines()
+        .filter(|line| line.starts_with("  /"))
+        .map(|line| line.split("good").next().unwrap().chars().count())
+        .collect();
+    assert_eq!(ends.len(), 8);
+    assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
+}
+
+#[test]
+fn an_invalid_result_is_said_with_its_reason_and_is_in_no_comparison() {
+    let mut run = synthetic::run(5);
+    invalidate(&mut run, 1, 0, "it is 167 % of the wire");
+    let summary = Summary::of(&run);
+    assert_eq!(summary.comparisons[1].comparison, None);
+    assert!(summary.row(1, 0).unwrap().rate.is_none());
+    assert!(!summary.row(1, 0).unwrap().validity.is_usable());
+    let text = table(&run);
+    assert!(
+        text.contains("INVALID [1]") && text.contains("[1] it is 167 % of the wire."),
+        "{text}"
+    );
+    assert!(
+        text.contains("Sequential write: not compared, because"),
+        "{text}"
+    );
+    assert!(overall(&run, &summary).unwrap().contains("over 3 tests"));
+}
+
+#[test]
+fn one_invalid_block_of_five_is_left_out_and_said() {
+    let mut run = synthetic::run(5);
+    let cell = run
+        .cells
+        .iter_mut()
+        .find(|cell| cell.workload == 2 && cell.target == 1)
+        .unwrap();
+    cell.findings
+        .push(Finding::invalid(Check::Direct, "it was buffered"));
+    let summary = Summary::of(&run);
+    let row = summary.row(2, 1).unwrap();
+    assert_eq!(
+        (row.usable, row.blocks.len(), row.rate.unwrap().n),
+        (4, 5, 4)
+    );
+    let Validity::Remarks { texts } = &row.validity else {
+        panic!("{:?}", row.validity)
+    };
+    assert!(texts[0].contains("1 of 5 blocks"), "{texts:?}");
+    assert_eq!(summary.comparisons[2].comparison.unwrap().ratio.n, 4);
+}
+
+#[test]
+fn a_remark_of_every_block_is_noted_once() {
+    let mut run = synthetic::run(5);
+    for cell in &mut run.cells {
+        cell.findings.push(Finding::remark(
+            Check::Cache,
+            "the server's cache was not dropped",
+        ));
+    }
+    let text = table(&run);
+    assert_eq!(
+        text.matches("the server's cache was not dropped").count(),
+        1
+    );
+    assert_eq!(text.matches("good [1]").count(), 8);
+}
+
+#[test]
+fn unlike_jobs_are_not_compared() {
+    let mut run = synthetic::run(5);
+    for cell in run.cells.iter_mut().filter(|cell| cell.target == 1) {
+        cell.result.engine = "psync".into();
+    }
+    let summary = Summary::of(&run);
+    assert!(
+        summary
+            .comparisons
+            .iter()
+            .all(|test| test.comparison.is_none())
+    );
+    assert!(sentences(&run, &summary)[0].contains("engine io_uring against psync"));
+    assert_eq!(overall(&run, &summary), None);
+}
+
+#[test]
+fn percentiles_of_too_few_operations_are_not_printed() {
+    let mut run = synthetic::run(1);
+    for cell in &mut run.cells {
+        cell.result.latencies = crate::fio::Histogram::default();
+        cell.result.latencies.add(Nanos(1000), 26);
+    }
+    let summary = Summary::of(&run);
+    let row = summary.row(0, 0).unwrap();
+    assert!(row.p50.is_some() && row.p99.is_none());
+}
+
+#[test]
+fn a_run_of_one_block_tells_nothing_and_says_how_much_is_missing() {
+    let run = synthetic::run(1);
+    let said = sentences(&run, &Summary::of(&run));
+    assert!(
+        said[0].contains("cannot tell") && said[0].contains("4 blocks"),
+        "{}",
+        said[0]
+    );
+}
+
+#[test]
+fn a_run_without_measurements_and_one_with_a_single_target_have_reports() {
+    let mut run = synthetic::run(0);
+    run.samples.clear();
+    run.elapsed = None;
+    run.status = Status::Failed {
+        reason: "the mount is gone".into(),
+    };
+    for text in [
+        table(&run),
+        markdown(&run),
+        json(&run).unwrap(),
+        crate::report::html(&run),
+    ] {
+        assert!(text.contains("the mount is gone"));
+    }
+    let mut alone = synthetic::run(5);
+    alone.manifest.targets.truncate(1);
+    alone.cells.retain(|cell| cell.target == 0);
+    let said = sentences(&alone, &Summary::of(&alone));
+    assert_eq!(said.len(), 4);
+    assert!(
+        said[0].contains("MB/s") && said[0].contains("MiB/s"),
+        "{}",
+        said[0]
+    );
+    assert!(table(&alone).contains("/mnt/<media>"));
+}
+
+#[test]
+fn json_holds_everything_and_is_read_back() {
+    let run = synthetic::run(2);
+    let value: serde_json::Value = serde_json::from_str(&json(&run).unwrap()).unwrap();
+    assert_eq!(
+        value["run"]["cells"].as_array().unwrap().len(),
+        run.cells.len()
+    );
+    assert_eq!(value["summary"]["rows"].as_array().unwrap().len(), 8);
+    let back: crate::store::RunRecord = serde_json::from_value(value["run"].clone()).unwrap();
+    assert!(back == run, "the run changed on the way");
+}
+
+#[test]
+fn csv_has_a_line_for_each_measurement_and_no_formula() {
+    let mut run = synthetic::run(2);
+    run.manifest.targets[0].label = "=cmd|'/c calc'!A1, \"quoted\"".into();
+    let text = csv(&run);
+    assert_eq!(text.lines().count(), 1 + run.cells.len());
+    assert!(text.contains("\"'=cmd|'/c calc'!A1, \"\"quoted\"\"\""));
+    let columns = text.lines().next().unwrap().split(',').count();
+    assert!(
+        text.lines()
+            .filter(|line| !line.contains("cmd"))
+            .all(|line| line.split(',').count() == columns)
+    );
+}
+
+#[test]
+fn markdown_escapes_what_comes_from_outside() {
+    let mut run = synthetic::run(2);
+    run.manifest.machine.processor = "a|b <script> [x](y)".into();
+    let text = markdown(&run);
+    assert!(
+        !text.contains("<script>") && text.contains("a\\|b &lt;script&gt; \\[x\\](y)"),
+        "{text}"
+    );
+    let widths: Vec<usize> = text
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .map(|line| line.replace("\\|", "").matches('|').count())
+        .collect();
+    assert_eq!(widths.len(), 2 + 8);
+    assert!(widths.iter().all(|width| *width == 13), "{widths:?}");
+}
+
+#[test]
+fn the_list_of_runs_names_each_with_its_targets() {
+    let line = RunLine {
+        id: RunId(3),
+        plan: "quick".into(),
+        targets: vec!["/mnt/media".into(), "/home/me".into()],
+        started_unix_ms: 0,
+        status: Status::Cancelled,
+        cells: 12,
+    };
+    let text = run_list(&[line]);
+    assert!(
+        text.contains("/mnt/media against /home/me") && text.contains("1970-01-01"),
+        "{text}"
+    );
+    assert!(run_list(&[]).contains("No run"));
+}
