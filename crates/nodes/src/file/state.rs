@@ -93,13 +93,14 @@ impl SyncState {
 }
 
 /// An in-line write that takes this long, and [`STALL_PER_MIB`] more for its copying, has waited
-/// for the disk.
-const STALL: Duration = Duration::from_millis(2);
+/// for the disk. Less may only be another thread's turn on the processor, and the other way is
+/// several times dearer: many writes of one file queue for its lock.
+const STALL: Duration = Duration::from_millis(8);
 const STALL_PER_MIB: Duration = Duration::from_millis(1);
 /// How long in-line writes pause after a stall: from…
-const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// …doubling, while they stall again, to…
-const PAUSE_MAX: Duration = Duration::from_millis(1600);
+const PAUSE_MAX: Duration = Duration::from_millis(160);
 
 /// Keeps writes off the caller's thread for a while when one of them had to wait: too much of the
 /// page cache is dirty, or old data must be read first. Others of the thread would wait with it.

@@ -157,15 +157,15 @@ fn a_stalled_write_pauses_the_next_ones_longer_each_time() {
     let pace = Pace::new(start);
     assert!(pace.allows(start));
     pace.wrote(4096, start, after(start, 10));
-    assert!(!pace.allows(after(start, 59)));
-    assert!(pace.allows(after(start, 60)));
-    pace.wrote(4096, after(start, 60), after(start, 70));
-    assert!(!pace.allows(after(start, 169)));
-    assert!(pace.allows(after(start, 170)));
-    pace.wrote(4096, after(start, 170), after(start, 171));
-    pace.wrote(4096, after(start, 171), after(start, 181));
+    assert!(!pace.allows(after(start, 29)));
+    assert!(pace.allows(after(start, 30)));
+    pace.wrote(4096, after(start, 30), after(start, 40));
+    assert!(!pace.allows(after(start, 79)));
+    assert!(pace.allows(after(start, 80)));
+    pace.wrote(4096, after(start, 80), after(start, 81));
+    pace.wrote(4096, after(start, 81), after(start, 91));
     assert!(
-        pace.allows(after(start, 231)),
+        pace.allows(after(start, 111)),
         "a quick write forgets the pauses before it"
     );
 }
@@ -174,10 +174,10 @@ fn a_stalled_write_pauses_the_next_ones_longer_each_time() {
 fn a_large_write_is_not_taken_for_a_stall() {
     let start = engine::clock::now();
     let pace = Pace::new(start);
-    pace.wrote(32 << 20, start, after(start, 20));
-    assert!(pace.allows(after(start, 20)));
     pace.wrote(32 << 20, start, after(start, 40));
-    assert!(!pace.allows(after(start, 40)));
+    assert!(pace.allows(after(start, 40)));
+    pace.wrote(32 << 20, start, after(start, 41));
+    assert!(!pace.allows(after(start, 41)));
 }
 
 const LOCKS: &str = "\
