@@ -140,7 +140,7 @@ fn bytes_that_make_no_sense_end_their_own_connection_only() {
     for bytes in [
         &[0_u8; 28][..],
         &[0xff; 28],
-        b"\x25\x60\x95\x14 almost the right magic",
+        b"\x25\x60\x95\x14 almost the right magic.",
     ] {
         let mut client = raw::connected(server.port());
         client.write_all(bytes).unwrap();

@@ -137,19 +137,22 @@ fn a_server_is_started_by_its_client_on_a_socket_pair() {
     let folder = Folder::new();
     let image = folder.filled("a.img", 2 * MIB, 9);
     let binary = testkit::proc::outboard().unwrap();
-    let binary = binary.to_str().unwrap();
-    let printed = program(
-        "nbdinfo",
-        &["--size", "[", binary, "serve", "--stdin", &image, "]"],
-    )
-    .ok();
-    assert_eq!(printed.trim(), (2 * MIB).to_string());
+    nbdsh("socket_pair", &[binary.to_str().unwrap(), &image]).ok();
+    assert_eq!(bytes_at(&image, 4096, 11), b"socket pair");
+}
+
+#[test]
+fn nbdcopy_starts_a_server_of_its_own_and_copies_from_it() {
+    if !can_run() {
+        return;
+    }
+    let folder = Folder::new();
+    let image = folder.filled("a.img", 2 * MIB, 9);
     let back = folder.at("back");
-    program(
-        "nbdcopy",
-        &["--", "[", binary, "serve", "--stdin", &image, "]", &back],
-    )
-    .ok();
+    let binary = testkit::proc::outboard().unwrap();
+    let serve = [binary.to_str().unwrap(), "serve", &image];
+    let args = [&["--", "["], &serve[..], &["]", &back]].concat();
+    program("nbdcopy", &args).ok();
     assert_same(&image, &back);
 }
 

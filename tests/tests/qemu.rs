@@ -101,7 +101,9 @@ fn qemu_io_is_told_that_an_unwritable_export_is_read_only() {
     if !can_run() {
         return;
     }
-    let server = Server::start(&["--read-only", "memory(1M)"]);
+    let folder = Folder::new();
+    let image = folder.empty("a.img", MIB);
+    let server = Server::start(&["--read-only", &image]);
     let said = program(
         "qemu-io",
         &["--format=raw", "-c", "write 0 512", &server.uri("")],
