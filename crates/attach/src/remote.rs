@@ -94,11 +94,14 @@ fn gone(health: ClientHealth) -> Option<(Duration, String)> {
     if health.connected && !health.flush_failed {
         return None;
     }
-    let why = match (health.flush_failed, health.last_error) {
-        (true, _) => "a flush failed: written data may be lost".to_owned(),
-        (false, Some(why)) => why,
-        (false, None) => "the server does not answer".to_owned(),
-    };
+    let mut whys: Vec<String> = health.last_error.into_iter().collect();
+    if health.flush_failed {
+        whys.push("a flush failed: written data may be lost".to_owned());
+    }
+    if whys.is_empty() {
+        whys.push("the server does not answer".to_owned());
+    }
+    let why = whys.join("; ");
     Some((health.gone_for.unwrap_or_default(), why))
 }
 
