@@ -33,11 +33,23 @@ fn receive<'a>(structured: bool, pieces: impl Iterator<Item = &'a [u8]>) -> Seen
                     }
                     None => break,
                 },
-                Err(broken) => return (seen, Some(broken)),
+                Err(broken) => return (conserved(decoder, seen), Some(broken)),
             }
         }
     }
-    (seen, None)
+    (conserved(decoder, seen), None)
+}
+
+/// Whatever was sent, each request is either over or can be sent again.
+fn conserved(mut decoder: ReplyDecoder<u64>, seen: Vec<ReplyEvent<u64>>) -> Vec<ReplyEvent<u64>> {
+    let over = seen.iter().filter_map(|event| match event {
+        ReplyEvent::Done { token, .. } => Some(*token),
+        _ => None,
+    });
+    let mut tokens: Vec<u64> = over.chain(decoder.drain()).collect();
+    tokens.sort_unstable();
+    assert_eq!(tokens, [0, 1, 2, 3, 4, 5]);
+    seen
 }
 
 /// Reads, one of them unfragmented, and a write, flush and trim in flight; cookies count from 0.

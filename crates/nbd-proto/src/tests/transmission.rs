@@ -315,6 +315,18 @@ fn a_second_reply_to_one_request_finds_nothing_even_when_its_slot_is_used_again(
     assert_eq!(decoder.in_flight(), 0);
 }
 
+/// Whoever sends the request again needs what was attached to it. A reply that claimed success with
+/// bytes missing used to take it away.
+#[test]
+fn a_request_whose_reply_is_broken_stays_in_flight() {
+    let mut decoder = ReplyDecoder::new(true, 4);
+    let cookie = decoder.begin(read(0, 8), "it").unwrap();
+    let stream = chunk_header(cookie, DONE, ChunkKind::None, 0);
+    let broken = decode(&mut decoder, &stream, 100);
+    assert_eq!(broken, Err(BrokenReply::Missing { missing: 8 }));
+    assert_eq!(decoder.drain(), ["it"]);
+}
+
 /// A read cut into pieces, some of them holes, in any order.
 fn scattered() -> impl Strategy<Value = Vec<(u64, u64, bool)>> {
     prop::collection::vec((1u64..40, any::<bool>()), 1..12)

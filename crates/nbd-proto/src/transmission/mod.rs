@@ -276,19 +276,18 @@ impl<T> ReplyDecoder<T> {
         }
     }
 
+    /// Ends a request. One that is broken stays in flight, for [`Self::drain`].
     fn finish(&mut self, cookie: u64, consumed: usize) -> Result<Decoded<T>, BrokenReply> {
+        let pending = self.pending(cookie)?;
+        let expected = pending.expected;
+        let missing = expected.len.saturating_sub(pending.coverage.covered());
+        if expected.command == Command::Read && pending.error.is_none() && missing > 0 {
+            return Err(BrokenReply::Missing { missing });
+        }
         let pending = self
             .slots
             .remove(cookie)
             .ok_or(BrokenReply::UnknownCookie(cookie))?;
-        let expected = pending.expected;
-        let covered = pending.coverage.covered();
-        let read = expected.command == Command::Read;
-        if read && pending.error.is_none() && covered < expected.len {
-            return Err(BrokenReply::Missing {
-                missing: expected.len - covered,
-            });
-        }
         Ok(Decoded {
             consumed,
             event: Some(ReplyEvent::Done {
