@@ -22,7 +22,7 @@ mod dispatch;
 mod fill;
 mod identity;
 mod jobs;
-mod journal;
+pub(super) mod journal;
 mod outbox;
 mod recovery;
 mod replies;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use block::IoError;
+use block::{Errno, IoError, Operation};
 use nbd_proto::WireError;
 
 use crate::client::session::Session;
@@ -47,6 +47,15 @@ impl Session {
             self.trouble = None;
         }
         match (part.owner, error) {
+            (Owner::Job { key, nth }, None)
+                if self.flush_failed && matches!(part.body, Body::Flush { .. }) =>
+            {
+                // It was on its way when another one failed, and covers what that one lost.
+                let target = self.target.clone();
+                let failure = IoError::new(Errno::Io, Operation::Flush, None);
+                let failure = failure.because(ClientError::FlushFailed { target });
+                self.jobs.part_done(key, nth, Err(failure));
+            }
             (Owner::Job { key, nth }, None) => {
                 let read = match part.body {
                     Body::Read(buffer) => Some(buffer.finish()),
@@ -90,13 +99,13 @@ impl Session {
 
     fn refused(&self, part: &Part, error: WireError) -> IoError {
         let operation = match part.body {
-            Body::Read(_) => block::Operation::Read,
-            Body::Write(_) => block::Operation::Write,
-            Body::WriteZeroes => block::Operation::WriteZeroes,
-            Body::Trim => block::Operation::Trim,
-            Body::Flush { .. } => block::Operation::Flush,
+            Body::Read(_) => Operation::Read,
+            Body::Write(_) => Operation::Write,
+            Body::WriteZeroes => Operation::WriteZeroes,
+            Body::Trim => Operation::Trim,
+            Body::Flush { .. } => Operation::Flush,
         };
-        let range = (operation != block::Operation::Flush).then_some(part.range);
+        let range = (operation != Operation::Flush).then_some(part.range);
         let failure = IoError::new(from_wire(error), operation, range);
         match &part.said {
             Some(text) => failure.because(format!("{}: {text}", self.target)),

@@ -14,7 +14,8 @@ use crate::client::ClientConfig;
 
 const MIB: u64 = 1 << 20;
 
-fn random_ops(space: OpSpace, count: usize) -> Vec<Op> {
+/// The same requests in every run.
+pub(super) fn random_ops(space: OpSpace, count: usize) -> Vec<Op> {
     use proptest::strategy::{Strategy, ValueTree};
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();

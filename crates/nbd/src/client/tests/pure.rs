@@ -1,1 +1,151 @@
-//! stub
+//! The parts of the session that decide without a socket.
+
+use block::{IoBufs, Range};
+use bytes::Bytes;
+use nbd_proto::CommandFlags;
+use proptest::prelude::*;
+use testkit::Model;
+
+use crate::client::session::journal::Journal;
+use crate::client::session::work::{Body, Part, PartLimits, Work, take_front};
+
+const NONE: CommandFlags = CommandFlags::empty();
+
+fn data(len: usize, byte: u8) -> Body {
+    Body::Write(IoBufs::from_iter([Bytes::from(vec![byte; len])]))
+}
+
+fn keep(journal: &mut Journal, offset: u64, len: u64, byte: u8) {
+    let len_usize = usize::try_from(len).unwrap();
+    journal.acknowledged(Range::new(offset, len), NONE, data(len_usize, byte));
+}
+
+#[test]
+fn a_flush_covers_what_was_acknowledged_before_it_was_sent() {
+    let mut journal = Journal::new(true, 1 << 20);
+    keep(&mut journal, 0, 512, 1);
+    let mark = journal.mark();
+    keep(&mut journal, 512, 512, 2);
+    journal.flushed(mark);
+    let left = journal.replay(journal.first(), 10);
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].range, Range::new(512, 512));
+    journal.flushed(mark);
+    assert_eq!(journal.replay(journal.first(), 10).len(), 1);
+    journal.flushed(journal.mark());
+    assert_eq!(journal.cost(), 0);
+}
+
+#[test]
+fn overlapping_entries_are_never_in_one_batch() {
+    let mut journal = Journal::new(true, 1 << 20);
+    for (offset, len) in [(0, 512), (512, 512), (256, 512), (1024, 512)] {
+        keep(&mut journal, offset, len, 1);
+    }
+    let ranges = |from| -> Vec<u64> {
+        let batch = journal.replay(from, 10);
+        batch.iter().map(|part: &Part| part.range.offset).collect()
+    };
+    assert_eq!(ranges(0), [0, 512]);
+    assert_eq!(ranges(2), [256, 1024]);
+    assert_eq!(ranges(4), [0; 0]);
+}
+
+#[test]
+fn trims_are_not_kept_and_a_journal_that_is_off_keeps_nothing() {
+    let mut journal = Journal::new(true, 1 << 20);
+    journal.acknowledged(Range::new(0, 512), NONE, Body::Trim);
+    assert_eq!(journal.cost(), 0);
+    keep(&mut journal, 0, 512, 1);
+    journal.give_up();
+    assert_eq!(journal.cost(), 0);
+    keep(&mut journal, 0, 512, 1);
+    assert_eq!(journal.cost(), 0);
+    assert!(!journal.is_full(u64::MAX / 2, 0));
+}
+
+#[test]
+fn a_full_journal_says_so_and_counts_what_is_in_flight() {
+    let mut journal = Journal::new(true, 10_000);
+    keep(&mut journal, 0, 4096, 1);
+    assert!(!journal.wants_flush());
+    keep(&mut journal, 0, 4096, 1);
+    assert!(journal.wants_flush());
+    assert!(!journal.is_full(0, 0));
+    assert!(journal.is_full(4096, 1));
+    for _ in 0..100_000 {
+        journal.acknowledged(Range::new(0, 4096), NONE, Body::WriteZeroes);
+    }
+    assert!(journal.is_full(0, 0));
+}
+
+#[test]
+fn parts_are_whole_blocks_below_every_limit() {
+    let limits = PartLimits::new(4096, 100_000);
+    assert_eq!(limits.of(&Work::Read), 98_304);
+    assert_eq!(limits.of(&Work::Trim), 2 << 30);
+    let limits = PartLimits::new(1, u32::MAX);
+    assert_eq!(limits.of(&Work::Read), 32 << 20);
+    let limits = PartLimits::new(65_536, 65_536);
+    assert_eq!(limits.of(&Work::Read), 65_536);
+}
+
+proptest! {
+    /// Written again in batches, a journal leaves what the writes left.
+    #[test]
+    fn a_replay_ends_like_the_writes_did(
+        writes in prop::collection::vec((0u64..60, 1u64..10, 1u8..255), 0..40),
+        batch in 1usize..8,
+    ) {
+        let mut journal = Journal::new(true, 1 << 30);
+        let mut model = Model::new(128);
+        for (offset, len, byte) in writes {
+            let range = Range::new(offset, len);
+            model.write(range, &vec![byte; range.len_usize()]);
+            keep(&mut journal, offset, len, byte);
+        }
+        let mut replayed = Model::new(128);
+        let mut next = journal.first();
+        while next < journal.mark() {
+            let mut parts = journal.replay(next, batch);
+            prop_assert!(!parts.is_empty());
+            next += parts.len() as u64;
+            // In flight together: any order may come out.
+            parts.reverse();
+            for part in parts {
+                let Body::Write(data) = part.body else { unreachable!("only writes were kept") };
+                replayed.write(part.range, &data.concat());
+            }
+        }
+        let whole = Range::new(0, 128);
+        for byte in 0..128 {
+            let one = Range::new(byte, 1);
+            let agrees = [0..=255_u8].into_iter().flatten().all(|value| {
+                model.agrees(one, &[value]) == replayed.agrees(one, &[value])
+            });
+            prop_assert!(agrees, "byte {} of {}", byte, whole);
+        }
+    }
+
+    #[test]
+    fn taking_from_the_front_shares_and_keeps_the_order(
+        lens in prop::collection::vec(0usize..20, 0..6),
+        steps in prop::collection::vec(1usize..25, 1..10),
+    ) {
+        let mut at = 0_u8;
+        let mut bufs: IoBufs = lens.iter().map(|len| {
+            let bytes: Vec<u8> = (0..*len).map(|_| { at = at.wrapping_add(1); at }).collect();
+            Bytes::from(bytes)
+        }).collect();
+        let whole = bufs.concat();
+        let mut taken = Vec::new();
+        for step in steps {
+            let before = taken.len();
+            let front = take_front(&mut bufs, step);
+            taken.extend(front.concat());
+            prop_assert_eq!(taken.len() - before, step.min(whole.len() - before));
+        }
+        taken.extend(bufs.concat());
+        prop_assert_eq!(taken, whole);
+    }
+}

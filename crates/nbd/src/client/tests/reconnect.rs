@@ -1,1 +1,189 @@
-//! stub
+//! A server that goes away and comes back.
+
+use std::time::Duration;
+
+use block::{BlockDevice, Errno, Range, WriteFlags};
+use nbd_proto::TransmissionFlags;
+use testkit::{gather, single};
+
+use super::fake::{Act, Fake};
+use super::{connect, impatient, in_engine, poll_once, until};
+use crate::client::{Client, ClientConfig};
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn requests_wait_for_a_server_that_comes_back() {
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        let config = ClientConfig {
+            connections: 3,
+            ..impatient()
+        };
+        let client = connect(&fake, config).await;
+        client.read(Range::new(0, 512)).await.unwrap();
+        fake.stop().await;
+        let mut read = client.read(Range::new(0, 512));
+        let range = Range::new(512, 512);
+        let mut write = client.write(range, single(vec![7; 512]), WriteFlags::empty());
+        assert!(poll_once(&mut read).await.is_pending());
+        assert!(poll_once(&mut write).await.is_pending());
+        until("the loss is seen", || client.health().gone_for.is_some()).await;
+        assert!(!client.health().connected);
+        engine::clock::sleep(Duration::from_millis(300)).await;
+        assert!(poll_once(&mut read).await.is_pending());
+        fake.listen();
+        read.await.unwrap();
+        write.await.unwrap();
+        assert_eq!(fake.world().live[512], 7);
+        let health = client.health();
+        assert!(health.connected && health.gone_for.is_none());
+        assert_eq!((health.reconnects, health.connections), (1, 3));
+    });
+}
+
+#[test]
+fn requests_fail_when_the_server_stays_away_and_work_when_it_is_back_at_last() {
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        let config = ClientConfig {
+            reconnect_for: Duration::from_millis(300),
+            ..impatient()
+        };
+        let client = connect(&fake, config).await;
+        fake.stop().await;
+        let range = Range::new(0, 512);
+        let error = client.read(range).await.unwrap_err();
+        assert_eq!(error.errno, Errno::Io);
+        let text = error.to_string();
+        assert!(text.contains("the server has been gone for 0."), "{text}");
+        assert!(text.contains("cannot connect"), "{text}");
+        // From now on they fail at once.
+        let mut read = client.read(range);
+        assert!(poll_once(&mut read).await.is_pending());
+        engine::clock::sleep(Duration::from_millis(20)).await;
+        assert!(matches!(
+            poll_once(&mut read).await,
+            std::task::Poll::Ready(Err(_))
+        ));
+        fake.listen();
+        until("it is back", || client.health().connections == 1).await;
+        client.read(range).await.unwrap();
+    });
+}
+
+/// Everything fails with the reason, and nothing is sent to the other disk.
+async fn refuses_to_go_on(fake: &Fake, client: &Client, reason: &str) {
+    let before = fake.world().log.len();
+    fake.listen();
+    let error = client.read(Range::new(0, 512)).await.unwrap_err();
+    assert!(error.to_string().contains(reason), "{error}");
+    let write = client.write(
+        Range::new(0, 512),
+        single(vec![1; 512]),
+        WriteFlags::empty(),
+    );
+    assert!(write.await.unwrap_err().to_string().contains(reason));
+    assert!(client.flush().await.is_err());
+    assert_eq!(fake.world().log.len(), before);
+    assert!(client.health().last_error.unwrap().contains(reason));
+}
+
+#[test]
+fn an_export_that_comes_back_with_another_size_is_not_touched() {
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        let client = connect(&fake, impatient()).await;
+        fake.stop().await;
+        fake.world().export.size = 2 * MIB;
+        let reason = "it had 1048576 bytes and has 2097152";
+        refuses_to_go_on(&fake, &client, reason).await;
+    });
+}
+
+#[test]
+fn an_export_that_comes_back_without_its_abilities_is_not_touched() {
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        let client = connect(&fake, impatient()).await;
+        fake.stop().await;
+        fake.world().export.flags -= TransmissionFlags::SEND_FLUSH;
+        refuses_to_go_on(&fake, &client, "it no longer has SEND_FLUSH").await;
+    });
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        let client = connect(&fake, impatient()).await;
+        fake.stop().await;
+        fake.world().export.flags |= TransmissionFlags::READ_ONLY;
+        refuses_to_go_on(&fake, &client, "it is read-only now").await;
+    });
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        let client = connect(&fake, impatient()).await;
+        fake.stop().await;
+        fake.world().export.block_size_min = 4096;
+        refuses_to_go_on(&fake, &client, "its blocks were 1 bytes and are 4096").await;
+    });
+}
+
+#[test]
+fn a_server_that_dies_over_and_over_loses_and_repeats_nothing() {
+    in_engine(|| async {
+        // Every connection serves 5 requests and then hangs up without an answer.
+        let mut served = 0;
+        let fake = Fake::scripted(MIB, move |_, _| {
+            served += 1;
+            match served % 6 {
+                0 => Act::Hangup,
+                _ => Act::Serve,
+            }
+        });
+        let config = ClientConfig {
+            connections: 2,
+            ..impatient()
+        };
+        let client = connect(&fake, config).await;
+        for block in 0..64_u8 {
+            let range = Range::new(u64::from(block) * 4096, 4096);
+            let data = single(vec![block; 4096]);
+            let write = client.write(range, data, WriteFlags::empty());
+            write.await.unwrap();
+            // More than it serves in one life can never be written again.
+            if block % 3 == 2 {
+                client.flush().await.unwrap();
+            }
+        }
+        client.flush().await.unwrap();
+        for block in 0..64_u8 {
+            let range = Range::new(u64::from(block) * 4096, 4096);
+            let read = gather(&client.read(range).await.unwrap());
+            assert_eq!(read, vec![block; 4096]);
+        }
+        assert!(client.health().reconnects > 5);
+    });
+}
+
+#[test]
+fn closing_while_the_server_is_away_does_not_wait_for_it() {
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        let client = connect(&fake, impatient()).await;
+        fake.stop().await;
+        let mut read = client.read(Range::new(0, 512));
+        assert!(poll_once(&mut read).await.is_pending());
+        client.close().await;
+        assert_eq!(read.await.unwrap_err().errno, Errno::ShuttingDown);
+    });
+}
+
+#[test]
+fn closing_does_not_wait_for_a_silent_server_for_ever() {
+    in_engine(|| async {
+        let fake = Fake::scripted(MIB, |_, _| Act::Silence);
+        let client = connect(&fake, impatient()).await;
+        let mut read = client.read(Range::new(0, 512));
+        assert!(poll_once(&mut read).await.is_pending());
+        client.close().await;
+        assert_eq!(read.await.unwrap_err().errno, Errno::ShuttingDown);
+    });
+}

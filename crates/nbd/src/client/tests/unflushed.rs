@@ -1,1 +1,215 @@
-//! stub
+//! A reconnect must not lie. A server that lost power has lost what it acknowledged and never
+//! flushed; a client that merely connects again would let the next flush report it safe.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use block::{BlockDevice, Range, WriteFlags};
+use nbd_proto::{Command, WireError};
+use testkit::{gather, pattern, single};
+
+use super::fake::{Act, Fake};
+use super::{connect, impatient, in_engine, poll_once, until};
+use crate::client::{Client, ClientConfig};
+
+const MIB: u64 = 1 << 20;
+
+async fn write(client: &Client, offset: u64, byte: u8, len: usize) {
+    let range = Range::new(offset, len as u64);
+    let data = single(vec![byte; len]);
+    let write = client.write(range, data, WriteFlags::empty());
+    write.await.unwrap();
+}
+
+#[test]
+fn acknowledged_writes_survive_a_power_cut_of_the_server_in_their_order() {
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        let config = ClientConfig {
+            connections: 4,
+            ..impatient()
+        };
+        let client = connect(&fake, config).await;
+        write(&client, 0, 1, 4096).await;
+        client.flush().await.unwrap();
+        // Over each other, in part and whole, with zeroes and a durable write in between.
+        write(&client, 0, 2, 8192).await;
+        let zeroes = client.write_zeroes(Range::new(1024, 1024), WriteFlags::empty());
+        zeroes.await.unwrap();
+        let data = single(vec![3; 512]);
+        let fua = client.write(Range::new(0, 512), data, WriteFlags::FUA);
+        fua.await.unwrap();
+        write(&client, 4096, 4, 512).await;
+        write(&client, 512 * 1024, 5, 100_000).await;
+        let expected = fake.world().live.clone();
+        fake.lose_power().await;
+        assert_ne!(fake.world().live, expected, "something was lost");
+        fake.listen();
+        let whole = client.read(Range::new(0, MIB)).await.unwrap();
+        assert!(gather(&whole) == expected, "reads see what was written");
+        assert!(client.health().unflushed > 0, "nothing is durable yet");
+        client.flush().await.unwrap();
+        assert!(fake.world().durable == expected);
+        assert_eq!(client.health().unflushed, 0);
+    });
+}
+
+#[test]
+fn what_was_flushed_is_not_written_again() {
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        let client = connect(&fake, impatient()).await;
+        write(&client, 0, 1, 4096).await;
+        client.flush().await.unwrap();
+        write(&client, 4096, 2, 4096).await;
+        fake.lose_power().await;
+        let before = fake.world().log.len();
+        fake.listen();
+        client.read(Range::new(0, 512)).await.unwrap();
+        let log = fake.world().log[before..].to_vec();
+        assert_eq!((log[0].command, log[0].offset), (Command::Write, 4096));
+        assert_eq!(log[1].command, Command::Read);
+        assert_eq!(log.len(), 2);
+    });
+}
+
+/// A write that came while the flush was under way is not covered by it.
+#[test]
+fn a_write_acknowledged_during_a_flush_is_kept() {
+    in_engine(|| async {
+        let told = Arc::new(tokio::sync::Notify::new());
+        let tell = Arc::clone(&told);
+        let fake = Fake::scripted(MIB, move |_, request| match request.command {
+            Command::Flush => Act::After(Arc::clone(&tell)),
+            _ => Act::Serve,
+        });
+        let config = ClientConfig {
+            connections: 2,
+            ..impatient()
+        };
+        let client = connect(&fake, config).await;
+        let mut flush = client.flush();
+        assert!(poll_once(&mut flush).await.is_pending());
+        until("the flush arrives", || !fake.world().log.is_empty()).await;
+        // The first connection waits; much data goes over the second.
+        let mut big = client.write(
+            Range::new(0, 512 << 10),
+            single(vec![8; 512 << 10]),
+            WriteFlags::empty(),
+        );
+        assert!(poll_once(&mut big).await.is_pending());
+        told.notify_one();
+        let (flushed, written) = futures_util::future::join(flush, big).await;
+        flushed.unwrap();
+        written.unwrap();
+        assert!(client.health().unflushed >= 512 << 10);
+    });
+}
+
+#[test]
+fn when_the_lost_writes_cannot_be_repeated_no_flush_succeeds_any_more() {
+    in_engine(|| async {
+        let full = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&full);
+        let fake = Fake::scripted(MIB, move |_, request| {
+            match request.command == Command::Write && seen.load(Ordering::Relaxed) {
+                true => Act::Refuse(WireError::NoSpace, "the disk was swapped for a small one"),
+                false => Act::Serve,
+            }
+        });
+        let client = connect(&fake, impatient()).await;
+        write(&client, 0, 1, 4096).await;
+        fake.lose_power().await;
+        full.store(true, Ordering::Relaxed);
+        fake.listen();
+        let error = client.flush().await.unwrap_err().to_string();
+        assert!(error.contains("an earlier flush failed"), "{error}");
+        let health = client.health();
+        assert!(health.flush_failed);
+        let last = health.last_error.unwrap();
+        assert!(last.contains("swapped for a small one"), "{last}");
+        full.store(false, Ordering::Relaxed);
+        assert!(client.flush().await.is_err());
+        client.read(Range::new(0, 512)).await.unwrap();
+    });
+}
+
+#[test]
+fn after_a_failed_flush_no_flush_is_even_sent() {
+    in_engine(|| async {
+        let fake = Fake::scripted(MIB, |_, request| match request.command {
+            Command::Flush => Act::Refuse(WireError::Io, "write-back failed"),
+            _ => Act::Serve,
+        });
+        let client = connect(&fake, impatient()).await;
+        write(&client, 0, 1, 4096).await;
+        let error = client.flush().await.unwrap_err().to_string();
+        assert!(error.contains("write-back failed"), "{error}");
+        fake.world().script = Box::new(|_, _| Act::Serve);
+        let error = client.flush().await.unwrap_err().to_string();
+        assert!(error.contains("an earlier flush failed"), "{error}");
+        assert_eq!(fake.world().commands(), [Command::Write, Command::Flush]);
+        write(&client, 0, 2, 4096).await;
+        client.read(Range::new(0, 512)).await.unwrap();
+    });
+}
+
+#[test]
+fn a_flush_is_sent_before_what_is_kept_grows_too_large() {
+    in_engine(|| async {
+        let fake = Fake::start(2 * MIB);
+        let client = connect(&fake, impatient()).await;
+        let data = bytes::Bytes::from(pattern(1, Range::new(0, MIB)));
+        for _ in 0..200 {
+            let range = Range::new(0, MIB);
+            let write = client.write(range, single(data.clone()), WriteFlags::empty());
+            write.await.unwrap();
+            assert!(client.health().unflushed <= 64 * MIB);
+        }
+        let commands = fake.world().commands();
+        let flushes = commands.iter().filter(|c| **c == Command::Flush).count();
+        assert!((3..=20).contains(&flushes), "{flushes} flushes");
+    });
+}
+
+/// A flush that never comes back holds writes, not reads, once what is kept is full.
+#[test]
+fn writes_wait_when_what_is_kept_is_full() {
+    in_engine(|| async {
+        let told = Arc::new(tokio::sync::Notify::new());
+        let tell = Arc::clone(&told);
+        let fake = Fake::scripted(2 * MIB, move |_, request| match request.command {
+            Command::Flush => Act::After(Arc::clone(&tell)),
+            _ => Act::Serve,
+        });
+        let config = ClientConfig {
+            connections: 2,
+            request_timeout: std::time::Duration::from_secs(20),
+            ..impatient()
+        };
+        let client = connect(&fake, config).await;
+        let data = bytes::Bytes::from(vec![1; 1 << 20]);
+        let range = Range::new(0, MIB);
+        let writes = (0..100)
+            .map(|_| client.write(range, single(data.clone()), WriteFlags::empty()))
+            .collect::<Vec<_>>();
+        let mut all = Box::pin(futures_util::future::join_all(writes));
+        for _ in 0..50 {
+            assert!(poll_once(&mut all).await.is_pending());
+            engine::clock::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        let written = fake.world().commands();
+        let written = written.iter().filter(|c| **c == Command::Write).count();
+        assert!(written <= 64, "{written} writes were sent");
+        let release = async {
+            loop {
+                engine::clock::sleep(std::time::Duration::from_millis(5)).await;
+                told.notify_one();
+            }
+        };
+        tokio::select! {
+            results = all => assert!(results.iter().all(Result::is_ok)),
+            () = release => {}
+        }
+    });
+}
