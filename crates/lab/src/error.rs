@@ -55,7 +55,7 @@ pub enum LabError {
     },
     /// Too little space on the target.
     #[error(
-        "{path} has {free} free and the plan needs {needed}; free some space or choose a smaller size"
+        "{path} has {free} free and the plan needs {needed}; free some space, or use a plan with a smaller file"
     )]
     NoSpace {
         /// The target.

@@ -86,7 +86,7 @@ fn pages_that_were_read_are_found_and_gone_after_a_drop() {
         before.resident, before.sampled,
         "just written, so in memory"
     );
-    residency::drop_caches(&path, size);
+    residency::drop_caches(&path, size, false);
     let after = residency::look(&path, size).unwrap();
     if mounts::find(
         &mounts::parse(&std::fs::read_to_string("/proc/self/mountinfo").unwrap()),

@@ -15,7 +15,7 @@ pub struct Estimate {
     pub written_max: Bytes,
     /// The largest space taken on one target.
     pub space: Bytes,
-    /// How long the least number of blocks takes on a fast target.
+    /// When it usually has ended.
     pub time_typical: Nanos,
     /// When it stops at the latest (a flush already begun may end a little later).
     pub time_max: Nanos,
@@ -37,11 +37,12 @@ pub fn estimate(plan: &Plan, targets: u32) -> Estimate {
         .map(|workload| (workload.runtime().0 + CELL_OVERHEAD.0) * targets)
         .sum();
     let typical = SETUP.0 + block * u64::from(plan.budget.blocks_min);
-    let time_max = Nanos::from_ms(plan.budget.time_ms);
+    let time_max = Nanos::from_ms(plan.budget.limit_ms);
+    let usual = typical.max(Nanos::from_ms(plan.budget.time_ms).0);
     Estimate {
         written_max: Bytes(plan.data.size.0 * targets * passes),
         space: plan.data.size,
-        time_typical: Nanos(typical.min(time_max.0)),
+        time_typical: Nanos(usual.min(time_max.0)),
         time_max,
     }
 }

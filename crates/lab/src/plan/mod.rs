@@ -69,8 +69,10 @@ pub struct Budget {
     pub blocks_min: u32,
     /// Blocks after which to stop however wide the intervals still are.
     pub blocks_max: u32,
-    /// Time for everything, in milliseconds.
+    /// No block beyond the least number is begun that would end after this, in milliseconds.
     pub time_ms: u64,
+    /// No block but the first is begun that would end after this, in milliseconds.
+    pub limit_ms: u64,
     /// Stop once every interval is within this part of its median (0.03 = 3 %).
     pub precision: f64,
 }
@@ -187,6 +189,12 @@ impl Plan {
             return fail(format!(
                 "blocks_min {} and blocks_max {} must be 1 <= min <= max <= {BLOCKS_MAX}",
                 budget.blocks_min, budget.blocks_max
+            ));
+        }
+        if budget.time_ms > budget.limit_ms {
+            return fail(format!(
+                "time_ms {} is more than limit_ms {}",
+                budget.time_ms, budget.limit_ms
             ));
         }
         if !(budget.precision > 0.0 && budget.precision < 1.0) {

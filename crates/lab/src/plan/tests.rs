@@ -48,7 +48,10 @@ fn an_unknown_plan_names_those_there_are() {
 #[test]
 fn values_that_make_no_sense_are_refused() {
     type Change = fn(&mut Plan);
-    let changes: [(&str, Change); 9] = [
+    let changes: [(&str, Change); 10] = [
+        ("time beyond the limit", |p| {
+            p.budget.time_ms = p.budget.limit_ms + 1
+        }),
         ("tiny data", |p| p.data.size = Bytes(1024)),
         ("no block", |p| p.budget.blocks_min = 0),
         ("min above max", |p| p.budget.blocks_max = 1),

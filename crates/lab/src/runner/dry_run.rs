@@ -27,7 +27,7 @@ pub struct DryRun {
     pub blocks_min: u32,
     /// Measurements in a block.
     pub cells: usize,
-    /// How long the least number of blocks takes.
+    /// When it usually has ended.
     pub time_typical: Nanos,
     /// When it stops at the latest.
     pub time_max: Nanos,
@@ -111,7 +111,7 @@ impl fmt::Display for DryRun {
         )?;
         write!(
             f,
-            "Time: {:.0} s for the least number of blocks, at most {:.0} s.",
+            "Time: usually {:.0} s, at most {:.0} s.",
             self.time_typical.seconds(),
             self.time_max.seconds()
         )

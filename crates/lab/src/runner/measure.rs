@@ -148,7 +148,8 @@ impl Executor for Bench<'_> {
         };
 
         // Also before a write: dirty pages of the one before would be flushed at its cost.
-        let dropped = residency::drop_caches(&file, prepared.size);
+        let everywhere = target.facts.server == cache::Server::Here;
+        let dropped = residency::drop_caches(&file, prepared.size, everywhere);
         let resident_before = (workload.direction == Direction::Read).then(look).flatten();
         let before = self.counters(target);
         let limit = Duration::from_nanos(workload.runtime().0) + OVERTIME;

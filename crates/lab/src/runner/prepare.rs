@@ -300,7 +300,7 @@ fn ready(
     let mut facts = target_facts(label, scratch.directory.clone(), hint, measured);
     facts.dio_align = dio_align(&file);
     // A device that answers at once makes every page look resident; then the question is no use.
-    residency::drop_caches(&file, size);
+    residency::drop_caches(&file, size, true);
     let shows_cache = residency::look(&file, size).is_some_and(|found| found.part() < 0.02);
     ReadyTarget {
         scratch,

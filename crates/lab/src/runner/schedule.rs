@@ -109,7 +109,7 @@ pub(super) fn next(budget: &Budget, at: Standing) -> Option<Status> {
     }
     let end = at.elapsed.0.saturating_add(at.longest.0);
     // The first block is always begun: without it there would be nothing to show.
-    if at.blocks > 0 && end > Nanos::from_ms(budget.time_ms).0 {
+    if at.blocks > 0 && end > limit(budget, at.blocks).0 {
         return Some(Status::OutOfTime);
     }
     None
@@ -120,11 +120,18 @@ pub(super) fn blocks_expected(budget: &Budget, at: Standing) -> u32 {
     if at.blocks == 0 {
         return budget.blocks_min;
     }
-    let left = Nanos::from_ms(budget.time_ms)
-        .0
-        .saturating_sub(at.elapsed.0);
+    let left = limit(budget, at.blocks).0.saturating_sub(at.elapsed.0);
     let fit = u32::try_from(left / at.longest.0.max(1)).unwrap_or(u32::MAX);
     at.blocks
         .saturating_add(fit)
         .min(budget.blocks_max.max(at.blocks))
+}
+
+/// When the block after so many must have ended: the least number has more time than the rest.
+const fn limit(budget: &Budget, blocks: u32) -> Nanos {
+    Nanos::from_ms(if blocks < budget.blocks_min {
+        budget.limit_ms
+    } else {
+        budget.time_ms
+    })
 }

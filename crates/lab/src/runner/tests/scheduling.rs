@@ -98,7 +98,7 @@ fn figures_that_jump_go_on_until_the_plan_has_no_more_blocks() {
 #[test]
 fn a_slow_target_ends_with_its_time_and_within_it() {
     let mut plan = plan();
-    plan.budget.time_ms = 60_000;
+    (plan.budget.time_ms, plan.budget.limit_ms) = (30_000, 60_000);
     let (ended, kept) = run(&plan, Nanos(3 * SECOND), |_| Ok(MIB));
     assert_eq!(
         ended,
@@ -111,9 +111,23 @@ fn a_slow_target_ends_with_its_time_and_within_it() {
 }
 
 #[test]
+fn the_least_number_of_blocks_may_take_longer_than_the_time_for_more() {
+    let mut plan = plan();
+    (plan.budget.time_ms, plan.budget.limit_ms) = (30_000, 200_000);
+    let (ended, _) = run(&plan, Nanos(3 * SECOND), |slot| {
+        Ok(MIB * (1 + u64::from(slot.block % 2) * slot.target as u64))
+    });
+    let expected = Ended {
+        status: Status::OutOfTime,
+        blocks: plan.budget.blocks_min,
+    };
+    assert_eq!(ended, expected);
+}
+
+#[test]
 fn a_target_slower_than_its_time_still_gets_one_block() {
     let mut plan = plan();
-    plan.budget.time_ms = 1;
+    (plan.budget.time_ms, plan.budget.limit_ms) = (1, 1);
     let (ended, _) = run(&plan, Nanos(SECOND), |_| Ok(MIB));
     assert_eq!(
         ended,
@@ -223,6 +237,7 @@ fn standings() -> impl Strategy<Value = (Budget, Standing)> {
                     blocks_min: least,
                     blocks_max: least + more,
                     time_ms,
+                    limit_ms: time_ms * 2,
                     precision: 0.03,
                 };
                 let at = Standing {
@@ -260,7 +275,7 @@ proptest! {
     #[test]
     fn no_block_is_begun_that_would_end_after_the_time_but_the_first((budget, at) in standings()) {
         if next(&budget, at).is_none() && at.blocks > 0 {
-            prop_assert!(at.elapsed.0 + at.longest.0 <= Nanos::from_ms(budget.time_ms).0);
+            prop_assert!(at.elapsed.0 + at.longest.0 <= Nanos::from_ms(budget.limit_ms).0);
             prop_assert!(at.blocks < budget.blocks_max);
         }
         prop_assert!(blocks_expected(&budget, at) >= at.blocks.min(budget.blocks_max));

@@ -1,0 +1,106 @@
+//! The table of all figures, with what is to be said of each.
+
+use maud::{Markup, html};
+
+use crate::checks::{Level, Validity};
+use crate::report::notes::Notes;
+use crate::report::summary::{Row, Summary};
+use crate::report::table::latency as shown;
+use crate::report::{NONE, range, short};
+use crate::store::RunRecord;
+use crate::units::{grouped, significant};
+
+pub(in crate::report::html) fn trust(run: &RunRecord, summary: &Summary) -> Markup {
+    let manifest = &run.manifest;
+    html! {
+        section {
+            h2 { "The figures, and whether to trust them" }
+            p {
+                "Each block made every test once on every target, in an order shuffled by seed " (run.seed) ". "
+                "fio submitted by " (manifest.engine.as_str()) (if manifest.direct { ", past the page cache" } else { ", through the page cache" })
+                ", on a file of " (manifest.size) " that was written before it was read. A write counts until its last flush has ended."
+            }
+            (figures(summary))
+            @if !run.findings.is_empty() {
+                p { "About the run as a whole:" }
+                ul { @for finding in &run.findings { li class=(if finding.level == Level::Invalid { "invalid" } else { "" }) { (finding.text) } } }
+            }
+        }
+    }
+}
+
+fn figures(summary: &Summary) -> Markup {
+    let mut notes = Notes::default();
+    let heads = [
+        "on",
+        "MB/s",
+        "MiB/s",
+        "95 %, MB/s",
+        "n",
+        "IOPS",
+        "p50",
+        "p99",
+        "server CPU",
+        "client CPU",
+        "result",
+    ];
+    let rows: Vec<Markup> = summary
+        .rows
+        .iter()
+        .map(|row| figures_row(row, &mut notes))
+        .collect();
+    html! {
+        div class="card wide" {
+            table class="figures" {
+                thead { tr { @for (index, head) in heads.iter().enumerate() {
+                    th scope="col" class=(if index == 0 || index == 10 { "text" } else { "" }) { (head) }
+                } } }
+                tbody { @for (row, drawn) in summary.rows.iter().zip(rows) {
+                    @if row.target == 0 { tr class="test" { th colspan="11" scope="rowgroup" { (row.title) } } }
+                    (drawn)
+                } }
+            }
+        }
+        @if notes.texts().next().is_some() {
+            ol class="notes" { @for (number, text) in notes.texts() { li id={ "note-" (number) } { (text) } } }
+        }
+    }
+}
+
+fn figures_row(row: &Row, notes: &mut Notes) -> Markup {
+    let unit = |unit: f64| {
+        row.rate
+            .map_or_else(|| NONE.into(), |rate| significant(rate.median / unit))
+    };
+    html! {
+        tr {
+            td { (short(&row.label, 34)) }
+            td class="main" { (unit(1e6)) }
+            td { (unit(1_048_576.0)) }
+            td { (row.rate.map_or_else(|| NONE.into(), |rate| range(rate.low / 1e6, rate.high / 1e6))) }
+            td { (row.usable) @if row.usable != row.blocks.len() { " of " (row.blocks.len()) } }
+            td { (row.operations.map_or_else(|| NONE.into(), |found| grouped(found.median))) }
+            td { (shown(row.p50)) }
+            td { (shown(row.p99)) }
+            @for found in [row.server_cpu, row.client_cpu] {
+                td { @match found {
+                    None => (NONE),
+                    Some(cpu) => { (format!("{:.0} %", cpu.of_core * 100.0)) span class="second" { (cpu.per_mib) "/MiB" } }
+                } }
+            }
+            td class="text" { (validity(&row.validity, notes)) }
+        }
+    }
+}
+
+fn validity(found: &Validity, notes: &mut Notes) -> Markup {
+    let numbers = notes.numbers(found);
+    html! {
+        @match found {
+            Validity::Good => span class="good" { "✓ good" },
+            Validity::Remarks { .. } => span class="remarks" { "✓ good, with remarks" },
+            Validity::Invalid { .. } => span class="invalid" { "✕ invalid" },
+        }
+        @for number in numbers { " " a href={ "#note-" (number) } { "[" (number) "]" } }
+    }
+}
