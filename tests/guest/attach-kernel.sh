@@ -68,14 +68,14 @@ sha256sum -c -s /tmp/acknowledged
 umount /mnt
 e2fsck -fn "$device"
 mkfs.xfs -q -f "$device"
-mount "$device" /mnt
+mount -t xfs "$device" /mnt
 dd if=/tmp/piece of=/mnt/piece bs=64k conv=fsync 2>/dev/null
 umount /mnt
 detach
 
 attach
 xfs_repair -n "$device"
-mount -o ro "$device" /mnt
+mount -t xfs -o ro "$device" /mnt
 cmp /tmp/piece /mnt/piece
 umount /mnt
 detach

@@ -155,7 +155,16 @@ fn loops(here: &str) -> Vec<String> {
         .collect()
 }
 
+/// Whether a process runs our binary, or ran one that was built again since.
 fn is_ours(exe: &Path) -> bool {
-    exe.file_name()
-        .is_some_and(|name| name.to_string_lossy().starts_with("outboard"))
+    let name = |path: &Path| {
+        path.file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+    };
+    let ours = testkit::proc::outboard().ok().as_deref().and_then(name);
+    let theirs = name(exe);
+    theirs.is_some_and(|theirs| {
+        let theirs = theirs.trim_end_matches(" (deleted)");
+        ours.is_some_and(|ours| ours == theirs)
+    })
 }
