@@ -6,12 +6,11 @@
 //!   is truncated while mapped gives an error (`EFAULT`), never a signal, and no Rust reference to
 //!   memory that others change exists.
 
-use std::collections::HashMap;
 use std::ffi::c_void;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -20,8 +19,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 pub struct FileMap {
     start: *mut c_void,
     len: usize,
-    /// Keeps the descriptor's number from being taken by another file while the map is shared.
-    _file: Arc<OwnedFd>,
+    file: Arc<OwnedFd>,
 }
 
 // SAFETY: the mapping is only handed to the kernel, by address, for reading.
@@ -29,27 +27,13 @@ unsafe impl Send for FileMap {}
 // SAFETY: as above.
 unsafe impl Sync for FileMap {}
 
-/// Maps that are in use, by descriptor.
-static MAPS: LazyLock<Mutex<HashMap<RawFd, Weak<FileMap>>>> = LazyLock::new(Mutex::default);
-
 impl FileMap {
-    /// The map of `file`, shared by all that ask while somebody holds it.
+    /// Maps all that `file` holds now.
     ///
     /// # Errors
-    /// Those of mmap(2); `Unsupported` where addresses are too few to spend on this.
-    pub fn of(file: &Arc<OwnedFd>) -> io::Result<Arc<Self>> {
-        let mut maps = MAPS.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = file.as_raw_fd();
-        if let Some(map) = maps.get(&key).and_then(Weak::upgrade) {
-            return Ok(map);
-        }
-        maps.retain(|_, map| map.strong_count() > 0);
-        let map = Arc::new(Self::new(file)?);
-        maps.insert(key, Arc::downgrade(&map));
-        Ok(map)
-    }
-
-    fn new(file: &Arc<OwnedFd>) -> io::Result<Self> {
+    /// Those of mmap(2); `Unsupported` for an empty file, and where addresses are too few to spend
+    /// on this.
+    pub fn new(file: &Arc<OwnedFd>) -> io::Result<Self> {
         if cfg!(not(target_pointer_width = "64")) {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -72,8 +56,20 @@ impl FileMap {
         Ok(Self {
             start,
             len,
-            _file: file.clone(),
+            file: file.clone(),
         })
+    }
+
+    /// Whether it is the map of this very descriptor.
+    #[must_use]
+    pub fn is_of(&self, file: &Arc<OwnedFd>) -> bool {
+        Arc::ptr_eq(&self.file, file)
+    }
+
+    /// Whether nothing else holds the file any more.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        Arc::strong_count(&self.file) == 1
     }
 
     /// Whether `len` bytes at `offset` lie in the map.
@@ -97,14 +93,8 @@ impl FileMap {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the bytes lie in the mapping, which lives as long as `self`; the kernel only
         // reads them, and answers EFAULT where the file no longer backs them.
-        let sent = unsafe {
-            libc::send(
-                socket.as_fd().as_raw_fd(),
-                self.start.byte_add(offset),
-                len,
-                flags,
-            )
-        };
+        let sent =
+            unsafe { libc::send(socket.as_raw_fd(), self.start.byte_add(offset), len, flags) };
         if let Ok(sent) = usize::try_from(sent) {
             return Ok(sent);
         }

@@ -18,6 +18,7 @@ mod exports;
 mod handshake;
 mod limits;
 mod listener;
+mod maps;
 mod plan;
 mod scratch;
 mod socket;
@@ -40,6 +41,7 @@ use connection::{Connection, End, Start};
 use exports::Exports;
 use handshake::{NoSession, negotiate};
 use listener::Acceptor;
+use maps::Maps;
 use socket::Socket;
 
 /// Pause after an accept that failed for want of descriptors or memory.
@@ -50,6 +52,7 @@ struct Shared {
     exports: Exports,
     limits: Arc<Limits>,
     budget: Budget,
+    maps: Arc<Maps>,
     /// Connections of each core.
     connections: Vec<AtomicUsize>,
     handle: engine::Handle,
@@ -78,6 +81,7 @@ impl Server {
         Arc::new(Shared {
             exports: self.exports,
             budget: Budget::new(self.limits.in_flight_bytes_total_max),
+            maps: Arc::default(),
             limits: Arc::new(self.limits),
             connections: (0..handle.cores()).map(|_| AtomicUsize::new(0)).collect(),
             handle: handle.clone(),
@@ -264,6 +268,7 @@ async fn serve_client(shared: &Shared, socket: Socket, peer: &str, stop: impl Fu
         },
         limits: limits.clone(),
         budget: shared.budget.clone(),
+        maps: shared.maps.clone(),
         received: session.received,
     }));
     match connection.run(stop).await {

@@ -7,7 +7,8 @@ use nbd_proto::WireError;
 use crate::server::budget::Charge;
 
 /// Payload goes to the page cache in pieces that end at multiples of this, so that no piece makes
-/// the kernel read the rest of a page from disk.
+/// the kernel read the rest of a page from disk; or at multiples of the disk's block if that is
+/// larger, which it may be up to 64 KiB.
 const PIECE_ALIGN: u64 = 4096;
 
 /// Where in the stream of requests a connection is.
@@ -32,15 +33,17 @@ pub(super) struct Streaming {
 }
 
 impl Streaming {
-    /// How much of `available` bytes can be written now, and where. `None`: more must come first.
-    pub(super) fn next_piece(&self, available: usize) -> Option<Range> {
+    /// How much of `available` bytes can be written now to a disk of such blocks, and where.
+    /// `None`: more must come first.
+    pub(super) fn next_piece(&self, available: usize, block_size: u32) -> Option<Range> {
+        let align = PIECE_ALIGN.max(u64::from(block_size));
         let offset = self.range.offset + self.done;
         let left = self.range.len - self.done;
         let available = available as u64;
         if available >= left {
             return Some(Range::new(offset, left));
         }
-        let end = (offset + available) / PIECE_ALIGN * PIECE_ALIGN;
+        let end = (offset + available) / align * align;
         let len = end.checked_sub(offset).filter(|&len| len > 0)?;
         Some(Range::new(offset, len))
     }

@@ -18,6 +18,17 @@ pub(super) enum Job {
     Cache(Range),
 }
 
+impl Job {
+    /// Memory that it takes while it runs, besides what it was given.
+    pub(super) fn memory(&self) -> usize {
+        match self {
+            Self::Read(range) => range.len_usize(),
+            Self::Cache(range) => Range::new(0, range.len.min(CACHE_PIECE)).len_usize(),
+            Self::Write(..) | Self::Flush | Self::Trim { .. } | Self::WriteZeroes(..) => 0,
+        }
+    }
+}
+
 /// A job whose time has come to be answered.
 #[derive(Debug)]
 pub(super) struct Done {

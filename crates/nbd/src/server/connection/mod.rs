@@ -15,6 +15,7 @@ mod inbound;
 mod job;
 mod outbox;
 mod requests;
+mod stall;
 
 use std::io;
 use std::pin::Pin;
@@ -29,8 +30,10 @@ use self::busy_wait::BusyWait;
 use self::inbound::Inbound;
 use self::job::Done;
 use self::outbox::{Batch, Outbox, Sent};
+use self::stall::Stall;
 use super::budget::Budget;
 use super::limits::Limits;
+use super::maps::Maps;
 use super::plan::Terms;
 use super::scratch::{self, Scratch};
 use super::socket::Socket;
@@ -53,8 +56,8 @@ pub(super) enum End {
     /// The server stops.
     #[error("the server stops")]
     Stopped,
-    /// No progress for too long.
-    #[error("nothing moved for {0:?}")]
+    /// Too little progress for too long.
+    #[error("the client sent or took too little for {0:?}")]
     Stalled(Duration),
     /// The client broke the protocol.
     #[error("{0}")]
@@ -102,6 +105,7 @@ pub(super) struct Start {
     pub(super) terms: Terms,
     pub(super) limits: Arc<Limits>,
     pub(super) budget: Budget,
+    pub(super) maps: Arc<Maps>,
     /// Bytes behind the handshake.
     pub(super) received: Vec<u8>,
 }
@@ -114,7 +118,7 @@ impl Connection {
             disk: start.disk,
             terms: start.terms,
             limits: start.limits,
-            outbox: Outbox::new(start.budget.clone()),
+            outbox: Outbox::new(start.budget.clone(), start.maps),
             budget: start.budget,
             inbound: Inbound::Header,
             paused: !start.received.is_empty(),
@@ -143,7 +147,9 @@ impl Connection {
                 if !stopped && stop.as_mut().poll(cx).is_ready() {
                     stopped = true;
                     self.ending.get_or_insert(End::Stopped);
-                    return self.step(cx);
+                    if let Poll::Ready(end) = self.step(cx) {
+                        return Poll::Ready(end);
+                    }
                 }
                 if self.waits_busily() {
                     // The client may need this very processor to send.
@@ -151,7 +157,11 @@ impl Connection {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                stall.poll(cx, self.is_midway(), self.received + self.outbox.sent())
+                stall.poll(
+                    cx,
+                    self.is_clients_turn(),
+                    self.received + self.outbox.sent(),
+                )
             })
             .await
         };
@@ -160,11 +170,11 @@ impl Connection {
         end
     }
 
-    /// Whether the client owes bytes, or takes too few.
-    fn is_midway(&self) -> bool {
-        !self.outbox.is_empty()
-            || !matches!(self.inbound, Inbound::Header)
-            || (!self.leftover.is_empty() && !self.paused)
+    /// Whether the client owes bytes that would be received, or has replies to take.
+    fn is_clients_turn(&self) -> bool {
+        let is_midway = !matches!(self.inbound, Inbound::Header) || !self.leftover.is_empty();
+        let is_receiving = self.ending.is_none() && !self.paused && !self.is_saturated();
+        !self.outbox.is_empty() || (is_midway && is_receiving)
     }
 
     /// Whether the next request is so near that the task should look again at once.
@@ -172,7 +182,7 @@ impl Connection {
         self.eager = self.busy_wait.is_likely()
             && self.pending.is_empty()
             && self.ending.is_none()
-            && !self.is_midway()
+            && !self.is_clients_turn()
             && self.busy_wait.goes_on(engine::clock::now());
         self.eager
     }
@@ -212,8 +222,9 @@ impl Connection {
         if (!batch.is_empty() || !self.outbox.is_empty())
             && self.outbox.send(&self.socket, batch)? == Sent::Blocked
         {
-            // Ready again since: try once more.
-            return Ok(self.socket.poll_writable(cx)?.is_ready());
+            // Ready again since, or there is news that need not wait for the socket: once more.
+            let is_writable = self.socket.poll_writable(cx)?.is_ready();
+            return Ok(is_writable || moved);
         }
         if self.pending.is_empty() && self.ending.is_some() {
             return Err(self.ending.take().unwrap_or(End::Closed));
@@ -301,44 +312,5 @@ impl Connection {
         }
         self.received += received as u64;
         Ok(fresh)
-    }
-}
-
-/// Ends a connection on which nothing moves although something should.
-struct Stall {
-    timeout: Duration,
-    timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    progress: u64,
-}
-
-impl Stall {
-    const fn new(timeout: Duration) -> Self {
-        Self {
-            timeout,
-            timer: None,
-            progress: 0,
-        }
-    }
-
-    /// One timer at most is armed, and it is looked at only when it fires: a busy connection pays
-    /// for one timer a timeout.
-    fn poll(&mut self, cx: &mut Context<'_>, midway: bool, progress: u64) -> Poll<End> {
-        loop {
-            let Some(timer) = &mut self.timer else {
-                if !midway {
-                    return Poll::Pending;
-                }
-                self.progress = progress;
-                self.timer = Some(Box::pin(engine::clock::sleep(self.timeout)));
-                continue;
-            };
-            if timer.as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
-            }
-            self.timer = None;
-            if midway && progress == self.progress {
-                return Poll::Ready(End::Stalled(self.timeout));
-            }
-        }
     }
 }

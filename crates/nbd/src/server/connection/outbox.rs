@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use block::{FileRegion, IoBufs};
@@ -20,6 +20,7 @@ use engine::FileMap;
 use smallvec::SmallVec;
 
 use crate::server::budget::{Budget, Charge};
+use crate::server::maps::Maps;
 use crate::server::socket::Socket;
 
 /// Pieces sent with one call.
@@ -67,7 +68,8 @@ pub(super) struct Outbox {
     /// Bytes that left, ever: a sign of progress.
     sent: u64,
     /// The map of the file that was last sent from.
-    map: Option<(Arc<OwnedFd>, Arc<FileMap>)>,
+    map: Option<Arc<FileMap>>,
+    maps: Arc<Maps>,
 }
 
 /// The thread's send buffer while one step fills it.
@@ -115,13 +117,14 @@ impl<'a> Batch<'a> {
 }
 
 impl Outbox {
-    pub(super) const fn new(budget: Budget) -> Self {
+    pub(super) const fn new(budget: Budget, maps: Arc<Maps>) -> Self {
         Self {
             budget,
             queue: VecDeque::new(),
             memory: 0,
             sent: 0,
             map: None,
+            maps,
         }
     }
 
@@ -177,16 +180,10 @@ impl Outbox {
         if len < MAPPED_MIN {
             return None;
         }
-        let known = self
-            .map
-            .as_ref()
-            .filter(|(file, _)| Arc::ptr_eq(file, &region.file));
-        if known.is_none() {
-            self.map = FileMap::of(&region.file)
-                .ok()
-                .map(|map| (region.file.clone(), map));
+        if !self.map.as_ref().is_some_and(|map| map.is_of(&region.file)) {
+            self.map = self.maps.of(&region.file);
         }
-        let (_, map) = self.map.as_ref()?;
+        let map = self.map.as_ref()?;
         map.holds(region.offset, len as u64).then(|| map.clone())
     }
 

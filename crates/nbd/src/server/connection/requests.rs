@@ -123,7 +123,11 @@ impl Connection {
             Action::WriteZeroes(range, flags) => Job::WriteZeroes(range, flags),
             Action::Cache(range) => Job::Cache(range),
         };
-        self.push_job(cookie, job, 0, self.budget.take(0));
+        let bytes = job.memory();
+        let Some(charge) = self.charge(bytes) else {
+            return Ok(Begun::NoMemory);
+        };
+        self.push_job(cookie, job, bytes, charge);
         Ok(Begun::Yes)
     }
 
@@ -237,7 +241,8 @@ impl Connection {
         let Inbound::Streaming(streaming) = &mut self.inbound else {
             unreachable!("called in this state only")
         };
-        let Some(piece) = streaming.next_piece(bytes.len()) else {
+        let block_size = self.disk.geometry().block_size;
+        let Some(piece) = streaming.next_piece(bytes.len(), block_size) else {
             return Ok(None);
         };
         let len = piece.len_usize();

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::Range;
-use nbd_proto::Command;
-use testkit::{HeldDisk, MemDisk, pattern};
+use block::{BlockDevice, Range};
+use nbd_proto::{Command, CommandFlags};
+use testkit::{HeldDisk, MemDisk, gather, pattern};
 
-use super::{Limits, Raw, request, serving};
+use super::{Limits, ListenAddress, Listener, Raw, local, request, serving, serving_on};
 
 const SIZE: u64 = 4 << 20;
 const PAYLOAD: u64 = 512 << 10;
@@ -53,4 +53,230 @@ fn a_request_that_lost_the_race_for_memory_waits_again_and_is_served() {
         }
         disk.hold(false);
     });
+}
+
+/// A request that follows reads whose replies fill the socket was taken from the client and not
+/// begun: its future was first looked at when the client took replies. A client that wants its
+/// write done before it reads on waited for ever.
+#[test]
+fn a_write_behind_replies_that_nobody_takes_is_carried_out() {
+    let disk = Arc::new(MemDisk::new(SIZE));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    let listener = Listener::unix(&path).expect("a free path");
+    let seen = disk.clone();
+    let body = |_: ListenAddress| async move {
+        let mut raw = Raw::simple_at(&path).await;
+        let read = request(Command::Read, 0, 60_000);
+        let mut bytes = read.encode().repeat(16);
+        let mut write = request(Command::Write, 1 << 20, 512);
+        write.flags = CommandFlags::FUA;
+        bytes.extend_from_slice(&write.encode());
+        bytes.extend_from_slice(&[7; 512]);
+        raw.say(&bytes).await;
+        let written = async {
+            let range = Range::new(1 << 20, 512);
+            while gather(&seen.read(range).await.expect("readable"))[0] != 7 {
+                engine::clock::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let written = engine::clock::timeout(LONG, written).await;
+        assert!(written.is_ok(), "the write is not carried out");
+        for _ in 0..16 {
+            raw.simple_reply(&read).await;
+        }
+        raw.simple_reply(&write).await;
+    };
+    let (_, end) = serving_on(1, disk, Limits::default(), listener, body);
+    end.expect("a clean stop");
+}
+
+/// A client whose write waits for memory that others hold owes nothing: it was thrown out as if it
+/// had stopped in the middle of its payload.
+#[test]
+fn a_client_that_waits_for_the_servers_memory_is_not_stalled() {
+    let disk = HeldDisk::new(patterned());
+    let limits = Limits {
+        in_flight_bytes_total_max: 512 << 10,
+        payload_max: 512 << 10,
+        stall_timeout: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    serving(disk.clone(), limits, |address| async move {
+        disk.hold(true);
+        let mut first = Raw::simple(address).await;
+        let read = request(Command::Read, 0, PAYLOAD);
+        first.say(&read.encode()).await;
+        disk.arrival().await;
+        let mut second = Raw::simple(address).await;
+        let write = request(Command::Write, 0, 4096);
+        second.say(&write.encode()).await;
+        second.say(&[1; 4096]).await;
+        engine::clock::sleep(Duration::from_millis(500)).await;
+        assert_eq!(disk.held().len(), 1, "the write waits for memory");
+        disk.hold(false);
+        disk.release_all().await;
+        assert_eq!(first.simple_reply(&read).await.0, 0);
+        assert_eq!(second.simple_reply(&write).await.0, 0);
+    });
+}
+
+/// One byte now and then counted as progress: a client could hold the memory of a long write for
+/// days, and with a few connections all memory of the server.
+#[test]
+fn a_payload_that_only_trickles_in_ends_its_connection() {
+    let limits = Limits {
+        stall_timeout: Duration::from_millis(200),
+        ..Limits::default()
+    };
+    serving(patterned(), limits, |address| async move {
+        let mut raw = Raw::simple(address).await;
+        let mut write = request(Command::Write, 0, 1 << 20);
+        write.flags = CommandFlags::FUA;
+        raw.say(&write.encode()).await;
+        let trickle = async {
+            while tokio::io::AsyncWriteExt::write_all(&mut raw.stream, &[0])
+                .await
+                .is_ok()
+            {
+                engine::clock::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let ended = engine::clock::timeout(LONG, trickle).await;
+        assert!(ended.is_ok(), "the trickle goes on");
+    });
+}
+
+/// Pieces of a payload went to the disk as they arrived, cut at 4096 bytes, whatever the disk's
+/// block size: a disk of larger blocks saw pieces of blocks, and its assertion ended the
+/// connection.
+#[test]
+fn a_disk_of_large_blocks_sees_whole_blocks_only() {
+    for shift in [0, 9, 12, 13, 16] {
+        let disk = MemDisk::new(SIZE).with_geometry(|g| g.block_size = 1 << shift);
+        let disk = Arc::new(disk);
+        serving(disk.clone(), Limits::default(), |address| async move {
+            let mut raw = Raw::simple(address).await;
+            let range = Range::new(64 << 10, 256 << 10);
+            let data = pattern(3, range);
+            let write = request(Command::Write, range.offset, range.len);
+            raw.say(&write.encode()).await;
+            for piece in data.chunks(5000) {
+                raw.say(piece).await;
+                engine::clock::sleep(Duration::from_micros(300)).await;
+            }
+            assert_eq!(raw.simple_reply(&write).await.0, 0);
+            assert!(gather(&disk.read(range).await.expect("readable")) == data);
+        });
+    }
+}
+
+/// The cache command reads where a disk has no file to advise on, a piece at a time. Those pieces
+/// were in nobody's account: a thousand such requests held a gigabyte.
+#[test]
+fn memory_of_the_cache_command_is_bounded_too() {
+    let disk = HeldDisk::new(patterned());
+    let limits = Limits {
+        in_flight_bytes_total_max: 2 << 20,
+        payload_max: 1 << 20,
+        ..Limits::default()
+    };
+    serving(disk.clone(), limits, |address| async move {
+        disk.hold(true);
+        let mut raw = Raw::simple(address).await;
+        let cache = request(Command::Cache, 0, SIZE);
+        raw.say(&cache.encode().repeat(8)).await;
+        disk.arrival().await;
+        engine::clock::sleep(Duration::from_millis(50)).await;
+        assert_eq!(disk.held().len(), 2, "memory for two pieces");
+        disk.hold(false);
+        disk.release_all().await;
+        for _ in 0..8 {
+            assert_eq!(raw.simple_reply(&cache).await.0, 0);
+        }
+    });
+}
+
+/// One client that takes long reads as fast as they come had its core for itself until its queue
+/// was empty; others waited for as long.
+#[test]
+fn a_greedy_reader_leaves_turns_to_others_of_its_core() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("disk");
+    std::fs::write(&path, vec![1; 32 << 20]).expect("a file");
+    let options = nodes::FileOptions::default();
+    let disk = Arc::new(nodes::File::open(&path, options).expect("a disk"));
+    // The engine's only core serves; the clients live on threads of their own.
+    let body = |address: ListenAddress| async move {
+        let ListenAddress::Tcp(address) = address else {
+            panic!("a TCP listener has a TCP address")
+        };
+        let read = request(Command::Read, 0, 32 << 20);
+        let greedy = engine::thread("greedy", move || clients::greedy(address, read, 32));
+        let patient = engine::thread("patient", move || clients::slowest(address, 200));
+        let (greedy, patient) = (greedy.expect("a thread"), patient.expect("a thread"));
+        // To join before would keep the core from serving.
+        while !greedy.is_finished() || !patient.is_finished() {
+            engine::clock::sleep(Duration::from_millis(5)).await;
+        }
+        let slowest = patient.join().expect("no panic");
+        assert_eq!(greedy.join().expect("no panic"), 32 * (16 + (32 << 20)));
+        assert!(slowest < Duration::from_millis(100), "{slowest:?}");
+    };
+    let (_, end) = serving_on(1, disk, Limits::default(), local(), body);
+    end.expect("a clean stop");
+}
+
+/// Clients that block, for threads of their own.
+mod clients {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream};
+    use std::time::Duration;
+
+    use nbd_proto::{Command, Request};
+
+    use super::request;
+
+    fn connect(address: SocketAddr) -> TcpStream {
+        let mut stream = TcpStream::connect(address).expect("a listening server");
+        stream.set_nodelay(true).expect("a TCP socket");
+        let mut hello = 3u32.to_be_bytes().to_vec();
+        hello.extend_from_slice(b"IHAVEOPT\0\0\0\x01\0\0\0\x04disk");
+        stream.write_all(&hello).expect("sent");
+        stream.read_exact(&mut [0; 18 + 10]).expect("answered");
+        stream
+    }
+
+    /// Asks for `read` so many times at once and takes what comes. Returns how much that was.
+    pub(super) fn greedy(address: SocketAddr, read: Request, times: usize) -> u64 {
+        let mut stream = connect(address);
+        stream
+            .write_all(&read.encode().repeat(times))
+            .expect("sent");
+        let expected = times as u64 * (16 + read.len);
+        let mut buffer = vec![0; 1 << 20];
+        let mut taken = 0;
+        while taken < expected {
+            match stream.read(&mut buffer).expect("received") {
+                0 => break,
+                count => taken += count as u64,
+            }
+        }
+        taken
+    }
+
+    /// Reads one byte so many times; the longest that took.
+    pub(super) fn slowest(address: SocketAddr, times: usize) -> Duration {
+        let mut stream = connect(address);
+        let read = request(Command::Read, 0, 1);
+        let mut slowest = Duration::ZERO;
+        for _ in 0..times {
+            let start = engine::clock::now();
+            stream.write_all(&read.encode()).expect("sent");
+            stream.read_exact(&mut [0; 17]).expect("answered");
+            slowest = slowest.max(engine::clock::now() - start);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        slowest
+    }
 }

@@ -6,50 +6,75 @@ mod plan;
 mod transmission;
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use block::Node;
 use nbd_proto::{Command, CommandFlags, Request};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 
-use super::{Export, Limits, Listener, Server};
+use super::{Export, Limits, ListenAddress, Listener, ServeError, Server};
 
 /// Runs `body` against a server of `disk`, stops the server and asserts that it ended well.
 fn serving<F, T>(disk: Node, limits: Limits, body: impl FnOnce(SocketAddr) -> F) -> T
 where
     F: Future<Output = T>,
 {
-    let config = engine::Config {
-        backend: engine::BackendChoice::Auto,
-        cores: 2,
-    };
-    let run = engine::run(&config, |handle| async move {
-        let export = Export {
-            name: "disk".to_owned(),
-            description: "a disk".to_owned(),
-            disk,
-        };
-        let server = Server::new(vec![export], limits).expect("one export");
-        let listener = Listener::tcp(([127, 0, 0, 1], 0).into()).expect("a free port");
-        let super::ListenAddress::Tcp(address) = *listener.address() else {
+    let (result, end) = serving_on(2, disk, limits, local(), |address| {
+        let ListenAddress::Tcp(address) = address else {
             panic!("a TCP listener has a TCP address")
         };
+        body(address)
+    });
+    end.expect("a clean stop");
+    result
+}
+
+/// The same with so many cores and on this listener; also tells how serving ended.
+fn serving_on<F, T>(
+    cores: usize,
+    disk: Node,
+    limits: Limits,
+    listener: Listener,
+    body: impl FnOnce(ListenAddress) -> F,
+) -> (T, Result<(), ServeError>)
+where
+    F: Future<Output = T>,
+{
+    let config = engine::Config {
+        backend: engine::BackendChoice::Auto,
+        cores,
+    };
+    let run = engine::run(&config, |handle| async move {
+        let server = Server::new(vec![export(disk)], limits).expect("one export");
+        let address = listener.address().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let stopped = async move { drop(stopped.await) };
         let serve =
             engine::spawn(async move { server.serve(&handle, vec![listener], stopped).await });
         let result = body(address).await;
         drop(stop);
-        serve.await.expect("no panic").expect("a clean stop");
-        result
+        (result, serve.await.expect("no panic"))
     });
     run.expect("the engine starts")
 }
 
+fn export(disk: Node) -> Export {
+    Export {
+        name: "disk".to_owned(),
+        description: "a disk".to_owned(),
+        disk,
+    }
+}
+
+fn local() -> Listener {
+    Listener::tcp(([127, 0, 0, 1], 0).into()).expect("a free port")
+}
+
 /// A client of bytes.
-struct Raw {
-    stream: TcpStream,
+struct Raw<S = TcpStream> {
+    stream: S,
 }
 
 impl Raw {
@@ -61,18 +86,42 @@ impl Raw {
         Self { stream }
     }
 
-    /// Through the handshake to `disk` by `EXPORT_NAME`, with simple replies.
+    /// Through the handshake to `disk`, with simple replies.
     async fn simple(address: SocketAddr) -> Self {
         let mut raw = Self::connect(address).await;
-        raw.greet().await;
-        raw.option(1, b"disk").await;
-        raw.take(10).await;
+        raw.choose().await;
         raw
     }
 
-    /// The same by `GO` after `STRUCTURED_REPLY`.
+    /// The same with structured replies.
     async fn structured(address: SocketAddr) -> Self {
         let mut raw = Self::connect(address).await;
+        raw.choose_structured().await;
+        raw
+    }
+}
+
+impl Raw<UnixStream> {
+    /// Through the handshake to `disk`, with simple replies. A Unix socket holds little.
+    async fn simple_at(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).await.expect("a listening server");
+        let mut raw = Self { stream };
+        raw.choose().await;
+        raw
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
+    /// Chooses `disk` by `EXPORT_NAME`.
+    async fn choose(&mut self) {
+        self.greet().await;
+        self.option(1, b"disk").await;
+        self.take(10).await;
+    }
+
+    /// Chooses `disk` by `GO` after `STRUCTURED_REPLY`.
+    async fn choose_structured(&mut self) {
+        let raw = self;
         raw.greet().await;
         raw.option(8, b"").await;
         raw.take(20).await;
@@ -82,7 +131,7 @@ impl Raw {
             let len = u32::from_be_bytes(head[16..].try_into().expect("four bytes"));
             raw.take(len as usize).await;
             if head[12..16] == [0, 0, 0, 1] {
-                return raw;
+                return;
             }
         }
     }
