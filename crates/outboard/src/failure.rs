@@ -28,6 +28,8 @@ pub(crate) struct Failure {
     pictures: Vec<String>,
 }
 
+/// Characters of an expression that are worth repeating beside its picture.
+const EXPRESSION_SHOWN_MAX: usize = 60;
 /// Exit status of a command that could not be carried out.
 const FAILED: u8 = 1;
 /// Exit status of a command line that makes no sense.
@@ -96,7 +98,12 @@ impl Failure {
 
 impl From<ExpressionError> for Failure {
     fn from(error: ExpressionError) -> Self {
-        let place = format!("in the disk `{}`, {error}", error.mark.text);
+        let text = &error.mark.text;
+        let place = if text.chars().count() <= EXPRESSION_SHOWN_MAX {
+            format!("in the disk `{text}`, {error}")
+        } else {
+            format!("in the disk, {error}")
+        };
         Self::usage(place).at(&error.mark)
     }
 }

@@ -125,7 +125,7 @@ impl Builder {
                     read_only: self.read_only,
                     ..ClientConfig::default()
                 };
-                match Client::connect(target.clone(), config).await {
+                match Box::pin(Client::connect(target.clone(), config)).await {
                     Ok(client) => Ok(client),
                     Err(source) => Err(BuildError::Remote {
                         mark: mark(span),

@@ -4,31 +4,25 @@ use testkit::requires;
 
 use super::{answer, failure};
 
-/// A plan that takes no time.
-const PLAN: &str = r#"
-name = "tiny"
-summary = "One read."
-
-[data]
-size = "16M"
-layout_ms = 5000
-
-[budget]
-blocks_min = 1
-blocks_max = 1
-time_ms = 20000
-precision = 0.5
-
-[[workload]]
-name = "seq-read"
-title = "Sequential read"
-pattern = "sequential"
-direction = "read"
-block_size = "64K"
-depth = 1
-jobs = 1
-runtime_ms = 300
-"#;
+/// The quick plan, cut down to one short measurement of its first test.
+fn plan() -> String {
+    let quick = include_str!("../../../lab/src/plan/quick.toml");
+    let first = quick
+        .match_indices("[[workload]]")
+        .nth(1)
+        .expect("several")
+        .0;
+    let lines = quick[..first]
+        .lines()
+        .map(|line| match line.split(' ').next() {
+            Some("size") => "size = \"16M\"",
+            Some("blocks_min") => "blocks_min = 1",
+            Some("blocks_max") => "blocks_max = 1",
+            Some("runtime_ms") => "runtime_ms = 300",
+            _ => line,
+        });
+    lines.collect::<Vec<_>>().join("\n")
+}
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -64,7 +58,11 @@ fn a_dry_run_says_what_it_would_do_and_does_nothing() {
 #[test]
 fn a_plan_with_an_unknown_key_is_named_with_its_line() {
     let folder = folder();
-    std::fs::write(folder.path().join("p.toml"), PLAN.replace("depth", "deep")).expect("a plan");
+    std::fs::write(
+        folder.path().join("p.toml"),
+        plan().replace("depth", "deep"),
+    )
+    .expect("a plan");
     let (status, told) = failure(folder.path(), &["lab", "run", "p.toml", "."]);
     assert_eq!(status, Some(1));
     assert!(told.starts_with("outboard: p.toml: "), "{told}");
@@ -77,7 +75,7 @@ fn a_run_is_kept_shown_and_exported() {
         return;
     }
     let folder = folder();
-    std::fs::write(folder.path().join("p.toml"), PLAN).expect("a plan");
+    std::fs::write(folder.path().join("p.toml"), plan()).expect("a plan");
     let table = answer(folder.path(), &["lab", "run", "p.toml", "."]);
     assert!(table.contains("Sequential read"), "{table}");
     let path = answer(folder.path(), &["lab", "report", "--open-path"]);

@@ -247,3 +247,16 @@ fn it_stops_when_its_parent_ends() {
             .then_some(())
     });
 }
+
+#[test]
+fn a_signal_ends_it_while_a_disk_is_still_being_opened() {
+    let folder = folder();
+    // A server that takes the connection and never says a word.
+    let silent = UnixListener::bind(folder.path().join("s")).expect("a socket");
+    let disk = "nbd+unix:///x?socket=s";
+    let mut command = outboard(folder.path(), &["serve", disk, "--listen", "127.0.0.1:0"]);
+    let mut server = Server::start_quiet(command.stdin(Stdio::null()));
+    let (_connection, _) = silent.accept().expect("a connection");
+    server.signal(Signal::INT);
+    assert_eq!(server.ended().code(), Some(1));
+}

@@ -146,15 +146,7 @@ async fn serve(
     format: Format,
 ) -> Result<(), Failure> {
     let mut stop = Stop::watch(args.exit_with_parent)?;
-    let mut builder = Builder::new(args.read_only);
-    let mut exports = Vec::new();
-    for disk in disks {
-        exports.push(Export {
-            name: disk.name.clone().unwrap_or_default(),
-            description: disk.text.clone(),
-            disk: builder.build(&disk).await?,
-        });
-    }
+    let exports = stop.before(open(disks, args.read_only)).await?;
     let names: Vec<String> = exports.iter().map(|export| export.name.clone()).collect();
     let limits = Limits {
         connections_max: args.connections_max,
@@ -182,4 +174,18 @@ async fn serve(
             stop.during(tell, serving, || traces.remove()).await
         }
     }
+}
+
+async fn open(disks: Vec<NamedDisk>, read_only: bool) -> Result<Vec<Export>, Failure> {
+    let mut builder = Builder::new(read_only);
+    let mut exports = Vec::new();
+    for disk in disks {
+        exports.push(Export {
+            name: disk.name.clone().unwrap_or_default(),
+            // The expression would tell every client the server's paths.
+            description: String::new(),
+            disk: builder.build(&disk).await?,
+        });
+    }
+    Ok(exports)
 }

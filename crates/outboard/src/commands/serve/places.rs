@@ -1,6 +1,5 @@
 //! The sockets that `serve` listens on: opened here or handed over, and the files they leave.
 
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -68,7 +67,9 @@ impl Places {
         }
         for place in self.places {
             listeners.push(match place {
-                Place::Tcp { host, port } => tcp(Place::address(&host, port)?)?,
+                Place::Tcp { host, port } => {
+                    Listener::tcp(Place::address(&host, port)?).map_err(Failure::new)?
+                }
                 Place::Unix(path) => {
                     let path = std::path::absolute(&path).map_err(|error| {
                         Failure::because(format!("cannot listen on {}", path.display()), &error)
@@ -79,6 +80,7 @@ impl Places {
                 }
             });
         }
+        listeners.iter().for_each(warn_of_strangers);
         if let Some(path) = self.port_file {
             let port = listeners
                 .iter()
@@ -111,14 +113,15 @@ fn handed_over() -> Result<Vec<OwnedFd>, Failure> {
     Ok(sockets)
 }
 
-fn tcp(address: SocketAddr) -> Result<Listener, Failure> {
-    if !address.ip().is_loopback() {
+/// Says who can come in, where that is not this machine alone.
+fn warn_of_strangers(listener: &Listener) {
+    let address = listener.address();
+    if !address.is_local() {
         tracing::warn!(
             "{address} can be reached by other machines, and NBD without TLS neither hides the \
              data nor asks who connects: use it in networks that you trust"
         );
     }
-    Listener::tcp(address).map_err(Failure::new)
 }
 
 impl Traces {

@@ -82,6 +82,19 @@ impl Stop {
         }
     }
 
+    /// Does what comes before serving, unless there is a reason to stop.
+    pub(super) async fn before<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            done = work => done,
+            reason = self.signal() => {
+                Err(Failure::new(format!("{}: stopped before anything was served", reason.told())))
+            }
+        }
+    }
+
     /// Waits for `serving`, tells it to stop at the first reason, and ends the process at the second
     /// one, after `clean_up`.
     pub(super) async fn during<E: Error>(
