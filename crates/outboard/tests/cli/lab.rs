@@ -87,7 +87,7 @@ fn a_run_is_kept_shown_and_exported() {
     let json = answer(folder.path(), &["lab", "export"]);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert!(json.is_object());
-    let csv = answer(folder.path(), &["lab", "export", "--format", "csv"]);
+    let csv = answer(folder.path(), &["lab", "export", "--csv"]);
     assert_eq!(csv.lines().count(), 2, "a head and one measurement: {csv}");
     let (status, told) = failure(folder.path(), &["lab", "report", "7"]);
     assert_eq!(status, Some(1));

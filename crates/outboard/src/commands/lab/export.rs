@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use lab::{RunId, report};
 
 use super::{StoreArgs, chosen, write};
@@ -15,9 +14,17 @@ pub(crate) struct Args {
     /// The run [default: the latest]
     run: Option<RunId>,
 
-    /// In which form; fio is the raw output of each measurement
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Json)]
-    format: Form,
+    /// One line for each measurement, instead of JSON
+    #[arg(long, conflicts_with_all = ["markdown", "fio", "json"])]
+    csv: bool,
+
+    /// The table and what it says as Markdown, instead of JSON
+    #[arg(long, conflicts_with_all = ["fio", "json"])]
+    markdown: bool,
+
+    /// fio's own output of each measurement, one after the other
+    #[arg(long)]
+    fio: bool,
 
     /// Write to this file [default: standard output]
     #[arg(long, short, value_name = "FILE")]
@@ -27,25 +34,19 @@ pub(crate) struct Args {
     store: StoreArgs,
 }
 
-/// `--format`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    Json,
-    Csv,
-    Markdown,
-    Fio,
-}
-
 /// Prints or writes the figures.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let store = args.store.open()?;
     let run = chosen(&store, args.run).map_err(Failure::new)?;
     let record = || store.load(run).map_err(Failure::new);
-    let text = match args.format {
-        Form::Json => report::json(&record()?).map_err(Failure::new)?,
-        Form::Csv => report::csv(&record()?),
-        Form::Markdown => report::markdown(&record()?),
-        Form::Fio => store.fio_json(run).map_err(Failure::new)?.join("\n"),
+    let text = if args.csv {
+        report::csv(&record()?)
+    } else if args.markdown {
+        report::markdown(&record()?)
+    } else if args.fio {
+        store.fio_json(run).map_err(Failure::new)?.join("\n")
+    } else {
+        report::json(&record()?).map_err(Failure::new)?
     };
     match &args.output {
         Some(path) => write(path, &text),
