@@ -15,15 +15,19 @@ use crate::failure::Failure;
 
 /// Starts the log. Call once.
 pub(crate) fn start(own: Level, verbose: u8) -> Result<(), Failure> {
-    let targets = match std::env::var("RUST_LOG") {
-        Ok(wanted) if !wanted.is_empty() => wanted.parse::<Targets>().map_err(|error| {
+    let wanted = std::env::var("RUST_LOG").unwrap_or_default();
+    let own_words = wanted.is_empty() && verbose == 0;
+    let targets = match wanted.as_str() {
+        "" => Targets::new().with_default(level(own, verbose)),
+        wanted => wanted.parse::<Targets>().map_err(|error| {
             Failure::usage(format!("RUST_LOG is `{wanted}`: {error}"))
                 .next("set it to error, warn, info, debug or trace")
         })?,
-        _ => Targets::new().with_default(level(own, verbose)),
     };
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
+        // Where in the program a line comes from helps who looks for more of them only.
+        .with_target(!own_words)
         .with_ansi(io::stderr().is_terminal());
     let started = tracing_subscriber::registry()
         .with(lines)
