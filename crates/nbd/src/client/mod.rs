@@ -1,10 +1,10 @@
 //! The NBD client: a remote export as a [`block::BlockDevice`].
 //!
 //! [`Client`] keeps one or more connections to an export, sends requests as they come, takes the
-//! replies in any order, and comes back after the server was away. [`dial`] negotiates one
+//! replies in any order, and comes back after the server was away. [`dial()`] negotiates one
 //! connection and hands it out, for the kernel's own client.
 //!
-//! One task ([`session`]) owns the connections and every request. It waits without changing
+//! One task (`session`) owns the connections and every request. It waits without changing
 //! anything, then applies what arrived without waiting. Requests that came together leave in one
 //! send.
 //!

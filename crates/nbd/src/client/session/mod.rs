@@ -272,16 +272,16 @@ impl Session {
 
     /// Why a request is not even tried.
     fn refusal(&self, work: &Work, now: Instant) -> Option<(Errno, Arc<ClientError>)> {
-        let target = self.target.clone();
+        let target = || self.target.clone();
         if self.closing.is_some() {
-            let why = ClientError::ShutDown { target };
+            let why = ClientError::ShutDown { target: target() };
             return Some((Errno::ShuttingDown, Arc::new(why)));
         }
         if let Phase::Dead(why) = &self.phase {
             return Some((Errno::Io, Arc::clone(why)));
         }
         if matches!(work, Work::Flush) && self.flush_failed {
-            let why = ClientError::FlushFailed { target };
+            let why = ClientError::FlushFailed { target: target() };
             return Some((Errno::Io, Arc::new(why)));
         }
         self.gone(now).map(|why| (Errno::Io, why))

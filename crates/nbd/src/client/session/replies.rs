@@ -32,11 +32,11 @@ impl Session {
             }
         }
         self.finished = finished;
-        let target = self.target.clone();
-        match loss {
-            Some(loss) => self.lose(loss_error(target, loss), now),
-            None if shutdown => self.lose(ClientError::ServerShutdown { target }, now),
-            None => {}
+        if let Some(loss) = loss {
+            self.lose(loss_error(self.target.clone(), loss), now);
+        } else if shutdown {
+            let target = self.target.clone();
+            self.lose(ClientError::ServerShutdown { target }, now);
         }
     }
 

@@ -94,10 +94,10 @@ struct Background(std::path::PathBuf);
 impl Drop for Background {
     fn drop(&mut self) {
         let id = std::fs::read_to_string(&self.0).unwrap_or_default();
-        if let Some(id) = id.trim().parse().ok().and_then(Pid::from_raw) {
-            if let Err(e) = kill_process(id, Signal::TERM) {
-                eprintln!("nbd-server had ended before: {e}");
-            }
+        if let Some(id) = id.trim().parse().ok().and_then(Pid::from_raw)
+            && let Err(e) = kill_process(id, Signal::TERM)
+        {
+            eprintln!("nbd-server had ended before: {e}");
         }
     }
 }
