@@ -1,6 +1,6 @@
 //! Faults of the disk below and of the client above: the server says what it must and lives.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::Shutdown;
 
 use outboard_tests::image::{Folder, MIB, bytes_at, pattern};
@@ -162,6 +162,36 @@ fn a_write_beyond_what_is_taken_is_refused_or_ends_the_connection() {
     };
     client.write_all(&request.bytes()).unwrap();
     raw::assert_closed(client);
+    assert_lives(server);
+}
+
+/// A server that had too much to send once went to sleep when the socket took all of it in one go:
+/// it had stopped receiving, and nothing woke it again.
+#[test]
+fn many_large_reads_at_once_are_all_answered() {
+    const LEN: u32 = 256 << 10;
+    const AT_ONCE: u64 = 32;
+    let server = Server::start(&["memory(16M)"]);
+    let mut client = raw::connected(server.port());
+    let mut data = vec![0; LEN as usize];
+    for round in 0..100 {
+        let requests = (0..AT_ONCE).flat_map(|number| {
+            let read = Request {
+                command: READ,
+                flags: 0,
+                cookie: round * AT_ONCE + number,
+                offset: number * u64::from(LEN),
+                len: LEN,
+            };
+            read.bytes()
+        });
+        client.write_all(&requests.collect::<Vec<_>>()).unwrap();
+        for _ in 0..AT_ONCE {
+            let (error, _) = raw::reply(&mut client).unwrap();
+            assert_eq!(error, 0);
+            client.read_exact(&mut data).unwrap();
+        }
+    }
     assert_lives(server);
 }
 
