@@ -30,6 +30,20 @@ pub(super) enum Action {
     Disconnect,
 }
 
+impl Action {
+    /// The bytes it concerns, where it concerns some.
+    pub(super) const fn range(&self) -> Option<Range> {
+        match *self {
+            Self::Read(range)
+            | Self::Write(range, _)
+            | Self::Trim { range, .. }
+            | Self::WriteZeroes(range, _)
+            | Self::Cache(range) => Some(range),
+            Self::Flush | Self::Disconnect => None,
+        }
+    }
+}
+
 /// A request that is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refused {

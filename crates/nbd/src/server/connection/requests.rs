@@ -111,9 +111,17 @@ impl Connection {
     }
 
     fn begin(&mut self, cookie: u64, action: Action, batch: &mut Batch<'_>) -> Result<Begun, End> {
+        if let Some(range) = action.range()
+            && range.is_empty()
+        {
+            // Does nothing, and succeeds. To some disks no bytes mean all.
+            let read = matches!(action, Action::Read(_)).then_some(range);
+            self.succeed(cookie, read, IoBufs::new(), self.budget.take(0), batch)?;
+            return Ok(Begun::Yes);
+        }
         let job = match action {
             Action::Read(range) => return self.read(cookie, range, batch),
-            Action::Write(range, flags) => return self.write(cookie, range, flags, batch),
+            Action::Write(range, flags) => return Ok(self.write(cookie, range, flags)),
             Action::Disconnect => {
                 self.ending = Some(End::Disconnected);
                 return Ok(Begun::Yes);
@@ -194,30 +202,20 @@ impl Connection {
         padded(&simple_reply(cookie, None))
     }
 
-    fn write(
-        &mut self,
-        cookie: u64,
-        range: Range,
-        flags: WriteFlags,
-        batch: &mut Batch<'_>,
-    ) -> Result<Begun, End> {
-        if range.is_empty() {
-            self.push(&simple_reply(cookie, None), batch)?;
-            return Ok(Begun::Yes);
-        }
+    fn write(&mut self, cookie: u64, range: Range, flags: WriteFlags) -> Begun {
         if flags.is_empty() {
             self.inbound = Inbound::Streaming(Streaming {
                 cookie,
                 range,
                 done: 0,
             });
-            return Ok(Begun::Yes);
+            return Begun::Yes;
         }
         let Some(charge) = self.charge(range.len_usize()) else {
-            return Ok(Begun::NoMemory);
+            return Begun::NoMemory;
         };
         self.begin_filling(cookie, range, flags, charge);
-        Ok(Begun::Yes)
+        Begun::Yes
     }
 
     fn begin_filling(&mut self, cookie: u64, range: Range, flags: WriteFlags, charge: Charge) {

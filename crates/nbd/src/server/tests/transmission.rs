@@ -280,3 +280,53 @@ fn a_connected_socket_is_served_without_a_listener() {
     })
     .expect("the engine starts");
 }
+
+/// "Zero length: ok, does nothing." Disks were asked nevertheless: one that had failed answered
+/// with its error, and to the kernel a hint of zero bytes means the file to its end, so a cache
+/// command of no bytes read ahead a whole disk.
+#[test]
+fn a_request_of_no_bytes_asks_nothing_of_the_disk() {
+    let fault = testkit::Fault::new(testkit::Effect::Fail(block::Errno::Io));
+    let disk = testkit::FaultDisk::new(patterned(), 1, vec![fault]);
+    let counted = disk.clone();
+    let commands = [
+        Command::Read,
+        Command::Write,
+        Command::Trim,
+        Command::WriteZeroes,
+        Command::Cache,
+    ];
+    let (_, end) = super::serving_on(
+        1,
+        disk,
+        Limits::default(),
+        super::local(),
+        |at| async move {
+            let super::ListenAddress::Tcp(address) = at else {
+                panic!("a TCP listener has a TCP address")
+            };
+            let mut simple = Raw::simple(address).await;
+            let mut structured = Raw::structured(address).await;
+            for command in commands {
+                for offset in [0, 1, SIZE] {
+                    let nothing = request(command, offset, 0);
+                    assert_eq!(simple.ask(nothing, &[]).await.0, 0, "{command:?}");
+                    structured.say(&nothing.encode()).await;
+                    if command == Command::Read {
+                        // One chunk of no kind, the last one.
+                        let chunk = structured.take(20).await;
+                        assert_eq!(chunk[..8], [0x66, 0x8e, 0x33, 0xef, 0, 1, 0, 0]);
+                        assert_eq!(chunk[16..], [0; 4]);
+                    } else {
+                        assert_eq!(structured.simple_reply(&nothing).await.0, 0);
+                    }
+                }
+                let past = request(command, SIZE + 1, 0);
+                assert_ne!(simple.ask(past, &[]).await.0, 0, "{command:?}");
+            }
+            assert_eq!(counted.hits(), 0);
+        },
+    );
+    // The fault hits the flush at the stop too.
+    assert!(end.is_err());
+}
