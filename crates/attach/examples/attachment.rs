@@ -1,7 +1,7 @@
 //! A small program on the crate: attaches a disk in memory or a remote one, lists, detaches. The end-to-end tests
 //! drive it as a user would.
 //!
-//!     attachment attach 64M|URI [--mount DIR] [--mkfs FS] [--via WAY] [--read-only]
+//!     attachment attach 64M|size=BYTES|copy=FILE|slow=64M|URI [--mount DIR] [--mkfs FS] [--via WAY] [--read-only]
 //!     attachment detach DEVICE|DIR|--all [--force]
 //!     attachment status
 #![expect(clippy::print_stdout, reason = "it is a program")]
@@ -18,8 +18,10 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
-        [BACKGROUND] => attach::daemon::run(|text, writable| async move { open(&text, !writable) })
-            .map_err(|e| e.to_string()),
+        [BACKGROUND] => {
+            attach::daemon::run(|text, writable| async move { open_slowly(&text, !writable).await })
+                .map_err(|e| e.to_string())
+        }
         ["attach", source, rest @ ..] => attach_one(source, rest),
         ["detach", which, rest @ ..] => detach(which, rest),
         ["status"] => status(),
@@ -31,6 +33,19 @@ fn main() -> ExitCode {
             eprintln!("{e}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// How long a `slow=` disk takes to open.
+const SLOW_FOR: Duration = Duration::from_secs(2);
+
+async fn open_slowly(text: &str, read_only: bool) -> Result<block::Node, String> {
+    match text.strip_prefix("slow=") {
+        Some(rest) => {
+            engine::clock::sleep(SLOW_FOR).await;
+            open(rest, read_only)
+        }
+        None => open(text, read_only),
     }
 }
 

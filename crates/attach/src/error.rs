@@ -26,14 +26,9 @@ pub enum AttachError {
     /// The runtime directory.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The disk could not be opened.
-    #[error("{source_text}: {why}")]
-    Disk {
-        /// As it was asked for.
-        source_text: String,
-        /// Why.
-        why: String,
-    },
+    /// The disk could not be opened. Who tried says which and why.
+    #[error("{0}")]
+    Disk(String),
     /// The disk has a size or a block size that no block device can have.
     #[error("{source_text}: {why}")]
     Shape {

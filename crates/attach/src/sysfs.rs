@@ -1,10 +1,33 @@
-//! What the kernel tells of a block device below `/sys/block`.
+//! What a block device can be, and what the kernel tells of one below `/sys/block`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Read ahead of buffered readers. The default of 128 KiB leaves a network idle between requests.
 const READ_AHEAD_KIB: u32 = 1024;
+
+/// Largest logical block here: a page, the smallest of them.
+const BLOCK_SIZE_MAX: u32 = 4096;
+/// Smallest logical block, and unit of a device's size.
+const SECTOR: u32 = 512;
+
+/// The logical block size of a device for a disk of this size and smallest block.
+///
+/// # Errors
+/// Why there can be none.
+pub(crate) fn check_shape(size: u64, block_size: u32) -> Result<u32, String> {
+    if size == 0 || !size.is_multiple_of(u64::from(SECTOR)) {
+        return Err(format!(
+            "its size of {size} bytes is no multiple of 512; a block device needs one"
+        ));
+    }
+    if block_size > BLOCK_SIZE_MAX {
+        return Err(format!(
+            "its blocks of {block_size} bytes are larger than a page; no block device can have them"
+        ));
+    }
+    Ok(block_size.max(SECTOR))
+}
 
 fn folder(device: &Path) -> Option<PathBuf> {
     Some(Path::new("/sys/block").join(device.file_name()?))
@@ -52,6 +75,20 @@ pub(crate) fn tune(device: &Path, request_kib: Option<u32>) {
         };
         if let Err(e) = fs::write(&path, value.to_string()) {
             tracing::info!("{}: not set to {value}: {e}", path.display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_has_whole_sectors_and_blocks_up_to_a_page() {
+        assert_eq!(check_shape(1024, 1), Ok(512));
+        assert_eq!(check_shape(8192, 4096), Ok(4096));
+        for (size, block_size) in [(0, 1), (1000, 1), (1 << 20, 65536)] {
+            assert!(check_shape(size, block_size).is_err());
         }
     }
 }

@@ -42,6 +42,10 @@ impl World {
     }
 
     fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
         let test = std::env::current_exe().unwrap();
         let program = test.ancestors().nth(2).unwrap().join("examples/attachment");
         let mut command = Command::new(program);
@@ -49,7 +53,7 @@ impl World {
             .args(args)
             .current_dir(self.folder.path())
             .env("OUTBOARD_RUNTIME_DIR", self.run_dir());
-        command.output().unwrap()
+        command
     }
 
     /// Runs what must go well, and returns its first line.
@@ -207,7 +211,7 @@ fn detach_cleans_up_after_a_killed_process_and_says_that_data_may_be_lost() {
     assert!(wait_until(|| world.ok(&["status"]).contains("\"dead\"")));
     let line = world.fails(&["detach", "mnt"]);
     assert!(
-        line.contains("lost: the process behind it had died"),
+        line.contains("may be lost: the process behind it had died"),
         "{line}"
     );
     world.assert_nothing_left();
@@ -311,6 +315,19 @@ fn a_filesystem_is_never_made_over_something() {
     assert!(line.contains("ext4 \"mine\""), "{line}");
     world.ok(&["attach", &source, "--mount", "mnt"]);
     world.ok(&["detach", "mnt"]);
+    world.assert_nothing_left();
+}
+
+#[test]
+fn an_attachment_that_nobody_waits_for_any_more_is_taken_down() {
+    let Some(world) = World::new() else { return };
+    let mut parent = world.command(&["attach", "slow=8M"]).spawn().unwrap();
+    assert!(wait_until(|| world
+        .ok(&["status"])
+        .contains("\"starting\"")));
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    assert!(wait_until(|| !world.run_dir().exists()));
     world.assert_nothing_left();
 }
 

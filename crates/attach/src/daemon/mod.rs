@@ -13,6 +13,8 @@
 //! * What must be taken down is in the record before it exists.
 
 pub(crate) mod control;
+mod device;
+mod events;
 pub(crate) mod message;
 mod session;
 mod start;

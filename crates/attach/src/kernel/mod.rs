@@ -30,8 +30,6 @@ use control::Control;
 use netlink::{AnswerError, Connect, Index};
 pub(crate) use watch::{Link, watch};
 
-/// Block sizes a device can have are up to a page.
-const BLOCK_SIZE_MIN: u64 = 512;
 /// The export may not be written to (transmission flag).
 const FLAG_READ_ONLY: u16 = 1 << 1;
 /// Several connections see each other's flushes (transmission flag). The kernel insists on it.
@@ -139,7 +137,8 @@ pub(crate) struct Device {
 pub(crate) async fn attach(setup: Setup) -> Result<Device, KernelError> {
     let first = dial(&setup).await?;
     let size = first.size;
-    let block_size = u64::from(first.block_size).max(BLOCK_SIZE_MIN);
+    let block_size = sysfs::check_shape(size, first.block_size)
+        .map_err(|why| KernelError::Server(format!("{}: {why}", setup.uri)))?;
     let mut server_flags = first.flags;
     if setup.read_only {
         server_flags |= FLAG_READ_ONLY;
@@ -158,7 +157,7 @@ pub(crate) async fn attach(setup: Setup) -> Result<Device, KernelError> {
         let numbers: Vec<i32> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
         let connected = Control::open()?.connect(&Connect {
             size,
-            block_size,
+            block_size: u64::from(block_size),
             request_timeout_s: setup.request_timeout.as_secs().max(1),
             dead_conn_timeout_s: setup.reconnect_for.as_secs().max(1),
             server_flags,

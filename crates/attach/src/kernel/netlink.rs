@@ -195,25 +195,6 @@ pub(crate) fn reconnect(
     message.finish()
 }
 
-/// Tells a device another size.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "attach refuses a disk that changed its size")
-)]
-pub(crate) fn resize(
-    family: Family,
-    sequence: Sequence,
-    index: Index,
-    backend: &str,
-    size: u64,
-) -> Vec<u8> {
-    let mut message = Builder::new(family.0, NBD_CMD_RECONFIGURE, sequence);
-    message.attribute(NBD_ATTR_INDEX, &index.0.to_le_bytes());
-    message.text(NBD_ATTR_BACKEND_IDENTIFIER, backend);
-    message.attribute(NBD_ATTR_SIZE_BYTES, &size.to_le_bytes());
-    message.finish()
-}
-
 /// Takes a device down.
 pub(crate) fn disconnect(family: Family, sequence: Sequence, index: Index) -> Vec<u8> {
     let mut message = Builder::new(family.0, NBD_CMD_DISCONNECT, sequence);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::netlink::{
     Answer, Connect, FAMILY_CONTROL, Family, Index, Sequence, answers, connect, disconnect,
-    find_family, reconnect, resize, status,
+    find_family, reconnect, status,
 };
 
 const FAMILY: Family = Family(0x1f);
@@ -67,16 +67,16 @@ fn a_connect_names_size_timeouts_flags_owner_and_sockets() {
 }
 
 #[test]
-fn reconnect_and_resize_are_two_messages() {
-    let reconnect = reconnect(FAMILY, SEQUENCE, Index(3), "ob-1", &[4]);
-    let resize = resize(FAMILY, SEQUENCE, Index(3), "ob-1", 8192);
-    let has = |bytes: &[u8], kind: u8| bytes.windows(4).any(|w| w == [12, 0, kind, 0]);
-    assert!(!has(&reconnect, 2), "a reconnect carries no size");
-    assert!(has(&resize, 2));
-    assert!(
-        !resize.windows(2).any(|w| w == [7, 0x80]),
-        "a resize carries no sockets"
-    );
+fn a_reconnect_names_the_device_its_owner_and_sockets_but_no_size() {
+    let bytes = reconnect(FAMILY, SEQUENCE, Index(3), "ob-1", &[4]);
+    let mut expected = vec![
+        60, 0, 0, 0, 0x1f, 0, 5, 0, 5, 0, 0, 0, 0, 0, 0, 0, 3, 1, 0, 0,
+    ];
+    expected.extend_from_slice(&[8, 0, 1, 0, 3, 0, 0, 0]);
+    expected.extend_from_slice(&[9, 0, 10, 0, b'o', b'b', b'-', b'1', 0, 0, 0, 0]);
+    expected.extend_from_slice(&[16, 0, 7, 0x80, 12, 0, 1, 0x80, 8, 0, 1, 0, 4, 0, 0, 0]);
+    expected[0] = u8::try_from(expected.len()).unwrap();
+    assert_eq!(bytes, expected);
 }
 
 #[test]

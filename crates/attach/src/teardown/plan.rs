@@ -213,6 +213,8 @@ impl Teardown {
         if !self.cut {
             self.cut = true;
             self.queue.push_front(Action::Cut);
+            // There is nothing left to flush to.
+            self.queue.retain(|action| *action != Action::Flush);
         }
         let why = match &self.facts.unreachable {
             Some(unreachable) if unreachable != why => format!("{why}: {unreachable}"),
@@ -223,7 +225,8 @@ impl Teardown {
 
     fn lose(&mut self, why: &str) {
         if !self.facts.read_only {
-            self.report.lost.push(why.to_owned());
+            let lost = format!("what was not flushed may be lost: {why}");
+            self.report.lost.push(lost);
         }
     }
 
