@@ -52,7 +52,7 @@ pub struct ServerHint {
     pub peer: Option<IpAddr>,
 }
 
-/// Finds out about `directory`. `memory` and `socket` are ceilings measured once for all targets.
+/// Finds out about `directory`. `measured` are the ceilings measured once for all targets.
 #[must_use]
 pub fn target_facts(
     label: String,

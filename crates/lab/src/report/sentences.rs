@@ -43,7 +43,13 @@ pub fn overall(run: &RunRecord, summary: &Summary) -> Option<String> {
         1 => "in one test".to_owned(),
         count => format!("over {count} tests"),
     };
-    Some(format!("Overall, {over}, {}", said(found, &a, &b)))
+    let said = said(found, &a, &b);
+    let subject = if said.starts_with("cannot") {
+        "we "
+    } else {
+        ""
+    };
+    Some(format!("Overall, {over}, {subject}{said}"))
 }
 
 fn names(run: &RunRecord) -> (String, String) {

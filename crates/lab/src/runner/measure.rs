@@ -6,15 +6,16 @@ use super::blocks::{Executor, Measured, Stop};
 use super::prepare::{Prepared, ReadyTarget};
 use super::request::{Cancel, RunRequest};
 use super::schedule::Slot;
+use crate::checks::ceiling::Ceiling;
 use crate::checks::direct::{After, Residency};
 use crate::checks::{Finding, cache, ceiling, direct, in_flight, label, noise, units};
 use crate::fio::process::{Fio, RunError};
 use crate::fio::{Job, JobResult, command, parse};
-use crate::host::residency;
+use crate::host::{ceilings, residency};
 use crate::plan::{Direction, Workload};
 use crate::sensors::{CoreTimes, DiskCounters, ProcessCpu, Sample, Sampler, read};
 use crate::store::{Cell, CommandLine, Evidence};
-use crate::units::Nanos;
+use crate::units::{Nanos, Rate};
 
 /// fio's time beyond what it was given: starting, and flushing what was written.
 const OVERTIME: Duration = Duration::from_secs(45);
@@ -50,6 +51,8 @@ pub(super) struct Bench<'a> {
     start: Instant,
     sampler: Sampler,
     was_full: bool,
+    /// Of each target; raised when a result is above one and a new measurement is too.
+    ceilings: Vec<Vec<Ceiling>>,
 }
 
 /// Counters before and after a measurement.
@@ -91,6 +94,11 @@ impl<'a> Bench<'a> {
             start,
             sampler: Sampler::new(processes, disks),
             was_full: false,
+            ceilings: prepared
+                .targets
+                .iter()
+                .map(|target| target.facts.ceilings.clone())
+                .collect(),
         }
     }
 
@@ -103,6 +111,17 @@ impl<'a> Bench<'a> {
         Nanos::from_duration(now.duration_since(self.start))
     }
 
+    /// The ceilings to hold a result against, those it is above measured again.
+    fn ceilings_for(&mut self, target: usize, result: &JobResult) -> &[Ceiling] {
+        let rate = Rate::of(result.bytes, result.runtime);
+        for ceiling in &mut self.ceilings[target] {
+            if rate.is_some_and(|rate| rate > ceiling.rate) {
+                *ceiling = ceilings::again(ceiling);
+            }
+        }
+        &self.ceilings[target]
+    }
+
     fn counters(&self, target: &ReadyTarget) -> Counters {
         let process = |pid: Option<u32>| pid.and_then(read::process_tree);
         Counters {
@@ -111,7 +130,11 @@ impl<'a> Bench<'a> {
             device: target.facts.device.as_deref().and_then(read::device),
             server: process(self.request.server_pid),
             client: process(self.request.client_pid),
-            lab: read::one_process(std::process::id()),
+            // Without its children: fio is measured by itself.
+            lab: read::one_process(std::process::id()).map(|cpu| ProcessCpu {
+                ticks: cpu.own,
+                ..cpu
+            }),
         }
     }
 
@@ -169,7 +192,8 @@ impl Executor for Bench<'_> {
             resident_after,
             ..difference(&before, &after, result.direction)
         };
-        let findings = judge(workload, target, &result, &evidence);
+        let ceilings = self.ceilings_for(slot.target, &result);
+        let findings = judge(workload, target, ceilings, &result, &evidence);
         let samples_full = self.sampler.is_full()
             && !std::mem::replace(&mut self.was_full, self.sampler.is_full());
         Ok(Measured {
@@ -203,6 +227,12 @@ fn stop(error: &RunError, workload: &Workload, target: &ReadyTarget) -> Stop {
 }
 
 fn failed(workload: &Workload, target: &ReadyTarget, why: &str) -> Stop {
+    // fio then only says that it may not make the file anew.
+    let why = if target.scratch.file().exists() {
+        why
+    } else {
+        "its test file is gone; was it unmounted?"
+    };
     Stop::Failed(format!(
         "{} on {} failed: {why}",
         workload.title.to_lowercase(),
@@ -239,11 +269,12 @@ fn difference(before: &Counters, after: &Counters, direction: Direction) -> Evid
 fn judge(
     workload: &Workload,
     target: &ReadyTarget,
+    ceilings: &[Ceiling],
     result: &JobResult,
     seen: &Evidence,
 ) -> Vec<Finding> {
     let facts = &target.facts;
-    let rate = crate::units::Rate::of(result.bytes, result.runtime);
+    let rate = Rate::of(result.bytes, result.runtime);
     let mut findings: Vec<Finding> = Vec::new();
     findings.extend(label::check(workload.direction, result.direction));
     findings.extend(units::check(
@@ -252,8 +283,7 @@ fn judge(
         result.printed_rate,
     ));
     findings.extend(rate.into_iter().flat_map(|rate| {
-        facts
-            .ceilings
+        ceilings
             .iter()
             .filter_map(move |ceiling| ceiling::check(rate, ceiling))
     }));

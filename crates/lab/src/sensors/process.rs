@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub struct ProcessCpu {
     /// Ticks of it and of children it has waited for.
     pub ticks: u64,
+    /// Ticks of it alone.
+    pub own: u64,
     /// When it started, in ticks after boot: two processes of one id differ in it.
     pub started: u64,
 }
@@ -23,6 +25,7 @@ pub fn parse(text: &str) -> Option<ProcessCpu> {
     // The kernel prints these two as signed.
     let (child_user, child_system) = (field(16).unwrap_or(0), field(17).unwrap_or(0));
     Some(ProcessCpu {
+        own: user.saturating_add(system),
         ticks: [user, system, child_user, child_system]
             .into_iter()
             .fold(0, u64::saturating_add),

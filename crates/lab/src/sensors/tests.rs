@@ -40,6 +40,7 @@ fn a_process_whose_name_has_brackets_and_spaces_is_read() {
         process::parse(line),
         Some(ProcessCpu {
             ticks: 210,
+            own: 200,
             started: 8888
         })
     );
@@ -80,6 +81,7 @@ fn reading(seconds: u64, busy: u64, started: u64) -> Reading {
             "server".into(),
             ProcessCpu {
                 ticks: busy,
+                own: busy,
                 started,
             },
         )],

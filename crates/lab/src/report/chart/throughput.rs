@@ -41,7 +41,7 @@ pub(in crate::report) fn throughput(rows: &[&Row], ceiling: Option<&Ceiling>) ->
         text class="unit" x=(px(WIDTH - 12.0)) y=(px(bottom + 31.0)) text-anchor="end" { "MB/s" }
         @for (row, index) in rows.iter().zip(0u8..) { (bar(row, &scale, 8.0 + ROW * f64::from(index))) }
         @if let (Some(rate), Some(found)) = (near, ceiling) {
-            line class="ceiling" x1=(px(scale.at(rate))) x2=(px(scale.at(rate))) y1="4" y2=(px(bottom)) {
+            line class="ceiling" x1=(px(scale.at(rate))) x2=(px(scale.at(rate))) y1="4" y2=(px(8.0 + ROW - 6.0)) {
                 title { "ceiling: " (found.describe()) ", " (found.rate) }
             }
         }

@@ -32,7 +32,7 @@ impl Figure {
                 @if let Some(title) = &self.title { h3 { (title) } }
                 (self.drawing)
                 figcaption { (self.caption) }
-                details class="open-in-print" {
+                details {
                     summary { "Table" }
                     div class="wide" { (table(&self.head, &self.rows)) }
                     p class="csv" { a download={ (self.file) ".csv" } href=(data_uri(&lines_of(&lines))) { "CSV" } }

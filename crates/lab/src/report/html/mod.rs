@@ -78,11 +78,7 @@ fn cover(run: &RunRecord, summary: &Summary) -> Markup {
 fn headline(run: &RunRecord, summary: &Summary) -> String {
     if let Some(sentence) = overall(run, summary) {
         // The interval is in the chart beside it; a headline is to be read at a glance.
-        let short = sentence
-            .split(" (")
-            .next()
-            .unwrap_or(&sentence)
-            .replace("cannot tell", "we cannot tell");
+        let short = sentence.split(" (").next().unwrap_or(&sentence);
         return format!("{}.", short.trim_end_matches('.'));
     }
     match run.manifest.targets.first() {
