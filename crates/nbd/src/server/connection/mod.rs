@@ -219,6 +219,7 @@ impl Connection {
                 Err(end) => self.ending = Some(end),
             }
         }
+        let was_saturated = self.is_saturated();
         if (!batch.is_empty() || !self.outbox.is_empty())
             && self.outbox.send(&self.socket, batch)? == Sent::Blocked
         {
@@ -229,7 +230,8 @@ impl Connection {
         if self.pending.is_empty() && self.ending.is_some() {
             return Err(self.ending.take().unwrap_or(End::Closed));
         }
-        Ok(moved)
+        // What was sent may have made room: requests wait in the socket, and no event tells of them.
+        Ok(moved || (was_saturated && !self.is_saturated()))
     }
 
     /// Answers the requests whose disk has answered.
