@@ -17,6 +17,9 @@ impl Interrupt {
     pub(crate) fn watch() -> Result<Self, Failure> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
+            if signal == SIGHUP && hangup_is_ignored() {
+                continue;
+            }
             // The order counts: the first signal finds the flag down and only raises it.
             let second = signal_hook::flag::register_conditional_default(signal, flag.clone());
             let first = second.and_then(|_| signal_hook::flag::register(signal, flag.clone()));
@@ -34,5 +37,30 @@ impl Interrupt {
     /// The flag itself, for crates that look at it on their own.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         self.0.clone()
+    }
+}
+
+/// Whether whoever started this process wants it to outlive the terminal (`nohup`).
+pub(crate) fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    ignores_hangup(&status)
+}
+
+/// `SigIgn:` and a mask, in which the lowest bit is signal 1 (proc(5)).
+fn ignores_hangup(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ignores_hangup;
+
+    #[test]
+    fn the_lowest_bit_of_the_mask_is_the_hangup() {
+        assert!(ignores_hangup("Name:\tx\nSigIgn:\t0000000000001001\n"));
+        assert!(!ignores_hangup("SigIgn:\t0000000000001000\nSigCgt:\t01\n"));
+        assert!(!ignores_hangup(""));
     }
 }

@@ -73,8 +73,8 @@ fn programs_are_told_in_json() {
 }
 
 #[test]
-fn sigterm_and_sigint_end_it_with_success_and_leave_no_file() {
-    for signal in [Signal::TERM, Signal::INT] {
+fn a_signal_ends_it_with_success_and_leaves_no_file() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let folder = folder();
         let arguments = ["memory(64K)", "--listen", "unix:s", "--port-file", "p"];
         let (mut server, line) = serving(folder.path(), &arguments);
@@ -259,4 +259,20 @@ fn a_signal_ends_it_while_a_disk_is_still_being_opened() {
     let (_connection, _) = silent.accept().expect("a connection");
     server.signal(Signal::INT);
     assert_eq!(server.ended().code(), Some(1));
+}
+
+#[test]
+fn under_nohup_it_outlives_its_terminal() {
+    let folder = folder();
+    let script = "trap '' HUP; exec \"$0\" serve 'memory(64K)' --listen 127.0.0.1:0";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_outboard")]);
+    command.current_dir(folder.path());
+    let mut server = Server::start_quiet(command.stdin(Stdio::null()));
+    let line = server.line();
+    server.signal(Signal::HUP);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(size_of_export(connect(&line), ""), Some(64 << 10));
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().code(), Some(0));
 }

@@ -52,7 +52,7 @@ fn own_name() -> String {
 }
 
 /// The URI of an export; `host` stands for an address that means all of them.
-fn uri(place: &ListenAddress, name: &str, host: &str) -> Target {
+pub(super) fn uri(place: &ListenAddress, name: &str, host: &str) -> Target {
     let address = match place {
         ListenAddress::Tcp(address) => {
             let ip = address.ip();

@@ -189,3 +189,6 @@ async fn open(disks: Vec<NamedDisk>, read_only: bool) -> Result<Vec<Export>, Fai
     }
     Ok(exports)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! When `serve` stops: SIGTERM, SIGINT, the end of the parent.
+//! When `serve` stops: SIGTERM, SIGINT, SIGHUP, the end of the parent.
 
 use std::error::Error;
 use std::future::Future;
@@ -14,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::failure::Failure;
+use crate::interrupt::hangup_is_ignored;
 
 /// Time between two looks at the parent.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -23,6 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 pub(super) struct Stop {
     terminate: Signal,
     interrupt: Signal,
+    /// `None`: the server is to outlive its terminal.
+    hangup: Option<Signal>,
     parent: Option<OwnedFd>,
 }
 
@@ -31,6 +34,7 @@ pub(super) struct Stop {
 enum Reason {
     Terminate,
     Interrupt,
+    Hangup,
     Parent,
 }
 
@@ -38,6 +42,7 @@ impl Reason {
     /// The exit status of a process that the reason ended by force.
     const fn status(self) -> i32 {
         match self {
+            Self::Hangup => 128 + 1,
             Self::Interrupt => 128 + 2,
             Self::Terminate | Self::Parent => 128 + 15,
         }
@@ -45,6 +50,7 @@ impl Reason {
 
     const fn told(self) -> &'static str {
         match self {
+            Self::Hangup => "SIGHUP",
             Self::Interrupt => "SIGINT",
             Self::Terminate => "SIGTERM",
             Self::Parent => "the parent process ended",
@@ -61,14 +67,24 @@ impl Stop {
         Ok(Self {
             terminate: watch(SignalKind::terminate())?,
             interrupt: watch(SignalKind::interrupt())?,
+            hangup: (!hangup_is_ignored())
+                .then(|| watch(SignalKind::hangup()))
+                .transpose()?,
             parent: with_parent.then(parent).transpose()?,
         })
     }
 
     async fn signal(&mut self) -> Reason {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.terminate.recv() => Reason::Terminate,
             _ = self.interrupt.recv() => Reason::Interrupt,
+            _ = hangup => Reason::Hangup,
         }
     }
 

@@ -1,0 +1,85 @@
+//! Tests of what `serve` decides without touching anything: places, names, URIs.
+
+use std::path::PathBuf;
+
+use nbd::server::ListenAddress;
+use proptest::prelude::*;
+
+use super::announce::uri;
+use super::exports::plan;
+use super::listen::Place;
+
+fn tcp(host: &str, port: u16) -> Option<Place> {
+    let host = host.to_owned();
+    Some(Place::Tcp { host, port })
+}
+
+fn place(text: &str) -> Option<Place> {
+    text.parse().ok()
+}
+
+#[test]
+fn a_place_without_a_port_has_the_port_of_nbd() {
+    assert_eq!(place("0.0.0.0"), tcp("0.0.0.0", 10809));
+    assert_eq!(place("::"), tcp("::", 10809));
+    assert_eq!(place("[::1]"), tcp("::1", 10809));
+    assert_eq!(place("nas.lan"), tcp("nas.lan", 10809));
+}
+
+#[test]
+fn a_place_takes_a_port_behind_a_colon() {
+    assert_eq!(place("127.0.0.1:0"), tcp("127.0.0.1", 0));
+    assert_eq!(place("[::]:10810"), tcp("::", 10810));
+    assert_eq!(place("localhost:1"), tcp("localhost", 1));
+    let socket = Place::Unix(PathBuf::from("/run/a b:c"));
+    assert_eq!(place("unix:/run/a b:c"), Some(socket));
+}
+
+#[test]
+fn what_is_no_place_is_refused() {
+    for text in [
+        "", ":1", "10809", "a:", "a:b", "a:1:2", "a:65536", "a:-1", "unix:", "[::1", "[x]:1",
+        "[::1]1", "[::1]:",
+    ] {
+        assert_eq!(place(text), None, "{text}");
+    }
+}
+
+#[test]
+fn an_address_that_means_all_is_named_by_this_machines_name() {
+    let at = |address: &str| ListenAddress::Tcp(address.parse().expect("an address"));
+    let said = |address: &str| uri(&at(address), "a b", "nas").to_string();
+    assert_eq!(said("0.0.0.0:10809"), "nbd://nas/a%20b");
+    assert_eq!(said("[::]:1"), "nbd://nas:1/a%20b");
+    assert_eq!(said("127.0.0.1:1"), "nbd://127.0.0.1:1/a%20b");
+    assert_eq!(said("[::1]:10809"), "nbd://[::1]/a%20b");
+    let socket = ListenAddress::Unix(Some(PathBuf::from("/run/s")));
+    assert_eq!(
+        uri(&socket, "", "nas").to_string(),
+        "nbd+unix:///?socket=/run/s"
+    );
+}
+
+#[test]
+fn names_may_only_be_left_out_once_and_at_the_front() {
+    let planned = |texts: &[&str]| {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        plan(&texts, false).ok().map(|disks| {
+            let names = disks.into_iter().map(|disk| disk.name);
+            names.collect::<Vec<_>>()
+        })
+    };
+    let a = Some("a".to_owned());
+    assert_eq!(planned(&["x", "a=y"]), Some(vec![None, a.clone()]));
+    assert_eq!(planned(&["a=x"]), Some(vec![a]));
+    assert_eq!(planned(&["a=x", "y"]), None);
+    assert_eq!(planned(&["a=x", "a=y"]), None);
+}
+
+proptest! {
+    #[test]
+    fn no_place_panics(text in any::<String>(), odd in "[\\[\\]:0-9a-f.]{0,20}") {
+        let _ = place(&text);
+        let _ = place(&odd);
+    }
+}
