@@ -10,7 +10,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use rustix::fs::FallocateFlags;
 use serde::Serialize;
 
@@ -196,7 +196,6 @@ impl<'a> Image<'a> {
             left -= len as u64;
             bar.set_position(size.0 - left);
         }
-        bar.finish_and_clear();
         Ok(())
     }
 
@@ -242,13 +241,11 @@ fn cannot_make(path: &Path, error: &io::Error) -> Failure {
     Failure::because(format!("cannot make {}", path.display()), error)
 }
 
-/// A bar on standard error, where that is a terminal.
+/// A bar on standard error, where that is a terminal; gone when it is dropped.
 fn progress(size: ByteSize) -> ProgressBar {
-    let style = ProgressStyle::with_template(
-        "{bar:40} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
-    );
-    let bar = ProgressBar::new(size.0);
-    match style {
+    let template = "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+    let bar = ProgressBar::new(size.0).with_finish(ProgressFinish::AndClear);
+    match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
     }
