@@ -94,6 +94,16 @@ impl Running {
         args: impl IntoIterator<Item = S>,
         log: &Path,
     ) -> Result<Self> {
+        Self::start_in(Path::new("."), program, args, log)
+    }
+
+    /// The same in another folder than this one.
+    pub(crate) fn start_in<S: AsRef<OsStr>>(
+        folder: &Path,
+        program: impl AsRef<OsStr>,
+        args: impl IntoIterator<Item = S>,
+        log: &Path,
+    ) -> Result<Self> {
         let log = std::fs::File::create(log)
             .with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = Command::new("setpriv");
@@ -101,6 +111,7 @@ impl Running {
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
             .args(args)
+            .current_dir(folder)
             // A Ctrl-C is for us; what we started is ended in order.
             .process_group(0)
             .stdin(Stdio::null())

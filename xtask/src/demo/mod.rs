@@ -47,17 +47,16 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn play(stage: &Stage, report: &PathBuf) -> Result<()> {
-    let image = stage.path("media.img");
-    let mount = stage.path("mnt");
-    let local = stage.path("local");
-    std::fs::create_dir(&local)?;
+    // Everything is said relative to the stage's folder, where the commands run.
+    let (image, mount, local) = ("media.img", "mnt", "local");
+    std::fs::create_dir(stage.folder().join(local))?;
 
     println!("\nA disk of 1 GiB with ext4, served on the loopback:");
-    stage.outboard(&["disk", "create", &image, "1G", "--fs", "ext4"])?;
+    stage.outboard(&["disk", "create", image, "1G", "--fs", "ext4"])?;
     let uri = stage.serve(&format!("media={image}"))?;
 
     println!("\nAttached and mounted, as it would be on another machine:");
-    stage.outboard(&["attach", &uri, "--mount", &mount])?;
+    stage.outboard(&["attach", &uri, "--mount", mount])?;
     stage.outboard(&["status"])?;
 
     println!("\nFiles written to it:");
@@ -69,17 +68,17 @@ fn play(stage: &Stage, report: &PathBuf) -> Result<()> {
     stage.sh("cp -r local mnt/files && sync -f mnt/files")?;
 
     println!("\nDetached, attached again, and compared:");
-    stage.outboard(&["detach", &mount])?;
-    stage.outboard(&["attach", &uri, "--mount", &mount])?;
+    stage.outboard(&["detach", mount])?;
+    stage.outboard(&["attach", &uri, "--mount", mount])?;
     stage.sh("cd mnt/files && sha256sum --check --quiet ../../sums")?;
     println!("all {} files are what they were", FILES.len());
 
     println!("\nHow fast, against this machine's own disk:");
-    stage.outboard(&["lab", "run", "quick", &mount, "--against", &local])?;
+    stage.outboard(&["lab", "run", "quick", mount, "--against", local])?;
     let made = stage.outboard_says(&["lab", "report", "--open-path"])?;
     std::fs::copy(made.trim(), report).with_context(|| format!("{} is no report", made.trim()))?;
 
     println!("\nTaken down:");
-    stage.outboard(&["detach", &mount])?;
+    stage.outboard(&["detach", mount])?;
     stage.stop_serving()
 }

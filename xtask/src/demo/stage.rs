@@ -49,11 +49,6 @@ impl Stage {
         &self.folder
     }
 
-    /// The path of something in it.
-    pub(super) fn path(&self, name: &str) -> String {
-        self.folder.join(name).to_string_lossy().into_owned()
-    }
-
     /// Runs the binary and shows what it prints.
     pub(super) fn outboard(&self, args: &[&str]) -> Result<()> {
         self.show("outboard", args)?;
@@ -76,20 +71,19 @@ impl Stage {
 
     /// Serves `disk` on a free port; the URI of its export.
     pub(super) fn serve(&self, disk: &str) -> Result<String> {
-        let port_file = self.path("port");
         let args = [
             "serve",
             disk,
             "--listen",
             "127.0.0.1:0",
             "--port-file",
-            &port_file,
+            "port",
         ];
         self.show("outboard", &args)?;
         let log = self.folder.join("server.log");
-        let mut server = Running::start(&self.binary, args, &log)?;
+        let mut server = Running::start_in(&self.folder, &self.binary, args, &log)?;
         let port = clock::poll(LIMIT, || {
-            let told = std::fs::read_to_string(&port_file).ok()?;
+            let told = std::fs::read_to_string(self.folder.join("port")).ok()?;
             told.trim().parse::<u16>().ok()
         });
         let said = || std::fs::read_to_string(&log).unwrap_or_default();
@@ -135,9 +129,8 @@ impl Stage {
     /// Prints a command before it runs, unless nothing more is to run.
     fn show(&self, program: &str, args: &[&str]) -> Result<()> {
         ensure!(!self.interrupted.load(Ordering::Relaxed), "interrupted");
-        let here = format!("{}/", self.folder.display());
-        let words: Vec<String> = args.iter().map(|word| word.replace(&here, "")).collect();
-        println!("$ {program} {}", words.join(" "));
+        let words = [&[program], args].concat();
+        println!("$ {}", words.join(" "));
         Ok(())
     }
 }
