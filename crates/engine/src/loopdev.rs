@@ -262,14 +262,6 @@ impl LoopDevice {
         }
     }
 
-    /// Writes what the device's own page cache holds, and flushes what is below.
-    ///
-    /// # Errors
-    /// [`LoopError::Device`].
-    pub fn sync(&self) -> Result<(), LoopError> {
-        rustix::fs::fsync(&self.fd).map_err(|e| self.failed("flush", e))
-    }
-
     fn failed(&self, what: &'static str, errno: rustix::io::Errno) -> LoopError {
         LoopError::Device {
             path: self.path.clone(),

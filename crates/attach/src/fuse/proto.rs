@@ -11,7 +11,7 @@
 
 const _: () = assert!(
     cfg!(target_endian = "little"),
-    "FUSE and netlink structures are written little-endian here"
+    "FUSE structures are written little-endian here"
 );
 
 /// Bytes before the body of a request.

@@ -1,34 +1,25 @@
 //! The socket to the kernel's nbd family: one request, its answers.
+//!
+//! The kernel carries a request out while it is sent and answers before the call returns, so
+//! nothing here waits longer than the request takes.
 
-use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::fmt::{Debug, Display};
+use std::io;
 
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
+use neli::consts::nl::NlmF;
+use neli::consts::socket::NlFamily;
+use neli::err::{RouterError, SocketError};
+use neli::nl::NlPayload;
+use neli::router::synchronous::NlRouter;
+use neli::utils::Groups;
 
 use super::KernelError;
-use super::netlink as wire;
-use super::netlink::{Answer, Connect, Family, Index, Sequence};
-
-/// The kernel answers at once, or after it has ended a device's receivers.
-const ANSWER_FOR: Duration = Duration::from_secs(20);
-/// Largest answer: the list of one device is far below.
-const ANSWER_LEN_MAX: usize = 32 * 1024;
+use super::netlink::{self as wire, Connect, Index, Message, Unmade};
 
 /// A socket and the family's id.
-#[derive(Debug)]
 pub(crate) struct Control {
-    socket: OwnedFd,
-    family: Family,
-    sequence: u32,
-}
-
-/// What an accepted request brought.
-#[derive(Debug, Default)]
-struct Told {
-    family: Option<Family>,
-    index: Option<Index>,
-    connected: Option<bool>,
+    router: NlRouter,
+    family: u16,
 }
 
 impl Control {
@@ -37,35 +28,14 @@ impl Control {
     /// # Errors
     /// [`KernelError::NoModule`] where the kernel has no nbd.
     pub(crate) fn open() -> Result<Self, KernelError> {
-        let socket = rustix::net::socket_with(
-            AddressFamily::NETLINK,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            Some(netlink::GENERIC),
-        )
-        .map_err(|e| KernelError::Socket(e.into()))?;
-        set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_FOR))
-            .map_err(|e| KernelError::Socket(e.into()))?;
-        let mut control = Self {
-            socket,
-            family: Family(wire::FAMILY_CONTROL),
-            sequence: 0,
-        };
-        let told = control.ask("find", None, |_, sequence| {
-            wire::find_family(sequence, "nbd")
-        });
-        match told {
-            Ok(Told {
-                family: Some(family),
-                ..
-            }) => {
-                control.family = family;
-                Ok(control)
-            }
-            Ok(_) | Err(KernelError::Refused { .. }) => Err(KernelError::NoModule(
+        let (router, _) = NlRouter::connect(NlFamily::Generic, None, Groups::empty())
+            .map_err(|e| failed("open its socket", e))?;
+        match router.resolve_genl_family(wire::FAMILY) {
+            Ok(family) => Ok(Self { router, family }),
+            Err(RouterError::Nlmsgerr(_) | RouterError::Msg(_)) => Err(KernelError::NoModule(
                 "it has no netlink family of that name".to_owned(),
             )),
-            Err(e) => Err(e),
+            Err(e) => Err(failed("find its family", e)),
         }
     }
 
@@ -73,11 +43,10 @@ impl Control {
     ///
     /// # Errors
     /// [`KernelError`].
-    pub(crate) fn connect(&mut self, connect: &Connect<'_>) -> Result<Index, KernelError> {
-        let told = self.ask("connect", None, |family, sequence| {
-            wire::connect(family, sequence, connect)
-        })?;
-        told.index.ok_or(KernelError::NoIndex)
+    pub(crate) fn connect(&self, connect: &Connect<'_>) -> Result<Index, KernelError> {
+        let answers = self.ask("connect", wire::connect(connect))?;
+        let index = answers.iter().find_map(wire::connected_index);
+        index.ok_or(KernelError::NoIndex)
     }
 
     /// Hands over fresh connections for dead ones.
@@ -85,71 +54,75 @@ impl Control {
     /// # Errors
     /// [`KernelError`].
     pub(crate) fn reconnect(
-        &mut self,
+        &self,
         index: Index,
         backend: &str,
         sockets: &[i32],
     ) -> Result<(), KernelError> {
-        self.ask("reconnect", Some(index), |family, sequence| {
-            wire::reconnect(family, sequence, index, backend, sockets)
-        })
-        .map(|_| ())
+        self.ask("reconnect", wire::reconnect(index, backend, sockets))?;
+        Ok(())
     }
 
     /// Takes a device down.
     ///
     /// # Errors
     /// [`KernelError`].
-    pub(crate) fn disconnect(&mut self, index: Index) -> Result<(), KernelError> {
-        self.ask("disconnect", Some(index), |family, sequence| {
-            wire::disconnect(family, sequence, index)
-        })
-        .map(|_| ())
+    pub(crate) fn disconnect(&self, index: Index) -> Result<(), KernelError> {
+        self.ask("disconnect", wire::disconnect(index))?;
+        Ok(())
     }
 
     /// Whether the device is connected.
     ///
     /// # Errors
     /// [`KernelError`].
-    pub(crate) fn connected(&mut self, index: Index) -> Result<bool, KernelError> {
-        let told = self.ask("status", Some(index), |family, sequence| {
-            wire::status(family, sequence, index)
-        })?;
-        Ok(told.connected.unwrap_or(false))
+    pub(crate) fn connected(&self, index: Index) -> Result<bool, KernelError> {
+        let answers = self.ask("say how a device is", wire::status(index))?;
+        let connected = |answer| wire::is_connected(answer, index);
+        Ok(answers.iter().find_map(connected).unwrap_or(false))
     }
 
+    /// Sends a message; what the kernel answers before its acknowledgement.
     fn ask(
-        &mut self,
+        &self,
         what: &'static str,
-        index: Option<Index>,
-        message: impl FnOnce(Family, Sequence) -> Vec<u8>,
-    ) -> Result<Told, KernelError> {
-        self.sequence += 1;
-        let sequence = Sequence(self.sequence);
-        let message = message(self.family, sequence);
-        rustix::net::send(&self.socket, &message, SendFlags::empty())
-            .map_err(|e| KernelError::Socket(e.into()))?;
-        let mut told = Told::default();
-        let mut buffer = vec![0; ANSWER_LEN_MAX];
-        loop {
-            let (_, len) = rustix::net::recv(&self.socket, &mut *buffer, RecvFlags::empty())
-                .map_err(|e| KernelError::Socket(e.into()))?;
-            for answer in wire::answers(&buffer[..len.min(ANSWER_LEN_MAX)], sequence)? {
-                match answer {
-                    Answer::Done => return Ok(told),
-                    Answer::Refused(errno) => {
-                        let source = std::io::Error::from_raw_os_error(errno);
-                        return Err(KernelError::Refused { what, source });
-                    }
-                    Answer::Attributes(attributes) => {
-                        told.family = told.family.or_else(|| attributes.family());
-                        told.index = told.index.or_else(|| attributes.index());
-                        told.connected = index
-                            .and_then(|index| attributes.connected(index))
-                            .or(told.connected);
-                    }
-                }
-            }
+        message: Result<Message, Unmade>,
+    ) -> Result<Vec<Message>, KernelError> {
+        let message = message.map_err(|e| KernelError::Message {
+            what,
+            why: e.to_string(),
+        })?;
+        let message = NlPayload::Payload(message);
+        let answers = self
+            .router
+            .send::<u16, Message, u16, Message>(self.family, NlmF::ACK, message)
+            .map_err(|e| failed(what, e))?;
+        let mut found = Vec::new();
+        for answer in answers {
+            let answer = answer.map_err(|e| failed(what, e))?;
+            found.extend(answer.get_payload().cloned());
         }
+        Ok(found)
     }
+}
+
+fn failed<T, P>(what: &'static str, error: RouterError<T, P>) -> KernelError
+where
+    T: Debug,
+    P: Debug,
+    RouterError<T, P>: Display,
+{
+    let source = match error {
+        RouterError::Nlmsgerr(refusal) => {
+            let errno = refusal.error().saturating_neg();
+            let source = io::Error::from_raw_os_error(errno);
+            return KernelError::Refused { what, source };
+        }
+        RouterError::Socket(SocketError::Io(e)) => match e.raw_os_error() {
+            Some(errno) => io::Error::from_raw_os_error(errno),
+            None => io::Error::other(e),
+        },
+        other => io::Error::other(other.to_string()),
+    };
+    KernelError::Socket(source)
 }

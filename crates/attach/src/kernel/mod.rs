@@ -27,7 +27,7 @@ use crate::remote::{self, Dialed};
 use crate::sysfs;
 use crate::teardown::{Outcome, on_thread};
 use control::Control;
-use netlink::{AnswerError, Connect, Index};
+use netlink::{Connect, Index};
 pub(crate) use watch::{Link, watch};
 
 /// The export may not be written to (transmission flag).
@@ -56,26 +56,20 @@ pub enum KernelError {
         /// Why.
         source: io::Error,
     },
-    /// The answer makes no sense.
-    #[error(transparent)]
-    Answer(#[from] AnswerUnread),
+    /// What was to be asked cannot be put into a message.
+    #[error("the kernel's nbd cannot be asked to {what}: {why}")]
+    Message {
+        /// What was to be asked.
+        what: &'static str,
+        /// Why.
+        why: String,
+    },
     /// The answer to a connect lacks the device.
     #[error("the kernel's nbd did not say which device it set up")]
     NoIndex,
     /// The server.
     #[error("{0}")]
     Server(String),
-}
-
-/// An answer of the kernel that cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct AnswerUnread(#[source] AnswerError);
-
-impl From<AnswerError> for KernelError {
-    fn from(error: AnswerError) -> Self {
-        Self::Answer(AnswerUnread(error))
-    }
 }
 
 /// Whether the kernel has nbd, after asking for its module.
@@ -234,7 +228,7 @@ impl NbdHands {
         }
         let index = self.index;
         on_thread(DISCONNECT_FOR, move || {
-            match Control::open().and_then(|mut control| control.disconnect(index)) {
+            match Control::open().and_then(|control| control.disconnect(index)) {
                 Ok(()) => Outcome::Done,
                 Err(e) => Outcome::Failed(e.to_string()),
             }

@@ -93,7 +93,7 @@ pub(crate) async fn watch(mut link: Link, reach: Arc<Reach>) {
 async fn is_connected(index: Index) -> bool {
     engine::blocking(move || {
         Control::open()
-            .and_then(|mut control| control.connected(index))
+            .and_then(|control| control.connected(index))
             .unwrap_or(true)
     })
     .await
