@@ -16,6 +16,8 @@ mod job;
 mod outbox;
 mod requests;
 mod stall;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::pin::Pin;
@@ -187,18 +189,23 @@ impl Connection {
         self.eager
     }
 
-    /// Does all that can be done without waiting.
+    /// Does what can be done without waiting, as far as one turn goes.
     fn step(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        scratch::with(|Scratch { receive, send }| {
+        self.outbox.begin_turn();
+        let step = scratch::with(|Scratch { receive, send }| {
             let mut batch = Batch::new(send);
             for _ in 0..ROUNDS_MAX {
                 match self.round(cx, receive, &mut batch) {
+                    Ok(_) if self.outbox.is_turn_over() => return None,
                     Ok(true) => {}
-                    Ok(false) => return Poll::Pending,
-                    Err(end) => return Poll::Ready(end),
+                    Ok(false) => return Some(Poll::Pending),
+                    Err(end) => return Some(Poll::Ready(end)),
                 }
             }
-            cx.waker().wake_by_ref();
+            None
+        });
+        step.unwrap_or_else(|| {
+            yields(cx);
             Poll::Pending
         })
     }
@@ -220,12 +227,16 @@ impl Connection {
             }
         }
         let was_saturated = self.is_saturated();
-        if (!batch.is_empty() || !self.outbox.is_empty())
-            && self.outbox.send(&self.socket, batch)? == Sent::Blocked
-        {
-            // Ready again since, or there is news that need not wait for the socket: once more.
-            let is_writable = self.socket.poll_writable(cx)?.is_ready();
-            return Ok(is_writable || moved);
+        if !batch.is_empty() || !self.outbox.is_empty() {
+            match self.outbox.send(&self.socket, batch)? {
+                Sent::All => {}
+                Sent::Enough => return Ok(true),
+                Sent::Blocked => {
+                    // Ready again since, or news that need not wait for the socket: once more.
+                    let is_writable = self.socket.poll_writable(cx)?.is_ready();
+                    return Ok(is_writable || moved);
+                }
+            }
         }
         if self.pending.is_empty() && self.ending.is_some() {
             return Err(self.ending.take().unwrap_or(End::Closed));
@@ -314,5 +325,14 @@ impl Connection {
         }
         self.received += received as u64;
         Ok(fresh)
+    }
+}
+
+/// Wakes the task when others of its thread have had their turn and the thread has looked for
+/// events. A task that merely wakes itself is run again many times before that.
+fn yields(cx: &mut Context<'_>) {
+    let others = std::pin::pin!(tokio::task::yield_now());
+    if others.poll(cx).is_ready() {
+        cx.waker().wake_by_ref();
     }
 }

@@ -23,6 +23,8 @@ use crate::server::budget::{Budget, Charge};
 use crate::server::maps::Maps;
 use crate::server::socket::Socket;
 
+/// Bytes that one connection sends before others of its thread have their turn.
+const TURN_BYTES_MAX: u64 = 2 << 20;
 /// Pieces sent with one call.
 const PIECES_MAX: usize = 64;
 /// Reads up to this are copied to the other replies rather than sent as pieces of their own.
@@ -30,7 +32,7 @@ const COPY_MAX: usize = 16 << 10;
 /// Pieces of files from this size are copied into the socket from a mapping; below, their pages are
 /// lent to it. Lending costs less here and more at the receiver, which for long pieces is what
 /// bounds the rate (docs/adr/0003-large-reads.md).
-const MAPPED_MIN: usize = 512 << 10;
+const MAPPED_MIN: usize = 512 << 20;
 
 #[derive(Debug)]
 enum Segment {
@@ -56,6 +58,8 @@ pub(super) enum Sent {
     All,
     /// The socket takes no more for now.
     Blocked,
+    /// The turn is over.
+    Enough,
 }
 
 /// The queue of one connection.
@@ -67,6 +71,8 @@ pub(super) struct Outbox {
     memory: usize,
     /// Bytes that left, ever: a sign of progress.
     sent: u64,
+    /// What `sent` may come to in this turn.
+    turn_end: u64,
     /// The map of the file that was last sent from.
     map: Option<Arc<FileMap>>,
     maps: Arc<Maps>,
@@ -123,6 +129,7 @@ impl Outbox {
             queue: VecDeque::new(),
             memory: 0,
             sent: 0,
+            turn_end: TURN_BYTES_MAX,
             map: None,
             maps,
         }
@@ -145,6 +152,16 @@ impl Outbox {
     /// Bytes that left, ever.
     pub(super) const fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// From here on, so many bytes more may leave.
+    pub(super) const fn begin_turn(&mut self) {
+        self.turn_end = self.sent.saturating_add(TURN_BYTES_MAX);
+    }
+
+    /// Whether it is for others to send.
+    pub(super) const fn is_turn_over(&self) -> bool {
+        self.sent >= self.turn_end
     }
 
     /// Queues what a disk read behind what is in `batch`, or copies it there if it is small.
@@ -210,8 +227,8 @@ impl Outbox {
         }
     }
 
-    /// Sends the queue, then the batch, as far as the socket takes them. The batch is empty then:
-    /// what is left of it is in the queue.
+    /// Sends the queue, then the batch, as far as the socket takes them and the turn goes. The batch
+    /// is empty then: what is left of it is in the queue.
     ///
     /// # Errors
     /// The socket's; `UnexpectedEof` if a file ended before its reply did.
@@ -242,13 +259,23 @@ impl Outbox {
 
     fn send_queue(&mut self, socket: &Socket, more: bool) -> io::Result<Sent> {
         while let Some(front) = self.queue.front() {
+            let Some(left) = self
+                .turn_end
+                .checked_sub(self.sent)
+                .filter(|&left| left > 0)
+            else {
+                return Ok(Sent::Enough);
+            };
+            let left = usize::try_from(left).unwrap_or(usize::MAX);
             let result = match front {
                 Segment::File { region, len } => {
                     let file = region.file.as_fd();
-                    socket.send_file(file, region.offset, *len)
+                    socket.send_file(file, region.offset, left.min(*len))
                 }
-                Segment::Mapped { map, offset, len } => socket.send_mapped(map, *offset, *len),
-                Segment::Memory { .. } => self.send_memory(socket, more),
+                Segment::Mapped { map, offset, len } => {
+                    socket.send_mapped(map, *offset, left.min(*len))
+                }
+                Segment::Memory { .. } => self.send_memory(socket, left, more),
             };
             match result {
                 Ok(0) => {
@@ -263,14 +290,19 @@ impl Outbox {
         Ok(Sent::All)
     }
 
-    /// Sends the memory segments at the front together.
-    fn send_memory(&self, socket: &Socket, more: bool) -> io::Result<usize> {
+    /// Sends the memory segments at the front together, up to `left` bytes.
+    fn send_memory(&self, socket: &Socket, mut left: usize, more: bool) -> io::Result<usize> {
         let mut pieces: SmallVec<[io::IoSlice<'_>; 16]> = SmallVec::new();
         for segment in self.queue.iter().take(PIECES_MAX) {
             let Segment::Memory { bytes, .. } = segment else {
                 break;
             };
-            pieces.push(io::IoSlice::new(bytes));
+            let len = left.min(bytes.len());
+            if len == 0 {
+                break;
+            }
+            pieces.push(io::IoSlice::new(&bytes[..len]));
+            left -= len;
         }
         let more = more || pieces.len() < self.queue.len();
         match &pieces[..] {

@@ -56,7 +56,7 @@ impl Connection {
             if self.ending.is_some() {
                 return Ok(bytes.len());
             }
-            if self.is_saturated() {
+            if self.is_saturated() || self.outbox.is_turn_over() {
                 self.paused = true;
                 return Ok(at);
             }

@@ -1,0 +1,62 @@
+//! Tests of one connection's parts, without a server around them.
+
+mod turns;
+
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use block::Node;
+use nbd_proto::{Command, CommandFlags, Request};
+
+use super::{Connection, Start};
+use crate::server::budget::Budget;
+use crate::server::limits::Limits;
+use crate::server::maps::Maps;
+use crate::server::plan::{self, Terms};
+use crate::server::socket::Socket;
+
+/// Runs `body` on an engine of one core.
+fn on_engine<T, F: Future<Output = T>>(body: impl FnOnce() -> F) -> T {
+    let config = engine::Config {
+        cores: 1,
+        ..engine::Config::default()
+    };
+    engine::run(&config, |_| body()).expect("the engine starts")
+}
+
+/// A socket as the server sees it, and the client's end of it, which blocks.
+fn pair() -> (Socket, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let theirs = TcpStream::connect(listener.local_addr().expect("bound")).expect("listening");
+    let (ours, _) = listener.accept().expect("connected");
+    let ours = Socket::from_fd(OwnedFd::from(ours)).expect("a socket");
+    (ours, theirs)
+}
+
+/// A connection to `disk` that has received these bytes behind its handshake.
+fn connection(socket: Socket, disk: Node, limits: Limits, received: Vec<u8>) -> Connection {
+    Connection::new(Start {
+        terms: Terms {
+            flags: plan::transmission_flags(disk.geometry()),
+            structured: false,
+            payload_max: limits.payload_max,
+        },
+        budget: Budget::new(limits.in_flight_bytes_total_max),
+        limits: Arc::new(limits),
+        maps: Arc::new(Maps::default()),
+        socket,
+        disk,
+        received,
+    })
+}
+
+fn request(command: Command, offset: u64, len: u64) -> Request {
+    Request {
+        cookie: 0,
+        command,
+        flags: CommandFlags::empty(),
+        offset,
+        len,
+    }
+}
