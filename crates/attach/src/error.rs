@@ -19,9 +19,7 @@ pub enum AttachError {
     #[error("{0}")]
     Request(String),
     /// Not root.
-    #[error(
-        "a block device takes root: run it again with sudo, or use `outboard copy`, which needs no device"
-    )]
+    #[error("a block device takes root: run it again with sudo")]
     NotRoot,
     /// The runtime directory.
     #[error(transparent)]

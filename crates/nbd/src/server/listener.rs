@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::net::AddressFamily;
@@ -61,7 +61,20 @@ impl fmt::Display for ListenAddress {
 pub struct Listener {
     pub(super) fd: OwnedFd,
     address: ListenAddress,
-    made: Option<PathBuf>,
+    made: Option<Made>,
+}
+
+/// A socket's file that a listener made.
+#[derive(Debug)]
+struct Made {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
 }
 
 impl Listener {
@@ -97,7 +110,11 @@ impl Listener {
             std::fs::remove_file(path).map_err(failed)?;
         }
         let listener = std::os::unix::net::UnixListener::bind(path).map_err(failed)?;
-        Self::with_fd(listener.into(), Some(path.to_owned())).map_err(failed)
+        let made = Made {
+            path: path.to_owned(),
+            identity: identity(path).map_err(failed)?,
+        };
+        Self::with_fd(listener.into(), Some(made)).map_err(failed)
     }
 
     /// Takes over a socket that listens already, as a service manager hands it over.
@@ -114,7 +131,7 @@ impl Listener {
         Self::with_fd(fd, None).map_err(ServeError::Descriptor)
     }
 
-    fn with_fd(fd: OwnedFd, made: Option<PathBuf>) -> io::Result<Self> {
+    fn with_fd(fd: OwnedFd, made: Option<Made>) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
         let name = rustix::net::getsockname(&fd)?;
         let address = match name.address_family() {
@@ -139,10 +156,15 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(path) = &self.made
-            && let Err(e) = std::fs::remove_file(path)
+        let Some(made) = self.made.take() else { return };
+        // Another server may have put its own socket there meanwhile.
+        if identity(&made.path).ok() == Some(made.identity)
+            && let Err(e) = std::fs::remove_file(&made.path)
         {
-            tracing::warn!("the socket {} could not be removed: {e}", path.display());
+            tracing::warn!(
+                "the socket {} could not be removed: {e}",
+                made.path.display()
+            );
         }
     }
 }
