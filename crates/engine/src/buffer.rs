@@ -75,9 +75,13 @@ pub struct Buffer {
 
 impl Buffer {
     /// A buffer of `len` bytes of any content.
+    ///
+    /// # Panics
+    /// If `len` bytes do not fit the address space.
     #[must_use]
     pub fn take(len: usize) -> Self {
-        let capacity = len.max(CLASS_MIN).next_power_of_two();
+        let capacity = len.max(CLASS_MIN).checked_next_power_of_two();
+        let capacity = capacity.expect("buffer sizes fit the address space");
         let pooled = POOL.with_borrow_mut(|pool| {
             let at = pool.free.iter().rposition(|raw| raw.capacity == capacity)?;
             pool.bytes -= capacity;

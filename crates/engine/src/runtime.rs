@@ -3,13 +3,18 @@
 //! The caller's thread is core 0 and runs the main future; the other cores wait for tasks handed
 //! to them through [`Handle::spawn_on`]. When the main future is done the tasks of every core are
 //! dropped, the kernel's unfinished operations are waited for, and [`run`] returns.
+//!
+//! # Invariants
+//!
+//! * The main future begins when every core works with the same backend, or not at all.
+//! * A job or task that panics ends alone.
 
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::driver::{Backend, uring};
@@ -90,7 +95,8 @@ impl Handle {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let job: Job = Box::new(move || drop(spawn(make())));
+        // Made within its task, so that a panic there is that task's.
+        let job: Job = Box::new(move || drop(spawn(async move { make().await })));
         // A closed channel means that the engine has stopped, and the task with it.
         drop(self.0.jobs[core % self.cores()].send(job));
     }
@@ -116,7 +122,9 @@ where
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(value) => value,
-        Err(e) => std::panic::resume_unwind(e.into_panic()),
+        Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+        // The runtime ends before the work began, and this task with it.
+        Err(_) => std::future::pending().await,
     }
 }
 
@@ -133,18 +141,6 @@ pub fn thread<T: Send + 'static>(
         .spawn(work)
 }
 
-fn choose(choice: BackendChoice) -> Result<Backend, StartError> {
-    match (choice, uring::probe()) {
-        (BackendChoice::Threads, _) => Ok(Backend::Threads),
-        (_, Ok(())) => Ok(Backend::Uring),
-        (BackendChoice::Uring, Err(e)) => Err(StartError::NoUring(e)),
-        (BackendChoice::Auto, Err(e)) => {
-            tracing::info!("io_uring cannot be used here ({e}): using blocking threads");
-            Ok(Backend::Threads)
-        }
-    }
-}
-
 /// Runs `main` on this thread with the other cores beside it.
 ///
 /// # Errors
@@ -153,89 +149,148 @@ pub fn run<F, T>(config: &Config, main: impl FnOnce(Handle) -> F) -> Result<T, S
 where
     F: Future<Output = T>,
 {
-    let backend = choose(config.backend)?;
-    let found = std::thread::available_parallelism().map_or(1, usize::from);
-    let cores = if config.cores == 0 {
-        found
-    } else {
-        config.cores
-    }
-    .min(CORES_MAX);
-    tracing::info!(%backend, cores, "engine started");
+    let count = match config.cores {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        count => count,
+    };
+    let cores = start(config.backend, count.min(CORES_MAX))?;
+    let backend = cores.handle.backend();
+    tracing::info!(%backend, cores = cores.handle.cores(), "engine started");
+    let result = cores.own.run(main(cores.handle));
+    cores.others.end();
+    Ok(result)
+}
 
+/// Cores that are all ready to work.
+struct Cores {
+    handle: Handle,
+    own: Core,
+    others: Others,
+}
+
+/// The threads of the cores beside the first. They end when `stop` is dropped.
+struct Others {
+    stop: watch::Sender<()>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Others {
+    fn end(self) {
+        drop(self.stop);
+        for thread in self.threads {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+/// The wanted backend works on every core, or another one does on every core.
+fn start(choice: BackendChoice, count: usize) -> Result<Cores, StartError> {
+    if choice == BackendChoice::Threads {
+        return start_with(Backend::Threads, count);
+    }
+    match start_with(Backend::Uring, count) {
+        Err(StartError::NoUring(e)) if choice == BackendChoice::Auto => {
+            tracing::info!("io_uring cannot be used here ({e}): using blocking threads");
+            start_with(Backend::Threads, count)
+        }
+        started => started,
+    }
+}
+
+fn start_with(backend: Backend, count: usize) -> Result<Cores, StartError> {
     let (jobs, mut queues): (Vec<_>, Vec<_>) =
-        (0..cores).map(|_| mpsc::unbounded_channel::<Job>()).unzip();
+        (0..count).map(|_| mpsc::unbounded_channel::<Job>()).unzip();
     let handle = Handle(Arc::new(Shared {
         backend,
         jobs,
         next: AtomicUsize::new(0),
     }));
-    let own_queue = queues.remove(0);
-    let (stop, stopped) = tokio::sync::watch::channel(());
-
-    let mut threads = Vec::new();
-    for (index, queue) in queues.into_iter().enumerate() {
-        let core = Core::new(backend)?;
-        let mut stopped = stopped.clone();
-        let work = move || core.serve(queue, async move { drop(stopped.changed().await) });
-        threads.push(thread(&format!("core-{}", index + 1), work)?);
+    let own = Core::new(backend, queues.remove(0))?;
+    let mut others = Others {
+        stop: watch::Sender::new(()),
+        threads: Vec::new(),
+    };
+    let started = start_others(backend, queues, &mut others);
+    if let Err(e) = started {
+        others.end();
+        return Err(e);
     }
-    drop(stopped);
-    let core = Core::new(backend)?;
-    let result = core.serve(own_queue, main(handle));
-    drop(stop);
-    for thread in threads {
-        match thread.join() {
-            Ok(Ok(())) => {}
-            Ok(Err(e)) => tracing::error!("a core could not start: {e}"),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    }
-    Ok(result?)
+    Ok(Cores {
+        handle,
+        own,
+        others,
+    })
 }
 
-/// A runtime before its thread has it.
-struct Core {
-    runtime: tokio::runtime::Runtime,
+/// Starts a thread for each of `queues` and waits until all of them are ready to work.
+fn start_others(
     backend: Backend,
+    queues: Vec<mpsc::UnboundedReceiver<Job>>,
+    others: &mut Others,
+) -> Result<(), StartError> {
+    let (tell, told) = std::sync::mpsc::channel();
+    for (index, queue) in queues.into_iter().enumerate() {
+        let mut stopped = others.stop.subscribe();
+        let tell = tell.clone();
+        let work = move || {
+            let (core, started) = match Core::new(backend, queue) {
+                Ok(core) => (Some(core), Ok(())),
+                Err(e) => (None, Err(e)),
+            };
+            // Nobody listens any more where another core has failed; `stopped` tells.
+            drop(tell.send(started));
+            drop(tell);
+            if let Some(core) = core {
+                core.run(async move { drop(stopped.changed().await) });
+            }
+        };
+        others
+            .threads
+            .push(thread(&format!("core-{}", index + 1), work)?);
+    }
+    drop(tell);
+    told.into_iter().collect()
+}
+
+/// A runtime and its driver, on the thread that made it.
+struct Core {
+    // Dropped first: tasks go, then the ring waits for what they left in flight.
+    runtime: tokio::runtime::Runtime,
+    _ring: Option<uring::Guard>,
 }
 
 impl Core {
-    fn new(backend: Backend) -> io::Result<Self> {
+    /// A core that runs the jobs of `queue`.
+    fn new(backend: Backend, mut queue: mpsc::UnboundedReceiver<Job>) -> Result<Self, StartError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .max_blocking_threads(POOL_THREADS)
             .build()?;
-        Ok(Self { runtime, backend })
-    }
-
-    /// Runs jobs from `queue` until `main` is done.
-    fn serve<T>(
-        self,
-        mut queue: mpsc::UnboundedReceiver<Job>,
-        main: impl Future<Output = T>,
-    ) -> io::Result<T> {
-        // Declared before the runtime ends, dropped after it: tasks go first, then the ring waits
-        // for what they left in flight.
-        let guard = match self.backend {
-            Backend::Uring => Some(uring::install()?),
+        let entered = runtime.enter();
+        let ring = match backend {
+            Backend::Uring => Some(uring::install().map_err(StartError::NoUring)?),
             Backend::Threads => None,
         };
-        let runtime = self.runtime;
-        let output = runtime.block_on(async {
-            if guard.is_some() {
-                drop(spawn(uring::driver()?));
+        if ring.is_some() {
+            drop(spawn(uring::driver().map_err(StartError::NoUring)?));
+        }
+        drop(spawn(async move {
+            while let Some(job) = queue.recv().await {
+                job();
             }
-            drop(spawn(async move {
-                while let Some(job) = queue.recv().await {
-                    job();
-                }
-            }));
-            Ok(main.await)
-        });
-        drop(runtime);
-        drop(guard);
-        output
+        }));
+        drop(entered);
+        Ok(Self {
+            runtime,
+            _ring: ring,
+        })
+    }
+
+    /// Runs until `main` is done.
+    fn run<T>(self, main: impl Future<Output = T>) -> T {
+        self.runtime.block_on(main)
     }
 }

@@ -6,6 +6,8 @@
 
 mod op;
 mod pool;
+#[cfg(test)]
+mod tests;
 pub(crate) mod uring;
 
 use std::io;

@@ -50,14 +50,20 @@ pub(crate) enum Kind {
 /// The kernel's limit of bytes in one read or write, with room to spare (MAX_RW_COUNT).
 const TRANSFER_MAX: usize = 1 << 30;
 
+/// The kernel's limit of parts in one write (UIO_MAXIOV).
+const PARTS_MAX: usize = 1024;
+
 impl Kind {
-    /// The parts of a write that are left, as the kernel wants them.
+    /// The parts of a write that are left, as the kernel wants them, and no more than it takes.
     fn left(data: &WriteBufs, done: usize) -> SmallVec<[IoSlice<'_>; 2]> {
         let mut skip = done;
         let mut left = SmallVec::new();
         for part in data {
             let cut = skip.min(part.len());
             skip -= cut;
+            if left.len() == PARTS_MAX {
+                break;
+            }
             if cut < part.len() {
                 left.push(IoSlice::new(&part[cut..]));
             }

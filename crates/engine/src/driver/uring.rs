@@ -11,6 +11,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -45,9 +46,10 @@ struct Flying {
     _vectors: Vectors,
 }
 
-/// This thread's ring is there while its guard is.
+/// This thread's ring is there while its guard is. It does not leave the thread: elsewhere its drop
+/// would not find the ring.
 #[derive(Debug)]
-pub(crate) struct Guard(());
+pub(crate) struct Guard(PhantomData<*const ()>);
 
 /// Sets up a ring for this thread.
 ///
@@ -63,12 +65,7 @@ pub(crate) fn install() -> io::Result<Guard> {
             driver: None,
         });
     });
-    Ok(Guard(()))
-}
-
-/// Whether a ring can be had here.
-pub(crate) fn probe() -> io::Result<()> {
-    build().map(drop)
+    Ok(Guard(PhantomData))
 }
 
 fn build() -> io::Result<IoUring> {
@@ -156,9 +153,10 @@ impl Ring {
             count += 1;
         }
         if self.ring.submission().cq_overflow() {
-            // Entering the kernel moves what did not fit into the queue just emptied. Should that
-            // fail, the next round tries again.
-            drop(self.ring.submit());
+            // Entering the kernel moves what did not fit into the queue just emptied, and submits
+            // what was pushed. Should that fail, the next round tries again.
+            let submitted = self.ring.submit().unwrap_or(0);
+            self.unsubmitted -= submitted.min(self.unsubmitted);
         }
         count
     }
@@ -177,6 +175,18 @@ impl Drop for Guard {
             }
         }
     }
+}
+
+/// Submits what was pushed on this thread, without waiting.
+#[cfg(test)]
+pub(super) fn submit() {
+    RING.with_borrow_mut(|ring| ring.as_mut().map(Ring::submit));
+}
+
+/// Hands out what is complete on this thread, without waiting.
+#[cfg(test)]
+pub(super) fn fetch() {
+    RING.with_borrow_mut(|ring| ring.as_mut().map(Ring::reap));
 }
 
 /// Runs this thread's ring until it is dropped.
