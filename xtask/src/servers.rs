@@ -26,6 +26,8 @@ pub(crate) enum Server {
     Reference,
     /// QEMU's.
     Qemu,
+    /// QEMU's past the page cache, with io_uring.
+    QemuDirect,
 }
 
 impl fmt::Display for Server {
@@ -35,6 +37,7 @@ impl fmt::Display for Server {
             Self::Nbdkit => "nbdkit",
             Self::Reference => "nbd-server",
             Self::Qemu => "qemu-nbd",
+            Self::QemuDirect => "qemu-nbd direct",
         })
     }
 }
@@ -94,6 +97,14 @@ impl Drop for Serving {
     }
 }
 
+fn start_qemu(how: &[&str], disk: &str, port: u16, log: &Path) -> Result<Serving> {
+    let port_text = port.to_string();
+    let mut args = vec!["-t", "-e", "10000", "-b", "127.0.0.1", "-p", &port_text];
+    args.extend_from_slice(how);
+    args.extend_from_slice(&["-f", "raw", disk]);
+    listening(Running::start("qemu-nbd", args, log)?, port)
+}
+
 impl Launcher {
     /// Starts `server` on `disk`: a path, or for ours any disk expression.
     pub(crate) fn start(&self, server: Server, disk: &str) -> Result<Serving> {
@@ -118,22 +129,8 @@ impl Launcher {
                 let args = ["-f", "-i", "127.0.0.1", "-p", &port_text, "file", disk];
                 listening(Running::start("nbdkit", args, log)?, port)
             }
-            Server::Qemu => {
-                let port_text = port.to_string();
-                let args = [
-                    "-t",
-                    "-e",
-                    "10000",
-                    "-b",
-                    "127.0.0.1",
-                    "-p",
-                    &port_text,
-                    "-f",
-                    "raw",
-                    disk,
-                ];
-                listening(Running::start("qemu-nbd", args, log)?, port)
-            }
+            Server::Qemu => start_qemu(&[], disk, port, log),
+            Server::QemuDirect => start_qemu(&["--cache=none", "--aio=io_uring"], disk, port, log),
             Server::Reference => self.start_nbd_server(disk, port, log),
         }
     }

@@ -163,15 +163,27 @@ fn wire(
     })
 }
 
-/// Our server on the file without the page cache, against fio on the file itself.
+/// Our server on the file without the page cache, against fio on the file itself. Beside them what
+/// another server makes of the same file, and ours on a disk that takes no time: the ceiling of the
+/// client that measures.
 fn direct(launcher: &Launcher, args: &Args, load: &Load) -> Result<Vec<Measured>> {
     let disk = disk(&launcher.folder)?;
-    let expression = format!("file({},direct=true)", disk.display());
-    let serving = launcher.start(Server::Ours, &expression)?;
-    let names = vec![Server::Ours.to_string(), "fio io_uring".to_owned()];
+    let path = disk.to_string_lossy();
+    let ours = launcher.start(Server::Ours, &format!("file({path},direct=true)"))?;
+    let peer = launcher.start(Server::QemuDirect, &path)?;
+    let nothing = launcher.start(Server::Ours, &format!("null({DISK_SIZE})"))?;
+    let names = [
+        "outboard",
+        "fio io_uring",
+        "qemu-nbd direct",
+        "outboard, null disk",
+    ];
+    let names = names.map(str::to_owned).to_vec();
     rounds(args, names, |which| match which {
-        0 => one(&serving, load, args.seconds),
-        _ => Ok(fio::run(load, Target::File(&disk), args.seconds)?.sample),
+        0 => one(&ours, load, args.seconds),
+        1 => Ok(fio::run(load, Target::File(&disk), args.seconds)?.sample),
+        2 => one(&peer, load, args.seconds),
+        _ => one(&nothing, load, args.seconds),
     })
 }
 
