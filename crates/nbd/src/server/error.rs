@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A failure of the server as a whole. Failures of one client end that client only.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +40,17 @@ pub enum ServeError {
         name: String,
         /// Why.
         source: block::IoError,
+    },
+    /// At the stop a disk did not answer.
+    #[error(
+        "export {name:?} could not be flushed at the stop: its disk did not answer within {limit:?}; \
+         what was written since the last flush may be lost"
+    )]
+    FlushTimeout {
+        /// Which.
+        name: String,
+        /// The limit.
+        limit: Duration,
     },
 }
 

@@ -9,12 +9,13 @@ pub struct Limits {
     pub connections_max: usize,
     /// Time for the whole handshake.
     pub handshake_timeout: Duration,
-    /// A request half received or a reply half sent must make some progress within this time.
+    /// A client that is at turn all this time, to send the rest of a request or to take replies, and
+    /// moves less than 64 KiB in it is shown the door.
     pub stall_timeout: Duration,
     /// Longest payload of a request or reply, bytes.
     pub payload_max: u32,
-    /// Memory of one connection's requests and replies in flight, bytes. One request may exceed it
-    /// when nothing else is in flight.
+    /// Memory of one connection's requests and replies in flight, bytes. A request is begun while
+    /// there is less, so the last one may exceed it.
     pub in_flight_bytes_max: usize,
     /// Requests of one connection that may wait for the disk at once.
     pub in_flight_requests_max: usize,
@@ -23,7 +24,7 @@ pub struct Limits {
     pub in_flight_bytes_total_max: usize,
     /// A client that sends lone requests within this time of each other is met awake; zero: never.
     pub busy_wait_max: Duration,
-    /// At a stop, requests in flight may take this long.
+    /// At a stop, requests in flight may take this long, and then each flush.
     pub stop_timeout: Duration,
 }
 

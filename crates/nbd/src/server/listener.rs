@@ -59,7 +59,7 @@ impl fmt::Display for ListenAddress {
 /// A listening socket. A Unix socket's file that it made is removed with it.
 #[derive(Debug)]
 pub struct Listener {
-    pub(super) fd: OwnedFd,
+    fd: OwnedFd,
     address: ListenAddress,
     made: Option<Made>,
 }
@@ -75,6 +75,28 @@ struct Made {
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let found = std::fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))
+}
+
+/// What connecting to a socket's path told.
+enum Asked {
+    Answers,
+    IsDead,
+    CannotTell(rustix::io::Errno),
+}
+
+/// Connects to the socket at `path` without waiting. Only a refusal says that nobody is behind it.
+fn ask(path: &Path) -> Asked {
+    use rustix::io::Errno;
+    use rustix::net::{SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let connected = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .and_then(|fd| connect(&fd, &SocketAddrUnix::new(path)?));
+    match connected {
+        // AGAIN: there are too many who wait for its answer already.
+        Ok(()) | Err(Errno::AGAIN) => Asked::Answers,
+        Err(Errno::CONNREFUSED) => Asked::IsDead,
+        Err(e) => Asked::CannotTell(e),
+    }
 }
 
 impl Listener {
@@ -100,14 +122,17 @@ impl Listener {
             address: format!("unix:{}", path.display()),
             source,
         };
-        if let Ok(found) = std::fs::symlink_metadata(path) {
-            if !found.file_type().is_socket() {
+        match std::fs::symlink_metadata(path) {
+            Ok(found) if !found.file_type().is_socket() => {
                 return Err(ServeError::NoSocket(path.to_owned()));
             }
-            if std::os::unix::net::UnixStream::connect(path).is_ok() {
-                return Err(ServeError::PathInUse(path.to_owned()));
-            }
-            std::fs::remove_file(path).map_err(failed)?;
+            Ok(_) => match ask(path) {
+                Asked::Answers => return Err(ServeError::PathInUse(path.to_owned())),
+                Asked::IsDead => std::fs::remove_file(path).map_err(failed)?,
+                Asked::CannotTell(e) => return Err(failed(e.into())),
+            },
+            // Binding will tell what is wrong, if something is.
+            Err(_) => {}
         }
         let listener = std::os::unix::net::UnixListener::bind(path).map_err(failed)?;
         let made = Made {
@@ -122,11 +147,14 @@ impl Listener {
     /// # Errors
     /// [`ServeError::Descriptor`] if it is no listening stream socket.
     pub fn from_fd(fd: OwnedFd) -> Result<Self, ServeError> {
-        if !rustix::net::sockopt::socket_acceptconn(&fd)
-            .map_err(|e| ServeError::Descriptor(e.into()))?
-        {
-            let text = "it is a socket that does not listen";
-            return Err(ServeError::Descriptor(io::Error::other(text)));
+        use rustix::net::{SocketType, sockopt};
+        let refused = |text: &str| Err(ServeError::Descriptor(io::Error::other(text.to_owned())));
+        let failed = |e: rustix::io::Errno| ServeError::Descriptor(e.into());
+        if !sockopt::socket_acceptconn(&fd).map_err(failed)? {
+            return refused("it is a socket that does not listen");
+        }
+        if sockopt::socket_type(&fd).map_err(failed)? != SocketType::STREAM {
+            return refused("it is no stream socket");
         }
         Self::with_fd(fd, None).map_err(ServeError::Descriptor)
     }
@@ -171,34 +199,65 @@ impl Drop for Listener {
 
 /// A listener as its runtime sees it.
 #[derive(Debug)]
-pub(super) enum Acceptor {
+pub(super) struct Acceptor {
+    socket: Accepting,
+    /// Removes the socket's file in the end.
+    _listener: Listener,
+}
+
+#[derive(Debug)]
+enum Accepting {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 impl Acceptor {
     /// Shares the listener's socket.
-    pub(super) fn new(listener: &Listener) -> io::Result<Self> {
+    pub(super) fn new(listener: Listener) -> io::Result<Self> {
         let fd = listener.fd.try_clone()?;
-        match &listener.address {
-            ListenAddress::Tcp(_) => Ok(Self::Tcp(TcpListener::from_std(fd.into())?)),
-            ListenAddress::Unix(_) => Ok(Self::Unix(UnixListener::from_std(fd.into())?)),
-        }
+        let socket = match &listener.address {
+            ListenAddress::Tcp(_) => Accepting::Tcp(TcpListener::from_std(fd.into())?),
+            ListenAddress::Unix(_) => Accepting::Unix(UnixListener::from_std(fd.into())?),
+        };
+        Ok(Self {
+            socket,
+            _listener: listener,
+        })
     }
 
     /// The next client's socket, free of this core's runtime, and its name for the log.
     pub(super) async fn accept(&self) -> io::Result<(OwnedFd, String)> {
-        match self {
-            Self::Tcp(listener) => {
+        match &self.socket {
+            Accepting::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 Ok((stream.into_std()?.into(), peer.to_string()))
             }
-            Self::Unix(listener) => {
+            Accepting::Unix(listener) => {
                 let (stream, _unnamed) = listener.accept().await?;
                 Ok((stream.into_std()?.into(), "a unix socket".to_owned()))
             }
         }
     }
+}
+
+/// Whether an accept failed for something that is that client's, so that the next one may do better
+/// (accept(2), "Error handling").
+pub(super) fn is_clients_fault(error: &io::Error) -> bool {
+    use rustix::io::Errno as Os;
+    let os = error.raw_os_error().map(Os::from_raw_os_error);
+    let theirs = [
+        Os::CONNABORTED,
+        Os::PERM,
+        Os::PROTO,
+        Os::NOPROTOOPT,
+        Os::OPNOTSUPP,
+        Os::NETDOWN,
+        Os::NETUNREACH,
+        Os::NONET,
+        Os::HOSTDOWN,
+        Os::HOSTUNREACH,
+    ];
+    os.is_some_and(|os| theirs.contains(&os))
 }
 
 fn bind_tcp(address: SocketAddr) -> io::Result<OwnedFd> {

@@ -4,7 +4,8 @@
 //!
 //! * A connection lives on one core; a panic in it ends it alone.
 //! * Connections are counted before anything is read from them ([`Limits::connections_max`]).
-//! * A stop finishes what is in flight, flushes every disk, and only then returns.
+//! * A stop finishes what is in flight and flushes every disk, each within a limit, and only then
+//!   returns.
 //!
 //! # What it does not do yet
 //!
@@ -22,13 +23,15 @@ mod maps;
 mod plan;
 mod scratch;
 mod socket;
+mod stop;
 
-use std::io;
 use std::os::fd::OwnedFd;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::watch;
 
 pub use error::ServeError;
@@ -40,9 +43,10 @@ use budget::Budget;
 use connection::{Connection, End, Start};
 use exports::Exports;
 use handshake::{NoSession, negotiate};
-use listener::Acceptor;
+use listener::{Acceptor, is_clients_fault};
 use maps::Maps;
 use socket::Socket;
+use stop::{flush_all, stop_all};
 
 /// Pause after an accept that failed for want of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -55,6 +59,8 @@ struct Shared {
     maps: Arc<Maps>,
     /// Connections of each core.
     connections: Vec<AtomicUsize>,
+    /// The last client was refused.
+    refuses: AtomicBool,
     handle: engine::Handle,
 }
 
@@ -84,6 +90,7 @@ impl Server {
             maps: Arc::default(),
             limits: Arc::new(self.limits),
             connections: (0..handle.cores()).map(|_| AtomicUsize::new(0)).collect(),
+            refuses: AtomicBool::new(false),
             handle: handle.clone(),
         })
     }
@@ -101,29 +108,13 @@ impl Server {
     ) -> Result<(), ServeError> {
         let shared = self.share(handle);
         let stopping = watch::Sender::new(());
-        let mut accepting = Vec::new();
         for listener in listeners {
-            let accept = accept(shared.clone(), listener, stopping.subscribe());
-            accepting.push(engine::spawn(accept));
+            let acceptor = Acceptor::new(listener).map_err(ServeError::Descriptor)?;
+            let accept = accept(shared.clone(), acceptor, stopping.subscribe());
+            drop(engine::spawn(accept));
         }
-        tokio::pin!(stop);
-        let failed = async {
-            for task in &mut accepting {
-                if let Ok(Err(e)) = task.await {
-                    return e;
-                }
-            }
-            std::future::pending().await
-        };
-        let failure = tokio::select! {
-            () = &mut stop => None,
-            e = failed => Some(e),
-        };
-        let listened = stop_all(&shared, stopping).await;
-        for task in accepting {
-            task.abort();
-        }
-        failure.map_or(listened, |e| Err(ServeError::Descriptor(e)))
+        stop.await;
+        stop_all(&shared, stopping).await
     }
 
     /// Serves one connected socket until its client goes or `stop` resolves.
@@ -137,59 +128,48 @@ impl Server {
         stop: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
         let shared = self.share(handle);
-        let socket = Socket::from_fd(fd).map_err(ServeError::Descriptor)?;
-        serve_client(&shared, socket, "stdin", stop).await;
+        let socket = Socket::connected(fd).map_err(ServeError::Descriptor)?;
+        let stopping = watch::Sender::new(());
+        let mut told = stopping.subscribe();
+        let client = async {
+            let stopped = async { drop(told.changed().await) };
+            serve_client(&shared, socket, "stdin", stopped).await;
+        };
+        tokio::pin!(client);
+        tokio::select! {
+            () = &mut client => {}
+            () = stop => {
+                // Somebody listens: the client is still there.
+                let _told = stopping.send(());
+                let limit = shared.limits.stop_timeout;
+                if engine::clock::timeout(limit, client).await.is_err() {
+                    tracing::warn!("the connection did not end within {limit:?} of the stop");
+                }
+            }
+        }
         flush_all(&shared).await
     }
 }
 
-/// Tells everybody to stop, waits for them within the limit, and flushes.
-async fn stop_all(shared: &Arc<Shared>, stopping: watch::Sender<()>) -> Result<(), ServeError> {
-    // No receiver left is as good as all told.
-    let _told = stopping.send(());
-    let limit = shared.limits.stop_timeout;
-    if engine::clock::timeout(limit, stopping.closed())
-        .await
-        .is_err()
-    {
-        tracing::warn!("some connections did not end within {limit:?}");
-    }
-    flush_all(shared).await
-}
-
-async fn flush_all(shared: &Shared) -> Result<(), ServeError> {
-    let mut result = Ok(());
-    for export in shared.exports.iter() {
-        if export.disk.geometry().read_only {
-            continue;
-        }
-        if let Err(source) = export.disk.flush().await {
-            tracing::error!(export = export.name, "flush at the stop: {source}");
-            result = Err(ServeError::Flush {
-                name: export.name.clone(),
-                source,
-            });
-        }
-    }
-    result
-}
-
 /// Accepts clients until told to stop.
-async fn accept(
-    shared: Arc<Shared>,
-    listener: Listener,
-    mut stopping: watch::Receiver<()>,
-) -> io::Result<()> {
-    let acceptor = Acceptor::new(&listener)?;
+async fn accept(shared: Arc<Shared>, acceptor: Acceptor, mut stopping: watch::Receiver<()>) {
+    let mut is_short = false;
     loop {
         let accepted = tokio::select! {
             accepted = acceptor.accept() => accepted,
-            _ = stopping.changed() => return Ok(()),
+            _ = stopping.changed() => return,
         };
         match accepted {
-            Ok((fd, peer)) => hand_over(&shared, fd, peer, stopping.clone()),
+            Ok((fd, peer)) => {
+                is_short = false;
+                hand_over(&shared, fd, peer, stopping.clone());
+            }
+            Err(e) if is_clients_fault(&e) => tracing::debug!("accept: {e}"),
             Err(e) => {
-                tracing::warn!("accept: {e}");
+                // Said once for all that follow.
+                if !std::mem::replace(&mut is_short, true) {
+                    tracing::warn!("new clients must wait: accept: {e}");
+                }
                 engine::clock::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -201,9 +181,13 @@ fn hand_over(shared: &Arc<Shared>, fd: OwnedFd, peer: String, mut stopping: watc
     let load = |core: &usize| shared.connections[*core].load(Ordering::Relaxed);
     let total: usize = (0..shared.handle.cores()).map(|core| load(&core)).sum();
     if total >= shared.limits.connections_max {
-        tracing::warn!(peer, "refused: {total} connections are open already");
+        // Said once until a client is taken again.
+        if !shared.refuses.swap(true, Ordering::Relaxed) {
+            tracing::warn!(peer, "refused: {total} connections are open already");
+        }
         return;
     }
+    shared.refuses.store(false, Ordering::Relaxed);
     let core = (0..shared.handle.cores()).min_by_key(load).unwrap_or(0);
     let counted = Counted::new(shared.clone(), core);
     shared.handle.spawn_on(core, move || async move {
@@ -271,11 +255,20 @@ async fn serve_client(shared: &Shared, socket: Socket, peer: &str, stop: impl Fu
         maps: shared.maps.clone(),
         received: session.received,
     }));
-    match connection.run(stop).await {
-        end @ (End::Disconnected | End::Closed | End::Stopped) => {
-            tracing::info!(peer, export = export.name, "{end}");
+    let end = AssertUnwindSafe(connection.run(stop)).catch_unwind().await;
+    let export_name = &export.name;
+    match end {
+        Ok(end @ (End::Disconnected | End::Closed | End::Stopped)) => {
+            tracing::info!(peer, export = export_name, "{end}");
         }
-        end => tracing::warn!(peer, export = export.name, "{end}"),
+        Ok(end) => tracing::warn!(peer, export = export_name, "{end}"),
+        Err(_) => {
+            tracing::error!(peer, export = export_name, "a bug ended this connection");
+            // Its writes were dropped with it; none may land behind its end.
+            if let Err(e) = export.disk.settle().await {
+                tracing::error!(export = export_name, "{e}");
+            }
+        }
     }
 }
 

@@ -9,11 +9,19 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use engine::FileMap;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, sockopt};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
+
+/// A peer that has been silent for so long is asked whether it is there…
+const SILENCE: Duration = Duration::from_secs(300);
+/// …again and again at this distance…
+const ASK_EVERY: Duration = Duration::from_secs(30);
+/// …so many times, and is taken for gone then.
+const ASK_TIMES: u32 = 6;
 
 /// A connected stream socket.
 #[derive(Debug)]
@@ -30,14 +38,20 @@ impl Socket {
     /// # Errors
     /// If it is no stream socket of a known family.
     pub(crate) fn from_fd(fd: OwnedFd) -> io::Result<Self> {
-        rustix::io::ioctl_fionbio(&fd, true)?;
+        // Asked first: what is no socket is left as it is.
+        if sockopt::socket_type(&fd)? != SocketType::STREAM {
+            let text = "it is no stream socket";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
         let family = rustix::net::getsockname(&fd)?.address_family();
+        rustix::io::ioctl_fionbio(&fd, true)?;
         match family {
             AddressFamily::UNIX => Ok(Self::Unix(UnixStream::from_std(fd.into())?)),
             AddressFamily::INET | AddressFamily::INET6 => {
                 let stream = std::net::TcpStream::from(fd);
                 // Replies are sent when they are ready, in as few pieces as there are.
                 stream.set_nodelay(true)?;
+                ask_silent_peer(&stream)?;
                 Ok(Self::Tcp(TcpStream::from_std(stream)?))
             }
             other => Err(io::Error::new(
@@ -48,6 +62,15 @@ impl Socket {
                 ),
             )),
         }
+    }
+
+    /// [`from_fd`](Self::from_fd) for a socket of which nobody knows that it is connected.
+    ///
+    /// # Errors
+    /// Also if it is not.
+    pub(crate) fn connected(fd: OwnedFd) -> io::Result<Self> {
+        rustix::net::getpeername(&fd)?;
+        Self::from_fd(fd)
     }
 
     /// Whether reading may succeed; registers the task otherwise.
@@ -128,7 +151,8 @@ impl Socket {
 
     /// Sends `len` bytes of a mapped file.
     pub(crate) fn send_mapped(&self, map: &FileMap, offset: u64, len: usize) -> io::Result<usize> {
-        self.transfer(Interest::WRITABLE, len, || {
+        // A short count may also be where the file ends, as with `send_file`.
+        self.transfer(Interest::WRITABLE, 1, || {
             map.send(self.as_fd(), offset, len)
         })
     }
@@ -162,6 +186,15 @@ impl Socket {
         };
         said
     }
+}
+
+/// A machine that lost its power says no goodbye: without this its connection stays for ever.
+fn ask_silent_peer(stream: &std::net::TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, SILENCE)?;
+    sockopt::set_tcp_keepintvl(stream, ASK_EVERY)?;
+    sockopt::set_tcp_keepcnt(stream, ASK_TIMES)?;
+    Ok(())
 }
 
 impl AsFd for Socket {

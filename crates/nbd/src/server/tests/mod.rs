@@ -2,11 +2,14 @@
 
 mod bounds;
 mod faults;
+mod listening;
 mod plan;
+mod stop;
 mod transmission;
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use block::Node;
 use nbd_proto::{Command, CommandFlags, Request};
@@ -55,7 +58,8 @@ where
             engine::spawn(async move { server.serve(&handle, vec![listener], stopped).await });
         let result = body(address).await;
         drop(stop);
-        (result, serve.await.expect("no panic"))
+        let end = engine::clock::timeout(Duration::from_secs(30), serve).await;
+        (result, end.expect("it stops").expect("no panic"))
     });
     run.expect("the engine starts")
 }
