@@ -32,7 +32,7 @@ const COPY_MAX: usize = 16 << 10;
 /// Pieces of files from this size are copied into the socket from a mapping; below, their pages are
 /// lent to it. Lending costs less here and more at the receiver, which for long pieces is what
 /// bounds the rate (docs/adr/0003-large-reads.md).
-const MAPPED_MIN: usize = 512 << 20;
+const MAPPED_MIN: usize = 512 << 10;
 
 #[derive(Debug)]
 enum Segment {
