@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tempfile::TempDir;
 
@@ -135,10 +135,4 @@ pub fn assert_same(one: impl AsRef<Path>, other: impl AsRef<Path>) {
         .zip(&right)
         .position(|(left, right)| left != right);
     assert_eq!(differ, None, "the first byte that differs");
-}
-
-/// The path of something below another path.
-#[must_use]
-pub fn below(folder: &Path, name: &str) -> PathBuf {
-    folder.join(name)
 }

@@ -64,7 +64,7 @@ pub(crate) fn run(load: &Load, target: Target<'_>, seconds: u32) -> Result<Outco
 }
 
 /// Reads fio's report; lines before the JSON are its remarks.
-fn parse(printed: &str) -> Result<Outcome> {
+pub(super) fn parse(printed: &str) -> Result<Outcome> {
     let start = printed.find("\n{").map_or(0, |found| found + 1);
     let report: Value = serde_json::from_str(&printed[start..])?;
     let job = &report["jobs"][0];

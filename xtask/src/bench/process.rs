@@ -15,7 +15,7 @@ pub(crate) fn cpu_seconds(id: u32) -> Result<f64> {
 }
 
 /// utime, stime, cutime and cstime: fields 14 to 17, counted after the name in brackets.
-fn ticks(stat: &str) -> Option<f64> {
+pub(super) fn ticks(stat: &str) -> Option<f64> {
     let after_name = stat.get(stat.rfind(')')? + 2..)?;
     let times: Vec<f64> = after_name
         .split(' ')

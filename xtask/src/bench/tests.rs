@@ -2,7 +2,7 @@
 
 use super::figures::{Figure, Sample, median};
 use super::rows::{Bound, Mark, ROWS, Row, Work};
-use super::{Measured, Results, chosen, report};
+use super::{Measured, Results, chosen, fio, process, report};
 
 fn contender(name: &str, rates: &[f64]) -> Measured {
     Measured {
@@ -92,4 +92,39 @@ fn a_row_that_does_not_exist_is_named_with_those_that_do() {
         error.contains("raed-4k") && error.contains("read-4k"),
         "{error}"
     );
+}
+
+#[test]
+fn what_fio_remarks_before_its_report_does_not_hide_it() {
+    let printed = r#"fio: connected to NBD server
+{
+  "jobs": [{
+    "error": 0, "job_runtime": 4000, "usr_cpu": 10.0, "sys_cpu": 15.0,
+    "read": {
+      "total_ios": 1000, "runtime": 2000, "io_bytes": 4096000,
+      "lat_ns": {"percentile": {"50.000000": 1000, "99.000000": 2000, "99.900000": 3000}},
+      "clat_ns": {"percentile": {"50.000000": 1000, "99.000000": 2000, "99.900000": 3000}}
+    },
+    "write": {"total_ios": 0}
+  }]
+}"#;
+    let outcome = fio::parse(printed).unwrap();
+    assert_eq!(outcome.sample.rate, Some(500.0));
+    assert_eq!(outcome.sample.mb_per_s, Some(2.048));
+    assert_eq!(outcome.sample.client_cpu_us, Some(1000.0));
+    assert_eq!(outcome.sample.p999_us, Some(3.0));
+}
+
+#[test]
+fn a_run_in_which_fio_saw_errors_is_no_measurement() {
+    let printed = r#"{"jobs": [{"error": 5, "read": {"total_ios": 1000}}]}"#;
+    let error = fio::parse(printed).unwrap_err().to_string();
+    assert_eq!(error, "fio saw error 5");
+}
+
+#[test]
+fn processor_time_is_that_of_the_process_and_of_the_children_it_waited_for() {
+    let stat = "7 (a) b) c) S 1 7 7 0 -1 4194304 1 0 0 0 100 20 3 4 20 0 1 0 5";
+    assert_eq!(process::ticks(stat), Some(127.0));
+    assert_eq!(process::ticks("7 (short) S 1"), None);
 }
