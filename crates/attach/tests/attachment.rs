@@ -13,7 +13,7 @@ use std::time::Duration;
 use testkit::requires;
 
 /// How long things that end by themselves may take.
-const END_FOR: Duration = Duration::from_secs(10);
+const END_FOR: Duration = Duration::from_secs(60);
 
 struct World {
     folder: tempfile::TempDir,

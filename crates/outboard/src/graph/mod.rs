@@ -15,14 +15,14 @@
 //!
 //! # The way of an expression
 //!
-//! [`token`] and [`parse`] make an [`Expression`] of the text, [`resolve`] gives each name its meaning
-//! and makes a [`Disk`] of it, [`builder`] opens what the disk names. All but the last are pure.
+//! [`token`] and [`parse`] make an `Expression` of the text, [`mod@resolve`] gives each name its meaning
+//! and makes a `Disk` of it, [`builder`] opens what the disk names. All but the last are pure.
 //!
 //! # Invariants
 //!
-//! * Every [`Span`] lies within the text, on character boundaries: errors point at the character.
+//! * Every `Span` lies within the text, on character boundaries: errors point at the character.
 //! * No input panics; nesting and length are bounded ([`parse::DEPTH_MAX`], [`parse::TEXT_MAX`]).
-//! * Writing an [`Expression`] out and parsing it again gives the same expression.
+//! * Writing an `Expression` out and parsing it again gives the same expression.
 //!
 //! # What it does not do
 //!

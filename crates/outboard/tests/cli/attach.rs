@@ -5,7 +5,7 @@ use std::path::Path;
 
 use testkit::requires;
 
-use super::{answer, failure, run, within_ten_seconds};
+use super::{answer, failure, run, within_a_minute};
 
 /// Takes down what a test that failed half way left attached.
 struct TakenDown<'a>(&'a Path);
@@ -70,7 +70,7 @@ fn a_local_disk_is_attached_shown_and_detached() {
     assert!(device.starts_with("/dev/loop"), "{device}");
     let row = [device, "-", "16M", "fuse", "memory(16M)", "connected"];
     // On a busy disk its owner may be too busy to answer at once.
-    within_ten_seconds(|| {
+    within_a_minute(|| {
         let shown = answer(folder.path(), &["status"]);
         let shown = shown.lines().nth(1).expect("a row below the head");
         shown.split_whitespace().eq(row).then_some(())

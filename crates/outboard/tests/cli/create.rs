@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use testkit::requires;
 
-use super::{Server, answer, failure, outboard, within_ten_seconds};
+use super::{Server, answer, failure, outboard, within_a_minute};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -155,7 +155,7 @@ fn a_signal_removes_the_unfinished_file() {
     let mut command = outboard(folder.path(), &["disk", "create", "a", "4G", "--zero"]);
     let mut making = Server::start_quiet(command.stdin(Stdio::null()));
     let path = folder.path().join("a");
-    within_ten_seconds(|| path.metadata().is_ok_and(|m| m.len() > 0).then_some(()));
+    within_a_minute(|| path.metadata().is_ok_and(|m| m.len() > 0).then_some(()));
     making.signal(Signal::INT);
     assert_eq!(making.ended().code(), Some(1));
     assert_empty(folder.path());

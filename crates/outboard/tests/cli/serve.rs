@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::sockets::{size_of_export, start_a_read, start_a_write};
-use super::{Server, failure, outboard, within_ten_seconds};
+use super::{Server, failure, outboard, within_a_minute};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -241,7 +241,7 @@ fn it_stops_when_its_parent_ends() {
     drop(parent.child.stdin.take());
     parent.ended();
     let port = port_of(&line);
-    within_ten_seconds(|| {
+    within_a_minute(|| {
         TcpStream::connect(("127.0.0.1", port))
             .is_err()
             .then_some(())

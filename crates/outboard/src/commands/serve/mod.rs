@@ -38,8 +38,12 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "[NAME=]DISK")]
     disks: Vec<String>,
 
-    /// Where to listen: ADDRESS[:PORT] or unix:PATH [default: 127.0.0.1:10809]
-    #[arg(long, value_name = "WHERE")]
+    // No doc comment: rustdoc would take the brackets for a link.
+    #[arg(
+        long,
+        value_name = "WHERE",
+        help = "Where to listen: ADDRESS[:PORT] or unix:PATH [default: 127.0.0.1:10809]"
+    )]
     listen: Vec<Place>,
 
     /// Refuse writes
