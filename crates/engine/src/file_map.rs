@@ -5,6 +5,11 @@
 //! * Nothing in this process reads the mapping: only the kernel does, inside `send`. So a file that
 //!   is truncated while mapped gives an error (`EFAULT`), never a signal, and no Rust reference to
 //!   memory that others change exists.
+//!
+//! # What it does not do
+//!
+//! It does not see a file shrink within a page: to the end of its last page such a file reads as
+//! zeroes. Who must not send those asks for the file's size before.
 
 use std::ffi::c_void;
 use std::io;

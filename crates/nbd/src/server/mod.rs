@@ -243,6 +243,7 @@ async fn serve_client(shared: &Shared, socket: Socket, peer: &str, stop: impl Fu
     };
     tracing::info!(peer, export = export.name, "connected");
     let connection = Box::new(Connection::new(Start {
+        name: export.name.clone(),
         socket,
         disk: export.disk.clone(),
         terms: plan::Terms {

@@ -23,7 +23,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use block::Node;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -73,6 +73,8 @@ type Pending = Pin<Box<dyn Future<Output = Done> + Send>>;
 
 /// One client in transmission.
 pub(super) struct Connection {
+    /// The export's, for the log.
+    name: String,
     socket: Socket,
     disk: Node,
     terms: Terms,
@@ -91,6 +93,8 @@ pub(super) struct Connection {
     budget_wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Nothing more is received; the end comes when all is answered.
     ending: Option<End>,
+    /// When an error of the disk was last logged.
+    complained: Option<Instant>,
     /// Bytes received, ever: a sign of progress.
     received: u64,
     /// Requests begun, ever.
@@ -102,6 +106,8 @@ pub(super) struct Connection {
 
 /// What a connection begins with.
 pub(super) struct Start {
+    /// The export's.
+    pub(super) name: String,
     pub(super) socket: Socket,
     pub(super) disk: Node,
     pub(super) terms: Terms,
@@ -116,6 +122,8 @@ impl Connection {
     pub(super) fn new(start: Start) -> Self {
         let busy_wait = BusyWait::new(start.limits.busy_wait_max);
         Self {
+            name: start.name,
+            complained: None,
             socket: start.socket,
             disk: start.disk,
             terms: start.terms,

@@ -278,12 +278,10 @@ impl Outbox {
                 Segment::Memory { .. } => self.send_memory(socket, left, more),
             };
             match result {
-                Ok(0) => {
-                    let text = "the file ended before the reply did: it was truncated while in use";
-                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
-                }
+                Ok(0) => return Err(file_ended()),
                 Ok(count) => self.advance(count),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Sent::Blocked),
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(file_ended()),
                 Err(e) => return Err(e),
             }
         }
@@ -346,4 +344,11 @@ impl Outbox {
             }
         }
     }
+}
+
+/// The header of the reply is gone, so the client cannot be told.
+fn file_ended() -> io::Error {
+    let text = "a reply could not be sent to its end: its file was truncated while in use, \
+                or cannot be read";
+    io::Error::new(io::ErrorKind::UnexpectedEof, text)
 }

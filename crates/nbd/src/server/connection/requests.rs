@@ -1,6 +1,8 @@
 //! Requests of a connection: taken from the received bytes, begun, answered.
 
-use block::{IoBufs, Now, Range, WriteFlags};
+use std::time::Duration;
+
+use block::{IoBufs, IoError, Now, Range, WriteFlags};
 use bytes::Bytes;
 use engine::{Buffer, page_cache};
 use nbd_proto::{
@@ -23,6 +25,8 @@ const SEND_FILE_MIN: u32 = 64 << 10;
 const OUTBOX_BYTES_MAX: usize = 4 << 20;
 /// Pieces that wait for the socket.
 const OUTBOX_PIECES_MAX: usize = 1024;
+/// A connection logs errors of its disk no more often.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(1);
 /// The largest header of a read's reply.
 const HEAD_MAX: usize = nbd_proto::OFFSET_DATA_LEN;
 
@@ -339,10 +343,23 @@ impl Connection {
         match done.result {
             Ok(data) => self.succeed(done.cookie, done.read, data, done.charge, batch),
             Err(error) => {
-                tracing::warn!("{error}");
+                self.complain(&error);
                 let wire = errno::to_wire(error.errno);
                 self.fail(done.cookie, wire, &error.to_string(), batch)
             }
+        }
+    }
+
+    /// Logs a disk's error, unless one was logged just now: a disk that is gone fails thousands a
+    /// second.
+    fn complain(&mut self, error: &IoError) {
+        let now = engine::clock::now();
+        if self
+            .complained
+            .is_none_or(|last| now - last >= COMPLAIN_EVERY)
+        {
+            tracing::warn!(export = self.name, "{error}");
+            self.complained = Some(now);
         }
     }
 

@@ -225,7 +225,7 @@ fn clients_that_come_while_descriptors_are_short_are_served_later() {
     serving(disk, Limits::default(), |address| async move {
         let mut early = Raw::simple(address).await;
         let mut hogs = Vec::new();
-        while let Ok(hog) = rustix::io::dup(std::io::stdin()) {
+        while let Ok(hog) = rustix::io::dup(io::stdin()) {
             hogs.push(hog);
         }
         hogs.pop();
@@ -254,17 +254,7 @@ fn a_client_that_is_refused_sees_the_end_at_once() {
         only.assert_in_step().await;
         drop(only);
         // The place is free again.
-        let again = async {
-            loop {
-                let mut raw = Raw::connect(address).await;
-                if tokio::io::AsyncReadExt::read(&mut raw.stream, &mut [0; 18])
-                    .await
-                    .is_ok_and(|count| count > 0)
-                {
-                    break;
-                }
-            }
-        };
+        let again = async { while Raw::connect(address).await.is_closed_at_once().await {} };
         let again = engine::clock::timeout(Duration::from_secs(10), again).await;
         assert!(again.is_ok());
     });

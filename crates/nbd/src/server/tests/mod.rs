@@ -1,6 +1,7 @@
 //! Tests of the server: a raw client that says exactly the bytes a test wants, on a real socket.
 
 mod bounds;
+mod broken;
 mod faults;
 mod listening;
 mod plan;
@@ -196,6 +197,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
             Ok(_) => rest.is_empty(),
             Err(_) => true,
         }
+    }
+
+    /// Whether the server closed the connection instead of greeting.
+    async fn is_closed_at_once(&mut self) -> bool {
+        !matches!(self.stream.read(&mut [0; 18]).await, Ok(count) if count > 0)
     }
 
     /// Reads a byte, to show that the connection is alive and in step.

@@ -1,5 +1,6 @@
 //! Tests of one connection's parts, without a server around them.
 
+mod cut;
 mod turns;
 
 use std::net::{TcpListener, TcpStream};
@@ -37,6 +38,7 @@ fn pair() -> (Socket, TcpStream) {
 /// A connection to `disk` that has received these bytes behind its handshake.
 fn connection(socket: Socket, disk: Node, limits: Limits, received: Vec<u8>) -> Connection {
     Connection::new(Start {
+        name: "disk".to_owned(),
         terms: Terms {
             flags: plan::transmission_flags(disk.geometry()),
             structured: false,
