@@ -148,9 +148,17 @@ fn in_guest() -> Result<()> {
     guest::run(&guest::Args::default())
 }
 
+/// The documentation is for those who work here too, so it has the private items and links to them.
 fn documentation() -> Result<()> {
-    let args = ["doc", "--quiet", "--workspace", "--no-deps"];
-    shell::run(shell::cargo(args).env("RUSTDOCFLAGS", "-D warnings"))
+    let args = [
+        "doc",
+        "--quiet",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+    ];
+    let flags = "-D warnings -A rustdoc::private_intra_doc_links";
+    shell::run(shell::cargo(args).env("RUSTDOCFLAGS", flags))
 }
 
 fn fuzz_briefly() -> Result<()> {

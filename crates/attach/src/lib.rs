@@ -1,7 +1,7 @@
 //! A block device on this machine from a disk that is elsewhere, or made of others.
 //!
 //! [`start`] attaches: through the kernel's nbd client, or as a FUSE file under a loop device. A background
-//! process of its own owns each attachment ([`daemon`]); [`status`] and [`detach`] find it by what it
+//! process of its own owns each attachment ([`daemon`]); [`mod@status`] and [`mod@detach`] find it by what it
 //! wrote into the runtime directory, also when it is dead.
 //!
 //! # Invariants

@@ -116,7 +116,7 @@ pub(crate) struct Setup {
 pub(crate) struct Device {
     /// The device.
     pub(crate) hands: NbdHands,
-    /// What [`watch`] needs.
+    /// What [`mod@watch`] needs.
     pub(crate) link: Link,
     /// Size, bytes.
     pub(crate) size: u64,

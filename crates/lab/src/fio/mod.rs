@@ -1,6 +1,6 @@
 //! fio: its command lines, its results, and the process that runs it.
 //!
-//! Invariants: everything that decides is pure ([`command`] makes argument lists, [`parse`] reads
+//! Invariants: everything that decides is pure ([`command`] makes argument lists, [`mod@parse`] reads
 //! JSON, [`Histogram`] adds and counts); [`process`] alone starts fio, and ends what it started by
 //! its id. Direction, sizes and engine of a result are those in fio's JSON, never those asked for.
 

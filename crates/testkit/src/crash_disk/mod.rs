@@ -3,7 +3,7 @@
 //! # Fault model
 //!
 //! * A write that no flush made durable survives a cut or not, each on its own, in any
-//!   combination, whole or torn at [`SECTOR`](crate::SECTOR) boundaries. Zeroing and trimming are
+//!   combination, whole or torn at [`SECTOR`] boundaries. Zeroing and trimming are
 //!   writes like others.
 //! * A flush makes durable what had resolved when it started; a write still in flight then may be
 //!   lost.
