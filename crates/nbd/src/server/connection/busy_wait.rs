@@ -14,9 +14,9 @@
 use std::time::{Duration, Instant};
 
 /// Lone requests in a row that make the pattern.
-const STREAK_MIN: u32 = 32;
+pub(super) const STREAK_MIN: u32 = 32;
 /// Waits in vain before the pattern must be shown again.
-const MISSES_MAX: u32 = 8;
+pub(super) const MISSES_MAX: u32 = 8;
 
 /// What is known of a client's rhythm.
 #[derive(Debug)]

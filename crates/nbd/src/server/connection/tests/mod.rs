@@ -1,6 +1,10 @@
 //! Tests of one connection's parts, without a server around them.
 
+mod busy_wait;
 mod cut;
+mod inbound;
+mod outbox;
+mod stall;
 mod turns;
 
 use std::net::{TcpListener, TcpStream};
