@@ -230,8 +230,11 @@ impl Connection {
             match self.pump(cx, receive, batch) {
                 Ok(received) => moved |= received,
                 Err(end) if matches!(end, End::Io(_)) => return Err(end),
-                // What was begun before is still answered.
-                Err(end) => self.ending = Some(end),
+                // What was begun before is still looked at, and answered.
+                Err(end) => {
+                    self.ending = Some(end);
+                    moved = true;
+                }
             }
         }
         let was_saturated = self.is_saturated();

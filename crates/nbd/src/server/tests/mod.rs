@@ -3,6 +3,7 @@
 mod bounds;
 mod broken;
 mod faults;
+mod hostile;
 mod listening;
 mod plan;
 mod stop;
