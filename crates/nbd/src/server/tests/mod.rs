@@ -6,6 +6,7 @@ mod faults;
 mod hostile;
 mod listening;
 mod plan;
+mod soak;
 mod stop;
 mod transmission;
 
@@ -209,6 +210,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
     async fn assert_in_step(&mut self) {
         let (error, data) = self.ask(request(Command::Read, 0, 1), &[]).await;
         assert_eq!((error, data.len()), (0, 1));
+    }
+}
+
+/// Numbers from a seed (a linear congruential generator).
+#[derive(Debug)]
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, max: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % max
     }
 }
 

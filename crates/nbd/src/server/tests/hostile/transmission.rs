@@ -7,7 +7,7 @@ use nbd_proto::{Command, CommandFlags, Request};
 use testkit::pattern;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::super::{EINVAL, ENOSPC, Raw, request};
+use super::super::{Dice, EINVAL, ENOSPC, Raw, request};
 use super::{CAP, SIZE, surviving};
 
 /// Offsets and lengths at every edge, for every command, with simple and with structured replies:
@@ -218,17 +218,4 @@ fn streams_with_bytes_turned_over_harm_nobody() {
             assert!(ended.is_ok(), "seed {seed}: the server keeps it open");
         }
     });
-}
-
-/// Numbers from a seed (a linear congruential generator).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, max: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % max
-    }
 }

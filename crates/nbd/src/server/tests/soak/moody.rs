@@ -1,0 +1,100 @@
+//! [`Moody`]: a disk that answers at once or later.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use block::{
+    BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoFuture, Node, Now, Range, WriteFlags,
+};
+
+use super::super::Dice;
+
+/// A disk that answers at once or later, as the dice say.
+#[derive(Debug)]
+pub(super) struct Moody {
+    child: Node,
+    dice: Mutex<Dice>,
+}
+
+impl Moody {
+    pub(super) fn new(child: Node, dice: Dice) -> Self {
+        let dice = Mutex::new(dice);
+        Self { child, dice }
+    }
+
+    fn roll(&self, max: u64) -> u64 {
+        self.dice.lock().expect("no panic").below(max)
+    }
+
+    async fn dawdle(&self) {
+        match self.roll(6) {
+            0 => engine::clock::sleep(Duration::from_micros(self.roll(3000))).await,
+            1 | 2 => tokio::task::yield_now().await,
+            _ => {}
+        }
+    }
+}
+
+impl BlockDevice for Moody {
+    fn geometry(&self) -> &Geometry {
+        self.child.geometry()
+    }
+
+    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
+        Box::pin(async move {
+            self.dawdle().await;
+            self.child.read(range).await
+        })
+    }
+
+    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            self.dawdle().await;
+            self.child.write(range, data, flags).await
+        })
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            self.dawdle().await;
+            self.child.flush().await
+        })
+    }
+
+    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
+        self.child.write_zeroes(range, flags)
+    }
+
+    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
+        self.child.trim(range)
+    }
+
+    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
+        self.child.extents(range)
+    }
+
+    fn settle(&self) -> IoFuture<'_, ()> {
+        self.child.settle()
+    }
+
+    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+        if self.roll(3) == 0 {
+            return Now::WouldWait;
+        }
+        self.child.read_now(range, into)
+    }
+
+    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+        if self.roll(4) == 0 {
+            return Now::WouldWait;
+        }
+        self.child.write_now(range, data)
+    }
+
+    fn file_region(&self, range: Range) -> Option<FileRegion> {
+        if self.roll(2) == 0 {
+            return None;
+        }
+        self.child.file_region(range)
+    }
+}
