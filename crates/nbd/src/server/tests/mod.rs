@@ -2,6 +2,8 @@
 
 mod bounds;
 mod broken;
+mod budget;
+mod durability;
 mod faults;
 mod hostile;
 mod listening;

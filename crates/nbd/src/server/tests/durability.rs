@@ -1,0 +1,142 @@
+//! What an answer promises: a flush covers every write answered before it was asked for, on any
+//! connection; FUA covers its own request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{Errno, Operation};
+use nbd_proto::{Command, CommandFlags};
+use testkit::{CrashDisk, HeldDisk, MemDisk};
+
+use super::{EIO, Limits, Raw, request, serving};
+
+const SIZE: u64 = 1 << 20;
+
+#[test]
+fn a_flush_covers_what_another_connection_was_told() {
+    let disk = Arc::new(CrashDisk::new(SIZE));
+    serving(disk.clone(), Limits::default(), |address| async move {
+        for round in 1..20u8 {
+            let mut writer = Raw::simple(address).await;
+            let mut flusher = Raw::simple(address).await;
+            let write = request(Command::Write, 0, 8192);
+            assert_eq!(writer.ask(write, &[round; 8192]).await.0, 0);
+            let flush = request(Command::Flush, 0, 0);
+            assert_eq!(flusher.ask(flush, &[]).await.0, 0);
+            let image = disk.crash(round.into());
+            assert!(image[..8192].iter().all(|&b| b == round), "round {round}");
+        }
+    });
+}
+
+/// A flush that began before a write was answered says nothing about it, so one that is asked for
+/// behind the answer is a flush of its own.
+#[test]
+fn a_flush_does_not_join_one_that_is_under_way() {
+    let disk = HeldDisk::new(Arc::new(MemDisk::new(SIZE)));
+    serving(disk.clone(), Limits::default(), |address| async move {
+        disk.hold(true);
+        let mut early = Raw::simple(address).await;
+        let flush = request(Command::Flush, 0, 0);
+        early.say(&flush.encode()).await;
+        disk.arrival().await;
+        let first = disk.held()[0].id;
+        let mut writer = Raw::simple(address).await;
+        let write = request(Command::Write, 0, 512);
+        writer.say(&write.encode()).await;
+        writer.say(&[1; 512]).await;
+        let written = held_after(&disk, first).await;
+        disk.release(written).await;
+        assert_eq!(writer.simple_reply(&write).await.0, 0);
+        writer.say(&flush.encode()).await;
+        let second = held_after(&disk, written).await;
+        disk.release(first).await;
+        assert_eq!(early.simple_reply(&flush).await.0, 0);
+        engine::clock::sleep(Duration::from_millis(20)).await;
+        assert_eq!(
+            disk.held().len(),
+            1,
+            "the second flush is a request of its own"
+        );
+        disk.release(second).await;
+        assert_eq!(writer.simple_reply(&flush).await.0, 0);
+        disk.hold(false);
+    });
+}
+
+/// The request that arrived behind `id`.
+async fn held_after(disk: &HeldDisk, id: u64) -> u64 {
+    loop {
+        if let Some(held) = disk.held().iter().find(|held| held.id > id) {
+            return held.id;
+        }
+        engine::clock::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[test]
+fn zeroes_with_fua_survive_a_crash() {
+    let disk = Arc::new(CrashDisk::from_bytes(vec![1; 1 << 20]));
+    serving(disk.clone(), Limits::default(), |address| async move {
+        let mut raw = Raw::simple(address).await;
+        let mut zeroes = request(Command::WriteZeroes, 4096, 8192);
+        zeroes.flags = CommandFlags::FUA;
+        assert_eq!(raw.ask(zeroes, &[]).await.0, 0);
+        for seed in 0..30 {
+            assert!(disk.crash(seed)[4096..12_288].iter().all(|&b| b == 0));
+        }
+    });
+}
+
+#[test]
+fn a_trim_with_fua_is_answered_when_the_flush_behind_it_is() {
+    let disk = HeldDisk::new(Arc::new(MemDisk::new(SIZE)));
+    serving(disk.clone(), Limits::default(), |address| async move {
+        disk.hold(true);
+        let mut raw = Raw::simple(address).await;
+        let mut trim = request(Command::Trim, 0, 4096);
+        trim.flags = CommandFlags::FUA;
+        raw.say(&trim.encode()).await;
+        disk.arrival().await;
+        let held = disk.held()[0];
+        assert_eq!(held.operation, Operation::Trim);
+        disk.release(held.id).await;
+        let flush = held_after(&disk, held.id).await;
+        assert_eq!(disk.held()[0].operation, Operation::Flush);
+        let mut nothing = [0];
+        let early = tokio::io::AsyncReadExt::read(&mut raw.stream, &mut nothing);
+        let early = engine::clock::timeout(Duration::from_millis(50), early).await;
+        assert!(early.is_err(), "answered before the flush");
+        disk.release(flush).await;
+        assert_eq!(raw.simple_reply(&trim).await.0, 0);
+        disk.hold(false);
+    });
+}
+
+/// After a flush failed nothing may say that data is safe, whoever asks.
+#[test]
+fn a_failed_flush_is_told_to_every_later_one() {
+    let fault = testkit::Fault::new(testkit::Effect::Fail(Errno::Io));
+    let fault = fault.on(Operation::Flush).times(1);
+    let disk = testkit::FaultDisk::new(Arc::new(MemDisk::new(SIZE)), 1, vec![fault]);
+    let (_, end) = super::serving_on(
+        2,
+        disk,
+        Limits::default(),
+        super::local(),
+        |at| async move {
+            let super::ListenAddress::Tcp(address) = at else {
+                panic!("a TCP listener has a TCP address")
+            };
+            for _ in 0..3 {
+                let mut raw = Raw::simple(address).await;
+                let write = request(Command::Write, 0, 512);
+                assert_eq!(raw.ask(write, &[1; 512]).await.0, 0);
+                let flush = request(Command::Flush, 0, 0);
+                assert_eq!(raw.ask(flush, &[]).await.0, EIO);
+                raw.assert_in_step().await;
+            }
+        },
+    );
+    assert!(end.is_err(), "the flush at the stop fails too");
+}
