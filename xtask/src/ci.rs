@@ -102,8 +102,15 @@ fn all_tests() -> Result<()> {
 }
 
 fn cargo_test() -> Result<Command> {
-    let mut command = shell::cargo(["test", "--quiet", "--workspace"]);
-    command.env(BINARY, build()?);
+    let cargo = shell::cargo(["test", "--quiet", "--workspace"]);
+    // Whoever started us may ignore signals (nohup does), and tests of signals would inherit that.
+    let mut command = Command::new("env");
+    command
+        .arg("--default-signal")
+        .arg(cargo.get_program())
+        .args(cargo.get_args())
+        .current_dir(shell::root())
+        .env(BINARY, build()?);
     Ok(command)
 }
 
