@@ -16,6 +16,7 @@ fn fio_verifies(uri: &str, block_size: &str, jobs: u32) {
             "--verify=crc32c",
             "--verify_fatal=1",
             "--do_verify=1",
+            "--verify_state_save=0",
         ])
         .args(["--size=16m", "--offset_increment=16m", "--fsync=64"])
         .arg(format!("--bs={block_size}"))
