@@ -203,6 +203,7 @@ fn every_core_works_or_the_engine_does_not_start() {
         child.args(["--exact", name, "--nocapture"]).env(CHILD, "1");
         let output = child.output().expect("started");
         assert!(output.status.success(), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
         return;
     }
     // What tokio keeps for the process is there from here on.

@@ -1,6 +1,7 @@
 //! [`Export`]: a disk under a name, and the table that clients choose from.
 
 use block::Node;
+use engine::InFlight;
 use nbd_proto::{ExportInfo, Refusal, limits};
 
 use super::error::ServeError;
@@ -17,9 +18,17 @@ pub struct Export {
     pub disk: Node,
 }
 
+/// An export as its connections see it.
+#[derive(Debug)]
+pub(super) struct Served {
+    pub(super) export: Export,
+    /// Connections that are over but for requests that their disk has not answered.
+    pub(super) leaving: InFlight,
+}
+
 /// The exports of a server. The first is also the default, which has the empty name.
 #[derive(Debug)]
-pub(super) struct Exports(Vec<Export>);
+pub(super) struct Exports(Vec<Served>);
 
 impl Exports {
     pub(super) fn new(exports: Vec<Export>) -> Result<Self, ServeError> {
@@ -34,28 +43,32 @@ impl Exports {
         if exports.is_empty() {
             return Err(ServeError::NoExports);
         }
-        Ok(Self(exports))
+        let serve = |export| Served {
+            export,
+            leaving: InFlight::new(),
+        };
+        Ok(Self(exports.into_iter().map(serve).collect()))
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<&Export> {
-        let named = self.0.iter().find(|e| e.name == name);
+    pub(super) fn find(&self, name: &str) -> Option<&Served> {
+        let named = self.0.iter().find(|s| s.export.name == name);
         named.or_else(|| self.0.first().filter(|_| name.is_empty()))
     }
 
     /// Names and descriptions.
     pub(super) fn list(&self) -> Vec<(String, String)> {
         let pair = |e: &Export| (e.name.clone(), e.description.clone());
-        self.0.iter().map(pair).collect()
+        self.iter().map(pair).collect()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Export> {
-        self.0.iter()
+        self.0.iter().map(|served| &served.export)
     }
 }
 
 /// What a client is told of an export.
-pub(super) fn describe(export: Option<&Export>, payload_max: u32) -> Result<ExportInfo, Refusal> {
-    let export = export.ok_or(Refusal::Unknown)?;
+pub(super) fn describe(served: Option<&Served>, payload_max: u32) -> Result<ExportInfo, Refusal> {
+    let export = &served.ok_or(Refusal::Unknown)?.export;
     let geometry = export.disk.geometry();
     Ok(ExportInfo {
         name: export.name.clone(),

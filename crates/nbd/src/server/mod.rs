@@ -3,6 +3,8 @@
 //! # Invariants
 //!
 //! * A connection lives on one core; a panic in it ends it alone.
+//! * A connection begins when the requests of those that ended before it, at the same export, are
+//!   answered by their disk: a client that comes back finds none of its old writes under way.
 //! * Connections are counted before anything is read from them ([`Limits::connections_max`]).
 //! * A stop finishes what is in flight and flushes every disk, each within a limit, and only then
 //!   returns.
@@ -41,7 +43,7 @@ pub use listener::{ListenAddress, Listener};
 
 use budget::Budget;
 use connection::{Connection, End, Start};
-use exports::Exports;
+use exports::{Exports, Served};
 use handshake::{NoSession, negotiate};
 use listener::{Acceptor, is_clients_fault};
 use maps::Maps;
@@ -238,12 +240,18 @@ async fn serve_client(shared: &Shared, socket: Socket, peer: &str, stop: impl Fu
         Err(_) => return tracing::info!(peer, "no session: the handshake took too long"),
     };
     let agreed = session.agreed;
-    let Some(export) = shared.exports.find(&agreed.requested_name) else {
+    let Some(Served { export, leaving }) = shared.exports.find(&agreed.requested_name) else {
         return tracing::warn!(peer, "export {:?} is gone", agreed.requested_name);
     };
+    // Its client may be one that lost its connection: nothing from there may land later.
+    tokio::select! {
+        () = leaving.settled() => {}
+        () = &mut stop => return,
+    }
     tracing::info!(peer, export = export.name, "connected");
     let connection = Box::new(Connection::new(Start {
         name: export.name.clone(),
+        leaving: leaving.clone(),
         socket,
         disk: export.disk.clone(),
         terms: plan::Terms {
@@ -266,6 +274,7 @@ async fn serve_client(shared: &Shared, socket: Socket, peer: &str, stop: impl Fu
         Err(_) => {
             tracing::error!(peer, export = export_name, "a bug ended this connection");
             // Its writes were dropped with it; none may land behind its end.
+            let _ticket = leaving.ticket();
             if let Err(e) = export.disk.settle().await {
                 tracing::error!(export = export_name, "{e}");
             }

@@ -8,7 +8,9 @@
 //!
 //! * A step never waits; between steps the connection holds no thread memory.
 //! * A request is begun only when its memory is within the connection's and the process's bounds.
-//! * A connection that ends waits for its writes: none lands later.
+//! * A connection that ends waits for its writes, and its successors wait for it: none lands later.
+//! * A step that leaves something undone is followed by another: every `false` of
+//!   [`Connection::round`] has an event, a completion or a timer to come.
 
 mod busy_wait;
 mod inbound;
@@ -26,6 +28,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use block::Node;
+use engine::{InFlight, Ticket};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use self::busy_wait::BusyWait;
@@ -91,6 +94,8 @@ pub(super) struct Connection {
     outbox: Outbox,
     /// Waits for memory of the process.
     budget_wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// The export's, and the ticket there of a connection that is over but for its disk.
+    leaving: (InFlight, Option<Ticket>),
     /// Nothing more is received; the end comes when all is answered.
     ending: Option<End>,
     /// When an error of the disk was last logged.
@@ -108,6 +113,8 @@ pub(super) struct Connection {
 pub(super) struct Start {
     /// The export's.
     pub(super) name: String,
+    /// The export's count of connections that wait for their disk only.
+    pub(super) leaving: InFlight,
     pub(super) socket: Socket,
     pub(super) disk: Node,
     pub(super) terms: Terms,
@@ -123,6 +130,7 @@ impl Connection {
         let busy_wait = BusyWait::new(start.limits.busy_wait_max);
         Self {
             name: start.name,
+            leaving: (start.leaving, None),
             complained: None,
             socket: start.socket,
             disk: start.disk,
@@ -175,9 +183,18 @@ impl Connection {
             })
             .await
         };
+        self.leave();
         // Writes that were begun end before the connection does, though nobody hears of them.
         while self.pending.next().await.is_some() {}
         end
+    }
+
+    /// Lets the next connection wait for what this one has begun.
+    fn leave(&mut self) {
+        let (leaving, ticket) = &mut self.leaving;
+        if !self.pending.is_empty() {
+            ticket.get_or_insert_with(|| leaving.ticket());
+        }
     }
 
     /// Whether the client owes bytes that would be received, or has replies to take.
@@ -236,6 +253,9 @@ impl Connection {
                     moved = true;
                 }
             }
+        }
+        if self.ending.is_some() {
+            self.leave();
         }
         let was_saturated = self.is_saturated();
         if !batch.is_empty() || !self.outbox.is_empty() {

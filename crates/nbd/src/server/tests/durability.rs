@@ -140,3 +140,41 @@ fn a_failed_flush_is_told_to_every_later_one() {
     );
     assert!(end.is_err(), "the flush at the stop fails too");
 }
+
+/// A client whose connection broke asks again on a new one, and goes on. A write of the broken one
+/// that was still under way landed on what was written since. Now a connection begins when the
+/// writes of those that ended before it have.
+#[test]
+fn a_write_of_a_broken_connection_does_not_land_on_what_its_successor_wrote() {
+    let memory = Arc::new(MemDisk::new(SIZE));
+    let disk = HeldDisk::new(memory.clone());
+    serving(disk.clone(), Limits::default(), |address| async move {
+        disk.hold(true);
+        let write = request(Command::Write, 0, 512);
+        for breaks in [true, false] {
+            let mut broken = Raw::simple(address).await;
+            broken.say(&write.encode()).await;
+            broken.say(&[1; 512]).await;
+            disk.arrival().await;
+            if breaks {
+                broken.reset();
+            } else {
+                drop(broken);
+            }
+            engine::clock::sleep(Duration::from_millis(20)).await;
+            let mut successor = Raw::simple(address).await;
+            successor.say(&write.encode()).await;
+            successor.say(&[2; 512]).await;
+            engine::clock::sleep(Duration::from_millis(50)).await;
+            // The newest first, as disks may.
+            for _ in 0..2 {
+                disk.arrival().await;
+                let newest = disk.held().last().expect("one is held").id;
+                disk.release(newest).await;
+            }
+            assert_eq!(successor.simple_reply(&write).await.0, 0);
+            assert!(memory.snapshot()[..512].iter().all(|&b| b == 2));
+        }
+        disk.hold(false);
+    });
+}

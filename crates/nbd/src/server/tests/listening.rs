@@ -50,7 +50,7 @@ fn a_socket_whose_server_answers_is_left_to_it() {
 #[test]
 fn a_socket_whose_server_is_busy_is_left_to_it_without_waiting() {
     let (_folder, path) = socket_path();
-    let other = seqpacket_free_listener(&path);
+    let other = shortest_queue(&path);
     // One fits the queue besides the one that is asked for.
     let _waiting = [nonblocking_connect(&path), nonblocking_connect(&path)];
     let (tell, told) = std::sync::mpsc::channel();
@@ -69,7 +69,7 @@ fn a_socket_whose_server_is_busy_is_left_to_it_without_waiting() {
 }
 
 /// A stream socket with the shortest queue.
-fn seqpacket_free_listener(path: &std::path::Path) -> OwnedFd {
+fn shortest_queue(path: &std::path::Path) -> OwnedFd {
     let flags = SocketFlags::CLOEXEC;
     let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         .expect("a socket");

@@ -108,6 +108,13 @@ impl Raw {
         raw.choose_structured().await;
         raw
     }
+
+    /// Ends with a reset rather than a goodbye.
+    fn reset(self) {
+        let stream = self.stream.into_std().expect("a socket");
+        let at_once = Some(Duration::ZERO);
+        rustix::net::sockopt::set_socket_linger(&stream, at_once).expect("an option");
+    }
 }
 
 impl Raw<UnixStream> {

@@ -43,6 +43,7 @@ fn pair() -> (Socket, TcpStream) {
 fn connection(socket: Socket, disk: Node, limits: Limits, received: Vec<u8>) -> Connection {
     Connection::new(Start {
         name: "disk".to_owned(),
+        leaving: engine::InFlight::new(),
         terms: Terms {
             flags: plan::transmission_flags(disk.geometry()),
             structured: false,

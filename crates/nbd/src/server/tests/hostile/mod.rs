@@ -45,12 +45,3 @@ fn surviving<F: Future<Output = ()>>(attack: impl FnOnce(SocketAddr) -> F) {
         bystander.assert_in_step().await;
     });
 }
-
-impl Raw {
-    /// Ends with a reset rather than a goodbye.
-    fn reset(self) {
-        let stream = self.stream.into_std().expect("a socket");
-        let at_once = Some(Duration::ZERO);
-        rustix::net::sockopt::set_socket_linger(&stream, at_once).expect("an option");
-    }
-}
