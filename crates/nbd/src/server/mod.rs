@@ -3,8 +3,8 @@
 //! # Invariants
 //!
 //! * A connection lives on one core; a panic in it ends it alone.
-//! * A connection begins when the requests of those that ended before it, at the same export, are
-//!   answered by their disk: a client that comes back finds none of its old writes under way.
+//! * A connection begins when the writes of those that ended before it, at the same export, have
+//!   landed: a client that comes back finds none of its old writes under way.
 //! * Connections are counted before anything is read from them ([`Limits::connections_max`]).
 //! * A stop finishes what is in flight and flushes every disk, each within a limit, and only then
 //!   returns.

@@ -19,6 +19,14 @@ pub(super) enum Job {
 }
 
 impl Job {
+    /// Whether it changes the disk, so that it may not be forgotten halfway.
+    pub(super) const fn changes(&self) -> bool {
+        match self {
+            Self::Write(..) | Self::Trim { .. } | Self::WriteZeroes(..) => true,
+            Self::Read(_) | Self::Flush | Self::Cache(_) => false,
+        }
+    }
+
     /// Memory that it takes while it runs, besides what it was given.
     pub(super) fn memory(&self) -> usize {
         match self {
@@ -35,6 +43,8 @@ pub(super) struct Done {
     pub(super) cookie: u64,
     /// What was read; `None` for other jobs.
     pub(super) read: Option<Range>,
+    /// Whether the job was one that changes the disk.
+    pub(super) changed: bool,
     /// Memory that the job held.
     pub(super) bytes: usize,
     /// The bytes of a read; nothing for other jobs.
@@ -46,6 +56,7 @@ pub(super) struct Done {
 /// Carries `job` out.
 pub(super) async fn run(disk: Node, cookie: u64, job: Job, bytes: usize, charge: Charge) -> Done {
     let mut read = None;
+    let changed = job.changes();
     let nothing = |()| IoBufs::new();
     let result = match job {
         Job::Read(range) => {
@@ -61,6 +72,7 @@ pub(super) async fn run(disk: Node, cookie: u64, job: Job, bytes: usize, charge:
     Done {
         cookie,
         read,
+        changed,
         bytes,
         result,
         charge,

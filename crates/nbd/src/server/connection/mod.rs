@@ -88,9 +88,10 @@ pub(super) struct Connection {
     leftover: Vec<u8>,
     /// `leftover` could be handled at once but for the bounds.
     paused: bool,
-    /// Requests that wait for the disk, and their memory.
+    /// Requests that wait for the disk, their memory, and how many of them change it.
     pending: FuturesUnordered<Pending>,
     pending_bytes: usize,
+    pending_changes: usize,
     outbox: Outbox,
     /// Waits for memory of the process.
     budget_wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -143,6 +144,7 @@ impl Connection {
             leftover: start.received,
             pending: FuturesUnordered::new(),
             pending_bytes: 0,
+            pending_changes: 0,
             budget_wait: None,
             ending: None,
             received: 0,
@@ -185,14 +187,18 @@ impl Connection {
         };
         self.leave();
         // Writes that were begun end before the connection does, though nobody hears of them.
-        while self.pending.next().await.is_some() {}
+        while self.pending_changes > 0
+            && let Some(done) = self.pending.next().await
+        {
+            self.pending_changes -= usize::from(done.changed);
+        }
         end
     }
 
     /// Lets the next connection wait for what this one has begun.
     fn leave(&mut self) {
         let (leaving, ticket) = &mut self.leaving;
-        if !self.pending.is_empty() {
+        if self.pending_changes > 0 {
             ticket.get_or_insert_with(|| leaving.ticket());
         }
     }

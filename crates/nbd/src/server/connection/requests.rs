@@ -145,6 +145,7 @@ impl Connection {
 
     fn push_job(&mut self, cookie: u64, job: Job, bytes: usize, charge: Charge) {
         self.pending_bytes += bytes;
+        self.pending_changes += usize::from(job.changes());
         let disk = self.disk.clone();
         self.pending
             .push(Box::pin(job::run(disk, cookie, job, bytes, charge)));
@@ -340,6 +341,7 @@ impl Connection {
     /// Answers a request that the disk has carried out or failed.
     pub(super) fn answer(&mut self, done: Done, batch: &mut Batch<'_>) -> Result<(), End> {
         self.pending_bytes -= done.bytes;
+        self.pending_changes -= usize::from(done.changed);
         match done.result {
             Ok(data) => self.succeed(done.cookie, done.read, data, done.charge, batch),
             Err(error) => {

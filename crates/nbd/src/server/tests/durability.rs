@@ -178,3 +178,42 @@ fn a_write_of_a_broken_connection_does_not_land_on_what_its_successor_wrote() {
         disk.hold(false);
     });
 }
+
+/// Only what changes the disk is waited for: a read that does not come back holds up nobody.
+#[test]
+fn a_read_of_a_broken_connection_is_forgotten_with_it() {
+    let disk = HeldDisk::new(Arc::new(MemDisk::new(SIZE)));
+    let limits = Limits {
+        connections_max: 1,
+        ..Limits::default()
+    };
+    serving(disk.clone(), limits, |address| async move {
+        disk.hold(true);
+        let mut broken = Raw::simple(address).await;
+        broken.say(&request(Command::Read, 0, 512).encode()).await;
+        disk.arrival().await;
+        broken.reset();
+        let successor = async {
+            loop {
+                let mut raw = Raw::connect(address).await;
+                if tokio::io::AsyncReadExt::read_exact(&mut raw.stream, &mut [0; 18])
+                    .await
+                    .is_ok()
+                {
+                    return raw;
+                }
+            }
+        };
+        let successor = engine::clock::timeout(Duration::from_secs(10), successor).await;
+        let mut successor = successor.expect("its place is free");
+        let mut bytes = 3u32.to_be_bytes().to_vec();
+        bytes.extend_from_slice(b"IHAVEOPT\0\0\0\x01\0\0\0\x04disk");
+        bytes.extend_from_slice(&request(Command::Flush, 0, 0).encode());
+        successor.say(&bytes).await;
+        let arrived = engine::clock::timeout(Duration::from_secs(10), disk.arrival()).await;
+        assert!(arrived.is_ok());
+        assert_eq!(disk.held()[0].operation, Operation::Flush);
+        disk.hold(false);
+        disk.release_all().await;
+    });
+}
