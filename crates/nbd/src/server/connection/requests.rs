@@ -25,6 +25,8 @@ const SEND_FILE_MIN: u32 = 64 << 10;
 const OUTBOX_BYTES_MAX: usize = 4 << 20;
 /// Pieces that wait for the socket.
 const OUTBOX_PIECES_MAX: usize = 1024;
+/// What a request that waits takes at least: the smallest buffer, or its future and bookkeeping.
+const REQUEST_BYTES_MIN: usize = 4096;
 /// A connection logs errors of its disk no more often.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(1);
 /// The largest header of a read's reply.
@@ -151,8 +153,9 @@ impl Connection {
             .push(Box::pin(job::run(disk, cookie, job, bytes, charge)));
     }
 
-    /// Takes memory from the process, or remembers to wait for it.
+    /// Takes memory for a request that waits from the process, or remembers to wait for it.
     fn charge(&mut self, bytes: usize) -> Option<Charge> {
+        let bytes = bytes.max(REQUEST_BYTES_MIN);
         let charge = self.budget.try_take(bytes);
         if charge.is_none() {
             self.budget_wait = Some(Box::pin(self.budget.wait_for(bytes)));

@@ -229,6 +229,35 @@ fn memory_of_the_cache_command_is_bounded_too() {
     });
 }
 
+/// A tiny request that waits takes a page and its bookkeeping, but was counted by its bytes: eighty
+/// gigabytes of them fitted into a gigabyte.
+#[test]
+fn tiny_requests_are_counted_by_what_they_take() {
+    let disk = HeldDisk::new(patterned());
+    let limits = Limits {
+        payload_max: 32 << 10,
+        in_flight_bytes_total_max: 64 << 10,
+        ..Limits::default()
+    };
+    serving(disk.clone(), limits, |address| async move {
+        disk.hold(true);
+        let mut raw = Raw::simple(address).await;
+        let mut write = request(Command::Write, 0, 1);
+        write.flags = CommandFlags::FUA;
+        raw.say(&[&write.encode()[..], &[1]].concat().repeat(100))
+            .await;
+        disk.arrival().await;
+        engine::clock::sleep(Duration::from_millis(50)).await;
+        // A page for each; the last may wait for its payload.
+        assert!((15..=16).contains(&disk.held().len()));
+        disk.hold(false);
+        disk.release_all().await;
+        for _ in 0..100 {
+            assert_eq!(raw.simple_reply(&write).await.0, 0);
+        }
+    });
+}
+
 #[test]
 fn a_disconnect_waits_for_the_long_replies_before_it() {
     let disk = Arc::new(MemDisk::from_bytes(pattern(1, Range::new(0, 16 << 20))));

@@ -51,9 +51,23 @@ where
     F: Future<Output = T>,
 {
     let config = engine::Config {
-        backend: engine::BackendChoice::Auto,
         cores,
+        ..engine::Config::default()
     };
+    serving_with(config, disk, limits, listener, body)
+}
+
+/// The same on such an engine.
+fn serving_with<F, T>(
+    config: engine::Config,
+    disk: Node,
+    limits: Limits,
+    listener: Listener,
+    body: impl FnOnce(ListenAddress) -> F,
+) -> (T, Result<(), ServeError>)
+where
+    F: Future<Output = T>,
+{
     let run = engine::run(&config, |handle| async move {
         let server = Server::new(vec![export(disk)], limits).expect("one export");
         let address = listener.address().clone();

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::Node;
+use engine::BackendChoice;
 use testkit::MemDisk;
 use tokio::net::UnixStream;
 
 use self::moody::Moody;
-use super::{Dice, Limits, Listener, Raw, serving_on};
+use super::{Dice, Limits, Listener, Raw, serving_with};
 
 /// Worlds of one run.
 const WORLDS: u64 = 40;
@@ -45,7 +46,10 @@ fn live(seed: u64, disk: Node) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("socket");
     let listener = Listener::unix(&path).expect("a free path");
-    let cores = 1 + usize::try_from(dice.below(2)).expect("small");
+    let config = engine::Config {
+        backend: [BackendChoice::Auto, BackendChoice::Threads][usize::from(dice.below(3) == 0)],
+        cores: 1 + usize::from(dice.below(2) == 0),
+    };
     let body = |_| async move {
         let mut clients = Vec::new();
         for nth in 0..CLIENTS {
@@ -62,7 +66,7 @@ fn live(seed: u64, disk: Node) {
             lived.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         }
     };
-    let ((), end) = serving_on(cores, disk, limits, listener, body);
+    let ((), end) = serving_with(config, disk, limits, listener, body);
     end.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
 }
 
