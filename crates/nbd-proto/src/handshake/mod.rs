@@ -67,3 +67,13 @@ pub struct Negotiated {
     /// Whether the client asked for the block sizes and so promised to keep them.
     pub block_sizes_agreed: bool,
 }
+
+/// Moves what `buffer` lacks to hold `needed` bytes there from `bytes`, counting it in `taken`, and
+/// gives the whole item once it is complete.
+fn gather(buffer: &mut Vec<u8>, needed: usize, bytes: &[u8], taken: &mut usize) -> Option<Vec<u8>> {
+    let missing = needed - buffer.len();
+    let part = &bytes[*taken..bytes.len().min(*taken + missing)];
+    buffer.extend_from_slice(part);
+    *taken += part.len();
+    (part.len() == missing).then(|| std::mem::take(buffer))
+}

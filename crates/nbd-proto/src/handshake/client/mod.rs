@@ -21,7 +21,7 @@ use crate::consts::{
 };
 use crate::flags::{ClientFlags, HandshakeFlags, TransmissionFlags};
 use crate::handshake::frame::{ReplyHeader, info, push_option};
-use crate::handshake::{ExportInfo, Negotiated};
+use crate::handshake::{ExportInfo, Negotiated, gather};
 use crate::wire::{Fields, index, len32, printable};
 use replies::Collected;
 
@@ -115,15 +115,8 @@ impl ClientHandshake {
         let mut taken = 0;
         while self.events.is_empty()
             && let Some(needed) = self.needed()
+            && let Some(item) = gather(&mut self.buffer, needed, bytes, &mut taken)
         {
-            let missing = needed - self.buffer.len();
-            let part = &bytes[taken..bytes.len().min(taken + missing)];
-            self.buffer.extend_from_slice(part);
-            taken += part.len();
-            if part.len() < missing {
-                break;
-            }
-            let item = std::mem::take(&mut self.buffer);
             if let Err(failure) = self.accept(&item) {
                 self.fail(failure);
             }

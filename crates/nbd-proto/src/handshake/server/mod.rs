@@ -19,7 +19,7 @@ pub use close::CloseReason;
 use crate::consts::{NBD_MAGIC, OPTION_HEADER_LEN, OPTION_MAGIC, OptionCode, OptionReply, limits};
 use crate::flags::{ClientFlags, HandshakeFlags, TransmissionFlags};
 use crate::handshake::frame::{OptionHeader, push_reply};
-use crate::handshake::{ExportInfo, Negotiated};
+use crate::handshake::{ExportInfo, Negotiated, gather};
 use crate::wire::index;
 use option::{ExportQuestion, OptionError};
 
@@ -146,15 +146,8 @@ impl ServerHandshake {
         let mut taken = 0;
         while self.events.is_empty()
             && let Some(needed) = self.needed()
+            && let Some(item) = gather(&mut self.buffer, needed, bytes, &mut taken)
         {
-            let missing = needed - self.buffer.len();
-            let part = &bytes[taken..bytes.len().min(taken + missing)];
-            self.buffer.extend_from_slice(part);
-            taken += part.len();
-            if part.len() < missing {
-                break;
-            }
-            let item = std::mem::take(&mut self.buffer);
             self.accept(&item);
         }
         taken
