@@ -6,6 +6,8 @@ use std::time::Duration;
 pub mod limits {
     /// Connections to one export.
     pub const CONNECTIONS_MAX: usize = 16;
+    /// Exports described at once in a survey of a server.
+    pub const SURVEY_AT_ONCE: usize = 8;
     /// Requests that wait to be taken up by the session.
     pub const INBOX_MAX: usize = 1024;
     /// Requests in flight on one connection, whatever the configuration says.

@@ -61,7 +61,39 @@ pub async fn dial(
     structured: bool,
     timeout: Duration,
 ) -> Result<Dialed, ClientError> {
-    match clock::timeout(timeout, negotiate(target, structured)).await {
+    let config = ClientHandshakeConfig {
+        export: target.export.clone(),
+        structured,
+        goal: Goal::Go,
+    };
+    match shake(target, config, timeout).await? {
+        Shaken::Finished(dialed) => Ok(dialed),
+        // The goal is GO, which neither describes nor lists.
+        Shaken::Described(_) | Shaken::Listed(_) => Err(ClientError::Closed {
+            target: target.clone(),
+        }),
+    }
+}
+
+/// What a handshake led to. All but the first have closed the connection.
+#[derive(Debug)]
+pub(super) enum Shaken {
+    /// [`Goal::Go`]
+    Finished(Dialed),
+    /// [`Goal::Info`]
+    Described(Box<Negotiated>),
+    /// [`Goal::List`]: names and descriptions.
+    Listed(Vec<(String, String)>),
+}
+
+/// Connects to `target` and negotiates what `config` says; `timeout` limits both together. The one
+/// way to a server: whatever is agreed before the options (TLS) is agreed here.
+pub(super) async fn shake(
+    target: &Target,
+    config: ClientHandshakeConfig,
+    timeout: Duration,
+) -> Result<Shaken, ClientError> {
+    match clock::timeout(timeout, negotiate(target, config)).await {
         Ok(result) => result,
         Err(clock::Elapsed) => Err(ClientError::HandshakeTimeout {
             target: target.clone(),
@@ -70,7 +102,7 @@ pub async fn dial(
     }
 }
 
-async fn negotiate(target: &Target, structured: bool) -> Result<Dialed, ClientError> {
+async fn negotiate(target: &Target, config: ClientHandshakeConfig) -> Result<Shaken, ClientError> {
     let cannot_connect = |source| ClientError::Connect {
         target: target.clone(),
         source: Arc::new(source),
@@ -86,11 +118,7 @@ async fn negotiate(target: &Target, structured: bool) -> Result<Dialed, ClientEr
     let stream = Stream::connect(&target.address)
         .await
         .map_err(cannot_connect)?;
-    let mut handshake = ClientHandshake::new(ClientHandshakeConfig {
-        export: target.export.clone(),
-        structured,
-        goal: Goal::Go,
-    });
+    let mut handshake = ClientHandshake::new(config);
     let mut buffer = [0; RECEIVE];
     loop {
         let count = stream.receive(&mut buffer).await.map_err(lost)?;
@@ -105,11 +133,13 @@ async fn negotiate(target: &Target, structured: bool) -> Result<Dialed, ClientEr
                 Step::Waits => break,
                 Step::Again => {}
                 Step::Failed(failure) => return Err(failed(failure)),
+                Step::Described(negotiated) => return Ok(Shaken::Described(negotiated)),
+                Step::Listed(exports) => return Ok(Shaken::Listed(exports)),
                 Step::Finished(negotiated) if rest.is_empty() => {
-                    return Ok(Dialed {
+                    return Ok(Shaken::Finished(Dialed {
                         stream,
                         negotiated: *negotiated,
-                    });
+                    }));
                 }
                 Step::Finished(_) => {
                     return Err(ClientError::Chatter {
@@ -126,6 +156,8 @@ enum Step {
     Waits,
     Again,
     Finished(Box<Negotiated>),
+    Described(Box<Negotiated>),
+    Listed(Vec<(String, String)>),
     Failed(HandshakeFailure),
 }
 
@@ -138,7 +170,7 @@ async fn step(handshake: &mut ClientHandshake, stream: &Stream) -> io::Result<St
         }
         Some(ClientEvent::Finished(negotiated)) => Ok(Step::Finished(negotiated)),
         Some(ClientEvent::Failed(failure)) => Ok(Step::Failed(failure)),
-        // The goal is GO, which neither describes nor lists.
-        Some(ClientEvent::Described(_) | ClientEvent::Listed(_)) => Ok(Step::Waits),
+        Some(ClientEvent::Described(negotiated)) => Ok(Step::Described(negotiated)),
+        Some(ClientEvent::Listed(exports)) => Ok(Step::Listed(exports)),
     }
 }

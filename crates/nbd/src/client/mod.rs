@@ -31,12 +31,14 @@ mod dial;
 mod error;
 mod session;
 mod stream;
+mod survey;
 mod target;
 
 pub use config::{ClientConfig, ClientHealth, limits};
 pub use device::Client;
 pub use dial::{Dialed, dial};
 pub use error::{Changed, ClientError};
+pub use survey::{Description, Listed, Survey, Surveyed, describe, list, survey};
 pub use target::{Address, Target};
 
 #[cfg(test)]

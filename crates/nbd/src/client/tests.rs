@@ -8,6 +8,7 @@ mod hostile;
 mod peers;
 mod pure;
 mod reconnect;
+mod surveys;
 mod unflushed;
 
 use std::future::Future;

@@ -40,6 +40,8 @@ type Script = Box<dyn FnMut(usize, &Request) -> Act + Send>;
 /// The server's state, shared with the test.
 pub(super) struct World {
     pub(super) export: ExportInfo,
+    /// What it says when asked for its exports; it has none but the one above.
+    pub(super) listed: Vec<(String, String)>,
     pub(super) structured: bool,
     /// Reads are answered in several chunks, last one first, zeroes as holes.
     pub(super) scattered: bool,
@@ -95,6 +97,7 @@ impl Fake {
         let fake = Self {
             world: Arc::new(Mutex::new(World {
                 export: ExportInfo::new("", size, flags),
+                listed: Vec::new(),
                 structured: true,
                 scattered: false,
                 live: bytes.clone(),
@@ -280,9 +283,10 @@ async fn negotiate(
     stream: &mut UnixStream,
     world: &Mutex<World>,
 ) -> io::Result<Option<Negotiated>> {
-    let (export, structured_replies) = {
+    let (export, listed, structured_replies) = {
         let world = world.lock().unwrap();
-        (world.export.clone(), world.structured)
+        let export = world.export.clone();
+        (export, world.listed.clone(), world.structured)
     };
     let mut handshake = ServerHandshake::new(ServerHandshakeConfig {
         structured_replies,
@@ -298,10 +302,10 @@ async fn negotiate(
                 None => break,
                 Some(HandshakeEvent::Send(bytes)) => stream.write_all(&bytes).await?,
                 Some(HandshakeEvent::FindExport { name, .. }) => {
-                    let known = name.is_empty().then(|| export.clone());
+                    let known = (name == export.name).then(|| export.clone());
                     handshake.answer_export(known.ok_or(Refusal::Unknown));
                 }
-                Some(HandshakeEvent::List) => handshake.answer_list(&[]),
+                Some(HandshakeEvent::List) => handshake.answer_list(&listed),
                 Some(HandshakeEvent::Finished(negotiated)) => return Ok(Some(*negotiated)),
                 Some(HandshakeEvent::Close(_)) => return Ok(None),
             }

@@ -1,0 +1,118 @@
+//! What a server has, without using any of it: [`list`], [`describe`], and both together,
+//! [`survey`].
+//!
+//! Each question is a connection of its own that ends with the answer; no disk is opened for data.
+//! Plain data comes out, for `outboard ls` and `outboard inspect` to print.
+
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt};
+use nbd_proto::{ClientHandshakeConfig, ExportInfo, Goal, Negotiated};
+
+use crate::client::dial::{Shaken, shake};
+use crate::client::{ClientError, Target, limits};
+
+/// An export as the server lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name; empty for the default export.
+    pub name: String,
+    /// A text for people; may be empty. Without control characters.
+    pub description: String,
+}
+
+/// What a server says of one export, and what it agreed to on the way there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// The export that was asked for.
+    pub target: Target,
+    /// Name, description, size, abilities and block sizes.
+    pub export: ExportInfo,
+    /// Whether replies are structured.
+    pub structured: bool,
+}
+
+/// Everything a server has.
+#[derive(Debug, Clone)]
+pub struct Survey {
+    /// The exports, in the server's order.
+    pub exports: Vec<Surveyed>,
+}
+
+/// One export of a survey.
+#[derive(Debug, Clone)]
+pub struct Surveyed {
+    /// As the server lists it.
+    pub listed: Listed,
+    /// As the server describes it when asked for it; an export that is listed may be refused.
+    pub described: Result<Description, ClientError>,
+}
+
+/// Asks the server of `target` for its exports. `timeout` limits all of it. Only inside
+/// [`engine::run`].
+///
+/// # Errors
+/// [`ClientError`], which names the target. A server may refuse to list.
+pub async fn list(target: &Target, timeout: Duration) -> Result<Vec<Listed>, ClientError> {
+    let exports = match ask(target, Goal::List, timeout).await? {
+        Shaken::Listed(exports) => exports,
+        Shaken::Described(_) | Shaken::Finished(_) => Vec::new(),
+    };
+    let listed = exports.into_iter();
+    let listed = listed.map(|(name, description)| Listed { name, description });
+    Ok(listed.collect())
+}
+
+/// Asks for the export of `target`, without using it. `timeout` limits all of it. Only inside
+/// [`engine::run`].
+///
+/// # Errors
+/// [`ClientError`], which names the target.
+pub async fn describe(target: &Target, timeout: Duration) -> Result<Description, ClientError> {
+    match ask(target, Goal::Info, timeout).await? {
+        Shaken::Described(negotiated) => Ok(Description::new(target, *negotiated)),
+        Shaken::Finished(_) | Shaken::Listed(_) => Err(ClientError::Closed {
+            target: target.clone(),
+        }),
+    }
+}
+
+/// Lists the exports of the server of `target` and describes each, some at a time. `timeout`
+/// limits each question. Only inside [`engine::run`].
+///
+/// # Errors
+/// [`ClientError`], if the server does not list. What it does not describe is in the answer.
+pub async fn survey(target: &Target, timeout: Duration) -> Result<Survey, ClientError> {
+    let listed = list(target, timeout).await?;
+    let described = listed.into_iter().map(|listed| async move {
+        let target = Target {
+            export: listed.name.clone(),
+            ..target.clone()
+        };
+        let described = describe(&target, timeout).await;
+        Surveyed { listed, described }
+    });
+    let exports = stream::iter(described).buffered(limits::SURVEY_AT_ONCE);
+    Ok(Survey {
+        exports: exports.collect().await,
+    })
+}
+
+impl Description {
+    fn new(target: &Target, negotiated: Negotiated) -> Self {
+        Self {
+            target: target.clone(),
+            structured: negotiated.structured,
+            export: negotiated.export,
+        }
+    }
+}
+
+async fn ask(target: &Target, goal: Goal, timeout: Duration) -> Result<Shaken, ClientError> {
+    let config = ClientHandshakeConfig {
+        export: target.export.clone(),
+        structured: true,
+        goal,
+    };
+    shake(target, config, timeout).await
+}
