@@ -16,6 +16,9 @@ mod busy_wait;
 mod inbound;
 mod job;
 mod outbox;
+mod payload;
+mod receive;
+mod replies;
 mod requests;
 mod stall;
 #[cfg(test)]
@@ -45,9 +48,6 @@ use super::socket::Socket;
 
 /// Rounds of one step before other connections of the thread have their turn.
 const ROUNDS_MAX: usize = 8;
-
-/// Bytes of a lone request that its client waits for; with more, moving them is what takes time.
-const LONE_MAX: usize = 8 << 10;
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
@@ -290,78 +290,6 @@ impl Connection {
             moved = true;
         }
         Ok(moved)
-    }
-
-    /// Receives, and handles what was received, as far as the bounds allow.
-    fn pump(
-        &mut self,
-        cx: &mut Context<'_>,
-        receive: &mut [u8],
-        batch: &mut Batch<'_>,
-    ) -> Result<bool, End> {
-        if let Some(wait) = &mut self.budget_wait {
-            if wait.as_mut().poll(cx).is_pending() {
-                return Ok(false);
-            }
-            self.budget_wait = None;
-        }
-        if self.is_saturated() {
-            return Ok(false);
-        }
-        if self.paused {
-            return self.resume(batch);
-        }
-        let fresh = match self.receive(receive) {
-            Ok(fresh) => fresh,
-            Err(End::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => {
-                // Ready again since: the next round receives.
-                return Ok(self.socket.poll_readable(cx)?.is_ready());
-            }
-            Err(end) => return Err(end),
-        };
-        let begun = self.requests;
-        let used = self.consume(&receive[..fresh], batch)?;
-        let now = engine::clock::now();
-        let lone = self.requests - begun <= 1 && fresh <= LONE_MAX;
-        self.busy_wait.received(lone, now);
-        // An empty `Vec` holds no memory.
-        self.leftover = receive[used..fresh].to_vec();
-        Ok(true)
-    }
-
-    /// Handles what was received before the bounds allowed it.
-    fn resume(&mut self, batch: &mut Batch<'_>) -> Result<bool, End> {
-        self.paused = false;
-        let mut bytes = std::mem::take(&mut self.leftover);
-        let used = self.consume(&bytes, batch)?;
-        bytes.drain(..used);
-        self.leftover = bytes;
-        // Another wait for memory is only begun by the next round.
-        Ok(used > 0 || !self.paused || self.budget_wait.is_some())
-    }
-
-    /// Receives into `into`, behind what was left over, or into the payload that is being gathered
-    /// and `into` behind it. Returns how many bytes of `into` are to be handled.
-    fn receive(&mut self, into: &mut [u8]) -> Result<usize, End> {
-        let kept = self.leftover.len();
-        let (received, fresh) = if let Inbound::Filling(filling) = &mut self.inbound {
-            assert_eq!(kept, 0, "a payload takes all that was left over");
-            let place = &mut filling.buffer[filling.filled..];
-            let wanted = place.len();
-            let received = self.socket.receive_into(place, into)?;
-            filling.filled += received.min(wanted);
-            (received, received.saturating_sub(wanted))
-        } else {
-            into[..kept].copy_from_slice(&self.leftover);
-            let eagerly = std::mem::take(&mut self.eager);
-            let received = self.socket.receive(&mut into[kept..], eagerly)?;
-            (received, kept + received)
-        };
-        if received == 0 {
-            return Err(End::Closed);
-        }
-        self.received += received as u64;
-        Ok(fresh)
     }
 }
 

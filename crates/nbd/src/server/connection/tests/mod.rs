@@ -4,6 +4,7 @@ mod busy_wait;
 mod cut;
 mod inbound;
 mod outbox;
+mod receive;
 mod stall;
 mod turns;
 
