@@ -14,12 +14,14 @@
 //!
 //! It reads no command line and no configuration: whoever builds a graph calls the constructors.
 
+mod blocks;
 mod file;
 mod guard;
 mod memory;
 mod null;
 mod zeroes;
 
+pub use blocks::{BlockSizeError, Blocks};
 pub use file::{File, FileOptions, Holder, OpenError};
 pub use memory::Memory;
 pub use null::Null;

@@ -1,0 +1,128 @@
+//! [`Locks`]: waits for a turn in the [`Table`].
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use block::{BlockDevice, IoError, Range};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+
+use super::state::{Access, Table, Turn};
+
+/// Changes that are in flight or wait for their blocks; more of them wait for these, in order.
+pub(super) const CHANGES_MAX: usize = 256;
+
+/// The turns of all changes.
+#[derive(Debug)]
+pub(super) struct Locks {
+    table: Mutex<Table>,
+    places: Semaphore,
+    left: Notify,
+}
+
+impl Locks {
+    pub(super) fn new() -> Self {
+        Self {
+            table: Mutex::default(),
+            places: Semaphore::new(CHANGES_MAX),
+            left: Notify::new(),
+        }
+    }
+
+    /// Waits until `blocks` may be changed, and until nothing can land on them late.
+    pub(super) async fn take(
+        &self,
+        blocks: Range,
+        access: Access,
+        child: &dyn BlockDevice,
+    ) -> Result<Guard<'_>, IoError> {
+        let place = self.places.acquire().await;
+        let guard = Guard {
+            _place: place.expect("the semaphore is never closed"),
+            locks: self,
+            turn: self.table().enter(blocks, access),
+            under_way: false,
+        };
+        loop {
+            let left = self.left.notified();
+            tokio::pin!(left);
+            left.as_mut().enable();
+            if self.table().is_ready(guard.turn) {
+                break;
+            }
+            left.await;
+        }
+        // Whatever could haunt these blocks from here on would need a turn on them.
+        if self.table().is_haunted(blocks) {
+            self.settle(child).await?;
+        }
+        Ok(guard)
+    }
+
+    /// The same without waiting, for a change that fills its blocks.
+    pub(super) fn try_take(&self, blocks: Range) -> Option<Guard<'_>> {
+        let place = self.places.try_acquire().ok()?;
+        let mut table = self.table();
+        if table.is_haunted(blocks) {
+            return None;
+        }
+        let turn = table.enter(blocks, Access::Beside);
+        if table.is_ready(turn) {
+            drop(table);
+            return Some(Guard {
+                locks: self,
+                turn,
+                under_way: false,
+                _place: place,
+            });
+        }
+        table.leave(turn);
+        drop(table);
+        // Somebody may have come to wait for this turn in between.
+        self.left.notify_waiters();
+        None
+    }
+
+    /// Waits for what was given up.
+    pub(super) async fn settle(&self, child: &dyn BlockDevice) -> Result<(), IoError> {
+        let before = self.table().now();
+        child.settle().await?;
+        self.table().settled(before);
+        Ok(())
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A turn on some blocks; over when it is dropped.
+#[derive(Debug)]
+pub(super) struct Guard<'a> {
+    locks: &'a Locks,
+    turn: Turn,
+    /// A rewrite of blocks that are not filled is on its way below.
+    under_way: bool,
+    _place: SemaphorePermit<'a>,
+}
+
+impl Guard<'_> {
+    /// Runs a rewrite. If it is dropped before its end, its blocks are haunted.
+    pub(super) async fn rewrite<T>(&mut self, below: impl Future<Output = T>) -> T {
+        self.under_way = true;
+        let result = below.await;
+        self.under_way = false;
+        result
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        let mut table = self.locks.table();
+        if self.under_way {
+            table.abandon(self.turn);
+        } else {
+            table.leave(self.turn);
+        }
+        drop(table);
+        self.locks.left.notify_waiters();
+    }
+}

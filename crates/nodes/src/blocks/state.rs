@@ -1,0 +1,120 @@
+//! [`Table`]: who changes which blocks, in order of arrival. Pure.
+//!
+//! # Invariants
+//!
+//! * A change that rewrites blocks it does not fill ([`Access::Alone`]) is never carried out beside
+//!   another change of those blocks. Changes of whole blocks ([`Access::Beside`]) are, among each
+//!   other.
+//! * Who came first goes first: nobody starves.
+//! * A rewrite that was given up while it was under way below may land late, with the old bytes of
+//!   its neighbours. Its blocks are haunted until the disk below has settled.
+
+use block::Range;
+
+/// Haunted ranges that are kept apart; beyond that they are joined.
+const HAUNTED_MAX: usize = 64;
+
+/// How a change shares its blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Fills its blocks.
+    Beside,
+    /// Reads blocks, changes a part of them, and writes them.
+    Alone,
+}
+
+/// Name of one change; rises in order of arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Turn(u64);
+
+#[derive(Debug)]
+struct Entry {
+    turn: Turn,
+    blocks: Range,
+    access: Access,
+}
+
+impl Entry {
+    fn conflicts_with(&self, other: &Self) -> bool {
+        (self.access == Access::Alone || other.access == Access::Alone)
+            && self.blocks.overlaps(&other.blocks)
+    }
+}
+
+#[derive(Debug)]
+struct Haunted {
+    since: Turn,
+    blocks: Range,
+}
+
+/// The changes that are in flight or wait, and what was given up.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    entries: Vec<Entry>,
+    next: u64,
+    haunted: Vec<Haunted>,
+}
+
+impl Table {
+    /// A change of `blocks` arrives.
+    pub(super) fn enter(&mut self, blocks: Range, access: Access) -> Turn {
+        let turn = self.now();
+        self.next += 1;
+        self.entries.push(Entry {
+            turn,
+            blocks,
+            access,
+        });
+        turn
+    }
+
+    /// Whether it may be carried out: nothing that came before is in its way.
+    pub(super) fn is_ready(&self, turn: Turn) -> bool {
+        let Some(at) = self.entries.iter().position(|entry| entry.turn == turn) else {
+            return false;
+        };
+        let (before, own) = (&self.entries[..at], &self.entries[at]);
+        !before.iter().any(|earlier| earlier.conflicts_with(own))
+    }
+
+    /// It has ended.
+    pub(super) fn leave(&mut self, turn: Turn) {
+        self.entries.retain(|entry| entry.turn != turn);
+    }
+
+    /// It was given up while its rewrite was under way below.
+    pub(super) fn abandon(&mut self, turn: Turn) {
+        let Some(at) = self.entries.iter().position(|entry| entry.turn == turn) else {
+            return;
+        };
+        let blocks = self.entries.remove(at).blocks;
+        let since = self.now();
+        if self.haunted.len() < HAUNTED_MAX {
+            self.haunted.push(Haunted { since, blocks });
+        } else if let Some(last) = self.haunted.last_mut() {
+            let start = last.blocks.offset.min(blocks.offset);
+            let end = last.blocks.end().max(blocks.end());
+            *last = Haunted {
+                since,
+                blocks: Range::new(start, end - start),
+            };
+        }
+        // What is given up from now on is told from what was before by its turn.
+        self.next += 1;
+    }
+
+    /// Whether something may still land late on `blocks`.
+    pub(super) fn is_haunted(&self, blocks: Range) -> bool {
+        self.haunted.iter().any(|h| h.blocks.overlaps(&blocks))
+    }
+
+    /// The turn that would come now: what is given up later is newer.
+    pub(super) const fn now(&self) -> Turn {
+        Turn(self.next)
+    }
+
+    /// The disk below has settled what was given up before `turn`.
+    pub(super) fn settled(&mut self, turn: Turn) {
+        self.haunted.retain(|haunted| haunted.since >= turn);
+    }
+}
