@@ -99,6 +99,12 @@ impl Server {
         self.port
     }
 
+    /// The path of the Unix socket.
+    #[must_use]
+    pub fn socket(&self) -> &str {
+        &self.socket
+    }
+
     /// The process.
     #[must_use]
     pub fn process(&mut self) -> &mut Process {
