@@ -6,6 +6,8 @@ use std::time::Duration;
 pub mod limits {
     /// Connections to one export.
     pub const CONNECTIONS_MAX: usize = 16;
+    /// Growths of one export that are followed.
+    pub const GROWTHS_MAX: usize = 1024;
     /// Exports described at once in a survey of a server.
     pub const SURVEY_AT_ONCE: usize = 8;
     /// Requests that wait to be taken up by the session.
@@ -28,10 +30,13 @@ pub struct ClientConfig {
     /// Connections wanted, 1 to [`limits::CONNECTIONS_MAX`]. More than one is used only where the
     /// server says that a flush on one covers all, or where nothing is written.
     pub connections: usize,
-    /// A connection with requests outstanding on which no byte moved for this long is given up.
-    /// Also the limit of connecting and of the handshake.
+    /// A request is answered within this time, or its connection is given up as if it had been
+    /// lost: at once where no byte moved for so long, and where bytes moved, but not for this
+    /// request, with a second more for each MiB that was in flight when it was sent. Also the limit
+    /// of connecting and of the handshake.
     pub request_timeout: Duration,
-    /// How long requests wait for a server that is gone. Then they fail; the client goes on trying.
+    /// How long requests wait for a server that is gone, and how long a request is sent again that
+    /// loses its connection each time. Then they fail; the client goes on trying.
     pub reconnect_for: Duration,
     /// Refuse writes, also where the server would take them.
     pub read_only: bool,
@@ -58,7 +63,9 @@ pub struct ClientHealth {
     pub connected: bool,
     /// Connections in use.
     pub connections: usize,
-    /// How often the connections were lost and made again.
+    /// Size of the export, bytes. It may grow, it never shrinks.
+    pub size: u64,
+    /// How often the connections were lost, or given up to see a new size, and made again.
     pub reconnects: u64,
     /// Since when there has been trouble with the server; `None`: there is none.
     pub gone_for: Option<Duration>,

@@ -1,6 +1,7 @@
 //! [`Client`]: the export as a block device. A thin front of the session.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::{
     BlockDevice, Errno, Extent, ExtentKind, Geometry, IoBufs, IoError, IoFuture, Operation, Range,
@@ -10,9 +11,10 @@ use bytes::Bytes;
 use nbd_proto::{CommandFlags, ExportInfo, TransmissionFlags};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::client::growth::whole_blocks;
 use crate::client::session::work::{Message, Submission, Work};
 use crate::client::session::{Session, Shared, connect_all};
-use crate::client::{ClientConfig, ClientError, ClientHealth, Target, limits};
+use crate::client::{Changed, ClientConfig, ClientError, ClientHealth, Target, describe, limits};
 
 /// Zeroes written at once where the server cannot zero.
 const ZEROES: usize = 256 << 10;
@@ -25,7 +27,9 @@ static ZERO_PAGE: [u8; ZEROES] = [0; ZEROES];
 pub struct Client {
     target: Target,
     export: ExportInfo,
-    geometry: Geometry,
+    request_timeout: Duration,
+    /// Held while the size is asked for: one question at a time.
+    refreshing: tokio::sync::Mutex<()>,
     inbox: mpsc::Sender<Message>,
     shared: Arc<Shared>,
 }
@@ -45,10 +49,12 @@ impl Client {
         let dialed = connect_all(&target, &config).await?;
         let export = dialed[0].export().clone();
         let (sender, inbox) = mpsc::channel(limits::INBOX_MAX);
-        let shared = Arc::new(Shared::default());
+        let geometry = geometry(&export, config.read_only);
+        let shared = Arc::new(Shared::new(geometry));
         let client = Self {
             target: target.clone(),
-            geometry: geometry(&export, config.read_only),
+            request_timeout: config.request_timeout,
+            refreshing: tokio::sync::Mutex::default(),
             export,
             inbox: sender,
             shared: Arc::clone(&shared),
@@ -86,6 +92,33 @@ impl Client {
         }
     }
 
+    /// Asks the server for the export's size, and returns it. Where it has grown, the connections
+    /// are made anew, because a server may hold an old one to the old size, and
+    /// [`BlockDevice::geometry`] grows. Requests go on meanwhile.
+    ///
+    /// # Errors
+    /// [`ClientError::Changed`] if the export has shrunk: nothing changes, what is beyond its end
+    /// fails at the server. Else why the server could not be asked, or not be reached anew.
+    pub async fn refresh_size(&self) -> Result<u64, ClientError> {
+        let _one_at_a_time = self.refreshing.lock().await;
+        let described = describe(&self.target, self.request_timeout).await?;
+        let was = self.geometry().size;
+        let is = whole_blocks(described.export.size, self.geometry().block_size);
+        let target = self.target.clone();
+        if is < was {
+            let changed = Changed::Size { was, is };
+            return Err(ClientError::Changed { target, changed });
+        }
+        if is == was {
+            return Ok(was);
+        }
+        let (renewed, answer) = oneshot::channel();
+        // A closed inbox drops the message, and with it the other end of the answer.
+        drop(self.inbox.send(Message::Renew(renewed)).await);
+        let shut_down = Err(ClientError::ShutDown { target });
+        answer.await.unwrap_or(shut_down)
+    }
+
     async fn request(&self, work: Work, range: Range) -> Result<IoBufs, IoError> {
         let operation = work.operation();
         let (answer, answered) = oneshot::channel();
@@ -111,7 +144,7 @@ impl Client {
 
     /// Ranges are checked at the export; this is the assertion every node makes.
     fn assert_range(&self, range: Range) {
-        if let Err(e) = range.check(self.geometry.size, self.geometry.block_size) {
+        if let Err(e) = range.check(self.geometry().size, self.geometry().block_size) {
             panic!("{}: unchecked request: {e}", self.target);
         }
     }
@@ -127,14 +160,14 @@ impl Client {
     /// Carries out a change, and makes it durable where the server cannot do both at once.
     async fn change_durably(&self, work: Work, range: Range, fua: bool) -> Result<(), IoError> {
         self.change(work, range).await?;
-        if fua && self.geometry.fua == Support::Emulated {
+        if fua && self.geometry().fua == Support::Emulated {
             self.change(Work::Flush, Range::new(0, 0)).await?;
         }
         Ok(())
     }
 
     async fn write_zeroes_out(&self, range: Range, fua: bool) -> Result<(), IoError> {
-        let block = u64::from(self.geometry.block_size);
+        let block = u64::from(self.geometry().block_size);
         let step = (ZEROES as u64 / block * block).max(block);
         let mut offset = range.offset;
         while offset < range.end() {
@@ -144,7 +177,7 @@ impl Client {
             self.change(Work::Write { data, flags }, piece).await?;
             offset += piece.len;
         }
-        if fua && self.geometry.fua == Support::Emulated {
+        if fua && self.geometry().fua == Support::Emulated {
             self.change(Work::Flush, Range::new(0, 0)).await?;
         }
         Ok(())
@@ -152,7 +185,7 @@ impl Client {
 
     fn command_flags(&self, fua: bool, flags: WriteFlags) -> CommandFlags {
         let mut command = CommandFlags::empty();
-        let native = fua && self.geometry.fua == Support::Native;
+        let native = fua && self.geometry().fua == Support::Native;
         command.set(CommandFlags::FUA, native);
         let no_hole = flags.contains(WriteFlags::NO_HOLE);
         command.set(CommandFlags::NO_HOLE, no_hole);
@@ -172,10 +205,9 @@ fn geometry(export: &ExportInfo, read_only: bool) -> Geometry {
             Support::None
         }
     };
-    let block = u64::from(export.block_size_min);
     let flush = native(TransmissionFlags::SEND_FLUSH);
     Geometry {
-        size: export.size / block * block,
+        size: whole_blocks(export.size, export.block_size_min),
         block_size: export.block_size_min,
         preferred_block_size: export.block_size_preferred,
         read_only: read_only || has(TransmissionFlags::READ_ONLY),
@@ -195,7 +227,7 @@ fn geometry(export: &ExportInfo, read_only: bool) -> Geometry {
 
 impl BlockDevice for Client {
     fn geometry(&self) -> &Geometry {
-        &self.geometry
+        self.shared.geometry()
     }
 
     fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
@@ -210,7 +242,7 @@ impl BlockDevice for Client {
         self.assert_range(range);
         let len: usize = data.iter().map(Bytes::len).sum();
         assert_eq!(len, range.len_usize(), "the data is as long as its range");
-        if self.geometry.read_only {
+        if self.geometry().read_only {
             let error = self.refuses(Errno::NotPermitted, Operation::Write, range);
             return Box::pin(async { Err(error) });
         }
@@ -224,7 +256,7 @@ impl BlockDevice for Client {
 
     fn flush(&self) -> IoFuture<'_, ()> {
         let nothing = Range::new(0, 0);
-        if !self.geometry.flush.any() {
+        if !self.geometry().flush.any() {
             let mut error = self.refuses(Errno::NotSupported, Operation::Flush, nothing);
             error.range = None;
             return Box::pin(async { Err(error) });
@@ -235,9 +267,9 @@ impl BlockDevice for Client {
     fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
         self.assert_range(range);
         let fast = flags.contains(WriteFlags::FAST_ZERO);
-        let refusal = if self.geometry.read_only {
+        let refusal = if self.geometry().read_only {
             Some(Errno::NotPermitted)
-        } else if fast && self.geometry.write_zeroes != Support::Native {
+        } else if fast && self.geometry().write_zeroes != Support::Native {
             Some(Errno::NotSupported)
         } else {
             None
@@ -260,9 +292,9 @@ impl BlockDevice for Client {
 
     fn trim(&self, range: Range) -> IoFuture<'_, ()> {
         self.assert_range(range);
-        let refusal = if self.geometry.read_only {
+        let refusal = if self.geometry().read_only {
             Some(Errno::NotPermitted)
-        } else if self.geometry.trim.any() {
+        } else if self.geometry().trim.any() {
             None
         } else {
             Some(Errno::NotSupported)

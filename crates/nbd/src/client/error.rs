@@ -80,6 +80,22 @@ pub enum ClientError {
         /// How long.
         after: Duration,
     },
+    /// A request without an answer, while others may have been answered.
+    #[error("{target}: a request had no answer within {} s", seconds(.after))]
+    Unanswered {
+        /// Where to.
+        target: Target,
+        /// How long it was waited, not counting what was in flight before it.
+        after: Duration,
+    },
+    /// A request that lost one connection after the other.
+    #[error("a request was sent again and again for {} s: {last}", seconds(.after))]
+    Repeated {
+        /// How long.
+        after: Duration,
+        /// How it lost its last connection.
+        last: Box<Self>,
+    },
     /// The server was away for longer than requests wait.
     #[error("the server has been gone for {} s: {last}", seconds(.after))]
     Gone {

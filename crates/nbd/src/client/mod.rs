@@ -17,7 +17,8 @@
 //! * **A reconnect does not lie.** Writes that were acknowledged but not yet covered by a flush are
 //!   kept ([`limits::JOURNAL_MAX`] bytes at most; a flush is sent before it is full) and written
 //!   again, in order, before anything else. Where that fails, no flush succeeds any more.
-//! * **Same disk or no I/O**: after a reconnect, size, blocks and abilities are compared first.
+//! * **Same disk or no I/O**: after a reconnect, size, blocks and abilities are compared first. An
+//!   export may have grown; one that has shrunk is another disk.
 //!
 //! # What it does not do
 //!
@@ -29,6 +30,7 @@ mod config;
 mod device;
 mod dial;
 mod error;
+mod growth;
 mod session;
 mod stream;
 mod survey;

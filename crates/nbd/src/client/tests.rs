@@ -8,7 +8,9 @@ mod hostile;
 mod peers;
 mod pure;
 mod reconnect;
+mod resize;
 mod surveys;
+mod unanswered;
 mod unflushed;
 
 use std::future::Future;

@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use bytes::{Buf, BufMut, BytesMut};
 use nbd_proto::{
-    BrokenReply, Command, CommandFlags, Expected, Negotiated, ReplyDecoder, ReplyEvent, Request,
-    WireError,
+    BrokenReply, Command, CommandFlags, Expected, ReplyDecoder, ReplyEvent, Request, WireError,
 };
 
+use crate::client::ClientConfig;
 use crate::client::dial::Dialed;
+use crate::client::session::ages::Ages;
 use crate::client::session::fill::ReadBuffer;
 use crate::client::session::outbox::Outbox;
 use crate::client::session::work::{Body, Part};
@@ -66,13 +67,14 @@ pub(crate) struct Connection {
     reads: u64,
     read_bytes: u64,
     last_progress: Instant,
+    ages: Ages,
 }
 
 impl Connection {
-    pub(crate) fn new(dialed: Dialed, in_flight_max: usize, now: Instant) -> (Self, Negotiated) {
+    pub(crate) fn new(dialed: Dialed, config: &ClientConfig, now: Instant) -> Self {
         let (stream, negotiated) = dialed.into_parts();
-        let in_flight_max = u32::try_from(in_flight_max).unwrap_or(u32::MAX);
-        let connection = Self {
+        let in_flight_max = u32::try_from(config.in_flight_max).unwrap_or(u32::MAX);
+        Self {
             stream,
             decoder: ReplyDecoder::new(negotiated.structured, in_flight_max),
             outbox: Outbox::default(),
@@ -82,8 +84,8 @@ impl Connection {
             reads: 0,
             read_bytes: 0,
             last_progress: now,
-        };
-        (connection, negotiated)
+            ages: Ages::new(config.request_timeout),
+        }
     }
 
     pub(crate) fn has_room(&self) -> bool {
@@ -104,11 +106,16 @@ impl Connection {
         self.last_progress
     }
 
+    /// Whether a request waits for its answer for too long.
+    pub(crate) fn overdue(&self, now: Instant) -> bool {
+        self.ages.overdue(now)
+    }
+
     /// Takes a request up; [`Self::send`] sends it.
     ///
     /// # Panics
     /// Without room.
-    pub(crate) fn push(&mut self, part: Part, now: Instant) {
+    pub(crate) fn push(&mut self, mut part: Part, now: Instant) {
         if self.in_flight() == 0 {
             self.last_progress = now;
         }
@@ -124,6 +131,7 @@ impl Connection {
             _ => None,
         };
         self.outstanding += part.payload();
+        part.age = self.ages.begin(now, self.outstanding);
         if command == Command::Read {
             self.reads += 1;
             self.read_bytes += part.range.len;
@@ -238,6 +246,7 @@ impl Connection {
             }
             ReplyEvent::Done { token, error, .. } => {
                 self.outstanding -= token.payload();
+                self.ages.end(token.age);
                 if token.command() == Command::Read {
                     self.reads -= 1;
                     self.read_bytes -= token.range.len;

@@ -43,6 +43,10 @@ impl Session {
         if matches!(self.phase, Phase::Lost | Phase::Dead(_)) || !self.replay(now) {
             return;
         }
+        if self.renewed.is_some() {
+            self.renew();
+            return;
+        }
         if self.journal.wants_flush() && !self.own_flush && self.push_own_flush(now) {
             self.own_flush = true;
         }
@@ -74,15 +78,14 @@ impl Session {
         let Some(connection) = self.roomiest() else {
             return false;
         };
-        let part = Part {
-            owner: Owner::OwnFlush,
-            range: Range::new(0, 0),
-            flags: CommandFlags::empty(),
-            body: Body::Flush {
-                mark: self.journal.mark(),
-            },
-            said: None,
-        };
+        let mark = self.journal.mark();
+        let body = Body::Flush { mark };
+        let part = Part::new(
+            Owner::OwnFlush,
+            Range::new(0, 0),
+            CommandFlags::empty(),
+            body,
+        );
         self.connections[connection].push(part, now);
         true
     }

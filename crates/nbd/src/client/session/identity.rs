@@ -11,9 +11,10 @@ const RELIED_ON: TransmissionFlags = TransmissionFlags::SEND_FLUSH
     .union(TransmissionFlags::SEND_WRITE_ZEROES)
     .union(TransmissionFlags::SEND_FAST_ZERO);
 
-/// What is different about an export, if it matters. Smaller blocks and new abilities do not.
+/// What is different about an export, if it matters. More bytes, smaller blocks and new abilities
+/// do not.
 pub(crate) fn changed(was: &ExportInfo, is: &ExportInfo, only_reads: bool) -> Option<Changed> {
-    if was.size != is.size {
+    if is.size < was.size {
         return Some(Changed::Size {
             was: was.size,
             is: is.size,

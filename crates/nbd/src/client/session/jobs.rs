@@ -102,13 +102,7 @@ impl Jobs {
         if job.is_cut() {
             self.waiting.pop_front();
         }
-        Some(Part {
-            owner: Owner::Job { key, nth },
-            range,
-            flags,
-            body,
-            said: None,
-        })
+        Some(Part::new(Owner::Job { key, nth }, range, flags, body))
     }
 
     /// A part of job `key` is over; `read` is what a read brought.

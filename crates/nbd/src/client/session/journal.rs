@@ -127,13 +127,7 @@ impl Journal {
                 break;
             }
             let body = entry.data.clone().map_or(Body::WriteZeroes, Body::Write);
-            parts.push(Part {
-                owner: Owner::Replay,
-                range: entry.range,
-                flags: entry.flags,
-                body,
-                said: None,
-            });
+            parts.push(Part::new(Owner::Replay, entry.range, entry.flags, body));
         }
         parts
     }

@@ -17,6 +17,7 @@
 //! In Replaying and Lost no request of a caller is sent. What was in flight is sent again, behind
 //! the journal and before what is new.
 
+pub(super) mod ages;
 mod connection;
 mod dispatch;
 mod fill;
@@ -25,6 +26,7 @@ mod jobs;
 pub(super) mod journal;
 mod outbox;
 mod recovery;
+mod renewal;
 mod replies;
 mod shared;
 pub(super) mod work;
@@ -50,7 +52,7 @@ use journal::Journal;
 use recovery::Trouble;
 pub(super) use recovery::connect_all;
 pub(super) use shared::Shared;
-use work::{Message, Part, PartLimits, Submission, Work};
+use work::{Message, Part, PartLimits, Renewed, Submission, Work};
 
 /// Time for the goodbye on one connection.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -78,7 +80,7 @@ enum Phase {
 pub(super) struct Session {
     target: Target,
     config: ClientConfig,
-    /// The export as it was first seen: what callers were promised.
+    /// The export as it was first seen, and its size as last seen: what callers were promised.
     export: ExportInfo,
     part_limits: PartLimits,
     inbox: mpsc::Receiver<Message>,
@@ -97,6 +99,8 @@ pub(super) struct Session {
     writing: Writing,
     trouble: Option<Trouble>,
     reconnects: u64,
+    /// Who waits for new connections.
+    renewed: Option<Renewed>,
     closing: Option<Closing>,
     dialing: Option<Dialing>,
     timer: Option<Timer>,
@@ -127,7 +131,8 @@ impl Session {
         inbox: mpsc::Receiver<Message>,
         shared: Arc<Shared>,
     ) -> Self {
-        let export = dialed[0].export().clone();
+        let mut export = dialed[0].export().clone();
+        export.size = shared.geometry().size;
         let flushes = export.flags.contains(TransmissionFlags::SEND_FLUSH);
         let mut session = Self {
             part_limits: PartLimits::new(export.block_size_min, export.block_size_max),
@@ -147,6 +152,7 @@ impl Session {
             writing: Writing::default(),
             trouble: None,
             reconnects: 0,
+            renewed: None,
             closing: None,
             dialing: None,
             timer: None,
@@ -166,10 +172,7 @@ impl Session {
         }
         self.inbox.close();
         for connection in self.connections.drain(..) {
-            let goodbye = clock::timeout(GOODBYE, connection.disconnect()).await;
-            if !matches!(goodbye, Ok(Ok(()))) {
-                tracing::debug!(target = %self.target, "no goodbye: the server does not listen");
-            }
+            renewal::say_goodbye(self.target.clone(), connection).await;
         }
         self.phase = Phase::Lost;
         self.publish();
@@ -253,6 +256,7 @@ impl Session {
             match message {
                 Message::Request(submission) => self.accept(submission, now),
                 Message::Settle(done) => self.jobs.settle(done),
+                Message::Renew(renewed) => self.wants_renewal(renewed),
                 Message::Close(done) => self.close(Some(done), now),
             }
         }
@@ -293,6 +297,8 @@ impl Session {
             done: Vec::new(),
         });
         closing.done.extend(done);
+        let target = self.target.clone();
+        self.renewal_over(Err(ClientError::ShutDown { target }));
         if !matches!(self.phase, Phase::Ready) {
             self.fail_all(Errno::ShuttingDown, |target| ClientError::ShutDown {
                 target,

@@ -11,7 +11,7 @@ use nbd_proto::{TransmissionFlags, WireError};
 use crate::client::dial::{Dialed, dial};
 use crate::client::session::connection::Connection;
 use crate::client::session::dispatch::Writing;
-use crate::client::session::work::{Owner, Part, PartLimits, Work};
+use crate::client::session::work::{Body, Owner, Part, PartLimits, Work};
 use crate::client::session::{Phase, Session, failure, identity};
 use crate::client::{Changed, ClientConfig, ClientError, Target, limits};
 
@@ -41,7 +41,7 @@ impl Session {
         tracing::warn!(in_flight = self.jobs.len(), "{error}; connecting again");
         let lost: Vec<Connection> = self.connections.drain(..).collect();
         for part in lost.into_iter().flat_map(Connection::abandon) {
-            self.keep(part);
+            self.keep(part, &error, now);
         }
         self.phase = Phase::Lost;
         self.note_trouble(error, now);
@@ -54,12 +54,23 @@ impl Session {
         self.redial();
     }
 
-    /// Keeps a part without an answer, to be sent again.
-    pub(super) fn keep(&mut self, part: Part) {
+    /// Keeps a part without an answer, to be sent again, unless that was done for long enough.
+    pub(super) fn keep(&mut self, mut part: Part, error: &ClientError, now: Instant) {
         match part.owner {
-            Owner::Job { .. } => {
+            Owner::Job { key, nth } => {
                 self.writing.remove(&part);
-                self.resend.push_back(part.again());
+                let after = now.duration_since(*part.lost_since.get_or_insert(now));
+                if after < self.config.reconnect_for {
+                    self.resend.push_back(part.again());
+                    return;
+                }
+                let last = Box::new(error.clone());
+                let why = ClientError::Repeated { after, last };
+                let failure = Self::refused(&part, Errno::Io).because(why);
+                if matches!(part.body, Body::Flush { .. }) {
+                    self.flush_failed();
+                }
+                self.jobs.part_done(key, nth, Err(failure));
             }
             Owner::OwnFlush => self.own_flush = false,
             // The journal still has it.
@@ -82,7 +93,7 @@ impl Session {
         }
     }
 
-    fn redial(&mut self) {
+    pub(super) fn redial(&mut self) {
         let attempts = self.trouble.as_ref().map_or(0, |trouble| trouble.attempts);
         let (target, config) = (self.target.clone(), self.config.clone());
         self.dialing = Some(Box::pin(async move {
@@ -116,7 +127,9 @@ impl Session {
         if let Some(trouble) = &mut self.trouble {
             trouble.attempts = trouble.attempts.saturating_add(1);
         }
+        self.grow(&dialed);
         self.take_connections(dialed, now);
+        self.renewal_over(Ok(()));
         let end = self.journal.mark();
         let next = self.journal.first();
         tracing::info!(
@@ -126,9 +139,6 @@ impl Session {
             "connected again"
         );
         self.phase = Phase::Replaying { next, end, out: 0 };
-        if self.jobs.is_empty() && next == end {
-            self.trouble = None;
-        }
     }
 
     fn changed(&self, dialed: &[Dialed]) -> Option<Changed> {
@@ -145,6 +155,7 @@ impl Session {
         self.note_trouble(error.clone(), now);
         self.flush_failed();
         self.fail_all(Errno::Io, |_| error.clone());
+        self.renewal_over(Err(error.clone()));
         self.phase = Phase::Dead(Arc::new(error));
     }
 
@@ -156,10 +167,9 @@ impl Session {
             .min();
         let max = smallest.unwrap_or(limits::REQUEST_MAX);
         self.part_limits = PartLimits::new(self.export.block_size_min, max);
-        let in_flight_max = self.config.in_flight_max;
         self.connections = dialed
             .into_iter()
-            .map(|dialed| Connection::new(dialed, in_flight_max, now).0)
+            .map(|dialed| Connection::new(dialed, &self.config, now))
             .collect();
     }
 
@@ -173,6 +183,9 @@ impl Session {
         }
         if *next >= *end {
             self.phase = Phase::Ready;
+            if self.jobs.is_empty() {
+                self.trouble = None;
+            }
             return true;
         }
         let batch = self
@@ -230,9 +243,14 @@ impl Session {
             let target = self.target.clone();
             let after = limit;
             self.lose(ClientError::Silent { target, after }, now);
+        } else if self.connections.iter().any(|c| c.overdue(now)) {
+            let target = self.target.clone();
+            let after = limit;
+            self.lose(ClientError::Unanswered { target, after }, now);
         }
         if let Some(gone) = self.gone(now) {
             self.fail_all(Errno::Io, |_| (*gone).clone());
+            self.renewal_over(Err((*gone).clone()));
         }
         let closing = self.closing.as_ref();
         if closing.is_some_and(|closing| now.duration_since(closing.since) >= limit) {
@@ -267,6 +285,7 @@ impl Session {
     pub(super) fn arm_timer(&mut self) {
         let idle = self.jobs.is_empty()
             && !self.own_flush
+            && self.renewed.is_none()
             && self.closing.is_none()
             && matches!(self.phase, Phase::Ready | Phase::Dead(_));
         if idle || self.timer.is_some() {

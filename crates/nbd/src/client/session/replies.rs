@@ -26,7 +26,8 @@ impl Session {
         for Finished { part, error } in finished.drain(..) {
             if error == Some(WireError::Shutdown) {
                 shutdown = true;
-                self.keep(part);
+                let target = self.target.clone();
+                self.keep(part, &ClientError::ServerShutdown { target }, now);
             } else {
                 self.part_over(part, error);
             }
@@ -43,7 +44,7 @@ impl Session {
     /// A part was answered.
     fn part_over(&mut self, part: Part, error: Option<WireError>) {
         self.writing.remove(&part);
-        if error.is_none() {
+        if error.is_none() && part.owner != Owner::Replay {
             self.trouble = None;
         }
         match (part.owner, error) {
@@ -74,7 +75,7 @@ impl Session {
                 if matches!(part.body, Body::Flush { .. }) {
                     self.flush_failed();
                 }
-                let failure = self.refused(&part, error);
+                let failure = self.answered(&part, error);
                 self.jobs.part_done(key, nth, Err(failure));
             }
             (Owner::Replay, error) => self.replayed(&part, error),
@@ -97,7 +98,17 @@ impl Session {
         self.journal.give_up();
     }
 
-    fn refused(&self, part: &Part, error: WireError) -> IoError {
+    /// What the server answered to a part, for its caller.
+    fn answered(&self, part: &Part, error: WireError) -> IoError {
+        let failure = Self::refused(part, from_wire(error));
+        match &part.said {
+            Some(text) => failure.because(format!("{}: {text}", self.target)),
+            None => failure.because(format!("{}: {error}", self.target)),
+        }
+    }
+
+    /// The failure of a part, without a cause.
+    pub(super) fn refused(part: &Part, errno: Errno) -> IoError {
         let operation = match part.body {
             Body::Read(_) => Operation::Read,
             Body::Write(_) => Operation::Write,
@@ -106,11 +117,7 @@ impl Session {
             Body::Flush { .. } => Operation::Flush,
         };
         let range = (operation != Operation::Flush).then_some(part.range);
-        let failure = IoError::new(from_wire(error), operation, range);
-        match &part.said {
-            Some(text) => failure.because(format!("{}: {text}", self.target)),
-            None => failure.because(format!("{}: {error}", self.target)),
-        }
+        IoError::new(errno, operation, range)
     }
 }
 

@@ -3,9 +3,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use block::Geometry;
 use engine::clock;
 
 use crate::client::ClientHealth;
+use crate::client::growth::Growth;
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
@@ -14,10 +16,29 @@ pub(crate) struct State {
 }
 
 /// Written by the session, read by anyone.
-#[derive(Debug, Default)]
-pub(crate) struct Shared(Mutex<State>);
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    growth: Growth,
+}
 
 impl Shared {
+    pub(crate) fn new(geometry: Geometry) -> Self {
+        Self {
+            state: Mutex::default(),
+            growth: Growth::new(geometry),
+        }
+    }
+
+    pub(crate) fn geometry(&self) -> &Geometry {
+        self.growth.geometry()
+    }
+
+    /// The export has `size` bytes now. Returns whether that is more than before.
+    pub(crate) fn grow(&self, size: u64) -> bool {
+        self.growth.grow(size)
+    }
+
     pub(crate) fn publish(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state());
     }
@@ -25,6 +46,7 @@ impl Shared {
     pub(crate) fn health(&self) -> ClientHealth {
         let state = self.state();
         let mut health = state.health.clone();
+        health.size = self.geometry().size;
         health.gone_for = state
             .trouble_since
             .map(|since| clock::now().duration_since(since));
@@ -33,6 +55,6 @@ impl Shared {
 
     /// Plain data: a panic while it was written leaves nothing half done that matters.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,15 +1,20 @@
 //! Requests of callers, and the parts in which they go over the wire. Pure.
 
+use std::time::Instant;
+
 use block::{IoBufs, IoError, Operation, Range};
 use bytes::Bytes;
 use nbd_proto::{Command, CommandFlags};
 use tokio::sync::oneshot;
 
-use crate::client::limits;
 use crate::client::session::fill::ReadBuffer;
+use crate::client::{ClientError, limits};
 
 /// Where a caller waits.
 pub(crate) type Answer = oneshot::Sender<Result<IoBufs, IoError>>;
+
+/// Where whoever asked for new connections waits.
+pub(crate) type Renewed = oneshot::Sender<Result<u64, ClientError>>;
 
 /// What the session is told.
 #[derive(Debug)]
@@ -18,6 +23,8 @@ pub(crate) enum Message {
     Request(Submission),
     /// Drop the sender when everything that changes the disk and was told before is over.
     Settle(oneshot::Sender<()>),
+    /// Make the connections anew, in good order, and answer with the export's size then.
+    Renew(Renewed),
     /// Finish what is in flight, say goodbye and drop the sender.
     Close(oneshot::Sender<()>),
 }
@@ -117,9 +124,26 @@ pub(crate) struct Part {
     pub(crate) body: Body,
     /// What the server said about its failure.
     pub(crate) said: Option<String>,
+    /// Its bucket in the connection's [`Ages`](super::ages::Ages).
+    pub(crate) age: u64,
+    /// When its first connection was lost.
+    pub(crate) lost_since: Option<Instant>,
 }
 
 impl Part {
+    /// A part that was not sent yet.
+    pub(crate) const fn new(owner: Owner, range: Range, flags: CommandFlags, body: Body) -> Self {
+        Self {
+            owner,
+            range,
+            flags,
+            body,
+            said: None,
+            age: 0,
+            lost_since: None,
+        }
+    }
+
     pub(crate) const fn command(&self) -> Command {
         match self.body {
             Body::Read(_) => Command::Read,

@@ -171,6 +171,15 @@ impl Fake {
         engine::clock::sleep(std::time::Duration::from_millis(20)).await;
     }
 
+    /// Another size; connections that are there do not learn of it.
+    pub(super) fn resize(&self, size: u64) {
+        let mut world = self.world();
+        world.export.size = size;
+        let len = usize::try_from(size).unwrap();
+        world.live.resize(len, 0);
+        world.durable.resize(len, 0);
+    }
+
     /// Loses power: what was not flushed is gone, and the server with it.
     pub(super) async fn lose_power(&self) {
         self.stop().await;

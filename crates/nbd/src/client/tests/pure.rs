@@ -1,11 +1,16 @@
 //! The parts of the session that decide without a socket.
 
-use block::{IoBufs, Range};
+use std::time::Duration;
+
+use block::{Geometry, IoBufs, Range};
 use bytes::Bytes;
 use nbd_proto::CommandFlags;
 use proptest::prelude::*;
 use testkit::Model;
 
+use crate::client::growth::Growth;
+use crate::client::limits;
+use crate::client::session::ages::{Ages, RATE_MIN};
 use crate::client::session::journal::Journal;
 use crate::client::session::work::{Body, Part, PartLimits, Work, take_front};
 
@@ -88,6 +93,59 @@ fn parts_are_whole_blocks_below_every_limit() {
     assert_eq!(limits.of(&Work::Read), 32 << 20);
     let limits = PartLimits::new(65_536, 65_536);
     assert_eq!(limits.of(&Work::Read), 65_536);
+}
+
+#[test]
+fn a_request_is_overdue_after_its_limit_and_a_second_for_each_mib_before_it() {
+    let start = engine::clock::now();
+    let at = |ms| start + Duration::from_millis(ms);
+    let mut ages = Ages::new(Duration::from_secs(2));
+    assert!(!ages.overdue(at(1_000_000)));
+    let first = ages.begin(at(0), 0);
+    assert!(!ages.overdue(at(1999)));
+    assert!(ages.overdue(at(2000)));
+    let behind = ages.begin(at(1000), 3 * RATE_MIN);
+    ages.end(first);
+    assert!(!ages.overdue(at(5999)));
+    assert!(ages.overdue(at(6000)));
+    ages.end(behind);
+    assert!(!ages.overdue(at(6000)));
+}
+
+#[test]
+fn an_age_is_kept_whatever_is_over_before_it() {
+    let start = engine::clock::now();
+    let at = |ms| start + Duration::from_millis(ms);
+    let mut ages = Ages::new(Duration::from_secs(1));
+    let stuck = ages.begin(at(0), 0);
+    for ms in 0..900 {
+        let other = ages.begin(at(ms), 0);
+        ages.end(other);
+    }
+    assert!(!ages.overdue(at(999)));
+    // At most one division of the limit late.
+    assert!(ages.overdue(at(1000 + 1000 / 16 + 1)));
+    ages.end(stuck);
+    assert!(!ages.overdue(at(10_000)));
+    let next = ages.begin(at(10_000), 0);
+    assert!(!ages.overdue(at(10_001)));
+    ages.end(next);
+}
+
+#[test]
+fn a_geometry_grows_and_never_shrinks() {
+    let mut geometry = Geometry::native(8192);
+    geometry.block_size = 4096;
+    let growth = Growth::new(geometry);
+    let before = growth.geometry();
+    assert!(!growth.grow(4096));
+    assert!(!growth.grow(8192 + 4095), "less than a block more");
+    assert!(growth.grow(20_000));
+    assert_eq!(growth.geometry().size, 16_384);
+    assert_eq!(growth.geometry().block_size, 4096);
+    assert_eq!(before.size, 8192, "who holds the old one reads the old one");
+    let grown = (0..limits::GROWTHS_MAX as u64 + 10).filter(|nth| growth.grow((nth + 10) * 4096));
+    assert_eq!(grown.count(), limits::GROWTHS_MAX - 2);
 }
 
 proptest! {

@@ -1,0 +1,71 @@
+//! New connections in good order, to see an export's new size: what is in flight is finished, the
+//! old connections say goodbye, and the new ones begin as after a loss, with the journal.
+//!
+//! The journal is written again although nothing was lost: without `CAN_MULTI_CONN` a flush on a
+//! new connection need not cover what an old one wrote.
+
+use engine::clock;
+
+use crate::client::dial::Dialed;
+use crate::client::session::connection::Connection;
+use crate::client::session::work::Renewed;
+use crate::client::session::{GOODBYE, Phase, Session};
+use crate::client::{ClientError, Target};
+
+impl Session {
+    /// Somebody wants new connections; one at a time does.
+    pub(super) fn wants_renewal(&mut self, renewed: Renewed) {
+        let target = self.target.clone();
+        match &self.phase {
+            Phase::Dead(why) => answer(renewed, Err((**why).clone())),
+            _ if self.closing.is_some() => answer(renewed, Err(ClientError::ShutDown { target })),
+            _ => self.renewed = Some(renewed),
+        }
+    }
+
+    /// Goes on to new connections once nothing is in flight on the old ones.
+    pub(super) fn renew(&mut self) {
+        if self.connections.iter().any(|c| c.in_flight() > 0) {
+            return;
+        }
+        tracing::info!(target = %self.target, "makes its connections anew to see a new size");
+        for connection in self.connections.drain(..) {
+            drop(engine::spawn(say_goodbye(self.target.clone(), connection)));
+        }
+        self.phase = Phase::Lost;
+        self.redial();
+    }
+
+    /// Whoever waits for new connections has them, or never will.
+    pub(super) fn renewal_over(&mut self, result: Result<(), ClientError>) {
+        if let Some(renewed) = self.renewed.take() {
+            answer(renewed, result.map(|()| self.shared.geometry().size));
+        }
+    }
+
+    /// The export may have grown while nobody looked: the size that every connection has counts.
+    pub(super) fn grow(&mut self, dialed: &[Dialed]) {
+        let smallest = dialed.iter().map(|dialed| dialed.export().size).min();
+        let Some(size) = smallest.filter(|size| *size > self.export.size) else {
+            return;
+        };
+        let was = self.export.size;
+        self.export.size = size;
+        if self.shared.grow(size) {
+            tracing::info!(target = %self.target, was, is = size, "the export has grown");
+        }
+    }
+}
+
+/// Says goodbye on a connection without anything in flight.
+pub(super) async fn say_goodbye(target: Target, connection: Connection) {
+    let goodbye = clock::timeout(GOODBYE, connection.disconnect()).await;
+    if !matches!(goodbye, Ok(Ok(()))) {
+        tracing::debug!(%target, "no goodbye: the server does not listen");
+    }
+}
+
+/// Whoever no longer waits does not mind.
+fn answer(renewed: Renewed, result: Result<u64, ClientError>) {
+    drop(renewed.send(result));
+}

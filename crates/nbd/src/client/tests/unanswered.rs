@@ -1,0 +1,74 @@
+//! A request that never returns while others on its connection do.
+
+use std::time::Duration;
+
+use block::{BlockDevice, Errno, Range, WriteFlags};
+use testkit::single;
+
+use super::fake::{Act, Fake};
+use super::{connect, impatient, in_engine, poll_once};
+use crate::client::{Client, ClientConfig};
+
+const MIB: u64 = 1 << 20;
+
+/// Reads elsewhere, all of which are answered, until `done` is true.
+async fn keep_busy(client: &Client, mut done: impl FnMut() -> bool) {
+    while !done() {
+        client.read(Range::new(4096, 512)).await.unwrap();
+        engine::clock::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[test]
+fn a_request_without_an_answer_costs_its_connection_and_is_sent_again() {
+    in_engine(|| async {
+        let fake = Fake::scripted(MIB, |connection, request| match request.offset {
+            0 if connection == 1 => Act::Silence,
+            _ => Act::Serve,
+        });
+        let client = connect(&fake, impatient()).await;
+        let data = single(vec![7; 512]);
+        let mut write = client.write(Range::new(0, 512), data, WriteFlags::empty());
+        assert!(poll_once(&mut write).await.is_pending());
+        keep_busy(&client, || client.health().reconnects > 0).await;
+        write.await.unwrap();
+        assert_eq!(fake.world().live[0], 7);
+        let health = client.health();
+        assert_eq!(health.reconnects, 1);
+        let error = health.last_error.unwrap();
+        assert!(error.contains("had no answer within 0.5 s"), "{error}");
+    });
+}
+
+#[test]
+fn a_request_that_is_never_answered_fails_alone_and_in_time() {
+    in_engine(|| async {
+        let fake = Fake::scripted(MIB, |_, request| match request.offset {
+            0 => Act::Silence,
+            _ => Act::Serve,
+        });
+        let config = ClientConfig {
+            request_timeout: Duration::from_millis(200),
+            reconnect_for: Duration::from_millis(500),
+            ..impatient()
+        };
+        let client = connect(&fake, config).await;
+        let mut stuck = client.read(Range::new(0, 512));
+        assert!(poll_once(&mut stuck).await.is_pending());
+        let mut result = None;
+        while result.is_none() {
+            client.read(Range::new(4096, 512)).await.unwrap();
+            engine::clock::sleep(Duration::from_millis(5)).await;
+            if let std::task::Poll::Ready(over) = poll_once(&mut stuck).await {
+                result = Some(over);
+            }
+        }
+        let error = result.unwrap().unwrap_err();
+        assert_eq!(error.errno, Errno::Io);
+        let text = error.to_string();
+        assert!(text.contains("sent again and again for"), "{text}");
+        assert!(text.contains("had no answer within 0.2 s"), "{text}");
+        assert!(client.health().reconnects >= 2);
+        client.read(Range::new(8192, 512)).await.unwrap();
+    });
+}
