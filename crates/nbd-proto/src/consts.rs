@@ -16,6 +16,10 @@ pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
 pub(crate) const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 /// First four bytes of a structured reply chunk.
 pub(crate) const CHUNK_MAGIC: u32 = 0x668e_33ef;
+/// First four bytes of an extended request.
+pub(crate) const EXTENDED_REQUEST_MAGIC: u32 = 0x21e4_1c71;
+/// First four bytes of an extended reply chunk.
+pub(crate) const EXTENDED_CHUNK_MAGIC: u32 = 0x6e8a_278c;
 
 /// The greeting of a newstyle server: two magics and its flags.
 pub(crate) const GREETING_LEN: usize = 18;
@@ -55,6 +59,14 @@ pub mod limits {
     pub const BLOCK_SIZE_PREFERRED_DEFAULT: u32 = 4096;
     /// Separate pieces of one structured read that a client keeps track of.
     pub const PIECES_MAX: usize = 4096;
+    /// Queries for metadata contexts in one option.
+    pub const CONTEXT_QUERIES_MAX: u32 = 1024;
+    /// Metadata contexts of one export, and so of one session.
+    pub const CONTEXTS_MAX: usize = 64;
+    /// Extents in one answer for one context.
+    pub const EXTENTS_MAX: u32 = 1 << 20;
+    /// Longest payload of a `BLOCK_STATUS` request: a length and an id for each context.
+    pub const STATUS_FILTER_MAX: u32 = 8 + 4 * 64;
 }
 
 /// What a client asks for during the handshake (`NBD_OPT_*`).

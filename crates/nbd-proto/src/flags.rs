@@ -73,4 +73,13 @@ bitflags::bitflags! {
         /// The last chunk of its reply.
         const DONE = 1;
     }
+
+    /// Status of an extent in the context `base:allocation`. 0 is always true: allocated, or not known.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct AllocationFlags: u32 {
+        /// Not allocated: a write may find no space.
+        const HOLE = 1;
+        /// Reads as zeroes.
+        const ZERO = 1 << 1;
+    }
 }

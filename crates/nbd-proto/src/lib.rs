@@ -2,8 +2,8 @@
 //!
 //! What goes over the wire between an NBD client and an NBD server, for both sides: the handshake
 //! as two state machines ([`ServerHandshake`], [`ClientHandshake`]), requests and replies of the
-//! transmission phase as encoders and decoders ([`Request`], [`simple_reply`], [`ReplyDecoder`]),
-//! and the address of an export ([`NbdUri`]). The source is `doc/proto.md` and `doc/uri.md` of
+//! transmission phase as encoders and decoders ([`Request`], the methods of [`Framing`],
+//! [`ReplyDecoder`]), and the address of an export ([`NbdUri`]). The source is `doc/proto.md` and `doc/uri.md` of
 //! NetworkBlockDevice/nbd.
 //!
 //! # Invariants
@@ -22,8 +22,10 @@
 //! whoever owns the socket owns those.
 
 mod consts;
+mod context;
 mod errno;
 mod flags;
+mod framing;
 mod handshake;
 mod reply;
 mod request;
@@ -32,20 +34,25 @@ mod uri;
 mod wire;
 
 pub use consts::{DEFAULT_PORT, OptionCode, OptionReply, limits};
+pub use context::{BASE_ALLOCATION, MetaContext};
 pub use errno::WireError;
-pub use flags::{ChunkFlags, ClientFlags, CommandFlags, HandshakeFlags, TransmissionFlags};
+pub use flags::{
+    AllocationFlags, ChunkFlags, ClientFlags, CommandFlags, HandshakeFlags, TransmissionFlags,
+};
+pub use framing::Framing;
 pub use handshake::client::{
     BadReply, ClientEvent, ClientHandshake, ClientHandshakeConfig, Goal, HandshakeFailure,
 };
 pub use handshake::server::{
-    CloseReason, HandshakeEvent, Refusal, ServerHandshake, ServerHandshakeConfig, Why,
+    CloseReason, HandshakeEvent, Refusal, ServerHandshake, ServerHandshakeConfig, TlsMode, Why,
 };
 pub use handshake::{ExportInfo, Negotiated};
 pub use reply::{
-    CHUNK_LEN, ChunkKind, OFFSET_DATA_LEN, OFFSET_HOLE_LEN, SIMPLE_REPLY_LEN, chunk_header,
-    error_chunk, offset_data_header, offset_hole_chunk, simple_reply,
+    BadFilter, CHUNK_LEN, ChunkKind, Extent, OFFSET_DATA_LEN, OFFSET_HOLE_LEN, Piece, ReplyHead,
+    ReplyTo, SIMPLE_REPLY_LEN, StatusFilter, chunk_header, error_chunk, offset_data_header,
+    offset_hole_chunk, simple_reply,
 };
-pub use request::{BadMagic, Command, REQUEST_LEN, Request};
+pub use request::{BadMagic, Command, EXTENDED_REQUEST_LEN, REQUEST_LEN, Request};
 pub use transmission::{BrokenReply, Decoded, Expected, ReplyDecoder, ReplyEvent, TooManyInFlight};
 pub use uri::{NbdUri, Transport, UriError};
 

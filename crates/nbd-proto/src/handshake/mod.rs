@@ -10,13 +10,20 @@
 //!
 //! `GO` answered with `ACK`, or `EXPORT_NAME`, ends it. Both machines work the same way: feed bytes
 //! to `receive`, which says how many it took, and empty `next_event` before feeding more.
+//!
+//! `STARTTLS` answered with `ACK` puts the rest of the handshake, from the next option on, and all of
+//! transmission under TLS. Both machines then wait for `tls_started`, forget what was agreed on before,
+//! and end the session if bytes arrive in between: somebody put them there to be taken for bytes of the
+//! other side (CVE-2021-3716).
 
 pub(crate) mod client;
 mod frame;
 pub(crate) mod server;
 
 use crate::consts::limits;
+use crate::context::MetaContext;
 use crate::flags::TransmissionFlags;
+use crate::framing::Framing;
 
 /// What is known of an export after `INFO`, `GO` or `EXPORT_NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,12 +67,30 @@ pub struct Negotiated {
     pub export: ExportInfo,
     /// The name the client asked for; empty for the default export.
     pub requested_name: String,
-    /// Whether replies are structured.
-    pub structured: bool,
+    /// How requests and replies look.
+    pub framing: Framing,
+    /// The metadata contexts that `BLOCK_STATUS` tells of; without any the command is not allowed.
+    pub contexts: Vec<MetaContext>,
+    /// Whether the session is under TLS.
+    pub tls: bool,
     /// Whether both sides agreed to leave out the zeroes behind the answer to `EXPORT_NAME`.
     pub no_zeroes: bool,
     /// Whether the client asked for the block sizes and so promised to keep them.
     pub block_sizes_agreed: bool,
+}
+
+/// The flags without those that mean nothing in this framing or without others.
+fn meaningful(mut flags: TransmissionFlags, framing: Framing) -> TransmissionFlags {
+    if !framing.is_chunked() {
+        flags -= TransmissionFlags::SEND_DF;
+    }
+    if !framing.is_extended() {
+        flags -= TransmissionFlags::BLOCK_STATUS_PAYLOAD;
+    }
+    if !flags.contains(TransmissionFlags::SEND_WRITE_ZEROES) {
+        flags -= TransmissionFlags::SEND_FAST_ZERO;
+    }
+    flags
 }
 
 /// Moves what `buffer` lacks to hold `needed` bytes there from `bytes`, counting it in `taken`, and

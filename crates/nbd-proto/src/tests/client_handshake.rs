@@ -4,15 +4,19 @@ use proptest::prelude::*;
 
 use super::{option, reply};
 use crate::{
-    BadReply, ClientEvent, ClientHandshake, ClientHandshakeConfig, Goal, HandshakeFailure,
+    BadReply, ClientEvent, ClientHandshake, ClientHandshakeConfig, Framing, Goal, HandshakeFailure,
     Negotiated, OptionCode, OptionReply, limits,
 };
 
 fn client(goal: Goal, structured: bool) -> ClientHandshake {
+    let framing = match structured {
+        true => Framing::Structured,
+        false => Framing::Simple,
+    };
     ClientHandshake::new(ClientHandshakeConfig {
-        export: "disk".to_owned(),
-        structured,
+        framing,
         goal,
+        ..ClientHandshakeConfig::new("disk")
     })
 }
 
@@ -141,7 +145,7 @@ fn a_server_from_before_fixed_newstyle_gets_export_name_and_sends_zeroes() {
     expected.extend(option(OptionCode::ExportName, b"disk"));
     assert_eq!(outcome.sent, expected);
     assert_eq!(outcome.unused, 0);
-    assert!(!finished(outcome).structured);
+    assert!(!finished(outcome).framing.is_chunked());
     let listing = say(&mut client(Goal::List, true), &greeting(0), 10);
     let end = ClientEvent::Failed(HandshakeFailure::NotFixedNewstyle);
     assert_eq!(listing.end, Some(end));

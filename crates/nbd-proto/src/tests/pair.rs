@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 
 use crate::{
-    ClientEvent, ClientHandshake, ClientHandshakeConfig, ExportInfo, Goal, HandshakeEvent,
-    HandshakeFailure, Refusal, ServerHandshake, ServerHandshakeConfig, TransmissionFlags,
+    BASE_ALLOCATION, ClientEvent, ClientHandshake, ClientHandshakeConfig, ExportInfo, Framing,
+    Goal, HandshakeEvent, HandshakeFailure, Refusal, ServerHandshake, ServerHandshakeConfig,
+    TransmissionFlags,
 };
 
 /// An export as a server would describe it.
@@ -88,6 +89,9 @@ impl Pair {
                 HandshakeEvent::List => self
                     .server
                     .answer_list(&[("disk".to_owned(), "a disk for tests".to_owned())]),
+                HandshakeEvent::FindContexts { .. } => {
+                    self.server.answer_contexts(Ok(&[BASE_ALLOCATION]));
+                }
                 event => self.server_events.push(event),
             }
         }
@@ -97,9 +101,8 @@ impl Pair {
 
 fn wish(export: &str, goal: Goal) -> ClientHandshakeConfig {
     ClientHandshakeConfig {
-        export: export.to_owned(),
-        structured: true,
         goal,
+        ..ClientHandshakeConfig::new(export)
     }
 }
 
@@ -116,13 +119,13 @@ fn both_sides_agree_on_the_export_and_on_structured_replies() {
     assert_eq!(served, used);
     assert_eq!(used.export, disk());
     assert_eq!(used.requested_name, "");
-    assert!(used.structured && used.block_sizes_agreed);
+    assert!(used.framing == Framing::Structured && used.block_sizes_agreed);
 }
 
 #[test]
 fn a_server_without_structured_replies_is_used_without_and_hides_df() {
     let config = ServerHandshakeConfig {
-        structured_replies: false,
+        framing: Framing::Simple,
         ..ServerHandshakeConfig::default()
     };
     let mut pair = Pair::new(config, wish("disk", Goal::Go));
@@ -130,7 +133,7 @@ fn a_server_without_structured_replies_is_used_without_and_hides_df() {
     let [ClientEvent::Finished(used)] = &pair.client_events[..] else {
         panic!("{:?}", pair.client_events);
     };
-    assert!(!used.structured);
+    assert_eq!(used.framing, Framing::Simple);
     assert!(!used.export.flags.contains(TransmissionFlags::SEND_DF));
 }
 

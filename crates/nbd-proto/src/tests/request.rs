@@ -27,7 +27,13 @@ fn a_request_is_the_bytes_the_specification_draws() {
 
 #[test]
 fn a_request_with_another_magic_is_no_request() {
-    assert_eq!(Request::decode(&[0; REQUEST_LEN]), Err(BadMagic(0)));
+    assert_eq!(
+        Request::decode(&[0; REQUEST_LEN]),
+        Err(BadMagic {
+            magic: 0,
+            expected: 0x2560_9513
+        })
+    );
 }
 
 #[test]

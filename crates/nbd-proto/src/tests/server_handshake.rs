@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::{disk, option, replies};
 use crate::{
-    CloseReason, HandshakeEvent, Negotiated, OptionCode, OptionReply, Refusal, ServerHandshake,
-    ServerHandshakeConfig, TransmissionFlags, Why, limits,
+    BASE_ALLOCATION, CloseReason, HandshakeEvent, Negotiated, OptionCode, OptionReply, Refusal,
+    ServerHandshake, ServerHandshakeConfig, TlsMode, TransmissionFlags, Why, limits,
 };
 
 /// What a session came to.
@@ -22,7 +22,12 @@ struct Outcome {
 
 /// Feeds `input` in pieces of `piece` bytes to a server that has the export `disk`.
 fn serve(input: &[u8], piece: usize) -> Outcome {
-    let mut server = ServerHandshake::new(ServerHandshakeConfig::default());
+    serve_as(&ServerHandshakeConfig::default(), input, piece)
+}
+
+/// The same to a server of such a kind.
+fn serve_as(config: &ServerHandshakeConfig, input: &[u8], piece: usize) -> Outcome {
+    let mut server = ServerHandshake::new(config.clone());
     let mut outcome = Outcome::default();
     let mut waiting: Vec<u8> = Vec::new();
     for part in input.chunks(piece.max(1)) {
@@ -56,6 +61,8 @@ fn answer(server: &mut ServerHandshake, outcome: &mut Outcome, event: HandshakeE
             });
             outcome.asked.push((name, why));
         }
+        HandshakeEvent::FindContexts { .. } => server.answer_contexts(Ok(&[BASE_ALLOCATION])),
+        HandshakeEvent::StartTls => server.tls_started(),
         HandshakeEvent::List => {
             server.answer_list(&[("disk".to_owned(), String::new())]);
             outcome.lists += 1;
@@ -192,15 +199,13 @@ fn structured_replies_twice_or_with_data_are_invalid() {
         OptionReply::ErrInvalid,
     ];
     assert_eq!(first, expected);
-    assert!(outcome.finished.unwrap().structured);
+    assert!(outcome.finished.unwrap().framing.is_chunked());
 }
 
 #[test]
 fn options_we_do_not_have_are_unsupported_and_skipped() {
     for code in [
         OptionCode::StartTls,
-        OptionCode::ListMetaContext,
-        OptionCode::SetMetaContext,
         OptionCode::ExtendedHeaders,
         OptionCode::Unknown(4),
         OptionCode::Unknown(u32::MAX),
@@ -217,7 +222,12 @@ fn refusals_say_why_and_leave_the_session_open() {
         ("private", OptionReply::ErrPolicy),
         ("locked", OptionReply::ErrTlsRequired),
     ] {
-        let outcome = serve(&session(&[good_go(name), good_go("disk")]), 1000);
+        let config = ServerHandshakeConfig {
+            tls: TlsMode::Optional,
+            ..ServerHandshakeConfig::default()
+        };
+        let input = session(&[good_go(name), good_go("disk")]);
+        let outcome = serve_as(&config, &input, 1000);
         assert_eq!(kinds(&outcome.sent)[0], (OptionCode::Go, reply));
         assert!(!replies(&outcome.sent)[0].2.is_empty());
         assert!(outcome.finished.is_some());

@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 
 use crate::{
-    BrokenReply, ChunkFlags, ChunkKind, Command, CommandFlags, Expected, ReplyDecoder, ReplyEvent,
-    WireError, chunk_header, error_chunk, offset_data_header, offset_hole_chunk, simple_reply,
+    BrokenReply, ChunkFlags, ChunkKind, Command, CommandFlags, Expected, Framing, ReplyDecoder,
+    ReplyEvent, WireError, chunk_header, error_chunk, offset_data_header, offset_hole_chunk,
+    simple_reply,
 };
 
 const DONE: ChunkFlags = ChunkFlags::DONE;
@@ -71,7 +72,7 @@ fn answered(
     expected: Expected,
     parts: &dyn Fn(u64) -> Vec<Vec<u8>>,
 ) -> Result<Vec<Seen>, BrokenReply> {
-    let mut decoder = ReplyDecoder::new(true, 4);
+    let mut decoder = ReplyDecoder::new(Framing::Structured, 4);
     let cookie = decoder.begin(expected, "it").unwrap();
     decode(&mut decoder, &parts(cookie).concat(), 1000)
 }
@@ -89,7 +90,7 @@ fn done(error: Option<WireError>) -> impl Fn(&Seen) -> bool {
 
 #[test]
 fn simple_replies_come_in_any_order_and_reads_announce_their_payload() {
-    let mut decoder = ReplyDecoder::new(false, 4);
+    let mut decoder = ReplyDecoder::new(Framing::Simple, 4);
     let first = decoder.begin(read(4096, 4), "first").unwrap();
     let second = decoder.begin(write(0, 512), "second").unwrap();
     let mut stream = simple_reply(second, Some(WireError::NoSpace)).to_vec();
@@ -235,9 +236,14 @@ fn chunks_of_impossible_length_are_refused() {
         (ChunkKind::Error, 5),
         (ChunkKind::Unknown(0x8fff), 5000),
     ] {
-        breaks(read(0, 8), BrokenReply::Length { kind, len }, &|c| {
-            vec![chunk_header(c, DONE, kind, len).to_vec(), vec![0; 32]]
-        });
+        breaks(
+            read(0, 8),
+            BrokenReply::Length {
+                kind,
+                len: len.into(),
+            },
+            &|c| vec![chunk_header(c, DONE, kind, len).to_vec(), vec![0; 32]],
+        );
     }
 }
 
@@ -291,7 +297,7 @@ fn chunks_that_fit_no_request_are_refused() {
 
 #[test]
 fn a_structured_reply_nobody_agreed_on_is_refused() {
-    let mut decoder = ReplyDecoder::new(false, 4);
+    let mut decoder = ReplyDecoder::new(Framing::Simple, 4);
     let cookie = decoder.begin(read(0, 8), "it").unwrap();
     let stream = chunk_header(cookie, DONE, ChunkKind::None, 0);
     let broken = decode(&mut decoder, &stream, 100);
@@ -300,7 +306,7 @@ fn a_structured_reply_nobody_agreed_on_is_refused() {
 
 #[test]
 fn a_second_reply_to_one_request_finds_nothing_even_when_its_slot_is_used_again() {
-    let mut decoder = ReplyDecoder::new(true, 1);
+    let mut decoder = ReplyDecoder::new(Framing::Structured, 1);
     let first = decoder.begin(write(0, 8), "it").unwrap();
     assert!(decoder.is_full());
     assert!(decoder.begin(write(0, 8), "other").is_err());
@@ -319,7 +325,7 @@ fn a_second_reply_to_one_request_finds_nothing_even_when_its_slot_is_used_again(
 /// bytes missing used to take it away.
 #[test]
 fn a_request_whose_reply_is_broken_stays_in_flight() {
-    let mut decoder = ReplyDecoder::new(true, 4);
+    let mut decoder = ReplyDecoder::new(Framing::Structured, 4);
     let cookie = decoder.begin(read(0, 8), "it").unwrap();
     let stream = chunk_header(cookie, DONE, ChunkKind::None, 0);
     let broken = decode(&mut decoder, &stream, 100);
@@ -345,7 +351,7 @@ proptest! {
     #[test]
     fn any_order_and_cutting_covers_every_byte_once(pieces in scattered(), cut in 1usize..70) {
         let len: u64 = pieces.iter().map(|piece| piece.1).sum();
-        let mut decoder = ReplyDecoder::new(true, 4);
+        let mut decoder = ReplyDecoder::new(Framing::Structured, 4);
         let cookie = decoder.begin(read(1000, len), "it").unwrap();
         let mut stream = Vec::new();
         for (at, len, hole) in &pieces {
@@ -373,9 +379,9 @@ proptest! {
         len in prop_oneof![0u32..64, any::<u32>()],
         tail in prop::collection::vec(any::<u8>(), 0..200),
         cut in 1usize..50,
-        structured: bool,
+        framing in prop::sample::select(vec![Framing::Simple, Framing::Structured]),
     ) {
-        let mut decoder = ReplyDecoder::new(structured, 4);
+        let mut decoder = ReplyDecoder::new(framing, 4);
         for expected in [read(0, 64), write(0, 64), read(1 << 40, 1)] {
             decoder.begin(expected, "it").unwrap();
         }

@@ -8,8 +8,8 @@ pub enum BrokenReply {
     /// Not a reply.
     #[error("reply with magic {0:#010x}")]
     Magic(u32),
-    /// A structured reply nobody agreed on.
-    #[error("structured reply, which was not negotiated")]
+    /// A reply of a framing nobody agreed on.
+    #[error("reply of a form that was not negotiated")]
     NotNegotiated,
     /// A simple reply to a read under structured replies.
     #[error("simple reply to a read although structured replies were negotiated")]
@@ -26,7 +26,13 @@ pub enum BrokenReply {
         /// The chunk's kind.
         kind: ChunkKind,
         /// The length it announces.
-        len: u32,
+        len: u64,
+    },
+    /// Extended replies repeat the offset of their request.
+    #[error("reply to request {cookie:#x} with another offset")]
+    Offset {
+        /// The request.
+        cookie: u64,
     },
     /// The empty chunk ends its reply, always.
     #[error("empty chunk that does not end its reply")]
@@ -54,5 +60,26 @@ pub enum BrokenReply {
     Missing {
         /// How many.
         missing: u64,
+    },
+    /// Status in a context that was not asked for.
+    #[error("status of context {0}, which was not asked for")]
+    UnknownContext(u32),
+    /// Status of one request in one context twice, or in one that the request left out.
+    #[error("status of context {0} comes twice, or although others were asked for")]
+    ContextTwice(u32),
+    /// Success, but not in every context that was asked for.
+    #[error("a status request succeeded without context {0}")]
+    ContextMissing(u32),
+    /// An extent without length.
+    #[error("extent of no bytes")]
+    EmptyExtent,
+    /// More extents than one chunk may hold, or than the one that was asked for.
+    #[error("{0} extents in one chunk")]
+    TooManyExtents(u64),
+    /// An extent that begins behind the request, or ends behind it where that is not allowed.
+    #[error("extent beyond request {cookie:#x}")]
+    ExtentBeyond {
+        /// The request.
+        cookie: u64,
     },
 }

@@ -2,6 +2,7 @@
 
 use crate::consts::limits;
 use crate::flags::ChunkFlags;
+use crate::framing::Framing;
 use crate::reply::ChunkKind;
 use crate::transmission::BrokenReply;
 use crate::wire::Fields;
@@ -15,21 +16,35 @@ pub(super) struct Chunk {
     pub(super) done: bool,
     pub(super) kind: ChunkKind,
     pub(super) cookie: u64,
-    pub(super) len: u32,
+    /// The request's offset, which extended headers repeat.
+    pub(super) offset: Option<u64>,
+    /// Of the payload.
+    pub(super) len: u64,
+    /// Of this header.
+    pub(super) header_len: usize,
 }
 
 impl Chunk {
     /// `None` if `bytes` is too short. The magic was looked at already.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn decode(framing: Framing, bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields::new(bytes);
         fields.u32()?;
         // Unknown flags are to be ignored by clients.
         let flags = ChunkFlags::from_bits_truncate(fields.u16()?);
+        let kind = ChunkKind::from(fields.u16()?);
+        let cookie = fields.u64()?;
+        let (offset, len) = if framing.is_extended() {
+            (Some(fields.u64()?), fields.u64()?)
+        } else {
+            (None, u64::from(fields.u32()?))
+        };
         Some(Self {
             done: flags.contains(ChunkFlags::DONE),
-            kind: ChunkKind::from(fields.u16()?),
-            cookie: fields.u64()?,
-            len: fields.u32()?,
+            kind,
+            cookie,
+            offset,
+            len,
+            header_len: bytes.len() - fields.rest().len(),
         })
     }
 
@@ -38,6 +53,11 @@ impl Chunk {
             kind: self.kind,
             len: self.len,
         }
+    }
+
+    /// What there is of the payload.
+    pub(super) fn payload(self, bytes: &[u8]) -> Fields<'_> {
+        Fields::new(&bytes[self.header_len..])
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::errno::WireError;
 use crate::flags::CommandFlags;
+use crate::reply::Extent;
 use crate::request::Command;
 
 /// What was asked, as far as replies are checked against it.
@@ -13,7 +14,8 @@ pub struct Expected {
     pub flags: CommandFlags,
     /// First byte on the export.
     pub offset: u64,
-    /// Length, bytes. Of a read at most [`crate::limits::PAYLOAD_MAX`].
+    /// Bytes it concerns. Of a read at most [`crate::limits::PAYLOAD_MAX`]. Of a `BLOCK_STATUS` with
+    /// [`crate::StatusFilter`] that one's length.
     pub len: u64,
 }
 
@@ -43,6 +45,19 @@ pub enum ReplyEvent<T> {
         offset: u64,
         /// How many.
         len: u32,
+    },
+    /// The status of a part of the export, in answer to `BLOCK_STATUS`. Those of one context come one
+    /// after the other, from the request's offset on. They may end before its end: ask on from there.
+    /// The last may end behind it, perhaps behind the export.
+    Extent {
+        /// Whose.
+        cookie: u64,
+        /// Id of the context.
+        context: u32,
+        /// Where on the export.
+        offset: u64,
+        /// How long, and what about it.
+        extent: Extent,
     },
     /// The request will fail, and this is what the server says about it. May come several times.
     Error {

@@ -1,58 +1,82 @@
 //! [`ReplyDecoder`]: a client's view of what the server sends in the transmission phase.
 //!
 //! It names requests (cookies), knows which are outstanding, and checks every reply against them:
-//! a reply to nothing, a simple reply where a structured one is due, data outside its request or
-//! twice, success with bytes missing, counts and lengths that do not add up. Each of these is a
+//! a reply to nothing, a simple reply where one in chunks is due, data outside its request or
+//! twice, success with bytes missing, counts and lengths that do not add up, extents of contexts that
+//! nobody asked for. Each of these is a
 //! [`BrokenReply`], after which the connection must be closed: the stream cannot be trusted.
 //!
 //! It keeps no bytes. Headers are decoded from the caller's buffer once they are whole, at most
 //! [`ReplyDecoder::HEAD_MAX`] bytes; payloads are only announced ([`ReplyEvent::Data`]), so that
-//! the caller can receive them where they belong.
+//! the caller can receive them where they belong, and extents are told one by one.
 //!
 //! Memory: one slot for each request in flight, and at most [`limits::PIECES_MAX`] pieces of one read.
 
 mod broken;
 mod chunk;
+mod chunks;
 mod coverage;
 mod event;
 mod slots;
+mod status;
 
 pub use broken::BrokenReply;
 pub use event::{Decoded, Expected, ReplyEvent, TooManyInFlight};
 
-use crate::consts::{CHUNK_MAGIC, SIMPLE_REPLY_MAGIC, limits};
+use crate::consts::{CHUNK_MAGIC, EXTENDED_CHUNK_MAGIC, SIMPLE_REPLY_MAGIC, limits};
+use crate::context::MetaContext;
 use crate::errno::WireError;
-use crate::flags::CommandFlags;
-use crate::reply::{CHUNK_LEN, ChunkKind, OFFSET_DATA_LEN, OFFSET_HOLE_LEN, SIMPLE_REPLY_LEN};
+use crate::framing::Framing;
+use crate::reply::SIMPLE_REPLY_LEN;
 use crate::request::Command;
-use crate::wire::{Fields, index, printable};
-use chunk::{Chunk, ERROR_PAYLOAD_MAX, ErrorPayload};
+use crate::wire::Fields;
+use chunk::ERROR_PAYLOAD_MAX;
 use slots::{Pending, Slots};
+use status::StatusChunk;
 
 /// Decodes replies to the requests it was told of.
 #[derive(Debug)]
 pub struct ReplyDecoder<T> {
-    structured: bool,
+    framing: Framing,
+    /// Ids of the contexts that were agreed on, at most [`limits::CONTEXTS_MAX`].
+    contexts: Vec<u32>,
     slots: Slots<T>,
     payload_left: u32,
+    /// The chunk of extents in the middle of which the stream is.
+    status: Option<StatusChunk>,
     /// Cookie of a request whose last chunk was seen; `Done` comes once its payload was taken.
     finishing: Option<u64>,
 }
 
 impl<T> ReplyDecoder<T> {
     /// Bytes that are enough for any header: an error chunk with the longest text.
-    pub const HEAD_MAX: usize = CHUNK_LEN + ERROR_PAYLOAD_MAX;
+    pub const HEAD_MAX: usize = 32 + ERROR_PAYLOAD_MAX;
 
-    /// A decoder for a connection with or without structured replies, of at most `in_flight_max`
-    /// requests.
+    /// A decoder for a connection with this framing, of at most `in_flight_max` requests.
     #[must_use]
-    pub fn new(structured: bool, in_flight_max: u32) -> Self {
+    pub fn new(framing: Framing, in_flight_max: u32) -> Self {
         Self {
-            structured,
+            framing,
+            contexts: Vec::new(),
             slots: Slots::new(in_flight_max),
             payload_left: 0,
+            status: None,
             finishing: None,
         }
+    }
+
+    /// The same where these contexts were agreed on ([`crate::Negotiated::contexts`]).
+    ///
+    /// # Panics
+    /// If there are more than [`limits::CONTEXTS_MAX`].
+    #[must_use]
+    pub fn with_contexts(mut self, contexts: &[MetaContext]) -> Self {
+        assert!(
+            contexts.len() <= limits::CONTEXTS_MAX,
+            "the handshake agrees on few contexts"
+        );
+        self.contexts = contexts.iter().map(|context| context.id).collect();
+        self
     }
 
     /// Notes a request that is about to be sent and returns the cookie to send it with.
@@ -66,7 +90,46 @@ impl<T> ReplyDecoder<T> {
         let too_long =
             expected.command == Command::Read && expected.len > u64::from(limits::PAYLOAD_MAX);
         assert!(!too_long, "reads are split before they are sent");
-        self.slots.insert(expected, token)
+        let contexts_due = match expected.command {
+            Command::BlockStatus => self.bits(|_| true),
+            _ => 0,
+        };
+        self.insert(expected, contexts_due, token)
+    }
+
+    /// The same for a `BLOCK_STATUS` with a payload ([`crate::StatusFilter`]): in these contexts only.
+    ///
+    /// # Errors
+    /// [`TooManyInFlight`]; `token` is dropped, so ask [`Self::is_full`] first.
+    pub fn begin_filtered(
+        &mut self,
+        expected: Expected,
+        ids: &[u32],
+        token: T,
+    ) -> Result<u64, TooManyInFlight> {
+        let contexts_due = self.bits(|id| ids.contains(&id));
+        self.insert(expected, contexts_due, token)
+    }
+
+    fn insert(
+        &mut self,
+        expected: Expected,
+        contexts_due: u64,
+        token: T,
+    ) -> Result<u64, TooManyInFlight> {
+        let cookie = self.slots.insert(expected, token)?;
+        if let Some(pending) = self.slots.find(cookie) {
+            pending.contexts_due = contexts_due;
+        }
+        Ok(cookie)
+    }
+
+    /// A bit for the place of each context that is `wanted`.
+    fn bits(&self, wanted: impl Fn(u32) -> bool) -> u64 {
+        let places = self.contexts.iter().enumerate();
+        places
+            .filter(|(_, id)| wanted(**id))
+            .fold(0, |bits, (at, _)| bits | 1 << at)
     }
 
     /// Whether [`Self::begin`] would fail.
@@ -89,6 +152,7 @@ impl<T> ReplyDecoder<T> {
     /// Ends every request in flight and returns what was attached to them.
     pub fn drain(&mut self) -> Vec<T> {
         self.payload_left = 0;
+        self.status = None;
         self.finishing = None;
         self.slots.drain()
     }
@@ -122,17 +186,23 @@ impl<T> ReplyDecoder<T> {
             self.payload_left, 0,
             "a payload is taken before the next step"
         );
+        if let Some(status) = self.status {
+            return self.extent(status, 0, bytes);
+        }
         if let Some(cookie) = self.finishing.take() {
             return self.finish(cookie, 0);
         }
         let Some(magic) = Fields::new(bytes).u32() else {
             return Ok(more());
         };
-        match magic {
-            SIMPLE_REPLY_MAGIC => self.simple(bytes),
-            CHUNK_MAGIC if self.structured => self.chunk(bytes),
-            CHUNK_MAGIC => Err(BrokenReply::NotNegotiated),
-            other => Err(BrokenReply::Magic(other)),
+        match (magic, self.framing) {
+            (SIMPLE_REPLY_MAGIC, Framing::Simple | Framing::Structured) => self.simple(bytes),
+            (CHUNK_MAGIC, Framing::Structured) => self.chunk(bytes),
+            (EXTENDED_CHUNK_MAGIC, Framing::Extended) => self.chunk(bytes),
+            (SIMPLE_REPLY_MAGIC | CHUNK_MAGIC | EXTENDED_CHUNK_MAGIC, _) => {
+                Err(BrokenReply::NotNegotiated)
+            }
+            (other, _) => Err(BrokenReply::Magic(other)),
         }
     }
 
@@ -142,14 +212,14 @@ impl<T> ReplyDecoder<T> {
         else {
             return Ok(more());
         };
-        let structured = self.structured;
+        let chunked = self.framing.is_chunked();
         let pending = self.pending(cookie)?;
         pending.error = WireError::from_number(error);
         let expected = pending.expected;
         if expected.command != Command::Read {
             return self.finish(cookie, SIMPLE_REPLY_LEN);
         }
-        if structured {
+        if chunked {
             return Err(BrokenReply::SimpleReadReply);
         }
         if pending.error.is_some() || expected.len == 0 {
@@ -160,108 +230,6 @@ impl<T> ReplyDecoder<T> {
         let offset = expected.offset;
         let len = u32::try_from(expected.len).map_err(|_| BrokenReply::Outside { cookie })?;
         Ok(self.data(SIMPLE_REPLY_LEN, cookie, offset, len))
-    }
-
-    fn chunk(&mut self, bytes: &[u8]) -> Result<Decoded<T>, BrokenReply> {
-        let Some(chunk) = Chunk::decode(bytes) else {
-            return Ok(more());
-        };
-        self.pending(chunk.cookie)?;
-        match chunk.kind {
-            ChunkKind::None => self.none_chunk(chunk),
-            ChunkKind::OffsetData => self.data_chunk(chunk, bytes),
-            ChunkKind::OffsetHole => self.hole_chunk(chunk, bytes),
-            kind if kind.is_error() => self.error_chunk(chunk, bytes),
-            kind => Err(BrokenReply::Kind(kind)),
-        }
-    }
-
-    fn none_chunk(&mut self, chunk: Chunk) -> Result<Decoded<T>, BrokenReply> {
-        if chunk.len != 0 {
-            return Err(chunk.wrong_length());
-        }
-        if !chunk.done {
-            return Err(BrokenReply::NoneWithoutDone);
-        }
-        self.finish(chunk.cookie, CHUNK_LEN)
-    }
-
-    fn data_chunk(&mut self, chunk: Chunk, bytes: &[u8]) -> Result<Decoded<T>, BrokenReply> {
-        let len = match chunk.len.checked_sub(8) {
-            Some(len) if len > 0 => len,
-            _ => return Err(chunk.wrong_length()),
-        };
-        let Some(offset) = Fields::new(&bytes[CHUNK_LEN..]).u64() else {
-            return Ok(more());
-        };
-        self.content(chunk, offset, len)?;
-        Ok(self.data(OFFSET_DATA_LEN, chunk.cookie, offset, len))
-    }
-
-    fn hole_chunk(&mut self, chunk: Chunk, bytes: &[u8]) -> Result<Decoded<T>, BrokenReply> {
-        if chunk.len != 12 {
-            return Err(chunk.wrong_length());
-        }
-        let mut fields = Fields::new(&bytes[CHUNK_LEN..]);
-        let (Some(offset), Some(len)) = (fields.u64(), fields.u32()) else {
-            return Ok(more());
-        };
-        self.content(chunk, offset, len)?;
-        Ok(Decoded {
-            consumed: OFFSET_HOLE_LEN,
-            event: Some(ReplyEvent::Hole {
-                cookie: chunk.cookie,
-                offset,
-                len,
-            }),
-        })
-    }
-
-    fn error_chunk(&mut self, chunk: Chunk, bytes: &[u8]) -> Result<Decoded<T>, BrokenReply> {
-        let len = index(chunk.len);
-        if len > ERROR_PAYLOAD_MAX {
-            return Err(chunk.wrong_length());
-        }
-        let Some(payload) = bytes.get(CHUNK_LEN..CHUNK_LEN + len) else {
-            return Ok(more());
-        };
-        let said = ErrorPayload::decode(chunk.kind, payload).ok_or(chunk.wrong_length())?;
-        let error = WireError::from_number(said.number).ok_or(BrokenReply::ErrorWithoutError)?;
-        let cookie = chunk.cookie;
-        let pending = self.pending(cookie)?;
-        if said.offset.is_some_and(|at| !pending.contains(at, 1)) {
-            return Err(BrokenReply::Outside { cookie });
-        }
-        pending.error.get_or_insert(error);
-        self.finishing = chunk.done.then_some(cookie);
-        Ok(Decoded {
-            consumed: CHUNK_LEN + len,
-            event: Some(ReplyEvent::Error {
-                cookie,
-                error,
-                text: printable(said.text),
-                offset: said.offset,
-            }),
-        })
-    }
-
-    /// Checks a piece of content against its request and notes it.
-    fn content(&mut self, chunk: Chunk, offset: u64, len: u32) -> Result<(), BrokenReply> {
-        let cookie = chunk.cookie;
-        let pending = self.pending(cookie)?;
-        if pending.expected.command != Command::Read {
-            return Err(BrokenReply::Kind(chunk.kind));
-        }
-        if len == 0 || !pending.contains(offset, u64::from(len)) {
-            return Err(BrokenReply::Outside { cookie });
-        }
-        let unfragmented = pending.expected.flags.contains(CommandFlags::DF);
-        if unfragmented && !pending.coverage.is_empty() {
-            return Err(BrokenReply::Fragmented);
-        }
-        pending.coverage.add(pending.expected.len, offset, len)?;
-        self.finishing = chunk.done.then_some(cookie);
-        Ok(())
     }
 
     fn data(&mut self, consumed: usize, cookie: u64, offset: u64, len: u32) -> Decoded<T> {
@@ -283,6 +251,10 @@ impl<T> ReplyDecoder<T> {
         let missing = expected.len.saturating_sub(pending.coverage.covered());
         if expected.command == Command::Read && pending.error.is_none() && missing > 0 {
             return Err(BrokenReply::Missing { missing });
+        }
+        if pending.error.is_none() && pending.contexts_due != 0 {
+            let at = usize::try_from(pending.contexts_due.trailing_zeros()).unwrap_or(0);
+            return Err(BrokenReply::ContextMissing(self.contexts[at]));
         }
         let pending = self
             .slots

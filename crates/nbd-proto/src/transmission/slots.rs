@@ -15,6 +15,8 @@ pub(super) struct Pending<T> {
     pub(super) token: T,
     pub(super) error: Option<WireError>,
     pub(super) coverage: Coverage,
+    /// Contexts whose status is due, one bit for each place in the decoder's list.
+    pub(super) contexts_due: u64,
 }
 
 impl<T> Pending<T> {
@@ -70,6 +72,7 @@ impl<T> Slots<T> {
             token,
             error: None,
             coverage: Coverage::default(),
+            contexts_due: 0,
         });
         Ok(u64::from(slot.generation) << 32 | u64::from(at))
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engine::clock;
 use nbd_proto::{
-    ClientEvent, ClientHandshake, ClientHandshakeConfig, ExportInfo, Goal, HandshakeFailure,
+    ClientEvent, ClientHandshake, ClientHandshakeConfig, ExportInfo, Framing, HandshakeFailure,
     Negotiated,
 };
 
@@ -34,7 +34,7 @@ impl Dialed {
     /// Whether replies are structured.
     #[must_use]
     pub fn structured(&self) -> bool {
-        self.negotiated.structured
+        self.negotiated.framing.is_chunked()
     }
 
     /// The socket, blocking and (TCP) without delay, for whoever goes on with the transmission. No
@@ -61,10 +61,13 @@ pub async fn dial(
     structured: bool,
     timeout: Duration,
 ) -> Result<Dialed, ClientError> {
+    let framing = match structured {
+        true => Framing::Structured,
+        false => Framing::Simple,
+    };
     let config = ClientHandshakeConfig {
-        export: target.export.clone(),
-        structured,
-        goal: Goal::Go,
+        framing,
+        ..ClientHandshakeConfig::new(target.export.clone())
     };
     match shake(target, config, timeout).await? {
         Shaken::Finished(dialed) => Ok(dialed),
@@ -78,11 +81,11 @@ pub async fn dial(
 /// What a handshake led to. All but the first have closed the connection.
 #[derive(Debug)]
 pub(super) enum Shaken {
-    /// [`Goal::Go`]
+    /// [`nbd_proto::Goal::Go`]
     Finished(Dialed),
-    /// [`Goal::Info`]
+    /// [`nbd_proto::Goal::Info`]
     Described(Box<Negotiated>),
-    /// [`Goal::List`]: names and descriptions.
+    /// [`nbd_proto::Goal::List`]: names and descriptions.
     Listed(Vec<(String, String)>),
 }
 
@@ -168,6 +171,8 @@ async fn step(handshake: &mut ClientHandshake, stream: &Stream) -> io::Result<St
             stream.send_all(&bytes).await?;
             Ok(Step::Again)
         }
+        // TLS is not asked for.
+        Some(ClientEvent::StartTls) => Err(io::ErrorKind::Unsupported.into()),
         Some(ClientEvent::Finished(negotiated)) => Ok(Step::Finished(negotiated)),
         Some(ClientEvent::Failed(failure)) => Ok(Step::Failed(failure)),
         Some(ClientEvent::Described(negotiated)) => Ok(Step::Described(negotiated)),

@@ -102,7 +102,7 @@ impl Description {
     fn new(target: &Target, negotiated: Negotiated) -> Self {
         Self {
             target: target.clone(),
-            structured: negotiated.structured,
+            structured: negotiated.framing.is_chunked(),
             export: negotiated.export,
         }
     }
@@ -110,9 +110,8 @@ impl Description {
 
 async fn ask(target: &Target, goal: Goal, timeout: Duration) -> Result<Shaken, ClientError> {
     let config = ClientHandshakeConfig {
-        export: target.export.clone(),
-        structured: true,
         goal,
+        ..ClientHandshakeConfig::new(target.export.clone())
     };
     shake(target, config, timeout).await
 }

@@ -22,6 +22,15 @@ pub enum HandshakeFailure {
         /// What the server says about it; may be empty.
         text: String,
     },
+    /// The server has no TLS, and the client does without the server rather than without TLS.
+    #[error("the server does not offer TLS, which was asked for: {text}")]
+    NoTls {
+        /// What the server says about it.
+        text: String,
+    },
+    /// Bytes behind the `ACK` of `STARTTLS` that are not under TLS.
+    #[error("somebody sent bytes in the clear between STARTTLS and TLS")]
+    PlaintextBehindStartTls,
     /// The server wants TLS for this.
     #[error("the server requires TLS")]
     TlsRequired,
@@ -54,7 +63,10 @@ impl HandshakeFailure {
     pub(super) fn in_step(&self) -> bool {
         matches!(
             self,
-            Self::UnknownExport { .. } | Self::TlsRequired | Self::Refused { .. }
+            Self::UnknownExport { .. }
+                | Self::TlsRequired
+                | Self::NoTls { .. }
+                | Self::Refused { .. }
         )
     }
 }
@@ -101,6 +113,14 @@ pub enum BadReply {
     /// A name or description that is no UTF-8 or longer than 4096 bytes.
     #[error("a name or description is too long or no UTF-8")]
     BadString,
+    /// A metadata context that was not asked for, or twice, or has no name.
+    #[error("metadata context {id} ({name:?}) was not asked for, or comes twice")]
+    Context {
+        /// Its id.
+        id: u32,
+        /// Its name.
+        name: String,
+    },
     /// Success without size and flags.
     #[error("GO or INFO succeeded without size and flags")]
     NoExportInfo,
@@ -128,7 +148,7 @@ fn tail(text: &str) -> String {
     }
 }
 
-const fn reason(reply: OptionReply) -> &'static str {
+pub(super) const fn reason(reply: OptionReply) -> &'static str {
     match reply {
         OptionReply::ErrUnsupported => "not supported",
         OptionReply::ErrPolicy => "not allowed",

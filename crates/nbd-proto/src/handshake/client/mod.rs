@@ -1,14 +1,17 @@
 //! [`ClientHandshake`]: the client's side of option haggling.
 //!
-//! Asks for structured replies if wanted, then for one export (`GO`, or `EXPORT_NAME` where the
-//! server does not know `GO`), its description (`INFO`) or the list of exports (`LIST`). One
-//! option at a time, as proto.md demands.
+//! Begins TLS if wanted, asks for extended headers or else structured replies, for metadata contexts,
+//! then for one export (`GO`, or `EXPORT_NAME` where the server does not know `GO`), its description
+//! (`INFO`) or the list of exports (`LIST`). One option at a time, as proto.md demands. The machine is
+//! here; which option follows which is in `haggle`.
 //!
-//! Invariants: nothing the server sends is believed unchecked (sizes, block sizes, lengths, which
+//! Invariants: a client that wants TLS says and believes nothing in the clear but `STARTTLS` and what
+//! comes before it; nothing the server sends is believed unchecked (sizes, block sizes, lengths, which
 //! option a reply belongs to, how many replies come); after a failure the client says `ABORT` where
 //! the stream is still in step; bytes behind the last reply are not consumed.
 
 mod failure;
+mod haggle;
 mod replies;
 
 use std::collections::VecDeque;
@@ -19,10 +22,12 @@ use crate::consts::{
     EXPORT_NAME_ANSWER_LEN, EXPORT_NAME_ZEROES, GREETING_LEN, NBD_MAGIC, OLDSTYLE_MAGIC,
     OPTION_MAGIC, OPTION_REPLY_HEADER_LEN, OptionCode, OptionReply, limits,
 };
-use crate::flags::{ClientFlags, HandshakeFlags, TransmissionFlags};
-use crate::handshake::frame::{ReplyHeader, info, push_option};
-use crate::handshake::{ExportInfo, Negotiated, gather};
-use crate::wire::{Fields, index, len32, printable};
+use crate::flags::{ClientFlags, HandshakeFlags};
+use crate::framing::Framing;
+use crate::handshake::frame::{ReplyHeader, push_option};
+use crate::handshake::{Negotiated, gather};
+use crate::wire::{Fields, index};
+use haggle::Step;
 use replies::Collected;
 
 /// What a client wants of the handshake.
@@ -30,10 +35,30 @@ use replies::Collected;
 pub struct ClientHandshakeConfig {
     /// Name of the export; empty for the default one. At most [`limits::STRING_MAX`] bytes.
     pub export: String,
-    /// Whether to ask for structured replies. A server without them is accepted.
-    pub structured: bool,
+    /// Whether the session must be under TLS. A server without it is refused.
+    pub tls: bool,
+    /// The best framing to ask for. A server that has only a lesser one is accepted.
+    pub framing: Framing,
+    /// Names of metadata contexts to choose for [`Goal::Go`], such as [`crate::BASE_ALLOCATION`], at
+    /// most [`limits::CONTEXTS_MAX`]. They need a framing in chunks. A server without them is accepted:
+    /// [`Negotiated::contexts`] tells which it has.
+    pub contexts: Vec<String>,
     /// Where it leads.
     pub goal: Goal,
+}
+
+impl ClientHandshakeConfig {
+    /// To transmission with `export`: in the clear, with structured replies, without contexts.
+    #[must_use]
+    pub fn new(export: impl Into<String>) -> Self {
+        Self {
+            export: export.into(),
+            tls: false,
+            framing: Framing::Structured,
+            contexts: Vec::new(),
+            goal: Goal::Go,
+        }
+    }
 }
 
 /// Where a handshake leads.
@@ -41,7 +66,8 @@ pub struct ClientHandshakeConfig {
 pub enum Goal {
     /// To transmission.
     Go,
-    /// To a description of the export; the session ends.
+    /// To a description of the export; the session ends. [`Negotiated::contexts`] are then those that it
+    /// has, with ids that mean nothing.
     Info,
     /// To the list of exports; the session ends.
     List,
@@ -52,6 +78,9 @@ pub enum Goal {
 pub enum ClientEvent {
     /// Send these bytes.
     Send(Vec<u8>),
+    /// What was received was the last in the clear: begin TLS as its client, then call
+    /// [`ClientHandshake::tls_started`]. If TLS fails, close the connection.
+    StartTls,
     /// Transmission follows ([`Goal::Go`]).
     Finished(Box<Negotiated>),
     /// The description ([`Goal::Info`]); close the connection.
@@ -72,6 +101,7 @@ enum State {
     },
     /// Waits for size and flags, the answer to `EXPORT_NAME`.
     ExportName,
+    WaitsForTls,
     Done,
 }
 
@@ -82,7 +112,8 @@ pub struct ClientHandshake {
     state: State,
     buffer: Vec<u8>,
     events: VecDeque<ClientEvent>,
-    structured: bool,
+    tls: bool,
+    framing: Framing,
     no_zeroes: bool,
     collected: Collected,
 }
@@ -91,19 +122,26 @@ impl ClientHandshake {
     /// A handshake that has not begun.
     ///
     /// # Panics
-    /// If the export's name is longer than [`limits::STRING_MAX`] bytes.
+    /// If the export's or a context's name is longer than [`limits::STRING_MAX`] bytes, or there are
+    /// more than [`limits::CONTEXTS_MAX`] contexts.
     #[must_use]
     pub fn new(config: ClientHandshakeConfig) -> Self {
         assert!(
             config.export.len() <= limits::STRING_MAX,
             "export names are checked where they are read"
         );
+        let short = |name: &String| name.len() <= limits::STRING_MAX;
+        assert!(
+            config.contexts.len() <= limits::CONTEXTS_MAX && config.contexts.iter().all(short),
+            "contexts are few and known by name"
+        );
         Self {
             config,
             state: State::Greeting,
             buffer: Vec::new(),
             events: VecDeque::new(),
-            structured: false,
+            tls: false,
+            framing: Framing::Simple,
             no_zeroes: false,
             collected: Collected::default(),
         }
@@ -121,12 +159,29 @@ impl ClientHandshake {
                 self.fail(failure);
             }
         }
+        if matches!(self.state, State::WaitsForTls) && taken < bytes.len() {
+            self.events.clear();
+            self.fail(HandshakeFailure::PlaintextBehindStartTls);
+        }
         taken
     }
 
     /// What to do next, in order.
     pub fn next_event(&mut self) -> Option<ClientEvent> {
         self.events.pop_front()
+    }
+
+    /// Answers [`ClientEvent::StartTls`]: from here on bytes come from under TLS and go there.
+    ///
+    /// # Panics
+    /// If no such answer is due.
+    pub fn tls_started(&mut self) {
+        assert!(
+            matches!(self.state, State::WaitsForTls),
+            "tls_started without StartTls"
+        );
+        self.tls = true;
+        self.ask_from(Step::Extended, Vec::new());
     }
 
     /// What it means that the server closed the connection now.
@@ -136,6 +191,7 @@ impl ClientHandshake {
             State::Greeting => HandshakeFailure::ClosedBeforeGreeting,
             State::ExportName => HandshakeFailure::ExportNameRefused(self.config.export.clone()),
             State::Reply { option, .. } => HandshakeFailure::Closed(option),
+            State::WaitsForTls => HandshakeFailure::Closed(OptionCode::StartTls),
             State::Done => HandshakeFailure::Closed(OptionCode::Abort),
         }
     }
@@ -151,7 +207,7 @@ impl ClientHandshake {
             } => Some(index(len)),
             State::ExportName if self.no_zeroes => Some(EXPORT_NAME_ANSWER_LEN),
             State::ExportName => Some(EXPORT_NAME_ANSWER_LEN + EXPORT_NAME_ZEROES),
-            State::Done => None,
+            State::WaitsForTls | State::Done => None,
         }
     }
 
@@ -173,7 +229,7 @@ impl ClientHandshake {
                 self.accept_reply(option, reply, item)
             }
             State::ExportName => self.accept_export(item),
-            State::Done => Ok(()),
+            State::WaitsForTls | State::Done => Ok(()),
         }
     }
 
@@ -190,6 +246,10 @@ impl ClientHandshake {
         // Unknown bits are to be ignored by clients.
         let server = HandshakeFlags::from_bits_truncate(fields.u16().unwrap_or(0));
         let fixed = server.contains(HandshakeFlags::FIXED_NEWSTYLE);
+        if !fixed && self.config.tls {
+            let text = "it knows no options".to_owned();
+            return Err(HandshakeFailure::NoTls { text });
+        }
         if !fixed && self.config.goal != Goal::Go {
             return Err(HandshakeFailure::NotFixedNewstyle);
         }
@@ -198,12 +258,10 @@ impl ClientHandshake {
         client.set(ClientFlags::FIXED_NEWSTYLE, fixed);
         client.set(ClientFlags::NO_ZEROES, self.no_zeroes);
         let out = client.bits().to_be_bytes().to_vec();
-        if !fixed {
-            self.send_export_name(out);
-        } else if self.config.structured && self.config.goal != Goal::List {
-            self.send_option(out, OptionCode::StructuredReply, &[]);
+        if fixed {
+            self.ask_from(Step::Tls, out);
         } else {
-            self.send_goal(out);
+            self.send_export_name(out);
         }
         Ok(())
     }
@@ -230,124 +288,6 @@ impl ClientHandshake {
         Ok(())
     }
 
-    fn accept_reply(
-        &mut self,
-        option: OptionCode,
-        reply: OptionReply,
-        data: &[u8],
-    ) -> Result<(), HandshakeFailure> {
-        match (option, reply) {
-            (_, OptionReply::Ack) if !data.is_empty() => Err(BadReply::AckWithData.into()),
-            (OptionCode::StructuredReply, OptionReply::Ack) => {
-                self.structured = true;
-                self.send_goal(Vec::new());
-                Ok(())
-            }
-            (OptionCode::StructuredReply, error) if may_go_without(error) => {
-                self.send_goal(Vec::new());
-                Ok(())
-            }
-            (OptionCode::Go, OptionReply::ErrUnsupported) => {
-                self.send_export_name(Vec::new());
-                Ok(())
-            }
-            (_, error) if error.is_error() => Err(self.refused(option, error, data)),
-            (OptionCode::Go | OptionCode::Info, OptionReply::Info) => self.collected.info(data),
-            (OptionCode::Go | OptionCode::Info, OptionReply::Ack) => self.described(option),
-            (OptionCode::List, OptionReply::Server) => self.collected.listed(data),
-            (OptionCode::List, OptionReply::Ack) => {
-                let listed = self.collected.take_list();
-                self.leave(ClientEvent::Listed(listed));
-                Ok(())
-            }
-            (_, other) => Err(BadReply::Unexpected {
-                option,
-                reply: other,
-            }
-            .into()),
-        }
-    }
-
-    fn described(&mut self, option: OptionCode) -> Result<(), HandshakeFailure> {
-        let export = self.collected.take_export(&self.config.export)?;
-        let negotiated = self.negotiated(export, true);
-        if option == OptionCode::Info {
-            self.leave(ClientEvent::Described(negotiated));
-        } else {
-            self.state = State::Done;
-            self.events.push_back(ClientEvent::Finished(negotiated));
-        }
-        Ok(())
-    }
-
-    /// The answer to `EXPORT_NAME`: size, flags, zeroes.
-    fn accept_export(&mut self, item: &[u8]) -> Result<(), HandshakeFailure> {
-        let mut fields = Fields::new(item);
-        let size = replies::checked_size(fields.u64().unwrap_or(0))?;
-        let flags = TransmissionFlags::from_bits_truncate(fields.u16().unwrap_or(0));
-        let export = ExportInfo::new(self.config.export.clone(), size, flags);
-        let negotiated = self.negotiated(export, false);
-        self.state = State::Done;
-        self.events.push_back(ClientEvent::Finished(negotiated));
-        Ok(())
-    }
-
-    fn negotiated(&self, export: ExportInfo, block_sizes_agreed: bool) -> Box<Negotiated> {
-        Box::new(Negotiated {
-            export,
-            requested_name: self.config.export.clone(),
-            structured: self.structured,
-            no_zeroes: self.no_zeroes,
-            block_sizes_agreed,
-        })
-    }
-
-    fn send_goal(&mut self, out: Vec<u8>) {
-        let option = match self.config.goal {
-            Goal::Go => OptionCode::Go,
-            Goal::Info => OptionCode::Info,
-            Goal::List => return self.send_option(out, OptionCode::List, &[]),
-        };
-        let name = self.config.export.as_bytes();
-        let mut data = len32(name.len()).to_be_bytes().to_vec();
-        data.extend_from_slice(name);
-        for field in [3, info::NAME, info::DESCRIPTION, info::BLOCK_SIZE] {
-            data.extend_from_slice(&field.to_be_bytes());
-        }
-        self.send_option(out, option, &data);
-    }
-
-    /// Appends an option to `out`, sends both and waits for its replies.
-    fn send_option(&mut self, mut out: Vec<u8>, option: OptionCode, data: &[u8]) {
-        push_option(&mut out, option, data);
-        self.events.push_back(ClientEvent::Send(out));
-        self.state = State::Reply {
-            option,
-            header: None,
-        };
-    }
-
-    fn send_export_name(&mut self, mut out: Vec<u8>) {
-        let name = self.config.export.as_bytes();
-        push_option(&mut out, OptionCode::ExportName, name);
-        self.events.push_back(ClientEvent::Send(out));
-        self.state = State::ExportName;
-    }
-
-    fn refused(&self, option: OptionCode, reply: OptionReply, data: &[u8]) -> HandshakeFailure {
-        let text = printable(data);
-        let name = self.config.export.clone();
-        match reply {
-            OptionReply::ErrUnknown => HandshakeFailure::UnknownExport { name, text },
-            OptionReply::ErrTlsRequired => HandshakeFailure::TlsRequired,
-            _ => HandshakeFailure::Refused {
-                option,
-                reply,
-                text,
-            },
-        }
-    }
-
     fn fail(&mut self, failure: HandshakeFailure) {
         if failure.in_step() {
             self.leave(ClientEvent::Failed(failure));
@@ -365,13 +305,4 @@ impl ClientHandshake {
         self.events.push_back(ClientEvent::Send(out));
         self.events.push_back(event);
     }
-}
-
-/// Errors of `STRUCTURED_REPLY` after which simple replies do.
-fn may_go_without(error: OptionReply) -> bool {
-    error.is_error()
-        && !matches!(
-            error,
-            OptionReply::ErrTlsRequired | OptionReply::ErrShutdown
-        )
 }

@@ -1,6 +1,7 @@
 //! What a server says of its exports, checked and collected.
 
 use crate::consts::limits;
+use crate::context::{self, MetaContext};
 use crate::flags::TransmissionFlags;
 use crate::handshake::ExportInfo;
 use crate::handshake::client::{BadReply, HandshakeFailure};
@@ -16,6 +17,7 @@ pub(super) struct Collected {
     description: String,
     block_sizes: Option<BlockSizes>,
     list: Vec<(String, String)>,
+    contexts: Vec<MetaContext>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +66,39 @@ impl Collected {
         let entry = (text(name)?, printable(fields.rest()));
         self.list.push(entry);
         Ok(())
+    }
+
+    /// One `META_CONTEXT` reply. With `asked`, contexts are chosen: each must be one of those and have
+    /// its own id. Without, they are listed and their ids mean nothing.
+    pub(super) fn context(
+        &mut self,
+        data: &[u8],
+        asked: Option<&[String]>,
+    ) -> Result<(), HandshakeFailure> {
+        if self.contexts.len() >= index(limits::REPLIES_MAX) {
+            return Err(BadReply::TooMany.into());
+        }
+        let mut fields = Fields::new(data);
+        let id = fields.u32().ok_or(BadReply::BadString)?;
+        let name = context::name(fields.rest()).ok_or(BadReply::BadString)?;
+        let name = name.to_owned();
+        if let Some(asked) = asked {
+            let again = |other: &MetaContext| other.id == id || other.name == name;
+            if !asked.contains(&name) || self.contexts.iter().any(again) {
+                return Err(BadReply::Context { id, name }.into());
+            }
+        }
+        self.contexts.push(MetaContext { id, name });
+        Ok(())
+    }
+
+    /// Forgets the contexts: the option failed, whatever came before.
+    pub(super) fn forget_contexts(&mut self) {
+        self.contexts.clear();
+    }
+
+    pub(super) fn take_contexts(&mut self) -> Vec<MetaContext> {
+        std::mem::take(&mut self.contexts)
     }
 
     /// The export, after `ACK`. The server's own name for it, or `asked`.

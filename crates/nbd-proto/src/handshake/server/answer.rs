@@ -73,13 +73,26 @@ pub(super) fn list(exports: &[(String, String)]) -> Vec<u8> {
     out
 }
 
+/// One reply for each context, and the final `ACK`.
+pub(super) fn contexts<'a>(
+    option: OptionCode,
+    contexts: impl Iterator<Item = (u32, &'a str)>,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (id, name) in contexts {
+        let data = [&id.to_be_bytes()[..], name.as_bytes()].concat();
+        push_reply(&mut out, option, OptionReply::MetaContext, &data);
+    }
+    push_reply(&mut out, option, OptionReply::Ack, &[]);
+    out
+}
+
 /// Type and text of the reply that says no.
 pub(super) fn refusal(name: &str, refusal: &Refusal) -> (OptionReply, String) {
     let reply = match refusal {
         Refusal::Unknown | Refusal::Unavailable(_) => OptionReply::ErrUnknown,
         Refusal::Policy(_) => OptionReply::ErrPolicy,
         Refusal::TlsRequired => OptionReply::ErrTlsRequired,
-
         Refusal::Shutdown => OptionReply::ErrShutdown,
     };
     let text = match refusal {

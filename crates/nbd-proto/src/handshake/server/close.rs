@@ -26,6 +26,16 @@ pub enum CloseReason {
     /// The client never comes to the point.
     #[error("more than {0} options in one handshake")]
     TooManyOptions(u32),
+    /// Bytes behind `STARTTLS` that are not under TLS: an injection, or a client that is out of step.
+    #[error("bytes in the clear behind STARTTLS")]
+    PlaintextBehindStartTls,
+    /// `EXPORT_NAME` in the clear; the option knows no error reply.
+    #[error("EXPORT_NAME without TLS, which is required")]
+    TlsRequired,
+    /// `EXPORT_NAME` after extended headers were agreed on, which forbids it; the option knows no error
+    /// reply.
+    #[error("EXPORT_NAME under extended headers")]
+    ExportNameUnderExtendedHeaders,
     /// `EXPORT_NAME` with a name that cannot be one; the option knows no error reply.
     #[error("EXPORT_NAME with a name that is too long or no UTF-8")]
     BadExportName,

@@ -5,11 +5,12 @@
 //! [`limits::OPTIONS_MAX`] options are answered; the export is looked for only when the client
 //! names one, and nothing behind the final option is consumed.
 //!
-//! `STARTTLS`, metadata contexts and extended headers are answered `UNSUP` here; their places are
-//! the match in [`ServerHandshake::accept_option`].
+//! While TLS is required and not there, every option but `STARTTLS` and `ABORT` is refused unread.
+//! The machine is here; what each option means is in `haggle`.
 
 mod answer;
 mod close;
+mod haggle;
 mod option;
 
 use std::collections::VecDeque;
@@ -17,17 +18,21 @@ use std::collections::VecDeque;
 pub use close::CloseReason;
 
 use crate::consts::{NBD_MAGIC, OPTION_HEADER_LEN, OPTION_MAGIC, OptionCode, OptionReply, limits};
-use crate::flags::{ClientFlags, HandshakeFlags, TransmissionFlags};
+use crate::context::MetaContext;
+use crate::flags::{ClientFlags, HandshakeFlags};
+use crate::framing::Framing;
 use crate::handshake::frame::{OptionHeader, push_reply};
 use crate::handshake::{ExportInfo, Negotiated, gather};
 use crate::wire::index;
-use option::{ExportQuestion, OptionError};
+use option::{ContextQuestion, ExportQuestion};
 
-/// What a server offers in every handshake.
+/// What a server offers in a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerHandshakeConfig {
-    /// Structured replies, if the client asks for them.
-    pub structured_replies: bool,
+    /// The best framing a client may ask for.
+    pub framing: Framing,
+    /// Whether there is TLS.
+    pub tls: TlsMode,
     /// Options answered before the session is ended.
     pub options_max: u32,
 }
@@ -35,10 +40,24 @@ pub struct ServerHandshakeConfig {
 impl Default for ServerHandshakeConfig {
     fn default() -> Self {
         Self {
-            structured_replies: true,
+            framing: Framing::Structured,
+            tls: TlsMode::Off,
             options_max: limits::OPTIONS_MAX,
         }
     }
+}
+
+/// Whether a server has TLS (proto.md, "Server-side requirements").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum TlsMode {
+    /// It has not (`NOTLS`).
+    #[default]
+    Off,
+    /// A client may use it, and must for the exports that are refused with [`Refusal::TlsRequired`]
+    /// (`SELECTIVETLS`).
+    Optional,
+    /// Nothing is said in the clear (`FORCEDTLS`).
+    Required,
 }
 
 /// What the owner of the socket must do next.
@@ -53,8 +72,16 @@ pub enum HandshakeEvent {
         /// What the client wants with it.
         why: Why,
     },
-    /// Call [`ServerHandshake::answer_list`].
+    /// Call [`ServerHandshake::answer_list`]. In the clear, exports that need TLS are left out.
     List,
+    /// Look for an export and call [`ServerHandshake::answer_contexts`].
+    FindContexts {
+        /// Its name; empty for the default export.
+        name: String,
+    },
+    /// What was sent was the last in the clear: begin TLS as its server, then call
+    /// [`ServerHandshake::tls_started`]. If TLS fails, close the connection.
+    StartTls,
     /// The handshake is over; transmission follows.
     Finished(Box<Negotiated>),
     /// Close the connection.
@@ -81,7 +108,7 @@ pub enum Refusal {
     /// This client may not use it; the text is sent to the client.
     #[error("not allowed: {0}")]
     Policy(String),
-    /// Only under TLS.
+    /// Only under TLS. Where TLS is off or there already, the same as [`Refusal::Unknown`].
     #[error("TLS is required")]
     TlsRequired,
     /// It could not be opened; the text is sent to the client.
@@ -98,8 +125,27 @@ enum State {
     Header,
     Data { option: OptionCode, len: u32 },
     WaitsForExport(ExportQuestion),
+    WaitsForContexts(ContextQuestion),
     WaitsForList,
+    WaitsForTls,
     Done,
+}
+
+/// What was agreed on, and is forgotten when TLS begins.
+#[derive(Debug)]
+struct Agreed {
+    framing: Framing,
+    /// The export of the last successful `SET_META_CONTEXT`, by the client's name, and its contexts.
+    contexts: Option<(String, Vec<MetaContext>)>,
+}
+
+impl Agreed {
+    const fn nothing() -> Self {
+        Self {
+            framing: Framing::Simple,
+            contexts: None,
+        }
+    }
 }
 
 /// The server's side of the handshake. Send [`Self::greeting`] first.
@@ -112,7 +158,8 @@ pub struct ServerHandshake {
     events: VecDeque<HandshakeEvent>,
     options: u32,
     client: ClientFlags,
-    structured: bool,
+    tls: bool,
+    agreed: Agreed,
 }
 
 impl ServerHandshake {
@@ -126,7 +173,8 @@ impl ServerHandshake {
             events: VecDeque::new(),
             options: 0,
             client: ClientFlags::empty(),
-            structured: false,
+            tls: false,
+            agreed: Agreed::nothing(),
         }
     }
 
@@ -141,7 +189,8 @@ impl ServerHandshake {
     }
 
     /// Takes what it can of `bytes` and returns how many. It stops where an event waits to be
-    /// taken, an answer is due or the handshake is over: what is left belongs to later.
+    /// taken, an answer is due or the handshake is over: what is left belongs to later. Only behind
+    /// `STARTTLS` nothing may be left: the session then ends, and no `ACK` is sent.
     pub fn receive(&mut self, bytes: &[u8]) -> usize {
         let mut taken = 0;
         while self.events.is_empty()
@@ -149,6 +198,10 @@ impl ServerHandshake {
             && let Some(item) = gather(&mut self.buffer, needed, bytes, &mut taken)
         {
             self.accept(&item);
+        }
+        if matches!(self.state, State::WaitsForTls) && taken < bytes.len() {
+            self.events.clear();
+            self.close(CloseReason::PlaintextBehindStartTls);
         }
         taken
     }
@@ -188,13 +241,55 @@ impl ServerHandshake {
             .push_back(HandshakeEvent::Send(answer::list(exports)));
     }
 
+    /// Answers [`HandshakeEvent::FindContexts`] with the names of the metadata contexts that the export
+    /// has for this client, such as [`crate::BASE_ALLOCATION`]; none is an answer too. Always the same
+    /// for an export, as their order gives the ids.
+    ///
+    /// # Panics
+    /// If no such answer is due.
+    pub fn answer_contexts(&mut self, answer: Result<&[&str], Refusal>) {
+        let state = std::mem::replace(&mut self.state, State::Header);
+        let State::WaitsForContexts(question) = state else {
+            panic!("answer_contexts without FindContexts");
+        };
+        match answer {
+            Ok(offered) => self.tell_contexts(question, offered),
+            Err(refusal) => self.refuse_option(question.option, &question.name, refusal),
+        }
+    }
+
+    /// Answers [`HandshakeEvent::StartTls`]: from here on bytes come from under TLS and go there.
+    /// Everything agreed on before is forgotten.
+    ///
+    /// # Panics
+    /// If no such answer is due.
+    pub fn tls_started(&mut self) {
+        assert!(
+            matches!(self.state, State::WaitsForTls),
+            "tls_started without StartTls"
+        );
+        self.state = State::Header;
+        self.tls = true;
+        self.agreed = Agreed::nothing();
+    }
+
+    /// Whether the session is under TLS.
+    #[must_use]
+    pub const fn is_tls(&self) -> bool {
+        self.tls
+    }
+
     /// Bytes of the next item, or `None` while none may be taken.
     fn needed(&self) -> Option<usize> {
         match self.state {
             State::ClientFlags => Some(size_of::<u32>()),
             State::Header => Some(OPTION_HEADER_LEN),
             State::Data { len, .. } => Some(index(len)),
-            State::WaitsForExport(_) | State::WaitsForList | State::Done => None,
+            State::WaitsForExport(_)
+            | State::WaitsForContexts(_)
+            | State::WaitsForList
+            | State::WaitsForTls
+            | State::Done => None,
         }
     }
 
@@ -206,7 +301,11 @@ impl ServerHandshake {
                 self.state = State::Header;
                 self.accept_option(option, item);
             }
-            State::WaitsForExport(_) | State::WaitsForList | State::Done => {}
+            State::WaitsForExport(_)
+            | State::WaitsForContexts(_)
+            | State::WaitsForList
+            | State::WaitsForTls
+            | State::Done => {}
         }
     }
 
@@ -243,111 +342,6 @@ impl ServerHandshake {
                 len: header.len,
             };
         }
-    }
-
-    fn accept_option(&mut self, option: OptionCode, data: &[u8]) {
-        match option {
-            OptionCode::ExportName => match option::export_name(data) {
-                Some(question) => self.ask(question),
-                None => self.close(CloseReason::BadExportName),
-            },
-            OptionCode::Abort => {
-                self.reply(option, OptionReply::Ack, "");
-                self.close(CloseReason::Aborted);
-            }
-            OptionCode::List if data.is_empty() => {
-                self.state = State::WaitsForList;
-                self.events.push_back(HandshakeEvent::List);
-            }
-            OptionCode::List => self.reply(option, OptionReply::ErrInvalid, "LIST takes no data"),
-            OptionCode::Info => self.accept_info(Why::Info, data),
-            OptionCode::Go => self.accept_info(Why::Go, data),
-            OptionCode::StructuredReply => self.accept_structured(data),
-            OptionCode::StartTls
-            | OptionCode::ListMetaContext
-            | OptionCode::SetMetaContext
-            | OptionCode::ExtendedHeaders
-            | OptionCode::Unknown(_) => {
-                self.reply(option, OptionReply::ErrUnsupported, "");
-            }
-        }
-    }
-
-    fn accept_info(&mut self, why: Why, data: &[u8]) {
-        match option::info_request(why, data) {
-            Ok(question) => self.ask(question),
-            Err(OptionError { reply, text }) => self.reply(option_of(why), reply, text),
-        }
-    }
-
-    fn accept_structured(&mut self, data: &[u8]) {
-        let option = OptionCode::StructuredReply;
-        if !self.config.structured_replies {
-            self.reply(option, OptionReply::ErrUnsupported, "");
-        } else if !data.is_empty() {
-            self.reply(
-                option,
-                OptionReply::ErrInvalid,
-                "STRUCTURED_REPLY takes no data",
-            );
-        } else if self.structured {
-            self.reply(
-                option,
-                OptionReply::ErrInvalid,
-                "structured replies are already agreed on",
-            );
-        } else {
-            self.structured = true;
-            self.reply(option, OptionReply::Ack, "");
-        }
-    }
-
-    fn ask(&mut self, question: ExportQuestion) {
-        self.events.push_back(HandshakeEvent::FindExport {
-            name: question.name.clone(),
-            why: question.why,
-        });
-        self.state = State::WaitsForExport(question);
-    }
-
-    fn describe(&mut self, question: ExportQuestion, mut export: ExportInfo) {
-        export.flags |= TransmissionFlags::HAS_FLAGS;
-        if !self.structured {
-            export.flags -= TransmissionFlags::SEND_DF;
-        }
-        if !export.flags.contains(TransmissionFlags::SEND_WRITE_ZEROES) {
-            export.flags -= TransmissionFlags::SEND_FAST_ZERO;
-        }
-        let no_zeroes = self.client.contains(ClientFlags::NO_ZEROES);
-        let bytes = match question.why {
-            Why::ExportName => answer::export_name(&export, no_zeroes),
-            Why::Info | Why::Go => answer::info(&question, &export),
-        };
-        self.events.push_back(HandshakeEvent::Send(bytes));
-        if question.why == Why::Info {
-            return;
-        }
-        self.state = State::Done;
-        self.events
-            .push_back(HandshakeEvent::Finished(Box::new(Negotiated {
-                export,
-                requested_name: question.name,
-                structured: self.structured,
-                no_zeroes,
-                block_sizes_agreed: question.wants_block_size,
-            })));
-    }
-
-    fn refuse(&mut self, question: ExportQuestion, refusal: Refusal) {
-        if question.why == Why::ExportName {
-            self.close(CloseReason::Refused {
-                name: question.name,
-                refusal,
-            });
-            return;
-        }
-        let (reply, text) = answer::refusal(&question.name, &refusal);
-        self.reply(option_of(question.why), reply, &text);
     }
 
     fn reply(&mut self, option: OptionCode, reply: OptionReply, text: &str) {

@@ -1,6 +1,7 @@
 //! Data of options: bytes to questions. Pure; the answers are in `answer`.
 
-use crate::consts::{OptionReply, limits};
+use crate::consts::{OptionCode, OptionReply, limits};
+use crate::context;
 use crate::handshake::frame::info;
 use crate::handshake::server::Why;
 use crate::wire::{Fields, index, string};
@@ -29,6 +30,24 @@ const fn invalid(text: &'static str) -> OptionError {
     }
 }
 
+const fn too_big(text: &'static str) -> OptionError {
+    OptionError {
+        reply: OptionReply::ErrTooBig,
+        text,
+    }
+}
+
+const SHORT: OptionError = invalid("the option's data is too short");
+
+/// A client's question for metadata contexts.
+#[derive(Debug)]
+pub(super) struct ContextQuestion {
+    pub(super) name: String,
+    pub(super) queries: Vec<String>,
+    /// `LIST_META_CONTEXT` or `SET_META_CONTEXT`.
+    pub(super) option: OptionCode,
+}
+
 /// `EXPORT_NAME`: the data is the name. `None` if it cannot be one.
 pub(super) fn export_name(data: &[u8]) -> Option<ExportQuestion> {
     if data.len() > limits::STRING_MAX {
@@ -46,19 +65,8 @@ pub(super) fn export_name(data: &[u8]) -> Option<ExportQuestion> {
 /// `INFO` and `GO`: name and the kinds of information asked for. Kinds we do not know are ignored,
 /// as proto.md demands.
 pub(super) fn info_request(why: Why, data: &[u8]) -> Result<ExportQuestion, OptionError> {
-    const SHORT: OptionError = invalid("the option's data is too short");
     let mut fields = Fields::new(data);
-    let name_len = index(fields.u32().ok_or(SHORT)?);
-    let name = fields
-        .take(name_len)
-        .ok_or(invalid("the name is longer than the option"))?;
-    if name.len() > limits::STRING_MAX {
-        return Err(OptionError {
-            reply: OptionReply::ErrTooBig,
-            text: "the name is longer than 4096 bytes",
-        });
-    }
-    let name = string(name).ok_or(invalid("the name is no UTF-8 text"))?;
+    let name = name(&mut fields)?;
     let count = usize::from(fields.u16().ok_or(SHORT)?);
     let kinds = fields.rest();
     if kinds.len() != count * size_of::<u16>() {
@@ -74,4 +82,52 @@ pub(super) fn info_request(why: Why, data: &[u8]) -> Result<ExportQuestion, Opti
         wants_description: wants(info::DESCRIPTION),
         wants_block_size: wants(info::BLOCK_SIZE),
     })
+}
+
+/// `LIST_META_CONTEXT` and `SET_META_CONTEXT`: name and queries.
+pub(super) fn context_request(
+    option: OptionCode,
+    data: &[u8],
+) -> Result<ContextQuestion, OptionError> {
+    let mut fields = Fields::new(data);
+    let name = name(&mut fields)?.to_owned();
+    let count = fields.u32().ok_or(SHORT)?;
+    if count > limits::CONTEXT_QUERIES_MAX {
+        return Err(too_big("more than 1024 queries"));
+    }
+    let mut queries = Vec::new();
+    for _ in 0..count {
+        let len = index(fields.u32().ok_or(SHORT)?);
+        let query = fields
+            .take(len)
+            .ok_or(invalid("a query is longer than the option"))?;
+        if query.len() > limits::STRING_MAX {
+            return Err(too_big("a query is longer than 4096 bytes"));
+        }
+        let query =
+            context::name(query).ok_or(invalid("a query is no text of the form NAMESPACE:NAME"))?;
+        queries.push(query.to_owned());
+    }
+    if !fields.rest().is_empty() {
+        return Err(invalid(
+            "the number of queries does not match the option's length",
+        ));
+    }
+    Ok(ContextQuestion {
+        name,
+        queries,
+        option,
+    })
+}
+
+/// The export's name at the front of an option, behind its length.
+fn name<'a>(fields: &mut Fields<'a>) -> Result<&'a str, OptionError> {
+    let len = index(fields.u32().ok_or(SHORT)?);
+    let name = fields
+        .take(len)
+        .ok_or(invalid("the name is longer than the option"))?;
+    if name.len() > limits::STRING_MAX {
+        return Err(too_big("the name is longer than 4096 bytes"));
+    }
+    string(name).ok_or(invalid("the name is no UTF-8 text"))
 }

@@ -76,7 +76,7 @@ impl Connection {
         let in_flight_max = u32::try_from(config.in_flight_max).unwrap_or(u32::MAX);
         Self {
             stream,
-            decoder: ReplyDecoder::new(negotiated.structured, in_flight_max),
+            decoder: ReplyDecoder::new(negotiated.framing, in_flight_max),
             outbox: Outbox::default(),
             received: BytesMut::new(),
             payload: None,
@@ -237,6 +237,8 @@ impl Connection {
                 let len = usize::try_from(len).unwrap_or(usize::MAX);
                 buffer_of(&mut self.decoder, cookie).zero(offset, len);
             }
+            // Only answers to BLOCK_STATUS have extents.
+            ReplyEvent::Extent { .. } => {}
             ReplyEvent::Error { cookie, text, .. } => {
                 if let Some(part) = self.decoder.token_mut(cookie)
                     && !text.is_empty()

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use nbd_proto::{
-    ChunkFlags, ChunkKind, Command, CommandFlags, ExportInfo, HandshakeEvent, Negotiated,
+    ChunkFlags, ChunkKind, Command, CommandFlags, ExportInfo, Framing, HandshakeEvent, Negotiated,
     REQUEST_LEN, Refusal, Request, ServerHandshake, ServerHandshakeConfig, TransmissionFlags,
     WireError, chunk_header, error_chunk, offset_data_header, offset_hole_chunk, simple_reply,
 };
@@ -256,7 +256,7 @@ fn reply(world: &World, negotiated: &Negotiated, request: &Request) -> Vec<u8> {
         return out;
     }
     let bytes = &world.live[span(request)];
-    if !negotiated.structured {
+    if !negotiated.framing.is_chunked() {
         out.extend(bytes);
         return out;
     }
@@ -292,13 +292,16 @@ async fn negotiate(
     stream: &mut UnixStream,
     world: &Mutex<World>,
 ) -> io::Result<Option<Negotiated>> {
-    let (export, listed, structured_replies) = {
+    let (export, listed, framing) = {
         let world = world.lock().unwrap();
-        let export = world.export.clone();
-        (export, world.listed.clone(), world.structured)
+        let framing = match world.structured {
+            true => Framing::Structured,
+            false => Framing::Simple,
+        };
+        (world.export.clone(), world.listed.clone(), framing)
     };
     let mut handshake = ServerHandshake::new(ServerHandshakeConfig {
-        structured_replies,
+        framing,
         ..ServerHandshakeConfig::default()
     });
     stream.write_all(&handshake.greeting()).await?;
@@ -314,6 +317,9 @@ async fn negotiate(
                     let known = (name == export.name).then(|| export.clone());
                     handshake.answer_export(known.ok_or(Refusal::Unknown));
                 }
+                Some(HandshakeEvent::FindContexts { .. }) => handshake.answer_contexts(Ok(&[])),
+                // TLS is off.
+                Some(HandshakeEvent::StartTls) => return Ok(None),
                 Some(HandshakeEvent::List) => handshake.answer_list(&listed),
                 Some(HandshakeEvent::Finished(negotiated)) => return Ok(Some(*negotiated)),
                 Some(HandshakeEvent::Close(_)) => return Ok(None),

@@ -1,16 +1,26 @@
 //! Encoders of replies, into fixed arrays so that the hot path never allocates.
 //!
 //! ```text
-//! simple reply, 16 bytes       chunk of a structured reply, 20 bytes
-//!  0  u32 magic 0x67446698      0  u32 magic 0x668e33ef
-//!  4  u32 error                 4  u16 chunk flags
-//!  8  u64 cookie                6  u16 kind
-//!                               8  u64 cookie
-//!                              16  u32 len of what follows
+//! simple reply, 16 bytes       chunk of a structured reply, 20 bytes     extended chunk, 32 bytes
+//!  0  u32 magic 0x67446698      0  u32 magic 0x668e33ef                   0  u32 magic 0x6e8a278c
+//!  4  u32 error                 4  u16 chunk flags                        4  u16 chunk flags
+//!  8  u64 cookie                6  u16 kind                               6  u16 kind
+//!                               8  u64 cookie                             8  u64 cookie
+//!                              16  u32 len of what follows               16  u64 offset of the request
+//!                                                                        24  u64 len of what follows
 //! ```
 //!
-//! The order and completeness of chunks is the server's business; what a client accepts is in
-//! [`crate::ReplyDecoder`].
+//! The functions here write simple and structured replies; the methods of [`crate::Framing`] write what
+//! was agreed on. The order and completeness of chunks is the server's business; what a client accepts
+//! is in [`crate::ReplyDecoder`].
+
+mod encode;
+mod kind;
+mod status;
+
+pub use encode::{Piece, ReplyHead, ReplyTo};
+pub use kind::ChunkKind;
+pub use status::{BadFilter, Extent, StatusFilter};
 
 use crate::consts::{CHUNK_MAGIC, SIMPLE_REPLY_MAGIC, limits};
 use crate::errno::WireError;
@@ -25,67 +35,6 @@ pub const CHUNK_LEN: usize = 20;
 pub const OFFSET_DATA_LEN: usize = CHUNK_LEN + 8;
 /// Length of a whole chunk that says a run of bytes is zero.
 pub const OFFSET_HOLE_LEN: usize = CHUNK_LEN + 12;
-
-/// What a chunk of a structured reply holds (`NBD_REPLY_TYPE_*`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ChunkKind {
-    /// 0: nothing; only ends the reply.
-    None,
-    /// 1: offset and bytes.
-    OffsetData,
-    /// 2: offset and length of a run of zeroes.
-    OffsetHole,
-    /// 5: metadata context and its extents.
-    BlockStatus,
-    /// 6: the same with 64-bit lengths.
-    BlockStatusExt,
-    /// 0x8001: error and text.
-    Error,
-    /// 0x8002: error, text and where.
-    ErrorOffset,
-    /// Any other number.
-    Unknown(u16),
-}
-
-const ERROR_BIT: u16 = 1 << 15;
-
-impl ChunkKind {
-    /// Whether a chunk of this kind makes its request fail; also kinds we do not know.
-    #[must_use]
-    pub fn is_error(self) -> bool {
-        u16::from(self) & ERROR_BIT != 0
-    }
-}
-
-impl From<u16> for ChunkKind {
-    fn from(number: u16) -> Self {
-        match number {
-            0 => Self::None,
-            1 => Self::OffsetData,
-            2 => Self::OffsetHole,
-            5 => Self::BlockStatus,
-            6 => Self::BlockStatusExt,
-            0x8001 => Self::Error,
-            0x8002 => Self::ErrorOffset,
-            other => Self::Unknown(other),
-        }
-    }
-}
-
-impl From<ChunkKind> for u16 {
-    fn from(kind: ChunkKind) -> Self {
-        match kind {
-            ChunkKind::None => 0,
-            ChunkKind::OffsetData => 1,
-            ChunkKind::OffsetHole => 2,
-            ChunkKind::BlockStatus => 5,
-            ChunkKind::BlockStatusExt => 6,
-            ChunkKind::Error => 0x8001,
-            ChunkKind::ErrorOffset => 0x8002,
-            ChunkKind::Unknown(number) => number,
-        }
-    }
-}
 
 /// A simple reply. The data of a successful read follows it.
 #[must_use]
@@ -164,20 +113,22 @@ pub fn error_chunk(
     text: &str,
     offset: Option<u64>,
 ) -> Vec<u8> {
-    let text = truncated(text, limits::STRING_MAX).as_bytes();
-    let (kind, offset_len) = match offset {
-        Some(_) => (ChunkKind::ErrorOffset, 8),
-        None => (ChunkKind::Error, 0),
-    };
-    let payload_len = 6 + text.len() + offset_len;
-    let mut bytes = Vec::with_capacity(CHUNK_LEN + payload_len);
-    bytes.extend_from_slice(&chunk_header(cookie, flags, kind, len32(payload_len)));
-    bytes.extend_from_slice(&error.number().to_be_bytes());
+    let (kind, payload) = error_payload(error, text, offset);
+    let header = chunk_header(cookie, flags, kind, len32(payload.len()));
+    [&header[..], &payload].concat()
+}
+
+/// Kind and payload of an error chunk.
+fn error_payload(error: WireError, text: &str, offset: Option<u64>) -> (ChunkKind, Vec<u8>) {
+    let text = truncated(text, limits::STRING_MAX);
     let text_len = u16::try_from(text.len()).expect("texts are cut at 4096 bytes");
-    bytes.extend_from_slice(&text_len.to_be_bytes());
-    bytes.extend_from_slice(text);
-    if let Some(offset) = offset {
-        bytes.extend_from_slice(&offset.to_be_bytes());
-    }
-    bytes
+    let mut payload = Vec::with_capacity(4 + 2 + text.len() + 8);
+    payload.extend_from_slice(&error.number().to_be_bytes());
+    payload.extend_from_slice(&text_len.to_be_bytes());
+    payload.extend_from_slice(text.as_bytes());
+    let Some(offset) = offset else {
+        return (ChunkKind::Error, payload);
+    };
+    payload.extend_from_slice(&offset.to_be_bytes());
+    (ChunkKind::ErrorOffset, payload)
 }

@@ -1,0 +1,245 @@
+//! Which option a client sends after which, and what the replies mean to it.
+
+use super::failure::reason;
+use super::replies::checked_size;
+use super::{BadReply, ClientEvent, ClientHandshake, Goal, HandshakeFailure, State};
+use crate::consts::{OptionCode, OptionReply};
+use crate::flags::TransmissionFlags;
+use crate::framing::Framing;
+use crate::handshake::frame::{info, push_option};
+use crate::handshake::{ExportInfo, Negotiated, meaningful};
+use crate::wire::{Fields, len32, printable};
+
+/// What a client asks for, in this order, as far as it wants it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Step {
+    Tls,
+    Extended,
+    Structured,
+    Contexts,
+    Goal,
+}
+
+impl ClientHandshake {
+    /// Sends the first option from `step` on that is wanted, behind `out`.
+    pub(super) fn ask_from(&mut self, step: Step, out: Vec<u8>) {
+        if step <= Step::Tls && self.config.tls && !self.tls {
+            return self.send_option(out, OptionCode::StartTls, &[]);
+        }
+        let wanted = match self.config.goal {
+            Goal::List => Framing::Simple,
+            Goal::Go | Goal::Info => self.config.framing,
+        };
+        if step <= Step::Extended && wanted >= Framing::Extended {
+            return self.send_option(out, OptionCode::ExtendedHeaders, &[]);
+        }
+        if step <= Step::Structured && wanted >= Framing::Structured && !self.framing.is_chunked() {
+            return self.send_option(out, OptionCode::StructuredReply, &[]);
+        }
+        if step <= Step::Contexts && self.framing.is_chunked() {
+            match self.config.goal {
+                Goal::Go if !self.config.contexts.is_empty() => {
+                    let data = self.queries(&self.config.contexts);
+                    return self.send_option(out, OptionCode::SetMetaContext, &data);
+                }
+                Goal::Info => {
+                    let data = self.queries(&[]);
+                    return self.send_option(out, OptionCode::ListMetaContext, &data);
+                }
+                Goal::Go | Goal::List => {}
+            }
+        }
+        self.send_goal(out);
+    }
+
+    /// Data of an option on metadata contexts.
+    fn queries(&self, queries: &[String]) -> Vec<u8> {
+        let mut data = self.named();
+        data.extend_from_slice(&len32(queries.len()).to_be_bytes());
+        for query in queries {
+            data.extend_from_slice(&len32(query.len()).to_be_bytes());
+            data.extend_from_slice(query.as_bytes());
+        }
+        data
+    }
+
+    /// The export's name behind its length, which is how most options begin.
+    fn named(&self) -> Vec<u8> {
+        let name = self.config.export.as_bytes();
+        let mut data = len32(name.len()).to_be_bytes().to_vec();
+        data.extend_from_slice(name);
+        data
+    }
+
+    fn send_goal(&mut self, out: Vec<u8>) {
+        let option = match self.config.goal {
+            Goal::Go => OptionCode::Go,
+            Goal::Info => OptionCode::Info,
+            Goal::List => return self.send_option(out, OptionCode::List, &[]),
+        };
+        let mut data = self.named();
+        for field in [3, info::NAME, info::DESCRIPTION, info::BLOCK_SIZE] {
+            data.extend_from_slice(&field.to_be_bytes());
+        }
+        self.send_option(out, option, &data);
+    }
+
+    /// Appends an option to `out`, sends both and waits for its replies.
+    fn send_option(&mut self, mut out: Vec<u8>, option: OptionCode, data: &[u8]) {
+        push_option(&mut out, option, data);
+        self.events.push_back(ClientEvent::Send(out));
+        self.state = State::Reply {
+            option,
+            header: None,
+        };
+    }
+
+    pub(super) fn send_export_name(&mut self, mut out: Vec<u8>) {
+        let name = self.config.export.as_bytes();
+        push_option(&mut out, OptionCode::ExportName, name);
+        self.events.push_back(ClientEvent::Send(out));
+        self.state = State::ExportName;
+    }
+
+    pub(super) fn accept_reply(
+        &mut self,
+        option: OptionCode,
+        reply: OptionReply,
+        data: &[u8],
+    ) -> Result<(), HandshakeFailure> {
+        if reply == OptionReply::Ack && !data.is_empty() {
+            return Err(BadReply::AckWithData.into());
+        }
+        if reply.is_error() {
+            return self.accept_error(option, reply, data);
+        }
+        match (option, reply) {
+            (OptionCode::StartTls, OptionReply::Ack) => {
+                self.state = State::WaitsForTls;
+                self.events.push_back(ClientEvent::StartTls);
+            }
+            (OptionCode::ExtendedHeaders, OptionReply::Ack) => {
+                self.framing = Framing::Extended;
+                self.ask_from(Step::Contexts, Vec::new());
+            }
+            (OptionCode::StructuredReply, OptionReply::Ack) => {
+                self.framing = Framing::Structured;
+                self.ask_from(Step::Contexts, Vec::new());
+            }
+            (OptionCode::SetMetaContext, OptionReply::MetaContext) => {
+                let asked = &self.config.contexts;
+                self.collected.context(data, Some(asked))?;
+            }
+            (OptionCode::ListMetaContext, OptionReply::MetaContext) => {
+                self.collected.context(data, None)?;
+            }
+            (OptionCode::SetMetaContext | OptionCode::ListMetaContext, OptionReply::Ack) => {
+                self.ask_from(Step::Goal, Vec::new());
+            }
+            (OptionCode::Go | OptionCode::Info, OptionReply::Info) => self.collected.info(data)?,
+            (OptionCode::Go | OptionCode::Info, OptionReply::Ack) => self.described(option)?,
+            (OptionCode::List, OptionReply::Server) => self.collected.listed(data)?,
+            (OptionCode::List, OptionReply::Ack) => {
+                let listed = self.collected.take_list();
+                self.leave(ClientEvent::Listed(listed));
+            }
+            (_, other) => {
+                return Err(BadReply::Unexpected {
+                    option,
+                    reply: other,
+                }
+                .into());
+            }
+        }
+        Ok(())
+    }
+
+    /// An error: goes on without what was asked for, where that can be done without.
+    fn accept_error(
+        &mut self,
+        option: OptionCode,
+        reply: OptionReply,
+        data: &[u8],
+    ) -> Result<(), HandshakeFailure> {
+        let fatal = match reply {
+            OptionReply::ErrTlsRequired if self.tls => {
+                return Err(BadReply::Unexpected { option, reply }.into());
+            }
+            OptionReply::ErrTlsRequired | OptionReply::ErrShutdown => true,
+            _ => false,
+        };
+        let unknown = reply == OptionReply::ErrUnknown;
+        match option {
+            OptionCode::StartTls => {
+                let said = printable(data);
+                let colon = if said.is_empty() { "" } else { ": " };
+                let text = format!("{}{colon}{said}", reason(reply));
+                return Err(HandshakeFailure::NoTls { text });
+            }
+            OptionCode::ExtendedHeaders if !fatal => self.ask_from(Step::Structured, Vec::new()),
+            OptionCode::StructuredReply if !fatal => self.ask_from(Step::Contexts, Vec::new()),
+            OptionCode::SetMetaContext | OptionCode::ListMetaContext if !fatal && !unknown => {
+                self.collected.forget_contexts();
+                self.ask_from(Step::Goal, Vec::new());
+            }
+            OptionCode::Go
+                if reply == OptionReply::ErrUnsupported && !self.framing.is_extended() =>
+            {
+                self.send_export_name(Vec::new());
+            }
+            _ => return Err(self.refused(option, reply, data)),
+        }
+        Ok(())
+    }
+
+    fn described(&mut self, option: OptionCode) -> Result<(), HandshakeFailure> {
+        let export = self.collected.take_export(&self.config.export)?;
+        let negotiated = self.negotiated(export, true);
+        if option == OptionCode::Info {
+            self.leave(ClientEvent::Described(negotiated));
+        } else {
+            self.state = State::Done;
+            self.events.push_back(ClientEvent::Finished(negotiated));
+        }
+        Ok(())
+    }
+
+    /// The answer to `EXPORT_NAME`: size, flags, zeroes.
+    pub(super) fn accept_export(&mut self, item: &[u8]) -> Result<(), HandshakeFailure> {
+        let mut fields = Fields::new(item);
+        let size = checked_size(fields.u64().unwrap_or(0))?;
+        let flags = TransmissionFlags::from_bits_truncate(fields.u16().unwrap_or(0));
+        let export = ExportInfo::new(self.config.export.clone(), size, flags);
+        let negotiated = self.negotiated(export, false);
+        self.state = State::Done;
+        self.events.push_back(ClientEvent::Finished(negotiated));
+        Ok(())
+    }
+
+    fn negotiated(&mut self, mut export: ExportInfo, block_sizes_agreed: bool) -> Box<Negotiated> {
+        export.flags = meaningful(export.flags, self.framing);
+        Box::new(Negotiated {
+            export,
+            requested_name: self.config.export.clone(),
+            framing: self.framing,
+            contexts: self.collected.take_contexts(),
+            tls: self.tls,
+            no_zeroes: self.no_zeroes,
+            block_sizes_agreed,
+        })
+    }
+
+    fn refused(&self, option: OptionCode, reply: OptionReply, data: &[u8]) -> HandshakeFailure {
+        let text = printable(data);
+        let name = self.config.export.clone();
+        match reply {
+            OptionReply::ErrUnknown => HandshakeFailure::UnknownExport { name, text },
+            OptionReply::ErrTlsRequired => HandshakeFailure::TlsRequired,
+            _ => HandshakeFailure::Refused {
+                option,
+                reply,
+                text,
+            },
+        }
+    }
+}
