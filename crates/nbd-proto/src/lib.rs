@@ -54,7 +54,7 @@ pub use reply::{
 };
 pub use request::{BadMagic, Command, EXTENDED_REQUEST_LEN, REQUEST_LEN, Request};
 pub use transmission::{BrokenReply, Decoded, Expected, ReplyDecoder, ReplyEvent, TooManyInFlight};
-pub use uri::{NbdUri, Transport, UriError};
+pub use uri::{NbdUri, Transport, UriError, UriTls};
 
 #[cfg(test)]
 mod tests;

@@ -125,7 +125,8 @@ impl StatusFilter {
         let mut fields = Fields::new(payload);
         let len = fields.u64().ok_or(wrong_length)?;
         let list = fields.rest();
-        if list.len() % size_of::<u32>() != 0 || payload.len() > index(limits::STATUS_FILTER_MAX) {
+        let whole = list.len().is_multiple_of(size_of::<u32>());
+        if !whole || payload.len() > index(limits::STATUS_FILTER_MAX) {
             return Err(wrong_length);
         }
         let mut ids = Vec::with_capacity(list.len() / size_of::<u32>());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use crate::{NbdUri, Transport, UriError};
+use crate::{NbdUri, Transport, UriError, UriTls};
 
 fn tcp(host: &str, port: u16, export: &str) -> NbdUri {
     NbdUri {
@@ -12,13 +12,34 @@ fn tcp(host: &str, port: u16, export: &str) -> NbdUri {
             host: host.to_owned(),
             port,
         },
+        tls: None,
         export: export.to_owned(),
+    }
+}
+
+fn vsock(cid: u32, port: u32, export: &str) -> NbdUri {
+    NbdUri {
+        transport: Transport::Vsock { cid, port },
+        tls: None,
+        export: export.to_owned(),
+    }
+}
+
+fn tls(uri: NbdUri, certificates: Option<&str>, hostname: Option<&str>) -> NbdUri {
+    NbdUri {
+        tls: Some(UriTls {
+            certificates: certificates.map(PathBuf::from),
+            hostname: hostname.map(str::to_owned),
+            verify_peer: true,
+        }),
+        ..uri
     }
 }
 
 fn unix(path: &str, export: &str) -> NbdUri {
     NbdUri {
         transport: Transport::Unix(PathBuf::from(path)),
+        tls: None,
         export: export.to_owned(),
     }
 }
@@ -42,6 +63,18 @@ fn the_examples_of_the_specification_are_read_as_it_says() {
         ("NBD://[::1]:99/a/b", tcp("::1", 99, "a/b")),
         ("nbd://[fe80::1]", tcp("fe80::1", 10809, "")),
         ("nbd://127.0.0.1:10810/", tcp("127.0.0.1", 10810, "")),
+        ("nbds://h/x", tls(tcp("h", 10809, "x"), None, None)),
+        (
+            "nbds+unix:///x?tls-hostname=h&socket=s&tls-type=x509&tls-verify-peer=1",
+            tls(unix("s", "x"), None, Some("h")),
+        ),
+        (
+            "nbds://h/?tls-certificates=/etc/pki",
+            tls(tcp("h", 10809, ""), Some("/etc/pki"), None),
+        ),
+        ("nbd+vsock:///x", vsock(2, 10809, "x")),
+        ("nbd+vsock://3/", vsock(3, 10809, "")),
+        ("nbds+vsock://3:77/", tls(vsock(3, 77, ""), None, None)),
     ] {
         assert_eq!(text.parse(), Ok(expected), "{text}");
     }
@@ -52,11 +85,26 @@ fn what_would_be_ignored_or_cannot_be_done_is_refused_by_name() {
     for (text, expected) in [
         ("disk.img", UriError::NoScheme),
         ("http://x/", UriError::Scheme("http".to_owned())),
-        ("nbds://x/", UriError::SchemeUnsupported("nbds".to_owned())),
+        ("nbd+ssh://x/", UriError::Scheme("nbd+ssh".to_owned())),
+        ("nbd+://x/", UriError::Scheme("nbd+".to_owned())),
+        ("nbd+vsock://x/", UriError::Cid("x".to_owned())),
+        ("nbd+vsock://1:x/", UriError::Port("x".to_owned())),
         (
-            "nbd+vsock://1/",
-            UriError::SchemeUnsupported("nbd+vsock".to_owned()),
+            "nbds://x/?tls-type=PSK",
+            UriError::TlsType("PSK".to_owned()),
         ),
+        (
+            "nbds://x/?tls-verify-peer=no",
+            UriError::Value {
+                parameter: "tls-verify-peer",
+                value: "no".to_owned(),
+            },
+        ),
+        (
+            "nbds://x/?tls-psk-file=k",
+            UriError::Parameter("tls-psk-file".to_owned()),
+        ),
+        ("nbds://user@host/", UriError::User),
         ("nbd:///disk", UriError::NoHost),
         ("nbd+unix://host/disk?socket=x", UriError::HostWithSocket),
         ("nbd+unix:///disk", UriError::NoSocket),
@@ -72,7 +120,7 @@ fn what_would_be_ignored_or_cannot_be_done_is_refused_by_name() {
         ),
         (
             "nbd://host/?tls-type=psk",
-            UriError::Parameter("tls-type".to_owned()),
+            UriError::NeedsTls("tls-type".to_owned()),
         ),
         (
             "nbd+unix:///?socket=a&socket=b",
@@ -98,6 +146,25 @@ proptest! {
     }
 
     #[test]
+    fn what_is_said_of_tls_is_read_back(
+        certificates in prop::option::of("\\PC{1,20}"),
+        hostname in prop::option::of("[^\0]{1,20}"),
+        verify_peer: bool,
+        cid: u32,
+        port: u32,
+    ) {
+        let said = UriTls {
+            certificates: certificates.map(PathBuf::from),
+            hostname,
+            verify_peer,
+        };
+        for uri in [unix("s", "x"), vsock(cid, port, "x"), tcp("h", 1, "")] {
+            let uri = NbdUri { tls: Some(said.clone()), ..uri };
+            prop_assert_eq!(uri.to_string().parse(), Ok(uri));
+        }
+    }
+
+    #[test]
     fn sockets_are_read_back(path in "\\PC{1,30}", export in "[^\0]{0,30}") {
         let uri = unix(&path, &export);
         prop_assert_eq!(uri.to_string().parse(), Ok(uri));
@@ -105,7 +172,7 @@ proptest! {
 
     #[test]
     fn no_text_panics(text in "\\PC{0,40}", tail in "[\\[\\]:@/?%=&a0]{0,20}") {
-        for text in [text, format!("nbd://{tail}"), format!("nbd+unix://{tail}")] {
+        for text in [text, format!("nbd://{tail}"), format!("nbd+unix://{tail}"), format!("nbds+vsock://{tail}")] {
             if let Ok(uri) = text.parse::<NbdUri>() {
                 prop_assert_eq!(uri.to_string().parse(), Ok(uri));
             }

@@ -29,16 +29,23 @@ pub struct Target {
     pub export: String,
 }
 
-impl From<NbdUri> for Target {
-    fn from(uri: NbdUri) -> Self {
+impl TryFrom<NbdUri> for Target {
+    type Error = UriError;
+
+    fn try_from(uri: NbdUri) -> Result<Self, UriError> {
+        // Never in the clear what was to be under TLS.
+        if uri.tls.is_some() {
+            return Err(UriError::Scheme("nbds".to_owned()));
+        }
         let address = match uri.transport {
             Transport::Tcp { host, port } => Address::Tcp { host, port },
             Transport::Unix(path) => Address::Unix(path),
+            Transport::Vsock { .. } => return Err(UriError::Scheme("nbd+vsock".to_owned())),
         };
-        Self {
+        Ok(Self {
             address,
             export: uri.export,
-        }
+        })
     }
 }
 
@@ -50,6 +57,7 @@ impl From<&Target> for NbdUri {
         };
         Self {
             transport,
+            tls: None,
             export: target.export.clone(),
         }
     }
@@ -59,7 +67,7 @@ impl FromStr for Target {
     type Err = UriError;
 
     fn from_str(text: &str) -> Result<Self, UriError> {
-        text.parse::<NbdUri>().map(Self::from)
+        text.parse::<NbdUri>()?.try_into()
     }
 }
 

@@ -1,0 +1,196 @@
+//! [`NbdUri`]: the address of an export, as doc/uri.md of NetworkBlockDevice/nbd writes it.
+//!
+//! ```text
+//! nbd://HOST[:PORT]/EXPORT               nbds://…          the same under TLS, or not at all
+//! nbd+unix:///EXPORT?socket=PATH         nbds+unix://…
+//! nbd+vsock://[CID[:PORT]]/EXPORT        nbds+vsock://…
+//! ```
+//!
+//! The export is everything behind the first slash, percent-decoded. Under TLS there may be
+//! `tls-certificates=DIR`, `tls-hostname=NAME`, `tls-verify-peer=0` and `tls-type=x509`. Every query
+//! parameter that would be ignored is refused, and so is what would only perhaps be under TLS.
+
+mod parse;
+mod percent;
+
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use crate::consts::DEFAULT_PORT;
+use percent::encode;
+
+/// The host of a virtual machine, as its guests see it: the context id where an address has none.
+const VSOCK_HOST: u32 = 2;
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// TCP.
+    Tcp {
+        /// Name or address, without brackets.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// A Unix domain socket. A path that begins with NUL is an abstract name.
+    Unix(PathBuf),
+    /// A socket between a virtual machine and its host.
+    Vsock {
+        /// Context id of the machine; 2 is the host.
+        cid: u32,
+        /// Port.
+        port: u32,
+    },
+}
+
+/// What an address says about TLS.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct UriTls {
+    /// The folder of the certificates: `ca-cert.pem`, and with a certificate of the client's own
+    /// `client-cert.pem` and `client-key.pem`.
+    pub certificates: Option<PathBuf>,
+    /// The name the server's certificate must have; else the host's.
+    pub hostname: Option<String>,
+    /// Whether the server's certificate is verified. Without, TLS protects from listeners only.
+    pub verify_peer: bool,
+}
+
+impl Default for UriTls {
+    fn default() -> Self {
+        Self {
+            certificates: None,
+            hostname: None,
+            verify_peer: true,
+        }
+    }
+}
+
+/// Server and export.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NbdUri {
+    /// The server.
+    pub transport: Transport,
+    /// Whether the session must be under TLS, and how.
+    pub tls: Option<UriTls>,
+    /// The export's name; empty for the default one.
+    pub export: String,
+}
+
+/// Why a text is no address of an export.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UriError {
+    /// Nothing like `scheme://`.
+    #[error("an NBD address begins with nbd://, nbds:// or nbd+unix://")]
+    NoScheme,
+    /// Some other scheme.
+    #[error(
+        "scheme {0:?} is not NBD's; use nbd, nbds, nbd+unix, nbds+unix, nbd+vsock or nbds+vsock"
+    )]
+    Scheme(String),
+    /// `nbd://` without a host.
+    #[error("nbd:// needs a host, as in nbd://server/export")]
+    NoHost,
+    /// `nbd+unix://` with a host.
+    #[error("nbd+unix:// takes no host; write nbd+unix:///EXPORT?socket=PATH")]
+    HostWithSocket,
+    /// A user name.
+    #[error("user names are only for pre-shared keys, which are not supported; use certificates")]
+    User,
+    /// Not a number from 1 to 65535.
+    #[error("{0:?} is not a port")]
+    Port(String),
+    /// Not a context id.
+    #[error("{0:?} is not a vsock context id")]
+    Cid(String),
+    /// An opening bracket without a closing one, or something behind it.
+    #[error("{0:?} is not an IPv6 address in brackets")]
+    Brackets(String),
+    /// `nbd+unix` without `socket`.
+    #[error("nbd+unix:// needs ?socket=PATH")]
+    NoSocket,
+    /// A parameter that means nothing here, or comes twice.
+    #[error("query parameter {0:?} does not belong here")]
+    Parameter(String),
+    /// A parameter of TLS where there is none.
+    #[error("query parameter {0:?} needs TLS; write nbds instead of nbd")]
+    NeedsTls(String),
+    /// Anything but certificates.
+    #[error("TLS of type {0:?} is not supported; use tls-type=x509")]
+    TlsType(String),
+    /// A value that the parameter does not take.
+    #[error("{value:?} is no value of {parameter}")]
+    Value {
+        /// The parameter.
+        parameter: &'static str,
+        /// What it was given.
+        value: String,
+    },
+    /// A `%` without two hexadecimal digits.
+    #[error("{0:?} has a % that is not followed by two hexadecimal digits")]
+    Percent(String),
+    /// The name cannot be sent.
+    #[error("the export's name is longer than 4096 bytes, no UTF-8, or has a NUL")]
+    Export,
+    /// A fragment.
+    #[error("an NBD address has no fragment; write # as %23")]
+    Fragment,
+}
+
+impl fmt::Display for NbdUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.tls.is_some() { "nbds" } else { "nbd" })?;
+        match &self.transport {
+            Transport::Tcp { host, port } => {
+                f.write_str("://")?;
+                if host.contains(':') {
+                    f.write_str("[")?;
+                    encode(f, host.as_bytes(), b':')?;
+                    f.write_str("]")?;
+                } else {
+                    encode(f, host.as_bytes(), b':')?;
+                }
+                if *port != DEFAULT_PORT {
+                    write!(f, ":{port}")?;
+                }
+            }
+            Transport::Unix(_) => f.write_str("+unix://")?,
+            Transport::Vsock { cid, port } => {
+                write!(f, "+vsock://{cid}")?;
+                if *port != u32::from(DEFAULT_PORT) {
+                    write!(f, ":{port}")?;
+                }
+            }
+        }
+        f.write_str("/")?;
+        encode(f, self.export.as_bytes(), b'/')?;
+        self.write_query(f)
+    }
+}
+
+impl NbdUri {
+    fn write_query(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = '?';
+        let mut parameter = |key: &str, value: &[u8]| {
+            write!(f, "{before}{key}=")?;
+            before = '&';
+            encode(f, value, b'/')
+        };
+        if let Transport::Unix(path) = &self.transport {
+            parameter("socket", path.as_os_str().as_bytes())?;
+        }
+        let Some(tls) = &self.tls else {
+            return Ok(());
+        };
+        if let Some(folder) = &tls.certificates {
+            parameter("tls-certificates", folder.as_os_str().as_bytes())?;
+        }
+        if let Some(name) = &tls.hostname {
+            parameter("tls-hostname", name.as_bytes())?;
+        }
+        if !tls.verify_peer {
+            parameter("tls-verify-peer", b"0")?;
+        }
+        Ok(())
+    }
+}

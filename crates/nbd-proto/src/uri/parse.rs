@@ -1,0 +1,193 @@
+//! Text to [`NbdUri`].
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::percent::decode;
+use super::{NbdUri, Transport, UriError, UriTls, VSOCK_HOST};
+use crate::consts::{DEFAULT_PORT, limits};
+
+impl FromStr for NbdUri {
+    type Err = UriError;
+
+    fn from_str(text: &str) -> Result<Self, UriError> {
+        let (scheme, rest) = text.split_once("://").ok_or(UriError::NoScheme)?;
+        if rest.contains('#') {
+            return Err(UriError::Fragment);
+        }
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let lower = scheme.to_ascii_lowercase();
+        let (base, over) = lower.split_once('+').unwrap_or((&lower, ""));
+        let mut query = Query::parse(query)?;
+        let tls = match base {
+            "nbd" => None,
+            "nbds" => Some(query.take_tls()?),
+            _ => return Err(UriError::Scheme(scheme.to_owned())),
+        };
+        if authority.contains('@') {
+            return Err(UriError::User);
+        }
+        let transport = match over {
+            "" if lower.contains('+') => return Err(UriError::Scheme(scheme.to_owned())),
+            "" => tcp(authority)?,
+            "unix" => unix(authority, query.take("socket"))?,
+            "vsock" => vsock(authority)?,
+            _ => return Err(UriError::Scheme(scheme.to_owned())),
+        };
+        query.finish(tls.is_some())?;
+        Ok(Self {
+            transport,
+            tls,
+            export: export(path)?,
+        })
+    }
+}
+
+fn tcp(authority: &str) -> Result<Transport, UriError> {
+    let (host, port) = split_port(authority)?;
+    let host = String::from_utf8(decode(host)?).map_err(|_| UriError::NoHost)?;
+    if host.is_empty() || host.contains('\0') {
+        return Err(UriError::NoHost);
+    }
+    let port = match port {
+        None | Some("") => DEFAULT_PORT,
+        Some(text) => match text.parse() {
+            Ok(port) if port > 0 => port,
+            _ => return Err(UriError::Port(text.to_owned())),
+        },
+    };
+    Ok(Transport::Tcp { host, port })
+}
+
+/// Host, without brackets, and the text behind its colon.
+fn split_port(authority: &str) -> Result<(&str, Option<&str>), UriError> {
+    let Some(bracketed) = authority.strip_prefix('[') else {
+        return Ok(match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        });
+    };
+    let wrong = || UriError::Brackets(authority.to_owned());
+    let (host, behind) = bracketed.split_once(']').ok_or_else(wrong)?;
+    if behind.is_empty() {
+        return Ok((host, None));
+    }
+    let port = behind.strip_prefix(':').ok_or_else(wrong)?;
+    Ok((host, Some(port)))
+}
+
+fn unix(authority: &str, socket: Option<Vec<u8>>) -> Result<Transport, UriError> {
+    if !authority.is_empty() {
+        return Err(UriError::HostWithSocket);
+    }
+    match socket {
+        Some(path) if !path.is_empty() => Ok(Transport::Unix(to_path(path))),
+        _ => Err(UriError::NoSocket),
+    }
+}
+
+fn vsock(authority: &str) -> Result<Transport, UriError> {
+    let (cid, port) = match authority.split_once(':') {
+        Some((cid, port)) => (cid, Some(port)),
+        None => (authority, None),
+    };
+    let cid = match cid {
+        "" => VSOCK_HOST,
+        text => text.parse().map_err(|_| UriError::Cid(text.to_owned()))?,
+    };
+    let port = match port {
+        None | Some("") => u32::from(DEFAULT_PORT),
+        Some(text) => text.parse().map_err(|_| UriError::Port(text.to_owned()))?,
+    };
+    Ok(Transport::Vsock { cid, port })
+}
+
+fn export(path: &str) -> Result<String, UriError> {
+    let name = String::from_utf8(decode(path)?).map_err(|_| UriError::Export)?;
+    if name.len() > limits::STRING_MAX || name.contains('\0') {
+        return Err(UriError::Export);
+    }
+    Ok(name)
+}
+
+fn to_path(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+/// Query parameters, decoded, each at most once. They are taken; what is left does not belong.
+struct Query(Vec<(String, Vec<u8>)>);
+
+impl Query {
+    fn parse(query: &str) -> Result<Self, UriError> {
+        let mut parameters: Vec<(String, Vec<u8>)> = Vec::new();
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+            let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            if parameters.iter().any(|(other, _)| other == key) {
+                return Err(UriError::Parameter(key.to_owned()));
+            }
+            parameters.push((key.to_owned(), decode(value)?));
+        }
+        Ok(Self(parameters))
+    }
+
+    fn take(&mut self, key: &str) -> Option<Vec<u8>> {
+        let at = self.0.iter().position(|(other, _)| other == key)?;
+        Some(self.0.swap_remove(at).1)
+    }
+
+    fn take_tls(&mut self) -> Result<UriTls, UriError> {
+        if let Some(kind) = self.take_text("tls-type")?
+            && !kind.eq_ignore_ascii_case("x509")
+        {
+            return Err(UriError::TlsType(kind));
+        }
+        let verify_peer = match self.take_text("tls-verify-peer")?.as_deref() {
+            None | Some("1") => true,
+            Some("0") => false,
+            Some(other) => return Err(wrong_value("tls-verify-peer", other)),
+        };
+        let hostname = self.take_text("tls-hostname")?;
+        let certificates = self.take("tls-certificates");
+        if certificates.as_ref().is_some_and(Vec::is_empty) {
+            return Err(wrong_value("tls-certificates", ""));
+        }
+        Ok(UriTls {
+            certificates: certificates.map(to_path),
+            hostname,
+            verify_peer,
+        })
+    }
+
+    /// A parameter whose value is a text without NUL, and not empty.
+    fn take_text(&mut self, key: &'static str) -> Result<Option<String>, UriError> {
+        let Some(bytes) = self.take(key) else {
+            return Ok(None);
+        };
+        match String::from_utf8(bytes) {
+            Ok(text) if !text.is_empty() && !text.contains('\0') => Ok(Some(text)),
+            Ok(text) => Err(wrong_value(key, &text)),
+            Err(e) => Err(wrong_value(key, &String::from_utf8_lossy(e.as_bytes()))),
+        }
+    }
+
+    /// Refuses what was not taken.
+    fn finish(self, tls: bool) -> Result<(), UriError> {
+        let Some((key, _)) = self.0.into_iter().next() else {
+            return Ok(());
+        };
+        if key.starts_with("tls-") && !tls {
+            return Err(UriError::NeedsTls(key));
+        }
+        Err(UriError::Parameter(key))
+    }
+}
+
+fn wrong_value(parameter: &'static str, value: &str) -> UriError {
+    UriError::Value {
+        parameter,
+        value: value.to_owned(),
+    }
+}
