@@ -82,6 +82,13 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// Waits for writes whose futures were dropped. Has no default: every node must answer it.
     fn settle(&self) -> IoFuture<'_, ()>;
 
+    /// The same disk measured anew: a node that shares everything with this one (file, lock, failed
+    /// syncs) but has the size that is found now. `None`: its size is what it was, or is not one that
+    /// can change. A node's own geometry never changes while it lives.
+    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// The child and the range there that hold exactly these bytes, where a node merely moves them.
     fn remap(&self, _range: Range) -> Option<(&Node, Range)> {
         None

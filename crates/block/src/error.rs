@@ -72,6 +72,8 @@ pub enum Operation {
     Trim,
     /// [`BlockDevice::extents`](crate::BlockDevice::extents)
     Extents,
+    /// [`BlockDevice::remeasure`](crate::BlockDevice::remeasure)
+    Measure,
 }
 
 impl fmt::Display for Operation {
@@ -83,6 +85,7 @@ impl fmt::Display for Operation {
             Self::WriteZeroes => "write_zeroes",
             Self::Trim => "trim",
             Self::Extents => "extents",
+            Self::Measure => "measure",
         })
     }
 }

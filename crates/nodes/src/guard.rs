@@ -13,7 +13,7 @@ pub(crate) fn admit(
 ) -> Result<(), IoError> {
     assert_checked(geometry, range);
     let changes = match operation {
-        Operation::Read | Operation::Extents | Operation::Flush => false,
+        Operation::Read | Operation::Extents | Operation::Flush | Operation::Measure => false,
         Operation::Write | Operation::WriteZeroes | Operation::Trim => true,
     };
     if changes && geometry.read_only {

@@ -135,7 +135,7 @@ pub(crate) fn admit(
     }
     let refused = |errno| Err(IoError::new(errno, operation, Some(range)));
     match operation {
-        Operation::Read | Operation::Extents | Operation::Flush => Ok(()),
+        Operation::Read | Operation::Extents | Operation::Flush | Operation::Measure => Ok(()),
         _ if geometry.read_only => refused(Errno::NotPermitted),
         Operation::Trim if !geometry.trim.any() => refused(Errno::NotSupported),
         Operation::WriteZeroes if !geometry.write_zeroes.any() => refused(Errno::NotSupported),

@@ -1,4 +1,5 @@
-//! [`ServeError`]: why serving did not begin, or how it ended badly.
+//! [`ServeError`]: why serving did not begin, or how it ended badly. [`ChangeError`]: why exports did
+//! not change as they were told.
 
 use std::io;
 use std::path::PathBuf;
@@ -52,6 +53,59 @@ pub enum ServeError {
         /// The limit.
         limit: Duration,
     },
+}
+
+/// Why an export could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// There is none of that name.
+    #[error("there is no export {0:?}")]
+    Unknown(String),
+    /// There is one of that name.
+    #[error("there is an export {0:?} already")]
+    NameTwice(String),
+    /// A name that the protocol cannot carry.
+    #[error("export name of {} bytes; at most 4096", .0.len())]
+    NameTooLong(String),
+    /// Its disk could not be asked.
+    #[error("the size of export {name:?} could not be found out: {source}")]
+    Measure {
+        /// Which.
+        name: String,
+        /// Why.
+        source: block::IoError,
+    },
+    /// Clients would lose what they believe to have.
+    #[error(
+        "export {name:?} shrank from {from} to {to} bytes under {clients} clients: they keep the old \
+         size and get errors behind the new end; disconnect them first"
+    )]
+    Shrinks {
+        /// Which.
+        name: String,
+        /// Old size, bytes.
+        from: u64,
+        /// New size, bytes.
+        to: u64,
+        /// Clients that are connected.
+        clients: usize,
+    },
+    /// Its clients or its disk did not end in time.
+    #[error(
+        "export {name:?} did not end within {limit:?}: {clients} clients are left, or its disk does \
+         not answer; the disk stays open"
+    )]
+    Busy {
+        /// Which.
+        name: String,
+        /// Clients that are left.
+        clients: usize,
+        /// The limit.
+        limit: Duration,
+    },
+    /// The last flush failed.
+    #[error("{0}")]
+    Flush(#[source] ServeError),
 }
 
 fn listen_hint(error: &io::Error) -> String {

@@ -8,6 +8,7 @@ use std::task::Poll;
 use nbd_proto::{CloseReason, HandshakeEvent, Negotiated, ServerHandshake, ServerHandshakeConfig};
 
 use super::exports::{Exports, describe};
+use super::peer::Peer;
 use super::socket::Socket;
 
 /// Bytes received at once; a handshake is short.
@@ -35,6 +36,7 @@ pub(super) struct Session {
 pub(super) async fn negotiate(
     socket: &Socket,
     exports: &Exports,
+    peer: &Peer,
     payload_max: u32,
 ) -> Result<Session, NoSession> {
     let mut machine = ServerHandshake::new(ServerHandshakeConfig::default());
@@ -50,9 +52,12 @@ pub(super) async fn negotiate(
         match event {
             HandshakeEvent::Send(bytes) => send_all(socket, &bytes).await?,
             HandshakeEvent::FindExport { name, .. } => {
-                machine.answer_export(describe(exports.find(&name), payload_max));
+                machine.answer_export(describe(exports.find(&name, peer).as_deref(), payload_max));
             }
-            HandshakeEvent::List => machine.answer_list(&exports.list()),
+            HandshakeEvent::FindContexts { .. } => machine.answer_contexts(Ok(&[])),
+            // TLS is off.
+            HandshakeEvent::StartTls => return Err(NoSession::Left),
+            HandshakeEvent::List => machine.answer_list(&exports.list(peer)),
             HandshakeEvent::Finished(agreed) => {
                 return Ok(Session {
                     agreed: *agreed,

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Connections at once; more are closed at once.
     pub connections_max: usize,
+    /// Connections at once from one IPv4 address or one IPv6 /64; more are closed at once.
+    pub connections_per_address_max: usize,
     /// Time for the whole handshake.
     pub handshake_timeout: Duration,
     /// A client that is at turn all this time, to send the rest of a request or to take replies, and
@@ -20,7 +22,7 @@ pub struct Limits {
     /// Requests of one connection that may wait for the disk at once.
     pub in_flight_requests_max: usize,
     /// Memory of all connections' requests and replies in flight, bytes. At least twice
-    /// `payload_max`.
+    /// `payload_max`. By default 1 GiB, or a quarter of the machine's memory if that is less.
     pub in_flight_bytes_total_max: usize,
     /// A client that sends lone requests within this time of each other is met awake; zero: never.
     pub busy_wait_max: Duration,
@@ -32,12 +34,13 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 16_384,
+            connections_per_address_max: 4096,
             handshake_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(60),
             payload_max: nbd_proto::limits::PAYLOAD_MAX,
             in_flight_bytes_max: 64 << 20,
             in_flight_requests_max: 1024,
-            in_flight_bytes_total_max: 1 << 30,
+            in_flight_bytes_total_max: super::budget::default_max(),
             busy_wait_max: Duration::from_micros(100),
             stop_timeout: Duration::from_secs(20),
         }

@@ -13,6 +13,7 @@ use rustix::net::AddressFamily;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::error::ServeError;
+use super::peer::Peer;
 
 /// Clients that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -225,16 +226,17 @@ impl Acceptor {
         })
     }
 
-    /// The next client's socket, free of this core's runtime, and its name for the log.
-    pub(super) async fn accept(&self) -> io::Result<(OwnedFd, String)> {
+    /// The next client's socket, free of this core's runtime, and who is there.
+    pub(super) async fn accept(&self) -> io::Result<(OwnedFd, Peer)> {
         match &self.socket {
             Accepting::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                Ok((stream.into_std()?.into(), peer.to_string()))
+                let peer = Peer::new(peer.to_string(), Some(peer.ip()));
+                Ok((stream.into_std()?.into(), peer))
             }
             Accepting::Unix(listener) => {
                 let (stream, _unnamed) = listener.accept().await?;
-                Ok((stream.into_std()?.into(), "a unix socket".to_owned()))
+                Ok((stream.into_std()?.into(), Peer::new("a unix socket", None)))
             }
         }
     }

@@ -6,7 +6,8 @@
 //! # Invariants
 //!
 //! * At most [`MAPS_MAX`] files are mapped; others are sent from without a mapping.
-//! * A file that nothing but its mapping holds is let go when the next one is asked for.
+//! * A file that nothing but its mapping holds is let go when the next one is asked for, and when
+//!   an export ends ([`Maps::let_go`]).
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,5 +35,17 @@ impl Maps {
         let map = Arc::new(FileMap::new(file).ok()?);
         maps.push(map.clone());
         Some(map)
+    }
+
+    /// Closes the files that nothing but their mapping holds any more.
+    pub(super) fn let_go(&self) {
+        let mut maps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        maps.retain(|map| !map.is_last());
+    }
+
+    /// Maps anew whatever is asked for from here on: a file may have grown.
+    pub(super) fn forget_all(&self) {
+        let mut maps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        maps.clear();
     }
 }

@@ -5,26 +5,34 @@
 //! * A connection lives on one core; a panic in it ends it alone.
 //! * A connection begins when the writes of those that ended before it, at the same export, have
 //!   landed: a client that comes back finds none of its old writes under way.
-//! * Connections are counted before anything is read from them ([`Limits::connections_max`]).
+//! * Connections are counted before anything is read from them ([`Limits::connections_max`],
+//!   [`Limits::connections_per_address_max`]).
+//! * An export that a client may not use is unknown to it, and its disk is not touched for it.
 //! * A stop finishes what is in flight and flushes every disk, each within a limit, and only then
 //!   returns.
 //!
 //! # What it does not do yet
 //!
-//! TLS, extended headers, metadata contexts, access lists and reload: their places are the
-//! handshake (`handshake.rs`), [`plan`](self) and the export table.
+//! TLS, extended headers and metadata contexts: their places are the handshake (`handshake.rs`) and
+//! [`plan`](self).
 
+mod access;
 mod budget;
+mod clients;
 mod connection;
+mod control;
+mod counting;
 mod error;
 mod exports;
 mod handshake;
 mod limits;
 mod listener;
 mod maps;
+mod peer;
 mod plan;
 mod scratch;
 mod socket;
+mod stats;
 mod stop;
 
 use std::os::fd::OwnedFd;
@@ -36,17 +44,24 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::sync::watch;
 
-pub use error::ServeError;
-pub use exports::Export;
+pub use access::{Access, Origin, OriginError};
+pub use control::{Control, Resized};
+pub use error::{ChangeError, ServeError};
+pub use exports::{Export, Rules};
 pub use limits::Limits;
 pub use listener::{ListenAddress, Listener};
+pub use peer::Peer;
+pub use stats::{
+    BUCKETS, ClientFigures, CommandFigures, ExportFigures, Figures, Op, ServerFigures, bucket_limit,
+};
 
-use budget::Budget;
+use clients::Admitted;
 use connection::{Connection, End, Start};
-use exports::{Exports, Served};
-use handshake::{NoSession, negotiate};
+use control::Core;
+use counting::Counted;
+use exports::Exports;
+use handshake::{NoSession, Session, negotiate};
 use listener::{Acceptor, is_clients_fault};
-use maps::Maps;
 use socket::Socket;
 use stop::{flush_all, stop_all};
 
@@ -55,12 +70,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 struct Shared {
-    exports: Exports,
-    limits: Arc<Limits>,
-    budget: Budget,
-    maps: Arc<Maps>,
+    core: Arc<Core>,
     /// Connections of each core.
-    connections: Vec<AtomicUsize>,
+    loads: Vec<AtomicUsize>,
     /// The last client was refused.
     refuses: AtomicBool,
     handle: engine::Handle,
@@ -68,30 +80,36 @@ struct Shared {
 
 /// A server that has its exports and its bounds.
 #[derive(Debug)]
-pub struct Server {
-    exports: Exports,
-    limits: Limits,
-}
+pub struct Server(Arc<Core>);
 
 impl Server {
-    /// A server of `exports`; the first is also the default.
+    /// A server of `exports` for everybody; the first is also the default.
     ///
     /// # Errors
     /// [`ServeError::NoExports`], [`ServeError::NameTwice`], [`ServeError::NameTooLong`].
     pub fn new(exports: Vec<Export>, limits: Limits) -> Result<Self, ServeError> {
-        Ok(Self {
-            exports: Exports::new(exports)?,
-            limits,
-        })
+        let free = exports.into_iter().map(|e| (e, Rules::default()));
+        Self::with_rules(free.collect(), limits)
+    }
+
+    /// A server of `exports`, each for those whom its rules let in; the first is also the default.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_rules(exports: Vec<(Export, Rules)>, limits: Limits) -> Result<Self, ServeError> {
+        Ok(Self(Core::new(Exports::new(exports)?, limits)))
+    }
+
+    /// A handle for changes and questions while it serves.
+    #[must_use]
+    pub fn control(&self) -> Control {
+        Control(self.0.clone())
     }
 
     fn share(self, handle: &engine::Handle) -> Arc<Shared> {
         Arc::new(Shared {
-            exports: self.exports,
-            budget: Budget::new(self.limits.in_flight_bytes_total_max),
-            maps: Arc::default(),
-            limits: Arc::new(self.limits),
-            connections: (0..handle.cores()).map(|_| AtomicUsize::new(0)).collect(),
+            core: self.0,
+            loads: (0..handle.cores()).map(|_| AtomicUsize::new(0)).collect(),
             refuses: AtomicBool::new(false),
             handle: handle.clone(),
         })
@@ -116,7 +134,7 @@ impl Server {
             drop(engine::spawn(accept));
         }
         stop.await;
-        stop_all(&shared, stopping).await
+        stop_all(&shared.core, stopping).await
     }
 
     /// Serves one connected socket until its client goes or `stop` resolves.
@@ -135,7 +153,8 @@ impl Server {
         let mut told = stopping.subscribe();
         let client = async {
             let stopped = async { drop(told.changed().await) };
-            serve_client(&shared, socket, "stdin", stopped).await;
+            let peer = Peer::new("stdin", None);
+            serve_client(&shared.core, socket, peer, stopped).await;
         };
         tokio::pin!(client);
         tokio::select! {
@@ -143,13 +162,13 @@ impl Server {
             () = stop => {
                 // Somebody listens: the client is still there.
                 let _told = stopping.send(());
-                let limit = shared.limits.stop_timeout;
+                let limit = shared.core.limits.stop_timeout;
                 if engine::clock::timeout(limit, client).await.is_err() {
                     tracing::warn!("the connection did not end within {limit:?} of the stop");
                 }
             }
         }
-        flush_all(&shared).await
+        flush_all(&shared.core).await
     }
 }
 
@@ -179,104 +198,152 @@ async fn accept(shared: Arc<Shared>, acceptor: Acceptor, mut stopping: watch::Re
 }
 
 /// Gives a client to the core with the fewest.
-fn hand_over(shared: &Arc<Shared>, fd: OwnedFd, peer: String, mut stopping: watch::Receiver<()>) {
-    let load = |core: &usize| shared.connections[*core].load(Ordering::Relaxed);
-    let total: usize = (0..shared.handle.cores()).map(|core| load(&core)).sum();
-    if total >= shared.limits.connections_max {
-        // Said once until a client is taken again.
-        if !shared.refuses.swap(true, Ordering::Relaxed) {
-            tracing::warn!(peer, "refused: {total} connections are open already");
+fn hand_over(shared: &Arc<Shared>, fd: OwnedFd, peer: Peer, mut stopping: watch::Receiver<()>) {
+    let limits = &shared.core.limits;
+    let counted = match shared.core.connections.count(peer.address, limits) {
+        Ok(counted) => counted,
+        Err(too_many) => {
+            // Said once until a client is taken again.
+            if !shared.refuses.swap(true, Ordering::Relaxed) {
+                tracing::warn!(peer = peer.label, "refused: {too_many}");
+            }
+            return;
         }
-        return;
-    }
+    };
     shared.refuses.store(false, Ordering::Relaxed);
+    let load = |core: &usize| shared.loads[*core].load(Ordering::Relaxed);
     let core = (0..shared.handle.cores()).min_by_key(load).unwrap_or(0);
-    let counted = Counted::new(shared.clone(), core);
+    let place = Place::new(shared.clone(), core, counted);
     shared.handle.spawn_on(core, move || async move {
-        let shared = &counted.shared;
         match Socket::from_fd(fd) {
             Ok(socket) => {
                 let stop = async { drop(stopping.changed().await) };
-                serve_client(shared, socket, &peer, stop).await;
+                serve_client(&place.shared.core, socket, peer, stop).await;
             }
-            Err(e) => tracing::warn!(peer, "{e}"),
+            Err(e) => tracing::warn!(peer = peer.label, "{e}"),
         }
     });
 }
 
-/// One connection in a core's count.
-struct Counted {
+/// One connection's place on a core.
+struct Place {
     shared: Arc<Shared>,
     core: usize,
+    _counted: Counted,
 }
 
-impl Counted {
-    fn new(shared: Arc<Shared>, core: usize) -> Self {
-        shared.connections[core].fetch_add(1, Ordering::Relaxed);
-        Self { shared, core }
+impl Place {
+    fn new(shared: Arc<Shared>, core: usize, counted: Counted) -> Self {
+        shared.loads[core].fetch_add(1, Ordering::Relaxed);
+        Self {
+            shared,
+            core,
+            _counted: counted,
+        }
     }
 }
 
-impl Drop for Counted {
+impl Drop for Place {
     fn drop(&mut self) {
-        self.shared.connections[self.core].fetch_sub(1, Ordering::Relaxed);
+        self.shared.loads[self.core].fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// A client from its first byte to its last.
-async fn serve_client(shared: &Shared, socket: Socket, peer: &str, stop: impl Future<Output = ()>) {
+async fn serve_client(core: &Core, socket: Socket, peer: Peer, stop: impl Future<Output = ()>) {
     tokio::pin!(stop);
-    let limits = &shared.limits;
-    let negotiation = negotiate(&socket, &shared.exports, limits.payload_max);
+    let limits = &core.limits;
+    let negotiation = negotiate(&socket, &core.exports, &peer, limits.payload_max);
     let timed = engine::clock::timeout(limits.handshake_timeout, Box::pin(negotiation));
     let session = tokio::select! {
         session = timed => session,
         () = &mut stop => return,
     };
+    let failed = || {
+        core.connections
+            .handshakes_failed
+            .fetch_add(1, Ordering::Relaxed)
+    };
+    let peer_name = peer.label.as_str();
     let session = match session {
         Ok(Ok(session)) => session,
-        Ok(Err(NoSession::Left)) => return tracing::debug!(peer, "left in the handshake"),
-        Ok(Err(e)) => return tracing::info!(peer, "no session: {e}"),
-        Err(_) => return tracing::info!(peer, "no session: the handshake took too long"),
+        Ok(Err(NoSession::Left)) => return tracing::debug!(peer_name, "left in the handshake"),
+        Ok(Err(e)) => {
+            failed();
+            return tracing::info!(peer_name, "no session: {e}");
+        }
+        Err(_) => {
+            failed();
+            return tracing::info!(peer_name, "no session: the handshake took too long");
+        }
     };
-    let agreed = session.agreed;
-    let Some(Served { export, leaving }) = shared.exports.find(&agreed.requested_name) else {
-        return tracing::warn!(peer, "export {:?} is gone", agreed.requested_name);
+    let name = &session.agreed.requested_name;
+    let Some(served) = core.exports.find(name, &peer) else {
+        return tracing::warn!(peer_name, "export {name:?} is gone");
     };
+    match served.admit(core.next_id(), &peer, &session.agreed.export) {
+        Ok(admitted) => {
+            drop(served);
+            transmit(core, socket, session, &peer, admitted, stop).await;
+            // What the connection held is free; the disk too, if its export ended meanwhile.
+            core.maps.let_go();
+        }
+        Err(e) => tracing::warn!(peer_name, "{e}"),
+    }
+}
+
+/// The transmission phase of a client, and what is said of its end.
+async fn transmit(
+    core: &Core,
+    socket: Socket,
+    session: Session,
+    peer: &Peer,
+    admitted: Admitted,
+    stop: impl Future<Output = ()>,
+) {
+    let (served, disk) = (admitted.served(), admitted.disk());
+    let (peer, export) = (peer.label.as_str(), served.name());
+    let ended = async {
+        tokio::select! {
+            () = stop => {}
+            () = admitted.dismissed() => {}
+        }
+    };
+    tokio::pin!(ended);
     // Its client may be one that lost its connection: nothing from there may land later.
     tokio::select! {
-        () = leaving.settled() => {}
-        () = &mut stop => return,
+        () = served.leaving.settled() => {}
+        () = &mut ended => return,
     }
-    tracing::info!(peer, export = export.name, "connected");
+    tracing::info!(peer, export, "connected");
     let connection = Box::new(Connection::new(Start {
-        name: export.name.clone(),
-        leaving: leaving.clone(),
+        name: export.to_owned(),
+        leaving: served.leaving.clone(),
         socket,
-        disk: export.disk.clone(),
+        disk: disk.clone(),
         terms: plan::Terms {
-            flags: agreed.export.flags,
-            structured: agreed.structured,
-            payload_max: limits.payload_max,
+            flags: session.agreed.export.flags,
+            framing: session.agreed.framing,
+            contexts: session.agreed.contexts.clone(),
+            payload_max: core.limits.payload_max,
         },
-        limits: limits.clone(),
-        budget: shared.budget.clone(),
-        maps: shared.maps.clone(),
+        limits: core.limits.clone(),
+        budget: core.budget.clone(),
+        maps: core.maps.clone(),
+        meter: admitted.meter(),
         received: session.received,
     }));
-    let end = AssertUnwindSafe(connection.run(stop)).catch_unwind().await;
-    let export_name = &export.name;
-    match end {
+    match AssertUnwindSafe(connection.run(ended)).catch_unwind().await {
         Ok(end @ (End::Disconnected | End::Closed | End::Stopped)) => {
-            tracing::info!(peer, export = export_name, "{end}");
+            tracing::info!(peer, export, "{end}");
         }
-        Ok(end) => tracing::warn!(peer, export = export_name, "{end}"),
+        Ok(end) => tracing::warn!(peer, export, "{end}"),
         Err(_) => {
-            tracing::error!(peer, export = export_name, "a bug ended this connection");
+            tracing::error!(peer, export, "a bug ended this connection");
             // Its writes were dropped with it; none may land behind its end.
-            let _ticket = leaving.ticket();
-            if let Err(e) = export.disk.settle().await {
-                tracing::error!(export = export_name, "{e}");
+            let _ticket = served.leaving.ticket();
+            if let Err(e) = disk.settle().await {
+                tracing::error!(export, "{e}");
             }
         }
     }

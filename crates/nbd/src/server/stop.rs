@@ -5,20 +5,20 @@
 //! * Both have [`Limits::stop_timeout`](super::Limits::stop_timeout): a disk that does not answer
 //!   keeps neither the server from ending nor another disk from being flushed.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use tokio::sync::watch;
 
+use super::control::Core;
 use super::error::ServeError;
-use super::{Export, Shared};
+use super::exports::Served;
 
 /// Tells everybody to stop, waits for them within the limit, and flushes.
-pub(super) async fn stop_all(
-    shared: &Shared,
-    stopping: watch::Sender<()>,
-) -> Result<(), ServeError> {
+pub(super) async fn stop_all(core: &Core, stopping: watch::Sender<()>) -> Result<(), ServeError> {
     // No receiver left is as good as all told.
     let _told = stopping.send(());
-    let limit = shared.limits.stop_timeout;
+    let limit = core.limits.stop_timeout;
     if engine::clock::timeout(limit, stopping.closed())
         .await
         .is_err()
@@ -26,14 +26,14 @@ pub(super) async fn stop_all(
         let left = stopping.receiver_count();
         tracing::warn!("{left} connections did not end within {limit:?} of the stop");
     }
-    flush_all(shared).await
+    flush_all(core).await
 }
 
 /// Flushes every disk. All failures are logged; the first is returned.
-pub(super) async fn flush_all(shared: &Shared) -> Result<(), ServeError> {
-    let changed = |export: &&Export| !export.disk.geometry().read_only;
-    let exports = shared.exports.iter().filter(changed);
-    let flushes = join_all(exports.map(|export| flush(shared, export))).await;
+pub(super) async fn flush_all(core: &Core) -> Result<(), ServeError> {
+    let exports = core.exports.all_open();
+    let limit = core.limits.stop_timeout;
+    let flushes = join_all(exports.iter().map(|served| flush(served, limit))).await;
     let mut result = Ok(());
     for failure in flushes.into_iter().filter_map(Result::err) {
         tracing::error!("{failure}");
@@ -42,10 +42,14 @@ pub(super) async fn flush_all(shared: &Shared) -> Result<(), ServeError> {
     result
 }
 
-async fn flush(shared: &Shared, export: &Export) -> Result<(), ServeError> {
-    let limit = shared.limits.stop_timeout;
-    let name = || export.name.clone();
-    match engine::clock::timeout(limit, export.disk.flush()).await {
+/// Flushes the disk of one export, if it can have changed.
+pub(super) async fn flush(served: &Served, limit: Duration) -> Result<(), ServeError> {
+    let disk = served.disk();
+    if disk.geometry().read_only {
+        return Ok(());
+    }
+    let name = || served.name().to_owned();
+    match engine::clock::timeout(limit, disk.flush()).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(source)) => Err(ServeError::Flush {
             name: name(),

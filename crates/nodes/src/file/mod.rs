@@ -15,7 +15,8 @@
 //!
 //! # What it does not do
 //!
-//! It does not watch the file: one that is truncated in use gives errors behind its new end until
+//! It does not watch the file: its size is what was found when it was opened, until somebody asks for
+//! [another node](BlockDevice::remeasure). One that is truncated in use gives errors behind its new end until
 //! it is written there again. A device that discards but cannot zero by itself is not trimmed.
 
 mod error;
@@ -34,8 +35,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{
-    BlockDevice, Errno, Extent, ExtentKind, FileRegion, Geometry, IoBufs, IoError, IoFuture, Now,
-    Operation, Range, WriteFlags,
+    BlockDevice, Errno, Extent, ExtentKind, FileRegion, Geometry, IoBufs, IoError, IoFuture, Node,
+    Now, Operation, Range, WriteFlags,
 };
 use bytes::Bytes;
 use engine::{Buffer, DiskFile, InFlight, Ticket};
@@ -91,6 +92,20 @@ impl File {
             cannot_punch: AtomicBool::new(false),
             cannot_keep: AtomicBool::new(false),
         })
+    }
+
+    /// The same open file, with what was found out about it anew.
+    fn sharing(&self, opened: Opened) -> Self {
+        let flag = |flag: &AtomicBool| AtomicBool::new(flag.load(Ordering::Relaxed));
+        Self {
+            path: self.path.clone(),
+            opened,
+            syncs: self.syncs.clone(),
+            in_flight: self.in_flight.clone(),
+            pace: Pace::new(engine::clock::now()),
+            cannot_punch: flag(&self.cannot_punch),
+            cannot_keep: flag(&self.cannot_keep),
+        }
     }
 
     /// The path it was opened by.
@@ -318,6 +333,15 @@ impl BlockDevice for File {
                 Err(e) => Err(IoError::from_os(e, Operation::Extents, Some(range))),
             }
         })
+    }
+
+    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+        let measured = match self.opened.measured_anew(&self.path) {
+            Ok(None) => Ok(None),
+            Ok(Some(opened)) => Ok(Some(Arc::new(self.sharing(opened)) as Node)),
+            Err(e) => Err(IoError::new(Errno::Io, Operation::Measure, None).because(e)),
+        };
+        Box::pin(std::future::ready(measured))
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -43,7 +43,7 @@ pub(super) enum ReadNow {
 }
 
 /// An open disk and what was found out about it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Opened {
     pub(super) disk: DiskFile,
     pub(super) kind: Kind,
@@ -118,15 +118,7 @@ fn examine(
         None
     };
     let block_size = align.map_or(1, |align| align.offset);
-    let found = size_of(path, &disk, kind)?;
-    let size = found / u64::from(block_size.max(SECTOR)) * u64::from(block_size.max(SECTOR));
-    if size != found {
-        tracing::warn!(
-            "{}: the last {} of its {found} bytes are not served: a disk has whole sectors",
-            path.display(),
-            found - size
-        );
-    }
+    let size = served_size(path, &disk, kind, block_size)?;
     let allocation_unit = match kind {
         Kind::Regular => 1,
         Kind::Device => ioctl_blksszget(disk.fd())
@@ -149,6 +141,44 @@ fn examine(
         kind,
         allocation_unit,
     })
+}
+
+impl Opened {
+    /// The same with the size that is found now; `None` if it is what it was.
+    pub(super) fn measured_anew(&self, path: &Path) -> Result<Option<Self>, OpenError> {
+        let size = served_size(path, &self.disk, self.kind, self.geometry.block_size)?;
+        if size == self.geometry.size {
+            return Ok(None);
+        }
+        let geometry = Geometry {
+            size,
+            ..self.geometry.clone()
+        };
+        Ok(Some(Self {
+            geometry,
+            ..self.clone()
+        }))
+    }
+}
+
+/// The size that is served: whole sectors, or whole blocks.
+fn served_size(
+    path: &Path,
+    disk: &DiskFile,
+    kind: Kind,
+    block_size: u32,
+) -> Result<u64, OpenError> {
+    let found = size_of(path, disk, kind)?;
+    let unit = u64::from(block_size.max(SECTOR));
+    let size = found / unit * unit;
+    if size != found {
+        tracing::warn!(
+            "{}: the last {} of its {found} bytes are not served: a disk has whole sectors",
+            path.display(),
+            found - size
+        );
+    }
+    Ok(size)
 }
 
 fn size_of(path: &Path, disk: &DiskFile, kind: Kind) -> Result<u64, OpenError> {

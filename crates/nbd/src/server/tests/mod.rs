@@ -1,8 +1,10 @@
 //! Tests of the server: a raw client that says exactly the bytes a test wants, on a real socket.
 
+mod access;
 mod bounds;
 mod broken;
 mod budget;
+mod control;
 mod durability;
 mod faults;
 mod hostile;

@@ -1,0 +1,151 @@
+//! The clients of an export: who they are, what they did, and how one is told to leave.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use block::Node;
+use tokio::sync::Notify;
+
+use super::exports::Served;
+use super::peer::Peer;
+use super::stats::{ClientFigures, Counters, Figures, Meter};
+
+/// A client in transmission.
+#[derive(Debug)]
+pub(super) struct Client {
+    id: u64,
+    peer: Peer,
+    size: u64,
+    since: Instant,
+    counters: Arc<Counters>,
+    dismissed: Notify,
+}
+
+impl Client {
+    pub(super) fn new(id: u64, peer: Peer, size: u64) -> Self {
+        Self {
+            id,
+            peer,
+            size,
+            since: engine::clock::now(),
+            counters: Arc::default(),
+            dismissed: Notify::new(),
+        }
+    }
+
+    pub(super) const fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(super) const fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    fn figures(&self) -> ClientFigures {
+        let connected = engine::clock::now().saturating_duration_since(self.since);
+        ClientFigures {
+            id: self.id,
+            peer: self.peer.label.clone(),
+            address: self.peer.address,
+            certificate: self.peer.certificate_name.clone(),
+            size: self.size,
+            connected_seconds: connected.as_secs(),
+            figures: self.counters.figures(),
+        }
+    }
+}
+
+/// The clients of one export, and what those did that left.
+#[derive(Debug, Default)]
+pub(super) struct Roster {
+    live: Vec<Arc<Client>>,
+    past: Figures,
+    ever: u64,
+}
+
+impl Roster {
+    pub(super) const fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    pub(super) const fn ever(&self) -> u64 {
+        self.ever
+    }
+
+    pub(super) fn enter(&mut self, client: Arc<Client>) {
+        self.ever += 1;
+        self.live.push(client);
+    }
+
+    /// Whether it was the last one.
+    pub(super) fn leave(&mut self, client: &Arc<Client>) -> bool {
+        if let Some(at) = self.live.iter().position(|c| Arc::ptr_eq(c, client)) {
+            self.live.remove(at);
+            self.past.add(&client.counters.figures());
+        }
+        self.live.is_empty()
+    }
+
+    /// Tells the clients of a kind to leave, and how many there are.
+    pub(super) fn dismiss(&self, which: impl Fn(&Client) -> bool) -> usize {
+        let told = self.live.iter().filter(|client| which(client));
+        // A permit stays for a client that does not listen yet.
+        told.map(|client| client.dismissed.notify_one()).count()
+    }
+
+    pub(super) fn clients(&self) -> Vec<ClientFigures> {
+        self.live.iter().map(|client| client.figures()).collect()
+    }
+
+    /// What all clients ever did.
+    pub(super) fn figures(&self) -> Figures {
+        let mut figures = self.past.clone();
+        for client in &self.live {
+            figures.add(&client.counters.figures());
+        }
+        figures
+    }
+}
+
+/// A client's place at its export, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    served: Arc<Served>,
+    client: Arc<Client>,
+    disk: Node,
+}
+
+impl Admitted {
+    pub(super) const fn new(served: Arc<Served>, client: Arc<Client>, disk: Node) -> Self {
+        Self {
+            served,
+            client,
+            disk,
+        }
+    }
+
+    pub(super) fn served(&self) -> &Served {
+        &self.served
+    }
+
+    /// The disk as it was when the client came.
+    pub(super) const fn disk(&self) -> &Node {
+        &self.disk
+    }
+
+    /// A meter for its connection.
+    pub(super) fn meter(&self) -> Meter {
+        Meter::new(self.client.counters.clone(), engine::clock::now())
+    }
+
+    /// Resolves when it is to leave.
+    pub(super) async fn dismissed(&self) {
+        self.client.dismissed.notified().await;
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.served.release(&self.client);
+    }
+}

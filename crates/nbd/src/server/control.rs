@@ -1,0 +1,183 @@
+//! [`Control`]: what can be asked of a server, and changed, while it serves.
+//!
+//! # Invariants
+//!
+//! * A change touches the clients of the export that it names, and nobody else.
+//! * An export that is removed or replaced ends like a server that stops: its clients are told, what
+//!   they have in flight is finished, the disk is flushed, and only then closed.
+//! * Each of these steps has [`Limits::stop_timeout`]; what does not end in time is said and stays
+//!   open.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::budget::Budget;
+use super::counting::Connections;
+use super::error::ChangeError;
+use super::exports::{Export, Exports, Rules, Served};
+use super::limits::Limits;
+use super::maps::Maps;
+use super::stats::ServerFigures;
+use super::stop::flush;
+
+/// What a server and its handles share.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) exports: Exports,
+    pub(super) limits: Arc<Limits>,
+    pub(super) budget: Budget,
+    pub(super) maps: Arc<Maps>,
+    pub(super) connections: Arc<Connections>,
+    ids: AtomicU64,
+}
+
+impl Core {
+    pub(super) fn new(exports: Exports, limits: Limits) -> Arc<Self> {
+        Arc::new(Self {
+            exports,
+            budget: Budget::new(limits.in_flight_bytes_total_max),
+            maps: Arc::default(),
+            limits: Arc::new(limits),
+            connections: Arc::default(),
+            ids: AtomicU64::new(1),
+        })
+    }
+
+    /// A number that no client had before.
+    pub(super) fn next_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// A handle of a server. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Control(pub(super) Arc<Core>);
+
+/// The sizes of an export before and after it was measured anew, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resized {
+    /// Before.
+    pub from: u64,
+    /// Now.
+    pub to: u64,
+}
+
+impl Control {
+    /// Serves one more export, behind the others.
+    ///
+    /// # Errors
+    /// [`ChangeError::NameTwice`], [`ChangeError::NameTooLong`].
+    pub fn add(&self, export: Export, rules: Rules) -> Result<(), ChangeError> {
+        self.0.exports.add(export, rules)
+    }
+
+    /// Ends an export: resolves when its disk is flushed and closed.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`]; [`ChangeError::Busy`] and [`ChangeError::Flush`], after which it is
+    /// gone all the same.
+    pub async fn remove(&self, name: &str) -> Result<(), ChangeError> {
+        let served = self.0.exports.take_out(name, None)?;
+        self.end(served).await
+    }
+
+    /// Puts `export` into the place of the one of that name, whose clients are ended.
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove).
+    pub async fn replace(&self, export: Export, rules: Rules) -> Result<(), ChangeError> {
+        let name = export.name.clone();
+        let served = self.0.exports.take_out(&name, Some((export, rules)))?;
+        self.end(served).await
+    }
+
+    /// Gives an export other rules and another text. Clients that may not use it any more are
+    /// ended; the others do not notice.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`].
+    pub fn update(&self, name: &str, description: &str, rules: Rules) -> Result<(), ChangeError> {
+        let served = self.named(name)?;
+        served.update(description.to_owned(), rules);
+        Ok(())
+    }
+
+    /// Measures the disk of an export anew. Clients that are connected keep the size they were told;
+    /// new ones get the new size.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`]; [`ChangeError::Measure`]; [`ChangeError::Shrinks`] for a disk that
+    /// became smaller under its clients.
+    pub async fn resize(&self, name: &str) -> Result<Resized, ChangeError> {
+        let served = self.named(name)?;
+        let disk = served.disk();
+        let from = disk.geometry().size;
+        let measured = disk.remeasure().await;
+        let measured = measured.map_err(|source| ChangeError::Measure {
+            name: name.to_owned(),
+            source,
+        })?;
+        let Some(disk) = measured else {
+            return Ok(Resized { from, to: from });
+        };
+        let to = disk.geometry().size;
+        served.resize(disk)?;
+        // Mappings end where the file ended.
+        self.0.maps.forget_all();
+        Ok(Resized { from, to })
+    }
+
+    /// Puts the exports into the order of `names`. The first one is the default.
+    pub fn arrange(&self, names: &[String]) {
+        self.0.exports.arrange(names);
+    }
+
+    /// Ends a client; what it has in flight is finished. Whether there was one of that number.
+    #[must_use]
+    pub fn disconnect(&self, client: u64) -> bool {
+        let exports = self.0.exports.all_open();
+        exports.iter().any(|served| served.dismiss(client))
+    }
+
+    /// What the server did so far and has at hand.
+    #[must_use]
+    pub fn figures(&self) -> ServerFigures {
+        let connections = &self.0.connections;
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        ServerFigures {
+            connections: connections.open() as u64,
+            accepted: count(&connections.accepted),
+            refused: count(&connections.refused),
+            handshakes_failed: count(&connections.handshakes_failed),
+            memory: self.0.budget.used() as u64,
+            exports: self.0.exports.all().iter().map(|s| s.figures()).collect(),
+        }
+    }
+
+    fn named(&self, name: &str) -> Result<Arc<Served>, ChangeError> {
+        let found = self.0.exports.named(name);
+        found.ok_or_else(|| ChangeError::Unknown(name.to_owned()))
+    }
+
+    /// Ends what was taken out of the table.
+    async fn end(&self, served: Arc<Served>) -> Result<(), ChangeError> {
+        served.retire();
+        let limit = self.0.limits.stop_timeout;
+        if engine::clock::timeout(limit, served.vacated())
+            .await
+            .is_err()
+        {
+            // It stays among those that a stop flushes.
+            return Err(ChangeError::Busy {
+                name: served.name().to_owned(),
+                clients: served.clients(),
+                limit,
+            });
+        }
+        let flushed = flush(&served, limit).await;
+        self.0.exports.forget(&served);
+        drop(served);
+        self.0.maps.let_go();
+        flushed.map_err(ChangeError::Flush)
+    }
+}

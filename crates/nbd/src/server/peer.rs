@@ -1,0 +1,26 @@
+//! [`Peer`]: who is at the other end of a connection.
+
+use std::net::IpAddr;
+
+/// A client, as far as is known before it chose an export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Its name in the log and in figures.
+    pub label: String,
+    /// Its address, an IPv4 one also where it came in over IPv6; none for Unix sockets.
+    pub address: Option<IpAddr>,
+    /// The name in its certificate, once TLS has verified that.
+    pub certificate_name: Option<String>,
+}
+
+impl Peer {
+    /// A client at `address`, which is made canonical: `::ffff:10.0.0.1` is `10.0.0.1`.
+    #[must_use]
+    pub fn new(label: impl Into<String>, address: Option<IpAddr>) -> Self {
+        Self {
+            label: label.into(),
+            address: address.map(|address| address.to_canonical()),
+            certificate_name: None,
+        }
+    }
+}
