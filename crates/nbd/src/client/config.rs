@@ -20,8 +20,16 @@ pub mod limits {
     pub const JOURNAL_ENTRIES_MAX: usize = 64 << 10;
     /// Longest read or write sent as one request, if the server takes that much.
     pub const REQUEST_MAX: u32 = nbd_proto::limits::PAYLOAD_DEFAULT;
-    /// Longest request without a payload sent as one: below 4 GiB, a multiple of every block size.
+    /// Longest request without a payload sent as one where the server may have to move every byte of
+    /// it before it answers, or where lengths have 32 bits: a multiple of every block size.
     pub const RANGE_MAX: u32 = 2 << 30;
+    /// Longest request sent as one where lengths have 64 bits and the server need not move its bytes:
+    /// a multiple of every block size.
+    pub const REACH_MAX: u64 = 1 << 62;
+    /// Extents kept of one answer; the next question begins behind them.
+    pub const EXTENTS_AT_ONCE: usize = 64 << 10;
+    /// Extents told of one range; the rest of it is called data.
+    pub const EXTENTS_MAX: usize = 1 << 20;
 }
 
 /// How a client behaves.
@@ -65,6 +73,10 @@ pub struct ClientHealth {
     pub connections: usize,
     /// Size of the export, bytes. It may grow, it never shrinks.
     pub size: u64,
+    /// Whether requests may have lengths of 64 bits.
+    pub extended: bool,
+    /// Whether the server tells of holes and zeroes.
+    pub extents: bool,
     /// How often the connections were lost, or given up to see a new size, and made again.
     pub reconnects: u64,
     /// Since when there has been trouble with the server; `None`: there is none.

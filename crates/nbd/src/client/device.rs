@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use block::{
     BlockDevice, Errno, Extent, ExtentKind, Geometry, IoBufs, IoError, IoFuture, Operation, Range,
-    Support, WriteFlags,
+    Support, WriteFlags, merge_extents,
 };
 use bytes::Bytes;
 use nbd_proto::{CommandFlags, ExportInfo, TransmissionFlags};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::client::growth::whole_blocks;
-use crate::client::session::work::{Message, Submission, Work};
+use crate::client::session::work::{Brought, Message, Submission, Work};
 use crate::client::session::{Session, Shared, connect_all};
 use crate::client::{Changed, ClientConfig, ClientError, ClientHealth, Target, describe, limits};
 
@@ -119,7 +119,13 @@ impl Client {
         answer.await.unwrap_or(shut_down)
     }
 
-    async fn request(&self, work: Work, range: Range) -> Result<IoBufs, IoError> {
+    /// Whether the server tells of holes and zeroes. Where it does not, all is data.
+    #[must_use]
+    pub fn knows_extents(&self) -> bool {
+        self.shared.tells_extents()
+    }
+
+    async fn request(&self, work: Work, range: Range) -> Result<Brought, IoError> {
         let operation = work.operation();
         let (answer, answered) = oneshot::channel();
         let submission = Submission {
@@ -136,6 +142,35 @@ impl Client {
         let target = self.target.clone();
         let error = IoError::new(Errno::ShuttingDown, operation, Some(range));
         Err(error.because(ClientError::ShutDown { target }))
+    }
+
+    async fn bytes(&self, range: Range) -> Result<IoBufs, IoError> {
+        match self.request(Work::Read, range).await? {
+            Brought::Bytes(bytes) => Ok(bytes),
+            Brought::Nothing | Brought::Extents(_) => panic!("a read brings bytes"),
+        }
+    }
+
+    /// Asks on where an answer ends, until the range is covered, or the answer is as long as it may
+    /// be: of the rest nothing is known but that it can be read.
+    async fn all_extents(&self, range: Range) -> Result<Vec<Extent>, IoError> {
+        let mut all: Vec<Extent> = Vec::new();
+        let mut offset = range.offset;
+        while offset < range.end() {
+            let rest = Range::new(offset, range.end() - offset);
+            let more = match self.knows_extents() && all.len() < limits::EXTENTS_MAX {
+                true => self.request(Work::Extents, rest).await?,
+                false => Brought::Nothing,
+            };
+            let Brought::Extents(more) = more else {
+                let kind = ExtentKind::Data;
+                all.push(Extent { range: rest, kind });
+                break;
+            };
+            offset = more.last().map_or(range.end(), |last| last.range.end());
+            all.extend(more);
+        }
+        Ok(merge_extents(all))
     }
 
     async fn change(&self, work: Work, range: Range) -> Result<(), IoError> {
@@ -235,7 +270,7 @@ impl BlockDevice for Client {
         if range.is_empty() {
             return Box::pin(async { Ok(IoBufs::new()) });
         }
-        Box::pin(self.request(Work::Read, range))
+        Box::pin(self.bytes(range))
     }
 
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
@@ -311,10 +346,7 @@ impl BlockDevice for Client {
 
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
         self.assert_range(range);
-        // Without metadata contexts nothing is known but that reads answer.
-        let kind = ExtentKind::Data;
-        let known = (!range.is_empty()).then_some(Extent { range, kind });
-        Box::pin(async move { Ok(known.into_iter().collect()) })
+        Box::pin(self.all_extents(range))
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -37,6 +37,11 @@ impl Dialed {
         self.negotiated.framing.is_chunked()
     }
 
+    /// Whether lengths have 64 bits.
+    pub(super) fn extended(&self) -> bool {
+        self.negotiated.framing.is_extended()
+    }
+
     /// The socket, blocking and (TCP) without delay, for whoever goes on with the transmission. No
     /// byte of it was received before.
     ///
@@ -69,6 +74,15 @@ pub async fn dial(
         framing,
         ..ClientHandshakeConfig::new(target.export.clone())
     };
+    dial_as(target, config, timeout).await
+}
+
+/// The same with all that a handshake may ask for; its goal is [`Goal::Go`](nbd_proto::Goal::Go).
+pub(super) async fn dial_as(
+    target: &Target,
+    config: ClientHandshakeConfig,
+    timeout: Duration,
+) -> Result<Dialed, ClientError> {
     match shake(target, config, timeout).await? {
         Shaken::Finished(dialed) => Ok(dialed),
         // The goal is GO, which neither describes nor lists.

@@ -153,6 +153,13 @@ pub enum Changed {
         /// Now.
         is: u32,
     },
+    /// It takes shorter requests than one that must be sent again, bytes.
+    RequestSize {
+        /// Before, at least.
+        was: u64,
+        /// Now, at most.
+        is: u64,
+    },
     /// It can no longer do what was relied on.
     Flags {
         /// The flags it lost.
@@ -167,6 +174,9 @@ impl fmt::Display for Changed {
         match self {
             Self::Size { was, is } => write!(f, "it had {was} bytes and has {is}"),
             Self::BlockSize { was, is } => write!(f, "its blocks were {was} bytes and are {is}"),
+            Self::RequestSize { was, is } => {
+                write!(f, "it took requests of {was} bytes and takes {is} at most")
+            }
             Self::Flags { missing } => write!(f, "it no longer has {missing}"),
             Self::ReadOnly => f.write_str("it is read-only now"),
         }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
-use nbd_proto::{ClientHandshakeConfig, ExportInfo, Goal, Negotiated};
+use nbd_proto::{ClientHandshakeConfig, ExportInfo, Framing, Goal, Negotiated};
 
 use crate::client::dial::{Shaken, shake};
 use crate::client::{ClientError, Target, limits};
@@ -28,8 +28,14 @@ pub struct Description {
     pub target: Target,
     /// Name, description, size, abilities and block sizes.
     pub export: ExportInfo,
-    /// Whether replies are structured.
+    /// Whether all of this was said under TLS.
+    pub tls: bool,
+    /// Whether replies come in chunks: a read may skip holes, an error comes with a text.
     pub structured: bool,
+    /// Whether headers are extended: lengths have 64 bits.
+    pub extended: bool,
+    /// Names of the metadata contexts that the export has.
+    pub contexts: Vec<String>,
 }
 
 /// Everything a server has.
@@ -100,9 +106,13 @@ pub async fn survey(target: &Target, timeout: Duration) -> Result<Survey, Client
 
 impl Description {
     fn new(target: &Target, negotiated: Negotiated) -> Self {
+        let contexts = negotiated.contexts.into_iter();
         Self {
             target: target.clone(),
+            tls: negotiated.tls,
             structured: negotiated.framing.is_chunked(),
+            extended: negotiated.framing.is_extended(),
+            contexts: contexts.map(|context| context.name).collect(),
             export: negotiated.export,
         }
     }
@@ -111,6 +121,7 @@ impl Description {
 async fn ask(target: &Target, goal: Goal, timeout: Duration) -> Result<Shaken, ClientError> {
     let config = ClientHandshakeConfig {
         goal,
+        framing: Framing::Extended,
         ..ClientHandshakeConfig::new(target.export.clone())
     };
     shake(target, config, timeout).await

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use bytes::{Buf, BufMut, BytesMut};
 use nbd_proto::{
-    BrokenReply, Command, CommandFlags, Expected, ReplyDecoder, ReplyEvent, Request, WireError,
+    BASE_ALLOCATION, BrokenReply, Command, CommandFlags, Expected, Framing, ReplyDecoder,
+    ReplyEvent, Request, WireError,
 };
 
 use crate::client::ClientConfig;
@@ -57,6 +58,9 @@ impl From<BrokenReply> for Loss {
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: Stream,
+    framing: Framing,
+    /// Id of `base:allocation`, where that was agreed on.
+    allocation: Option<u32>,
     decoder: ReplyDecoder<Part>,
     outbox: Outbox,
     received: BytesMut,
@@ -74,9 +78,14 @@ impl Connection {
     pub(crate) fn new(dialed: Dialed, config: &ClientConfig, now: Instant) -> Self {
         let (stream, negotiated) = dialed.into_parts();
         let in_flight_max = u32::try_from(config.in_flight_max).unwrap_or(u32::MAX);
+        let contexts = &negotiated.contexts;
+        let allocation = contexts.iter().find(|one| one.name == BASE_ALLOCATION);
+        let framing = negotiated.framing;
         Self {
             stream,
-            decoder: ReplyDecoder::new(negotiated.framing, in_flight_max),
+            framing,
+            allocation: allocation.map(|context| context.id),
+            decoder: ReplyDecoder::new(framing, in_flight_max).with_contexts(contexts),
             outbox: Outbox::default(),
             received: BytesMut::new(),
             payload: None,
@@ -109,6 +118,16 @@ impl Connection {
     /// Whether a request waits for its answer for too long.
     pub(crate) fn overdue(&self, now: Instant) -> bool {
         self.ages.overdue(now)
+    }
+
+    /// Whether it can be asked for extents.
+    pub(crate) const fn tells_extents(&self) -> bool {
+        self.allocation.is_some()
+    }
+
+    /// Whether lengths have 64 bits.
+    pub(crate) const fn is_extended(&self) -> bool {
+        self.framing.is_extended()
     }
 
     /// Takes a request up; [`Self::send`] sends it.
@@ -147,7 +166,7 @@ impl Connection {
             offset: expected.offset,
             len: expected.len,
         };
-        self.outbox.push(request.encode(), payload.as_ref());
+        self.outbox.push(&request, self.framing, payload.as_ref());
     }
 
     /// Sends what the socket takes.
@@ -237,8 +256,19 @@ impl Connection {
                 let len = usize::try_from(len).unwrap_or(usize::MAX);
                 buffer_of(&mut self.decoder, cookie).zero(offset, len);
             }
-            // Only answers to BLOCK_STATUS have extents.
-            ReplyEvent::Extent { .. } => {}
+            ReplyEvent::Extent {
+                cookie,
+                context,
+                extent,
+                ..
+            } => {
+                if self.allocation == Some(context)
+                    && let Some(part) = self.decoder.token_mut(cookie)
+                    && let Body::Extents(allocation) = &mut part.body
+                {
+                    allocation.add(extent.len, extent.flags);
+                }
+            }
             ReplyEvent::Error { cookie, text, .. } => {
                 if let Some(part) = self.decoder.token_mut(cookie)
                     && !text.is_empty()
@@ -280,7 +310,7 @@ impl Connection {
             offset: 0,
             len: 0,
         };
-        self.outbox.push(goodbye.encode(), None);
+        self.outbox.push(&goodbye, self.framing, None);
         while !self.outbox.is_empty() {
             std::future::poll_fn(|cx| self.stream.poll_writable(cx)).await;
             self.outbox.send(&self.stream)?;

@@ -54,6 +54,13 @@ impl Session {
             let Some(part) = self.next_part() else {
                 return;
             };
+            if let (Owner::Job { key, nth }, Body::Extents(_)) = (part.owner, &part.body)
+                && !self.connections[connection].tells_extents()
+            {
+                let brought = self.succeeded(part);
+                self.jobs.part_done(key, nth, Ok(brought));
+                continue;
+            }
             self.writing.add(&part);
             self.connections[connection].push(part, now);
         }

@@ -5,17 +5,26 @@
 
 use std::collections::VecDeque;
 
-use block::{IoBufs, IoError, Range};
+use block::{Extent, IoError, Range};
 use bytes::Bytes;
 use nbd_proto::CommandFlags;
 use slab::Slab;
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
+use crate::client::session::allocation::Allocation;
 use crate::client::session::fill::ReadBuffer;
 use crate::client::session::work::{
-    Answer, Body, Owner, Part, PartLimits, Submission, Work, take_front,
+    Answer, Body, Brought, Owner, Part, PartLimits, Submission, Work, take_front,
 };
+
+/// What one part brought.
+#[derive(Debug)]
+pub(crate) enum PartBrought {
+    Nothing,
+    Bytes(Bytes),
+    Extents(Vec<Extent>),
+}
 
 /// One request of a caller.
 #[derive(Debug)]
@@ -29,6 +38,7 @@ struct Job {
     parts_out: usize,
     /// What was read, by part.
     read: SmallVec<[Bytes; 2]>,
+    extents: Vec<Extent>,
     failure: Option<IoError>,
 }
 
@@ -68,6 +78,7 @@ impl Jobs {
             cut: 0,
             parts_out: 0,
             read: SmallVec::new(),
+            extents: Vec::new(),
             failure: None,
         });
         self.next_number += 1;
@@ -94,6 +105,12 @@ impl Jobs {
             }
             Work::WriteZeroes { flags } => (Body::WriteZeroes, *flags),
             Work::Trim => (Body::Trim, CommandFlags::empty()),
+            Work::Extents => {
+                // One part: its answer may end early, and the next one would leave a gap.
+                job.cut = job.range.len - len;
+                let allocation = Allocation::new(range, limits.block_size);
+                (Body::Extents(allocation), CommandFlags::empty())
+            }
             Work::Flush => (Body::Flush { mark }, CommandFlags::empty()),
         };
         job.cut += len;
@@ -105,18 +122,19 @@ impl Jobs {
         Some(Part::new(Owner::Job { key, nth }, range, flags, body))
     }
 
-    /// A part of job `key` is over; `read` is what a read brought.
+    /// A part of job `key` is over.
     pub(crate) fn part_done(
         &mut self,
         key: usize,
         nth: usize,
-        result: Result<Option<Bytes>, IoError>,
+        result: Result<PartBrought, IoError>,
     ) {
         let job = &mut self.jobs[key];
         job.parts_out -= 1;
         match result {
-            Ok(Some(bytes)) => job.read[nth] = bytes,
-            Ok(None) => {}
+            Ok(PartBrought::Bytes(bytes)) => job.read[nth] = bytes,
+            Ok(PartBrought::Extents(extents)) => job.extents = extents,
+            Ok(PartBrought::Nothing) => {}
             Err(failure) => {
                 if job.failure.is_none() && !job.is_cut() {
                     self.waiting.retain(|waiting| *waiting != key);
@@ -152,8 +170,9 @@ impl Jobs {
         let changed = job.work.changes();
         let result = match (job.failure, job.work) {
             (Some(failure), _) => Err(failure),
-            (None, Work::Read) => Ok(job.read),
-            (None, _) => Ok(IoBufs::new()),
+            (None, Work::Read) => Ok(Brought::Bytes(job.read)),
+            (None, Work::Extents) => Ok(Brought::Extents(job.extents)),
+            (None, _) => Ok(Brought::Nothing),
         };
         deliver(job.answer, result);
         if changed {
@@ -174,6 +193,6 @@ impl Jobs {
 }
 
 /// A caller that no longer waits has dropped its future; its answer goes nowhere.
-fn deliver(answer: Answer, result: Result<IoBufs, IoError>) {
+fn deliver(answer: Answer, result: Result<Brought, IoError>) {
     drop(answer.send(result));
 }

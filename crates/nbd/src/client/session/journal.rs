@@ -61,7 +61,7 @@ impl Journal {
         let data = match body {
             Body::Write(data) => Some(data),
             Body::WriteZeroes => None,
-            Body::Read(_) | Body::Trim | Body::Flush { .. } => return,
+            Body::Read(_) | Body::Trim | Body::Extents(_) | Body::Flush { .. } => return,
         };
         if !self.on {
             return;
@@ -115,6 +115,16 @@ impl Journal {
         self.entries.clear();
         self.cost = 0;
         self.on = false;
+    }
+
+    /// Longest payload, and longest range without one.
+    pub(crate) fn longest(&self) -> (u64, u64) {
+        let longest = |with_data: bool| {
+            let entries = self.entries.iter();
+            let of_kind = entries.filter(|entry| entry.data.is_some() == with_data);
+            of_kind.map(|entry| entry.range.len).max().unwrap_or(0)
+        };
+        (longest(true), longest(false))
     }
 
     /// Parts to write again: from entry `from` on, up to `max` of them that do not overlap each

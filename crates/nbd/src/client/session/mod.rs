@@ -18,6 +18,7 @@
 //! the journal and before what is new.
 
 pub(super) mod ages;
+pub(super) mod allocation;
 mod connection;
 mod dispatch;
 mod fill;
@@ -135,7 +136,7 @@ impl Session {
         export.size = shared.geometry().size;
         let flushes = export.flags.contains(TransmissionFlags::SEND_FLUSH);
         let mut session = Self {
-            part_limits: PartLimits::new(export.block_size_min, export.block_size_max),
+            part_limits: PartLimits::new(export.block_size_min, export.block_size_max, false),
             target,
             config,
             export,

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 
 use block::IoBufs;
 use bytes::{Buf, Bytes};
-use nbd_proto::REQUEST_LEN;
+use nbd_proto::{Framing, Request};
 use smallvec::SmallVec;
 
 use crate::client::stream::Stream;
@@ -34,11 +34,13 @@ impl Outbox {
         self.pieces.is_empty()
     }
 
-    pub(crate) fn push(&mut self, head: [u8; REQUEST_LEN], payload: Option<&IoBufs>) {
-        self.heads.extend_from_slice(&head);
+    pub(crate) fn push(&mut self, request: &Request, framing: Framing, payload: Option<&IoBufs>) {
+        let before = self.heads.len();
+        request.encode_to(framing, &mut self.heads);
+        let head = self.heads.len() - before;
         match self.pieces.back_mut() {
-            Some(Piece::Heads(len)) => *len += head.len(),
-            _ => self.pieces.push_back(Piece::Heads(head.len())),
+            Some(Piece::Heads(len)) => *len += head,
+            _ => self.pieces.push_back(Piece::Heads(head)),
         }
         let payload = payload.into_iter().flatten();
         let payload = payload.filter(|bytes| !bytes.is_empty());

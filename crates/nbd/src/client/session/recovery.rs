@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use block::Errno;
 use engine::clock;
 use futures_util::future::join_all;
-use nbd_proto::{TransmissionFlags, WireError};
+use nbd_proto::{
+    BASE_ALLOCATION, ClientHandshakeConfig, ExportInfo, Framing, TransmissionFlags, WireError,
+};
 
-use crate::client::dial::{Dialed, dial};
+use crate::client::dial::{Dialed, dial_as};
 use crate::client::session::connection::Connection;
 use crate::client::session::dispatch::Writing;
 use crate::client::session::work::{Body, Owner, Part, PartLimits, Work};
@@ -119,7 +121,8 @@ impl Session {
                 return;
             }
         };
-        if let Some(changed) = self.changed(&dialed) {
+        let limits = part_limits(&self.export, &dialed);
+        if let Some(changed) = self.changed(&dialed).or_else(|| self.too_small(&limits)) {
             self.die(changed, now);
             return;
         }
@@ -147,6 +150,19 @@ impl Session {
         })
     }
 
+    /// What must be sent again was cut for larger requests.
+    fn too_small(&self, limits: &PartLimits) -> Option<Changed> {
+        let (mut payload, mut reach) = self.journal.longest();
+        for part in &self.resend {
+            match part.payload() {
+                0 => reach = reach.max(part.range.len),
+                _ => payload = payload.max(part.range.len),
+            }
+        }
+        let fits = |was: u64, is: u64| (was > is).then_some(Changed::RequestSize { was, is });
+        fits(payload, limits.payload).or_else(|| fits(reach, limits.reach))
+    }
+
     /// The connections are of another disk: no I/O.
     fn die(&mut self, changed: Changed, now: Instant) {
         let target = self.target.clone();
@@ -161,16 +177,17 @@ impl Session {
 
     /// Goes on with these connections.
     pub(super) fn take_connections(&mut self, dialed: Vec<Dialed>, now: Instant) {
-        let smallest = dialed
-            .iter()
-            .map(|dialed| dialed.export().block_size_max)
-            .min();
-        let max = smallest.unwrap_or(limits::REQUEST_MAX);
-        self.part_limits = PartLimits::new(self.export.block_size_min, max);
+        self.part_limits = part_limits(&self.export, &dialed);
         self.connections = dialed
             .into_iter()
             .map(|dialed| Connection::new(dialed, &self.config, now))
             .collect();
+        let all = |has: fn(&Connection) -> bool| self.connections.iter().all(has);
+        let (extended, extents) = (all(Connection::is_extended), all(Connection::tells_extents));
+        self.shared.publish(|state| {
+            state.health.extended = extended;
+            state.health.extents = extents;
+        });
     }
 
     /// Writes the journal again, a batch at a time. True when all of it is written.
@@ -297,6 +314,14 @@ impl Session {
     }
 }
 
+/// What fits every one of the connections.
+fn part_limits(export: &ExportInfo, dialed: &[Dialed]) -> PartLimits {
+    let smallest = dialed.iter().map(|one| one.export().block_size_max).min();
+    let max = smallest.unwrap_or(limits::REQUEST_MAX);
+    let wide = dialed.iter().all(Dialed::extended);
+    PartLimits::new(export.block_size_min, max, wide)
+}
+
 /// How long to wait before attempt number `attempts`, counted from 0.
 fn pause(attempts: u32) -> Duration {
     match attempts.checked_sub(1) {
@@ -307,12 +332,22 @@ fn pause(attempts: u32) -> Duration {
     }
 }
 
+/// Makes one connection, with the best of everything that the server has.
+async fn connect_one(target: &Target, config: &ClientConfig) -> Result<Dialed, ClientError> {
+    let wish = ClientHandshakeConfig {
+        framing: Framing::Extended,
+        contexts: vec![BASE_ALLOCATION.to_owned()],
+        ..ClientHandshakeConfig::new(target.export.clone())
+    };
+    dial_as(target, wish, config.request_timeout).await
+}
+
 /// Makes one connection, and the others if the export allows several. Fewer than wanted will do.
 pub(in crate::client) async fn connect_all(
     target: &Target,
     config: &ClientConfig,
 ) -> Result<Vec<Dialed>, ClientError> {
-    let connect = || dial(target, true, config.request_timeout);
+    let connect = || connect_one(target, config);
     let first = connect().await?;
     let shares = TransmissionFlags::CAN_MULTI_CONN | TransmissionFlags::READ_ONLY;
     let several = config.read_only || first.export().flags.intersects(shares);

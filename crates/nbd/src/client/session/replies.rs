@@ -8,6 +8,7 @@ use nbd_proto::WireError;
 
 use crate::client::session::Session;
 use crate::client::session::connection::{Finished, Loss};
+use crate::client::session::jobs::PartBrought;
 use crate::client::session::work::{Body, Owner, Part};
 use crate::client::{ClientError, Target};
 use crate::errno::from_wire;
@@ -58,18 +59,15 @@ impl Session {
                 self.jobs.part_done(key, nth, Err(failure));
             }
             (Owner::Job { key, nth }, None) => {
-                let read = match part.body {
-                    Body::Read(buffer) => Some(buffer.finish()),
-                    Body::Flush { mark } => {
-                        self.journal.flushed(mark);
-                        None
-                    }
-                    body => {
-                        self.journal.acknowledged(part.range, part.flags, body);
-                        None
-                    }
-                };
-                self.jobs.part_done(key, nth, Ok(read));
+                let brought = self.succeeded(part);
+                self.jobs.part_done(key, nth, Ok(brought));
+            }
+            // The server does not tell after all.
+            (Owner::Job { key, nth }, Some(WireError::Invalid | WireError::NotSupported))
+                if matches!(part.body, Body::Extents(_)) =>
+            {
+                let brought = self.succeeded(part.again());
+                self.jobs.part_done(key, nth, Ok(brought));
             }
             (Owner::Job { key, nth }, Some(error)) => {
                 if matches!(part.body, Body::Flush { .. }) {
@@ -87,6 +85,17 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// What a part brought that succeeded.
+    pub(super) fn succeeded(&mut self, part: Part) -> PartBrought {
+        match part.body {
+            Body::Read(buffer) => return PartBrought::Bytes(buffer.finish()),
+            Body::Extents(allocation) => return PartBrought::Extents(allocation.finish()),
+            Body::Flush { mark } => self.journal.flushed(mark),
+            body => self.journal.acknowledged(part.range, part.flags, body),
+        }
+        PartBrought::Nothing
     }
 
     /// No flush will succeed any more.
@@ -114,6 +123,7 @@ impl Session {
             Body::Write(_) => Operation::Write,
             Body::WriteZeroes => Operation::WriteZeroes,
             Body::Trim => Operation::Trim,
+            Body::Extents(_) => Operation::Extents,
             Body::Flush { .. } => Operation::Flush,
         };
         let range = (operation != Operation::Flush).then_some(part.range);

@@ -53,6 +53,10 @@ impl Shared {
         health
     }
 
+    pub(crate) fn tells_extents(&self) -> bool {
+        self.state().health.extents
+    }
+
     /// Plain data: a panic while it was written leaves nothing half done that matters.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

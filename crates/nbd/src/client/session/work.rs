@@ -2,16 +2,29 @@
 
 use std::time::Instant;
 
-use block::{IoBufs, IoError, Operation, Range};
+use block::{Extent, IoBufs, IoError, Operation, Range};
 use bytes::Bytes;
 use nbd_proto::{Command, CommandFlags};
 use tokio::sync::oneshot;
 
+use crate::client::growth::whole_blocks;
+use crate::client::session::allocation::Allocation;
 use crate::client::session::fill::ReadBuffer;
 use crate::client::{ClientError, limits};
 
+/// What a request brought.
+#[derive(Debug)]
+pub(crate) enum Brought {
+    /// That it was done.
+    Nothing,
+    /// Bytes of a read.
+    Bytes(IoBufs),
+    /// Extents, from the beginning of the range on, perhaps not to its end.
+    Extents(Vec<Extent>),
+}
+
 /// Where a caller waits.
-pub(crate) type Answer = oneshot::Sender<Result<IoBufs, IoError>>;
+pub(crate) type Answer = oneshot::Sender<Result<Brought, IoError>>;
 
 /// Where whoever asked for new connections waits.
 pub(crate) type Renewed = oneshot::Sender<Result<u64, ClientError>>;
@@ -44,6 +57,7 @@ pub(crate) enum Work {
     Write { data: IoBufs, flags: CommandFlags },
     WriteZeroes { flags: CommandFlags },
     Trim,
+    Extents,
     Flush,
 }
 
@@ -54,13 +68,14 @@ impl Work {
             Self::Write { .. } => Operation::Write,
             Self::WriteZeroes { .. } => Operation::WriteZeroes,
             Self::Trim => Operation::Trim,
+            Self::Extents => Operation::Extents,
             Self::Flush => Operation::Flush,
         }
     }
 
     /// Whether it can land late.
     pub(crate) const fn changes(&self) -> bool {
-        !matches!(self, Self::Read | Self::Flush)
+        !matches!(self, Self::Read | Self::Extents | Self::Flush)
     }
 }
 
@@ -69,24 +84,34 @@ impl Work {
 pub(crate) struct PartLimits {
     /// Of a read or write.
     pub(crate) payload: u64,
-    /// Of everything else.
+    /// Of what may move every byte all the same, on the server's side.
     pub(crate) range: u64,
+    /// Of what does not: as far as lengths on the wire go.
+    pub(crate) reach: u64,
+    /// The export's blocks, bytes.
+    pub(crate) block_size: u32,
 }
 
 impl PartLimits {
-    /// For an export with blocks of `min` bytes that takes payloads of `max`.
-    pub(crate) fn new(min: u32, max: u32) -> Self {
-        let whole_blocks = |len: u32| u64::from(len / min.max(1) * min.max(1)).max(1);
+    /// For an export with blocks of `min` bytes that takes payloads of `max`, and lengths of 64 bits
+    /// if `wide`.
+    pub(crate) fn new(min: u32, max: u32, wide: bool) -> Self {
+        let whole = |len: u32| whole_blocks(u64::from(len), min).max(1);
+        let range = whole(limits::RANGE_MAX);
         Self {
-            payload: whole_blocks(max.min(limits::REQUEST_MAX)),
-            range: whole_blocks(limits::RANGE_MAX),
+            payload: whole(max.min(limits::REQUEST_MAX)),
+            range,
+            reach: if wide { limits::REACH_MAX } else { range },
+            block_size: min,
         }
     }
 
     pub(crate) const fn of(&self, work: &Work) -> u64 {
         match work {
             Work::Read | Work::Write { .. } => self.payload,
-            Work::WriteZeroes { .. } | Work::Trim | Work::Flush => self.range,
+            Work::WriteZeroes { flags } if flags.contains(CommandFlags::FAST_ZERO) => self.reach,
+            Work::Trim | Work::Extents => self.reach,
+            Work::WriteZeroes { .. } | Work::Flush => self.range,
         }
     }
 }
@@ -109,6 +134,7 @@ pub(crate) enum Body {
     Write(IoBufs),
     WriteZeroes,
     Trim,
+    Extents(Allocation),
     /// With the journal's mark when it was sent: what it covers.
     Flush {
         mark: u64,
@@ -150,6 +176,7 @@ impl Part {
             Body::Write(_) => Command::Write,
             Body::WriteZeroes => Command::WriteZeroes,
             Body::Trim => Command::Trim,
+            Body::Extents(_) => Command::BlockStatus,
             Body::Flush { .. } => Command::Flush,
         }
     }
@@ -158,7 +185,7 @@ impl Part {
     pub(crate) const fn payload(&self) -> u64 {
         match self.body {
             Body::Read(_) | Body::Write(_) => self.range.len,
-            Body::WriteZeroes | Body::Trim | Body::Flush { .. } => 0,
+            Body::WriteZeroes | Body::Trim | Body::Extents(_) | Body::Flush { .. } => 0,
         }
     }
 
@@ -170,8 +197,10 @@ impl Part {
     /// Ready to be sent once more.
     pub(crate) fn again(mut self) -> Self {
         self.said = None;
-        if let Body::Read(buffer) = &mut self.body {
-            *buffer = ReadBuffer::new(self.range);
+        match &mut self.body {
+            Body::Read(buffer) => *buffer = ReadBuffer::new(self.range),
+            Body::Extents(allocation) => allocation.again(),
+            Body::Write(_) | Body::WriteZeroes | Body::Trim | Body::Flush { .. } => {}
         }
         self
     }

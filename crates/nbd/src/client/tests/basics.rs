@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use block::{BlockDevice, Errno, Range, Support, WriteFlags};
-use nbd_proto::{Command, CommandFlags, TransmissionFlags, WireError};
+use nbd_proto::{Command, CommandFlags, Framing, TransmissionFlags, WireError};
 use testkit::{Op, OpSpace, check_in_batches, gather, ops, pattern, single};
 use tokio::sync::Notify;
 
@@ -23,10 +23,10 @@ pub(super) fn random_ops(space: OpSpace, count: usize) -> Vec<Op> {
 }
 
 /// Random requests against the model, with a server of each kind.
-fn agrees_with_the_model(structured: bool, scattered: bool, connections: usize) {
+fn agrees_with_the_model(framing: Framing, scattered: bool, connections: usize) {
     in_engine(|| async move {
         let fake = Fake::start(4 * MIB);
-        fake.world().structured = structured;
+        fake.world().framing = framing;
         fake.world().scattered = scattered;
         fake.world().export.block_size_max = 100_000;
         let config = ClientConfig {
@@ -48,17 +48,23 @@ fn agrees_with_the_model(structured: bool, scattered: bool, connections: usize) 
 
 #[test]
 fn simple_replies_agree_with_the_model() {
-    agrees_with_the_model(false, false, 1);
+    agrees_with_the_model(Framing::Simple, false, 1);
 }
 
 #[test]
 fn structured_replies_agree_with_the_model() {
-    agrees_with_the_model(true, false, 4);
+    agrees_with_the_model(Framing::Structured, false, 4);
 }
 
 #[test]
 fn replies_in_pieces_and_holes_agree_with_the_model() {
-    agrees_with_the_model(true, true, 2);
+    agrees_with_the_model(Framing::Structured, true, 2);
+}
+
+#[test]
+fn extended_headers_agree_with_the_model() {
+    agrees_with_the_model(Framing::Extended, false, 4);
+    agrees_with_the_model(Framing::Extended, true, 2);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use block::{BlockDevice, Range, WriteFlags};
 use nbd_proto::{
-    ChunkFlags, ChunkKind, Command, Request, WireError, chunk_header, error_chunk,
+    ChunkFlags, ChunkKind, Command, Framing, Request, WireError, chunk_header, error_chunk,
     offset_data_header, offset_hole_chunk, simple_reply,
 };
 use testkit::{gather, pattern, single};
@@ -133,7 +133,7 @@ fn a_structured_reply_nobody_agreed_on() {
             1 => Act::Raw(chunk_header(request.cookie, DONE, ChunkKind::None, 0).to_vec()),
             _ => Act::Serve,
         });
-        fake.world().structured = false;
+        fake.world().framing = Framing::Simple;
         let client = connect(&fake, impatient()).await;
         let range = Range::new(0, 512);
         let write = client.write(range, single(vec![1; 512]), WriteFlags::empty());

@@ -86,12 +86,12 @@ fn a_full_journal_says_so_and_counts_what_is_in_flight() {
 
 #[test]
 fn parts_are_whole_blocks_below_every_limit() {
-    let limits = PartLimits::new(4096, 100_000);
+    let limits = PartLimits::new(4096, 100_000, false);
     assert_eq!(limits.of(&Work::Read), 98_304);
     assert_eq!(limits.of(&Work::Trim), 2 << 30);
-    let limits = PartLimits::new(1, u32::MAX);
+    let limits = PartLimits::new(1, u32::MAX, false);
     assert_eq!(limits.of(&Work::Read), 32 << 20);
-    let limits = PartLimits::new(65_536, 65_536);
+    let limits = PartLimits::new(65_536, 65_536, false);
     assert_eq!(limits.of(&Work::Read), 65_536);
 }
 

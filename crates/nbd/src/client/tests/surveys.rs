@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nbd_proto::Framing;
+
 use super::fake::Fake;
 use super::in_engine;
 use crate::client::{Address, ClientError, Target, describe, list, survey};
@@ -45,7 +47,7 @@ fn one_export_is_described_without_being_used() {
         let fake = Fake::start(1 << 20);
         two_listed(&fake);
         fake.world().export.block_size_min = 512;
-        fake.world().structured = false;
+        fake.world().framing = Framing::Simple;
         let target = named(&fake, "disk");
         let description = describe(&target, SECOND).await.unwrap();
         assert_eq!(description.target, target);

@@ -1,0 +1,206 @@
+//! [`Fake`]: an NBD server in memory that follows a script, request by request.
+//!
+//! It keeps two images: `live` is what reads see, `durable` what a power cut leaves.
+
+mod serve;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use nbd_proto::{
+    Command, CommandFlags, ExportInfo, Extent, Framing, Request, TransmissionFlags, WireError,
+};
+use tokio::net::UnixListener;
+use tokio::sync::{Notify, watch};
+
+use crate::client::{Address, Target};
+use serve::serve;
+
+/// What the server does with one request.
+pub(super) enum Act {
+    /// What it asks for.
+    Serve,
+    /// An error with a text.
+    Refuse(WireError, &'static str),
+    /// These bytes, whatever was asked.
+    Raw(Vec<u8>),
+    /// Nothing, ever.
+    Silence,
+    /// Closes the connection.
+    Hangup,
+    /// What it asks for, when told so.
+    After(Arc<Notify>),
+    /// What it asks for, but only behind the next request that is served.
+    Hold,
+}
+
+type Script = Box<dyn FnMut(usize, &Request) -> Act + Send>;
+
+/// The server's state, shared with the test.
+pub(super) struct World {
+    pub(super) export: ExportInfo,
+    /// What it says when asked for its exports; it has none but the one above.
+    pub(super) listed: Vec<(String, String)>,
+    /// The best it has to offer.
+    pub(super) framing: Framing,
+    /// Metadata contexts of the export.
+    pub(super) contexts: Vec<&'static str>,
+    /// Length and status of the extents, from the export's beginning on; behind them all is data.
+    pub(super) extents: Vec<Extent>,
+    /// Extents told at once.
+    pub(super) extents_max: usize,
+    /// Reads are answered in several chunks, last one first, zeroes as holes.
+    pub(super) scattered: bool,
+    pub(super) live: Vec<u8>,
+    pub(super) durable: Vec<u8>,
+    /// Requests, in the order they came, without goodbyes.
+    pub(super) log: Vec<Request>,
+    pub(super) goodbyes: usize,
+    /// Connections that came to transmission.
+    pub(super) connections: usize,
+    /// What to do with a request on connection number so and so, counted from 1.
+    pub(super) script: Script,
+}
+
+impl World {
+    pub(super) fn commands(&self) -> Vec<Command> {
+        self.log.iter().map(|request| request.command).collect()
+    }
+
+    /// The bytes of a request, as far as there is memory behind the export.
+    fn span(&self, request: &Request) -> std::ops::Range<usize> {
+        let end = request.offset.saturating_add(request.len);
+        let place =
+            |at: u64| usize::try_from(at).map_or(self.live.len(), |at| at.min(self.live.len()));
+        place(request.offset)..place(end)
+    }
+
+    fn apply(&mut self, request: &Request, payload: &[u8]) {
+        let place = self.span(request);
+        match request.command {
+            Command::Write => self.live[place.clone()].copy_from_slice(payload),
+            Command::WriteZeroes => self.live[place.clone()].fill(0),
+            Command::Flush => self.durable.clone_from(&self.live),
+            _ => {}
+        }
+        if request.flags.contains(CommandFlags::FUA) {
+            self.durable[place.clone()].copy_from_slice(&self.live[place]);
+        }
+    }
+}
+
+/// A fake server on a Unix socket. It ends with the engine.
+pub(super) struct Fake {
+    world: Arc<Mutex<World>>,
+    folder: tempfile::TempDir,
+    /// Changes whenever every connection and the listener are to be closed.
+    stop: watch::Sender<u64>,
+}
+
+impl Fake {
+    /// A server of `size` zero bytes that can do everything and serves what it is asked.
+    pub(super) fn start(size: u64) -> Self {
+        let flags = TransmissionFlags::HAS_FLAGS
+            | TransmissionFlags::SEND_FLUSH
+            | TransmissionFlags::SEND_FUA
+            | TransmissionFlags::SEND_TRIM
+            | TransmissionFlags::SEND_WRITE_ZEROES
+            | TransmissionFlags::SEND_FAST_ZERO
+            | TransmissionFlags::CAN_MULTI_CONN;
+        let bytes = vec![0; usize::try_from(size).unwrap()];
+        let fake = Self {
+            world: Arc::new(Mutex::new(World {
+                export: ExportInfo::new("", size, flags),
+                listed: Vec::new(),
+                framing: Framing::Structured,
+                contexts: Vec::new(),
+                extents: Vec::new(),
+                extents_max: usize::MAX,
+                scattered: false,
+                live: bytes.clone(),
+                durable: bytes,
+                log: Vec::new(),
+                goodbyes: 0,
+                connections: 0,
+                script: Box::new(|_, _| Act::Serve),
+            })),
+            folder: tempfile::tempdir().unwrap(),
+            stop: watch::channel(0).0,
+        };
+        fake.listen();
+        fake
+    }
+
+    /// The same, with a script.
+    pub(super) fn scripted(
+        size: u64,
+        script: impl FnMut(usize, &Request) -> Act + Send + 'static,
+    ) -> Self {
+        let fake = Self::start(size);
+        fake.world().script = Box::new(script);
+        fake
+    }
+
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap()
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    pub(super) fn target(&self) -> Target {
+        Target {
+            address: Address::Unix(self.socket()),
+            export: String::new(),
+        }
+    }
+
+    /// Takes connections.
+    pub(super) fn listen(&self) {
+        let listener = UnixListener::bind(self.socket()).unwrap();
+        let world = Arc::clone(&self.world);
+        let stop = self.stop.subscribe();
+        let mut stopped = stop.clone();
+        drop(engine::spawn(async move {
+            loop {
+                let accepted = tokio::select! {
+                    accepted = listener.accept() => accepted,
+                    _ = stopped.changed() => return,
+                };
+                let (stream, _) = accepted.unwrap();
+                let (world, mut stopped) = (Arc::clone(&world), stop.clone());
+                drop(engine::spawn(async move {
+                    tokio::select! {
+                        ended = serve(stream, world) => drop(ended),
+                        _ = stopped.changed() => {}
+                    }
+                }));
+            }
+        }));
+    }
+
+    /// Is away: no connection lives, none is taken.
+    pub(super) async fn stop(&self) {
+        self.stop.send_modify(|generation| *generation += 1);
+        std::fs::remove_file(self.socket()).unwrap();
+        // Lets the tasks see it, before the world is changed.
+        engine::clock::sleep(std::time::Duration::from_millis(20)).await;
+    }
+
+    /// Another size; connections that are there do not learn of it.
+    pub(super) fn resize(&self, size: u64) {
+        let mut world = self.world();
+        world.export.size = size;
+        let len = usize::try_from(size).unwrap();
+        world.live.resize(len, 0);
+        world.durable.resize(len, 0);
+    }
+
+    /// Loses power: what was not flushed is gone, and the server with it.
+    pub(super) async fn lose_power(&self) {
+        self.stop().await;
+        let mut world = self.world();
+        world.live = world.durable.clone();
+    }
+}

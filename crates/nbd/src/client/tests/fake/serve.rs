@@ -1,0 +1,197 @@
+//! One connection of the fake server: handshake, requests, replies.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use nbd_proto::{
+    ChunkFlags, Command, Extent, Framing, HandshakeEvent, Negotiated, Piece, Refusal, ReplyTo,
+    Request, ServerHandshake, ServerHandshakeConfig,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+use super::{Act, World};
+
+pub(super) async fn serve(mut stream: UnixStream, world: Arc<Mutex<World>>) -> io::Result<()> {
+    let Some(negotiated) = negotiate(&mut stream, &world).await? else {
+        return Ok(());
+    };
+    let framing = negotiated.framing;
+    let nth = {
+        let mut world = world.lock().unwrap();
+        world.connections += 1;
+        world.connections
+    };
+    let mut held: Vec<(Request, Vec<u8>)> = Vec::new();
+    loop {
+        let (request, payload) = receive(&mut stream, framing).await?;
+        if request.command == Command::Disconnect {
+            world.lock().unwrap().goodbyes += 1;
+            return Ok(());
+        }
+        let act = {
+            let mut world = world.lock().unwrap();
+            world.log.push(request);
+            (world.script)(nth, &request)
+        };
+        match act {
+            Act::Serve => {}
+            Act::After(told) => told.notified().await,
+            Act::Refuse(error, text) => {
+                let chunk = framing.error(to(&request), error, text, None);
+                stream.write_all(&chunk).await?;
+                continue;
+            }
+            Act::Raw(bytes) => {
+                stream.write_all(&bytes).await?;
+                continue;
+            }
+            Act::Silence => continue,
+            Act::Hangup => return Ok(()),
+            Act::Hold => {
+                held.push((request, payload));
+                continue;
+            }
+        }
+        let mut replies = Vec::new();
+        for (request, payload) in std::iter::once((request, payload)).chain(held.drain(..)) {
+            let mut world = world.lock().unwrap();
+            world.apply(&request, &payload);
+            replies.extend(reply(&world, &negotiated, &request));
+        }
+        stream.write_all(&replies).await?;
+    }
+}
+
+async fn receive(stream: &mut UnixStream, framing: Framing) -> io::Result<(Request, Vec<u8>)> {
+    let mut header = vec![0; framing.request_len()];
+    stream.read_exact(&mut header).await?;
+    let request = Request::decode_as(framing, &header).unwrap().unwrap();
+    let len = request.payload_len(framing);
+    let mut payload = vec![0; usize::try_from(len).unwrap()];
+    stream.read_exact(&mut payload).await?;
+    Ok((request, payload))
+}
+
+const fn to(request: &Request) -> ReplyTo {
+    ReplyTo {
+        cookie: request.cookie,
+        offset: request.offset,
+    }
+}
+
+fn reply(world: &World, negotiated: &Negotiated, request: &Request) -> Vec<u8> {
+    let (framing, to) = (negotiated.framing, to(request));
+    match request.command {
+        Command::Read => read(world, framing, request),
+        Command::BlockStatus => {
+            let extents = told(world, request);
+            let contexts = negotiated.contexts.iter();
+            let last = negotiated.contexts.len() - 1;
+            let chunks = contexts.enumerate().map(|(nth, context)| {
+                let flags = match nth == last {
+                    true => ChunkFlags::DONE,
+                    false => ChunkFlags::empty(),
+                };
+                framing.block_status(to, flags, context.id, &extents)
+            });
+            chunks.collect::<Vec<_>>().concat()
+        }
+        _ => framing.success(to).to_vec(),
+    }
+}
+
+/// What the world says of the extents of a request, the first of them cut to where it begins. The
+/// last may end behind it.
+fn told(world: &World, request: &Request) -> Vec<Extent> {
+    let end = request.offset + request.len;
+    let mut at = 0;
+    let mut told = Vec::new();
+    for extent in &world.extents {
+        let start = at.max(request.offset);
+        at += extent.len;
+        if at > start && start < end {
+            told.push(Extent {
+                len: at - start,
+                flags: extent.flags,
+            });
+        }
+    }
+    if at < end {
+        let len = end - at.max(request.offset);
+        told.push(Extent { len, flags: 0 });
+    }
+    told.truncate(world.extents_max);
+    told
+}
+
+fn read(world: &World, framing: Framing, request: &Request) -> Vec<u8> {
+    let bytes = &world.live[world.span(request)];
+    let step = match world.scattered && framing.is_chunked() {
+        true => bytes.len().div_ceil(3),
+        false => bytes.len(),
+    };
+    let pieces = bytes.chunks(step).enumerate();
+    let mut chunks: Vec<Vec<u8>> = pieces
+        .map(|(nth, bytes)| {
+            let piece = Piece {
+                offset: request.offset + (nth * step) as u64,
+                len: u32::try_from(bytes.len()).unwrap(),
+            };
+            let more = ChunkFlags::empty();
+            if world.scattered && framing.is_chunked() && bytes.iter().all(|byte| *byte == 0) {
+                return framing.read_hole(to(request), more, piece).to_vec();
+            }
+            let mut chunk = framing.read_data(to(request), more, piece).to_vec();
+            chunk.extend(bytes);
+            chunk
+        })
+        .collect();
+    chunks.reverse();
+    if framing.is_chunked() {
+        chunks.push(framing.end(to(request)).to_vec());
+    }
+    chunks.concat()
+}
+
+async fn negotiate(
+    stream: &mut UnixStream,
+    world: &Mutex<World>,
+) -> io::Result<Option<Negotiated>> {
+    let (export, listed, contexts, framing) = {
+        let world = world.lock().unwrap();
+        let (listed, contexts) = (world.listed.clone(), world.contexts.clone());
+        (world.export.clone(), listed, contexts, world.framing)
+    };
+    let mut handshake = ServerHandshake::new(ServerHandshakeConfig {
+        framing,
+        ..ServerHandshakeConfig::default()
+    });
+    stream.write_all(&handshake.greeting()).await?;
+    loop {
+        // One byte at a time: nothing of the transmission is taken.
+        let byte = stream.read_u8().await?;
+        handshake.receive(&[byte]);
+        loop {
+            match handshake.next_event() {
+                None => break,
+                Some(HandshakeEvent::Send(bytes)) => stream.write_all(&bytes).await?,
+                Some(HandshakeEvent::FindExport { name, .. }) => {
+                    let known = (name == export.name).then(|| export.clone());
+                    handshake.answer_export(known.ok_or(Refusal::Unknown));
+                }
+                Some(HandshakeEvent::FindContexts { name }) => {
+                    let known = name == export.name;
+                    let contexts = &contexts[..];
+                    handshake.answer_contexts(known.then_some(contexts).ok_or(Refusal::Unknown));
+                }
+                // TLS is off.
+                Some(HandshakeEvent::StartTls) => return Ok(None),
+                Some(HandshakeEvent::List) => handshake.answer_list(&listed),
+                Some(HandshakeEvent::Finished(negotiated)) => return Ok(Some(*negotiated)),
+                Some(HandshakeEvent::Close(_)) => return Ok(None),
+            }
+            handshake.receive(&[]);
+        }
+    }
+}
