@@ -8,10 +8,10 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::{clock, fuzz, guest, packages, shell, tidy};
+use crate::{clock, fuzz, guest, packages, shell, soak, tidy};
 
-/// Seconds each fuzz target gets: enough to see that it runs and to repeat what was once found.
-const FUZZ_SECONDS: u32 = 10;
+/// Seconds that all fuzz targets share: enough to see that they run and to repeat what was once found.
+const FUZZ_SECONDS: u32 = 60;
 
 /// Says to tests that nothing may be skipped.
 const REQUIRE_ALL: &str = "OUTBOARD_REQUIRE_ALL";
@@ -45,6 +45,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "guest",
         run: in_guest,
+    },
+    Step {
+        name: "soak",
+        run: soak_briefly,
     },
     Step {
         name: "documentation",
@@ -155,6 +159,10 @@ fn in_guest() -> Result<()> {
     guest::run(&guest::Args::default())
 }
 
+fn soak_briefly() -> Result<()> {
+    soak::brief(&build()?)
+}
+
 /// The documentation is for those who work here too, so it has the private items and links to them.
 fn documentation() -> Result<()> {
     let args = [
@@ -169,5 +177,5 @@ fn documentation() -> Result<()> {
 }
 
 fn fuzz_briefly() -> Result<()> {
-    fuzz::run(&fuzz::Args::brief(FUZZ_SECONDS))
+    fuzz::run_shared(FUZZ_SECONDS)
 }

@@ -30,19 +30,18 @@ pub(crate) struct Args {
     seconds: u32,
 }
 
-impl Args {
-    /// All targets for a short while.
-    pub(crate) fn brief(seconds: u32) -> Self {
-        Self {
-            targets: Vec::new(),
-            seconds,
-        }
-    }
-}
-
 /// Whether the tree has fuzz targets.
 pub(crate) fn is_there() -> bool {
     shell::root().join(MANIFEST).exists()
+}
+
+/// Runs all targets, each for its share of `seconds`.
+pub(crate) fn run_shared(seconds: u32) -> Result<()> {
+    let count = u32::try_from(targets()?.len())?;
+    run(&Args {
+        targets: Vec::new(),
+        seconds: (seconds / count).max(1),
+    })
 }
 
 /// Builds the targets and runs each.

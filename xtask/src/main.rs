@@ -1,4 +1,4 @@
-//! The door to the repository: `cargo xtask test`, `demo`, `bench`, `ci`, `tidy`, `guest`, `fuzz`.
+//! The door to the repository: `cargo xtask test`, `demo`, `bench`, `ci`, `tidy`, `guest`, `fuzz`, `soak`.
 //!
 //! Every command says what it needs, installs it where it may, and ends with a non-zero status and one
 //! line when it fails. Nothing here is linked into the product.
@@ -16,9 +16,12 @@ mod demo;
 mod fuzz;
 mod guest;
 mod packages;
+mod process;
 mod servers;
 mod shell;
+mod soak;
 mod tidy;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -52,6 +55,8 @@ enum Door {
     Guest(guest::Args),
     /// Run the fuzz targets.
     Fuzz(fuzz::Args),
+    /// Let hundreds of clients come, work and be killed, and see that nothing is lost.
+    Soak(soak::Args),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +66,7 @@ fn main() -> ExitCode {
         Door::Test { filter } => ci::test(filter.as_deref()),
         Door::Ci => ci::run(),
         Door::Fuzz(args) => fuzz::run(&args),
+        Door::Soak(args) => soak::run(&args),
         Door::Tidy => tidy::run(),
         Door::Guest(args) => guest::run(&args),
     };

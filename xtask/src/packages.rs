@@ -59,6 +59,14 @@ pub(crate) const TESTS: &[Package] = &[
     package("xfsprogs", "mkfs.xfs and its check"),
 ];
 
+/// What `soak` runs.
+pub(crate) const SOAK: &[Package] = &[
+    package("libnbd-bin", "nbdcopy as a client"),
+    package("python3-libnbd", "libnbd as a client"),
+    package("qemu-utils", "qemu-io as a client"),
+    package("util-linux", "setpriv"),
+];
+
 /// What `guest` builds the guest from.
 pub(crate) const GUEST: &[Package] = &[
     package("binutils", "strip, to keep the guest small"),

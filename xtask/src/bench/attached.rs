@@ -11,10 +11,10 @@ use anyhow::{Context, Result};
 
 use super::fio::{self, Target};
 use super::rows::Load;
-use super::{Args, Measured, process, rounds};
+use super::{Args, Measured, rounds};
 use crate::servers::{Launcher, Server, Serving};
 use crate::shell::{self, Running};
-use crate::{clock, data};
+use crate::{clock, data, process};
 
 /// Size of the file inside the filesystem that is read.
 const FILE_SIZE: u64 = 512 << 20;

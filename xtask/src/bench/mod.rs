@@ -8,7 +8,6 @@ mod attached;
 mod figures;
 mod fio;
 mod idle;
-mod process;
 mod report;
 mod rows;
 #[cfg(test)]
@@ -20,7 +19,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::servers::{Launcher, Server, Serving};
-use crate::{data, packages, shell};
+use crate::{data, packages, process, shell};
 use figures::Sample;
 use fio::Target;
 use rows::{Load, ROWS, Row, Work};

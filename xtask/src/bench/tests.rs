@@ -2,7 +2,8 @@
 
 use super::figures::{Figure, Sample, median};
 use super::rows::{Bound, Mark, ROWS, Row, Work};
-use super::{Measured, Results, chosen, fio, process, report};
+use super::{Measured, Results, chosen, fio, report};
+use crate::process;
 
 fn contender(name: &str, rates: &[f64]) -> Measured {
     Measured {

@@ -1,6 +1,10 @@
-//! What the kernel says of a process: processor time and memory.
+//! What the kernel says of a process: processor time and memory; and how many files this one may have.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// Files that this process has open besides its connections.
+const OTHER_FILES: u64 = 64;
 
 /// Ticks a second of the times in `/proc`: fixed by the kernel's interface.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -15,7 +19,7 @@ pub(crate) fn cpu_seconds(id: u32) -> Result<f64> {
 }
 
 /// utime, stime, cutime and cstime: fields 14 to 17, counted after the name in brackets.
-pub(super) fn ticks(stat: &str) -> Option<f64> {
+pub(crate) fn ticks(stat: &str) -> Option<f64> {
     let after_name = stat.get(stat.rfind(')')? + 2..)?;
     let times: Vec<f64> = after_name
         .split(' ')
@@ -34,4 +38,20 @@ pub(crate) fn memory_kib(id: u32) -> Result<f64> {
         .find_map(|line| line.strip_prefix("Pss:"))
         .and_then(|rest| rest.trim().trim_end_matches(" kB").trim().parse().ok())
         .with_context(|| format!("{path} has no Pss line"))
+}
+
+/// Raises this process's limit of open files, and that of what it starts from now on.
+pub(crate) fn allow_files(count: u32) -> Result<()> {
+    let wanted = u64::from(count) + OTHER_FILES;
+    let mut limit = getrlimit(Resource::Nofile);
+    ensure!(
+        limit.maximum.is_none_or(|most| most >= wanted),
+        "the limit of open files here is {:?}, {wanted} are needed: raise it with ulimit -Hn",
+        limit.maximum
+    );
+    if limit.current.is_some_and(|current| current < wanted) {
+        limit.current = Some(wanted);
+        setrlimit(Resource::Nofile, limit)?;
+    }
+    Ok(())
 }

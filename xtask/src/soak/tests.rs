@@ -1,0 +1,57 @@
+//! Tests of what the soak believes: what a byte may be, what a script said, what the kernel says.
+
+use super::programs::replay;
+use super::region::{Region, content};
+use super::watch::{Socket, socket};
+
+#[test]
+fn an_acknowledged_write_is_what_a_read_must_show() {
+    let mut region = Region::new(100, 32);
+    region.wrote(8, &content(7, 16));
+    assert!(region.read(8, &content(7, 16)).is_ok());
+    let error = region.read(8, &content(6, 16)).unwrap_err().to_string();
+    assert!(error.starts_with("byte 111 is 0x06"), "{error}");
+}
+
+#[test]
+fn an_unacknowledged_write_may_have_happened_until_a_read_shows_it() {
+    let mut region = Region::new(0, 32);
+    region.may_have_written(0, content(1, 32));
+    assert!(region.read(0, &[0; 8]).is_ok());
+    assert!(region.read(0, &content(1, 8)).is_err(), "it landed late");
+    assert!(region.read(8, &content(1, 32)[8..16]).is_ok());
+    assert!(region.read(8, &[0; 8]).is_err(), "it was taken back");
+    assert!(region.read(16, &[0xff; 8]).is_err(), "nobody wrote that");
+}
+
+#[test]
+fn an_acknowledged_write_ends_what_may_be_below_it_and_nothing_beside_it() {
+    let mut region = Region::new(0, 32);
+    region.may_have_written(0, content(1, 32));
+    region.wrote(8, &content(2, 8));
+    assert!(region.read(8, &content(1, 32)[8..16]).is_err());
+    assert!(region.read(0, &content(1, 8)).is_ok());
+    assert!(region.read(16, &content(1, 32)[16..]).is_ok());
+}
+
+#[test]
+fn what_a_script_said_last_may_have_happened() {
+    let mut region = Region::new(0, 64);
+    let last = replay(&mut region, "w 0 16 3\n.\nz 0 8\n.\nw 32 8 4\nw 48").unwrap();
+    assert_eq!(last, 4);
+    assert!(region.read(0, &[0; 8]).is_ok());
+    assert!(region.read(8, &content(3, 16)[8..]).is_ok());
+    assert!(region.read(32, &content(4, 8)).is_ok());
+    assert!(region.read(48, &content(4, 8)).is_err());
+}
+
+#[test]
+fn a_line_of_the_kernel_names_both_ports_and_the_socket() {
+    let line = "   1: 0100007F:8AE3 0100007F:2A39 01 00000000:00000000 00:00000000 00000000     0        0 4242 1 0 20 4 30 10 -1";
+    let expected = Socket {
+        here: 0x8ae3,
+        there: 0x2a39,
+        inode: 4242,
+    };
+    assert_eq!(socket(line), Some(expected));
+}
