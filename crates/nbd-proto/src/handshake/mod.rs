@@ -80,7 +80,7 @@ pub struct Negotiated {
 }
 
 /// The flags without those that mean nothing in this framing or without others.
-fn meaningful(mut flags: TransmissionFlags, framing: Framing) -> TransmissionFlags {
+pub(crate) fn meaningful(mut flags: TransmissionFlags, framing: Framing) -> TransmissionFlags {
     if !framing.is_chunked() {
         flags -= TransmissionFlags::SEND_DF;
     }

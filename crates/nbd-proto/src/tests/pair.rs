@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::{
     BASE_ALLOCATION, ClientEvent, ClientHandshake, ClientHandshakeConfig, ExportInfo, Framing,
     Goal, HandshakeEvent, HandshakeFailure, Refusal, ServerHandshake, ServerHandshakeConfig,
-    TransmissionFlags,
+    TlsMode, TransmissionFlags,
 };
 
 /// An export as a server would describe it.
@@ -21,10 +21,14 @@ pub(crate) fn disk() -> ExportInfo {
     export
 }
 
-/// A server with one export, `disk`, which is also the default, and a client.
+/// A server with an export `disk`, which is also the default, and `locked`, which needs TLS; and a
+/// client.
 pub(crate) struct Pair {
     pub(crate) server: ServerHandshake,
     pub(crate) client: ClientHandshake,
+    /// Everything both said before TLS, and under it.
+    pub(crate) clear: Vec<u8>,
+    pub(crate) under: Vec<u8>,
     to_client: Vec<u8>,
     to_server: Vec<u8>,
     pub(crate) server_events: Vec<HandshakeEvent>,
@@ -40,10 +44,19 @@ impl Pair {
             to_client: server.greeting(),
             server,
             client: ClientHandshake::new(client),
+            clear: Vec::new(),
+            under: Vec::new(),
             to_server: Vec::new(),
             server_events: Vec::new(),
             client_events: Vec::new(),
             piece: usize::MAX,
+        }
+    }
+
+    fn spoken(&mut self, bytes: &[u8]) {
+        match self.server.is_tls() {
+            true => self.under.extend(bytes),
+            false => self.clear.extend(bytes),
         }
     }
 
@@ -65,7 +78,14 @@ impl Pair {
         while let Some(event) = self.client.next_event() {
             progress = true;
             match event {
-                ClientEvent::Send(bytes) => self.to_server.extend(bytes),
+                ClientEvent::Send(bytes) => {
+                    self.spoken(&bytes);
+                    self.to_server.extend(bytes);
+                }
+                ClientEvent::StartTls => {
+                    assert!(self.to_client.is_empty() && self.server.is_tls());
+                    self.client.tls_started();
+                }
                 event => self.client_events.push(event),
             }
         }
@@ -80,10 +100,21 @@ impl Pair {
         while let Some(event) = self.server.next_event() {
             progress = true;
             match event {
-                HandshakeEvent::Send(bytes) => self.to_client.extend(bytes),
+                HandshakeEvent::Send(bytes) => {
+                    self.spoken(&bytes);
+                    self.to_client.extend(bytes);
+                }
+                HandshakeEvent::StartTls => {
+                    assert!(self.to_server.is_empty());
+                    self.server.tls_started();
+                }
                 HandshakeEvent::FindExport { name, .. } => {
-                    let known = name.is_empty() || name == "disk";
-                    let answer = known.then(disk).ok_or(Refusal::Unknown);
+                    let answer = match name.as_str() {
+                        "" | "disk" => Ok(disk()),
+                        "locked" if self.server.is_tls() => Ok(disk()),
+                        "locked" => Err(Refusal::TlsRequired),
+                        _ => Err(Refusal::Unknown),
+                    };
                     self.server.answer_export(answer);
                 }
                 HandshakeEvent::List => self
@@ -96,6 +127,76 @@ impl Pair {
             }
         }
         progress
+    }
+}
+
+fn has(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// Server modes and whether the client wants TLS; what comes of it, and whether under TLS.
+#[test]
+fn every_mode_of_tls_meets_every_client() {
+    use TlsMode::{Off, Optional, Required};
+    for (tls, wants, export, expected) in [
+        (Off, false, "disk", Some(false)),
+        (Off, true, "disk", None),
+        (Optional, false, "disk", Some(false)),
+        (Optional, true, "disk", Some(true)),
+        (Optional, false, "locked", None),
+        (Optional, true, "locked", Some(true)),
+        (Required, false, "disk", None),
+        (Required, true, "disk", Some(true)),
+        (Required, true, "nope", None),
+    ] {
+        for goal in [Goal::Go, Goal::Info] {
+            let server = ServerHandshakeConfig {
+                tls,
+                ..ServerHandshakeConfig::default()
+            };
+            let client = ClientHandshakeConfig {
+                tls: wants,
+                ..wish(export, goal)
+            };
+            let mut pair = Pair::new(server, client);
+            pair.run();
+            let got = match &pair.client_events[..] {
+                [ClientEvent::Finished(used) | ClientEvent::Described(used)] => Some(used.tls),
+                [ClientEvent::Failed(_)] => None,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(got, expected, "{tls:?} {wants} {export}");
+            if tls != Off && wants {
+                assert!(!has(&pair.clear, export.as_bytes()));
+                assert!(has(&pair.under, export.as_bytes()));
+            }
+        }
+    }
+}
+
+#[test]
+fn extended_headers_and_contexts_are_agreed_on_under_tls_as_in_the_clear() {
+    for tls in [false, true] {
+        let server = ServerHandshakeConfig {
+            framing: Framing::Extended,
+            tls: TlsMode::Optional,
+            ..ServerHandshakeConfig::default()
+        };
+        let client = ClientHandshakeConfig {
+            framing: Framing::Extended,
+            tls,
+            contexts: vec![BASE_ALLOCATION.to_owned(), "x-box:none".to_owned()],
+            ..wish("disk", Goal::Go)
+        };
+        let mut pair = Pair::new(server, client);
+        pair.run();
+        let [HandshakeEvent::Finished(served)] = &pair.server_events[..] else {
+            panic!("{:?}", pair.server_events);
+        };
+        assert_eq!(pair.client_events, [ClientEvent::Finished(served.clone())]);
+        assert_eq!((served.framing, served.tls), (Framing::Extended, tls));
+        let names: Vec<_> = served.contexts.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, [BASE_ALLOCATION]);
     }
 }
 
@@ -176,10 +277,23 @@ proptest! {
         piece in 1usize..60,
         goal in prop::sample::select(vec![Goal::Go, Goal::Info, Goal::List]),
         export in prop::sample::select(vec!["", "disk", "nope"]),
+        framing in prop::sample::select(vec![Framing::Simple, Framing::Structured, Framing::Extended]),
+        tls: bool,
     ) {
-        let mut whole = Pair::new(ServerHandshakeConfig::default(), wish(export, goal));
+        let server = ServerHandshakeConfig {
+            framing: Framing::Extended,
+            tls: TlsMode::Optional,
+            ..ServerHandshakeConfig::default()
+        };
+        let client = ClientHandshakeConfig {
+            framing,
+            tls,
+            contexts: vec![BASE_ALLOCATION.to_owned()],
+            ..wish(export, goal)
+        };
+        let mut whole = Pair::new(server.clone(), client.clone());
         whole.run();
-        let mut cut = Pair::new(ServerHandshakeConfig::default(), wish(export, goal));
+        let mut cut = Pair::new(server, client);
         cut.piece = piece;
         cut.run();
         prop_assert_eq!(whole.client_events, cut.client_events);

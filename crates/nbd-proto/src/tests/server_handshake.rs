@@ -3,102 +3,12 @@
 
 use proptest::prelude::*;
 
-use super::{disk, option, replies};
+use super::serve::{go, good_go, kinds, serve, serve_as, session};
+use super::{option, replies};
 use crate::{
-    BASE_ALLOCATION, CloseReason, HandshakeEvent, Negotiated, OptionCode, OptionReply, Refusal,
-    ServerHandshake, ServerHandshakeConfig, TlsMode, TransmissionFlags, Why, limits,
+    CloseReason, HandshakeEvent, OptionCode, OptionReply, ServerHandshake, ServerHandshakeConfig,
+    TlsMode, TransmissionFlags, limits,
 };
-
-/// What a session came to.
-#[derive(Debug, Default, PartialEq)]
-struct Outcome {
-    sent: Vec<u8>,
-    asked: Vec<(String, Why)>,
-    lists: usize,
-    finished: Option<Negotiated>,
-    closed: Option<CloseReason>,
-    unused: Vec<u8>,
-}
-
-/// Feeds `input` in pieces of `piece` bytes to a server that has the export `disk`.
-fn serve(input: &[u8], piece: usize) -> Outcome {
-    serve_as(&ServerHandshakeConfig::default(), input, piece)
-}
-
-/// The same to a server of such a kind.
-fn serve_as(config: &ServerHandshakeConfig, input: &[u8], piece: usize) -> Outcome {
-    let mut server = ServerHandshake::new(config.clone());
-    let mut outcome = Outcome::default();
-    let mut waiting: Vec<u8> = Vec::new();
-    for part in input.chunks(piece.max(1)) {
-        waiting.extend_from_slice(part);
-        loop {
-            let taken = server.receive(&waiting);
-            waiting.drain(..taken);
-            let mut idle = taken == 0;
-            while let Some(event) = server.next_event() {
-                idle = false;
-                answer(&mut server, &mut outcome, event);
-            }
-            if idle {
-                break;
-            }
-        }
-    }
-    outcome.unused = waiting;
-    outcome
-}
-
-fn answer(server: &mut ServerHandshake, outcome: &mut Outcome, event: HandshakeEvent) {
-    match event {
-        HandshakeEvent::Send(bytes) => outcome.sent.extend(bytes),
-        HandshakeEvent::FindExport { name, why } => {
-            server.answer_export(match name.as_str() {
-                "" | "disk" => Ok(disk()),
-                "private" => Err(Refusal::Policy("not from there".to_owned())),
-                "locked" => Err(Refusal::TlsRequired),
-                _ => Err(Refusal::Unknown),
-            });
-            outcome.asked.push((name, why));
-        }
-        HandshakeEvent::FindContexts { .. } => server.answer_contexts(Ok(&[BASE_ALLOCATION])),
-        HandshakeEvent::StartTls => server.tls_started(),
-        HandshakeEvent::List => {
-            server.answer_list(&[("disk".to_owned(), String::new())]);
-            outcome.lists += 1;
-        }
-        HandshakeEvent::Finished(negotiated) => outcome.finished = Some(*negotiated),
-        HandshakeEvent::Close(reason) => outcome.closed = Some(reason),
-    }
-}
-
-const FIXED: [u8; 4] = [0, 0, 0, 3];
-
-/// A session that begins well and sends `parts`.
-fn session(parts: &[Vec<u8>]) -> Vec<u8> {
-    let mut input = FIXED.to_vec();
-    parts.iter().for_each(|part| input.extend(part));
-    input
-}
-
-fn go(name: &[u8], claimed_len: u32, requests: &[u16]) -> Vec<u8> {
-    let mut data = claimed_len.to_be_bytes().to_vec();
-    data.extend_from_slice(name);
-    data.extend_from_slice(&u16::try_from(requests.len()).unwrap().to_be_bytes());
-    requests.iter().for_each(|r| data.extend(r.to_be_bytes()));
-    data
-}
-
-fn good_go(name: &str) -> Vec<u8> {
-    let len = u32::try_from(name.len()).unwrap();
-    option(OptionCode::Go, &go(name.as_bytes(), len, &[3]))
-}
-
-/// Types of the replies in `sent`.
-fn kinds(sent: &[u8]) -> Vec<(OptionCode, OptionReply)> {
-    let replies = replies(sent);
-    replies.into_iter().map(|(o, r, _)| (o, r)).collect()
-}
 
 /// The server refuses `bad` with `reply` and then answers a good `GO` as if nothing had happened.
 fn refused_in_step(option_code: OptionCode, data: &[u8], reply: OptionReply) {

@@ -289,7 +289,9 @@ impl ClientHandshake {
     }
 
     fn fail(&mut self, failure: HandshakeFailure) {
-        if failure.in_step() {
+        // Before the greeting is answered, no option may be sent.
+        let greeted = !matches!(self.state, State::Greeting);
+        if greeted && failure.in_step() {
             self.leave(ClientEvent::Failed(failure));
         } else {
             self.state = State::Done;
