@@ -15,6 +15,7 @@
 //! It reads no command line and no configuration: whoever builds a graph calls the constructors.
 
 mod blocks;
+pub mod copy;
 mod file;
 mod guard;
 mod memory;

@@ -34,6 +34,7 @@ use futures_util::future::try_join;
 
 use self::locks::{Guard, Locks};
 use self::plan::Place;
+pub(crate) use self::plan::slice;
 use self::state::Access;
 use crate::guard::{admit, assert_checked, assert_len, len_of};
 use crate::zeroes::zeroes;
@@ -135,8 +136,8 @@ impl Blocks {
             try_join(read(lead > 0, outer.offset), read(trail > 0, last)).await?
         };
         let len = |bytes: u64| Range::new(0, bytes).len_usize();
-        let before = plan::slice(&head, 0, len(lead));
-        let behind = plan::slice(&tail, len(block - trail), len(trail));
+        let before = slice(&head, 0, len(lead));
+        let behind = slice(&tail, len(block - trail), len(trail));
         Ok((before, behind))
     }
 
@@ -204,7 +205,7 @@ impl BlockDevice for Blocks {
             admit(&self.geometry, Operation::Read, range)?;
             let whole = about(range, Operation::Read, self.child.read(place.outer).await)?;
             let start = Range::new(0, range.offset - place.outer.offset).len_usize();
-            Ok(plan::slice(&whole, start, range.len_usize()))
+            Ok(slice(&whole, start, range.len_usize()))
         })
     }
 

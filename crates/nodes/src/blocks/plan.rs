@@ -65,7 +65,7 @@ const fn between(start: u64, end: u64) -> Range {
 }
 
 /// `len` bytes of `data`, from byte `start` of it on. Nothing is copied.
-pub(super) fn slice(data: &IoBufs, start: usize, len: usize) -> IoBufs {
+pub(crate) fn slice(data: &IoBufs, start: usize, len: usize) -> IoBufs {
     let mut skip = start;
     let mut left = len;
     let mut cut = IoBufs::new();

@@ -1,0 +1,284 @@
+//! Copies a disk onto another one: sparse, with many requests in flight.
+//!
+//! # Invariants
+//!
+//! * When [`copy`] returns `Ok`, the first bytes of the target are the source's, and flushed. Any
+//!   read, write or flush that failed makes it fail.
+//! * A target that is too small or read-only is refused before anything is written.
+//! * What the source's extents tell as zeroes is not read; what the target's tell as zeroes is not
+//!   written again. What lies behind the source's end in a larger target is left alone.
+//! * At most [`CopyOptions::in_flight`] pieces of [`PIECE_MAX`] bytes are in memory.
+//!
+//! # What it does not do
+//!
+//! It resumes nothing and takes no snapshot: a source that is written meanwhile is copied as it is
+//! found, piece by piece.
+
+mod error;
+mod pieces;
+mod plan;
+mod progress;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use block::{Extent, IoError, Node, Range};
+use futures_util::future::try_join;
+use futures_util::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
+
+pub use self::error::CopyError;
+use self::pieces::{Disks, spread};
+use self::plan::{Action, CELL_MIN, PieceMax, Queue, Run, Window};
+pub use self::progress::{Counts, Progress, Stage};
+use crate::blocks::Blocks;
+
+/// Longest read and write, bytes.
+pub const PIECE_MAX: u64 = 1 << 20;
+/// Longest `write_zeroes`, bytes, where the target does that by itself.
+const ZERO_MAX: u64 = 1 << 30;
+/// The same where it may be written out.
+const ZERO_SLOW_MAX: u64 = 32 << 20;
+/// Most pieces in flight.
+pub const IN_FLIGHT_MAX: usize = 256;
+/// Pieces begin and end at multiples of this at least: the page of most filesystems.
+const UNIT_MIN: u64 = 4096;
+/// What is mapped at once, bytes: at first, and where there is little to tell.
+const WINDOW_MIN: u64 = 1 << 30;
+const WINDOW_MAX: u64 = 1 << 40;
+/// A map of so few extents is little, of so many it is much.
+const EXTENTS_FEW: usize = 64;
+const EXTENTS_MANY: usize = 64 * 1024;
+
+/// How a disk is copied.
+#[derive(Debug, Clone)]
+pub struct CopyOptions {
+    /// The target reads as zeroes from end to end: it was made a moment ago.
+    pub target_is_zero: bool,
+    /// Look for zeroes in what is read, and do not write them out.
+    pub detect_zeroes: bool,
+    /// Pieces in flight, 1 to [`IN_FLIGHT_MAX`].
+    pub in_flight: usize,
+    /// Spread the work over the engine's cores; without it, all is done where [`copy`] is.
+    pub cores: Option<engine::Handle>,
+}
+
+impl Default for CopyOptions {
+    fn default() -> Self {
+        Self {
+            target_is_zero: false,
+            detect_zeroes: true,
+            in_flight: 16,
+            cores: None,
+        }
+    }
+}
+
+/// Copies all of `source` to the beginning of `target`, and flushes it. Dropping the future leaves
+/// the target as far as it came, once it has settled.
+///
+/// # Errors
+/// [`CopyError`], of the first request that failed.
+pub async fn copy(
+    source: Node,
+    target: Node,
+    options: &CopyOptions,
+    progress: &Progress,
+) -> Result<(), CopyError> {
+    let size = source.geometry().size;
+    if target.geometry().read_only {
+        return Err(CopyError::ReadOnly);
+    }
+    if target.geometry().size < size {
+        return Err(CopyError::TooSmall {
+            source_size: size,
+            target: target.geometry().size,
+        });
+    }
+    let mover = Mover::new(source, target, options);
+    mover.run(progress).await?;
+    let target = &mover.disks.target;
+    if target.geometry().flush.any() {
+        progress.enter(Stage::Flushing);
+        target.flush().await.map_err(CopyError::Target)?;
+    }
+    Ok(())
+}
+
+/// Reads all of `source` and as much of `target`, and compares them.
+///
+/// # Errors
+/// [`CopyError::Differs`], or that of the first request that failed.
+pub async fn verify(
+    source: Node,
+    target: Node,
+    options: &CopyOptions,
+    progress: &Progress,
+) -> Result<(), CopyError> {
+    progress.enter(Stage::Verifying);
+    let size = source.geometry().size;
+    if target.geometry().size < size {
+        return Err(CopyError::TooSmall {
+            source_size: size,
+            target: target.geometry().size,
+        });
+    }
+    let mover = Mover::new(source, target, options);
+    let mut pieces = (0..size.div_ceil(PIECE_MAX))
+        .map(|n| Range::new(n * PIECE_MAX, PIECE_MAX.min(size - n * PIECE_MAX)));
+    // In order, so that the first difference is the one that is told.
+    let mut flights = FuturesOrdered::new();
+    loop {
+        while flights.len() < mover.in_flight
+            && let Some(range) = pieces.next()
+        {
+            let disks = mover.disks.clone();
+            flights.push_back(spread(options.cores.as_ref(), async move {
+                disks.compare(range).await
+            }));
+        }
+        match flights.next().await {
+            Some(counts) => progress.add(&counts?),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// One copy that goes on.
+struct Mover<'a> {
+    disks: Arc<Disks>,
+    options: &'a CopyOptions,
+    size: u64,
+    unit: u64,
+    in_flight: usize,
+    max: PieceMax,
+}
+
+/// What is known of a window of both disks.
+struct Mapped {
+    range: Range,
+    source: Vec<Extent>,
+    target: Vec<Extent>,
+}
+
+impl<'a> Mover<'a> {
+    fn new(source: Node, target: Node, options: &'a CopyOptions) -> Self {
+        let size = source.geometry().size;
+        let block_of = |node: &Node| u64::from(node.geometry().block_size.max(1));
+        let unit = block_of(&source).max(block_of(&target)).max(UNIT_MIN);
+        let native = target.geometry().write_zeroes == block::Support::Native;
+        // The last piece ends where the source does, which may be within a block of the target.
+        let target = if size.is_multiple_of(block_of(&target)) {
+            target
+        } else {
+            let smaller = Blocks::new(target, source.geometry().block_size.max(1));
+            Arc::new(smaller.expect("the source's block size is one"))
+        };
+        Self {
+            disks: Arc::new(Disks {
+                source,
+                target,
+                cell: options.detect_zeroes.then_some(unit.max(CELL_MIN)),
+            }),
+            options,
+            size,
+            unit,
+            in_flight: options.in_flight.clamp(1, IN_FLIGHT_MAX),
+            max: PieceMax {
+                data: PIECE_MAX,
+                zero: if native { ZERO_MAX } else { ZERO_SLOW_MAX },
+            },
+        }
+    }
+
+    /// Moves everything: pieces of one window are in flight while the next ones are mapped.
+    async fn run(&self, progress: &Progress) -> Result<(), CopyError> {
+        let mut queue = Queue::default();
+        let mut flights = FuturesUnordered::new();
+        let mut len = WINDOW_MIN;
+        let mut mapping = Some(Box::pin(self.map(0, len)));
+        loop {
+            while flights.len() < self.in_flight
+                && let Some(piece) = queue.pop(self.max)
+            {
+                match piece.action {
+                    Action::Keep => progress.add(&Counts {
+                        kept: piece.range.len,
+                        ..Counts::default()
+                    }),
+                    _ => flights.push(self.start(piece)),
+                }
+            }
+            // Ahead of the pieces, but not without bound.
+            let wants_map = mapping.is_some() && queue.len() < EXTENTS_MANY;
+            if flights.is_empty() && !wants_map {
+                return Ok(());
+            }
+            let map = async { mapping.as_mut().expect("it is asked for").await };
+            tokio::select! {
+                Some(counts) = flights.next() => progress.add(&counts?),
+                mapped = map, if wants_map => {
+                    let mapped = mapped?;
+                    len = next_window(len, mapped.source.len() + mapped.target.len());
+                    let end = mapped.range.end();
+                    mapping = (end < self.size).then(|| Box::pin(self.map(end, len)));
+                    queue.extend(self.decide(&mapped));
+                }
+            }
+        }
+    }
+
+    /// Starts a piece.
+    fn start(&self, piece: Run) -> impl Future<Output = Result<Counts, CopyError>> + use<> {
+        let disks = self.disks.clone();
+        let work = async move { disks.carry_out(piece).await };
+        spread(self.options.cores.as_ref(), work)
+    }
+
+    /// Asks both disks about `len` bytes from `start` on.
+    async fn map(&self, start: u64, len: u64) -> Result<Mapped, CopyError> {
+        let range = Range::new(start, len.min(self.size - start));
+        let source = async {
+            let extents = self.disks.source.extents(range).await;
+            extents.map_err(CopyError::Source)
+        };
+        let target = async {
+            if self.options.target_is_zero {
+                let kind = block::ExtentKind::Hole;
+                return Ok(vec![Extent { range, kind }]);
+            }
+            self.target_extents(range).await.map_err(CopyError::Target)
+        };
+        let (source, target) = try_join(source, target).await?;
+        Ok(Mapped {
+            range,
+            source,
+            target,
+        })
+    }
+
+    async fn target_extents(&self, range: Range) -> Result<Vec<Extent>, IoError> {
+        self.disks.target.extents(range).await
+    }
+
+    fn decide(&self, mapped: &Mapped) -> Vec<Run> {
+        plan::runs(&Window {
+            range: mapped.range,
+            source: &mapped.source,
+            target: &mapped.target,
+            unit: self.unit,
+            size: self.size,
+        })
+    }
+}
+
+/// How much to map after a map of `len` bytes had so many extents.
+fn next_window(len: u64, extents: usize) -> u64 {
+    if extents <= EXTENTS_FEW {
+        (len * 2).min(WINDOW_MAX)
+    } else if extents >= EXTENTS_MANY {
+        (len / 2).max(WINDOW_MIN)
+    } else {
+        len
+    }
+}
