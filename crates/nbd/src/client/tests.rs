@@ -3,6 +3,7 @@
 
 mod basics;
 mod dialing;
+mod extents;
 mod fake;
 mod hostile;
 mod peers;

@@ -23,6 +23,7 @@ fn unix(path: &Path, export: &str) -> Target {
     Target {
         address: Address::Unix(path.to_owned()),
         export: export.to_owned(),
+        tls: None,
     }
 }
 
@@ -175,6 +176,7 @@ fn our_own_server_agrees_with_the_model() {
                 port: address.port(),
             },
             export: "disk".to_owned(),
+            tls: None,
         })
         .await;
         drop(stop);

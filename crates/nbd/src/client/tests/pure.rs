@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use block::{Geometry, IoBufs, Range};
+use block::{ExtentKind, Geometry, IoBufs, Range};
 use bytes::Bytes;
 use nbd_proto::CommandFlags;
 use proptest::prelude::*;
@@ -11,6 +11,7 @@ use testkit::Model;
 use crate::client::growth::Growth;
 use crate::client::limits;
 use crate::client::session::ages::{Ages, RATE_MIN};
+use crate::client::session::allocation::Allocation;
 use crate::client::session::journal::Journal;
 use crate::client::session::work::{Body, Part, PartLimits, Work, take_front};
 
@@ -89,6 +90,13 @@ fn parts_are_whole_blocks_below_every_limit() {
     let limits = PartLimits::new(4096, 100_000, false);
     assert_eq!(limits.of(&Work::Read), 98_304);
     assert_eq!(limits.of(&Work::Trim), 2 << 30);
+    assert_eq!(limits.of(&Work::Extents), 2 << 30);
+    let wide = PartLimits::new(4096, 100_000, true);
+    assert_eq!(wide.of(&Work::Trim), 1 << 62);
+    let flags = CommandFlags::FAST_ZERO;
+    assert_eq!(wide.of(&Work::WriteZeroes { flags }), 1 << 62);
+    assert_eq!(wide.of(&Work::WriteZeroes { flags: NONE }), 2 << 30);
+    assert_eq!(wide.of(&Work::Read), 98_304);
     let limits = PartLimits::new(1, u32::MAX, false);
     assert_eq!(limits.of(&Work::Read), 32 << 20);
     let limits = PartLimits::new(65_536, 65_536, false);
@@ -148,7 +156,65 @@ fn a_geometry_grows_and_never_shrinks() {
     assert_eq!(grown.count(), limits::GROWTHS_MAX - 2);
 }
 
+/// Whatever a server tells in whatever pieces: extents on blocks, without a gap, and nothing that
+/// may be data is called anything else.
+fn allocation_is_sound(offset: u64, len: u64, block_size: u32, told: &[(u64, u64)]) {
+    let block = u64::from(block_size);
+    let range = Range::new(offset * block, len * block);
+    let mut allocation = Allocation::new(range, block_size);
+    let mut may_be_data = vec![true; range.len_usize()];
+    let mut at = 0;
+    for (len, status) in told {
+        allocation.add(*len, *status);
+        let end = usize::try_from(*len).map_or(usize::MAX, |len| len.saturating_add(at));
+        let end = end.min(may_be_data.len());
+        may_be_data[at..end].fill(status & 2 == 0);
+        at = end;
+    }
+    let extents = allocation.finish();
+    let mut next = range.offset;
+    for extent in &extents {
+        assert_eq!(extent.range.offset, next);
+        assert!(!extent.range.is_empty() && extent.range.end().is_multiple_of(block));
+        next = extent.range.end();
+        if extent.kind != ExtentKind::Data {
+            let from = usize::try_from(extent.range.offset - range.offset).unwrap();
+            let bytes = &may_be_data[from..from + extent.range.len_usize()];
+            assert!(bytes.iter().all(|may_be| !may_be));
+        }
+    }
+    assert!(next <= range.end());
+    let told_all = told
+        .iter()
+        .map(|(len, _)| *len)
+        .fold(0, u64::saturating_add)
+        >= range.len;
+    assert!(!told_all || next == range.end());
+}
+
+#[test]
+fn an_answer_of_too_many_extents_ends_where_it_is_full() {
+    let range = Range::new(0, 1 << 20);
+    let mut allocation = Allocation::new(range, 1);
+    for nth in 0..1_u64 << 20 {
+        allocation.add(1, 3 * (nth % 2));
+    }
+    let extents = allocation.finish();
+    assert_eq!(extents.len(), limits::EXTENTS_AT_ONCE);
+    assert_eq!(extents.last().unwrap().range.end(), extents.len() as u64);
+}
+
 proptest! {
+    #[test]
+    fn allocation_is_sound_whatever_the_server_tells(
+        offset in 0_u64..10,
+        len in 1_u64..20,
+        block in 0_u32..6,
+        told in prop::collection::vec((prop_oneof![1_u64..100, Just(u64::MAX)], 0_u64..8), 0..20),
+    ) {
+        allocation_is_sound(offset, len, 1 << block, &told);
+    }
+
     /// Written again in batches, a journal leaves what the writes left.
     #[test]
     fn a_replay_ends_like_the_writes_did(

@@ -77,6 +77,7 @@ fn a_server_that_is_not_there_is_named() {
         let target = Target {
             address: Address::Unix("/nonexistent/socket".into()),
             export: String::new(),
+            tls: None,
         };
         let error = survey(&target, SECOND).await.unwrap_err();
         assert!(matches!(error, ClientError::Connect { .. }), "{error}");

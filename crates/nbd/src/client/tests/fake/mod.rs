@@ -153,6 +153,7 @@ impl Fake {
         Target {
             address: Address::Unix(self.socket()),
             export: String::new(),
+            tls: None,
         }
     }
 

@@ -1,6 +1,9 @@
 //! Servers that break the protocol: the connection is given up, and the request is answered by the
 //! next one as if nothing had happened.
 
+mod extended;
+mod status;
+
 use block::{BlockDevice, Range, WriteFlags};
 use nbd_proto::{
     ChunkFlags, ChunkKind, Command, Framing, Request, WireError, chunk_header, error_chunk,
@@ -16,11 +19,17 @@ const LEN: u32 = 4096;
 /// The first connection answers the first read with `reply`; later ones are honest. The client
 /// must come to the right bytes on the second connection, and say `why` it left the first.
 fn survives(why: &'static str, reply: fn(&Request) -> Act) {
+    survives_in(Framing::Structured, why, reply);
+}
+
+/// The same in another framing.
+fn survives_in(framing: Framing, why: &'static str, reply: fn(&Request) -> Act) {
     in_engine(|| async move {
         let fake = Fake::scripted(1 << 20, move |connection, request| match connection {
             1 => reply(request),
             _ => Act::Serve,
         });
+        fake.world().framing = framing;
         let range = Range::new(8192, u64::from(LEN));
         let data = pattern(5, range);
         fake.world().live[8192..8192 + 4096].copy_from_slice(&data);
