@@ -2,7 +2,9 @@
 //! drive it as a user would.
 //!
 //!     attachment attach 64M|size=BYTES|copy=FILE|slow=64M|URI [--mount DIR] [--mkfs FS] [--via WAY] [--read-only]
+//!                       [--name NAME] [--for-root]
 //!     attachment detach DEVICE|DIR|--all [--force]
+//!     attachment refresh DEVICE|DIR
 //!     attachment status
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
@@ -24,6 +26,9 @@ fn main() -> ExitCode {
         }
         ["attach", source, rest @ ..] => attach_one(source, rest),
         ["detach", which, rest @ ..] => detach(which, rest),
+        ["refresh", what] => attach::refresh(what.as_ref())
+            .map(|size| println!("{size}"))
+            .map_err(|e| e.to_string()),
         ["status"] => status(),
         _ => Err("attach, detach or status".to_owned()),
     };
@@ -80,6 +85,8 @@ fn attach_one(source: &str, rest: &[&str]) -> Result<(), String> {
             "--mount" => request.mount = Some(value()?.into()),
             "--mkfs" => request.mkfs = Some(value()?.to_owned()),
             "--via" => request.via = value()?.parse()?,
+            "--name" => request.name = Some(value()?.to_owned()),
+            "--for-root" => request.for_root = true,
             "--read-only" => request.read_only = true,
             other => return Err(format!("{other}: unknown")),
         }

@@ -76,14 +76,14 @@ pub fn detach(which: &Which, options: &DetachOptions) -> Result<Vec<Detached>, A
     }
 }
 
-fn name(record: &Record) -> String {
+pub(crate) fn name(record: &Record) -> String {
     match &record.device {
         Some(device) => device.display().to_string(),
         None => record.source.clone(),
     }
 }
 
-fn is_meant(which: &Which, record: &Record) -> bool {
+pub(crate) fn is_meant(which: &Which, record: &Record) -> bool {
     let Which::At(path) = which else { return true };
     // A dead mount cannot be resolved, so the path is also compared as it was given.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
@@ -119,7 +119,9 @@ fn one(folder: &Folder, record: &Record, options: &DetachOptions) -> Result<Rema
             device: name(record),
             why,
         }),
-        Ok(Reply::Status(_)) => silent(folder, record, options, "it answered another question"),
+        Ok(Reply::Status(_) | Reply::Size(_)) => {
+            silent(folder, record, options, "it answered another question")
+        }
         Err(e) => silent(folder, record, options, &e.to_string()),
     }
 }
@@ -154,13 +156,15 @@ fn orphan(
 ) -> Result<Remains, AttachError> {
     let mut hands = orphaned_hands(record);
     let device = hands.device();
-    let mut facts = facts::gather(record, device.as_deref(), None, options.force);
-    facts.cut = record.way == Way::Fuse;
     let config = engine::Config {
         backend: engine::BackendChoice::Threads,
         cores: 1,
     };
-    let report = engine::run(&config, |_| take_down(facts, &mut hands, options.timeout))?;
+    let report = engine::run(&config, |_| async {
+        let mut facts = facts::gather(record, device.as_deref(), None, options.force).await;
+        facts.cut = record.way == Way::Fuse;
+        take_down(facts, &mut hands, options.timeout).await
+    })?;
     let report = report.map_err(|refusal| AttachError::Refused {
         device: name(record),
         refusal,
@@ -171,6 +175,9 @@ fn orphan(
     };
     if !remains.lost.is_empty() {
         remains.lost.extend(notes);
+    }
+    if let (Some(name), Some(device)) = (&record.name, &record.device) {
+        folder.unlink(name, device);
     }
     folder.remove()?;
     Ok(remains)

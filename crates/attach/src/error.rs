@@ -27,6 +27,9 @@ pub enum AttachError {
     /// The disk could not be opened. Who tried says which and why.
     #[error("{0}")]
     Disk(String),
+    /// The server could not be reached, or would not serve the disk.
+    #[error("{0}")]
+    Server(String),
     /// The disk has a size or a block size that no block device can have.
     #[error("{source_text}: {why}")]
     Shape {
@@ -84,4 +87,11 @@ pub enum AttachError {
         /// Why.
         why: String,
     },
+}
+
+impl AttachError {
+    /// Whether it is the server's, so that another attempt may go better.
+    pub(crate) const fn is_of_the_server(&self) -> bool {
+        matches!(self, Self::Server(_) | Self::Kernel(KernelError::Server(_)))
+    }
 }

@@ -20,16 +20,19 @@ mod error;
 mod facts;
 mod faults;
 mod fuse;
+mod growth;
 mod health;
 mod kernel;
 mod mount;
 mod probe;
+mod refresh;
 mod remote;
 mod request;
 mod state;
 mod status;
 mod sysfs;
 mod teardown;
+mod users;
 
 pub use daemon::message::{Attached, Remains};
 pub use daemon::start;
@@ -40,9 +43,10 @@ pub use health::Health;
 pub use kernel::KernelError;
 pub use mount::MountError;
 pub use probe::MkfsError;
+pub use refresh::refresh;
 pub use request::{
-    AttachRequest, CONNECTIONS_DEFAULT, CONNECTIONS_MAX, DETACH_TIMEOUT, DetachOptions,
-    RECONNECT_FOR, REQUEST_TIMEOUT, Source, Via, Which,
+    AttachRequest, CONNECTIONS_DEFAULT, CONNECTIONS_MAX, DETACH_TIMEOUT, DetachOptions, Source,
+    TIMEOUT, TIMEOUT_MAX, Via, Which,
 };
 pub use state::{MountPlace, ProcessId, RUNTIME_DIR_VARIABLE, StateError, Way};
 pub use status::{AttachmentStatus, status};

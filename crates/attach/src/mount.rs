@@ -1,4 +1,4 @@
-//! Mount points and mounts: what is allowed, mount(8), umount(2), and who stands in the way.
+//! Mount points and mounts: what is allowed, mount(8), umount(2), and what is mounted where.
 
 use std::fs;
 use std::io;
@@ -9,9 +9,6 @@ use std::process::Command;
 use rustix::mount::UnmountFlags;
 
 use crate::state::MountPlace;
-
-/// Programs named when a mount is in use.
-const USERS_MAX: usize = 3;
 
 /// Why a mount was not made.
 #[derive(Debug, thiserror::Error)]
@@ -171,12 +168,20 @@ pub(crate) struct DeviceNumber {
 }
 
 impl DeviceNumber {
-    /// The number of the device node at `path`.
-    pub(crate) fn of(path: &Path) -> io::Result<Self> {
-        let number = rustix::fs::stat(path)?.st_rdev;
-        Ok(Self {
+    /// The number as stat(2) has it.
+    pub(crate) fn from_raw(number: u64) -> Self {
+        Self {
             major: rustix::fs::major(number),
             minor: rustix::fs::minor(number),
+        }
+    }
+
+    /// A number as the kernel writes it: `MAJOR:MINOR`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.trim().split_once(':')?;
+        Some(Self {
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
         })
     }
 }
@@ -192,11 +197,7 @@ struct MountLine {
 fn mounts(mountinfo: &str) -> impl Iterator<Item = MountLine> {
     mountinfo.lines().filter_map(|line| {
         let mut fields = line.split(' ').skip(2);
-        let (major, minor) = fields.next()?.split_once(':')?;
-        let number = DeviceNumber {
-            major: major.parse().ok()?,
-            minor: minor.parse().ok()?,
-        };
+        let number = DeviceNumber::parse(fields.next()?)?;
         let dir = unescape(fields.nth(1)?);
         Some(MountLine { number, dir })
     })
@@ -222,44 +223,19 @@ fn unescape(field: &str) -> PathBuf {
     std::ffi::OsString::from_vec(out).into()
 }
 
-/// Where the device is mounted in this process's view.
+/// Where these devices are mounted in this process's view.
 ///
 /// # Errors
 /// If `/proc` cannot be read.
-pub(crate) fn mounted_at(number: DeviceNumber) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn mounted_at(numbers: &[DeviceNumber]) -> io::Result<Vec<PathBuf>> {
     let mountinfo = fs::read_to_string("/proc/self/mountinfo")?;
-    let of_device = mounts(&mountinfo).filter(|mount| mount.number == number);
+    let of_device = mounts(&mountinfo).filter(|mount| numbers.contains(&mount.number));
     Ok(of_device.map(|mount| mount.dir).collect())
 }
 
-/// Names programs with a working directory or an open file below `dir`, a few at most.
-pub(crate) fn users_of(dir: &Path) -> String {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let users: Vec<_> = processes
-        .filter(|entry| uses(&entry.path(), dir))
-        .take(USERS_MAX)
-        .map(|entry| {
-            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-            format!("{} {}", name.trim(), entry.file_name().to_string_lossy())
-        })
-        .collect();
-    if users.is_empty() {
-        return "by whom cannot be seen".to_owned();
-    }
-    format!("by {}", users.join(", "))
-}
-
-fn uses(process: &Path, dir: &Path) -> bool {
-    let files = fs::read_dir(process.join("fd"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    ["cwd", "root", "exe"]
-        .iter()
-        .map(|link| process.join(link))
-        .chain(files.map(|file| file.path()))
-        .filter_map(|link| fs::read_link(link).ok())
-        .any(|target| target.starts_with(dir))
+/// Whether one of these devices is mounted, by the text of a `mountinfo`.
+pub(crate) fn has_any(mountinfo: &str, numbers: &[DeviceNumber]) -> bool {
+    mounts(mountinfo).any(|mount| numbers.contains(&mount.number))
 }
 
 #[cfg(test)]

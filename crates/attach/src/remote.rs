@@ -45,6 +45,15 @@ pub(crate) async fn dial(uri: &str, timeout: Duration) -> Result<Dialed, String>
     })
 }
 
+/// The size of the export just now, bytes, without a connection to it.
+///
+/// # Errors
+/// One line that names the server.
+pub(crate) async fn size(uri: &str, timeout: Duration) -> Result<u64, String> {
+    let described = nbd::client::describe(&target(uri)?, timeout).await;
+    Ok(described.map_err(|e| e.to_string())?.export.size)
+}
+
 fn target(uri: &str) -> Result<Target, String> {
     uri.parse().map_err(|e| format!("{uri}: {e}"))
 }
@@ -64,8 +73,8 @@ impl Remote {
     ) -> Result<(Self, Node), String> {
         let config = ClientConfig {
             connections: request.connections,
-            request_timeout: request.request_timeout,
-            reconnect_for: request.reconnect_for,
+            request_timeout: request.silent_for(),
+            reconnect_for: request.timeout,
             read_only: request.read_only,
             ..ClientConfig::default()
         };
@@ -77,6 +86,15 @@ impl Remote {
     /// How long the server has been gone, and why.
     pub(crate) fn gone(&self) -> Option<(Duration, String)> {
         gone(self.0.health())
+    }
+
+    /// Asks the server for the size; a larger one is the disk's from then on.
+    ///
+    /// # Errors
+    /// One line that names the server.
+    pub(crate) async fn refresh_size(&self) -> Result<(), String> {
+        let asked = self.0.refresh_size().await;
+        asked.map(drop).map_err(|e| e.to_string())
     }
 
     /// Says goodbye.

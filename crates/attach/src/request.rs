@@ -13,10 +13,12 @@ pub const CONNECTIONS_MAX: usize = 16;
 /// Connections where nobody said how many: one carries little over a long way, more than a few
 /// gain nothing over a short one.
 pub const CONNECTIONS_DEFAULT: usize = 4;
-/// How long requests wait for a server that is gone before they fail.
-pub const RECONNECT_FOR: Duration = Duration::from_secs(300);
-/// How long one request may take before its connection counts as dead.
-pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long requests wait for a server that is away before they fail, where nobody said.
+pub const TIMEOUT: Duration = Duration::from_secs(300);
+/// Longest time they may be told to wait; the kernel counts it in ticks.
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+/// A server that has answered nothing for so long is away, although its connection stands.
+const SILENT_FOR: Duration = Duration::from_secs(15);
 /// How long `detach` waits for a flush or an unmount to end before it cuts the disk off.
 pub const DETACH_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -79,10 +81,15 @@ pub struct AttachRequest {
     pub read_only: bool,
     /// The filesystem to make first, on a disk that holds nothing known.
     pub mkfs: Option<String>,
-    /// How long requests wait for a server that is gone.
-    pub reconnect_for: Duration,
-    /// How long one request may take before its connection counts as dead.
-    pub request_timeout: Duration,
+    /// How long requests wait for a server that is away before they fail.
+    pub timeout: Duration,
+    /// How long to try for when the server cannot be reached at first; zero: once.
+    pub wait: Duration,
+    /// A name of its own, by which the device is found whatever its number.
+    pub name: Option<String>,
+    /// Whether the root filesystem will be on it: its process must outlive the initramfs and whatever
+    /// ends processes at shutdown.
+    pub for_root: bool,
 }
 
 impl AttachRequest {
@@ -96,9 +103,17 @@ impl AttachRequest {
             connections: CONNECTIONS_DEFAULT,
             read_only: false,
             mkfs: None,
-            reconnect_for: RECONNECT_FOR,
-            request_timeout: REQUEST_TIMEOUT,
+            timeout: TIMEOUT,
+            wait: Duration::ZERO,
+            name: None,
+            for_root: false,
         }
+    }
+
+    /// After how long without an answer a server counts as away.
+    #[must_use]
+    pub fn silent_for(&self) -> Duration {
+        self.timeout.min(SILENT_FOR)
     }
 
     /// Refuses what makes no sense, whatever the machine.
@@ -118,11 +133,24 @@ impl AttachRequest {
                 "the kernel's nbd takes a remote disk only; use --via fuse, or serve the disk and attach its URI",
             );
         }
-        if self.request_timeout.as_secs() == 0 {
-            return refuse("the request timeout is at least a second");
+        if !(1..=TIMEOUT_MAX.as_secs()).contains(&self.timeout.as_secs()) {
+            return refuse("--timeout takes seconds, from 1 to 31536000 (a year)");
+        }
+        if let Some(name) = self.name.as_deref().filter(|name| !is_plain(name)) {
+            let why = format!(
+                "--name {name}: a name has letters, digits, `-`, `_` and `.`, 64 at most, and begins with none of the signs"
+            );
+            return Err(AttachError::Request(why));
         }
         Ok(())
     }
+}
+
+/// Whether a name can be a file's, a unit's and a word of a command line without any quotes.
+fn is_plain(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let first = name.chars().next();
+    first.is_some_and(|c| c.is_ascii_alphanumeric()) && name.len() <= 64 && name.chars().all(plain)
 }
 
 /// What to detach.
@@ -179,13 +207,34 @@ mod tests {
                 ..good.clone()
             },
             AttachRequest {
-                request_timeout: Duration::ZERO,
+                timeout: Duration::ZERO,
+                ..good.clone()
+            },
+            AttachRequest {
+                name: Some("../media".into()),
+                ..good.clone()
+            },
+            AttachRequest {
+                name: Some(String::new()),
+                ..good.clone()
+            },
+            AttachRequest {
+                timeout: TIMEOUT_MAX + Duration::from_secs(1),
                 ..good
             },
         ];
         for case in cases {
             assert!(case.check().is_err(), "{case:?}");
         }
+    }
+
+    #[test]
+    fn a_server_counts_as_away_no_later_than_its_requests_would_fail() {
+        let patient = AttachRequest::new(Source::Remote("nbd://h/x".into()));
+        assert_eq!(patient.silent_for(), SILENT_FOR);
+        let timeout = Duration::from_secs(4);
+        let hasty = AttachRequest { timeout, ..patient };
+        assert_eq!(hasty.silent_for(), timeout);
     }
 
     #[test]

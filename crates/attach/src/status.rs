@@ -10,6 +10,7 @@ use crate::daemon::message::{Ask, Reply};
 use crate::error::AttachError;
 use crate::health::Health;
 use crate::state::{self, Folder, MountPlace, Record, RuntimeDir, Way};
+use crate::sysfs;
 
 /// How long an owner may take to answer.
 const ANSWER_FOR: Duration = Duration::from_secs(2);
@@ -56,7 +57,9 @@ pub fn status() -> Result<Vec<AttachmentStatus>, AttachError> {
 }
 
 fn of(folder: &Folder, record: Record) -> AttachmentStatus {
+    let size = size(&record);
     AttachmentStatus {
+        size,
         health: health(folder, &record),
         log: folder.log_path(),
         id: record.id,
@@ -65,9 +68,16 @@ fn of(folder: &Folder, record: Record) -> AttachmentStatus {
         mount: record.mount,
         via: record.way,
         read_only: record.read_only,
-        size: record.size,
         pid: record.process.pid,
         since: record.since,
+    }
+}
+
+/// The device's own, since it may have grown; as long as there is none, what is written down.
+fn size(record: &Record) -> u64 {
+    match record.device.as_deref().map_or(0, sysfs::size) {
+        0 => record.size,
+        size => size,
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::mount::DeviceNumber;
+
 /// Read ahead of buffered readers. The default of 128 KiB leaves a network idle between requests.
 const READ_AHEAD_KIB: u32 = 1024;
 
@@ -38,13 +40,62 @@ fn text(device: &Path, file: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// The devices that stand on it.
-pub(crate) fn holders(device: &Path) -> Vec<String> {
-    let entries = folder(device).and_then(|f| fs::read_dir(f.join("holders")).ok());
-    let entries = entries.into_iter().flatten().flatten();
-    entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+fn names(folder: &Path) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned())
+}
+
+/// The folders of the device and of its partitions.
+fn folders(device: &Path) -> Vec<PathBuf> {
+    let Some(whole) = folder(device) else {
+        return Vec::new();
+    };
+    let inside = names(&whole).map(|name| whole.join(name));
+    let partitions: Vec<PathBuf> = inside.filter(|f| f.join("partition").exists()).collect();
+    std::iter::once(whole).chain(partitions).collect()
+}
+
+/// The device nodes of the device and of its partitions.
+pub(crate) fn paths(device: &Path) -> Vec<PathBuf> {
+    let names = folders(device);
+    let names = names.iter().filter_map(|folder| folder.file_name());
+    names.map(|name| Path::new("/dev").join(name)).collect()
+}
+
+/// The numbers of the device and of its partitions.
+pub(crate) fn numbers(device: &Path) -> Vec<DeviceNumber> {
+    let folders = folders(device).into_iter();
+    let texts = folders.filter_map(|folder| fs::read_to_string(folder.join("dev")).ok());
+    texts
+        .filter_map(|text| DeviceNumber::parse(&text))
         .collect()
+}
+
+/// The devices that stand on it or on a partition of it.
+pub(crate) fn holders(device: &Path) -> Vec<String> {
+    let folders = folders(device).into_iter();
+    let holders = folders.map(|folder| folder.join("holders"));
+    holders
+        .flat_map(|folder| names(&folder).collect::<Vec<_>>())
+        .collect()
+}
+
+/// Loop devices whose file is one of these devices.
+pub(crate) fn loops_over(paths: &[PathBuf]) -> Vec<String> {
+    let all = Path::new("/sys/block");
+    let is_over = |name: &String| {
+        let file = fs::read_to_string(all.join(name).join("loop/backing_file"));
+        file.is_ok_and(|file| paths.iter().any(|path| path == Path::new(file.trim())))
+    };
+    names(all).filter(is_over).collect()
+}
+
+/// The device's size, bytes; 0 where there is none.
+pub(crate) fn size(device: &Path) -> u64 {
+    let sectors = text(device, "size").and_then(|text| text.parse::<u64>().ok());
+    sectors
+        .unwrap_or_default()
+        .saturating_mul(u64::from(SECTOR))
 }
 
 /// Requests the device has under way.

@@ -258,6 +258,54 @@ fn a_device_that_somebody_else_detached_stays_until_its_owner_goes() {
 }
 
 #[test]
+fn a_device_in_use_is_refused_by_name_and_taken_away_by_force() {
+    let Some(world) = World::new() else { return };
+    let device = world.ok(&["attach", "8M"]);
+    let mut user = Command::new("sh")
+        .args(["-c", &format!("exec 3<{device} && exec sleep 300")])
+        .spawn()
+        .unwrap();
+    let descriptor = format!("/proc/{}/fd/3", user.id());
+    assert!(wait_until(|| Path::new(&descriptor).exists()));
+    let line = world.fails(&["detach", &device]);
+    assert!(line.contains(&format!("sleep {}", user.id())), "{line}");
+    assert_eq!(read_device(&device).len(), 8 << 20, "it is as it was");
+    let line = world.fails(&["detach", &device, "--force"]);
+    assert!(line.contains("still had it open"), "{line}");
+    user.kill().unwrap();
+    user.wait().unwrap();
+    let label = device.replace("/dev/", "/sys/block/") + "/loop/backing_file";
+    assert!(wait_until(|| !Path::new(&label).exists()));
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_device_has_a_name_of_its_own_until_it_is_detached() {
+    let Some(world) = World::new() else { return };
+    let device = world.ok(&["attach", "8M", "--name", "media"]);
+    let link = world.run_dir().join("by-name/media");
+    assert_eq!(fs::read_link(&link).unwrap(), Path::new(&device));
+    let line = world.fails(&["attach", "8M", "--name", "media"]);
+    assert!(line.contains("the name media is taken"), "{line}");
+    world.ok(&["detach", link.to_str().unwrap()]);
+    world.assert_nothing_left();
+}
+
+#[test]
+fn what_holds_the_root_filesystem_goes_by_force_only_and_outlives_the_end_of_all_processes() {
+    let Some(world) = World::new() else { return };
+    let device = world.ok(&["attach", "8M", "--for-root"]);
+    let arguments = fs::read(format!("/proc/{}/cmdline", world.pid())).unwrap();
+    assert_eq!(arguments[0], b'@', "systemd spares it");
+    world.signal(rustix::process::Signal::TERM);
+    let line = world.fails(&["detach", &device]);
+    assert!(line.contains("root filesystem"), "{line}");
+    assert!(world.ok(&["status"]).contains("\"connected\""));
+    world.ok(&["detach", &device, "--force"]);
+    world.assert_nothing_left();
+}
+
+#[test]
 fn a_busy_mount_is_refused_by_name_and_taken_away_by_force() {
     let Some(world) = World::new() else { return };
     let device = world.ok(&["attach", "64M", "--mkfs", "ext4", "--mount", "mnt"]);
@@ -322,9 +370,11 @@ fn a_filesystem_is_never_made_over_something() {
 fn an_attachment_that_nobody_waits_for_any_more_is_taken_down() {
     let Some(world) = World::new() else { return };
     let mut parent = world.command(&["attach", "slow=8M"]).spawn().unwrap();
+    // What it is to do must have reached the background process: that writes itself down then.
     assert!(wait_until(|| world
         .ok(&["status"])
-        .contains("\"starting\"")));
+        .contains("\"starting\"")
+        && u32::try_from(world.pid()).unwrap() != parent.id()));
     parent.kill().unwrap();
     parent.wait().unwrap();
     assert!(wait_until(|| !world.run_dir().exists()));

@@ -21,6 +21,7 @@ use rustix::ioctl::{self, Ioctl, IoctlOutput, Opcode};
 const CONTROL: &str = "/dev/loop-control";
 const LOOP_CLR_FD: Opcode = 0x4C01;
 const LOOP_GET_STATUS64: Opcode = 0x4C05;
+const LOOP_SET_CAPACITY: Opcode = 0x4C07;
 const LOOP_CONFIGURE: Opcode = 0x4C0A;
 const LOOP_CTL_GET_FREE: Opcode = 0x4C82;
 
@@ -169,7 +170,7 @@ fn call<T>(
     opcode: Opcode,
     data: Option<&mut T>,
 ) -> rustix::io::Result<IoctlOutput> {
-    // SAFETY: see `Request`: only the four pairs of this file are ever passed.
+    // SAFETY: see `Request`: only the pairs of this file are ever passed.
     unsafe { ioctl::ioctl(fd, Request { opcode, data }) }
 }
 
@@ -248,6 +249,17 @@ impl LoopDevice {
             Ok(_) => Ok(Some(status_of(&info))),
             Err(rustix::io::Errno::NXIO) => Ok(None),
             Err(e) => Err(self.failed("ask for its status", e)),
+        }
+    }
+
+    /// Gives the device the size that its file has now.
+    ///
+    /// # Errors
+    /// [`LoopError::Device`].
+    pub fn follow_size(&self) -> Result<(), LoopError> {
+        match call::<()>(self.fd.as_fd(), LOOP_SET_CAPACITY, None) {
+            Ok(_) => Ok(()),
+            Err(e) => Err(self.failed("take on the size of its file", e)),
         }
     }
 

@@ -3,7 +3,7 @@
 use clap::error::ErrorKind;
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::commands::{attach, detach, disk, lab, serve};
+use crate::commands::{attach, detach, disk, lab, refresh, serve};
 use crate::failure::Failure;
 use crate::output::Format;
 
@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Attach(attach::Args),
     /// Flush, unmount and disconnect
     Detach(detach::Args),
+    /// See that a disk that is attached has grown
+    Refresh(refresh::Args),
     /// What is attached here, and how it is
     Status,
     /// Make disk images

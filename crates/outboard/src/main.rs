@@ -56,6 +56,7 @@ fn run(cli: Cli, format: output::Format) -> Result<(), Failure> {
         Command::Attach(args) => commands::attach::run(args, cli.verbose, format),
         Command::AttachBackground => commands::attach::background(),
         Command::Detach(args) => commands::detach::run(args, format),
+        Command::Refresh(args) => commands::refresh::run(&args, format),
         Command::Status => commands::status::run(format),
         Command::Disk(command) => commands::disk::run(command, format),
         Command::Lab(command) => commands::lab::run(command, format),

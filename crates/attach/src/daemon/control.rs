@@ -11,6 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::message::{Ask, LINE_LEN_MAX, Reply};
+use crate::growth::Asked;
 use crate::health::Health;
 
 /// Conversations at a time.
@@ -28,12 +29,15 @@ pub(super) struct DetachAsked {
     pub(super) reply: oneshot::Sender<Reply>,
 }
 
+/// Where answers come from.
+pub(super) struct Answers {
+    pub(super) health: Box<dyn Fn() -> Health + Send + Sync>,
+    pub(super) detach: mpsc::Sender<DetachAsked>,
+    pub(super) grow: Option<mpsc::Sender<Asked>>,
+}
+
 /// Answers questions until it is dropped.
-pub(super) async fn listen(
-    listener: UnixListener,
-    health: Arc<dyn Fn() -> Health + Send + Sync>,
-    detach: mpsc::Sender<DetachAsked>,
-) {
+pub(super) async fn listen(listener: UnixListener, answers: Arc<Answers>) {
     let room = Arc::new(Semaphore::new(CONVERSATIONS_MAX));
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else {
@@ -41,9 +45,9 @@ pub(super) async fn listen(
         };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (health, detach) = (health.clone(), detach.clone());
+                let answers = answers.clone();
                 drop(engine::spawn(async move {
-                    if let Err(e) = converse(stream, &*health, detach).await {
+                    if let Err(e) = converse(stream, &answers).await {
                         tracing::debug!("a conversation broke off: {e}");
                     }
                     drop(permit);
@@ -57,11 +61,7 @@ pub(super) async fn listen(
     }
 }
 
-async fn converse(
-    stream: UnixStream,
-    health: &(dyn Fn() -> Health + Send + Sync),
-    detach: mpsc::Sender<DetachAsked>,
-) -> io::Result<()> {
+async fn converse(stream: UnixStream, answers: &Answers) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut line = Vec::new();
     let mut read = tokio::io::BufReader::new(read.take(LINE_LEN_MAX));
@@ -69,7 +69,8 @@ async fn converse(
         .await
         .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let reply = match serde_json::from_slice(&line)? {
-        Ask::Status => Reply::Status(health()),
+        Ask::Status => Reply::Status((answers.health)()),
+        Ask::Refresh => refresh(answers.grow.as_ref()).await,
         Ask::Detach { timeout_ms, force } => {
             let (reply, answer) = oneshot::channel();
             let timeout = Duration::from_millis(timeout_ms);
@@ -79,13 +80,27 @@ async fn converse(
                 reply,
             };
             let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-            detach.send(asked).await.map_err(|_| gone(()))?;
+            answers.detach.send(asked).await.map_err(|_| gone(()))?;
             answer.await.map_err(|_| gone(()))?
         }
     };
     let mut bytes = serde_json::to_vec(&reply)?;
     bytes.push(b'\n');
     write.write_all(&bytes).await
+}
+
+async fn refresh(grow: Option<&mpsc::Sender<Asked>>) -> Reply {
+    let Some(grow) = grow else {
+        let why = "a disk of this machine keeps the size it was attached with; attach it again";
+        return Reply::Refused(why.to_owned());
+    };
+    let (asked, answer) = oneshot::channel();
+    drop(grow.send(asked).await);
+    match answer.await {
+        Ok(Ok(size)) => Reply::Size(size),
+        Ok(Err(why)) => Reply::Refused(why),
+        Err(_) => Reply::Refused("it is being detached".to_owned()),
+    }
 }
 
 /// Asks the owner behind `socket`. Blocks, up to `patience` for the answer.

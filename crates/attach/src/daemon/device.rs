@@ -4,13 +4,17 @@ use std::future::Future;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::Node;
 use engine::loopdev::{LoopDevice, LoopOptions};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::session::Session;
 use crate::error::AttachError;
-use crate::fuse;
+use crate::fuse::{self, Follower};
+use crate::growth::ASKED_MAX;
 use crate::kernel;
 use crate::remote::Remote;
 use crate::request::{Source, Via};
@@ -18,8 +22,44 @@ use crate::state::Way;
 use crate::sysfs;
 use crate::teardown::{Hands, LoopHands};
 
+/// Pauses between attempts to reach a server at first double from one to the other.
+const PAUSE_FIRST: Duration = Duration::from_millis(250);
+const PAUSE_LAST: Duration = Duration::from_secs(4);
+
 impl Session {
-    pub(super) async fn choose_way(&self) -> Result<Way, AttachError> {
+    /// Brings the device up. A server that cannot be reached is tried again for as long as was asked.
+    pub(super) async fn attach<F, Fut>(&mut self, open_local: F) -> Result<PathBuf, AttachError>
+    where
+        F: FnOnce(String, bool) -> Fut,
+        Fut: Future<Output = Result<Node, String>>,
+    {
+        self.record.way = self.choose_way().await?;
+        if let Source::Local(text) = self.request.source.clone() {
+            let opened = open_local(text, !self.request.read_only).await;
+            return self.attach_fuse(opened.map_err(AttachError::Disk)?).await;
+        }
+        let (started, mut pause) = (engine::clock::now(), PAUSE_FIRST);
+        loop {
+            let tried = match self.record.way {
+                Way::Kernel => self.attach_kernel().await,
+                Way::Fuse => match self.open_remote().await {
+                    Ok(disk) => return self.attach_fuse(disk).await,
+                    Err(e) => Err(e),
+                },
+            };
+            let waited = engine::clock::now().duration_since(started);
+            match tried {
+                Err(e) if e.is_of_the_server() && waited < self.request.wait => {
+                    tracing::info!("{e}; trying again");
+                    engine::clock::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE_LAST);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    async fn choose_way(&self) -> Result<Way, AttachError> {
         match (self.request.via, &self.request.source) {
             (Via::Fuse, _) | (Via::Auto, Source::Local(_)) => Ok(Way::Fuse),
             (Via::Kernel, _) => {
@@ -36,26 +76,15 @@ impl Session {
         }
     }
 
-    pub(super) async fn open_disk<F, Fut>(&mut self, open_local: F) -> Result<Node, AttachError>
-    where
-        F: FnOnce(String, bool) -> Fut,
-        Fut: Future<Output = Result<Node, String>>,
-    {
-        match self.request.source.clone() {
-            Source::Local(text) => {
-                let opened = open_local(text, !self.request.read_only).await;
-                opened.map_err(AttachError::Disk)
-            }
-            Source::Remote(uri) => {
-                let connected = Remote::connect(&uri, &self.request).await;
-                let (remote, node) = connected.map_err(AttachError::Disk)?;
-                self.remote = Some(remote);
-                Ok(node)
-            }
-        }
+    async fn open_remote(&mut self) -> Result<Node, AttachError> {
+        let uri = self.request.source.to_string();
+        let connected = Remote::connect(&uri, &self.request).await;
+        let (remote, node) = connected.map_err(AttachError::Server)?;
+        self.remote = Some(remote);
+        Ok(node)
     }
 
-    pub(super) async fn attach_fuse(&mut self, disk: Node) -> Result<PathBuf, AttachError> {
+    async fn attach_fuse(&mut self, disk: Node) -> Result<PathBuf, AttachError> {
         self.disk = Some(disk.clone());
         let geometry = disk.geometry();
         let shape = sysfs::check_shape(geometry.size, geometry.block_size);
@@ -70,12 +99,13 @@ impl Session {
         let name = self.record.label();
         let serving = engine::spawn(fuse::serve(fuse::Served {
             channel,
-            disk,
+            disk: disk.clone(),
             name: name.clone(),
             faults: self.faults.clone(),
         }));
-        let device = match under_loop(mounted, name, block_size, self.record.read_only).await {
-            Ok(device) => device,
+        let made = under_loop(mounted, name, block_size, self.record.read_only).await;
+        let (device, file) = match made {
+            Ok(made) => made,
             Err(e) => {
                 serving.abort();
                 return Err(e);
@@ -86,31 +116,48 @@ impl Session {
             tracing::warn!("the loop device does without direct I/O: it will be slow");
         }
         sysfs::tune(&path, None);
+        let growing = self.follow(file, disk, path.clone());
         self.hands = Hands::Loop(LoopHands {
             path: path.clone(),
             label: self.record.label(),
             device: Some(device),
             serving: Some(serving),
+            growing,
         });
         Ok(path)
     }
 
-    pub(super) async fn attach_kernel(&mut self) -> Result<PathBuf, AttachError> {
+    /// A remote disk may grow; a local one keeps the size it was opened with.
+    fn follow(&mut self, file: OwnedFd, disk: Node, device: PathBuf) -> Option<JoinHandle<()>> {
+        let follower = Follower {
+            remote: self.remote.clone()?,
+            file: Arc::new(file),
+            size: disk.geometry().size,
+            disk,
+            device,
+            label: self.record.label(),
+        };
+        let (grow, asked) = mpsc::channel(ASKED_MAX);
+        self.grow = Some(grow);
+        Some(engine::spawn(follower.follow(asked)))
+    }
+
+    async fn attach_kernel(&mut self) -> Result<PathBuf, AttachError> {
         let setup = kernel::Setup {
             uri: self.record.source.clone(),
             connections: self.request.connections,
             read_only: self.request.read_only,
-            request_timeout: self.request.request_timeout,
-            reconnect_for: self.request.reconnect_for,
+            silent_for: self.request.silent_for(),
+            timeout: self.request.timeout,
             backend: self.record.label(),
         };
         let attached = kernel::attach(setup).await?;
         let mut hands = attached.hands;
         let path = hands.path();
-        hands.watching = Some(engine::spawn(kernel::watch(
-            attached.link,
-            self.reach.clone(),
-        )));
+        let (grow, asked) = mpsc::channel(ASKED_MAX);
+        self.grow = Some(grow);
+        let watch = kernel::watch(attached.link, self.reach.clone(), asked);
+        hands.watching = Some(engine::spawn(watch));
         self.record.size = attached.size;
         self.record.read_only = attached.read_only;
         sysfs::tune(&path, Some(kernel::REQUEST_KIB));
@@ -125,7 +172,7 @@ async fn under_loop(
     label: String,
     block_size: u32,
     read_only: bool,
-) -> Result<LoopDevice, AttachError> {
+) -> Result<(LoopDevice, OwnedFd), AttachError> {
     engine::blocking(move || {
         let file = fuse::open_file(&mounted, &label, read_only)?;
         let options = LoopOptions {
@@ -133,7 +180,8 @@ async fn under_loop(
             block_size,
             read_only,
         };
-        Ok(LoopDevice::attach(file.as_fd(), &options)?)
+        let device = LoopDevice::attach(file.as_fd(), &options)?;
+        Ok((device, file))
     })
     .await
 }

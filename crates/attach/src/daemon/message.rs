@@ -30,6 +30,8 @@ pub struct Attached {
     pub id: String,
     /// The block device.
     pub device: PathBuf,
+    /// A link to it that keeps its name, if one was asked for.
+    pub link: Option<PathBuf>,
     /// Where it is mounted.
     pub mount: Option<MountPlace>,
     /// Size, bytes.
@@ -58,6 +60,8 @@ pub(crate) enum Started {
 pub(crate) enum Ask {
     /// How it is.
     Status,
+    /// Ask the server for the size, and grow with it.
+    Refresh,
     /// Take it down.
     Detach {
         /// How long a step may take.
@@ -90,8 +94,10 @@ impl Remains {
 pub(crate) enum Reply {
     /// To [`Ask::Status`].
     Status(Health),
+    /// To [`Ask::Refresh`]: the size of the device now, bytes.
+    Size(u64),
     /// To [`Ask::Detach`]: it is down, and the owner ends now.
     Detached(Remains),
-    /// To [`Ask::Detach`]: it is as it was.
+    /// To [`Ask::Detach`] and [`Ask::Refresh`]: it is as it was, and why.
     Refused(String),
 }

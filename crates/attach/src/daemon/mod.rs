@@ -23,6 +23,7 @@ use std::future::Future;
 use std::io::{self, Read as _, Write as _};
 
 use block::Node;
+use rustix::mm::MlockAllFlags;
 
 use crate::error::AttachError;
 use crate::state::Folder;
@@ -54,12 +55,27 @@ where
     if let Err(e) = rustix::process::configure_io_flusher_behavior(true) {
         tracing::info!("not marked as an I/O flusher: {e}");
     }
+    if launch.request.for_root {
+        stay();
+    }
     let config = engine::Config {
         cores: CORES,
         ..engine::Config::default()
     };
     let folder = Folder::at(launch.folder.clone());
     engine::run(&config, |_| own(launch, folder, open_local))?
+}
+
+/// Keeps this process in memory, whatever is short of it: what it would be read from again is the
+/// disk that it serves.
+fn stay() {
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    if let Err(e) = rustix::mm::mlockall(flags) {
+        tracing::warn!("not locked into memory: {e}");
+    }
+    if let Err(e) = std::fs::write("/proc/self/oom_score_adj", "-1000") {
+        tracing::warn!("not kept from being ended when memory is short: {e}");
+    }
 }
 
 fn read_launch() -> io::Result<Launch> {

@@ -9,19 +9,20 @@ use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::control::{DETACHES_MAX, DetachAsked, listen};
+use super::control::{Answers, DETACHES_MAX, DetachAsked, listen};
 use super::events::{ended, health, signals, unreachable};
 use super::message::{Attached, Remains, Reply};
 use super::start::first_record;
 use crate::error::AttachError;
 use crate::facts;
 use crate::faults::Faults;
+use crate::growth::Asked;
 use crate::health::Reach;
 use crate::mount;
 use crate::probe;
 use crate::remote::Remote;
 use crate::request::{AttachRequest, DETACH_TIMEOUT};
-use crate::state::{Folder, Record, StateError, Way};
+use crate::state::{Folder, Record, StateError};
 use crate::teardown::{Hands, Refusal, take_down};
 
 /// How long writes that were cut off are waited for.
@@ -37,6 +38,8 @@ pub(super) struct Session {
     pub(super) remote: Option<Remote>,
     pub(super) faults: Arc<Faults>,
     pub(super) reach: Arc<Reach>,
+    /// Where questions for the size go; a local disk takes none.
+    pub(super) grow: Option<mpsc::Sender<Asked>>,
 }
 
 impl Session {
@@ -52,6 +55,7 @@ impl Session {
             remote: None,
             faults: Arc::default(),
             reach: Arc::default(),
+            grow: None,
         })
     }
 
@@ -63,16 +67,12 @@ impl Session {
     {
         let place = self.request.mount.as_deref().map(mount::inspect);
         let place = place.transpose()?;
-        self.record.way = self.choose_way().await?;
-        let device = match self.record.way {
-            Way::Kernel => self.attach_kernel().await?,
-            Way::Fuse => {
-                let disk = self.open_disk(open_local).await?;
-                self.attach_fuse(disk).await?
-            }
-        };
+        let device = self.attach(open_local).await?;
         self.record.device = Some(device.clone());
         self.folder.write(&self.record)?;
+        if let Some(name) = self.record.name.as_deref() {
+            self.folder.link(name, &device)?;
+        }
         if let Some(fs) = self.request.mkfs.clone() {
             let device = device.clone();
             engine::blocking(move || probe::mkfs(&device, &fs)).await?;
@@ -90,6 +90,11 @@ impl Session {
         Ok(Attached {
             id: self.record.id.clone(),
             device,
+            link: self
+                .record
+                .name
+                .as_deref()
+                .map(|name| self.folder.name_path(name)),
             mount: self.record.mount.clone(),
             size: self.record.size,
             via: self.record.way,
@@ -138,13 +143,22 @@ impl Session {
         })?;
         let (remote, reach, faults) =
             (self.remote.clone(), self.reach.clone(), self.faults.clone());
-        let health = move || health(remote.as_ref(), &reach, &faults);
-        Ok(engine::spawn(listen(listener, Arc::new(health), asks)))
+        let answers = Answers {
+            health: Box::new(move || health(remote.as_ref(), &reach, &faults)),
+            detach: asks,
+            grow: self.grow.clone(),
+        };
+        Ok(engine::spawn(listen(listener, Arc::new(answers))))
     }
 
     /// Whether the attachment is down.
     async fn handle(&mut self, event: Event) -> bool {
         match event {
+            Event::Detach(ask) if self.request.for_root && !ask.force => {
+                let why = "it is kept for the root filesystem; detach it with --force";
+                drop(ask.reply.send(Reply::Refused(why.to_owned())));
+                false
+            }
             Event::Detach(ask) => match self.take_down(ask.timeout, ask.force).await {
                 Ok(remains) => {
                     // Who asked may be gone.
@@ -156,6 +170,8 @@ impl Session {
                     false
                 }
             },
+            // Whoever ends all processes at shutdown must not take the root filesystem away.
+            Event::Terminate if self.request.for_root => false,
             Event::Terminate => match self.take_down(DETACH_TIMEOUT, false).await {
                 Ok(_) => true,
                 Err(refusal) => {
@@ -183,7 +199,8 @@ impl Session {
     async fn take_down(&mut self, timeout: Duration, force: bool) -> Result<Remains, Refusal> {
         let unwritten = self.faults.unwritten();
         let device = self.hands.device();
-        let facts = facts::gather(&self.record, device.as_deref(), self.unreachable(), force);
+        let gone = self.unreachable();
+        let facts = facts::gather(&self.record, device.as_deref(), gone, force).await;
         let report = take_down(facts, &mut self.hands, timeout).await?;
         let mut remains = Remains {
             lost: report.lost,
@@ -205,6 +222,9 @@ impl Session {
         }
         if let Some(remote) = self.remote.take() {
             remote.close().await;
+        }
+        if let (Some(name), Some(device)) = (&self.record.name, &self.record.device) {
+            self.folder.unlink(name, device);
         }
         if let Err(e) = self.folder.remove() {
             remains.left.push(e.to_string());

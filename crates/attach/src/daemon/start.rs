@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::UNIX_EPOCH;
 
@@ -10,6 +11,10 @@ use super::message::{Attached, LINE_LEN_MAX, Launch, Started};
 use crate::error::AttachError;
 use crate::request::AttachRequest;
 use crate::state::{Folder, Record, RuntimeDir, StateError, VERSION, Way, this};
+
+/// What a process that the root filesystem needs is called: systemd leaves processes whose name begins
+/// with `@` alone when it ends all others (`systemd.io/ROOT_STORAGE_DAEMONS`).
+const ROOT_NAME: &str = "@outboard";
 
 /// Attaches a disk: runs this program again with `background_args`, which must lead to
 /// [`run`](super::run), and returns when the disk is there.
@@ -48,6 +53,7 @@ pub(super) fn first_record(
         process,
         source: request.source.to_string(),
         way: Way::Fuse,
+        name: request.name.clone(),
         device: None,
         mount: None,
         read_only: request.read_only,
@@ -70,7 +76,11 @@ fn launch(
         source,
     })?;
     let program = std::env::current_exe().map_err(AttachError::Launch)?;
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    if request.for_root {
+        command.arg0(ROOT_NAME);
+    }
+    let mut child = command
         .args(background_args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -15,6 +15,7 @@
 //! No cache, no directory listing, no file but the disk.
 
 mod connect;
+mod growth;
 mod plan;
 mod proto;
 mod reply;
@@ -36,6 +37,7 @@ use tokio::io::unix::AsyncFd;
 use crate::faults::Faults;
 pub use connect::FuseError;
 pub(crate) use connect::{mount, open_channel, open_file};
+pub(crate) use growth::Follower;
 use plan::{Act, Step, errno_of};
 
 /// Requests under way in one server.

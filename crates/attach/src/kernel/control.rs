@@ -1,10 +1,12 @@
 //! The socket to the kernel's nbd family: one request, its answers.
 //!
-//! The kernel carries a request out while it is sent and answers before the call returns, so
-//! nothing here waits longer than the request takes.
+//! The kernel carries a request out while it is sent, so a request takes as long as the kernel does,
+//! and with a device in trouble that may be for ever. So every conversation happens on a thread of its
+//! own ([`within`]) and is given up after [`ANSWER_FOR`].
 
 use std::fmt::{Debug, Display};
 use std::io;
+use std::time::Duration;
 
 use neli::consts::nl::NlmF;
 use neli::consts::socket::NlFamily;
@@ -12,9 +14,35 @@ use neli::err::{RouterError, SocketError};
 use neli::nl::NlPayload;
 use neli::router::synchronous::NlRouter;
 use neli::utils::Groups;
+use tokio::sync::oneshot;
 
 use super::KernelError;
-use super::netlink::{self as wire, Connect, Index, Message, Unmade};
+use super::netlink::{self as wire, Connect, Index, Message, Shape, Unmade};
+
+/// How long the kernel may take to answer: longer than any of its own waits here.
+pub(super) const ANSWER_FOR: Duration = Duration::from_secs(20);
+
+/// Talks to the kernel for `limit` at most. What comes later is handed to `late`.
+///
+/// # Errors
+/// [`KernelError`]; [`KernelError::Silent`] when the time is over. The thread is left to itself then.
+pub(super) async fn within<T: Send + 'static>(
+    limit: Duration,
+    talk: impl FnOnce() -> Result<T, KernelError> + Send + 'static,
+    late: impl FnOnce(T) + Send + 'static,
+) -> Result<T, KernelError> {
+    let (tell, told) = oneshot::channel();
+    let started = engine::thread("netlink", move || {
+        if let Err(Ok(unheard)) = tell.send(talk()) {
+            late(unheard);
+        }
+    });
+    started.map_err(KernelError::Socket)?;
+    match engine::clock::timeout(limit, told).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) | Err(_) => Err(KernelError::Silent { limit }),
+    }
+}
 
 /// A socket and the family's id.
 pub(crate) struct Control {
@@ -60,6 +88,20 @@ impl Control {
         sockets: &[i32],
     ) -> Result<(), KernelError> {
         self.ask("reconnect", wire::reconnect(index, backend, sockets))?;
+        Ok(())
+    }
+
+    /// Gives a device another size. Its connections must be alive.
+    ///
+    /// # Errors
+    /// [`KernelError`].
+    pub(crate) fn resize(
+        &self,
+        index: Index,
+        backend: &str,
+        shape: Shape,
+    ) -> Result<(), KernelError> {
+        self.ask("resize", wire::resize(index, backend, shape))?;
         Ok(())
     }
 
@@ -125,4 +167,47 @@ where
         other => io::Error::other(other.to_string()),
     };
     KernelError::Socket(source)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn in_engine<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send) {
+        let config = engine::Config {
+            backend: engine::BackendChoice::Threads,
+            cores: 1,
+        };
+        engine::run(&config, |_| work()).unwrap();
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_answer_is_given_up_and_what_comes_late_is_undone() {
+        let (answer, wait) = mpsc::channel::<()>();
+        let (undo, undone) = mpsc::channel();
+        in_engine(|| async move {
+            let talk = move || {
+                wait.recv().unwrap();
+                Ok(7)
+            };
+            let late = move |device: i32| undo.send(device).unwrap();
+            let result = within(Duration::from_millis(20), talk, late).await;
+            assert!(
+                matches!(result, Err(KernelError::Silent { .. })),
+                "{result:?}"
+            );
+            answer.send(()).unwrap();
+            assert_eq!(undone.recv().unwrap(), 7);
+        });
+    }
+
+    #[test]
+    fn an_answer_in_time_is_handed_on() {
+        in_engine(|| async {
+            let result = within(ANSWER_FOR, || Ok(7), |_| panic!("it was heard")).await;
+            assert_eq!(result.unwrap(), 7);
+        });
+    }
 }

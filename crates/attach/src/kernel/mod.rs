@@ -3,8 +3,10 @@
 //!
 //! # Invariants
 //!
-//! * The size is known before the device exists, and a server that returns with another size gets no I/O.
-//! * A reconnect never changes the size: with dead connections that would freeze the device's queue.
+//! * The size is known before the device exists, and a server that returns with a smaller one gets no I/O.
+//! * A reconnect never changes the size: with dead connections that would freeze the device's queue. A
+//!   disk that has grown is reconnected to first and resized then, in two messages.
+//! * The kernel is never waited for without a limit.
 //! * The device carries our name (`/sys/block/nbdN/backend`, Linux 5.14); one with another name is
 //!   not touched.
 
@@ -22,12 +24,14 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
+use crate::growth;
 use crate::mount::said;
 use crate::remote::{self, Dialed};
 use crate::sysfs;
-use crate::teardown::{Outcome, on_thread};
-use control::Control;
-use netlink::{Connect, Index};
+use crate::teardown::Outcome;
+use crate::users;
+use control::{ANSWER_FOR, Control, within};
+use netlink::{Connect, Index, Shape};
 pub(crate) use watch::{Link, watch};
 
 /// The export may not be written to (transmission flag).
@@ -36,8 +40,6 @@ const FLAG_READ_ONLY: u16 = 1 << 1;
 const FLAG_CAN_MULTI_CONN: u16 = 1 << 8;
 /// Largest request of the device; its default of 64 to 128 KiB is small for a network.
 pub(crate) const REQUEST_KIB: u32 = 1024;
-/// How long the kernel may take to end a device's receivers.
-const DISCONNECT_FOR: Duration = Duration::from_secs(20);
 
 /// Why the kernel's nbd is not used.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +57,12 @@ pub enum KernelError {
         what: &'static str,
         /// Why.
         source: io::Error,
+    },
+    /// The kernel did not answer.
+    #[error("the kernel's nbd did not answer within {} s; its log (dmesg) may say why", limit.as_secs())]
+    Silent {
+        /// How long it was waited for.
+        limit: Duration,
     },
     /// What was to be asked cannot be put into a message.
     #[error("the kernel's nbd cannot be asked to {what}: {why}")]
@@ -103,10 +111,10 @@ pub(crate) struct Setup {
     pub(crate) connections: usize,
     /// Refuse writes.
     pub(crate) read_only: bool,
-    /// How long a request may take.
-    pub(crate) request_timeout: Duration,
-    /// How long requests wait for a server that is gone.
-    pub(crate) reconnect_for: Duration,
+    /// After how long without an answer a connection counts as dead.
+    pub(crate) silent_for: Duration,
+    /// How long requests wait for a server that is away.
+    pub(crate) timeout: Duration,
     /// The device's name.
     pub(crate) backend: String,
 }
@@ -133,6 +141,7 @@ pub(crate) async fn attach(setup: Setup) -> Result<Device, KernelError> {
     let size = first.size;
     let block_size = sysfs::check_shape(size, first.block_size)
         .map_err(|why| KernelError::Server(format!("{}: {why}", setup.uri)))?;
+    let shape = Shape { size, block_size };
     let mut server_flags = first.flags;
     if setup.read_only {
         server_flags |= FLAG_READ_ONLY;
@@ -144,44 +153,38 @@ pub(crate) async fn attach(setup: Setup) -> Result<Device, KernelError> {
     let mut sockets = vec![first.socket];
     while sockets.len() < connections {
         let next = dial(&setup).await?;
-        same_size(size, &next)?;
+        if next.size != size {
+            return Err(growth::not_the_same(size, next.size).into());
+        }
         sockets.push(next.socket);
     }
-    let made = engine::blocking(move || {
+    let undo = |(index, ..): (Index, Setup, Vec<OwnedFd>)| {
+        drop(Control::open().and_then(|control| control.disconnect(index)));
+    };
+    let connect = move || {
         let numbers: Vec<i32> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
         let connected = Control::open()?.connect(&Connect {
-            size,
-            block_size: u64::from(block_size),
-            request_timeout_s: setup.request_timeout.as_secs().max(1),
-            dead_conn_timeout_s: setup.reconnect_for.as_secs().max(1),
+            shape,
+            request_timeout_s: setup.silent_for.as_secs().max(1),
+            dead_conn_timeout_s: setup.timeout.as_secs().max(1),
             server_flags,
             sockets: &numbers,
             backend: &setup.backend,
         });
         connected.map(|index| (index, setup, sockets))
-    });
-    let (index, setup, sockets) = made.await?;
+    };
+    let (index, setup, sockets) = within(ANSWER_FOR, connect, undo).await?;
     Ok(Device {
         hands: NbdHands::new(index, setup.backend.clone()),
-        link: Link::new(setup, index, size, sockets),
+        link: Link::new(setup, index, shape, sockets),
         size,
         read_only: server_flags & FLAG_READ_ONLY != 0,
     })
 }
 
 async fn dial(setup: &Setup) -> Result<Dialed, KernelError> {
-    let dialed = remote::dial(&setup.uri, setup.request_timeout).await;
+    let dialed = remote::dial(&setup.uri, setup.silent_for).await;
     dialed.map_err(KernelError::Server)
-}
-
-fn same_size(size: u64, dialed: &Dialed) -> Result<(), KernelError> {
-    if dialed.size == size {
-        return Ok(());
-    }
-    Err(KernelError::Server(format!(
-        "the disk has {} bytes now and had {size}; it gets no requests until it has its size again",
-        dialed.size
-    )))
 }
 
 /// What a teardown needs.
@@ -221,19 +224,26 @@ impl NbdHands {
         sysfs::nbd_connected(&path) && !foreign
     }
 
+    /// Whether the device is not free yet. The kernel takes its process away before what waits in it
+    /// or stands on it, so all of these are looked at.
+    fn is_in_use(&self) -> bool {
+        let path = self.path();
+        let waits = sysfs::in_flight(&path) > 0 || !users::standing_on(&path).is_empty();
+        self.is_connected() || waits
+    }
+
     /// Ends the device's connections; what it waits for fails.
     pub(crate) async fn disconnect(&mut self) -> Outcome {
         if let Some(watching) = self.watching.take() {
             watching.abort();
         }
         let index = self.index;
-        on_thread(DISCONNECT_FOR, move || {
-            match Control::open().and_then(|control| control.disconnect(index)) {
-                Ok(()) => Outcome::Done,
-                Err(e) => Outcome::Failed(e.to_string()),
-            }
-        })
-        .await
+        let disconnect = move || Control::open()?.disconnect(index);
+        match within(ANSWER_FOR, disconnect, |()| ()).await {
+            Ok(()) => Outcome::Done,
+            Err(KernelError::Silent { .. }) => Outcome::NoEnd,
+            Err(e) => Outcome::Failed(e.to_string()),
+        }
     }
 
     /// Takes the device down.
@@ -242,10 +252,7 @@ impl NbdHands {
             return Outcome::Done;
         }
         match self.disconnect().await {
-            Outcome::Done if self.is_connected() => {
-                let waiting = sysfs::in_flight(&self.path());
-                Outcome::Busy(format!("a program has it open; {waiting} requests wait"))
-            }
+            Outcome::Done if self.is_in_use() => Outcome::Busy(users::of_device(&self.path())),
             outcome => outcome,
         }
     }

@@ -56,13 +56,20 @@ pub(crate) type Message = Genlmsghdr<Command, Attr>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Index(pub(crate) u32);
 
-/// A device to be set up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Connect<'a> {
+/// What a device looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
     /// Size of the disk, bytes.
     pub(crate) size: u64,
     /// Logical block size, bytes.
-    pub(crate) block_size: u64,
+    pub(crate) block_size: u32,
+}
+
+/// A device to be set up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Connect<'a> {
+    /// What it looks like.
+    pub(crate) shape: Shape,
     /// Seconds after which a request is taken from its connection and sent over another.
     pub(crate) request_timeout_s: u64,
     /// Seconds that requests wait for a connection when there is none.
@@ -121,8 +128,8 @@ pub(crate) fn connect(connect: &Connect<'_>) -> Result<Message, Unmade> {
     message(
         Command::Connect,
         [
-            attribute(Attr::SizeBytes, connect.size)?,
-            attribute(Attr::BlockSizeBytes, connect.block_size)?,
+            attribute(Attr::SizeBytes, connect.shape.size)?,
+            attribute(Attr::BlockSizeBytes, u64::from(connect.shape.block_size))?,
             attribute(Attr::Timeout, connect.request_timeout_s)?,
             attribute(Attr::DeadConnTimeout, connect.dead_conn_timeout_s)?,
             attribute(Attr::ServerFlags, u64::from(connect.server_flags))?,
@@ -141,6 +148,19 @@ pub(crate) fn reconnect(index: Index, backend: &str, fresh: &[i32]) -> Result<Me
             attribute(Attr::Index, index.0)?,
             attribute(Attr::BackendIdentifier, backend)?,
             sockets(fresh)?,
+        ],
+    )
+}
+
+/// Gives the device another size. For a device whose connections are alive, see [`reconnect`].
+pub(crate) fn resize(index: Index, backend: &str, shape: Shape) -> Result<Message, Unmade> {
+    message(
+        Command::Reconfigure,
+        [
+            attribute(Attr::Index, index.0)?,
+            attribute(Attr::SizeBytes, shape.size)?,
+            attribute(Attr::BlockSizeBytes, u64::from(shape.block_size))?,
+            attribute(Attr::BackendIdentifier, backend)?,
         ],
     )
 }

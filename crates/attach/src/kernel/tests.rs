@@ -6,7 +6,8 @@ use neli::{FromBytesWithInput, ToBytes};
 use proptest::prelude::*;
 
 use super::netlink::{
-    Connect, Index, Message, connect, connected_index, disconnect, is_connected, reconnect, status,
+    Connect, Index, Message, Shape, connect, connected_index, disconnect, is_connected, reconnect,
+    resize, status,
 };
 
 fn bytes(message: &Message) -> Vec<u8> {
@@ -22,8 +23,10 @@ fn read(bytes: &[u8]) -> Option<Message> {
 #[test]
 fn a_connect_names_size_timeouts_flags_owner_and_sockets() {
     let message = connect(&Connect {
-        size: 0x1000,
-        block_size: 512,
+        shape: Shape {
+            size: 0x1000,
+            block_size: 512,
+        },
         request_timeout_s: 15,
         dead_conn_timeout_s: 300,
         server_flags: 0x105,
@@ -50,6 +53,23 @@ fn a_reconnect_names_the_device_its_owner_and_sockets_but_no_size() {
     expected.extend_from_slice(&[8, 0, 1, 0, 3, 0, 0, 0]);
     expected.extend_from_slice(&[9, 0, 10, 0, b'o', b'b', b'-', b'1', 0, 0, 0, 0]);
     expected.extend_from_slice(&[16, 0, 7, 0x80, 12, 0, 1, 0x80, 8, 0, 1, 0, 4, 0, 0, 0]);
+    assert_eq!(bytes(&message.unwrap()), expected);
+}
+
+#[test]
+fn a_resize_names_the_device_its_owner_and_size_but_no_sockets() {
+    let shape = Shape {
+        size: 0x2000,
+        block_size: 4096,
+    };
+    let mut expected = vec![3, 1, 0, 0];
+    expected.extend_from_slice(&[8, 0, 1, 0, 3, 0, 0, 0]);
+    for (kind, number) in [(2u8, 0x2000u64), (3, 4096)] {
+        expected.extend_from_slice(&[12, 0, kind, 0]);
+        expected.extend_from_slice(&number.to_le_bytes());
+    }
+    expected.extend_from_slice(&[9, 0, 10, 0, b'o', b'b', b'-', b'1', 0, 0, 0, 0]);
+    let message = resize(Index(3), "ob-1", shape);
     assert_eq!(bytes(&message.unwrap()), expected);
 }
 

@@ -1,17 +1,28 @@
-//! Brings a kernel device's connections back when their server has returned.
+//! Brings a kernel device's connections back when their server has returned, and lets the device grow
+//! with its disk.
 //!
 //! The kernel shuts a connection down when its server ends or a request takes too long; that shows on our
 //! own descriptor of the socket. Requests wait in the kernel meanwhile (`dead_conn_timeout`), and
 //! those under way are sent again over a fresh connection when their own time is over.
+//!
+//! A connection keeps the size it was negotiated with. So for a disk that has grown all of them are
+//! made anew, and the device gets its size when they live.
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::control::Control;
-use super::netlink::Index;
-use super::{KernelError, Setup, alive, dial, same_size};
+use rustix::net::Shutdown;
+use tokio::sync::mpsc;
+
+use super::control::{ANSWER_FOR, Control, within};
+use super::netlink::{Index, Shape};
+use super::{KernelError, Setup, alive, dial};
+use crate::growth::{self, Asked, GROWTH_EVERY};
 use crate::health::Reach;
+use crate::remote;
+use crate::sysfs;
 
 /// How often connections are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -19,63 +30,165 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(4);
 /// A connection shows its end a moment before the kernel counts it as dead.
 const SETTLE_FOR: Duration = Duration::from_millis(100);
+/// How long a moment without requests is waited for before connections are made anew: what is under
+/// way then waits until its own time is over.
+const QUIET_FOR: Duration = Duration::from_secs(5);
+const QUIET_LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A device's connections, as we hold them.
 #[derive(Debug)]
 pub(crate) struct Link {
     setup: Setup,
     index: Index,
-    size: u64,
+    /// What the device looks like.
+    shape: Shape,
+    /// The size that its connections were negotiated with; it is the device's soon after.
+    negotiated: u64,
     sockets: Vec<OwnedFd>,
 }
 
 impl Link {
-    pub(super) const fn new(setup: Setup, index: Index, size: u64, sockets: Vec<OwnedFd>) -> Self {
+    pub(super) const fn new(
+        setup: Setup,
+        index: Index,
+        shape: Shape,
+        sockets: Vec<OwnedFd>,
+    ) -> Self {
         Self {
             setup,
             index,
-            size,
+            shape,
+            negotiated: shape.size,
             sockets,
         }
     }
 
-    /// Dials once for every dead connection and hands the new ones over.
+    fn all_alive(&self) -> bool {
+        alive(&self.sockets).iter().all(|live| *live)
+    }
+
+    /// Brings connections back, and gives the device the size they have.
+    async fn mend(&mut self) -> Result<(), KernelError> {
+        if !self.all_alive() {
+            engine::clock::sleep(SETTLE_FOR).await;
+            self.revive().await?;
+        }
+        if self.negotiated > self.shape.size && self.all_alive() {
+            self.resize().await?;
+        }
+        Ok(())
+    }
+
+    /// Dials once for every dead connection and hands the new ones over. If the disk has grown in the
+    /// meantime those that live are of the old size, and end too.
     async fn revive(&mut self) -> Result<(), KernelError> {
-        let live = alive(&self.sockets);
-        let mut fresh = Vec::new();
-        for _ in live.iter().filter(|live| !**live) {
+        let mut live = alive(&self.sockets);
+        let mut fresh: Vec<OwnedFd> = Vec::new();
+        let mut size = None;
+        while fresh.len() < live.iter().filter(|live| !**live).count() {
             let dialed = dial(&self.setup).await?;
-            same_size(self.size, &dialed)?;
+            let expected = size.unwrap_or(self.negotiated);
+            let is_first = size.is_none();
+            if dialed.size < expected || (!is_first && dialed.size != expected) {
+                return Err(growth::not_the_same(expected, dialed.size).into());
+            }
+            if dialed.size > expected {
+                sysfs::check_shape(dialed.size, self.shape.block_size)
+                    .map_err(KernelError::Server)?;
+                self.end_connections();
+                live.fill(false);
+                engine::clock::sleep(SETTLE_FOR).await;
+            }
+            size = Some(dialed.size);
             fresh.push(dialed.socket);
         }
         let (index, backend) = (self.index, self.setup.backend.clone());
-        let fresh = engine::blocking(move || {
+        let hand_over = move || {
             let numbers: Vec<i32> = fresh.iter().map(AsRawFd::as_raw_fd).collect();
             let handed = Control::open()?.reconnect(index, &backend, &numbers);
             handed.map(|()| fresh)
-        })
-        .await?;
+        };
+        let fresh = within(ANSWER_FOR, hand_over, drop).await?;
         let mut live = live.into_iter();
         self.sockets.retain(|_| live.next().unwrap_or(true));
         self.sockets.extend(fresh);
+        self.negotiated = size.unwrap_or(self.negotiated);
         Ok(())
+    }
+
+    /// The kernel sees the end of a connection on its side too.
+    fn end_connections(&self) {
+        for socket in &self.sockets {
+            if let Err(e) = rustix::net::shutdown(socket, Shutdown::Both) {
+                tracing::debug!("it had ended already: {e}");
+            }
+        }
+    }
+
+    async fn resize(&mut self) -> Result<(), KernelError> {
+        let (was, size) = (self.shape.size, self.negotiated);
+        let (index, backend) = (self.index, self.setup.backend.clone());
+        let shape = Shape { size, ..self.shape };
+        let resize = move || Control::open()?.resize(index, &backend, shape);
+        within(ANSWER_FOR, resize, drop).await?;
+        self.shape = shape;
+        tracing::info!(was, size, "the disk has grown, and the device with it");
+        Ok(())
+    }
+
+    /// Asks the server for the size of the disk; the device has it then if it is larger.
+    async fn grow(&mut self) -> Result<u64, KernelError> {
+        let (uri, patience) = (&self.setup.uri, self.setup.silent_for);
+        let size = remote::size(uri, patience)
+            .await
+            .map_err(KernelError::Server)?;
+        if size < self.negotiated {
+            return Err(growth::not_the_same(self.negotiated, size).into());
+        }
+        if size > self.negotiated {
+            sysfs::check_shape(size, self.shape.block_size).map_err(KernelError::Server)?;
+            self.wait_for_quiet().await;
+            self.end_connections();
+        }
+        self.mend().await?;
+        Ok(self.shape.size)
+    }
+
+    async fn wait_for_quiet(&self) {
+        let device = PathBuf::from(format!("/dev/nbd{}", self.index.0));
+        let started = engine::clock::now();
+        while sysfs::in_flight(&device) > 0
+            && engine::clock::now().duration_since(started) < QUIET_FOR
+        {
+            engine::clock::sleep(QUIET_LOOK_EVERY).await;
+        }
     }
 }
 
-/// Keeps the connections alive until the device is disconnected, by us or by somebody else.
-pub(crate) async fn watch(mut link: Link, reach: Arc<Reach>) {
-    let mut wait = LOOK_EVERY;
+/// When what happens next.
+#[derive(Debug)]
+struct Pace {
+    wait: Duration,
+    grown_looked: Instant,
+}
+
+/// Keeps the connections alive and the size right until the device is disconnected, by us or by
+/// somebody else.
+pub(crate) async fn watch(mut link: Link, reach: Arc<Reach>, mut asked: mpsc::Receiver<Asked>) {
+    let mut pace = Pace {
+        wait: LOOK_EVERY,
+        grown_looked: engine::clock::now(),
+    };
     loop {
-        engine::clock::sleep(wait).await;
-        if alive(&link.sockets).iter().all(|live| *live) {
-            wait = LOOK_EVERY;
-            continue;
-        }
-        engine::clock::sleep(SETTLE_FOR).await;
-        match link.revive().await {
+        let ask = tokio::select! {
+            () = engine::clock::sleep(pace.wait) => None,
+            Some(ask) = asked.recv() => Some(ask),
+        };
+        let mended = link.mend().await;
+        match mended {
             Ok(()) => {
                 reach.connected();
-                wait = LOOK_EVERY;
+                pace.wait = LOOK_EVERY;
             }
             Err(e) if !is_connected(link.index).await => {
                 tracing::info!("the device was disconnected ({e})");
@@ -83,18 +196,25 @@ pub(crate) async fn watch(mut link: Link, reach: Arc<Reach>) {
             }
             Err(e) => {
                 reach.lost(&e.to_string());
-                wait = (wait * 2).min(RETRY_MAX);
+                pace.wait = (pace.wait * 2).min(RETRY_MAX);
+                growth::answer(ask, Err(e.to_string()));
+                continue;
             }
+        }
+        let now = engine::clock::now();
+        if ask.is_some() || now.duration_since(pace.grown_looked) >= GROWTH_EVERY {
+            pace.grown_looked = now;
+            let grown = link.grow().await.map_err(|e| e.to_string());
+            if let Err(why) = &grown {
+                tracing::warn!("the size of the disk: {why}");
+            }
+            growth::answer(ask, grown);
         }
     }
 }
 
 /// A status that cannot be had counts as connected: it is asked for again at the next try.
 async fn is_connected(index: Index) -> bool {
-    engine::blocking(move || {
-        Control::open()
-            .and_then(|control| control.connected(index))
-            .unwrap_or(true)
-    })
-    .await
+    let ask = move || Control::open()?.connected(index);
+    within(ANSWER_FOR, ask, drop).await.unwrap_or(true)
 }

@@ -60,6 +60,9 @@ pub(crate) struct Record {
     pub(crate) source: String,
     /// The way it takes.
     pub(crate) way: Way,
+    /// The name of its own, if it was given one.
+    #[serde(default)]
+    pub(crate) name: Option<String>,
     /// The block device, once there is one.
     pub(crate) device: Option<PathBuf>,
     /// Where it is mounted, if it was asked to be. Written before the directory is touched.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! /run/outboard/attach-1/   state.json   control.sock   log
+//! /run/outboard/by-name/    a link to the device for each attachment with a name
 //! ```
 //!
 //! # Invariants
@@ -11,6 +12,7 @@
 //! * Removing the last folder removes the runtime directory too.
 
 mod format;
+mod names;
 mod process;
 #[cfg(test)]
 mod tests;
@@ -48,6 +50,14 @@ pub enum StateError {
         "no runtime directory: XDG_RUNTIME_DIR is not set; set {RUNTIME_DIR_VARIABLE} to a directory of your own"
     )]
     NoDirectory,
+    /// Another attachment has the name.
+    #[error(
+        "the name {name} is taken; `outboard status` lists what is attached, give another --name"
+    )]
+    NameTaken {
+        /// Which.
+        name: String,
+    },
     /// Too many attachments.
     #[error("there are {ATTACHMENTS_MAX} attachments already; detach some")]
     Full,

@@ -16,6 +16,7 @@ fn record() -> Record {
         },
         source: "nbd://127.0.0.1/media".into(),
         way: Way::Fuse,
+        name: Some("media".into()),
         device: Some(PathBuf::from("/dev/loop3")),
         mount: Some(MountPlace {
             dir: PathBuf::from("/mnt/media"),

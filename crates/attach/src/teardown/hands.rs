@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use super::{Outcome, RETRY_AFTER, on_thread};
 use crate::fuse::FuseError;
 use crate::kernel::NbdHands;
-use crate::sysfs;
+use crate::users;
 
 /// How long the close of a device may take: it writes what the device's page cache holds.
 const CLOSE_FOR: Duration = Duration::from_secs(5);
@@ -76,6 +76,8 @@ pub(crate) struct LoopHands {
     pub(crate) device: Option<LoopDevice>,
     /// What answers its requests.
     pub(crate) serving: Option<JoinHandle<Result<(), FuseError>>>,
+    /// What lets it grow. It keeps the disk's file open.
+    pub(crate) growing: Option<JoinHandle<()>>,
 }
 
 impl LoopHands {
@@ -86,10 +88,20 @@ impl LoopHands {
             label,
             device: None,
             serving: None,
+            growing: None,
+        }
+    }
+
+    async fn stop_growing(&mut self) {
+        if let Some(growing) = self.growing.take() {
+            growing.abort();
+            // It was aborted; how it ended says nothing.
+            drop(growing.await);
         }
     }
 
     async fn cut(&mut self) -> Outcome {
+        self.stop_growing().await;
         if let Some(serving) = self.serving.take() {
             serving.abort();
             // It was aborted; how it ended says nothing.
@@ -100,6 +112,7 @@ impl LoopHands {
 
     /// Closing the device may write what its page cache holds, so it happens on a thread.
     async fn clear(&mut self) -> Outcome {
+        self.stop_growing().await;
         let device = self.device.take();
         let (path, label) = (self.path.clone(), self.label.clone());
         on_thread(CLOSE_FOR, move || clear_loop(device, path, &label)).await
@@ -118,10 +131,7 @@ fn clear_loop(device: Option<LoopDevice>, path: PathBuf, label: &str) -> Outcome
     // The device was closed just now: whether it is clear shows at the next look.
     match ours {
         Ok(false) => Outcome::Done,
-        Ok(true) => {
-            let waiting = sysfs::in_flight(&path);
-            Outcome::Busy(format!("a program has it open; {waiting} requests wait"))
-        }
+        Ok(true) => Outcome::Busy(users::of_device(&path)),
         Err(e) => Outcome::Failed(e.to_string()),
     }
 }

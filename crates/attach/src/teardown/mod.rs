@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use tokio::sync::oneshot;
 
 use crate::mount::{self, How};
+use crate::users;
 pub(crate) use hands::{Hands, LoopHands, is_ours};
 pub use plan::Refusal;
 pub(crate) use plan::{Action, Facts, Outcome, Report, Teardown};
@@ -81,7 +82,7 @@ async fn unmount(dir: &Path, timeout: Duration) -> Outcome {
         let path = dir.to_owned();
         let outcome = on_thread(timeout, move || match mount::unmount(&path, How::Now) {
             Ok(()) => Outcome::Done,
-            Err(Errno::BUSY) => Outcome::Busy(mount::users_of(&path)),
+            Err(Errno::BUSY) => Outcome::Busy(users::of_mount(&path)),
             Err(e) => Outcome::Failed(e.to_string()),
         })
         .await;

@@ -18,6 +18,8 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
+use crate::users;
+
 /// What is known before the first step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
@@ -25,8 +27,10 @@ pub(crate) struct Facts {
     pub(crate) mounted: Option<PathBuf>,
     /// Where else it is mounted.
     pub(crate) elsewhere: Vec<PathBuf>,
-    /// Devices that stand on it.
+    /// What stands on it: devices and swap.
     pub(crate) holders: Vec<String>,
+    /// Programs that have it open.
+    pub(crate) programs: Vec<String>,
     /// Whether there is a device at all.
     pub(crate) device: bool,
     /// The directory that `attach` made.
@@ -90,7 +94,13 @@ pub enum Refusal {
         /// Where.
         dir: PathBuf,
     },
-    /// Other devices stand on it.
+    /// Programs have the device itself open.
+    #[error("programs have it open ({who}); end them, or detach with --force")]
+    Open {
+        /// Which.
+        who: String,
+    },
+    /// Other devices, or swap, stand on it.
     #[error("{holders} stands on it; take that down first")]
     Held {
         /// Which.
@@ -130,6 +140,11 @@ impl Teardown {
             let dir = dir.clone();
             return Err(Refusal::MountedElsewhere { dir });
         }
+        let open_by = users::list(facts.programs.clone());
+        let insists = facts.force || facts.cut || facts.unreachable.is_some();
+        if !open_by.is_empty() && !insists {
+            return Err(Refusal::Open { who: open_by });
+        }
         let mut queue: VecDeque<_> = facts.mounted.iter().cloned().map(Action::Unmount).collect();
         queue.extend(facts.elsewhere.iter().cloned().map(Action::Unmount));
         if facts.device {
@@ -147,6 +162,8 @@ impl Teardown {
         };
         if teardown.cut && teardown.facts.device {
             teardown.lose("the process behind it had died");
+        } else if !open_by.is_empty() {
+            teardown.lose(&format!("programs still had it open ({open_by})"));
         }
         Ok(teardown)
     }

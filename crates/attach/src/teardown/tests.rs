@@ -60,6 +60,40 @@ fn a_mount_in_use_is_refused_and_nothing_else_was_done() {
 }
 
 #[test]
+fn a_device_that_programs_have_open_is_refused_and_nothing_was_done() {
+    let facts = Facts {
+        mounted: None,
+        programs: vec!["dd 7".into(), "qemu 8".into()],
+        ..mounted()
+    };
+    let (done, result) = run(facts, |_| Outcome::Done);
+    assert_eq!(done, []);
+    assert!(matches!(result, Err(Refusal::Open { who }) if who == "dd 7, qemu 8"));
+}
+
+#[test]
+fn programs_lose_their_device_by_force_or_with_their_server_and_it_is_said() {
+    let open = Facts {
+        programs: vec!["dd 7".into()],
+        ..mounted()
+    };
+    let forced = Facts {
+        force: true,
+        ..open.clone()
+    };
+    let gone = Facts {
+        unreachable: Some("connection refused".into()),
+        ..open
+    };
+    for facts in [forced, gone] {
+        let (done, result) = run(facts, |_| Outcome::Done);
+        assert!(done.contains(&Action::Clear));
+        let lost = result.unwrap().lost;
+        assert!(lost[0].contains("dd 7"), "{lost:?}");
+    }
+}
+
+#[test]
 fn a_forced_mount_in_use_is_synced_before_it_is_taken_away() {
     let facts = Facts {
         force: true,
@@ -194,20 +228,26 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 }
 
 fn facts() -> impl Strategy<Value = Facts> {
-    any::<[bool; 8]>().prop_map(|[mount, other, device, made, gone, cut, ro, force]| Facts {
-        mounted: (mount && device).then(dir),
-        elsewhere: (other && device)
-            .then(|| PathBuf::from("/srv"))
-            .into_iter()
-            .collect(),
-        holders: Vec::new(),
-        device,
-        created: made.then(dir),
-        unreachable: gone.then(|| "gone".to_owned()),
-        cut,
-        read_only: ro,
-        force,
-    })
+    any::<[bool; 9]>().prop_map(
+        |[mount, other, open, device, made, gone, cut, ro, force]| Facts {
+            mounted: (mount && device).then(dir),
+            elsewhere: (other && device)
+                .then(|| PathBuf::from("/srv"))
+                .into_iter()
+                .collect(),
+            holders: Vec::new(),
+            programs: (open && device)
+                .then(|| "dd 7".to_owned())
+                .into_iter()
+                .collect(),
+            device,
+            created: made.then(dir),
+            unreachable: gone.then(|| "gone".to_owned()),
+            cut,
+            read_only: ro,
+            force,
+        },
+    )
 }
 
 proptest! {

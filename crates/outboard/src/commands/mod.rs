@@ -4,5 +4,6 @@ pub(crate) mod attach;
 pub(crate) mod detach;
 pub(crate) mod disk;
 pub(crate) mod lab;
+pub(crate) mod refresh;
 pub(crate) mod serve;
 pub(crate) mod status;

@@ -11,6 +11,7 @@ const COMMANDS: &[&[&str]] = &[
     &["serve"],
     &["attach"],
     &["detach"],
+    &["refresh"],
     &["status"],
     &["disk"],
     &["disk", "create"],

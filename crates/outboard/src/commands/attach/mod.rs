@@ -1,5 +1,7 @@
 //! `outboard attach`: a block device on this machine; and the background process that owns it.
 
+mod unit;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,9 +42,25 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TYPE")]
     mkfs: Option<String>,
 
-    /// Seconds that requests wait for a server that is gone, before they fail
-    #[arg(long, value_name = "SECONDS", default_value_t = attach::RECONNECT_FOR.as_secs())]
-    reconnect_for: u64,
+    /// Seconds that requests wait for a server that is away, before they fail
+    #[arg(long, value_name = "SECONDS", default_value_t = attach::TIMEOUT.as_secs())]
+    timeout: u64,
+
+    /// Seconds to try for if the server cannot be reached at first
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    wait: u64,
+
+    /// A name of its own: the device is also /run/outboard/by-name/NAME
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// The root filesystem will be on it: outlive the initramfs and the end of all processes
+    #[arg(long)]
+    for_root: bool,
+
+    /// Attach nothing; print a systemd unit, and a line for /etc/fstab, that do it at boot
+    #[arg(long, conflicts_with_all = ["mkfs", "for_root"])]
+    print_unit: bool,
 }
 
 /// The name of the command that the background process runs.
@@ -50,9 +68,16 @@ pub(crate) const BACKGROUND: &str = "attach-background";
 
 /// Attaches and prints the device.
 pub(crate) fn run(args: Args, verbose: u8, format: Format) -> Result<(), Failure> {
+    let print_unit = args.print_unit;
     let request = request(args)?;
     // A request that makes no sense is the command line's fault.
     request.check().map_err(Failure::usage)?;
+    if print_unit {
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::because("cannot tell where this program is", &error))?;
+        let boot = unit::at_boot(&request, &program).map_err(Failure::usage)?;
+        return format.print(&boot, || boot.text());
+    }
     let mut background = vec![OsString::from(BACKGROUND)];
     background.extend((0..verbose).map(|_| OsString::from("--verbose")));
     let attached = attach::start(&request, &background).map_err(Failure::new)?;
@@ -96,7 +121,10 @@ fn request(args: Args) -> Result<AttachRequest, Failure> {
         connections: args.connections,
         read_only: args.read_only,
         mkfs: args.mkfs,
-        reconnect_for: Duration::from_secs(args.reconnect_for),
+        timeout: Duration::from_secs(args.timeout),
+        wait: Duration::from_secs(args.wait),
+        name: args.name,
+        for_root: args.for_root,
         ..AttachRequest::new(source)
     })
 }

@@ -1,0 +1,90 @@
+//! Lets the loop device grow with the disk below it: the file first, then the device.
+//!
+//! The file's size is what the FUSE server answers from the disk's geometry; the kernel keeps a copy
+//! that it is told here to fetch again.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use block::Node;
+use engine::loopdev::LoopDevice;
+use rustix::fs::{AtFlags, StatxFlags, statx};
+use tokio::sync::mpsc;
+
+use crate::growth::{Asked, GROWTH_EVERY, answer};
+use crate::remote::Remote;
+use crate::sysfs;
+use crate::teardown::is_ours;
+
+/// How often the disk's geometry is looked at: a reconnect may have found it larger.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// A device that follows its disk.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    /// The disk's server.
+    pub(crate) remote: Remote,
+    /// The disk.
+    pub(crate) disk: Node,
+    /// The disk's file in the FUSE filesystem.
+    pub(crate) file: Arc<OwnedFd>,
+    /// The device on it.
+    pub(crate) device: PathBuf,
+    /// The device's label.
+    pub(crate) label: String,
+    /// The size both have, bytes.
+    pub(crate) size: u64,
+}
+
+impl Follower {
+    /// Asks the server now and then, and when it is asked to, for as long as it is not dropped.
+    pub(crate) async fn follow(mut self, mut asked: mpsc::Receiver<Asked>) {
+        let mut looked: Instant = engine::clock::now();
+        loop {
+            let ask = tokio::select! {
+                () = engine::clock::sleep(LOOK_EVERY) => None,
+                Some(ask) = asked.recv() => Some(ask),
+            };
+            let now = engine::clock::now();
+            let refresh = ask.is_some() || now.duration_since(looked) >= GROWTH_EVERY;
+            let mut result = Ok(());
+            if refresh {
+                looked = now;
+                result = self.remote.refresh_size().await;
+            }
+            if self.disk.geometry().size > self.size {
+                result = result.and(self.grow().await);
+            }
+            if let Err(why) = &result {
+                tracing::warn!("the size of the disk: {why}");
+            }
+            answer(ask, result.map(|()| self.size));
+        }
+    }
+
+    async fn grow(&mut self) -> Result<(), String> {
+        let size = self.disk.geometry().size;
+        sysfs::check_shape(size, self.disk.geometry().block_size)?;
+        let (file, device, label) = (self.file.clone(), self.device.clone(), self.label.clone());
+        let took = engine::blocking(move || {
+            if !is_ours(device.clone(), &label) {
+                return Err(format!("{} is not ours any more", device.display()));
+            }
+            let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+            statx(&*file, "", flags, StatxFlags::SIZE)
+                .map_err(|e| format!("the disk's file: {e}"))?;
+            let followed = LoopDevice::open(device).and_then(|device| device.follow_size());
+            followed.map_err(|e| e.to_string())
+        });
+        took.await?;
+        tracing::info!(
+            was = self.size,
+            size,
+            "the disk has grown, and the device with it"
+        );
+        self.size = size;
+        Ok(())
+    }
+}

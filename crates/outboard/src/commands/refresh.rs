@@ -1,0 +1,34 @@
+//! `outboard refresh`: the size that the server of an attached disk gives it now.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::graph::ByteSize;
+use crate::output::Format;
+
+/// Arguments of `refresh`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The device, or where it is mounted
+    #[arg(value_name = "DEVICE|DIR")]
+    what: PathBuf,
+}
+
+/// What programs are told.
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    what: &'a PathBuf,
+    size: u64,
+}
+
+/// Asks, and prints the size.
+pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
+    let size = attach::refresh(&args.what).map_err(Failure::new)?;
+    let told = Told {
+        what: &args.what,
+        size,
+    };
+    format.print(&told, || ByteSize(size).to_string())
+}
