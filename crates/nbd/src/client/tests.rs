@@ -7,6 +7,7 @@ mod extents;
 mod fake;
 mod hostile;
 mod peers;
+mod power;
 mod pure;
 mod reconnect;
 mod resize;

@@ -7,9 +7,12 @@ mod serve;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use block::{BlockDevice, IoError, Range, WriteFlags};
+use futures_util::FutureExt;
 use nbd_proto::{
     Command, CommandFlags, ExportInfo, Extent, Framing, Request, TransmissionFlags, WireError,
 };
+use testkit::{CrashDisk, single};
 use tokio::net::UnixListener;
 use tokio::sync::{Notify, watch};
 
@@ -53,6 +56,8 @@ pub(super) struct World {
     pub(super) scattered: bool,
     pub(super) live: Vec<u8>,
     pub(super) durable: Vec<u8>,
+    /// The same disk where a power cut keeps what it likes of the rest.
+    crash: Option<CrashDisk>,
     /// Requests, in the order they came, without goodbyes.
     pub(super) log: Vec<Request>,
     pub(super) goodbyes: usize,
@@ -63,6 +68,11 @@ pub(super) struct World {
 }
 
 impl World {
+    /// From now on a power cut loses what was not flushed sector by sector.
+    pub(super) fn lose_sectors(&mut self) {
+        self.crash = Some(CrashDisk::from_bytes(self.durable.clone()));
+    }
+
     pub(super) fn commands(&self) -> Vec<Command> {
         self.log.iter().map(|request| request.command).collect()
     }
@@ -82,6 +92,11 @@ impl World {
             Command::WriteZeroes => self.live[place.clone()].fill(0),
             Command::Flush => self.durable.clone_from(&self.live),
             _ => {}
+        }
+        if let Some(disk) = &self.crash {
+            // The disk is in memory: nothing of it waits.
+            let done = mirror(disk, request, payload).now_or_never();
+            done.unwrap().unwrap();
         }
         if request.flags.contains(CommandFlags::FUA) {
             self.durable[place.clone()].copy_from_slice(&self.live[place]);
@@ -119,6 +134,7 @@ impl Fake {
                 scattered: false,
                 live: bytes.clone(),
                 durable: bytes,
+                crash: None,
                 log: Vec::new(),
                 goodbyes: 0,
                 connections: 0,
@@ -189,6 +205,16 @@ impl Fake {
         engine::clock::sleep(std::time::Duration::from_millis(20)).await;
     }
 
+    /// Loses power, and of what was not flushed what `seed` says.
+    pub(super) async fn cut_power(&self, seed: u64) {
+        self.stop().await;
+        let mut world = self.world();
+        let left = world.crash.as_ref().expect("a disk that loses sectors");
+        world.live = left.crash(seed);
+        world.durable = world.live.clone();
+        world.lose_sectors();
+    }
+
     /// Another size; connections that are there do not learn of it.
     pub(super) fn resize(&self, size: u64) {
         let mut world = self.world();
@@ -203,5 +229,18 @@ impl Fake {
         self.stop().await;
         let mut world = self.world();
         world.live = world.durable.clone();
+    }
+}
+
+/// Does on `disk` what was asked of the server.
+async fn mirror(disk: &CrashDisk, request: &Request, payload: &[u8]) -> Result<(), IoError> {
+    let range = Range::new(request.offset, request.len);
+    let mut flags = WriteFlags::empty();
+    flags.set(WriteFlags::FUA, request.flags.contains(CommandFlags::FUA));
+    match request.command {
+        Command::Write => disk.write(range, single(payload.to_vec()), flags).await,
+        Command::WriteZeroes => disk.write_zeroes(range, flags).await,
+        Command::Flush => disk.flush().await,
+        _ => Ok(()),
     }
 }

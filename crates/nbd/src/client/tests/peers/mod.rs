@@ -1,7 +1,10 @@
 //! The servers that are installed, and our own: random requests against the model, and a server
 //! that is killed over and over while it is written to.
 
-use std::path::Path;
+mod allocation;
+mod filters;
+
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,19 +51,52 @@ async fn agrees_with_the_model(target: Target) {
     client.close().await;
 }
 
+/// nbdkit on a socket in `folder`, with these arguments behind it.
+fn start_nbdkit(folder: &Path, arguments: &[&str]) -> (Process, Target) {
+    let socket = folder.join("socket");
+    let mut command = Command::new("nbdkit");
+    command.args(["--foreground", "--exit-with-parent", "--unix"]);
+    let mut nbdkit = Process::start(command.arg(&socket).args(arguments)).unwrap();
+    nbdkit.wait_for_socket(&socket, SOON).unwrap();
+    (nbdkit, unix(&socket, ""))
+}
+
+/// qemu-nbd on a socket in `folder`, for an image of this format.
+fn start_qemu_nbd(folder: &Path, format: &str, image: &Path) -> (Process, Target) {
+    let socket = folder.join("socket");
+    let mut command = Command::new("qemu-nbd");
+    command.args(["--persistent", "--shared=8", "--discard=unmap"]);
+    command.arg(format!("--format={format}"));
+    command.args(["--export-name=disk", "--description=some words"]);
+    command.arg("--socket").arg(&socket);
+    let mut qemu = Process::start(command.arg(image)).unwrap();
+    qemu.wait_for_socket(&socket, SOON).unwrap();
+    (qemu, unix(&socket, "disk"))
+}
+
+/// A file of [`SIZE`] bytes without any.
+fn empty_image(folder: &Path) -> PathBuf {
+    let image = folder.join("image");
+    std::fs::File::create(&image)
+        .unwrap()
+        .set_len(SIZE)
+        .unwrap();
+    image
+}
+
 #[test]
 fn nbdkit_agrees_with_the_model() {
     if !requires::all(&[requires::command("nbdkit")]) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("socket");
-    let mut command = Command::new("nbdkit");
-    command.args(["--foreground", "--exit-with-parent", "--unix"]);
-    command.arg(&socket).args(["memory", "8M"]);
-    let mut nbdkit = Process::start(&mut command).unwrap();
-    nbdkit.wait_for_socket(&socket, SOON).unwrap();
-    in_engine(|| agrees_with_the_model(unix(&socket, "any")));
+    let image = empty_image(folder.path());
+    let image = image.to_str().unwrap();
+    for arguments in [&["memory", "8M"][..], &["file", image]] {
+        let folder = tempfile::tempdir().unwrap();
+        let (_nbdkit, target) = start_nbdkit(folder.path(), arguments);
+        in_engine(|| agrees_with_the_model(target));
+    }
 }
 
 #[test]
@@ -69,28 +105,13 @@ fn qemu_nbd_agrees_with_the_model() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (socket, image) = (folder.path().join("socket"), folder.path().join("image"));
-    std::fs::File::create(&image)
-        .unwrap()
-        .set_len(SIZE)
-        .unwrap();
-    let mut command = Command::new("qemu-nbd");
-    command.args([
-        "--persistent",
-        "--shared=8",
-        "--format=raw",
-        "--discard=unmap",
-    ]);
-    command
-        .args(["--export-name=disk", "--socket"])
-        .arg(&socket);
-    let mut qemu = Process::start(command.arg(&image)).unwrap();
-    qemu.wait_for_socket(&socket, SOON).unwrap();
-    in_engine(|| agrees_with_the_model(unix(&socket, "disk")));
+    let image = empty_image(folder.path());
+    let (_qemu, target) = start_qemu_nbd(folder.path(), "raw", &image);
+    in_engine(|| agrees_with_the_model(target));
 }
 
 /// A program that went to the background by itself, known by the file with its id.
-struct Background(std::path::PathBuf);
+struct Background(PathBuf);
 
 impl Drop for Background {
     fn drop(&mut self) {
