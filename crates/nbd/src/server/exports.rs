@@ -110,9 +110,10 @@ impl Served {
             return Err(NotAdmitted::Full);
         }
         let geometry = state.disk.geometry();
-        // DF is the handshake's to take away; everything else must still be true.
+        // These are the handshake's to take away; everything else must still be true.
+        let negotiable = TransmissionFlags::SEND_DF | TransmissionFlags::BLOCK_STATUS_PAYLOAD;
         let flags = plan::transmission_flags(geometry);
-        let other = flags.symmetric_difference(told.flags) - TransmissionFlags::SEND_DF;
+        let other = flags.symmetric_difference(told.flags) - negotiable;
         if geometry.size != told.size || !other.is_empty() {
             return Err(NotAdmitted::Changed);
         }

@@ -4,13 +4,22 @@
 //! command and flags first, then length, then range, then permission.
 
 use block::{Geometry, Range, RangeError, WriteFlags};
-use nbd_proto::{Command, CommandFlags, Request, TransmissionFlags, WireError};
+use nbd_proto::{
+    Command, CommandFlags, Framing, MetaContext, Request, StatusFilter, TransmissionFlags,
+    WireError, limits,
+};
+use smallvec::SmallVec;
 
 /// A request that passed its checks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
     /// Send the bytes.
-    Read(Range),
+    Read {
+        /// Which.
+        range: Range,
+        /// In one chunk.
+        whole: bool,
+    },
     /// Take the payload.
     Write(Range, WriteFlags),
     /// Make writes durable.
@@ -26,20 +35,39 @@ pub(super) enum Action {
     WriteZeroes(Range, WriteFlags),
     /// Fetch the bytes into the cache.
     Cache(Range),
+    /// Tell of the bytes' allocation.
+    Status(Status),
+    /// The same, but so many bytes behind the header tell what is asked: see [`judge_filter`].
+    Filter(usize),
     /// End the connection.
     Disconnect,
 }
+
+/// A request for the allocation of a run of bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Status {
+    /// Which bytes. Not empty.
+    pub(super) range: Range,
+    /// The first extent only.
+    pub(super) one: bool,
+    /// The contexts to tell of.
+    pub(super) ids: Ids,
+}
+
+/// Ids of metadata contexts.
+pub(super) type Ids = SmallVec<[u32; 4]>;
 
 impl Action {
     /// The bytes it concerns, where it concerns some.
     pub(super) const fn range(&self) -> Option<Range> {
         match *self {
-            Self::Read(range)
+            Self::Read { range, .. }
             | Self::Write(range, _)
             | Self::Trim { range, .. }
             | Self::WriteZeroes(range, _)
+            | Self::Status(Status { range, .. })
             | Self::Cache(range) => Some(range),
-            Self::Flush | Self::Disconnect => None,
+            Self::Flush | Self::Filter(_) | Self::Disconnect => None,
         }
     }
 }
@@ -64,11 +92,13 @@ pub(super) enum Payload {
     Drop,
 }
 
-/// What the client was told when it chose the export, and what bounds its requests.
+/// What was agreed on with the client, and what bounds its requests.
 #[derive(Debug, Clone)]
 pub(super) struct Terms {
     pub(super) flags: TransmissionFlags,
-    pub(super) structured: bool,
+    pub(super) framing: Framing,
+    /// Each tells of allocation; there is no other context yet.
+    pub(super) contexts: Vec<MetaContext>,
     pub(super) payload_max: u32,
 }
 
@@ -79,8 +109,12 @@ pub(super) fn transmission_flags(geometry: &Geometry) -> TransmissionFlags {
     flags.set(TransmissionFlags::ROTATIONAL, geometry.rotational);
     flags.set(TransmissionFlags::SEND_FLUSH, geometry.flush.any());
     flags.set(TransmissionFlags::SEND_FUA, geometry.fua.any());
-    // The handshake takes DF away again from clients without structured replies.
-    flags.insert(TransmissionFlags::SEND_CACHE | TransmissionFlags::SEND_DF);
+    // The handshake takes from a client what needs more than it has agreed on.
+    flags.insert(
+        TransmissionFlags::SEND_CACHE
+            | TransmissionFlags::SEND_DF
+            | TransmissionFlags::BLOCK_STATUS_PAYLOAD,
+    );
     if !geometry.read_only {
         flags.set(TransmissionFlags::SEND_TRIM, geometry.trim.any());
         flags.set(
@@ -97,58 +131,119 @@ pub(super) fn judge(
     geometry: &Geometry,
     terms: &Terms,
 ) -> Result<Action, Refused> {
-    let refuse = |error, text: String| Refused {
+    let judged = judge_header(request, terms).and_then(|decided| match decided {
+        Some(action) => Ok(action),
+        None => judge_range(request, geometry, terms),
+    });
+    judged.map_err(|(error, text)| Refused {
         error,
         text,
         payload: payload_of(request, terms),
+    })
+}
+
+/// Command, flags and length. `None`: it is for the range to decide.
+fn judge_header(request: &Request, terms: &Terms) -> Result<Option<Action>, (WireError, String)> {
+    let invalid = |text: String| Err((WireError::Invalid, text));
+    let Some(allowed) = allowed_flags(request.command, terms) else {
+        let number = u16::from(request.command);
+        return invalid(format!("command {number} is not negotiated here"));
     };
-    let allowed = allowed_flags(request.command, terms)
-        .ok_or_else(|| refuse(WireError::Invalid, unknown_command(request.command)))?;
     let foreign = request.flags.difference(allowed);
     if !foreign.is_empty() {
-        let text = format!("flags {:#x} are not negotiated here", foreign.bits());
-        return Err(refuse(WireError::Invalid, text));
+        return invalid(format!(
+            "flags {:#x} are not negotiated here",
+            foreign.bits()
+        ));
     }
-    let range = Range::new(request.offset, request.len);
+    let len = request.len;
     match request.command {
-        Command::Disconnect => return Ok(Action::Disconnect),
-        Command::Flush if request.offset == 0 && request.len == 0 => return Ok(Action::Flush),
-        Command::Flush => {
-            let text = "a flush has neither offset nor length".to_owned();
-            return Err(refuse(WireError::Invalid, text));
+        Command::Disconnect => Ok(Some(Action::Disconnect)),
+        Command::Flush if request.offset == 0 && len == 0 => Ok(Some(Action::Flush)),
+        Command::Flush => invalid("a flush has neither offset nor length".to_owned()),
+        Command::BlockStatus if request.flags.contains(CommandFlags::PAYLOAD_LEN) => {
+            match filter(len) {
+                Some(action) => Ok(Some(action)),
+                None => invalid(format!("a status request with a payload of {len} bytes")),
+            }
         }
-        Command::Read | Command::Write if request.len > u64::from(terms.payload_max) => {
-            let no_fragment = request.flags.contains(CommandFlags::DF);
-            let error = if no_fragment {
+        Command::BlockStatus if len == 0 => invalid("a status of no bytes".to_owned()),
+        Command::Write if payload_is_missing(request, terms) => {
+            invalid("a write without a payload".to_owned())
+        }
+        Command::Read | Command::Write if len > u64::from(terms.payload_max) => {
+            let error = if request.flags.contains(CommandFlags::DF) {
                 WireError::Overflow
             } else {
                 WireError::Invalid
             };
-            let text = format!(
-                "payload of {} bytes; at most {}",
-                request.len, terms.payload_max
-            );
-            return Err(refuse(error, text));
+            let text = format!("payload of {len} bytes; at most {}", terms.payload_max);
+            Err((error, text))
         }
-        _ => {}
+        _ => Ok(None),
     }
+}
+
+fn judge_range(
+    request: &Request,
+    geometry: &Geometry,
+    terms: &Terms,
+) -> Result<Action, (WireError, String)> {
     let changes = matches!(
         request.command,
         Command::Write | Command::Trim | Command::WriteZeroes
     );
     if changes && geometry.read_only {
-        return Err(refuse(
-            WireError::Permission,
-            "the export is read-only".to_owned(),
-        ));
+        return Err((WireError::Permission, "the export is read-only".to_owned()));
     }
-    let range = range
+    let range = Range::new(request.offset, request.len)
         .check(geometry.size, geometry.block_size)
-        .map_err(|e| refuse(range_error(request.command, e), e.to_string()))?;
-    Ok(action(request, range))
+        .map_err(|e| (range_error(request.command, e), e.to_string()))?;
+    Ok(action(request, range, terms))
 }
 
-fn action(request: &Request, range: Range) -> Action {
+/// Judges a status request whose payload tells what it asks for.
+pub(super) fn judge_filter(
+    request: &Request,
+    payload: &[u8],
+    geometry: &Geometry,
+    terms: &Terms,
+) -> Result<Action, Refused> {
+    // The payload was taken with the header.
+    let refuse = |text: String| Refused {
+        error: WireError::Invalid,
+        text,
+        payload: Payload::Skip(0),
+    };
+    let filter =
+        StatusFilter::decode(payload, &terms.contexts).map_err(|e| refuse(e.to_string()))?;
+    let mut asked = *request;
+    asked.flags -= CommandFlags::PAYLOAD_LEN;
+    asked.len = filter.len;
+    match judge(&asked, geometry, terms)? {
+        Action::Status(status) => Ok(Action::Status(Status {
+            ids: filter.ids.into(),
+            ..status
+        })),
+        other => Ok(other),
+    }
+}
+
+/// What is done with a status request that has a payload of `len` bytes; `None`: it cannot be one.
+fn filter(len: u64) -> Option<Action> {
+    let within = len <= u64::from(limits::STATUS_FILTER_MAX);
+    usize::try_from(len)
+        .ok()
+        .filter(|_| within)
+        .map(Action::Filter)
+}
+
+/// In extended form a write says that it has a payload, or has none (proto.md, "Request message").
+fn payload_is_missing(request: &Request, terms: &Terms) -> bool {
+    terms.framing.is_extended() && !request.flags.contains(CommandFlags::PAYLOAD_LEN)
+}
+
+fn action(request: &Request, range: Range, terms: &Terms) -> Action {
     let fua = request.flags.contains(CommandFlags::FUA);
     let mut flags = WriteFlags::empty();
     flags.set(WriteFlags::FUA, fua);
@@ -161,13 +256,21 @@ fn action(request: &Request, range: Range) -> Action {
         request.flags.contains(CommandFlags::FAST_ZERO),
     );
     match request.command {
-        Command::Read => Action::Read(range),
+        Command::Read => Action::Read {
+            range,
+            whole: request.flags.contains(CommandFlags::DF),
+        },
         Command::Write => Action::Write(range, flags),
         Command::Trim => Action::Trim { range, fua },
         Command::WriteZeroes => Action::WriteZeroes(range, flags),
         Command::Cache => Action::Cache(range),
         Command::Flush => Action::Flush,
-        Command::Disconnect | Command::BlockStatus | Command::Unknown(_) => Action::Disconnect,
+        Command::BlockStatus => Action::Status(Status {
+            range,
+            one: request.flags.contains(CommandFlags::REQ_ONE),
+            ids: terms.contexts.iter().map(|context| context.id).collect(),
+        }),
+        Command::Disconnect | Command::Unknown(_) => Action::Disconnect,
     }
 }
 
@@ -178,8 +281,9 @@ fn allowed_flags(command: Command, terms: &Terms) -> Option<CommandFlags> {
     // FUA is legal on every command once it is advertised (proto.md, "Command flags").
     allowed.set(CommandFlags::FUA, needs(TransmissionFlags::SEND_FUA));
     match command {
-        Command::Read => allowed.set(CommandFlags::DF, terms.structured),
-        Command::Write | Command::Disconnect => {}
+        Command::Read => allowed.set(CommandFlags::DF, terms.framing.is_chunked()),
+        Command::Write => allowed.set(CommandFlags::PAYLOAD_LEN, terms.framing.is_extended()),
+        Command::Disconnect => {}
         Command::Flush if needs(TransmissionFlags::SEND_FLUSH) => {}
         // A client that trims or zeroes a read-only disk is told just that.
         Command::Trim if needs(TransmissionFlags::SEND_TRIM) => {}
@@ -194,13 +298,16 @@ fn allowed_flags(command: Command, terms: &Terms) -> Option<CommandFlags> {
             );
         }
         Command::Cache if needs(TransmissionFlags::SEND_CACHE) => {}
+        Command::BlockStatus if !terms.contexts.is_empty() => {
+            allowed |= CommandFlags::REQ_ONE;
+            allowed.set(
+                CommandFlags::PAYLOAD_LEN,
+                needs(TransmissionFlags::BLOCK_STATUS_PAYLOAD),
+            );
+        }
         _ => return None,
     }
     Some(allowed)
-}
-
-fn unknown_command(command: Command) -> String {
-    format!("command {} is not negotiated here", u16::from(command))
 }
 
 /// Past the end is a full disk for what writes, and a bad argument for what reads.
@@ -211,13 +318,11 @@ fn range_error(command: Command, error: RangeError) -> WireError {
     }
 }
 
-/// Only writes have a payload; one beyond twice the cap is not worth skipping.
+/// One beyond twice the cap is not worth skipping.
 fn payload_of(request: &Request, terms: &Terms) -> Payload {
-    if request.command != Command::Write {
-        return Payload::Skip(0);
-    }
-    if request.len > 2 * u64::from(terms.payload_max) {
+    let len = request.payload_len(terms.framing);
+    if len > 2 * u64::from(terms.payload_max) {
         return Payload::Drop;
     }
-    Payload::Skip(request.len)
+    Payload::Skip(len)
 }

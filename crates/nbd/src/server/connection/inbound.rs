@@ -1,15 +1,23 @@
-//! What is being received: a header, or the payload of a write.
+//! What is being received: a header, or a payload.
+
+use std::sync::Arc;
 
 use block::{Range, WriteFlags};
 use engine::Buffer;
 use nbd_proto::WireError;
 
+use super::asked::Asked;
+use super::parts::Parts;
 use crate::server::budget::Charge;
 
 /// Payload goes to the page cache in pieces that end at multiples of this, so that no piece makes
 /// the kernel read the rest of a page from disk; or at multiples of the disk's block if that is
 /// larger, which it may be up to 64 KiB.
 const PIECE_ALIGN: u64 = 4096;
+
+/// What is gathered at once of a payload, bytes: what a client that does not send the rest holds.
+/// The largest buffer that is kept for the next one (see [`Buffer`]).
+pub(super) const GATHERED_MAX: u64 = 1 << 20;
 
 /// Where in the stream of requests a connection is.
 #[derive(Debug)]
@@ -19,15 +27,15 @@ pub(super) enum Inbound {
     /// In the payload of a write that goes to the page cache as it arrives.
     Streaming(Streaming),
     /// In the payload of a write that is gathered first.
-    Filling(Filling),
-    /// In the payload of a write that was refused.
+    Gathering(Gathering),
+    /// In the payload of a request that was refused.
     Skipping(Skipping),
 }
 
 /// A write of which `done` bytes are in the page cache.
 #[derive(Debug)]
 pub(super) struct Streaming {
-    pub(super) cookie: u64,
+    pub(super) asked: Asked,
     pub(super) range: Range,
     pub(super) done: u64,
 }
@@ -54,18 +62,57 @@ impl Streaming {
     }
 }
 
-/// A write of which `filled` bytes are in `buffer`.
+/// A write whose payload goes to the disk in pieces of [`GATHERED_MAX`], the next while those before
+/// are under way. So no payload, however long, holds more than one piece before it arrived.
 #[derive(Debug)]
-pub(super) struct Filling {
-    pub(super) cookie: u64,
-    pub(super) range: Range,
+pub(super) struct Gathering {
+    pub(super) asked: Asked,
+    /// What was not handed to the disk yet.
+    pub(super) rest: Range,
     pub(super) flags: WriteFlags,
+    /// The piece that is being gathered; none while there is no memory for it.
+    pub(super) piece: Option<Gathered>,
+    /// What became of the pieces; none where there is but one.
+    pub(super) parts: Option<Arc<Parts>>,
+}
+
+/// A piece of a payload, of which `filled` bytes are there.
+#[derive(Debug)]
+pub(super) struct Gathered {
     pub(super) buffer: Buffer,
     pub(super) filled: usize,
     pub(super) charge: Charge,
 }
 
-impl Filling {
+impl Gathering {
+    /// The first piece of `rest`. All but the last end at a multiple of [`GATHERED_MAX`].
+    pub(super) fn next_piece(rest: Range) -> Range {
+        if rest.len <= GATHERED_MAX {
+            return rest;
+        }
+        let end = (rest.offset / GATHERED_MAX + 1) * GATHERED_MAX;
+        Range::new(rest.offset, end - rest.offset)
+    }
+
+    /// How many pieces `rest` is cut into.
+    pub(super) fn count(rest: Range) -> u64 {
+        if rest.len <= GATHERED_MAX {
+            return 1;
+        }
+        let first = Self::next_piece(rest).len;
+        1 + (rest.len - first).div_ceil(GATHERED_MAX)
+    }
+}
+
+impl Gathered {
+    pub(super) fn new(len: usize, charge: Charge) -> Self {
+        Self {
+            buffer: Buffer::take(len),
+            filled: 0,
+            charge,
+        }
+    }
+
     /// Takes what it needs from `bytes` and returns how much that was.
     pub(super) fn fill(&mut self, bytes: &[u8]) -> usize {
         let place = &mut self.buffer[self.filled..];
@@ -80,10 +127,10 @@ impl Filling {
     }
 }
 
-/// A refused write of which `left` bytes are still to be skipped.
+/// A refused request of whose payload `left` bytes are still to be skipped.
 #[derive(Debug)]
 pub(super) struct Skipping {
-    pub(super) cookie: u64,
+    pub(super) asked: Asked,
     pub(super) left: u64,
     pub(super) error: WireError,
     pub(super) text: String,

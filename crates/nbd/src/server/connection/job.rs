@@ -1,107 +1,159 @@
 //! [`Job`]: a request that waits for its disk, and how it is carried out.
 
-use block::{IoBufs, IoError, Node, Range, WriteFlags};
+use std::sync::Arc;
 
+use block::{Extent, IoBufs, IoError, Node, Range, WriteFlags};
+
+use super::asked::Asked;
+use super::long::{self, Nobody};
+use super::parts::Parts;
+use super::sparse;
+use super::status;
 use crate::server::budget::Charge;
-
-/// Bytes fetched at once for the cache command where a disk has no file to advise on.
-const CACHE_PIECE: u64 = 1 << 20;
+use crate::server::plan::{Ids, Status};
 
 /// What is asked of the disk.
 #[derive(Debug)]
 pub(super) enum Job {
-    Read(Range),
-    Write(Range, IoBufs, WriteFlags),
+    Read {
+        range: Range,
+        /// Look for holes first.
+        sparse: bool,
+    },
+    Write {
+        range: Range,
+        data: IoBufs,
+        flags: WriteFlags,
+        /// The whole that it is a part of.
+        parts: Option<Arc<Parts>>,
+    },
     Flush,
-    Trim { range: Range, fua: bool },
+    Trim {
+        range: Range,
+        fua: bool,
+    },
     WriteZeroes(Range, WriteFlags),
     Cache(Range),
+    Status(Status),
 }
 
 impl Job {
     /// Whether it changes the disk, so that it may not be forgotten halfway.
     pub(super) const fn changes(&self) -> bool {
         match self {
-            Self::Write(..) | Self::Trim { .. } | Self::WriteZeroes(..) => true,
-            Self::Read(_) | Self::Flush | Self::Cache(_) => false,
+            Self::Write { .. } | Self::Trim { .. } | Self::WriteZeroes(..) => true,
+            Self::Read { .. } | Self::Flush | Self::Cache(_) | Self::Status(_) => false,
         }
     }
 
     /// Memory that it takes while it runs, besides what it was given.
     pub(super) fn memory(&self) -> usize {
         match self {
-            Self::Read(range) => range.len_usize(),
-            Self::Cache(range) => Range::new(0, range.len.min(CACHE_PIECE)).len_usize(),
-            Self::Write(..) | Self::Flush | Self::Trim { .. } | Self::WriteZeroes(..) => 0,
+            Self::Read { range, .. } => range.len_usize(),
+            Self::Cache(range) => Range::new(0, range.len.min(long::CACHE_PIECE)).len_usize(),
+            Self::Status(status) => status::memory(status.range),
+            Self::Write { .. } | Self::Flush | Self::Trim { .. } | Self::WriteZeroes(..) => 0,
         }
     }
 }
 
+/// What a job brought.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// It is done.
+    Nothing,
+    /// The bytes of a read.
+    Read(Range, IoBufs),
+    /// The same where some of them are holes.
+    Sparse(Pieces),
+    /// The extents of a run of bytes, one behind the other from its offset, and the contexts that
+    /// tell of them.
+    Status(Vec<Extent>, Ids),
+}
+
+/// A read in pieces: bytes, or none for a hole.
+pub(super) type Pieces = Vec<(Range, Option<IoBufs>)>;
+
 /// A job whose time has come to be answered.
 #[derive(Debug)]
 pub(super) struct Done {
-    pub(super) cookie: u64,
-    /// What was read; `None` for other jobs.
-    pub(super) read: Option<Range>,
+    pub(super) asked: Asked,
+    /// The whole that it was a part of.
+    pub(super) parts: Option<Arc<Parts>>,
     /// Whether the job was one that changes the disk.
     pub(super) changed: bool,
     /// Memory that the job held.
     pub(super) bytes: usize,
-    /// The bytes of a read; nothing for other jobs.
-    pub(super) result: Result<IoBufs, IoError>,
+    pub(super) result: Result<Outcome, IoError>,
     /// The same memory as the process counts it, kept until the reply left.
     pub(super) charge: Charge,
 }
 
+/// What a job is carried out with.
+#[derive(Debug)]
+pub(super) struct Bench {
+    pub(super) disk: Node,
+    pub(super) asked: Asked,
+    pub(super) bytes: usize,
+    pub(super) charge: Charge,
+    pub(super) nobody: Nobody,
+}
+
 /// Carries `job` out.
-pub(super) async fn run(disk: Node, cookie: u64, job: Job, bytes: usize, charge: Charge) -> Done {
-    let mut read = None;
+pub(super) async fn run(bench: Bench, job: Job) -> Done {
+    let Bench {
+        disk,
+        asked,
+        bytes,
+        charge,
+        nobody,
+    } = bench;
+    let mut of = None;
     let changed = job.changes();
-    let nothing = |()| IoBufs::new();
+    let nothing = |()| Outcome::Nothing;
     let result = match job {
-        Job::Read(range) => {
-            read = Some(range);
-            disk.read(range).await
+        Job::Read {
+            range,
+            sparse: true,
+        } => sparse::read(&disk, range).await,
+        Job::Read { range, .. } => {
+            let read = disk.read(range).await;
+            read.map(|data| Outcome::Read(range, data))
         }
-        Job::Write(range, data, flags) => disk.write(range, data, flags).await.map(nothing),
+        Job::Write {
+            range,
+            data,
+            flags,
+            parts,
+        } => {
+            of = parts;
+            disk.write(range, data, flags).await.map(nothing)
+        }
         Job::Flush => disk.flush().await.map(nothing),
-        Job::Trim { range, fua } => trim(&disk, range, fua).await.map(nothing),
-        Job::WriteZeroes(range, flags) => disk.write_zeroes(range, flags).await.map(nothing),
-        Job::Cache(range) => cache(&disk, range).await.map(nothing),
+        // Boxed, so that what is rare does not make every job's future larger.
+        Job::Trim { range, fua } => {
+            let trim = long::trim(&disk, range, fua, &nobody);
+            Box::pin(trim).await.map(nothing)
+        }
+        Job::WriteZeroes(range, flags) => {
+            let zero = long::zero(&disk, range, flags, &nobody);
+            Box::pin(zero).await.map(nothing)
+        }
+        Job::Cache(range) => {
+            let cache = long::cache(&disk, range, &nobody);
+            Box::pin(cache).await.map(nothing)
+        }
+        Job::Status(asked) => {
+            let extents = Box::pin(status::collect(&disk, asked.range, asked.one)).await;
+            extents.map(|extents| Outcome::Status(extents, asked.ids))
+        }
     };
     Done {
-        cookie,
-        read,
+        asked,
+        parts: of,
         changed,
         bytes,
         result,
         charge,
     }
-}
-
-async fn trim(disk: &Node, range: Range, fua: bool) -> Result<(), IoError> {
-    disk.trim(range).await?;
-    if fua {
-        disk.flush().await?;
-    }
-    Ok(())
-}
-
-/// Asks the kernel to read ahead where the bytes are in a file, else reads and forgets them.
-async fn cache(disk: &Node, range: Range) -> Result<(), IoError> {
-    let (leaf, at) = block::resolve(&**disk, range);
-    if let Some(region) = leaf.file_region(at) {
-        let len = std::num::NonZeroU64::new(at.len);
-        let advice = rustix::fs::Advice::WillNeed;
-        if rustix::fs::fadvise(&region.file, region.offset, len, advice).is_ok() {
-            return Ok(());
-        }
-    }
-    let mut offset = range.offset;
-    while offset < range.end() {
-        let len = CACHE_PIECE.min(range.end() - offset);
-        drop(disk.read(Range::new(offset, len)).await?);
-        offset += len;
-    }
-    Ok(())
 }

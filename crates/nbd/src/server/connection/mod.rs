@@ -12,15 +12,20 @@
 //! * A step that leaves something undone is followed by another: every `false` of
 //!   [`Connection::round`] has an event, a completion or a timer to come.
 
+mod asked;
 mod busy_wait;
 mod inbound;
 mod job;
+mod long;
 mod outbox;
+mod parts;
 mod payload;
 mod receive;
 mod replies;
 mod requests;
+mod sparse;
 mod stall;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -37,14 +42,17 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use self::busy_wait::BusyWait;
 use self::inbound::Inbound;
 use self::job::Done;
+use self::long::Nobody;
 use self::outbox::{Batch, Outbox, Sent};
+use self::sparse::Nose;
 use self::stall::Stall;
-use super::budget::Budget;
+use super::budget::{Budget, Charge, Wait};
 use super::limits::Limits;
 use super::maps::Maps;
 use super::plan::Terms;
 use super::scratch::{self, Scratch};
 use super::socket::Socket;
+use super::stats::Meter;
 
 /// Rounds of one step before other connections of the thread have their turn.
 const ROUNDS_MAX: usize = 8;
@@ -93,8 +101,13 @@ pub(super) struct Connection {
     pending_bytes: usize,
     pending_changes: usize,
     outbox: Outbox,
-    /// Waits for memory of the process.
-    budget_wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Waits for memory of the process…
+    budget_wait: Option<Wait>,
+    /// …and what was granted of it.
+    granted: Option<Charge>,
+    nose: Nose,
+    /// Told when nobody waits for long requests any more.
+    nobody: Nobody,
     /// The export's, and the ticket there of a connection that is over but for its disk.
     leaving: (InFlight, Option<Ticket>),
     /// Nothing more is received; the end comes when all is answered.
@@ -105,6 +118,8 @@ pub(super) struct Connection {
     received: u64,
     /// Requests begun, ever.
     requests: u64,
+    /// Counts what is done, for others to read.
+    meter: Meter,
     busy_wait: BusyWait,
     /// The next receive asks the socket whatever its readiness.
     eager: bool,
@@ -122,6 +137,8 @@ pub(super) struct Start {
     pub(super) limits: Arc<Limits>,
     pub(super) budget: Budget,
     pub(super) maps: Arc<Maps>,
+    /// Counts what it does.
+    pub(super) meter: Meter,
     /// Bytes behind the handshake.
     pub(super) received: Vec<u8>,
 }
@@ -140,12 +157,16 @@ impl Connection {
             outbox: Outbox::new(start.budget.clone(), start.maps),
             budget: start.budget,
             inbound: Inbound::Header,
+            meter: start.meter,
             paused: !start.received.is_empty(),
             leftover: start.received,
             pending: FuturesUnordered::new(),
             pending_bytes: 0,
             pending_changes: 0,
             budget_wait: None,
+            granted: None,
+            nose: Nose::default(),
+            nobody: Nobody::default(),
             ending: None,
             received: 0,
             requests: 0,
@@ -181,10 +202,13 @@ impl Connection {
                     cx,
                     self.is_clients_turn(),
                     self.received + self.outbox.sent(),
+                    || self.budget.is_contended(),
                 )
             })
             .await
         };
+        self.nobody.waits();
+        self.inbound = Inbound::Header;
         self.leave();
         // Writes that were begun end before the connection does, though nobody hears of them.
         while self.pending_changes > 0
@@ -223,6 +247,7 @@ impl Connection {
     /// Does what can be done without waiting, as far as one turn goes.
     fn step(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         self.outbox.begin_turn();
+        self.meter.begin_step(engine::clock::now());
         let step = scratch::with(|Scratch { receive, send }| {
             let mut batch = Batch::new(send);
             for _ in 0..ROUNDS_MAX {
@@ -235,6 +260,9 @@ impl Connection {
             }
             None
         });
+        if self.meter.is_due() {
+            self.meter.end_step(engine::clock::now());
+        }
         step.unwrap_or_else(|| {
             yields(cx);
             Poll::Pending
@@ -260,7 +288,13 @@ impl Connection {
                 }
             }
         }
-        if self.ending.is_some() {
+        if let Some(end) = &self.ending {
+            // Who says goodbye waits for what he asked for; who is gone, or is sent away, does not.
+            if !matches!(end, End::Disconnected) {
+                self.nobody.waits();
+            }
+            self.budget_wait = None;
+            self.granted = None;
             self.leave();
         }
         let was_saturated = self.is_saturated();

@@ -1,48 +1,48 @@
-//! Payload of writes: streamed into the page cache as it arrives, gathered for a disk that would
-//! wait, or skipped.
+//! Payload of writes: streamed into the page cache as it arrives, gathered piece by piece for a
+//! disk that would wait, or skipped.
+
+use std::sync::Arc;
 
 use block::{IoBufs, Now, Range, WriteFlags};
-use engine::Buffer;
-use nbd_proto::simple_reply;
 use smallvec::smallvec;
 
-use super::inbound::{Filling, Inbound, Streaming};
+use super::asked::Asked;
+use super::inbound::{Gathered, Gathering, Inbound, Streaming};
 use super::job::Job;
 use super::outbox::Batch;
-use super::requests::Begun;
+use super::parts::Parts;
 use super::{Connection, End};
-use crate::server::budget::Charge;
 
 impl Connection {
-    pub(super) fn write(&mut self, cookie: u64, range: Range, flags: WriteFlags) -> Begun {
-        if flags.is_empty() {
-            self.inbound = Inbound::Streaming(Streaming {
-                cookie,
+    /// Makes room for the payload of a write.
+    pub(super) fn write(&mut self, asked: Asked, range: Range, flags: WriteFlags) {
+        self.inbound = if flags.is_empty() {
+            Inbound::Streaming(Streaming {
+                asked,
                 range,
                 done: 0,
-            });
-            return Begun::Yes;
-        }
-        let Some(charge) = self.charge(range.len_usize()) else {
-            return Begun::NoMemory;
+            })
+        } else {
+            Inbound::Gathering(self.gathering(asked, range, flags))
         };
-        self.begin_filling(cookie, range, flags, charge);
-        Begun::Yes
     }
 
-    fn begin_filling(&mut self, cookie: u64, range: Range, flags: WriteFlags, charge: Charge) {
-        self.inbound = Inbound::Filling(Filling {
-            cookie,
-            range,
+    fn gathering(&mut self, mut asked: Asked, rest: Range, flags: WriteFlags) -> Gathering {
+        asked
+            .started
+            .get_or_insert_with(|| self.meter.begin(asked.op));
+        let count = Gathering::count(rest);
+        Gathering {
+            asked,
+            rest,
             flags,
-            buffer: Buffer::take(range.len_usize()),
-            filled: 0,
-            charge,
-        });
+            piece: None,
+            parts: (count > 1).then(|| Arc::new(Parts::new(count))),
+        }
     }
 
     /// Writes what is there of a payload into the page cache; gathers the rest for the disk where
-    /// that would wait.
+    /// that would wait. `None`: more must come first.
     pub(super) fn take_streaming(
         &mut self,
         bytes: &[u8],
@@ -53,45 +53,114 @@ impl Connection {
         };
         let block_size = self.disk.geometry().block_size;
         let Some(piece) = streaming.next_piece(bytes.len(), block_size) else {
+            let asked = &mut streaming.asked;
+            asked
+                .started
+                .get_or_insert_with(|| self.meter.begin(asked.op));
             return Ok(None);
         };
         let len = piece.len_usize();
         let (leaf, at) = block::resolve(&*self.disk, piece);
         if leaf.write_now(at, &bytes[..len]) == Now::WouldWait {
-            let (cookie, rest) = (streaming.cookie, streaming.rest());
-            let Some(charge) = self.charge(rest.len_usize()) else {
-                self.paused = true;
-                return Ok(None);
-            };
-            self.begin_filling(cookie, rest, WriteFlags::empty(), charge);
+            let (asked, rest) = (streaming.asked, streaming.rest());
+            self.inbound = Inbound::Gathering(self.gathering(asked, rest, WriteFlags::empty()));
             return Ok(Some(0));
         }
         streaming.done += piece.len;
         if streaming.rest().is_empty() {
-            let reply = simple_reply(streaming.cookie, None);
+            let asked = streaming.asked;
             self.inbound = Inbound::Header;
-            self.push(&reply, batch)?;
+            self.succeed(&asked, batch)?;
         }
         Ok(Some(len))
     }
 
-    /// Hands a gathered payload to the disk.
-    pub(super) fn write_filled(&mut self) {
-        let inbound = std::mem::replace(&mut self.inbound, Inbound::Header);
-        let Inbound::Filling(filling) = inbound else {
+    /// Moves what is there of a payload into its piece, and hands a full piece to the disk. `None`:
+    /// more must come first, straight into the piece, or memory (`paused`).
+    pub(super) fn take_gathering(&mut self, bytes: &[u8]) -> Gathers {
+        let Inbound::Gathering(gathering) = &mut self.inbound else {
             unreachable!("called in this state only")
         };
-        let bytes = filling.buffer.len();
-        let data: IoBufs = smallvec![filling.buffer.freeze()];
-        let job = Job::Write(filling.range, data, filling.flags);
-        self.push_job(filling.cookie, job, bytes, filling.charge);
+        let rest = gathering.rest;
+        if gathering.piece.is_none() {
+            let len = Gathering::next_piece(rest).len_usize();
+            let Some(charge) = self.charge(len) else {
+                return Gathers::Waits;
+            };
+            let piece = Gathered::new(len, charge);
+            // The state is the same one: nothing in between changes it.
+            if let Inbound::Gathering(gathering) = &mut self.inbound {
+                gathering.piece = Some(piece);
+            }
+        }
+        let Inbound::Gathering(Gathering {
+            piece: Some(piece), ..
+        }) = &mut self.inbound
+        else {
+            unreachable!("there is a piece")
+        };
+        let took = piece.fill(bytes);
+        if !piece.is_full() {
+            return Gathers::All(took);
+        }
+        self.write_gathered();
+        Gathers::Some(took)
     }
 
-    pub(super) fn end_skipping(&mut self, batch: &mut Batch<'_>) -> Result<(), End> {
-        let inbound = std::mem::replace(&mut self.inbound, Inbound::Header);
-        let Inbound::Skipping(skipped) = inbound else {
+    /// Hands a full piece to the disk.
+    fn write_gathered(&mut self) {
+        let Inbound::Gathering(gathering) = &mut self.inbound else {
             unreachable!("called in this state only")
         };
-        self.fail(skipped.cookie, skipped.error, &skipped.text, batch)
+        let Some(piece) = gathering.piece.take() else {
+            unreachable!("called with a piece only")
+        };
+        let range = Gathering::next_piece(gathering.rest);
+        let rest = Range::new(range.end(), gathering.rest.len - range.len);
+        gathering.rest = rest;
+        let data: IoBufs = smallvec![piece.buffer.freeze()];
+        let job = Job::Write {
+            range,
+            data,
+            flags: gathering.flags,
+            parts: gathering.parts.clone(),
+        };
+        let asked = gathering.asked;
+        if rest.is_empty() {
+            self.inbound = Inbound::Header;
+        }
+        self.push_job(asked, job, range.len_usize(), piece.charge);
     }
+
+    /// Skips what is there of a refused payload. `None`: more must come.
+    pub(super) fn take_skipping(
+        &mut self,
+        bytes: &[u8],
+        batch: &mut Batch<'_>,
+    ) -> Result<Option<usize>, End> {
+        let Inbound::Skipping(skipping) = &mut self.inbound else {
+            unreachable!("called in this state only")
+        };
+        let took = skipping.left.min(bytes.len() as u64);
+        skipping.left -= took;
+        if skipping.left > 0 {
+            return Ok(None);
+        }
+        let inbound = std::mem::replace(&mut self.inbound, Inbound::Header);
+        if let Inbound::Skipping(skipped) = inbound {
+            self.fail(&skipped.asked, skipped.error, &skipped.text, None, batch)?;
+        }
+        let took = usize::try_from(took).expect("no longer than the bytes at hand");
+        Ok(Some(took))
+    }
+}
+
+/// What became of bytes of a payload that is gathered.
+pub(super) enum Gathers {
+    /// So many belonged to a piece that is full now.
+    Some(usize),
+    /// All of them, so many, are in the piece, and it is not full.
+    All(usize),
+    /// There is no memory for a piece.
+    Waits,
 }

@@ -9,9 +9,8 @@
 
 use std::io;
 use std::ops::Range;
-use std::task::Context;
-
-use nbd_proto::REQUEST_LEN;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use super::inbound::Inbound;
 use super::outbox::Batch;
@@ -28,7 +27,7 @@ const LONE_MAX: usize = 8 << 10;
 pub(super) fn position(inbound: &Inbound, header_len: usize) -> usize {
     match inbound {
         // Behind a payload that is gathered elsewhere comes a header.
-        Inbound::Header | Inbound::Filling(_) => ALIGN - header_len,
+        Inbound::Header | Inbound::Gathering(_) => ALIGN - header_len,
         Inbound::Streaming(streaming) => {
             let within = streaming.rest().offset % ALIGN as u64;
             usize::try_from(within).expect("less than the alignment")
@@ -46,9 +45,10 @@ impl Connection {
         batch: &mut Batch<'_>,
     ) -> Result<bool, End> {
         if let Some(wait) = &mut self.budget_wait {
-            if wait.as_mut().poll(cx).is_pending() {
+            let Poll::Ready(granted) = Pin::new(wait).poll(cx) else {
                 return Ok(false);
-            }
+            };
+            self.granted = Some(granted);
             self.budget_wait = None;
         }
         if self.is_saturated() {
@@ -89,14 +89,15 @@ impl Connection {
     /// Receives into `into`, behind what was left over, or into the payload that is being gathered
     /// and `into` behind it. Returns which bytes of `into` are to be handled.
     fn receive(&mut self, into: &mut [u8]) -> Result<Range<usize>, End> {
-        let start = position(&self.inbound, REQUEST_LEN);
+        let start = position(&self.inbound, self.terms.framing.request_len());
         let kept = self.leftover.len();
-        let (received, end) = if let Inbound::Filling(filling) = &mut self.inbound {
+        let (received, end) = if let Inbound::Gathering(gathering) = &mut self.inbound {
             assert_eq!(kept, 0, "a payload takes all that was left over");
-            let place = &mut filling.buffer[filling.filled..];
+            let piece = gathering.piece.as_mut().expect("without one it is paused");
+            let place = &mut piece.buffer[piece.filled..];
             let wanted = place.len();
             let received = self.socket.receive_into(place, &mut into[start..])?;
-            filling.filled += received.min(wanted);
+            piece.filled += received.min(wanted);
             (received, start + received.saturating_sub(wanted))
         } else {
             into[start..][..kept].copy_from_slice(&self.leftover);

@@ -1,54 +1,63 @@
-//! Replies: what a request is answered with, in the form that was negotiated.
+//! Replies: what a request is answered with, in the framing that was agreed on.
+//!
+//! # Invariants
+//!
+//! * Each request is answered once, and counted where it is.
+//! * Under structured and extended replies every error has a text, and a place where the disk knew
+//!   one within the request.
 
 use std::time::Duration;
 
-use block::{IoBufs, IoError, Range};
+use block::{Extent, ExtentKind, IoBufs, IoError, Range};
 use bytes::Bytes;
-use nbd_proto::{ChunkFlags, WireError, error_chunk, offset_data_header, simple_reply};
+use nbd_proto::{AllocationFlags, ChunkFlags, Piece, ReplyHead, WireError};
+use smallvec::smallvec;
 
-use super::job::Done;
+use super::asked::Asked;
+use super::job::{Done, Outcome, Pieces};
 use super::outbox::Batch;
 use super::{Connection, End};
 use crate::errno;
 use crate::server::budget::Charge;
+use crate::server::plan::Ids;
 
 /// A connection logs errors of its disk no more often.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(1);
-/// The largest header of a read's reply.
-pub(super) const HEAD_MAX: usize = nbd_proto::OFFSET_DATA_LEN;
 
 impl Connection {
-    /// The header of a successful read, and its length.
-    pub(super) fn read_head(&self, cookie: u64, range: Range) -> ([u8; HEAD_MAX], usize) {
-        if self.terms.structured && !range.is_empty() {
-            let len = u32::try_from(range.len).expect("payloads are capped");
-            let head = offset_data_header(cookie, ChunkFlags::DONE, range.offset, len);
-            return (head, HEAD_MAX);
-        }
-        if self.terms.structured {
-            let none = nbd_proto::ChunkKind::None;
-            let chunk = nbd_proto::chunk_header(cookie, ChunkFlags::DONE, none, 0);
-            return padded(&chunk);
-        }
-        padded(&simple_reply(cookie, None))
+    /// The header of a successful read that is sent in one piece.
+    pub(super) fn read_head(&self, asked: &Asked, range: Range) -> ReplyHead {
+        let framing = self.terms.framing;
+        framing.read_data(asked.to, ChunkFlags::DONE, piece_of(range))
     }
 
-    /// Answers with an error; with its text where the client understands that.
+    /// Answers a read that has no bytes, or no more.
+    pub(super) fn end_read(&mut self, asked: &Asked, batch: &mut Batch<'_>) -> Result<(), End> {
+        self.count(asked, true);
+        self.push(&self.terms.framing.end(asked.to), batch)
+    }
+
+    /// Answers a request that succeeded and has nothing to say.
+    pub(super) fn succeed(&mut self, asked: &Asked, batch: &mut Batch<'_>) -> Result<(), End> {
+        self.count(asked, true);
+        self.push(&self.terms.framing.success(asked.to), batch)
+    }
+
+    /// Answers with an error; with its text and place where the client understands that.
     pub(super) fn fail(
         &mut self,
-        cookie: u64,
+        asked: &Asked,
         error: WireError,
         text: &str,
+        at: Option<u64>,
         batch: &mut Batch<'_>,
     ) -> Result<(), End> {
-        if self.terms.structured {
-            let chunk = error_chunk(cookie, ChunkFlags::DONE, error, text, None);
-            return self.push(&chunk, batch);
-        }
-        self.push(&simple_reply(cookie, Some(error)), batch)
+        self.count(asked, false);
+        let reply = self.terms.framing.error(asked.to, error, text, at);
+        self.push(&reply, batch)
     }
 
-    /// Appends a whole small reply.
+    /// Appends a whole small reply, or the head of a longer one.
     pub(super) fn push(&mut self, reply: &[u8], batch: &mut Batch<'_>) -> Result<(), End> {
         if !batch.fits(reply.len()) {
             self.outbox.send(&self.socket, batch)?;
@@ -57,16 +66,45 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers a request that the disk has carried out or failed.
+    fn count(&mut self, asked: &Asked, succeeded: bool) {
+        match (asked.started, succeeded) {
+            (None, true) => self.meter.answered(asked.op, asked.len),
+            (None, false) => self.meter.refused(asked.op),
+            (Some(started), true) => self.meter.end(started, asked.len),
+            (Some(started), false) => self.meter.fail(started),
+        }
+    }
+
+    /// Answers a request that the disk has carried out or failed, unless other parts of it are under
+    /// way.
     pub(super) fn answer(&mut self, done: Done, batch: &mut Batch<'_>) -> Result<(), End> {
         self.pending_bytes -= done.bytes;
         self.pending_changes -= usize::from(done.changed);
-        match done.result {
-            Ok(data) => self.succeed(done.cookie, done.read, data, done.charge, batch),
+        let asked = &done.asked;
+        let result = match done.parts {
+            None => done.result,
+            Some(parts) => match parts.done(done.result.map(drop)) {
+                None => return Ok(()),
+                Some(whole) => whole.map(|()| Outcome::Nothing),
+            },
+        };
+        match result {
+            Ok(Outcome::Nothing) => self.succeed(asked, batch),
+            Ok(Outcome::Read(range, data)) => {
+                self.send_read(asked, range, data, done.charge, batch)
+            }
+            Ok(Outcome::Sparse(pieces)) => self.send_sparse(asked, pieces, done.charge, batch),
+            Ok(Outcome::Status(extents, ids)) => {
+                self.send_status(asked, &extents, &ids, done.charge, batch)
+            }
             Err(error) => {
                 self.complain(&error);
                 let wire = errno::to_wire(error.errno);
-                self.fail(done.cookie, wire, &error.to_string(), batch)
+                let whole = Range::new(asked.to.offset, asked.len);
+                // A disk that only moves the bytes of another speaks of places on that one.
+                let is_own = |_: &u64| block::resolve(&*self.disk, whole).1 == whole;
+                let at = place_of(&error, whole).filter(is_own);
+                self.fail(asked, wire, &error.to_string(), at, batch)
             }
         }
     }
@@ -84,28 +122,107 @@ impl Connection {
         }
     }
 
-    pub(super) fn succeed(
+    fn send_read(
         &mut self,
-        cookie: u64,
-        read: Option<Range>,
+        asked: &Asked,
+        range: Range,
         data: IoBufs,
         charge: Charge,
         batch: &mut Batch<'_>,
     ) -> Result<(), End> {
-        let Some(range) = read else {
-            return self.push(&simple_reply(cookie, None), batch);
-        };
-        let sent: usize = data.iter().map(Bytes::len).sum();
-        assert_eq!(sent as u64, range.len, "a read is whole or an error");
-        let (head, head_len) = self.read_head(cookie, range);
-        self.push(&head[..head_len], batch)?;
+        assert_len(range, &data);
+        self.count(asked, true);
+        let head = self.read_head(asked, range);
+        self.push(&head, batch)?;
         self.outbox.push_read(batch, data, charge);
+        Ok(())
+    }
+
+    /// Sends the pieces of a read, holes without their zeroes.
+    fn send_sparse(
+        &mut self,
+        asked: &Asked,
+        pieces: Pieces,
+        charge: Charge,
+        batch: &mut Batch<'_>,
+    ) -> Result<(), End> {
+        self.nose.found();
+        self.count(asked, true);
+        let framing = self.terms.framing;
+        let mut charge = Some(charge);
+        let last = pieces.len() - 1;
+        for (nth, (range, data)) in pieces.into_iter().enumerate() {
+            let mut flags = ChunkFlags::empty();
+            flags.set(ChunkFlags::DONE, nth == last);
+            let Some(data) = data else {
+                let hole = framing.read_hole(asked.to, flags, piece_of(range));
+                self.push(&hole, batch)?;
+                continue;
+            };
+            assert_len(range, &data);
+            let head = framing.read_data(asked.to, flags, piece_of(range));
+            self.push(&head, batch)?;
+            // The first piece holds what all were charged for.
+            let charge = charge.take().unwrap_or_else(|| self.budget.take(0));
+            self.outbox.push_read(batch, data, charge);
+        }
+        Ok(())
+    }
+
+    /// Sends the same extents for each context: there is but one kind.
+    fn send_status(
+        &mut self,
+        asked: &Asked,
+        extents: &[Extent],
+        ids: &Ids,
+        charge: Charge,
+        batch: &mut Batch<'_>,
+    ) -> Result<(), End> {
+        if ids.is_empty() {
+            return self.end_read(asked, batch);
+        }
+        self.count(asked, true);
+        let told: Vec<_> = extents.iter().map(wire_extent).collect();
+        let mut reply = Vec::new();
+        for (nth, &id) in ids.iter().enumerate() {
+            let mut flags = ChunkFlags::empty();
+            flags.set(ChunkFlags::DONE, nth == ids.len() - 1);
+            reply.extend(self.terms.framing.block_status(asked.to, flags, id, &told));
+        }
+        let reply: IoBufs = smallvec![Bytes::from(reply)];
+        self.outbox.push_read(batch, reply, charge);
         Ok(())
     }
 }
 
-fn padded(bytes: &[u8]) -> ([u8; HEAD_MAX], usize) {
-    let mut head = [0; HEAD_MAX];
-    head[..bytes.len()].copy_from_slice(bytes);
-    (head, bytes.len())
+fn piece_of(range: Range) -> Piece {
+    Piece {
+        offset: range.offset,
+        len: u32::try_from(range.len).expect("payloads are capped"),
+    }
+}
+
+fn assert_len(range: Range, data: &IoBufs) {
+    let sent: usize = data.iter().map(Bytes::len).sum();
+    assert_eq!(sent as u64, range.len, "a read is whole or an error");
+}
+
+fn wire_extent(extent: &Extent) -> nbd_proto::Extent {
+    let flags = match extent.kind {
+        ExtentKind::Data => AllocationFlags::empty(),
+        ExtentKind::Hole => AllocationFlags::HOLE | AllocationFlags::ZERO,
+        ExtentKind::Zero => AllocationFlags::ZERO,
+    };
+    nbd_proto::Extent {
+        len: extent.range.len,
+        flags: flags.bits().into(),
+    }
+}
+
+/// Where in `whole` a request failed, if the disk named a part of it.
+pub(super) fn place_of(error: &IoError, whole: Range) -> Option<u64> {
+    let failed = error.range?;
+    let end = failed.offset.checked_add(failed.len)?;
+    let is_part = whole.offset <= failed.offset && end <= whole.end();
+    (is_part && failed != whole && !failed.is_empty()).then_some(failed.offset)
 }

@@ -1,13 +1,16 @@
 //! Requests of a connection: taken from the received bytes, judged, begun or refused.
 
-use block::{IoBufs, Now, Range};
-use engine::page_cache;
-use nbd_proto::{REQUEST_LEN, Request};
+use std::os::fd::AsFd;
 
+use block::{Now, Range};
+use engine::page_cache;
+use nbd_proto::{Framing, Request};
+
+use super::asked::Asked;
 use super::inbound::{Inbound, Skipping};
-use super::job::{self, Job};
+use super::job::{self, Bench, Job};
 use super::outbox::Batch;
-use super::replies::HEAD_MAX;
+use super::payload::Gathers;
 use super::{Connection, End};
 use crate::server::budget::Charge;
 use crate::server::plan::{self, Action, Payload, Refused};
@@ -22,10 +25,10 @@ const OUTBOX_PIECES_MAX: usize = 1024;
 /// What a request that waits takes at least: the smallest buffer, or its future and bookkeeping.
 const REQUEST_BYTES_MIN: usize = 4096;
 
-const _: () = assert!(SEND_FILE_MIN as usize + HEAD_MAX <= SEND_LEN);
+const _: () = assert!(SEND_FILE_MIN as usize + Framing::READ_HEAD_MAX <= SEND_LEN);
 
 /// Whether a request was begun.
-pub(super) enum Begun {
+enum Begun {
     Yes,
     /// Its memory is not free: it is tried again later.
     NoMemory,
@@ -56,28 +59,22 @@ impl Connection {
                 self.paused = true;
                 return Ok(at);
             }
-            let took = match &mut self.inbound {
+            let took = match &self.inbound {
                 Inbound::Header => self.take_header(rest, batch)?,
                 Inbound::Streaming(_) => self.take_streaming(rest, batch)?,
-                Inbound::Filling(filling) => {
-                    let took = filling.fill(rest);
-                    if filling.is_full() {
-                        self.write_filled();
-                        Some(took)
-                    } else {
-                        // All of `rest` went into the buffer; the socket fills the remainder.
-                        return Ok(at + took);
+                Inbound::Gathering(_) => match self.take_gathering(rest) {
+                    Gathers::Some(took) => Some(took),
+                    // The socket fills the remainder.
+                    Gathers::All(took) => return Ok(at + took),
+                    Gathers::Waits => {
+                        self.paused = true;
+                        return Ok(at);
                     }
-                }
-                Inbound::Skipping(skipping) => {
-                    let took = skipping.left.min(rest.len() as u64);
-                    skipping.left -= took;
-                    if skipping.left > 0 {
-                        return Ok(bytes.len());
-                    }
-                    self.end_skipping(batch)?;
-                    Some(usize::try_from(took).expect("no longer than the bytes at hand"))
-                }
+                },
+                Inbound::Skipping(_) => match self.take_skipping(rest, batch)? {
+                    Some(took) => Some(took),
+                    None => return Ok(bytes.len()),
+                },
             };
             match took {
                 Some(took) => at += took,
@@ -88,17 +85,31 @@ impl Connection {
 
     /// Begins the request at the front of `bytes`. `None`: it is not complete, or must wait.
     fn take_header(&mut self, bytes: &[u8], batch: &mut Batch<'_>) -> Result<Option<usize>, End> {
-        let Some(header) = bytes.first_chunk::<REQUEST_LEN>() else {
+        let framing = self.terms.framing;
+        let Some(request) =
+            Request::decode_as(framing, bytes).map_err(|e| End::Protocol(e.to_string()))?
+        else {
             return Ok(None);
         };
-        let request = Request::decode(header).map_err(|e| End::Protocol(e.to_string()))?;
+        let mut took = framing.request_len();
+        let geometry = self.disk.geometry();
+        let judged = match plan::judge(&request, geometry, &self.terms) {
+            Ok(Action::Filter(len)) => {
+                let Some(payload) = bytes[took..].get(..len) else {
+                    return Ok(None);
+                };
+                took += len;
+                plan::judge_filter(&request, payload, geometry, &self.terms)
+            }
+            other => other,
+        };
         self.requests += 1;
-        let begun = match plan::judge(&request, self.disk.geometry(), &self.terms) {
-            Ok(action) => self.begin(request.cookie, action, batch)?,
+        let begun = match judged {
+            Ok(action) => self.begin(&request, action, batch)?,
             Err(refused) => self.refuse(&request, refused, batch)?,
         };
         match begun {
-            Begun::Yes => Ok(Some(REQUEST_LEN)),
+            Begun::Yes => Ok(Some(took)),
             Begun::NoMemory => {
                 self.paused = true;
                 Ok(None)
@@ -106,18 +117,34 @@ impl Connection {
         }
     }
 
-    fn begin(&mut self, cookie: u64, action: Action, batch: &mut Batch<'_>) -> Result<Begun, End> {
-        if let Some(range) = action.range()
-            && range.is_empty()
-        {
-            // Does nothing, and succeeds. To some disks no bytes mean all.
-            let read = matches!(action, Action::Read(_)).then_some(range);
-            self.succeed(cookie, read, IoBufs::new(), self.budget.take(0), batch)?;
-            return Ok(Begun::Yes);
-        }
+    fn begin(
+        &mut self,
+        request: &Request,
+        action: Action,
+        batch: &mut Batch<'_>,
+    ) -> Result<Begun, End> {
+        let range = action.range().unwrap_or(Range::new(0, 0));
+        let asked = Asked::new(request, range.len);
         let job = match action {
-            Action::Read(range) => return self.read(cookie, range, batch),
-            Action::Write(range, flags) => return Ok(self.write(cookie, range, flags)),
+            Action::Read { range, .. } if range.is_empty() => {
+                self.end_read(&asked, batch)?;
+                return Ok(Begun::Yes);
+            }
+            Action::Write(..)
+            | Action::Trim { .. }
+            | Action::WriteZeroes(..)
+            | Action::Cache(_)
+                if range.is_empty() =>
+            {
+                // Does nothing, and succeeds. To some disks no bytes mean all.
+                self.succeed(&asked, batch)?;
+                return Ok(Begun::Yes);
+            }
+            Action::Read { range, whole } => return self.read(asked, range, whole, batch),
+            Action::Write(range, flags) => {
+                self.write(asked, range, flags);
+                return Ok(Begun::Yes);
+            }
             Action::Disconnect => {
                 self.ending = Some(End::Disconnected);
                 return Ok(Begun::Yes);
@@ -126,63 +153,82 @@ impl Connection {
             Action::Trim { range, fua } => Job::Trim { range, fua },
             Action::WriteZeroes(range, flags) => Job::WriteZeroes(range, flags),
             Action::Cache(range) => Job::Cache(range),
+            Action::Status(status) => Job::Status(status),
+            Action::Filter(_) => unreachable!("its payload was judged too"),
         };
-        let bytes = job.memory();
-        let Some(charge) = self.charge(bytes) else {
-            return Ok(Begun::NoMemory);
-        };
-        self.push_job(cookie, job, bytes, charge);
-        Ok(Begun::Yes)
+        Ok(self.begin_job(asked, job))
     }
 
-    pub(super) fn push_job(&mut self, cookie: u64, job: Job, bytes: usize, charge: Charge) {
+    fn begin_job(&mut self, mut asked: Asked, job: Job) -> Begun {
+        let bytes = job.memory();
+        let Some(charge) = self.charge(bytes) else {
+            return Begun::NoMemory;
+        };
+        asked.started = Some(self.meter.begin(asked.op));
+        self.push_job(asked, job, bytes, charge);
+        Begun::Yes
+    }
+
+    pub(super) fn push_job(&mut self, asked: Asked, job: Job, bytes: usize, charge: Charge) {
         self.pending_bytes += bytes;
         self.pending_changes += usize::from(job.changes());
-        let disk = self.disk.clone();
-        self.pending
-            .push(Box::pin(job::run(disk, cookie, job, bytes, charge)));
+        let bench = Bench {
+            disk: self.disk.clone(),
+            asked,
+            bytes,
+            charge,
+            nobody: self.nobody.clone(),
+        };
+        self.pending.push(Box::pin(job::run(bench, job)));
     }
 
     /// Takes memory for a request that waits from the process, or remembers to wait for it.
     pub(super) fn charge(&mut self, bytes: usize) -> Option<Charge> {
         let bytes = bytes.max(REQUEST_BYTES_MIN);
+        // What was waited for; of another size only if another request came to be first.
+        if let Some(granted) = self.granted.take_if(|granted| granted.bytes() == bytes) {
+            return Some(granted);
+        }
+        self.granted = None;
         let charge = self.budget.try_take(bytes);
         if charge.is_none() {
-            self.budget_wait = Some(Box::pin(self.budget.wait_for(bytes)));
+            self.budget_wait = Some(self.budget.wait_for(bytes));
         }
         charge
     }
 
     /// Answers a read from the page cache, sends it from its file, or leaves it to the disk.
-    fn read(&mut self, cookie: u64, range: Range, batch: &mut Batch<'_>) -> Result<Begun, End> {
-        let (head, head_len) = self.read_head(cookie, range);
-        let head = &head[..head_len];
+    fn read(
+        &mut self,
+        asked: Asked,
+        range: Range,
+        whole: bool,
+        batch: &mut Batch<'_>,
+    ) -> Result<Begun, End> {
         let (leaf, at) = block::resolve(&*self.disk, range);
+        let mut sparse = false;
         if range.len < u64::from(SEND_FILE_MIN) {
+            let head = self.read_head(&asked, range);
             let len = range.len_usize();
             if !batch.fits(head.len() + len) {
                 self.outbox.send(&self.socket, batch)?;
             }
-            if batch.push_with(head, len, |into| leaf.read_now(at, into) == Now::Done) {
+            if batch.push_with(&head, len, |into| leaf.read_now(at, into) == Now::Done) {
+                self.meter.answered(asked.op, range.len);
                 return Ok(Begun::Yes);
             }
-        } else if let Some(region) = leaf.file_region(at)
-            && page_cache::is_cached(
-                std::os::fd::AsFd::as_fd(&region.file),
-                region.offset,
-                at.len,
-            )
-        {
-            self.push(head, batch)?;
-            self.outbox.push_file(batch, region, range.len_usize());
-            return Ok(Begun::Yes);
+        } else if let Some(region) = leaf.file_region(at) {
+            if page_cache::is_cached(region.file.as_fd(), region.offset, at.len) {
+                let head = self.read_head(&asked, range);
+                self.push(&head, batch)?;
+                self.outbox.push_file(batch, region, range.len_usize());
+                self.meter.answered(asked.op, range.len);
+                return Ok(Begun::Yes);
+            }
+            let may_be_cut = self.terms.framing.is_chunked() && !whole;
+            sparse = may_be_cut && self.nose.looks();
         }
-        let bytes = range.len_usize();
-        let Some(charge) = self.charge(bytes) else {
-            return Ok(Begun::NoMemory);
-        };
-        self.push_job(cookie, Job::Read(range), bytes, charge);
-        Ok(Begun::Yes)
+        Ok(self.begin_job(asked, Job::Read { range, sparse }))
     }
 
     fn refuse(
@@ -192,16 +238,18 @@ impl Connection {
         batch: &mut Batch<'_>,
     ) -> Result<Begun, End> {
         tracing::debug!(?request, "refused: {}", refused.text);
+        let mut asked = Asked::new(request, 0);
         match refused.payload {
             Payload::Drop => {
                 return Err(End::Protocol(format!("{}: too much to skip", refused.text)));
             }
             Payload::Skip(0) => {
-                self.fail(request.cookie, refused.error, &refused.text, batch)?;
+                self.fail(&asked, refused.error, &refused.text, None, batch)?;
             }
             Payload::Skip(left) => {
+                asked.started = Some(self.meter.begin(asked.op));
                 self.inbound = Inbound::Skipping(Skipping {
-                    cookie: request.cookie,
+                    asked,
                     left,
                     error: refused.error,
                     text: refused.text,

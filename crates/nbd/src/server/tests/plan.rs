@@ -1,10 +1,12 @@
 //! Every case of the table "Answers where servers differ" that concerns one request.
 
 use block::{Geometry, Range, Support, WriteFlags};
-use nbd_proto::{Command, CommandFlags, Request, WireError};
+use nbd_proto::{Command, CommandFlags, Framing, MetaContext, Request, StatusFilter, WireError};
 use proptest::prelude::*;
 
-use super::super::plan::{Action, Payload, Refused, Terms, judge, transmission_flags};
+use super::super::plan::{
+    Action, Payload, Refused, Status, Terms, judge, judge_filter, transmission_flags,
+};
 
 const CAP: u32 = 1 << 20;
 
@@ -15,7 +17,8 @@ fn geometry() -> Geometry {
 fn terms(geometry: &Geometry) -> Terms {
     Terms {
         flags: transmission_flags(geometry),
-        structured: true,
+        framing: Framing::Structured,
+        contexts: Vec::new(),
         payload_max: CAP,
     }
 }
@@ -144,33 +147,264 @@ fn flags_reach_the_disk() {
     assert_eq!(action, Ok(Action::WriteZeroes(range, WriteFlags::all())));
 }
 
+/// Terms of a client that has agreed on all there is.
+fn extended(geometry: &Geometry) -> Terms {
+    let context = |id| MetaContext {
+        id,
+        name: nbd_proto::BASE_ALLOCATION.to_owned(),
+    };
+    Terms {
+        framing: Framing::Extended,
+        contexts: vec![context(7)],
+        ..terms(geometry)
+    }
+}
+
+fn of(command: Command, flags: CommandFlags, range: Range) -> Request {
+    Request {
+        cookie: 1,
+        command,
+        flags,
+        offset: range.offset,
+        len: range.len,
+    }
+}
+
+const PAYLOAD: CommandFlags = CommandFlags::PAYLOAD_LEN;
+
+#[test]
+fn under_extended_headers_a_write_says_that_it_has_a_payload() {
+    let terms = extended(&geometry());
+    let range = Range::new(0, 4096);
+    let judged = |flags| judge(&of(Command::Write, flags, range), &geometry(), &terms);
+    assert_eq!(
+        judged(PAYLOAD),
+        Ok(Action::Write(range, WriteFlags::empty()))
+    );
+    let refused = judged(NONE).expect_err("without");
+    // Nothing follows the header then.
+    assert_eq!(refused.payload, Payload::Skip(0));
+    assert_eq!(refused.error, WireError::Invalid);
+}
+
+#[test]
+fn a_payload_that_no_command_asks_for_is_skipped_and_the_request_refused() {
+    let terms = extended(&geometry());
+    for command in [0, 3, 4, 5, 6, 9, u16::MAX].map(Command::from) {
+        for (len, payload) in [
+            (1, Payload::Skip(1)),
+            (2 * u64::from(CAP), Payload::Skip(2 * u64::from(CAP))),
+            (2 * u64::from(CAP) + 1, Payload::Drop),
+            (u64::MAX, Payload::Drop),
+        ] {
+            let request = of(command, PAYLOAD, Range::new(0, len));
+            let refused = judge(&request, &geometry(), &terms).expect_err("refused");
+            assert_eq!(refused.payload, payload, "{command:?} {len}");
+            assert_eq!(refused.error, WireError::Invalid);
+        }
+    }
+    // In compact form the flag means nothing, and no payload follows.
+    let request = of(Command::Read, PAYLOAD, Range::new(0, 512));
+    let refused = judge(&request, &geometry(), &plain()).expect_err("refused");
+    assert_eq!(refused.payload, Payload::Skip(0));
+}
+
+/// Terms of a client that has agreed on structured replies only.
+fn plain() -> Terms {
+    terms(&geometry())
+}
+
+#[test]
+fn status_needs_a_context_and_bytes_on_the_disk() {
+    let (plain, terms) = (plain(), extended(&geometry()));
+    let judged =
+        |terms, flags, range| judge(&of(Command::BlockStatus, flags, range), &geometry(), terms);
+    let whole = Range::new(0, 1 << 30);
+    let error = |judged: Result<Action, Refused>| judged.expect_err("refused").error;
+    assert_eq!(error(judged(&plain, NONE, whole)), WireError::Invalid);
+    for (flags, one) in [(NONE, false), (CommandFlags::REQ_ONE, true)] {
+        let ids = [7].into_iter().collect();
+        let expected = Action::Status(Status {
+            range: whole,
+            one,
+            ids,
+        });
+        assert_eq!(judged(&terms, flags, whole), Ok(expected));
+    }
+    for range in [
+        Range::new(0, 0),
+        Range::new(1, 1 << 30),
+        Range::new(u64::MAX, 2),
+    ] {
+        assert_eq!(error(judged(&terms, NONE, range)), WireError::Invalid);
+    }
+    for flags in [
+        CommandFlags::DF,
+        CommandFlags::NO_HOLE,
+        CommandFlags::FAST_ZERO,
+    ] {
+        assert_eq!(error(judged(&terms, flags, whole)), WireError::Invalid);
+    }
+}
+
+#[test]
+fn a_filter_chooses_among_the_contexts_and_tells_the_length() {
+    let terms = extended(&geometry());
+    let request = |len| {
+        of(
+            Command::BlockStatus,
+            PAYLOAD | CommandFlags::REQ_ONE,
+            Range::new(512, len),
+        )
+    };
+    assert_eq!(
+        judge(&request(12), &geometry(), &terms),
+        Ok(Action::Filter(12))
+    );
+    let filter = |len, ids: &[u32]| {
+        StatusFilter {
+            len,
+            ids: ids.to_vec(),
+        }
+        .encode()
+    };
+    let judged =
+        |payload: &[u8]| judge_filter(&request(payload.len() as u64), payload, &geometry(), &terms);
+    let range = Range::new(512, 1 << 20);
+    for ids in [&[7][..], &[]] {
+        let expected = Status {
+            range,
+            one: true,
+            ids: ids.into(),
+        };
+        assert_eq!(judged(&filter(1 << 20, ids)), Ok(Action::Status(expected)));
+    }
+    // Not agreed on; twice; no length; half an id; past the end; of nothing.
+    let bad = [
+        filter(512, &[8]),
+        filter(512, &[7, 7]),
+        vec![0; 7],
+        vec![0; 10],
+        filter(1 << 30, &[7]),
+        filter(u64::MAX, &[7]),
+        filter(0, &[7]),
+    ];
+    for payload in bad {
+        let refused = judged(&payload).expect_err("refused");
+        // Taken already.
+        assert_eq!(refused.payload, Payload::Skip(0), "{payload:?}");
+        assert_eq!(refused.error, WireError::Invalid);
+    }
+}
+
+#[test]
+fn a_filter_that_cannot_be_one_is_skipped_unread() {
+    let terms = extended(&geometry());
+    let request = of(Command::BlockStatus, PAYLOAD, Range::new(0, 100_000));
+    let refused = judge(&request, &geometry(), &terms).expect_err("refused");
+    assert_eq!(refused.payload, Payload::Skip(100_000));
+}
+
+#[test]
+fn effects_of_more_than_32_bits_are_served() {
+    let geometry = Geometry::native(1 << 50);
+    let all = Range::new(0, 1 << 50);
+    let terms = extended(&geometry);
+    for command in [
+        Command::Trim,
+        Command::WriteZeroes,
+        Command::Cache,
+        Command::BlockStatus,
+    ] {
+        let action = judge(&of(command, NONE, all), &geometry, &terms).expect("served");
+        assert_eq!(action.range(), Some(all));
+    }
+    let read = judge(&of(Command::Read, NONE, all), &geometry, &terms);
+    assert_eq!(read.expect_err("too long").error, WireError::Invalid);
+}
+
+#[test]
+fn requests_that_are_not_made_of_whole_blocks_are_invalid() {
+    for block in [512, 4096] {
+        let mut geometry = geometry();
+        geometry.block_size = block;
+        let block = u64::from(block);
+        for command in [
+            Command::Read,
+            Command::Write,
+            Command::Trim,
+            Command::WriteZeroes,
+            Command::Cache,
+        ] {
+            assert!(ask(&geometry, command, NONE, Range::new(block, block)).is_ok());
+            for range in [
+                Range::new(1, block),
+                Range::new(block, block - 1),
+                Range::new(block / 2, block),
+            ] {
+                assert_eq!(
+                    error_of(&geometry, command, NONE, range),
+                    WireError::Invalid
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_changes_a_read_only_export_is_not_permitted() {
+    let mut geometry = geometry();
+    geometry.read_only = true;
+    for command in [Command::Write, Command::Trim, Command::WriteZeroes] {
+        let error = error_of(&geometry, command, NONE, Range::new(0, 512));
+        assert_eq!(error, WireError::Permission);
+    }
+    for command in [Command::Read, Command::Cache] {
+        assert!(ask(&geometry, command, NONE, Range::new(0, 512)).is_ok());
+    }
+}
+
 proptest! {
     #[test]
     fn no_request_panics_and_what_passes_lies_on_the_disk(
-        command in 0u16..12, flags: u16, offset: u64, len in 0u64..=u64::from(u32::MAX),
-        size in 0u64..1 << 40, shift in 0u32..13, read_only: bool, structured: bool,
+        command in 0u16..12, flags: u16, offset: u64, len: u64, is_short: bool,
+        size in 0u64..1 << 40, shift in 0u32..13, read_only: bool, framing in 0usize..3,
+        has_context: bool, payload in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let mut geometry = Geometry::native(size >> shift << shift);
         geometry.block_size = 1 << shift;
         geometry.read_only = read_only;
-        let terms = Terms { structured, ..terms(&geometry) };
+        let framing = [Framing::Simple, Framing::Structured, Framing::Extended][framing];
+        let mut terms = Terms { framing, ..extended(&geometry) };
+        if !has_context || !framing.is_chunked() {
+            terms.contexts.clear();
+        }
         let request = Request {
             cookie: 0,
             command: Command::from(command),
             flags: CommandFlags::from_bits_retain(flags),
             offset,
-            len,
+            len: if is_short || !framing.is_extended() { len & u64::from(u32::MAX) } else { len },
         };
+        let reads = [Command::Read, Command::Cache, Command::BlockStatus];
         match judge(&request, &geometry, &terms) {
-            Ok(Action::Read(range) | Action::Write(range, _) | Action::WriteZeroes(range, _)
-                | Action::Cache(range) | Action::Trim { range, .. }) => {
-                prop_assert!(range.check(geometry.size, geometry.block_size).is_ok());
-                prop_assert!(!read_only || matches!(request.command, Command::Read | Command::Cache));
+            Ok(Action::Filter(len)) => {
+                prop_assert_eq!(len as u64, request.payload_len(framing));
+                if let Ok(action) = judge_filter(&request, &payload, &geometry, &terms) {
+                    let range = action.range().expect("a status has a range");
+                    prop_assert!(range.check(geometry.size, geometry.block_size).is_ok());
+                }
             }
-            Ok(Action::Flush | Action::Disconnect) => {}
+            Ok(action) => if let Some(range) = action.range() {
+                prop_assert!(range.check(geometry.size, geometry.block_size).is_ok());
+                prop_assert!(!read_only || reads.contains(&request.command));
+                let is_write = matches!(action, Action::Write(..));
+                prop_assert_eq!(is_write, request.payload_len(framing) > 0 || (is_write && range.is_empty()));
+            },
             Err(refused) => {
-                let write = request.command == Command::Write;
-                prop_assert!(write || refused.payload == Payload::Skip(0));
+                let payload = request.payload_len(framing);
+                let expected = if payload > 2 * u64::from(CAP) { Payload::Drop } else { Payload::Skip(payload) };
+                prop_assert_eq!(refused.payload, expected);
             }
         }
     }

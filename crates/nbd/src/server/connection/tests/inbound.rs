@@ -3,7 +3,8 @@
 use block::Range;
 use proptest::prelude::*;
 
-use super::super::inbound::Streaming;
+use super::super::inbound::{GATHERED_MAX, Gathering, Streaming};
+use super::asked;
 
 proptest! {
     /// Whatever the cutting: every byte is written once and in order, and every piece is made of
@@ -16,7 +17,7 @@ proptest! {
         let block = 1 << shift;
         let align = u64::from(block).max(4096);
         let range = Range::new(first * u64::from(block), count * u64::from(block));
-        let mut streaming = Streaming { cookie: 0, range, done: 0 };
+        let mut streaming = Streaming { asked: asked(), range, done: 0 };
         let (mut at, mut received, mut written) = (range.offset, 0, 0);
         let mut arrivals = arrivals.into_iter().cycle();
         while at < range.end() {
@@ -41,11 +42,32 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Every byte is handed to the disk once, in no more memory at once than there is for a client
+    /// that sends nothing more, and in as many pieces as were counted.
+    #[test]
+    fn a_gathered_payload_is_cut_into_bounded_pieces(offset in 0u64..1 << 40, len in 1u64..1 << 27) {
+        let mut rest = Range::new(offset, len);
+        let mut count = 0;
+        let expected = Gathering::count(rest);
+        while !rest.is_empty() {
+            let piece = Gathering::next_piece(rest);
+            prop_assert_eq!(piece.offset, rest.offset);
+            prop_assert!(piece.len > 0 && piece.len <= GATHERED_MAX && piece.end() <= rest.end());
+            prop_assert!(piece.end() == rest.end() || piece.end().is_multiple_of(GATHERED_MAX));
+            rest = Range::new(piece.end(), rest.len - piece.len);
+            count += 1;
+        }
+        prop_assert_eq!(count, expected);
+        prop_assert!(len > GATHERED_MAX || count == 1, "what fits is not cut");
+    }
+}
+
 #[test]
 fn a_piece_waits_for_a_whole_page_but_not_behind_the_end() {
     let range = Range::new(100, 8000);
     let streaming = |done| Streaming {
-        cookie: 0,
+        asked: asked(),
         range,
         done,
     };

@@ -3,9 +3,13 @@
 mod busy_wait;
 mod cut;
 mod inbound;
+mod long;
 mod outbox;
 mod receive;
+mod replies;
+mod sparse;
 mod stall;
+mod status;
 mod turns;
 
 use std::net::{TcpListener, TcpStream};
@@ -13,14 +17,16 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use block::Node;
-use nbd_proto::{Command, CommandFlags, Request};
+use nbd_proto::{Command, CommandFlags, Framing, Request};
 
+use super::asked::Asked;
 use super::{Connection, Start};
 use crate::server::budget::Budget;
 use crate::server::limits::Limits;
 use crate::server::maps::Maps;
 use crate::server::plan::{self, Terms};
 use crate::server::socket::Socket;
+use crate::server::stats::Meter;
 
 /// Runs `body` on an engine of one core.
 fn on_engine<T, F: Future<Output = T>>(body: impl FnOnce() -> F) -> T {
@@ -47,12 +53,14 @@ fn connection(socket: Socket, disk: Node, limits: Limits, received: Vec<u8>) -> 
         leaving: engine::InFlight::new(),
         terms: Terms {
             flags: plan::transmission_flags(disk.geometry()),
-            structured: false,
+            framing: Framing::Simple,
+            contexts: Vec::new(),
             payload_max: limits.payload_max,
         },
         budget: Budget::new(limits.in_flight_bytes_total_max),
         limits: Arc::new(limits),
         maps: Arc::new(Maps::default()),
+        meter: Meter::new(Arc::default(), engine::clock::now()),
         socket,
         disk,
         received,
@@ -67,4 +75,9 @@ fn request(command: Command, offset: u64, len: u64) -> Request {
         offset,
         len,
     }
+}
+
+/// A write, as it is kept while its payload arrives.
+fn asked() -> Asked {
+    Asked::new(&request(Command::Write, 0, 0), 0)
 }

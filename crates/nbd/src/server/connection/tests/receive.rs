@@ -1,16 +1,20 @@
 //! Where payload comes to lie in the receive buffer.
 
 use block::Range;
-use nbd_proto::REQUEST_LEN;
+use nbd_proto::{Framing, REQUEST_LEN};
 use proptest::prelude::*;
 
 use super::super::inbound::{Inbound, Streaming};
 use super::super::receive::{ALIGN, position};
+use super::asked;
 
 #[test]
 fn payload_behind_a_header_is_aligned() {
-    let at = position(&Inbound::Header, REQUEST_LEN);
-    assert!((at + REQUEST_LEN).is_multiple_of(ALIGN));
+    for framing in [Framing::Simple, Framing::Structured, Framing::Extended] {
+        let header = framing.request_len();
+        let at = position(&Inbound::Header, header);
+        assert!((at + header).is_multiple_of(ALIGN));
+    }
 }
 
 proptest! {
@@ -20,7 +24,7 @@ proptest! {
     ) {
         let done = done.min(len);
         let range = Range::new(offset, len);
-        let at = position(&Inbound::Streaming(Streaming { cookie: 0, range, done }), REQUEST_LEN);
+        let at = position(&Inbound::Streaming(Streaming { asked: asked(), range, done }), REQUEST_LEN);
         prop_assert!(at < ALIGN);
         prop_assert_eq!(at as u64 % 64, (offset + done) % 64);
     }

@@ -3,7 +3,7 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use super::super::stall::{PROGRESS_MIN, Stall};
+use super::super::stall::{PROGRESS_MIN, Stall, TICKS as PARTS};
 use super::on_engine;
 
 const TIMEOUT: Duration = Duration::from_millis(100);
@@ -13,12 +13,19 @@ const TICKS: u64 = 140;
 
 /// Looks at a connection each tick; tells when it was ended.
 fn ended_at(look: impl Fn(u64) -> (bool, u64)) -> Option<Duration> {
+    ended_under(false, look)
+}
+
+/// The same, where others wait for memory or not.
+fn ended_under(pressure: bool, look: impl Fn(u64) -> (bool, u64)) -> Option<Duration> {
     on_engine(|| async move {
         let mut stall = Stall::new(TIMEOUT);
         let start = engine::clock::now();
         for tick in 0..TICKS {
             let (at_turn, progress) = look(tick);
-            let looked = std::future::poll_fn(|cx| Poll::Ready(stall.poll(cx, at_turn, progress)));
+            let looked = std::future::poll_fn(|cx| {
+                Poll::Ready(stall.poll(cx, at_turn, progress, || pressure))
+            });
             if looked.await.is_ready() {
                 return Some(engine::clock::now() - start);
             }
@@ -59,4 +66,24 @@ fn the_time_before_its_turn_does_not_count() {
     // At turn from the middle on.
     let ended = ended_at(|tick| (tick >= 50, 7)).expect("ended");
     assert!(ended >= TIMEOUT + 50 * TICK, "{ended:?}");
+}
+
+#[test]
+fn while_others_wait_for_memory_a_part_of_the_timeout_is_enough() {
+    let pressed = ended_under(true, |_| (true, 7)).expect("ended");
+    assert!(pressed >= TIMEOUT / PARTS, "{pressed:?}");
+    let not = ended_under(true, |tick| (tick % 2 == 0, 7));
+    assert_eq!(
+        not, None,
+        "a client that is even now and then is left alone"
+    );
+    assert_eq!(ended_under(true, |tick| (true, tick * PROGRESS_MIN)), None);
+}
+
+/// However many parts a timeout has: a client that is even before its end, and then stalls, has a
+/// whole one.
+#[test]
+fn a_stall_is_found_within_two_timeouts_of_its_beginning() {
+    let ended = ended_at(|tick| (tick != 15, 7)).expect("ended");
+    assert!(ended >= TIMEOUT + 15 * TICK, "{ended:?}");
 }

@@ -1,0 +1,30 @@
+//! [`Asked`]: what is kept of a request until its answer.
+
+use nbd_proto::{ReplyTo, Request};
+
+use crate::server::stats::{Op, Started};
+
+/// A request, as its answer and the figures need it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) to: ReplyTo,
+    pub(super) op: Op,
+    /// Bytes it is about.
+    pub(super) len: u64,
+    /// How the figures know it, once it is not answered in the step that took it in.
+    pub(super) started: Option<Started>,
+}
+
+impl Asked {
+    pub(super) fn new(request: &Request, len: u64) -> Self {
+        Self {
+            to: ReplyTo {
+                cookie: request.cookie,
+                offset: request.offset,
+            },
+            op: request.command.into(),
+            len,
+            started: None,
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Requests that may concern a whole disk of terabytes: trimming, zeroing, fetching.
+//!
+//! They go to the disk piece by piece, and between two pieces it is looked whether anybody still
+//! waits for them: a client that is gone, or a server that stops, is not held up by hours of zeroing.
+//! Pieces grow while the disk is quick, so that a sparse terabyte takes a few calls.
+//!
+//! # Invariants
+//!
+//! * What fits into the first piece is handed on as it came.
+//! * Under FUA nothing is answered before all pieces are durable: one flush behind the last covers
+//!   them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use block::{Errno, IoError, Node, Operation, Range, WriteFlags};
+
+/// Bytes fetched at once for the cache command where a disk has no file to advise on.
+pub(super) const CACHE_PIECE: u64 = 1 << 20;
+/// Bytes fetched for one cache command. What is asked for beyond is as likely to push out what was
+/// fetched before.
+const CACHE_MAX: u64 = 1 << 30;
+/// Advice on more than this is given by a thread that may block: the kernel begins all the reads
+/// within the call.
+const ADVICE_IN_LINE_MAX: u64 = 1 << 20;
+/// The first piece of a trim or a zeroing.
+const PIECE_FIRST: u64 = 1 << 30;
+/// Pieces become no smaller and no larger.
+const PIECE_MIN: u64 = 16 << 20;
+const PIECE_MAX: u64 = 1 << 42;
+/// A piece that was done within this is followed by one of twice its size, one that took…
+const QUICK: Duration = Duration::from_millis(50);
+/// …longer than this by one of half.
+const SLOW: Duration = Duration::from_millis(500);
+
+/// Whether nobody waits for the requests of a connection any more. Shared by its jobs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Nobody(Arc<AtomicBool>);
+
+impl Nobody {
+    /// From now on.
+    pub(super) fn waits(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn check(&self, operation: Operation, rest: Range) -> Result<(), IoError> {
+        if self.0.load(Ordering::Relaxed) {
+            let given_up = IoError::new(Errno::ShuttingDown, operation, Some(rest));
+            return Err(given_up.because("the connection ends before all of it is done"));
+        }
+        Ok(())
+    }
+}
+
+/// Cuts a range into pieces of a size that follows how long they take.
+#[derive(Debug)]
+pub(super) struct Cutter {
+    rest: Range,
+    size: u64,
+}
+
+impl Cutter {
+    pub(super) const fn new(range: Range) -> Self {
+        Self {
+            rest: range,
+            size: PIECE_FIRST,
+        }
+    }
+
+    /// What is left.
+    pub(super) const fn rest(&self) -> Range {
+        self.rest
+    }
+
+    /// The next piece. All but the last end at a multiple of a piece's size.
+    pub(super) fn next(&mut self) -> Option<Range> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let limit = (self.rest.offset / self.size + 1).saturating_mul(self.size);
+        let end = limit.min(self.rest.end());
+        let piece = Range::new(self.rest.offset, end - self.rest.offset);
+        self.rest = Range::new(end, self.rest.end() - end);
+        Some(piece)
+    }
+
+    /// The last piece took so long.
+    pub(super) fn took(&mut self, time: Duration) {
+        if time < QUICK {
+            self.size = (self.size * 2).min(PIECE_MAX);
+        } else if time > SLOW {
+            self.size = (self.size / 2).max(PIECE_MIN);
+        }
+    }
+}
+
+pub(super) async fn trim(
+    disk: &Node,
+    range: Range,
+    fua: bool,
+    nobody: &Nobody,
+) -> Result<(), IoError> {
+    let mut cutter = Cutter::new(range);
+    while let Some(piece) = cutter.next() {
+        let start = engine::clock::now();
+        disk.trim(piece).await?;
+        if !cutter.rest().is_empty() {
+            cutter.took(engine::clock::now() - start);
+            nobody.check(Operation::Trim, cutter.rest())?;
+        }
+    }
+    if fua {
+        disk.flush().await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn zero(
+    disk: &Node,
+    range: Range,
+    mut flags: WriteFlags,
+    nobody: &Nobody,
+) -> Result<(), IoError> {
+    let mut cutter = Cutter::new(range);
+    let is_long = Cutter::new(range)
+        .next()
+        .is_some_and(|piece| piece != range);
+    let flushes = is_long && flags.contains(WriteFlags::FUA) && disk.geometry().flush.any();
+    flags.set(WriteFlags::FUA, flags.contains(WriteFlags::FUA) && !flushes);
+    while let Some(piece) = cutter.next() {
+        let start = engine::clock::now();
+        disk.write_zeroes(piece, flags).await?;
+        if !cutter.rest().is_empty() {
+            cutter.took(engine::clock::now() - start);
+            nobody.check(Operation::WriteZeroes, cutter.rest())?;
+        }
+    }
+    if flushes {
+        disk.flush().await?;
+    }
+    Ok(())
+}
+
+/// Asks the kernel to read ahead where the bytes are in a file, else reads and forgets them.
+pub(super) async fn cache(disk: &Node, range: Range, nobody: &Nobody) -> Result<(), IoError> {
+    let range = Range::new(range.offset, range.len.min(CACHE_MAX));
+    let (leaf, at) = block::resolve(&**disk, range);
+    if let Some(region) = leaf.file_region(at) {
+        let len = std::num::NonZeroU64::new(at.len);
+        let advise = move || {
+            let advice = rustix::fs::Advice::WillNeed;
+            rustix::fs::fadvise(&region.file, region.offset, len, advice).is_ok()
+        };
+        let is_advised = if range.len <= ADVICE_IN_LINE_MAX {
+            advise()
+        } else {
+            engine::blocking(advise).await
+        };
+        if is_advised {
+            return Ok(());
+        }
+    }
+    let mut offset = range.offset;
+    while offset < range.end() {
+        let len = CACHE_PIECE.min(range.end() - offset);
+        drop(disk.read(Range::new(offset, len)).await?);
+        offset += len;
+        nobody.check(Operation::Read, Range::new(offset, range.end() - offset))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! What a disk says of its allocation, as `BLOCK_STATUS` tells it.
+//!
+//! # Invariants
+//!
+//! * What is told covers the request from its first byte on without a gap, and nothing behind its
+//!   end. It may end before; the client asks on there.
+//! * A hole is told only where whole blocks of the export are one. Allocated with any content is
+//!   what is always true, and what is told of the rest.
+
+use block::{Extent, ExtentKind, IoError, Node, Range, merge_extents};
+
+/// Extents in one answer.
+pub(super) const EXTENTS_MAX: usize = 1 << 17;
+/// Memory that one of them takes on its way, from the disk's list to the reply.
+const EXTENT_BYTES: u64 = 64;
+/// Extents begin and end at multiples of this where they can (proto.md, `NBD_CMD_BLOCK_STATUS`).
+const ALIGN: u32 = 512;
+/// So much of the disk is asked about first, then…
+const WINDOW_FIRST: u64 = 1 << 30;
+/// …so many times as much in each turn, until there are extents enough.
+const WINDOW_GROWTH: u64 = 8;
+
+/// Memory that telling of `range` may take.
+pub(super) fn memory(range: Range) -> usize {
+    let extents = (range.len / u64::from(ALIGN) + 2).min(EXTENTS_MAX as u64);
+    Range::new(0, extents * EXTENT_BYTES).len_usize()
+}
+
+/// Asks the disk about `range` as far as one answer goes: to the first change if `one`.
+pub(super) async fn collect(disk: &Node, range: Range, one: bool) -> Result<Vec<Extent>, IoError> {
+    let align = disk.geometry().block_size.max(ALIGN);
+    let wanted = if one { 1 } else { EXTENTS_MAX };
+    let mut told = Vec::new();
+    let mut at = range.offset;
+    let mut window = WINDOW_FIRST;
+    while at < range.end() {
+        let asked = Range::new(at, window.min(range.end() - at));
+        let found = disk.extents(asked).await?;
+        told.extend(in_blocks(&found, asked, align));
+        told = merge_extents(told);
+        // The last may go on.
+        if told.len() > wanted {
+            break;
+        }
+        at = asked.end();
+        window = window.saturating_mul(WINDOW_GROWTH);
+    }
+    told.truncate(wanted);
+    Ok(told)
+}
+
+/// What `found` says of `range`, in whole blocks of `align` bytes but at its two ends.
+pub(super) fn in_blocks(found: &[Extent], range: Range, align: u32) -> Vec<Extent> {
+    let align = u64::from(align);
+    let mut told = Vec::with_capacity(found.len() + 1);
+    let mut at = range.offset;
+    let mut tell = |at: &mut u64, end: u64, kind| {
+        let len = end - *at;
+        told.push(Extent {
+            range: Range::new(*at, len),
+            kind,
+        });
+        *at = end;
+    };
+    for extent in found.iter().filter(|e| e.kind != ExtentKind::Data) {
+        let mut start = extent.range.offset.max(at);
+        let mut end = extent.range.end().min(range.end());
+        if start > range.offset {
+            start = start.next_multiple_of(align);
+        }
+        if end < range.end() {
+            end = end / align * align;
+        }
+        if start < end {
+            tell(&mut at, start, ExtentKind::Data);
+            tell(&mut at, end, extent.kind);
+        }
+    }
+    tell(&mut at, range.end(), ExtentKind::Data);
+    merge_extents(told)
+}
