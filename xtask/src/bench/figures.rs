@@ -21,6 +21,8 @@ pub(crate) struct Sample {
     pub(crate) p999_us: Option<f64>,
     /// Resident memory for each connection, in KiB.
     pub(crate) memory_kib: Option<f64>,
+    /// Resident memory of the whole server at its largest, in MiB.
+    pub(crate) server_mib: Option<f64>,
 }
 
 /// One column of the table.
@@ -34,11 +36,12 @@ pub(crate) enum Figure {
     P99,
     P999,
     Memory,
+    ServerMemory,
 }
 
 impl Figure {
     /// All columns, in the order they are printed.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Rate,
         Self::Bandwidth,
         Self::ServerCpu,
@@ -47,6 +50,7 @@ impl Figure {
         Self::P99,
         Self::P999,
         Self::Memory,
+        Self::ServerMemory,
     ];
 
     /// The head of the column, with its unit.
@@ -60,6 +64,7 @@ impl Figure {
             Self::P99 => "p99 us",
             Self::P999 => "p99.9 us",
             Self::Memory => "KiB/conn",
+            Self::ServerMemory => "srv MiB",
         }
     }
 
@@ -74,6 +79,7 @@ impl Figure {
             Self::P99 => sample.p99_us,
             Self::P999 => sample.p999_us,
             Self::Memory => sample.memory_kib,
+            Self::ServerMemory => sample.server_mib,
         }
     }
 

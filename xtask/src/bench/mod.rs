@@ -5,8 +5,10 @@
 //! a row all run during the row; those that are not asked only sleep.
 
 mod attached;
+mod busy;
 mod figures;
 mod fio;
+mod generator;
 mod idle;
 mod report;
 mod rows;
@@ -26,6 +28,12 @@ use rows::{Load, ROWS, Row, Work};
 
 /// Size of the disk that is served.
 const DISK_SIZE: u64 = 1 << 30;
+
+/// Most jobs that are tried on nbd-server: with 64 of them fio waits for ever for some of its processes.
+const REFERENCE_JOBS_MAX: u32 = 16;
+
+/// What the ceiling of the client that measures is called.
+const NULL_DISK: &str = "outboard, null disk";
 
 /// What to measure, and how long.
 #[derive(Debug, clap::Args)]
@@ -133,28 +141,42 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         ]
     };
     match &row.work {
-        Work::Wire(load) => wire(launcher, args, servers, load),
+        Work::Wire(load) => wire(launcher, args, servers, load, false),
+        Work::WireAndNull(load) => wire(launcher, args, servers, load, true),
+        Work::Busy(crowd) => busy::measure(launcher, args, *crowd),
+        Work::Replies(crowd) => busy::replies(launcher, args, *crowd),
         Work::Direct(load) => direct(launcher, args, load),
         Work::Attached(load) => attached::measure(launcher, args, binary, load),
         Work::Idle { connections } => idle::measure(launcher, args, *connections),
     }
 }
 
-/// fio's nbd engine against each server on the same file in the page cache.
+/// fio's nbd engine against each server on the same file in the page cache; beside them, if asked for, ours
+/// on a disk that takes no time.
 fn wire(
     launcher: &Launcher,
     args: &Args,
     servers: &[Server],
     load: &Load,
+    and_null: bool,
 ) -> Result<Vec<Measured>> {
     let disk = disk(&launcher.folder)?;
     std::io::copy(&mut reader(&disk)?, &mut std::io::sink())?;
     let text = disk.to_string_lossy();
-    let serving: Vec<Serving> = servers
+    let servers: Vec<Server> = servers
+        .iter()
+        .copied()
+        .filter(|server| *server != Server::Reference || load.jobs <= REFERENCE_JOBS_MAX)
+        .collect();
+    let mut serving: Vec<Serving> = servers
         .iter()
         .map(|server| launcher.start(*server, &text))
         .collect::<Result<_>>()?;
-    let names = servers.iter().map(ToString::to_string).collect();
+    let mut names: Vec<String> = servers.iter().map(ToString::to_string).collect();
+    if and_null {
+        serving.push(null_disk(launcher)?);
+        names.push(NULL_DISK.to_owned());
+    }
     rounds(args, names, |which| {
         // Pages that an earlier round dirtied are not written back during this one.
         writer(&disk)?.sync_data()?;
@@ -170,13 +192,8 @@ fn direct(launcher: &Launcher, args: &Args, load: &Load) -> Result<Vec<Measured>
     let path = disk.to_string_lossy();
     let ours = launcher.start(Server::Ours, &format!("file({path},direct=true)"))?;
     let peer = launcher.start(Server::QemuDirect, &path)?;
-    let nothing = launcher.start(Server::Ours, &format!("null({DISK_SIZE})"))?;
-    let names = [
-        "outboard",
-        "fio io_uring",
-        "qemu-nbd direct",
-        "outboard, null disk",
-    ];
+    let nothing = null_disk(launcher)?;
+    let names = ["outboard", "fio io_uring", "qemu-nbd direct", NULL_DISK];
     let names = names.map(str::to_owned).to_vec();
     rounds(args, names, |which| match which {
         0 => one(&ours, load, args.seconds),
@@ -184,6 +201,11 @@ fn direct(launcher: &Launcher, args: &Args, load: &Load) -> Result<Vec<Measured>
         2 => one(&peer, load, args.seconds),
         _ => one(&nothing, load, args.seconds),
     })
+}
+
+/// Ours on a disk that takes no time.
+fn null_disk(launcher: &Launcher) -> Result<Serving> {
+    launcher.start(Server::Ours, &format!("null({DISK_SIZE})"))
 }
 
 /// One measurement of one server.

@@ -40,13 +40,13 @@ pub(super) fn table(results: &Results) -> String {
         .iter()
         .map(|figure| format!("{:>12}", figure.title()))
         .collect();
-    text += &format!("  {:<18}{heads}\n", "");
+    text += &format!("  {:<22}{heads}\n", "");
     for contender in &results.contenders {
         let cells: String = figures
             .iter()
             .map(|figure| format!("{:>12}", figure.show(figure.median(&contender.samples))))
             .collect();
-        text += &format!("  {:<18}{cells}\n", contender.name);
+        text += &format!("  {:<22}{cells}\n", contender.name);
     }
     for peer in results.contenders.iter().skip(1) {
         let cells: String = figures
@@ -56,7 +56,7 @@ pub(super) fn table(results: &Results) -> String {
                 None => format!("{:>12}", "-"),
             })
             .collect();
-        text += &format!("  {:<18}{cells}\n", format!("/ {}", peer.name));
+        text += &format!("  {:<22}{cells}\n", format!("/ {}", peer.name));
     }
     for (number, group) in results.row.marks.iter().enumerate() {
         let or = if number == 0 { "marks" } else { "   or" };
@@ -94,13 +94,26 @@ fn met(results: &Results) -> bool {
 }
 
 fn is_met(results: &Results, mark: &Mark) -> Option<bool> {
-    let [ours, rest @ ..] = &results.contenders[..] else {
-        return None;
-    };
     match mark.bound {
-        Bound::AtMost(most) => Some(mark.figure.median(&ours.samples)? <= most),
-        Bound::RatioAtLeast(least) => Some(ratio(results, mark.figure, rest.first()?)? >= least),
-        Bound::RatioAtMost(most) => Some(ratio(results, mark.figure, rest.first()?)? <= most),
+        Bound::AtMost(most) => {
+            let ours = results.contenders.first()?;
+            Some(mark.figure.median(&ours.samples)? <= most)
+        }
+        Bound::RatioAtLeast(least) => {
+            Some(ratio(results, mark.figure, held_against(results, mark)?)? >= least)
+        }
+        Bound::RatioAtMost(most) => {
+            Some(ratio(results, mark.figure, held_against(results, mark)?)? <= most)
+        }
+    }
+}
+
+/// The contender that a mark names, or the first peer.
+fn held_against<'a>(results: &'a Results, mark: &Mark) -> Option<&'a Measured> {
+    let mut peers = results.contenders.iter().skip(1);
+    match mark.peer {
+        None => peers.next(),
+        Some(name) => peers.find(|peer| peer.name == name),
     }
 }
 
@@ -117,10 +130,11 @@ fn describe(results: &Results, mark: &Mark) -> String {
         None => "not measured",
     };
     let title = mark.figure.title();
+    let peer = mark.peer.map(|name| format!(" {name}")).unwrap_or_default();
     match mark.bound {
         Bound::AtMost(most) => format!("{title} <= {most}: {verdict}"),
-        Bound::RatioAtLeast(least) => format!("{title} >= {least}x: {verdict}"),
-        Bound::RatioAtMost(most) => format!("{title} <= {most}x: {verdict}"),
+        Bound::RatioAtLeast(least) => format!("{title} >= {least}x{peer}: {verdict}"),
+        Bound::RatioAtMost(most) => format!("{title} <= {most}x{peer}: {verdict}"),
     }
 }
 

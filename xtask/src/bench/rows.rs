@@ -23,6 +23,12 @@ pub(crate) struct Load {
 pub(crate) enum Work {
     /// fio's nbd engine against each server, the disk in the page cache.
     Wire(Load),
+    /// The same, and ours on a disk that takes no time: what the client that measures can do at most.
+    WireAndNull(Load),
+    /// Our generator on many connections at once, on the server's memory.
+    Busy(Crowd),
+    /// Our generator with structured replies against simple ones, both from our server.
+    Replies(Crowd),
     /// ext4 on an attached disk against ext4 on nbdfuse, both over a loop device.
     Attached(Load),
     /// Memory of the server for each connection that asks nothing.
@@ -32,6 +38,17 @@ pub(crate) enum Work {
     },
     /// Our server without the page cache against fio on the file itself.
     Direct(Load),
+}
+
+/// What our own generator asks for: reads at random places.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Crowd {
+    /// Connections at once.
+    pub(crate) connections: u32,
+    /// Requests in flight on each.
+    pub(crate) depth: u32,
+    /// Bytes of each request.
+    pub(crate) block_size: u32,
 }
 
 /// What a figure is held against.
@@ -50,6 +67,18 @@ pub(crate) enum Bound {
 pub(crate) struct Mark {
     pub(crate) figure: Figure,
     pub(crate) bound: Bound,
+    /// Which peer a ratio is taken with; the row's first when none is named.
+    pub(crate) peer: Option<&'static str>,
+}
+
+impl Mark {
+    /// The same mark against another peer than the first.
+    const fn against(self, peer: &'static str) -> Self {
+        Self {
+            peer: Some(peer),
+            ..self
+        }
+    }
 }
 
 /// One row.
@@ -77,6 +106,7 @@ const fn at_least(figure: Figure, ratio: f64) -> Mark {
     Mark {
         figure,
         bound: Bound::RatioAtLeast(ratio),
+        peer: None,
     }
 }
 
@@ -84,6 +114,7 @@ const fn at_most(figure: Figure, ratio: f64) -> Mark {
     Mark {
         figure,
         bound: Bound::RatioAtMost(ratio),
+        peer: None,
     }
 }
 
@@ -118,6 +149,7 @@ pub(crate) const ROWS: &[Row] = &[
         work: Work::Wire(load("read", 128 << 10, 1, 16)),
         marks: &[&[
             at_least(Figure::Rate, 1.3),
+            at_least(Figure::Rate, 1.2).against("qemu-nbd"),
             at_most(Figure::ServerCpu, 0.45),
             TAIL,
         ]],
@@ -125,9 +157,10 @@ pub(crate) const ROWS: &[Row] = &[
     Row {
         name: "write-128k",
         title: "128 KiB sequential write, 1 job, QD 16",
-        work: Work::Wire(load("write", 128 << 10, 1, 16)),
+        work: Work::WireAndNull(load("write", 128 << 10, 1, 16)),
         marks: &[&[
-            at_least(Figure::Rate, 1.1),
+            at_least(Figure::Rate, 1.2),
+            at_least(Figure::Rate, 1.2).against("qemu-nbd"),
             at_most(Figure::ServerCpu, 0.8),
             TAIL,
         ]],
@@ -156,6 +189,39 @@ pub(crate) const ROWS: &[Row] = &[
         marks: &[&[at_most(Figure::P50, 0.8), TAIL]],
     },
     Row {
+        name: "many-4k",
+        title: "4 KiB random read, 64 jobs x QD 4",
+        work: Work::Wire(load("randread", 4 << 10, 64, 4)),
+        marks: &[&[at_least(Figure::Rate, 2.0), at_most(Figure::P999, 0.5)]],
+    },
+    Row {
+        name: "busy",
+        title: "1,000 connections x QD 4, 4 KiB random read",
+        work: Work::Busy(Crowd {
+            connections: 1000,
+            depth: 4,
+            block_size: 4 << 10,
+        }),
+        marks: &[&[Mark {
+            figure: Figure::ServerMemory,
+            bound: Bound::AtMost(256.0),
+            peer: None,
+        }]],
+    },
+    Row {
+        name: "structured",
+        title: "structured replies against simple ones, 4 KiB random read, 2 connections x QD 32",
+        work: Work::Replies(Crowd {
+            connections: 2,
+            depth: 32,
+            block_size: 4 << 10,
+        }),
+        marks: &[&[
+            at_least(Figure::Rate, 0.95),
+            at_most(Figure::ServerCpu, 1.05),
+        ]],
+    },
+    Row {
         name: "attach-4k",
         title: "ext4 on attach (FUSE + loop), 4 KiB random read, direct, QD 32",
         work: Work::Attached(load("randread", 4 << 10, 1, 32)),
@@ -168,6 +234,7 @@ pub(crate) const ROWS: &[Row] = &[
         marks: &[&[Mark {
             figure: Figure::Memory,
             bound: Bound::AtMost(64.0),
+            peer: None,
         }]],
     },
     Row {

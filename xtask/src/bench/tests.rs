@@ -1,6 +1,7 @@
 //! Tests of the bench's arithmetic: medians, verdicts and what is read from other programs.
 
 use super::figures::{Figure, Sample, median};
+use super::generator::Parser;
 use super::rows::{Bound, Mark, ROWS, Row, Work};
 use super::{Measured, Results, chosen, fio, report};
 use crate::process;
@@ -36,14 +37,17 @@ fn results(marks: &'static [&'static [Mark]]) -> Results {
 const TWICE: Mark = Mark {
     figure: Figure::Rate,
     bound: Bound::RatioAtLeast(2.0),
+    peer: None,
 };
 const THRICE: Mark = Mark {
     figure: Figure::Rate,
     bound: Bound::RatioAtLeast(3.0),
+    peer: None,
 };
 const TAIL: Mark = Mark {
     figure: Figure::P999,
     bound: Bound::RatioAtMost(0.6),
+    peer: None,
 };
 
 #[test]
@@ -59,6 +63,18 @@ fn a_mark_is_judged_by_the_ratio_of_the_medians() {
     assert!(table.contains("req/s >= 2x: met"), "{table}");
     let table = report::table(&results(&[&[THRICE]]));
     assert!(table.contains("req/s >= 3x: NOT MET"), "{table}");
+}
+
+#[test]
+fn a_mark_against_a_peer_that_is_named_is_held_against_no_other() {
+    const SECOND: Mark = Mark {
+        peer: Some("second"),
+        ..TWICE
+    };
+    let mut results = results(&[&[SECOND]]);
+    assert!(report::table(&results).contains("req/s >= 2x second: not measured"));
+    results.contenders.push(contender("second", &[200.0]));
+    assert!(report::table(&results).contains("req/s >= 2x second: NOT MET"));
 }
 
 #[test]
@@ -128,4 +144,37 @@ fn processor_time_is_that_of_the_process_and_of_the_children_it_waited_for() {
     let stat = "7 (a) b) c) S 1 7 7 0 -1 4194304 1 0 0 0 100 20 3 4 20 0 1 0 5";
     assert_eq!(process::ticks(stat), Some(127.0));
     assert_eq!(process::ticks("7 (short) S 1"), None);
+}
+
+/// A simple answer to 8 bytes, a chunk of 5 of them, one of a hole, and one that ends it with nothing.
+fn answers() -> Vec<u8> {
+    let mut bytes = vec![0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7];
+    bytes.extend([0xaa; 8]);
+    for (done, kind, len) in [(0, 1, 13), (0, 2, 12), (1, 0, 0)] {
+        bytes.extend([0x66, 0x8e, 0x33, 0xef, 0, done, 0, kind]);
+        bytes.extend([0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, len]);
+        bytes.extend(vec![0x67; usize::from(len)]);
+    }
+    bytes
+}
+
+#[test]
+fn answers_are_found_wherever_the_stream_is_cut() {
+    let bytes = answers();
+    for cut in 1..=bytes.len() {
+        let mut parser = Parser::default();
+        let mut done = Vec::new();
+        for piece in bytes.chunks(cut) {
+            parser.take(piece, 8, |cookie| done.push(cookie)).unwrap();
+        }
+        assert_eq!(done, [7, 9], "in pieces of {cut} bytes");
+    }
+}
+
+#[test]
+fn an_answer_of_error_ends_a_measurement() {
+    let mut bytes = answers();
+    bytes[7] = 5;
+    let error = Parser::default().take(&bytes, 8, |_| {}).unwrap_err();
+    assert_eq!(error.to_string(), "the server answered with error 5");
 }

@@ -93,6 +93,8 @@ pub(super) fn overlay(script: &str, binary: Option<&Path>) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     archive.program("init", include_bytes!("init.sh"))?;
     archive.file("guest/script.sh", script.as_bytes())?;
+    let local_top = include_bytes!("../../../packaging/initramfs-tools/local-top");
+    archive.program("guest/local-top", local_top)?;
     if let Some(binary) = binary {
         let data =
             std::fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
@@ -190,7 +192,7 @@ fn base_archive(tree: &Path, version: &str) -> Result<Vec<u8>> {
     archive.finish()
 }
 
-fn find_program(name: &str) -> Result<PathBuf> {
+pub(super) fn find_program(name: &str) -> Result<PathBuf> {
     ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
         .into_iter()
         .map(|folder| Path::new(folder).join(name))
@@ -199,7 +201,7 @@ fn find_program(name: &str) -> Result<PathBuf> {
 }
 
 /// The shared libraries of a program, the loader among them, as `ldd` lists them.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let printed = shell::output(Command::new("ldd").arg(program))?;
     Ok(printed
         .lines()

@@ -20,6 +20,15 @@ ip link set eth0 up
 ip route add default via 10.0.2.2
 cd /tmp
 sh -eu /guest/script.sh
-echo "@exit $?"
+code=$?
+# A script that has mounted another root filesystem goes on there.
+if [ $code = 0 ] && [ -x /newroot/sbin/init ]; then
+    cd /
+    for folder in proc sys dev run; do
+        mount --move /$folder /newroot/$folder
+    done
+    exec switch_root /newroot /sbin/init
+fi
+echo "@exit $code"
 sync
 poweroff -f

@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::image::{self, Image};
+use super::rootfs;
 use super::script::{self, Said, Served};
 use crate::clock;
 use crate::servers::{Launcher, Server, Serving, free_port};
@@ -34,18 +35,20 @@ pub(super) struct Job<'a> {
 /// Runs a script to its end; anything but exit status 0 is an error.
 pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<()> {
     let wants = script::wants(job.script)?;
-    let mut hosts = Hosts::start(job, &wants.servers)?;
+    let binary = job.binary.filter(|_| wants.outboard);
+    let mut hosts = Hosts::start(job, &wants.servers, binary)?;
     let initrd = job.folder.join("initrd");
     let mut archive = std::fs::File::create(&initrd)
         .with_context(|| format!("cannot write {}", initrd.display()))?;
     archive.write_all(&std::fs::read(&image.base)?)?;
-    let binary = job.binary.filter(|_| wants.outboard);
     archive.write_all(&image::overlay(job.script, binary)?)?;
     drop(archive);
     let kernel_log = job.folder.join("kernel.log");
     let mut machine = Machine::start(image, &initrd, &kernel_log, &hosts.variables())?;
     let mut console = Vec::new();
     let outcome = follow(&mut machine, &mut hosts, &mut console, wants.timeout_s);
+    drop(machine);
+    let outcome = outcome.and_then(|()| hosts.check());
     std::fs::write(job.folder.join("console.log"), console.join("\n"))?;
     if outcome.is_err() {
         let kernel = std::fs::read_to_string(&kernel_log).unwrap_or_default();
@@ -86,6 +89,8 @@ fn follow(
         match said {
             Some(Said::Kill(name)) => hosts.kill(&name)?,
             Some(Said::Start(name)) => hosts.restart(&name)?,
+            Some(Said::Grow(name, size)) => hosts.grow(&name, size)?,
+            Some(Said::Proof(name, text)) => hosts.host(&name)?.proof = Some(text),
             Some(Said::Exit(code)) => {
                 ensure!(code == 0, "the script ended with status {code}");
                 return Ok(());
@@ -187,22 +192,31 @@ struct Host {
     image: PathBuf,
     port: u16,
     serving: Option<Serving>,
+    is_root: bool,
+    /// What the guest said that a root filesystem holds.
+    proof: Option<String>,
 }
 
 impl<'a> Hosts<'a> {
-    fn start(job: &Job<'a>, wanted: &[Served]) -> Result<Self> {
+    fn start(job: &Job<'a>, wanted: &[Served], binary: Option<&Path>) -> Result<Self> {
         let mut hosts = Self {
             launcher: job.launcher,
             served: BTreeMap::new(),
         };
         for server in wanted {
             let image = job.folder.join(format!("{}.img", server.name));
-            std::fs::File::create(&image)?.set_len(server.size)?;
+            if server.is_root {
+                rootfs::build(&image, server.size, binary)?;
+            } else {
+                std::fs::File::create(&image)?.set_len(server.size)?;
+            }
             let port = free_port()?;
             let host = Host {
                 image,
                 port,
                 serving: None,
+                is_root: server.is_root,
+                proof: None,
             };
             hosts.served.insert(server.name.clone(), host);
             hosts.restart(&server.name)?;
@@ -232,6 +246,31 @@ impl<'a> Hosts<'a> {
         let host = self.host(name)?;
         let disk = host.image.to_string_lossy();
         host.serving = Some(launcher.start_at(Server::Ours, &disk, host.port)?);
+        Ok(())
+    }
+
+    fn grow(&mut self, name: &str, size: u64) -> Result<()> {
+        let image = &self.host(name)?.image;
+        let file = std::fs::OpenOptions::new().write(true).open(image)?;
+        ensure!(size >= file.metadata()?.len(), "{name} would shrink");
+        file.set_len(size)?;
+        Ok(())
+    }
+
+    /// Looks at the root filesystems when nobody uses them any more.
+    fn check(&mut self) -> Result<()> {
+        for (name, host) in &mut self.served {
+            if let Some(serving) = host.serving.take() {
+                serving.kill();
+            }
+            match &host.proof {
+                Some(proof) => rootfs::check(&host.image, proof)?,
+                None => ensure!(
+                    !host.is_root,
+                    "the guest gave no proof of running from {name}"
+                ),
+            }
+        }
         Ok(())
     }
 

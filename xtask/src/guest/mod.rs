@@ -8,6 +8,7 @@ mod cpio;
 mod image;
 mod machine;
 mod modules;
+mod rootfs;
 mod script;
 #[cfg(test)]
 mod tests;

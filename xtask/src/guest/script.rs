@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! #: serve DISK 512M       the host serves an empty image; its port is the guest's $DISK
+//! #: root DISK 96M         the same with a root filesystem, see `rootfs`
 //! #: timeout 120           seconds until the guest is given up
 //! #: outboard              our binary is in the guest
 //! ```
 //!
 //! On the console: `@kill DISK` ends that server without a word, `@start DISK` starts it again on the
-//! same port and image, `@exit N` is the script's end.
+//! same port and image, `@grow DISK 96M` makes its image larger, `@proof DISK TEXT` says what a root
+//! filesystem must hold at the end, `@exit N` is the script's end.
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -21,6 +23,8 @@ pub(super) struct Served {
     pub(super) name: String,
     /// Bytes of the image.
     pub(super) size: u64,
+    /// Whether a root filesystem is on it.
+    pub(super) is_root: bool,
 }
 
 /// What a script asks for.
@@ -36,6 +40,8 @@ pub(super) struct Wants {
 pub(super) enum Said {
     Kill(String),
     Start(String),
+    Grow(String, u64),
+    Proof(String, String),
     Exit(i32),
 }
 
@@ -49,9 +55,10 @@ pub(super) fn wants(script: &str) -> Result<Wants> {
     for line in script.lines().filter_map(|line| line.strip_prefix("#:")) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
-            ["serve", name, size] => wants.servers.push(Served {
+            [kind @ ("serve" | "root"), name, size] => wants.servers.push(Served {
                 name: variable(name)?,
                 size: bytes(size)?,
+                is_root: kind == "root",
             }),
             ["timeout", seconds] => {
                 wants.timeout_s = seconds
@@ -59,7 +66,7 @@ pub(super) fn wants(script: &str) -> Result<Wants> {
                     .with_context(|| format!("#: timeout {seconds} is no number"))?;
             }
             ["outboard"] => wants.outboard = true,
-            _ => bail!("#:{line} is neither serve, timeout nor outboard"),
+            _ => bail!("#:{line} is neither serve, root, timeout nor outboard"),
         }
     }
     Ok(wants)
@@ -71,6 +78,10 @@ pub(super) fn said(line: &str) -> Option<Said> {
     match words[..] {
         ["@kill", name] => Some(Said::Kill(name.to_owned())),
         ["@start", name] => Some(Said::Start(name.to_owned())),
+        ["@grow", name, size] => bytes(size)
+            .ok()
+            .map(|size| Said::Grow(name.to_owned(), size)),
+        ["@proof", name, text] => Some(Said::Proof(name.to_owned(), text.to_owned())),
         ["@exit", code] => code.parse().ok().map(Said::Exit),
         _ => None,
     }

@@ -53,14 +53,23 @@ fn an_archive_has_each_folder_once_and_ends_where_another_can_follow() {
 
 #[test]
 fn a_script_says_what_it_needs_in_its_comments() {
-    let text = "#: serve DISK 512M\n#: timeout 60\n#: outboard\necho '#: not this'\n";
+    let text =
+        "#: serve DISK 512M\n#: root OTHER 1G\n#: timeout 60\n#: outboard\necho '#: not this'\n";
     assert_eq!(
         wants(text).unwrap(),
         Wants {
-            servers: vec![Served {
-                name: "DISK".to_owned(),
-                size: 512 << 20
-            }],
+            servers: vec![
+                Served {
+                    name: "DISK".to_owned(),
+                    size: 512 << 20,
+                    is_root: false,
+                },
+                Served {
+                    name: "OTHER".to_owned(),
+                    size: 1 << 30,
+                    is_root: true,
+                },
+            ],
             timeout_s: 60,
             outboard: true,
         }
@@ -85,6 +94,11 @@ fn only_whole_lines_of_the_console_speak_to_the_host() {
     assert_eq!(said("@exit 3\r"), Some(Said::Exit(3)));
     assert_eq!(said("@kill DISK"), Some(Said::Kill("DISK".to_owned())));
     assert_eq!(said("@start DISK"), Some(Said::Start("DISK".to_owned())));
+    let grown = Said::Grow("DISK".to_owned(), 96 << 20);
+    assert_eq!(said("@grow DISK 96M"), Some(grown));
+    let proof = Said::Proof("DISK".to_owned(), "7f-3".to_owned());
+    assert_eq!(said("@proof DISK 7f-3\r"), Some(proof));
+    assert_eq!(said("@grow DISK much"), None);
     assert_eq!(said("echo @exit 3"), None);
     assert_eq!(said("@exit"), None);
 }
