@@ -2,15 +2,25 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nbd_proto::{ClientEvent, ClientHandshake, ClientHandshakeConfig, Goal};
+use nbd_proto::{
+    BASE_ALLOCATION, ClientEvent, ClientHandshake, ClientHandshakeConfig, Framing, Goal,
+    HandshakeFailure,
+};
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (choice, bytes) = input;
-    let goal = [Goal::Go, Goal::Info, Goal::List][usize::from(choice) % 3];
+    let framings = [
+        Framing::Simple,
+        Framing::Extended,
+        Framing::Structured,
+        Framing::Extended,
+    ];
     let config = ClientHandshakeConfig {
-        export: "disk".to_owned(),
-        structured: choice & 0x80 != 0,
-        goal,
+        tls: choice & 0x40 != 0,
+        framing: framings[usize::from(choice >> 6)],
+        contexts: vec![BASE_ALLOCATION.to_owned()],
+        goal: [Goal::Go, Goal::Info, Goal::List][usize::from(choice) % 3],
+        ..ClientHandshakeConfig::new("disk")
     };
     let cut = ask(&config, bytes.chunks(usize::from(choice) / 3 + 1));
     assert_eq!(ask(&config, std::iter::once(bytes)), cut);
@@ -30,6 +40,12 @@ fn ask<'a>(
             let Some(event) = client.next_event() else {
                 break;
             };
+            if event == ClientEvent::StartTls {
+                // Whether bytes behind it are seen in time is a matter of the pieces: say that they were.
+                let failure = HandshakeFailure::PlaintextBehindStartTls;
+                seen.push(ClientEvent::Failed(failure));
+                return seen;
+            }
             seen.push(event);
         }
     }
