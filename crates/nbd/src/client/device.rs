@@ -1,24 +1,17 @@
-//! [`Client`]: the export as a block device. A thin front of the session.
+//! [`Client`]: a thin front of the session. What it is as a disk is in `disk`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{
-    BlockDevice, Errno, Extent, ExtentKind, Geometry, IoBufs, IoError, IoFuture, Operation, Range,
-    Support, WriteFlags, merge_extents,
-};
-use bytes::Bytes;
-use nbd_proto::{CommandFlags, ExportInfo, TransmissionFlags};
+use block::{Errno, Geometry, IoError, Range};
+use nbd_proto::ExportInfo;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::client::disk::geometry;
 use crate::client::growth::whole_blocks;
 use crate::client::session::work::{Brought, Message, Submission, Work};
 use crate::client::session::{Session, Shared, connect_all};
 use crate::client::{Changed, ClientConfig, ClientError, ClientHealth, Target, describe, limits};
-
-/// Zeroes written at once where the server cannot zero.
-const ZEROES: usize = 256 << 10;
-static ZERO_PAGE: [u8; ZEROES] = [0; ZEROES];
 
 /// A remote export. The requests of any number of callers go over its connections together.
 ///
@@ -94,7 +87,7 @@ impl Client {
 
     /// Asks the server for the export's size, and returns it. Where it has grown, the connections
     /// are made anew, because a server may hold an old one to the old size, and
-    /// [`BlockDevice::geometry`] grows. Requests go on meanwhile.
+    /// [`BlockDevice::geometry`](block::BlockDevice::geometry) grows. Requests go on meanwhile.
     ///
     /// # Errors
     /// [`ClientError::Changed`] if the export has shrunk: nothing changes, what is beyond its end
@@ -102,8 +95,8 @@ impl Client {
     pub async fn refresh_size(&self) -> Result<u64, ClientError> {
         let _one_at_a_time = self.refreshing.lock().await;
         let described = describe(&self.target, self.request_timeout).await?;
-        let was = self.geometry().size;
-        let is = whole_blocks(described.export.size, self.geometry().block_size);
+        let was = self.geometry_now().size;
+        let is = whole_blocks(described.export.size, self.geometry_now().block_size);
         let target = self.target.clone();
         if is < was {
             let changed = Changed::Size { was, is };
@@ -125,7 +118,7 @@ impl Client {
         self.shared.tells_extents()
     }
 
-    async fn request(&self, work: Work, range: Range) -> Result<Brought, IoError> {
+    pub(super) async fn request(&self, work: Work, range: Range) -> Result<Brought, IoError> {
         let operation = work.operation();
         let (answer, answered) = oneshot::channel();
         let submission = Submission {
@@ -144,219 +137,16 @@ impl Client {
         Err(error.because(ClientError::ShutDown { target }))
     }
 
-    async fn bytes(&self, range: Range) -> Result<IoBufs, IoError> {
-        match self.request(Work::Read, range).await? {
-            Brought::Bytes(bytes) => Ok(bytes),
-            Brought::Nothing | Brought::Extents(_) => panic!("a read brings bytes"),
+    /// Waits for every change that was asked for before.
+    pub(super) async fn settled(&self) {
+        let (done, over) = oneshot::channel();
+        if self.inbox.send(Message::Settle(done)).await.is_ok() {
+            // The session drops its end, which is the answer.
+            drop(over.await);
         }
     }
 
-    /// Asks on where an answer ends, until the range is covered, or the answer is as long as it may
-    /// be: of the rest nothing is known but that it can be read.
-    async fn all_extents(&self, range: Range) -> Result<Vec<Extent>, IoError> {
-        let mut all: Vec<Extent> = Vec::new();
-        let mut offset = range.offset;
-        while offset < range.end() {
-            let rest = Range::new(offset, range.end() - offset);
-            let more = match self.knows_extents() && all.len() < limits::EXTENTS_MAX {
-                true => self.request(Work::Extents, rest).await?,
-                false => Brought::Nothing,
-            };
-            let Brought::Extents(more) = more else {
-                let kind = ExtentKind::Data;
-                all.push(Extent { range: rest, kind });
-                break;
-            };
-            offset = more.last().map_or(range.end(), |last| last.range.end());
-            all.extend(more);
-        }
-        Ok(merge_extents(all))
-    }
-
-    async fn change(&self, work: Work, range: Range) -> Result<(), IoError> {
-        self.request(work, range).await.map(drop)
-    }
-
-    /// Ranges are checked at the export; this is the assertion every node makes.
-    fn assert_range(&self, range: Range) {
-        if let Err(e) = range.check(self.geometry().size, self.geometry().block_size) {
-            panic!("{}: unchecked request: {e}", self.target);
-        }
-    }
-
-    fn refuses(&self, errno: Errno, operation: Operation, range: Range) -> IoError {
-        let why = match errno {
-            Errno::NotPermitted => "the export is read-only",
-            _ => "the server does not offer this",
-        };
-        IoError::new(errno, operation, Some(range)).because(format!("{}: {why}", self.target))
-    }
-
-    /// Carries out a change, and makes it durable where the server cannot do both at once.
-    async fn change_durably(&self, work: Work, range: Range, fua: bool) -> Result<(), IoError> {
-        self.change(work, range).await?;
-        if fua && self.geometry().fua == Support::Emulated {
-            self.change(Work::Flush, Range::new(0, 0)).await?;
-        }
-        Ok(())
-    }
-
-    async fn write_zeroes_out(&self, range: Range, fua: bool) -> Result<(), IoError> {
-        let block = u64::from(self.geometry().block_size);
-        let step = (ZEROES as u64 / block * block).max(block);
-        let mut offset = range.offset;
-        while offset < range.end() {
-            let piece = Range::new(offset, step.min(range.end() - offset));
-            let data = IoBufs::from_iter([Bytes::from_static(&ZERO_PAGE[..piece.len_usize()])]);
-            let flags = self.command_flags(fua, WriteFlags::empty());
-            self.change(Work::Write { data, flags }, piece).await?;
-            offset += piece.len;
-        }
-        if fua && self.geometry().fua == Support::Emulated {
-            self.change(Work::Flush, Range::new(0, 0)).await?;
-        }
-        Ok(())
-    }
-
-    fn command_flags(&self, fua: bool, flags: WriteFlags) -> CommandFlags {
-        let mut command = CommandFlags::empty();
-        let native = fua && self.geometry().fua == Support::Native;
-        command.set(CommandFlags::FUA, native);
-        let no_hole = flags.contains(WriteFlags::NO_HOLE);
-        command.set(CommandFlags::NO_HOLE, no_hole);
-        let fast = flags.contains(WriteFlags::FAST_ZERO);
-        command.set(CommandFlags::FAST_ZERO, fast);
-        command
-    }
-}
-
-/// What an export is as a disk.
-fn geometry(export: &ExportInfo, read_only: bool) -> Geometry {
-    let has = |flag| export.flags.contains(flag);
-    let native = |flag| {
-        if has(flag) {
-            Support::Native
-        } else {
-            Support::None
-        }
-    };
-    let flush = native(TransmissionFlags::SEND_FLUSH);
-    Geometry {
-        size: whole_blocks(export.size, export.block_size_min),
-        block_size: export.block_size_min,
-        preferred_block_size: export.block_size_preferred,
-        read_only: read_only || has(TransmissionFlags::READ_ONLY),
-        rotational: has(TransmissionFlags::ROTATIONAL),
-        flush,
-        fua: match native(TransmissionFlags::SEND_FUA) {
-            Support::None if flush.any() => Support::Emulated,
-            fua => fua,
-        },
-        trim: native(TransmissionFlags::SEND_TRIM),
-        write_zeroes: match native(TransmissionFlags::SEND_FAST_ZERO) {
-            Support::Native => Support::Native,
-            _ => Support::Emulated,
-        },
-    }
-}
-
-impl BlockDevice for Client {
-    fn geometry(&self) -> &Geometry {
+    pub(super) fn geometry_now(&self) -> &Geometry {
         self.shared.geometry()
-    }
-
-    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
-        self.assert_range(range);
-        if range.is_empty() {
-            return Box::pin(async { Ok(IoBufs::new()) });
-        }
-        Box::pin(self.bytes(range))
-    }
-
-    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.assert_range(range);
-        let len: usize = data.iter().map(Bytes::len).sum();
-        assert_eq!(len, range.len_usize(), "the data is as long as its range");
-        if self.geometry().read_only {
-            let error = self.refuses(Errno::NotPermitted, Operation::Write, range);
-            return Box::pin(async { Err(error) });
-        }
-        if range.is_empty() {
-            return Box::pin(async { Ok(()) });
-        }
-        let fua = flags.contains(WriteFlags::FUA);
-        let flags = self.command_flags(fua, WriteFlags::empty());
-        Box::pin(self.change_durably(Work::Write { data, flags }, range, fua))
-    }
-
-    fn flush(&self) -> IoFuture<'_, ()> {
-        let nothing = Range::new(0, 0);
-        if !self.geometry().flush.any() {
-            let mut error = self.refuses(Errno::NotSupported, Operation::Flush, nothing);
-            error.range = None;
-            return Box::pin(async { Err(error) });
-        }
-        Box::pin(self.change(Work::Flush, nothing))
-    }
-
-    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.assert_range(range);
-        let fast = flags.contains(WriteFlags::FAST_ZERO);
-        let refusal = if self.geometry().read_only {
-            Some(Errno::NotPermitted)
-        } else if fast && self.geometry().write_zeroes != Support::Native {
-            Some(Errno::NotSupported)
-        } else {
-            None
-        };
-        if let Some(errno) = refusal {
-            let error = self.refuses(errno, Operation::WriteZeroes, range);
-            return Box::pin(async { Err(error) });
-        }
-        if range.is_empty() {
-            return Box::pin(async { Ok(()) });
-        }
-        let fua = flags.contains(WriteFlags::FUA);
-        let asks = TransmissionFlags::SEND_WRITE_ZEROES;
-        if !self.export.flags.contains(asks) {
-            return Box::pin(self.write_zeroes_out(range, fua));
-        }
-        let flags = self.command_flags(fua, flags);
-        Box::pin(self.change_durably(Work::WriteZeroes { flags }, range, fua))
-    }
-
-    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
-        self.assert_range(range);
-        let refusal = if self.geometry().read_only {
-            Some(Errno::NotPermitted)
-        } else if self.geometry().trim.any() {
-            None
-        } else {
-            Some(Errno::NotSupported)
-        };
-        if let Some(errno) = refusal {
-            let error = self.refuses(errno, Operation::Trim, range);
-            return Box::pin(async { Err(error) });
-        }
-        if range.is_empty() {
-            return Box::pin(async { Ok(()) });
-        }
-        Box::pin(self.change(Work::Trim, range))
-    }
-
-    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
-        self.assert_range(range);
-        Box::pin(self.all_extents(range))
-    }
-
-    fn settle(&self) -> IoFuture<'_, ()> {
-        Box::pin(async {
-            let (done, over) = oneshot::channel();
-            if self.inbox.send(Message::Settle(done)).await.is_ok() {
-                // The session drops its end, which is the answer.
-                drop(over.await);
-            }
-            Ok(())
-        })
     }
 }

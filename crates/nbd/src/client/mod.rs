@@ -29,6 +29,7 @@
 mod config;
 mod device;
 mod dial;
+mod disk;
 mod error;
 mod growth;
 mod session;

@@ -20,6 +20,7 @@
 pub(super) mod ages;
 pub(super) mod allocation;
 mod connection;
+mod dialing;
 mod dispatch;
 mod fill;
 mod identity;
@@ -47,11 +48,11 @@ use tokio::sync::{mpsc, oneshot};
 use crate::client::dial::Dialed;
 use crate::client::{ClientConfig, ClientError, Target, limits};
 use connection::{Connection, Finished};
+pub(super) use dialing::connect_all;
 use dispatch::Writing;
 use jobs::Jobs;
 use journal::Journal;
 use recovery::Trouble;
-pub(super) use recovery::connect_all;
 pub(super) use shared::Shared;
 use work::{Message, Part, PartLimits, Renewed, Submission, Work};
 

@@ -1,0 +1,61 @@
+//! Making the connections of a session, and how long to wait before it is tried again.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use nbd_proto::{BASE_ALLOCATION, ClientHandshakeConfig, ExportInfo, Framing, TransmissionFlags};
+
+use crate::client::dial::{Dialed, dial_as};
+use crate::client::session::work::PartLimits;
+use crate::client::{ClientConfig, ClientError, Target, limits};
+
+/// Pauses between attempts to connect double from the first to the last.
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+const PAUSE_LAST: Duration = Duration::from_secs(1);
+/// What fits every one of the connections.
+pub(super) fn part_limits(export: &ExportInfo, dialed: &[Dialed]) -> PartLimits {
+    let smallest = dialed.iter().map(|one| one.export().block_size_max).min();
+    let max = smallest.unwrap_or(limits::REQUEST_MAX);
+    let wide = dialed.iter().all(Dialed::extended);
+    PartLimits::new(export.block_size_min, max, wide)
+}
+
+/// How long to wait before attempt number `attempts`, counted from 0.
+pub(super) fn pause(attempts: u32) -> Duration {
+    match attempts.checked_sub(1) {
+        None => Duration::ZERO,
+        Some(doublings) => PAUSE_FIRST
+            .saturating_mul(1 << doublings.min(16))
+            .min(PAUSE_LAST),
+    }
+}
+
+/// Makes one connection, with the best of everything that the server has.
+async fn connect_one(target: &Target, config: &ClientConfig) -> Result<Dialed, ClientError> {
+    let wish = ClientHandshakeConfig {
+        framing: Framing::Extended,
+        contexts: vec![BASE_ALLOCATION.to_owned()],
+        ..ClientHandshakeConfig::new(target.export.clone())
+    };
+    dial_as(target, wish, config.request_timeout).await
+}
+
+/// Makes one connection, and the others if the export allows several. Fewer than wanted will do.
+pub(in crate::client) async fn connect_all(
+    target: &Target,
+    config: &ClientConfig,
+) -> Result<Vec<Dialed>, ClientError> {
+    let connect = || connect_one(target, config);
+    let first = connect().await?;
+    let shares = TransmissionFlags::CAN_MULTI_CONN | TransmissionFlags::READ_ONLY;
+    let several = config.read_only || first.export().flags.intersects(shares);
+    let others = if several { config.connections - 1 } else { 0 };
+    let mut dialed = vec![first];
+    for result in join_all((0..others).map(|_| connect())).await {
+        match result {
+            Ok(another) => dialed.push(another),
+            Err(error) => tracing::info!("goes on with fewer connections: {error}"),
+        }
+    }
+    Ok(dialed)
+}
