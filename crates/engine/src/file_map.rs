@@ -71,6 +71,12 @@ impl FileMap {
         Arc::ptr_eq(&self.file, file)
     }
 
+    /// The file.
+    #[must_use]
+    pub const fn file(&self) -> &Arc<OwnedFd> {
+        &self.file
+    }
+
     /// Whether nothing else holds the file any more.
     #[must_use]
     pub fn is_last(&self) -> bool {

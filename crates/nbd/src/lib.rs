@@ -1,8 +1,9 @@
 //! NBD server and client: the protocol of `nbd-proto` on sockets, disks behind it.
 //!
 //! [`server`] serves disks, [`client`] makes a remote export a disk, [`errno`] is the one table
-//! between a disk's errors and the protocol's.
+//! between a disk's errors and the protocol's, [`tls`] is what hides both from others.
 
 pub mod client;
 pub mod errno;
 pub mod server;
+pub mod tls;

@@ -13,6 +13,7 @@ use nbd_proto::{
 
 use crate::client::stream::Stream;
 use crate::client::{ClientError, Target};
+use crate::tls::{ClientTls, Handshake, Step as TlsStep, TlsFailure};
 
 /// Bytes received at once in the handshake.
 const RECEIVE: usize = 4096;
@@ -110,7 +111,7 @@ pub(super) async fn shake(
     config: ClientHandshakeConfig,
     timeout: Duration,
 ) -> Result<Shaken, ClientError> {
-    match clock::timeout(timeout, negotiate(target, config)).await {
+    match clock::timeout(timeout, Box::pin(negotiate(target, config))).await {
         Ok(result) => result,
         Err(clock::Elapsed) => Err(ClientError::HandshakeTimeout {
             target: target.clone(),
@@ -132,7 +133,16 @@ async fn negotiate(target: &Target, config: ClientHandshakeConfig) -> Result<Sha
         target: target.clone(),
         failure,
     };
-    let stream = Stream::connect(&target.address)
+    let refused = |failure: TlsFailure| ClientError::Tls {
+        target: target.clone(),
+        why: failure.to_string(),
+    };
+    let tls = certificates(target).await?;
+    let config = ClientHandshakeConfig {
+        tls: tls.is_some(),
+        ..config
+    };
+    let mut stream = Stream::connect(&target.address)
         .await
         .map_err(cannot_connect)?;
     let mut handshake = ClientHandshake::new(config);
@@ -149,6 +159,12 @@ async fn negotiate(target: &Target, config: ClientHandshakeConfig) -> Result<Sha
             match step(&mut handshake, &stream).await.map_err(lost)? {
                 Step::Waits => break,
                 Step::Again => {}
+                Step::StartTls => {
+                    // Asked for only with certificates at hand.
+                    let tls = tls.as_ref().ok_or(TlsFailure::Left).map_err(refused)?;
+                    start_tls(&mut stream, tls).await.map_err(refused)?;
+                    handshake.tls_started();
+                }
                 Step::Failed(failure) => return Err(failed(failure)),
                 Step::Described(negotiated) => return Ok(Shaken::Described(negotiated)),
                 Step::Listed(exports) => return Ok(Shaken::Listed(exports)),
@@ -169,8 +185,44 @@ async fn negotiate(target: &Target, config: ClientHandshakeConfig) -> Result<Sha
     }
 }
 
+/// What the target says of certificates, read anew for each connection: they are replaced now and
+/// then.
+async fn certificates(target: &Target) -> Result<Option<ClientTls>, ClientError> {
+    let Some(tls) = target.tls.clone() else {
+        return Ok(None);
+    };
+    let reader = target.clone();
+    let loaded = engine::blocking(move || reader.load_tls(&tls)).await;
+    loaded.map(Some).map_err(|e| ClientError::Tls {
+        target: target.clone(),
+        why: e.to_string(),
+    })
+}
+
+/// Puts the stream under TLS.
+async fn start_tls(stream: &mut Stream, tls: &ClientTls) -> Result<(), TlsFailure> {
+    let mut handshake = Handshake::client(tls)?;
+    let mut buffer = [0; RECEIVE];
+    let mut count = 0;
+    loop {
+        let step = handshake.advance(&buffer[..count]);
+        let said = stream.send_all(&handshake.take_outgoing()).await;
+        let is_over = step? == TlsStep::Finished;
+        said?;
+        if is_over {
+            stream.secure(handshake.finish()?.link);
+            return Ok(());
+        }
+        count = stream.receive(&mut buffer).await?;
+        if count == 0 {
+            return Err(TlsFailure::Left);
+        }
+    }
+}
+
 enum Step {
     Waits,
+    StartTls,
     Again,
     Finished(Box<Negotiated>),
     Described(Box<Negotiated>),
@@ -185,8 +237,7 @@ async fn step(handshake: &mut ClientHandshake, stream: &Stream) -> io::Result<St
             stream.send_all(&bytes).await?;
             Ok(Step::Again)
         }
-        // TLS is not asked for.
-        Some(ClientEvent::StartTls) => Err(io::ErrorKind::Unsupported.into()),
+        Some(ClientEvent::StartTls) => Ok(Step::StartTls),
         Some(ClientEvent::Finished(negotiated)) => Ok(Step::Finished(negotiated)),
         Some(ClientEvent::Failed(failure)) => Ok(Step::Failed(failure)),
         Some(ClientEvent::Described(negotiated)) => Ok(Step::Described(negotiated)),

@@ -36,6 +36,14 @@ pub enum ClientError {
         /// Why.
         failure: HandshakeFailure,
     },
+    /// TLS was asked for and did not come about.
+    #[error("{target}: no TLS: {why}")]
+    Tls {
+        /// Where to.
+        target: Target,
+        /// Why.
+        why: String,
+    },
     /// Bytes before the first request: the stream cannot be handed on.
     #[error("{target}: the server sent {count} bytes that nobody asked for")]
     Chatter {

@@ -1,7 +1,12 @@
-//! [`Stream`]: a connected socket, TCP or Unix, without waiting.
+//! [`Stream`]: a connected socket, TCP or Unix, bare or under TLS, without waiting.
+//!
+//! # Invariants
+//!
+//! * Who hears that fewer bytes were sent than it gave comes again with the rest, the same bytes:
+//!   under TLS some of them may be sealed already.
 
 use std::io::{self, IoSlice};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::task::{Context, Poll};
 
 use bytes::BufMut;
@@ -9,17 +14,24 @@ use rustix::net::sockopt;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::client::Address;
+use crate::tls::{Link, Raw};
 
 /// A connected socket.
 #[derive(Debug)]
-pub(super) enum Stream {
+enum Plain {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-impl Stream {
-    /// Connects to the first address of `address` that answers.
-    pub(super) async fn connect(address: &Address) -> io::Result<Self> {
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Stream {
+    plain: Plain,
+    link: Option<Box<Link>>,
+}
+
+impl Plain {
+    async fn connect(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp { host, port } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
@@ -35,36 +47,71 @@ impl Stream {
             Address::Unix(path) => UnixStream::connect(path).await.map(Self::Unix),
         }
     }
+}
 
-    /// Receives into the free part of `into`.
-    pub(super) fn try_read_buf<B: BufMut>(&self, into: &mut B) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_read_buf(into),
-            Self::Unix(stream) => stream.try_read_buf(into),
-        }
-    }
-
-    /// Receives over `into`.
-    pub(super) fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
+impl Raw for Plain {
+    fn receive(&self, into: &mut [u8], _eagerly: bool) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_read(into),
             Self::Unix(stream) => stream.try_read(into),
         }
     }
 
+    fn send(&self, bytes: &[u8], _more: bool) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Unix(stream) => stream.try_write(bytes),
+        }
+    }
+}
+
+impl Stream {
+    /// Connects to the first address of `address` that answers.
+    pub(super) async fn connect(address: &Address) -> io::Result<Self> {
+        let plain = Plain::connect(address).await?;
+        Ok(Self { plain, link: None })
+    }
+
+    /// From here on there is only TLS on it.
+    pub(super) fn secure(&mut self, link: Link) {
+        assert!(self.link.is_none(), "TLS begins once");
+        self.link = Some(Box::new(link));
+    }
+
+    /// Receives into the free part of `into`.
+    pub(super) fn try_read_buf<B: BufMut>(&self, into: &mut B) -> io::Result<usize> {
+        match (&self.link, &self.plain) {
+            (Some(link), plain) => link.receive(plain, into, false),
+            (None, Plain::Tcp(stream)) => stream.try_read_buf(into),
+            (None, Plain::Unix(stream)) => stream.try_read_buf(into),
+        }
+    }
+
+    /// Receives over `into`.
+    pub(super) fn try_read(&self, mut into: &mut [u8]) -> io::Result<usize> {
+        match &self.link {
+            Some(link) => link.receive(&self.plain, &mut into, false),
+            None => self.plain.receive(into, false),
+        }
+    }
+
     /// Sends as much of `parts` as the socket takes.
     pub(super) fn try_write_vectored(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_write_vectored(parts),
-            Self::Unix(stream) => stream.try_write_vectored(parts),
+        match (&self.link, &self.plain) {
+            (Some(link), plain) => link.send(plain, parts, false),
+            (None, Plain::Tcp(stream)) => stream.try_write_vectored(parts),
+            (None, Plain::Unix(stream)) => stream.try_write_vectored(parts),
         }
     }
 
     /// Ready when there may be something to receive, or an error to be had.
     pub(super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let ready = match self {
-            Self::Tcp(stream) => stream.poll_read_ready(cx),
-            Self::Unix(stream) => stream.poll_read_ready(cx),
+        if self.link.as_ref().is_some_and(|link| link.has_received()) {
+            return Poll::Ready(());
+        }
+        let ready = match &self.plain {
+            Plain::Tcp(stream) => stream.poll_read_ready(cx),
+            Plain::Unix(stream) => stream.poll_read_ready(cx),
         };
         // What is wrong is told by the next receive.
         ready.map(drop)
@@ -72,9 +119,9 @@ impl Stream {
 
     /// Ready when something may be sent, or there is an error to be had.
     pub(super) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let ready = match self {
-            Self::Tcp(stream) => stream.poll_write_ready(cx),
-            Self::Unix(stream) => stream.poll_write_ready(cx),
+        let ready = match &self.plain {
+            Plain::Tcp(stream) => stream.poll_write_ready(cx),
+            Plain::Unix(stream) => stream.poll_write_ready(cx),
         };
         ready.map(drop)
     }
@@ -105,18 +152,27 @@ impl Stream {
     }
 
     /// The bare socket, blocking.
+    ///
+    /// # Errors
+    /// `Unsupported` under TLS, which whoever gets the socket would have to know of.
     pub(super) fn into_blocking(self) -> io::Result<OwnedFd> {
-        match self {
-            Self::Tcp(stream) => {
-                let stream = stream.into_std()?;
-                stream.set_nonblocking(false)?;
-                Ok(stream.into())
-            }
-            Self::Unix(stream) => {
-                let stream = stream.into_std()?;
-                stream.set_nonblocking(false)?;
-                Ok(stream.into())
-            }
+        if self.link.is_some() {
+            let text = "a connection under TLS cannot be handed on";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        let fd = match &self.plain {
+            Plain::Tcp(stream) => stream.as_fd().try_clone_to_owned()?,
+            Plain::Unix(stream) => stream.as_fd().try_clone_to_owned()?,
+        };
+        rustix::io::ioctl_fionbio(&fd, false)?;
+        Ok(fd)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(link) = &self.link {
+            link.close(&self.plain);
         }
     }
 }

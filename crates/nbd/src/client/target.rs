@@ -4,7 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use nbd_proto::{NbdUri, Transport, UriError};
+use nbd_proto::{NbdUri, Transport, UriError, UriTls};
+
+use crate::tls::{ClientTls, TlsError, VerifyPeer};
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,18 +27,36 @@ pub enum Address {
 pub struct Target {
     /// The server.
     pub address: Address,
+    /// What to ask of TLS; `None`: it goes in the clear.
+    pub tls: Option<UriTls>,
     /// The export's name; empty for the default one.
     pub export: String,
+}
+
+impl Target {
+    /// Reads the certificates that `tls` speaks of. The server's has to be for the name it says, or
+    /// for the host's; over a Unix socket, which has no host, for `localhost`.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub(super) fn load_tls(&self, tls: &UriTls) -> Result<ClientTls, TlsError> {
+        let host = match &self.address {
+            Address::Tcp { host, .. } => host,
+            Address::Unix(_) => "localhost",
+        };
+        let name = tls.hostname.as_deref().unwrap_or(host);
+        let verify = match tls.verify_peer {
+            true => VerifyPeer::Yes,
+            false => VerifyPeer::No,
+        };
+        ClientTls::load(name, tls.certificates.as_deref(), verify)
+    }
 }
 
 impl TryFrom<NbdUri> for Target {
     type Error = UriError;
 
     fn try_from(uri: NbdUri) -> Result<Self, UriError> {
-        // Never in the clear what was to be under TLS.
-        if uri.tls.is_some() {
-            return Err(UriError::Scheme("nbds".to_owned()));
-        }
         let address = match uri.transport {
             Transport::Tcp { host, port } => Address::Tcp { host, port },
             Transport::Unix(path) => Address::Unix(path),
@@ -44,6 +64,7 @@ impl TryFrom<NbdUri> for Target {
         };
         Ok(Self {
             address,
+            tls: uri.tls,
             export: uri.export,
         })
     }
@@ -57,7 +78,7 @@ impl From<&Target> for NbdUri {
         };
         Self {
             transport,
-            tls: None,
+            tls: target.tls.clone(),
             export: target.export.clone(),
         }
     }

@@ -8,8 +8,8 @@
 //! * Each of these steps has [`Limits::stop_timeout`]; what does not end in time is said and stays
 //!   open.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::budget::Budget;
 use super::counting::Connections;
@@ -19,6 +19,7 @@ use super::limits::Limits;
 use super::maps::Maps;
 use super::stats::ServerFigures;
 use super::stop::flush;
+use crate::tls::{Demand, ServerTls};
 
 /// What a server and its handles share.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(super) struct Core {
     pub(super) budget: Budget,
     pub(super) maps: Arc<Maps>,
     pub(super) connections: Arc<Connections>,
+    /// TLS, and of whom it is demanded; set before serving or never.
+    pub(super) tls: OnceLock<(ServerTls, Demand)>,
     ids: AtomicU64,
 }
 
@@ -39,6 +42,7 @@ impl Core {
             maps: Arc::default(),
             limits: Arc::new(limits),
             connections: Arc::default(),
+            tls: OnceLock::new(),
             ids: AtomicU64::new(1),
         })
     }

@@ -1,18 +1,24 @@
 //! The handshake on a socket: moves bytes between it and [`ServerHandshake`], and answers what that
-//! asks. The time limit is the caller's.
+//! asks, TLS among it. The time limit, which covers all of it, is the caller's.
 
 use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
 
-use nbd_proto::{CloseReason, HandshakeEvent, Negotiated, ServerHandshake, ServerHandshakeConfig};
+use nbd_proto::{
+    BASE_ALLOCATION, CloseReason, Framing, HandshakeEvent, Negotiated, Refusal, ServerHandshake,
+    ServerHandshakeConfig, TlsMode,
+};
 
 use super::exports::{Exports, describe};
 use super::peer::Peer;
 use super::socket::Socket;
+use crate::tls::{Demand, Handshake, ServerTls, Step, TlsFailure};
 
 /// Bytes received at once; a handshake is short.
 const RECEIVE_LEN: usize = 1024;
+/// Bytes that a client may still send after its TLS failed, and that are not looked at.
+const AFTERMATH_MAX: usize = 64 << 10;
 
 /// Why there is no transmission.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +27,8 @@ pub(super) enum NoSession {
     Closed(CloseReason),
     #[error("the client left in the handshake")]
     Left,
+    #[error("TLS failed: {0}")]
+    Tls(#[from] TlsFailure),
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -32,14 +40,38 @@ pub(super) struct Session {
     pub(super) received: Vec<u8>,
 }
 
-/// Runs the handshake.
+/// What a server offers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Offer<'a> {
+    pub(super) exports: &'a Exports,
+    pub(super) payload_max: u32,
+    /// TLS, and of whom it is demanded.
+    pub(super) tls: Option<&'a (ServerTls, Demand)>,
+}
+
+impl Offer<'_> {
+    fn tls_mode(&self, socket: &Socket) -> TlsMode {
+        match self.tls {
+            None => TlsMode::Off,
+            Some((_, Demand::All)) => TlsMode::Required,
+            Some((_, Demand::Network)) if socket.is_network() => TlsMode::Required,
+            Some(_) => TlsMode::Optional,
+        }
+    }
+}
+
+/// Runs the handshake. Under TLS `peer` gets the name that its certificate has.
 pub(super) async fn negotiate(
-    socket: &Socket,
-    exports: &Exports,
-    peer: &Peer,
-    payload_max: u32,
+    socket: &mut Socket,
+    peer: &mut Peer,
+    offer: Offer<'_>,
 ) -> Result<Session, NoSession> {
-    let mut machine = ServerHandshake::new(ServerHandshakeConfig::default());
+    let mut machine = ServerHandshake::new(ServerHandshakeConfig {
+        framing: Framing::Extended,
+        tls: offer.tls_mode(socket),
+        ..ServerHandshakeConfig::default()
+    });
+    let exports = offer.exports;
     send_all(socket, &machine.greeting()).await?;
     let mut pending = Vec::new();
     loop {
@@ -52,11 +84,20 @@ pub(super) async fn negotiate(
         match event {
             HandshakeEvent::Send(bytes) => send_all(socket, &bytes).await?,
             HandshakeEvent::FindExport { name, .. } => {
-                machine.answer_export(describe(exports.find(&name, peer).as_deref(), payload_max));
+                let found = exports.find(&name, peer);
+                machine.answer_export(describe(found.as_deref(), offer.payload_max));
             }
-            HandshakeEvent::FindContexts { .. } => machine.answer_contexts(Ok(&[])),
-            // TLS is off.
-            HandshakeEvent::StartTls => return Err(NoSession::Left),
+            HandshakeEvent::FindContexts { name } => {
+                let found = exports.find(&name, peer).ok_or(Refusal::Unknown);
+                let contexts = found.map(|_| &[BASE_ALLOCATION][..]);
+                machine.answer_contexts(contexts);
+            }
+            HandshakeEvent::StartTls => {
+                // The machine offers what is there.
+                let (tls, _) = offer.tls.ok_or(NoSession::Left)?;
+                peer.certificate_name = start_tls(socket, tls).await?;
+                machine.tls_started();
+            }
             HandshakeEvent::List => machine.answer_list(&exports.list(peer)),
             HandshakeEvent::Finished(agreed) => {
                 return Ok(Session {
@@ -66,6 +107,47 @@ pub(super) async fn negotiate(
             }
             HandshakeEvent::Close(reason) => return Err(NoSession::Closed(reason)),
         }
+    }
+}
+
+/// Puts the socket under TLS. The name in the client's certificate.
+async fn start_tls(socket: &mut Socket, tls: &ServerTls) -> Result<Option<String>, NoSession> {
+    let mut handshake = Handshake::server(tls)?;
+    let mut received = Vec::new();
+    loop {
+        let step = handshake.advance(&received);
+        received.clear();
+        let said = send_all(socket, &handshake.take_outgoing()).await;
+        match step {
+            Ok(Step::Receive) => {
+                said?;
+                receive_more(socket, &mut received).await?;
+            }
+            Ok(Step::Finished) => {
+                said?;
+                let secured = handshake.finish()?;
+                socket.secure(secured.link);
+                return Ok(secured.peer_name);
+            }
+            Err(failure) => {
+                listen_out(socket).await;
+                return Err(failure.into());
+            }
+        }
+    }
+}
+
+/// Takes what the client still says, so that closing does not take the reason from it, which is on
+/// its way: a socket with bytes that nobody received is reset.
+async fn listen_out(socket: &Socket) {
+    if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_err() {
+        return;
+    }
+    let mut rest = Vec::new();
+    let mut total = 0;
+    while total < AFTERMATH_MAX && receive_more(socket, &mut rest).await.is_ok() {
+        total += rest.len();
+        rest.clear();
     }
 }
 

@@ -11,11 +11,6 @@
 //! * A stop finishes what is in flight and flushes every disk, each within a limit, and only then
 //!   returns.
 //!
-//! # What it does not do yet
-//!
-//! TLS, extended headers and metadata contexts: their places are the handshake (`handshake.rs`) and
-//! [`plan`](self).
-
 mod access;
 mod budget;
 mod clients;
@@ -55,12 +50,13 @@ pub use stats::{
     BUCKETS, ClientFigures, CommandFigures, ExportFigures, Figures, Op, ServerFigures, bucket_limit,
 };
 
+use crate::tls::{Demand, ServerTls};
 use clients::Admitted;
 use connection::{Connection, End, Start};
 use control::Core;
 use counting::Counted;
 use exports::Exports;
-use handshake::{NoSession, Session, negotiate};
+use handshake::{NoSession, Offer, Session, negotiate};
 use listener::{Acceptor, is_clients_fault};
 use socket::Socket;
 use stop::{flush_all, stop_all};
@@ -98,6 +94,17 @@ impl Server {
     /// As [`new`](Self::new).
     pub fn with_rules(exports: Vec<(Export, Rules)>, limits: Limits) -> Result<Self, ServeError> {
         Ok(Self(Core::new(Exports::new(exports)?, limits)))
+    }
+
+    /// Offers TLS, or demands it.
+    ///
+    /// # Panics
+    /// If it does already.
+    #[must_use]
+    pub fn with_tls(self, tls: ServerTls, demand: Demand) -> Self {
+        let set = self.0.tls.set((tls, demand));
+        assert!(set.is_ok(), "TLS is set once");
+        self
     }
 
     /// A handle for changes and questions while it serves.
@@ -250,10 +257,20 @@ impl Drop for Place {
 }
 
 /// A client from its first byte to its last.
-async fn serve_client(core: &Core, socket: Socket, peer: Peer, stop: impl Future<Output = ()>) {
+async fn serve_client(
+    core: &Core,
+    mut socket: Socket,
+    mut peer: Peer,
+    stop: impl Future<Output = ()>,
+) {
     tokio::pin!(stop);
     let limits = &core.limits;
-    let negotiation = negotiate(&socket, &core.exports, &peer, limits.payload_max);
+    let offer = Offer {
+        exports: &core.exports,
+        payload_max: limits.payload_max,
+        tls: core.tls.get(),
+    };
+    let negotiation = negotiate(&mut socket, &mut peer, offer);
     let timed = engine::clock::timeout(limits.handshake_timeout, Box::pin(negotiation));
     let session = tokio::select! {
         session = timed => session,

@@ -74,6 +74,7 @@ async fn says(words: Vec<u8>) -> Target {
             port,
         },
         export: "disk".to_owned(),
+        tls: None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Socket`]: a connected stream socket of either family, with non-blocking calls that report
+//! [`Plain`]: a connected stream socket of either family, with non-blocking calls that report
 //! readiness to the runtime.
 //!
 //! # Invariants
@@ -16,6 +16,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, sockopt};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::tls::Raw;
+
 /// A peer that has been silent for so long is asked whether it is there…
 const SILENCE: Duration = Duration::from_secs(300);
 /// …again and again at this distance…
@@ -25,19 +27,19 @@ const ASK_TIMES: u32 = 6;
 
 /// A connected stream socket.
 #[derive(Debug)]
-pub(crate) enum Socket {
+pub(super) enum Plain {
     /// TCP.
     Tcp(TcpStream),
     /// Unix.
     Unix(UnixStream),
 }
 
-impl Socket {
+impl Plain {
     /// Takes over a connected socket. Called on the core that will serve it.
     ///
     /// # Errors
     /// If it is no stream socket of a known family.
-    pub(crate) fn from_fd(fd: OwnedFd) -> io::Result<Self> {
+    pub(super) fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         // Asked first: what is no socket is left as it is.
         if sockopt::socket_type(&fd)? != SocketType::STREAM {
             let text = "it is no stream socket";
@@ -64,17 +66,8 @@ impl Socket {
         }
     }
 
-    /// [`from_fd`](Self::from_fd) for a socket of which nobody knows that it is connected.
-    ///
-    /// # Errors
-    /// Also if it is not.
-    pub(crate) fn connected(fd: OwnedFd) -> io::Result<Self> {
-        rustix::net::getpeername(&fd)?;
-        Self::from_fd(fd)
-    }
-
     /// Whether reading may succeed; registers the task otherwise.
-    pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => stream.poll_read_ready(cx),
             Self::Unix(stream) => stream.poll_read_ready(cx),
@@ -82,7 +75,7 @@ impl Socket {
     }
 
     /// Whether writing may succeed; registers the task otherwise.
-    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(super) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => stream.poll_write_ready(cx),
             Self::Unix(stream) => stream.poll_write_ready(cx),
@@ -91,7 +84,7 @@ impl Socket {
 
     /// Receives what is there, up to `into.len()` bytes. `Ok(0)` is the end of the stream.
     /// `eagerly` asks the kernel even if no event has told of anything.
-    pub(crate) fn receive(&self, into: &mut [u8], eagerly: bool) -> io::Result<usize> {
+    pub(super) fn receive(&self, into: &mut [u8], eagerly: bool) -> io::Result<usize> {
         let wanted = into.len();
         let mut call = || Ok(rustix::net::recv(self, &mut *into, RecvFlags::DONTWAIT)?.0);
         if eagerly {
@@ -101,7 +94,7 @@ impl Socket {
     }
 
     /// Receives into two places, one after the other.
-    pub(crate) fn receive_into(&self, first: &mut [u8], then: &mut [u8]) -> io::Result<usize> {
+    pub(super) fn receive_into(&self, first: &mut [u8], then: &mut [u8]) -> io::Result<usize> {
         let wanted = first.len() + then.len();
         self.transfer(Interest::READABLE, wanted, || {
             let mut places = [io::IoSliceMut::new(first), io::IoSliceMut::new(then)];
@@ -110,7 +103,7 @@ impl Socket {
     }
 
     /// Sends `data`; `more` says that something follows at once.
-    pub(crate) fn send(&self, data: &[u8], more: bool) -> io::Result<usize> {
+    pub(super) fn send(&self, data: &[u8], more: bool) -> io::Result<usize> {
         let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         flags.set(SendFlags::MORE, more);
         self.transfer(Interest::WRITABLE, data.len(), || {
@@ -119,7 +112,7 @@ impl Socket {
     }
 
     /// Sends several pieces.
-    pub(crate) fn send_pieces(&self, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+    pub(super) fn send_pieces(&self, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
         let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         flags.set(SendFlags::MORE, more);
         let wanted = pieces.iter().map(|p| p.len()).sum();
@@ -136,7 +129,7 @@ impl Socket {
 
     /// Sends `len` bytes of `file` at `offset` without copying them here. `Ok(0)`: the file ends
     /// before.
-    pub(crate) fn send_file(
+    pub(super) fn send_file(
         &self,
         file: BorrowedFd<'_>,
         offset: u64,
@@ -150,7 +143,7 @@ impl Socket {
     }
 
     /// Sends `len` bytes of a mapped file.
-    pub(crate) fn send_mapped(&self, map: &FileMap, offset: u64, len: usize) -> io::Result<usize> {
+    pub(super) fn send_mapped(&self, map: &FileMap, offset: u64, len: usize) -> io::Result<usize> {
         // A short count may also be where the file ends, as with `send_file`.
         self.transfer(Interest::WRITABLE, 1, || {
             map.send(self.as_fd(), offset, len)
@@ -197,7 +190,17 @@ fn ask_silent_peer(stream: &std::net::TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-impl AsFd for Socket {
+impl Raw for Plain {
+    fn receive(&self, into: &mut [u8], eagerly: bool) -> io::Result<usize> {
+        Self::receive(self, into, eagerly)
+    }
+
+    fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize> {
+        Self::send(self, bytes, more)
+    }
+}
+
+impl AsFd for Plain {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),

@@ -1,0 +1,225 @@
+//! [`Channel`]: a TLS connection after its handshake. Pure: records in, content out, and back.
+//!
+//! # Invariants
+//!
+//! * A key seals at most [`REKEY_AFTER`] records (RFC 8446, section 5.5), then both sides take the
+//!   next.
+//! * What the peer asks for between data costs a fixed amount of memory: one answer to its key
+//!   updates is owed at most, session tickets are passed over, and [`QUIET_MAX`] records in a row
+//!   may carry no data.
+//! * Data ends with the peer's goodbye (`close_notify`) and nothing else.
+
+use rustls::ConnectionTrafficSecrets;
+use rustls::kernel::KernelConnection;
+
+use super::record::{BadRecord, Content, HEADER_LEN, OVERHEAD, Opener, Sealer};
+
+/// Records sealed with one key. AES-GCM stays safe for 2^24.5 full ones.
+pub(super) const REKEY_AFTER: u64 = 1 << 24;
+/// Records without data that may follow each other.
+const QUIET_MAX: u32 = 32;
+/// Longest message between data; a session ticket is the longest that comes.
+const MESSAGE_MAX: usize = 16 << 10;
+/// Bytes of a key update as a record.
+pub(super) const KEY_UPDATE_LEN: usize = OVERHEAD + KEY_UPDATE.len();
+/// Bytes of an alert as a record.
+pub(super) const ALERT_LEN: usize = OVERHEAD + 2;
+
+const SESSION_TICKET_TYPE: u8 = 4;
+const KEY_UPDATE_TYPE: u8 = 24;
+/// "I have changed my key", and no wish that the other side does.
+const KEY_UPDATE: [u8; 5] = [KEY_UPDATE_TYPE, 0, 0, 1, 0];
+
+/// Why a connection cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Broken {
+    #[error("the other side sent {0}")]
+    Record(#[from] BadRecord),
+    #[error("the other side ended TLS: {}", alert_text(*.0))]
+    Alert(u8),
+    #[error("the other side sent a TLS message that does not belong here (type {0})")]
+    Message(u8),
+    #[error("the other side sent {QUIET_MAX} TLS records without data")]
+    Quiet,
+    #[error("the key could not be changed")]
+    Key,
+}
+
+/// What the next key comes from.
+pub(super) trait Keys: Send + Sync {
+    fn next_to_send(&mut self) -> Option<(u64, ConnectionTrafficSecrets)>;
+    fn next_to_receive(&mut self) -> Option<(u64, ConnectionTrafficSecrets)>;
+}
+
+impl<Side: Send + Sync> Keys for KernelConnection<Side> {
+    fn next_to_send(&mut self) -> Option<(u64, ConnectionTrafficSecrets)> {
+        self.update_tx_secret().ok()
+    }
+
+    fn next_to_receive(&mut self) -> Option<(u64, ConnectionTrafficSecrets)> {
+        self.update_rx_secret().ok()
+    }
+}
+
+/// Which end of the connection this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Server,
+    Client,
+}
+
+/// Both directions of a connection.
+pub(super) struct Channel {
+    side: Side,
+    sealer: Sealer,
+    opener: Opener,
+    keys: Box<dyn Keys>,
+    rekey_after: u64,
+    /// A key update goes out before the next data.
+    owes_update: bool,
+    /// The beginning of a message that goes on in the next record.
+    message: Vec<u8>,
+    /// Records without data since the last one with.
+    quiet: u32,
+    closed: bool,
+}
+
+impl Channel {
+    /// A channel that changes keys after so many records ([`REKEY_AFTER`], but for tests).
+    pub(super) fn new(
+        side: Side,
+        sealer: Sealer,
+        opener: Opener,
+        keys: Box<dyn Keys>,
+        rekey_after: u64,
+    ) -> Self {
+        Self {
+            side,
+            sealer,
+            opener,
+            keys,
+            rekey_after,
+            owes_update: false,
+            message: Vec::new(),
+            quiet: 0,
+            closed: false,
+        }
+    }
+
+    /// Whether the peer has said goodbye.
+    pub(super) const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Opens a whole record. Its data; empty if it carried none.
+    pub(super) fn open<'a>(&mut self, record: &'a mut [u8]) -> Result<&'a [u8], Broken> {
+        let (content, bytes) = self.opener.open(record)?;
+        if content == Content::Data && self.message.is_empty() {
+            if !bytes.is_empty() {
+                self.quiet = 0;
+                return Ok(bytes);
+            }
+        } else {
+            self.take_control(content, bytes)?;
+        }
+        self.quiet += 1;
+        if self.quiet > QUIET_MAX {
+            return Err(Broken::Quiet);
+        }
+        Ok(&[])
+    }
+
+    fn take_control(&mut self, content: Content, bytes: &[u8]) -> Result<(), Broken> {
+        match (content, bytes) {
+            (Content::Alert, &[_, 0]) => self.closed = true,
+            (Content::Alert, &[_, alert]) => return Err(Broken::Alert(alert)),
+            (Content::Handshake, [_, ..]) => {
+                self.message.extend_from_slice(bytes);
+                return self.take_messages();
+            }
+            _ => return Err(BadRecord::Content.into()),
+        }
+        Ok(())
+    }
+
+    fn take_messages(&mut self) -> Result<(), Broken> {
+        while let [kind, a, b, c, ref rest @ ..] = self.message[..] {
+            let len = u32::from_be_bytes([0, a, b, c]) as usize;
+            if len > MESSAGE_MAX {
+                return Err(Broken::Message(kind));
+            }
+            if rest.len() < len {
+                return Ok(());
+            }
+            match (kind, &rest[..len]) {
+                // What follows would be under the new key already.
+                (KEY_UPDATE_TYPE, &[wish @ (0 | 1)]) if rest.len() == len => {
+                    let (sequence, secrets) = self.keys.next_to_receive().ok_or(Broken::Key)?;
+                    self.opener = Opener::new(sequence, &secrets).ok_or(Broken::Key)?;
+                    self.owes_update |= wish == 1;
+                }
+                // Connections are few and long: none is resumed.
+                (SESSION_TICKET_TYPE, _) if self.side == Side::Client => {}
+                _ => return Err(Broken::Message(kind)),
+            }
+            self.message.drain(..4 + len);
+        }
+        if self.message.is_empty() {
+            self.message = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Writes to `place` ([`KEY_UPDATE_LEN`] bytes) what must come before data, and says how long
+    /// that is.
+    pub(super) fn prepare(&mut self, place: &mut [u8]) -> Result<usize, Broken> {
+        if !self.owes_update && self.sealer.sequence() < self.rekey_after {
+            return Ok(0);
+        }
+        self.seal_short(Content::Handshake, &KEY_UPDATE, place);
+        let (sequence, secrets) = self.keys.next_to_send().ok_or(Broken::Key)?;
+        self.sealer = Sealer::new(sequence, &secrets).ok_or(Broken::Key)?;
+        self.owes_update = false;
+        Ok(KEY_UPDATE_LEN)
+    }
+
+    /// Seals data that lies in `record` as [`Sealer::seal`] wants it.
+    pub(super) fn seal(&mut self, record: &mut [u8]) {
+        self.sealer.seal(Content::Data, record);
+    }
+
+    /// The last record: a goodbye, or what `broken` is called.
+    pub(super) fn seal_end(&mut self, broken: Option<Broken>) -> [u8; ALERT_LEN] {
+        let mut record = [0; ALERT_LEN];
+        let alert = match broken {
+            None => [1, 0],
+            Some(Broken::Record(BadRecord::Tag)) => [2, 20],
+            Some(Broken::Record(BadRecord::Length(_))) => [2, 22],
+            Some(Broken::Key) => [2, 80],
+            Some(_) => [2, 10],
+        };
+        self.seal_short(Content::Alert, &alert, &mut record);
+        record
+    }
+
+    fn seal_short(&mut self, kind: Content, content: &[u8], place: &mut [u8]) {
+        let record = &mut place[..OVERHEAD + content.len()];
+        record[HEADER_LEN..][..content.len()].copy_from_slice(content);
+        self.sealer.seal(kind, record);
+    }
+}
+
+/// The names of alerts that users can do something about (RFC 8446, section 6.2).
+pub(super) fn alert_text(alert: u8) -> String {
+    let text = match alert {
+        42 => "it cannot use the certificate it was shown",
+        43 => "it does not take this kind of certificate",
+        44 => "the certificate it was shown is revoked",
+        45 => "the certificate it was shown has expired",
+        46 | 48 => "the certificate it was shown is not signed by an authority it knows",
+        49 => "access denied",
+        116 => "it wants a certificate, and was shown none",
+        other => return format!("alert {other}"),
+    };
+    text.to_owned()
+}

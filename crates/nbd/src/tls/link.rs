@@ -1,0 +1,406 @@
+//! [`Link`]: TLS over a non-blocking socket, with the calls that a bare socket has.
+//!
+//! Content is laid out as records in a buffer of the thread, sealed there and sent with one call;
+//! what was received is opened where it was received. Nothing is allocated for it but what must be
+//! kept from one call to the next: the part of a record that has arrived, and records that the
+//! socket did not take.
+//!
+//! # Invariants
+//!
+//! * **A call that sends tells of bytes only when the records they are in have left.** A caller that
+//!   hears of fewer comes again with the same bytes, as it must with a bare socket; they are not
+//!   sealed again, only what was sealed is sent. So nothing waits here that nobody will come back
+//!   for.
+//! * What is kept is bounded: [`WINDOW`] of sealed records, and [`RECEIVE_LEN`] of received ones.
+//! * [`Link::has_received`] is true while a receive would give something without the socket; the
+//!   socket's own readiness, which is told once, tells the rest.
+//! * A connection that ends without a goodbye is an error: what was received may not be all.
+
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::BorrowedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::BufMut;
+use smallvec::SmallVec;
+
+use super::channel::{Broken, Channel, KEY_UPDATE_LEN};
+use super::record::{CONTENT_MAX, HEADER_LEN, OVERHEAD, WIRE_MAX, wire_len};
+use super::scratch;
+
+/// Records sealed and sent with one call.
+const RECORDS_MAX: usize = 8;
+/// Bytes of a full record of ours.
+const STRIDE: usize = CONTENT_MAX + OVERHEAD;
+/// Bytes of content sealed and sent with one call.
+pub(super) const WINDOW: usize = RECORDS_MAX * CONTENT_MAX;
+/// Memory for them.
+pub(super) const SEND_LEN: usize = KEY_UPDATE_LEN + RECORDS_MAX * STRIDE;
+/// Bytes received with one call, and what was left over before.
+pub(super) const RECEIVE_LEN: usize = 256 << 10;
+
+/// The socket below: one non-blocking call each.
+pub(crate) trait Raw {
+    /// Receives what is there; `Ok(0)` is the end. `eagerly` asks whatever is known of readiness.
+    fn receive(&self, into: &mut [u8], eagerly: bool) -> io::Result<usize>;
+    /// Sends what is taken; `more` says that something follows at once.
+    fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize>;
+}
+
+/// TLS on one socket.
+pub(crate) struct Link(Mutex<State>);
+
+struct State {
+    channel: Channel,
+    /// Received, and not opened.
+    sealed: Vec<u8>,
+    /// Opened, and not taken.
+    opened: Vec<u8>,
+    outbound: Outbound,
+    failed: Option<Failed>,
+}
+
+/// Why nothing more is received.
+#[derive(Debug, Clone, Copy)]
+enum Failed {
+    Broken(Broken),
+    Truncated,
+}
+
+impl From<Failed> for io::Error {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Broken(broken) => Self::new(io::ErrorKind::InvalidData, broken),
+            Failed::Truncated => {
+                let text = "the connection broke off: its end was not announced, as TLS wants it";
+                Self::new(io::ErrorKind::ConnectionAborted, text)
+            }
+        }
+    }
+}
+
+/// Sealed records that the socket did not take yet.
+#[derive(Default)]
+struct Outbound {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// Where in `bytes` the records end, and how much content each has.
+    ends: SmallVec<[(usize, usize); RECORDS_MAX + 1]>,
+}
+
+impl Outbound {
+    fn is_empty(&self) -> bool {
+        self.sent == self.bytes.len()
+    }
+
+    /// Content of the records that have left by now and were not told of.
+    fn take_left(&mut self) -> usize {
+        let sent = self.sent;
+        let gone = self.ends.iter().take_while(|(end, _)| *end <= sent);
+        let (count, content) = gone.fold((0, 0), |(n, sum), (_, len)| (n + 1, sum + len));
+        self.ends.drain(..count);
+        if self.is_empty() {
+            *self = Self::default();
+        }
+        content
+    }
+}
+
+impl Link {
+    /// Goes on with `channel` behind a handshake that also received `opened` data and `sealed`
+    /// records.
+    pub(super) fn new(channel: Channel, opened: Vec<u8>, sealed: Vec<u8>) -> Self {
+        Self(Mutex::new(State {
+            channel,
+            sealed,
+            opened,
+            outbound: Outbound::default(),
+            failed: None,
+        }))
+    }
+
+    /// Whether a receive gives something, or an end, without the socket.
+    pub(crate) fn has_received(&self) -> bool {
+        self.state().has_received()
+    }
+
+    /// Receives content. `Ok(0)` is the other side's goodbye.
+    pub(crate) fn receive(
+        &self,
+        raw: &impl Raw,
+        into: &mut impl BufMut,
+        eagerly: bool,
+    ) -> io::Result<usize> {
+        let mut state = self.state();
+        if !state.opened.is_empty() {
+            return Ok(state.take_opened(into));
+        }
+        if let Some(failed) = state.failed {
+            return Err(failed.into());
+        }
+        if state.channel.is_closed() {
+            return Ok(0);
+        }
+        scratch::received(|buffer| state.fill(raw, buffer, into, eagerly))
+    }
+
+    /// Sends the beginning of `pieces`.
+    pub(crate) fn send(
+        &self,
+        raw: &impl Raw,
+        pieces: &[IoSlice<'_>],
+        more: bool,
+    ) -> io::Result<usize> {
+        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let all = total <= WINDOW;
+        self.send_with(raw, total, more || !all, |places| {
+            Ok(copy_pieces(pieces, places))
+        })
+    }
+
+    /// Sends the beginning of `len` bytes of `file` at `offset`. `Ok(0)`: the file ends before.
+    pub(crate) fn send_file(
+        &self,
+        raw: &impl Raw,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+    ) -> io::Result<usize> {
+        self.send_with(raw, len, len > WINDOW, |places| {
+            let mut places: SmallVec<[IoSliceMut<'_>; RECORDS_MAX]> = places
+                .iter_mut()
+                .map(|place| IoSliceMut::new(place))
+                .collect();
+            Ok(rustix::io::preadv(file, &mut places, offset)?)
+        })
+    }
+
+    /// Says goodbye, if the socket takes it now.
+    pub(crate) fn close(&self, raw: &impl Raw) {
+        let mut state = self.state();
+        if state.outbound.is_empty() {
+            let broken = match state.failed {
+                Some(Failed::Broken(broken)) => Some(broken),
+                _ => None,
+            };
+            let record = state.channel.seal_end(broken);
+            // Who left already does not hear it.
+            drop(raw.send(&record, false));
+        }
+    }
+
+    /// Seals up to `wanted` bytes that `fill` writes to the places it is given, and sends them.
+    fn send_with(
+        &self,
+        raw: &impl Raw,
+        wanted: usize,
+        more: bool,
+        fill: impl FnOnce(&mut [&mut [u8]]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut state = self.state();
+        if !state.outbound.is_empty() {
+            let told = state.flush(raw, more)?;
+            if told > 0 {
+                return Ok(told);
+            }
+        }
+        scratch::sending(|buffer| state.seal_and_send(raw, buffer, wanted, more, fill))
+    }
+
+    /// Nothing in here panics half-way with something that matters.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").finish_non_exhaustive()
+    }
+}
+
+impl State {
+    fn has_received(&self) -> bool {
+        let is_whole = |bytes: &[u8]| match wire_len(bytes) {
+            Ok(Some(len)) => bytes.len() >= len,
+            Ok(None) => false,
+            Err(_) => true,
+        };
+        !self.opened.is_empty()
+            || self.failed.is_some()
+            || self.channel.is_closed()
+            || is_whole(&self.sealed)
+    }
+
+    /// Gives what was opened before.
+    fn take_opened(&mut self, into: &mut impl BufMut) -> usize {
+        let count = into.remaining_mut().min(self.opened.len());
+        into.put_slice(&self.opened[..count]);
+        self.opened.drain(..count);
+        if self.opened.is_empty() {
+            self.opened = Vec::new();
+        }
+        count
+    }
+
+    /// Receives into `buffer`, behind what was kept, and opens whole records into `into`.
+    fn fill(
+        &mut self,
+        raw: &impl Raw,
+        buffer: &mut [u8],
+        into: &mut impl BufMut,
+        eagerly: bool,
+    ) -> io::Result<usize> {
+        let kept = self.sealed.len();
+        let mut held = kept;
+        if !self.has_received() {
+            // No more than can be taken, but for one record.
+            let room = into.remaining_mut().saturating_add(WIRE_MAX);
+            let end = kept.saturating_add(room).min(RECEIVE_LEN);
+            let count = raw.receive(&mut buffer[kept..end], eagerly)?;
+            if count == 0 {
+                self.failed = Some(Failed::Truncated);
+            }
+            held += count;
+        }
+        buffer[..kept].copy_from_slice(&self.sealed);
+        let (used, count) = self.open_all(&mut buffer[..held], into);
+        self.sealed = buffer[used..held].to_vec();
+        match self.failed {
+            _ if count > 0 => Ok(count),
+            Some(failed) => Err(failed.into()),
+            None if self.channel.is_closed() => Ok(0),
+            None => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Opens the whole records of `bytes` while `into` has room. How many bytes they were, and how
+    /// much content went into `into`.
+    fn open_all(&mut self, bytes: &mut [u8], into: &mut impl BufMut) -> (usize, usize) {
+        let (mut used, mut count) = (0, 0);
+        while into.has_remaining_mut() && !self.channel.is_closed() {
+            let rest = &mut bytes[used..];
+            let opened = match wire_len(rest) {
+                Ok(Some(len)) if rest.len() >= len => {
+                    used += len;
+                    self.channel.open(&mut rest[..len])
+                }
+                Ok(_) => break,
+                Err(bad) => Err(bad.into()),
+            };
+            match opened {
+                Ok(content) => {
+                    let room = into.remaining_mut().min(content.len());
+                    let (now, later) = content.split_at(room);
+                    into.put_slice(now);
+                    self.opened.extend_from_slice(later);
+                    count += room;
+                }
+                Err(broken) => {
+                    self.failed = Some(Failed::Broken(broken));
+                    break;
+                }
+            }
+        }
+        (used, count)
+    }
+
+    /// Sends what was sealed before and tells of what has left.
+    fn flush(&mut self, raw: &impl Raw, more: bool) -> io::Result<usize> {
+        let sent = raw.send(&self.outbound.bytes[self.outbound.sent..], more)?;
+        self.outbound.sent += sent;
+        let is_all = self.outbound.is_empty();
+        match self.outbound.take_left() {
+            0 if !is_all => Err(io::ErrorKind::WouldBlock.into()),
+            told => Ok(told),
+        }
+    }
+
+    fn seal_and_send(
+        &mut self,
+        raw: &impl Raw,
+        buffer: &mut [u8],
+        wanted: usize,
+        more: bool,
+        fill: impl FnOnce(&mut [&mut [u8]]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let filled = {
+            let records = buffer[KEY_UPDATE_LEN..].chunks_mut(STRIDE);
+            let mut left = wanted;
+            let mut places: SmallVec<[&mut [u8]; RECORDS_MAX]> = records
+                .map_while(|record| {
+                    let len = left.min(CONTENT_MAX);
+                    left -= len;
+                    (len > 0).then(|| &mut record[HEADER_LEN..HEADER_LEN + len])
+                })
+                .collect();
+            fill(&mut places)?
+        };
+        if filled == 0 {
+            return Ok(0);
+        }
+        // Ends just where the first record begins, so that all lie in one piece.
+        let update = self
+            .channel
+            .prepare(&mut buffer[..KEY_UPDATE_LEN])
+            .map_err(Failed::Broken)?;
+        let begin = KEY_UPDATE_LEN - update;
+        let mut ends = SmallVec::new();
+        let mut at = KEY_UPDATE_LEN;
+        let mut left = filled;
+        while left > 0 {
+            let len = left.min(CONTENT_MAX);
+            self.channel.seal(&mut buffer[at..at + OVERHEAD + len]);
+            at += OVERHEAD + len;
+            left -= len;
+            ends.push((at - begin, len));
+        }
+        self.outbound.ends = ends;
+        self.dispatch(raw, &buffer[begin..at], more)
+    }
+
+    /// Sends records and keeps what the socket does not take.
+    fn dispatch(&mut self, raw: &impl Raw, records: &[u8], more: bool) -> io::Result<usize> {
+        let sent = match raw.send(records, more) {
+            Ok(sent) => sent,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(e) => return Err(e),
+        };
+        if sent == records.len() {
+            let told = self.outbound.ends.iter().map(|(_, len)| len).sum();
+            self.outbound = Outbound::default();
+            return Ok(told);
+        }
+        for (end, _) in &mut self.outbound.ends {
+            *end = end.saturating_sub(sent);
+        }
+        self.outbound.bytes = records[sent..].to_vec();
+        match self.outbound.take_left() {
+            0 => Err(io::ErrorKind::WouldBlock.into()),
+            told => Ok(told),
+        }
+    }
+}
+
+/// Fills `places` with what `pieces` begin with and says how much that was.
+fn copy_pieces(pieces: &[IoSlice<'_>], places: &mut [&mut [u8]]) -> usize {
+    let mut total = 0;
+    let mut pieces = pieces.iter();
+    let mut piece: &[u8] = &[];
+    for place in places {
+        let mut place = &mut **place;
+        while !place.is_empty() {
+            if piece.is_empty() {
+                match pieces.next() {
+                    Some(next) => piece = next,
+                    None => return total,
+                }
+            }
+            let count = place.len().min(piece.len());
+            place.put_slice(&piece[..count]);
+            piece = &piece[count..];
+            total += count;
+        }
+    }
+    total
+}

@@ -1,0 +1,34 @@
+//! TLS for both sides: what certificates say ([`ServerTls`], [`ClientTls`]), the handshake as a
+//! state machine, and what comes after it over a non-blocking socket ([`Link`]).
+//!
+//! rustls does the handshake, decides who is trusted and derives the keys; records are sealed and
+//! opened here with them (docs/adr/0007-tls.md says what that gains). Only TLS 1.3 is spoken.
+//!
+//! # Invariants
+//!
+//! * A side that was told to use TLS never goes on without it.
+//! * Key material is held by rustls and by the ciphers made of it, and printed by nothing.
+//!
+//! # What it does not do
+//!
+//! No pre-shared keys (rustls has none), no resumption, no TLS of the kernel.
+
+mod channel;
+mod client;
+mod error;
+mod files;
+mod handshake;
+mod link;
+mod name;
+mod provider;
+mod record;
+mod scratch;
+mod server;
+#[cfg(test)]
+mod tests;
+
+pub use client::{ClientTls, VerifyPeer};
+pub use error::{TlsError, TlsFailure};
+pub(crate) use handshake::{Handshake, Step};
+pub(crate) use link::{Link, Raw};
+pub use server::{ClientCertificates, Demand, ServerTls, ServerTlsFiles};

@@ -1,0 +1,201 @@
+//! [`ServerTls`]: the server's certificate, and whose clients it lets in.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::ServerConfig;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+
+use super::channel::REKEY_AFTER;
+use super::error::TlsError;
+use super::files;
+use super::provider::{Clock, has_aes, provider};
+
+/// Whether clients must use TLS. One that must and does not is told so, and sees nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Demand {
+    /// As the client likes.
+    Optional,
+    /// Who may come from another machine must.
+    #[default]
+    Network,
+    /// All must, over Unix sockets too.
+    All,
+}
+
+/// Which certificates of clients are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// None. Anybody who reaches the server is let in.
+    Ignored,
+    /// A client without one is let in too; one that shows a bad one is not.
+    Welcome {
+        /// The authorities that sign them.
+        authority: PathBuf,
+    },
+    /// Nobody is let in without.
+    Required {
+        /// The authorities that sign them.
+        authority: PathBuf,
+    },
+}
+
+/// Where a server's certificates are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerTlsFiles {
+    /// Its certificate, and those that vouch for it behind.
+    pub certificate: PathBuf,
+    /// The certificate's private key.
+    pub key: PathBuf,
+    /// Certificates of clients.
+    pub clients: ClientCertificates,
+}
+
+impl ServerTlsFiles {
+    /// The files of a folder as libnbd, nbdkit and qemu lay it out: `server-cert.pem`,
+    /// `server-key.pem`, and `ca-cert.pem` for the certificates that clients must have.
+    #[must_use]
+    pub fn in_folder(folder: &Path) -> Self {
+        Self {
+            certificate: folder.join("server-cert.pem"),
+            key: folder.join("server-key.pem"),
+            clients: ClientCertificates::Required {
+                authority: folder.join(files::CA_CERTIFICATE),
+            },
+        }
+    }
+}
+
+/// A server's side of TLS. Clones are one: a reload is seen by all.
+#[derive(Debug, Clone)]
+pub struct ServerTls(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    current: RwLock<Current>,
+    rekey_after: u64,
+}
+
+#[derive(Debug)]
+struct Current {
+    files: ServerTlsFiles,
+    config: Arc<ServerConfig>,
+}
+
+impl ServerTls {
+    /// Reads the files. Where a revocation list (`ca-crl.pem`) lies beside the clients' authority,
+    /// it is kept to.
+    ///
+    /// # Errors
+    /// [`TlsError`], which names the file.
+    pub fn load(files: ServerTlsFiles) -> Result<Self, TlsError> {
+        Self::with_rekey_after(files, REKEY_AFTER)
+    }
+
+    pub(super) fn with_rekey_after(
+        files: ServerTlsFiles,
+        rekey_after: u64,
+    ) -> Result<Self, TlsError> {
+        let config = config(&files)?;
+        Ok(Self(Arc::new(Inner {
+            current: RwLock::new(Current { files, config }),
+            rekey_after,
+        })))
+    }
+
+    /// Reads its files again. New handshakes use what was read, connections that are there go on
+    /// with what they have.
+    ///
+    /// # Errors
+    /// [`TlsError`]; nothing has changed then.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        let current = self
+            .0
+            .current
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let files = current.files.clone();
+        drop(current);
+        self.replace(files)
+    }
+
+    /// [`reload`](Self::reload) from other files.
+    ///
+    /// # Errors
+    /// [`TlsError`]; nothing has changed then.
+    pub fn replace(&self, files: ServerTlsFiles) -> Result<(), TlsError> {
+        let config = config(&files)?;
+        let mut current = self
+            .0
+            .current
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *current = Current { files, config };
+        Ok(())
+    }
+
+    pub(super) fn config(&self) -> Arc<ServerConfig> {
+        let current = self
+            .0
+            .current
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        current.config.clone()
+    }
+
+    pub(super) fn rekey_after(&self) -> u64 {
+        self.0.rekey_after
+    }
+}
+
+fn config(files: &ServerTlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
+    let certificates = files::chain(&files.certificate)?;
+    let key = files::key(&files.key)?;
+    let builder = ServerConfig::builder_with_details(provider(), Arc::new(Clock))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| TlsError::Setting(e.to_string()))?;
+    let builder = match verifier(&files.clients)? {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let built = builder.with_single_cert(certificates, key);
+    let mut config = built.map_err(|e| TlsError::Pair {
+        certificate: files.certificate.clone(),
+        key: files.key.clone(),
+        what: match e {
+            rustls::Error::InconsistentKeys(_) => "the key is another certificate's".to_owned(),
+            other => other.to_string(),
+        },
+    })?;
+    config.enable_secret_extraction = true;
+    config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    // A client knows best what is fast for it, unless it is slow here.
+    config.ignore_client_order = !has_aes();
+    Ok(Arc::new(config))
+}
+
+fn verifier(clients: &ClientCertificates) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    let (authority, is_required) = match clients {
+        ClientCertificates::Ignored => return Ok(None),
+        ClientCertificates::Welcome { authority } => (authority, false),
+        ClientCertificates::Required { authority } => (authority, true),
+    };
+    let roots = files::roots(authority)?;
+    let revoked = files::revoked(&authority.with_file_name(files::CA_REVOKED))?;
+    let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider());
+    if !revoked.is_empty() {
+        builder = builder
+            .with_crls(revoked)
+            .only_check_end_entity_revocation();
+    }
+    if !is_required {
+        builder = builder.allow_unauthenticated();
+    }
+    let built = builder.build().map_err(|e| TlsError::Bad {
+        path: authority.clone(),
+        what: e.to_string(),
+    })?;
+    Ok(Some(built))
+}

@@ -1,0 +1,100 @@
+//! Certificates for tests, in the files that libnbd, nbdkit and qemu read.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose as Usage,
+    IsCa, KeyPair, KeyUsagePurpose, date_time_ymd,
+};
+use tempfile::TempDir;
+
+use crate::tls::{ClientTls, ServerTls, ServerTlsFiles, VerifyPeer};
+
+/// A folder with an authority, and certificates that it signed.
+pub(crate) struct Pki {
+    folder: TempDir,
+    authority: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// When a certificate ends, years behind or before now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    Valid,
+    Expired,
+}
+
+impl Pki {
+    /// A server for `localhost` and 127.0.0.1, and a client named `laptop`.
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "test authority");
+        let key = KeyPair::generate().expect("a key");
+        let authority = CertifiedIssuer::self_signed(params, key).expect("a certificate");
+        let folder = tempfile::tempdir().expect("a folder");
+        let pki = Self { folder, authority };
+        pki.write("ca-cert.pem", &pki.authority.pem());
+        pki.server(&["localhost", "127.0.0.1"], Life::Valid);
+        pki.client("laptop", &[], Life::Valid);
+        pki
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn server(&self, names: &[&str], life: Life) {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("names");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "test server");
+        self.sign("server", params, Usage::ServerAuth, life);
+    }
+
+    pub(crate) fn client(&self, common_name: &str, dns: &[&str], life: Life) {
+        let dns: Vec<String> = dns.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(dns).expect("names");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, common_name);
+        self.sign("client", params, Usage::ClientAuth, life);
+    }
+
+    fn sign(&self, who: &str, mut params: CertificateParams, usage: Usage, life: Life) {
+        params.extended_key_usages = vec![usage];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        if life == Life::Expired {
+            params.not_before = date_time_ymd(2001, 1, 1);
+            params.not_after = params.not_before + Duration::from_secs(86400);
+        }
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &self.authority).expect("signed");
+        self.write(&format!("{who}-cert.pem"), &certificate.pem());
+        self.write(&format!("{who}-key.pem"), &key.serialize_pem());
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.folder().join(name), text).expect("a file");
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        std::fs::remove_file(self.folder().join(name)).expect("it was there");
+    }
+
+    pub(crate) fn server_tls(&self) -> ServerTls {
+        ServerTls::load(ServerTlsFiles::in_folder(self.folder())).expect("good files")
+    }
+
+    pub(crate) fn client_tls(&self) -> ClientTls {
+        self.client_tls_for("localhost")
+    }
+
+    pub(crate) fn client_tls_for(&self, name: &str) -> ClientTls {
+        ClientTls::load(name, Some(self.folder()), VerifyPeer::Yes).expect("good files")
+    }
+}
