@@ -67,5 +67,6 @@ pub(super) fn uri(place: &ListenAddress, name: &str, host: &str) -> Target {
     Target {
         address,
         export: name.to_owned(),
+        tls: None,
     }
 }
