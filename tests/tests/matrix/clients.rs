@@ -6,11 +6,11 @@
 use std::process::Command;
 
 use outboard_tests::image::{MIB, assert_same};
-use outboard_tests::said::{nbdsh, program, run};
+use outboard_tests::said::{self, nbdsh, program, run};
 use serde_json::Value;
 
 use super::transports::Transport;
-use super::{Cell, SIZE, index, sparse};
+use super::{Cell, DATA, SIZE, index, sparse};
 
 /// One client.
 #[derive(Debug)]
@@ -32,9 +32,10 @@ pub(crate) const CLIENTS: &[Client] = &[
     client("qemu-io", qemu_io),
     client("fio", fio),
     client("nbdkit nbd plugin", nbdkit),
+    client("outboard copy", outboard_copy),
     Client {
         name: "outboard remote disk",
-        work: outboard,
+        work: remote_disk,
         cannot: |transport| {
             (transport == Transport::Stdin).then_some("a remote disk has several connections")
         },
@@ -54,6 +55,8 @@ fn nbdinfo(cell: &Cell) -> Option<Vec<u8>> {
     let printed = program("nbdinfo", &["--json", &uri]).ok();
     let info: Value = serde_json::from_str(&printed).expect("JSON");
     assert_eq!(info["exports"][0]["export-size"], SIZE);
+    let printed = program("nbdinfo", &["--map", "--json", &uri]).ok();
+    assert_eq!(mapped(&printed, "offset", |piece| piece["type"] == 0), DATA);
     Some(sparse())
 }
 
@@ -105,7 +108,10 @@ fn qemu_img_convert(cell: &Cell) -> Option<Vec<u8>> {
 
 fn qemu_img_map(cell: &Cell) -> Option<Vec<u8>> {
     let printed = program("qemu-img", &["map", "--output=json", &cell.place.qemu()]).ok();
-    assert_ne!(mapped(&printed, "start", |piece| piece["data"] == true), []);
+    assert_eq!(
+        mapped(&printed, "start", |piece| piece["data"] == true),
+        DATA
+    );
     Some(sparse())
 }
 
@@ -190,8 +196,18 @@ fn nbdkit(cell: &Cell) -> Option<Vec<u8>> {
     content_of(&source)
 }
 
+fn outboard_copy(cell: &Cell) -> Option<Vec<u8>> {
+    let (uri, source, back) = (cell.place.uri(), cell.source(), cell.folder.at("back"));
+    let connections = connections(cell);
+    let copy = |from: &str, to: &str| run(&mut said::outboard(&["copy", &connections, from, to]));
+    copy(&source, &uri).ok();
+    copy(&uri, &back).ok();
+    assert_same(&source, &back);
+    content_of(&source)
+}
+
 /// Our own client as the disk of a second server of ours, and a client of that.
-fn outboard(cell: &Cell) -> Option<Vec<u8>> {
+fn remote_disk(cell: &Cell) -> Option<Vec<u8>> {
     let (source, back) = (cell.source(), cell.folder.at("back"));
     let upstream = outboard_tests::server::Server::start(&[&cell.place.uri()]);
     let uri = upstream.uri("");
@@ -203,7 +219,7 @@ fn outboard(cell: &Cell) -> Option<Vec<u8>> {
     content_of(&source)
 }
 
-/// As many connections as there can be, for libnbd's copy.
+/// As many connections as there can be, as nbdcopy and ours are told.
 fn connections(cell: &Cell) -> String {
     format!("--connections={}", cell.place.transport().connections())
 }
