@@ -275,3 +275,70 @@ fn a_disconnect_waits_for_the_long_replies_before_it() {
         assert!(raw.is_closed().await);
     });
 }
+
+/// Sixteen headers of 64 MiB held the memory of the whole server until their clients were found to
+/// send nothing behind them, a minute or two later. A payload holds one piece at most before it is
+/// there.
+#[test]
+fn headers_without_their_payload_do_not_hold_the_memory_of_all() {
+    let limits = Limits {
+        payload_max: 8 << 20,
+        in_flight_bytes_total_max: 16 << 20,
+        ..Limits::default()
+    };
+    let disk = Arc::new(MemDisk::new(16 << 20));
+    serving(disk, limits, |address| async move {
+        let mut long = request(Command::Write, 0, 8 << 20);
+        long.flags = CommandFlags::FUA;
+        let mut idlers = Vec::new();
+        for _ in 0..8 {
+            let mut idler = Raw::simple(address).await;
+            idler.say(&long.encode()).await;
+            idlers.push(idler);
+        }
+        engine::clock::sleep(Duration::from_millis(50)).await;
+        let mut raw = Raw::simple(address).await;
+        let data = pattern(2, Range::new(0, 8 << 20));
+        let written = engine::clock::timeout(LONG, raw.ask(long, &data)).await;
+        assert_eq!(written.expect("there is memory").0, 0);
+        // They have lost nothing either.
+        for mut idler in idlers {
+            idler.say(&data).await;
+            assert_eq!(idler.simple_reply(&long).await.0, 0);
+        }
+    });
+}
+
+/// A client that holds memory and does nothing with it is sent away sooner while others wait.
+#[test]
+fn who_holds_memory_and_moves_nothing_goes_first() {
+    let limits = Limits {
+        payload_max: 1 << 20,
+        in_flight_bytes_total_max: 2 << 20,
+        stall_timeout: Duration::from_secs(6),
+        ..Limits::default()
+    };
+    serving(patterned(), limits, |address| async move {
+        let mut long = request(Command::Write, 0, 1 << 20);
+        long.flags = CommandFlags::FUA;
+        let mut idlers = Vec::new();
+        for _ in 0..2 {
+            let mut idler = Raw::simple(address).await;
+            idler.say(&long.encode()).await;
+            idlers.push(idler);
+        }
+        engine::clock::sleep(Duration::from_millis(50)).await;
+        let mut raw = Raw::simple(address).await;
+        let start = engine::clock::now();
+        let written = engine::clock::timeout(LONG, raw.ask(long, &[1; 1 << 20])).await;
+        assert_eq!(written.expect("they are sent away").0, 0);
+        let waited = engine::clock::now() - start;
+        assert!(
+            waited >= Duration::from_millis(900),
+            "they had their time: {waited:?}"
+        );
+        for mut idler in idlers {
+            assert!(idler.is_closed().await);
+        }
+    });
+}

@@ -6,6 +6,7 @@ mod broken;
 mod budget;
 mod control;
 mod durability;
+mod extended;
 mod faults;
 mod hostile;
 mod listening;
@@ -13,6 +14,7 @@ mod plan;
 mod soak;
 mod stop;
 mod transmission;
+mod wide;
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! Clients that lie, cut, overflow and vanish. What other servers fell for, by kind; after each the
 //! server must be alive, in step with everybody else, and have forgotten the client.
 
+mod extended;
 mod handshake;
 mod transmission;
 
