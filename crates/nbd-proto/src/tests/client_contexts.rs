@@ -7,7 +7,7 @@ use super::serve::queries;
 use super::{ask, option, reply};
 use crate::{
     BASE_ALLOCATION, BadReply, ClientEvent, ClientHandshake, ClientHandshakeConfig, Framing, Goal,
-    HandshakeFailure, MetaContext, OptionCode, OptionReply, limits,
+    HandshakeFailure, MetaContext, OptionCode, OptionReply, TransmissionFlags, limits,
 };
 
 const SET: OptionCode = OptionCode::SetMetaContext;
@@ -200,6 +200,32 @@ fn a_description_tells_of_the_contexts_that_there_are() {
     let endless = vec![context(b"x:y"); 600].concat();
     let outcome = hears(&config, &[structured, endless]);
     assert_eq!(broken(outcome), BadReply::TooMany);
+}
+
+#[test]
+fn flags_that_mean_nothing_in_the_framing_are_not_believed() {
+    let all = TransmissionFlags::all();
+    let export = || [info_export(1 << 20, all.bits()), ask::ack()].concat();
+    let (df, payload) = (
+        TransmissionFlags::SEND_DF,
+        TransmissionFlags::BLOCK_STATUS_PAYLOAD,
+    );
+    for (replies, missing) in [
+        (vec![export()], df | payload),
+        (vec![ack(OptionCode::StructuredReply), export()], payload),
+        (
+            vec![ack(OptionCode::ExtendedHeaders), export()],
+            TransmissionFlags::empty(),
+        ),
+    ] {
+        let framing = match replies.len() {
+            1 => Framing::Simple,
+            _ if missing.is_empty() => Framing::Extended,
+            _ => Framing::Structured,
+        };
+        let negotiated = finished(hears(&config(framing, &[]), &replies));
+        assert_eq!(negotiated.export.flags, all - missing);
+    }
 }
 
 #[test]

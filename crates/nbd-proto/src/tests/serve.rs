@@ -19,7 +19,7 @@ pub(crate) struct Outcome {
 }
 
 /// Metadata contexts of the export `disk`.
-pub(crate) const OFFERED: [&str; 3] = [BASE_ALLOCATION, "x-box:layer", "x-box:member"];
+pub(crate) const OFFERED: [&str; 3] = [BASE_ALLOCATION, "x-box:layer", "x-box:member:0"];
 
 /// A server that has the export `disk`, and what it did.
 pub(crate) struct Serving {

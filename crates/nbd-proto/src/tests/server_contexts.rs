@@ -129,18 +129,19 @@ fn contexts_need_replies_in_chunks_first() {
 
 #[test]
 fn list_takes_wildcards_and_set_does_not() {
-    let cases: [(OptionCode, &[&str], &[&str]); 9] = [
+    let cases: [(OptionCode, &[&str], &[&str]); 10] = [
         (LIST, &[], &OFFERED),
         (SET, &[], &[]),
         (LIST, &["base:"], &OFFERED[..1]),
         (SET, &["base:"], &[]),
         (LIST, &["x-box:", "base:allocation"], &OFFERED),
+        (LIST, &["x-box:member:"], &[]),
         (SET, &["x-box:", "base:allocation"], &OFFERED[..1]),
         (LIST, &["x-box:lay", "qemu:", "base:x"], &[]),
-        (SET, &["x-box:member", "x-box:member"], &OFFERED[2..]),
+        (SET, &["x-box:member:0", "x-box:member:0"], &OFFERED[2..]),
         (
             SET,
-            &["x-box:member", "base:allocation"],
+            &["x-box:member:0", "base:allocation"],
             &[OFFERED[0], OFFERED[2]],
         ),
     ];

@@ -354,6 +354,20 @@ fn status_that_fits_neither_request_nor_framing_is_refused() {
 }
 
 #[test]
+fn a_decoder_that_was_drained_in_the_middle_of_a_chunk_begins_anew() {
+    let mut decoder = decoder(Framing::Structured);
+    let cookie = decoder.begin(status(ANY, 0, 4096), "it").unwrap();
+    let to = ReplyTo { cookie, offset: 0 };
+    let chunk = Framing::Structured.block_status(to, MORE, FIRST, &extents(&[1, 2]));
+    let seen = decode(&mut decoder, &chunk[..chunk.len() - 1], 100).unwrap();
+    assert_eq!(told(&seen).0.len(), 1);
+    assert_eq!(decoder.drain(), ["it"]);
+    let cookie = decoder.begin(write(0, 8), "other").unwrap();
+    let seen = decode(&mut decoder, &simple_reply(cookie, None), 100).unwrap();
+    assert!(told(&seen).1);
+}
+
+#[test]
 fn a_broken_status_stays_in_flight() {
     let mut decoder = decoder(Framing::Structured);
     let cookie = decoder.begin(status(ANY, 0, 4096), "it").unwrap();

@@ -126,6 +126,10 @@ fn what_would_be_ignored_or_cannot_be_done_is_refused_by_name() {
             "nbd+unix:///?socket=a&socket=b",
             UriError::Parameter("socket".to_owned()),
         ),
+        (
+            "nbds://host/?tls-verify-peer=1&tls-verify-peer=0",
+            UriError::Parameter("tls-verify-peer".to_owned()),
+        ),
         ("nbd://host/%4", UriError::Percent("%4".to_owned())),
         ("nbd://host/%zz", UriError::Percent("%zz".to_owned())),
         ("nbd://host/%00", UriError::Export),

@@ -117,7 +117,7 @@ fn to_path(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
-/// Query parameters, decoded, each at most once. They are taken; what is left does not belong.
+/// Query parameters, decoded. Each is taken once; what is left does not belong.
 struct Query(Vec<(String, Vec<u8>)>);
 
 impl Query {
@@ -125,9 +125,6 @@ impl Query {
         let mut parameters: Vec<(String, Vec<u8>)> = Vec::new();
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
             let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            if parameters.iter().any(|(other, _)| other == key) {
-                return Err(UriError::Parameter(key.to_owned()));
-            }
             parameters.push((key.to_owned(), decode(value)?));
         }
         Ok(Self(parameters))
