@@ -21,8 +21,8 @@ pub struct Client {
     target: Target,
     export: ExportInfo,
     request_timeout: Duration,
-    /// Held while the size is asked for: one question at a time.
-    refreshing: tokio::sync::Mutex<()>,
+    /// Size when this handle was made, bytes.
+    measured: u64,
     inbox: mpsc::Sender<Message>,
     shared: Arc<Shared>,
 }
@@ -47,7 +47,7 @@ impl Client {
         let client = Self {
             target: target.clone(),
             request_timeout: config.request_timeout,
-            refreshing: tokio::sync::Mutex::default(),
+            measured: shared.geometry().size,
             export,
             inbox: sender,
             shared: Arc::clone(&shared),
@@ -93,7 +93,7 @@ impl Client {
     /// [`ClientError::Changed`] if the export has shrunk: nothing changes, what is beyond its end
     /// fails at the server. Else why the server could not be asked, or not be reached anew.
     pub async fn refresh_size(&self) -> Result<u64, ClientError> {
-        let _one_at_a_time = self.refreshing.lock().await;
+        let _one_at_a_time = self.shared.refreshing().await;
         let described = describe(&self.target, self.request_timeout).await?;
         let was = self.geometry_now().size;
         let is = whole_blocks(described.export.size, self.geometry_now().block_size);
@@ -110,6 +110,23 @@ impl Client {
         drop(self.inbox.send(Message::Renew(renewed)).await);
         let shut_down = Err(ClientError::ShutDown { target });
         answer.await.unwrap_or(shut_down)
+    }
+
+    /// Another handle of the same session, if the export is larger now than when this one was made.
+    pub(super) async fn measured_anew(&self) -> Result<Option<Self>, ClientError> {
+        let size = self.refresh_size().await?;
+        let again = || Self {
+            target: self.target.clone(),
+            export: ExportInfo {
+                size,
+                ..self.export.clone()
+            },
+            request_timeout: self.request_timeout,
+            measured: size,
+            inbox: self.inbox.clone(),
+            shared: Arc::clone(&self.shared),
+        };
+        Ok((size > self.measured).then(again))
     }
 
     /// Whether the server tells of holes and zeroes. Where it does not, all is data.

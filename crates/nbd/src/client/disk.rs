@@ -1,8 +1,14 @@
 //! The export as a [`BlockDevice`]: what it can do, and how it does what the server cannot.
+//!
+//! Unlike other nodes it may grow in place: a reconnect can find a larger export, and whoever holds
+//! the disk ([`BlockDevice::geometry`] asked anew) may use all of it. Whoever keeps a size of their
+//! own learns of the new one by [`BlockDevice::remeasure`], as with any disk.
+
+use std::sync::Arc;
 
 use block::{
-    BlockDevice, Errno, Extent, ExtentKind, Geometry, IoBufs, IoError, IoFuture, Operation, Range,
-    Support, WriteFlags, merge_extents,
+    BlockDevice, Errno, Extent, ExtentKind, Geometry, IoBufs, IoError, IoFuture, Node, Operation,
+    Range, Support, WriteFlags, merge_extents,
 };
 use bytes::Bytes;
 use nbd_proto::{CommandFlags, ExportInfo, TransmissionFlags};
@@ -219,6 +225,17 @@ impl BlockDevice for Client {
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
         self.assert_range(range);
         Box::pin(self.all_extents(range))
+    }
+
+    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+        Box::pin(async {
+            let measured = self.measured_anew().await;
+            let measured = measured.map_err(|why| {
+                let failure = IoError::new(Errno::Io, Operation::Measure, None);
+                failure.because(why)
+            })?;
+            Ok(measured.map(|client| -> Node { Arc::new(client) }))
+        })
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -20,6 +20,8 @@ pub(crate) struct State {
 pub(crate) struct Shared {
     state: Mutex<State>,
     growth: Growth,
+    /// Held while the size is asked for: one question at a time.
+    refreshing: tokio::sync::Mutex<()>,
 }
 
 impl Shared {
@@ -27,7 +29,13 @@ impl Shared {
         Self {
             state: Mutex::default(),
             growth: Growth::new(geometry),
+            refreshing: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Waits until nobody else asks for the size.
+    pub(crate) async fn refreshing(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.refreshing.lock().await
     }
 
     pub(crate) fn geometry(&self) -> &Geometry {

@@ -88,6 +88,30 @@ fn what_is_in_flight_is_finished_before_the_connections_are_made_anew() {
 }
 
 #[test]
+fn whoever_keeps_a_size_learns_of_the_new_one_by_measuring_anew() {
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        let client = connect(&fake, impatient()).await;
+        assert!(client.remeasure().await.unwrap().is_none());
+        fake.resize(2 * MIB);
+        // Also when the client itself has seen it already.
+        client.refresh_size().await.unwrap();
+        let anew = client.remeasure().await.unwrap().unwrap();
+        assert_eq!(anew.geometry().size, 2 * MIB);
+        assert!(anew.remeasure().await.unwrap().is_none());
+        write(&client, MIB, 5).await;
+        let read = anew.read(Range::new(MIB, 512)).await.unwrap();
+        assert_eq!(gather(&read), vec![5; 512]);
+        // One session: it ends with the last of them.
+        drop(client);
+        anew.flush().await.unwrap();
+        assert_eq!(fake.world().goodbyes, 1);
+        drop(anew);
+        until("the goodbye", || fake.world().goodbyes == 2).await;
+    });
+}
+
+#[test]
 fn a_smaller_size_is_refused_and_the_client_goes_on() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
@@ -102,6 +126,8 @@ fn a_smaller_size_is_refused_and_the_client_goes_on() {
             matches!(&error, ClientError::Changed { changed: is, .. } if *is == changed),
             "{error}"
         );
+        let error = client.remeasure().await.unwrap_err();
+        assert!(error.to_string().contains("and has 524288"), "{error}");
         assert_eq!(client.geometry().size, MIB);
         write(&client, 0, 1).await;
         assert_eq!(client.health().reconnects, 0);

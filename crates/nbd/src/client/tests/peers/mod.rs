@@ -3,6 +3,7 @@
 
 mod allocation;
 mod filters;
+mod own;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,12 +13,11 @@ use std::time::Duration;
 use block::{BlockDevice, Range, WriteFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::proc::Process;
-use testkit::{MemDisk, OpSpace, check_in_batches, gather, requires, single};
+use testkit::{OpSpace, check_in_batches, gather, requires, single};
 
 use super::basics::random_ops;
 use super::{impatient, in_engine, until};
 use crate::client::{Address, Client, ClientConfig, Target};
-use crate::server::{Export, Limits, ListenAddress, Listener, Server};
 
 const SIZE: u64 = 8 << 20;
 const SOON: Duration = Duration::from_secs(10);
@@ -168,42 +168,6 @@ fn nbd_server_agrees_with_the_model() {
         agrees_with_the_model(format!("nbd://127.0.0.1:{port}/disk").parse().unwrap()).await;
     });
     drop(server);
-}
-
-#[test]
-fn our_own_server_agrees_with_the_model() {
-    let config = engine::Config {
-        backend: engine::BackendChoice::Auto,
-        cores: 2,
-    };
-    let run = |handle: engine::Handle| async move {
-        let export = Export {
-            name: "disk".to_owned(),
-            description: String::new(),
-            disk: Arc::new(MemDisk::new(SIZE)),
-        };
-        let server = Server::new(vec![export], Limits::default()).unwrap();
-        let listener = Listener::tcp(([127, 0, 0, 1], 0).into()).unwrap();
-        let ListenAddress::Tcp(address) = *listener.address() else {
-            panic!("a TCP listener has a TCP address")
-        };
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let stopped = async move { drop(stopped.await) };
-        let serve =
-            engine::spawn(async move { server.serve(&handle, vec![listener], stopped).await });
-        agrees_with_the_model(Target {
-            address: Address::Tcp {
-                host: address.ip().to_string(),
-                port: address.port(),
-            },
-            export: "disk".to_owned(),
-            tls: None,
-        })
-        .await;
-        drop(stop);
-        serve.await.unwrap().unwrap();
-    };
-    engine::run(&config, run).unwrap();
 }
 
 /// `kill -9` takes nothing from the page cache, so all that was acknowledged must be there, and
