@@ -111,11 +111,12 @@ pub(super) async fn run(bench: Bench, job: Job) -> Done {
     let mut of = None;
     let changed = job.changes();
     let nothing = |()| Outcome::Nothing;
+    // What is rare is boxed, so that it does not make every job's future larger.
     let result = match job {
         Job::Read {
             range,
             sparse: true,
-        } => sparse::read(&disk, range).await,
+        } => Box::pin(sparse::read(&disk, range)).await,
         Job::Read { range, .. } => {
             let read = disk.read(range).await;
             read.map(|data| Outcome::Read(range, data))
@@ -130,7 +131,6 @@ pub(super) async fn run(bench: Bench, job: Job) -> Done {
             disk.write(range, data, flags).await.map(nothing)
         }
         Job::Flush => disk.flush().await.map(nothing),
-        // Boxed, so that what is rare does not make every job's future larger.
         Job::Trim { range, fua } => {
             let trim = long::trim(&disk, range, fua, &nobody);
             Box::pin(trim).await.map(nothing)

@@ -43,7 +43,8 @@ impl Connection {
             || waiting >= self.limits.in_flight_bytes_max
             || self.outbox.memory() >= OUTBOX_BYTES_MAX
             || self.outbox.len() >= OUTBOX_PIECES_MAX
-            || (self.budget.is_exhausted() && waiting > 0)
+            // With what was granted there is enough for the next.
+            || (self.budget.is_exhausted() && waiting > 0 && self.granted.is_none())
     }
 
     /// Handles the requests in `bytes`. Returns how many bytes it took; the rest is the beginning

@@ -15,8 +15,11 @@ pub(super) const EXTENTS_MAX: usize = 1 << 17;
 const EXTENT_BYTES: u64 = 64;
 /// Extents begin and end at multiples of this where they can (proto.md, `NBD_CMD_BLOCK_STATUS`).
 const ALIGN: u32 = 512;
-/// So much of the disk is asked about first, then…
+/// So much of the disk is asked about first…
 const WINDOW_FIRST: u64 = 1 << 30;
+/// …or so much where one extent is wanted: clients that ask for them one by one must not make the
+/// disk count all that follow each time. Then…
+const WINDOW_ONE: u64 = 256 << 10;
 /// …so many times as much in each turn, until there are extents enough.
 const WINDOW_GROWTH: u64 = 8;
 
@@ -32,7 +35,7 @@ pub(super) async fn collect(disk: &Node, range: Range, one: bool) -> Result<Vec<
     let wanted = if one { 1 } else { EXTENTS_MAX };
     let mut told = Vec::new();
     let mut at = range.offset;
-    let mut window = WINDOW_FIRST;
+    let mut window = if one { WINDOW_ONE } else { WINDOW_FIRST };
     while at < range.end() {
         let asked = Range::new(at, window.min(range.end() - at));
         let found = disk.extents(asked).await?;
