@@ -3,7 +3,7 @@
 use clap::error::ErrorKind;
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::commands::{attach, detach, disk, lab, refresh, serve};
+use crate::commands::{attach, copy, detach, disk, inspect, lab, ls, refresh, serve};
 use crate::failure::Failure;
 use crate::output::Format;
 
@@ -47,6 +47,12 @@ pub(crate) enum Command {
     Refresh(refresh::Args),
     /// What is attached here, and how it is
     Status,
+    /// What a disk is
+    Inspect(inspect::Args),
+    /// The exports of a server
+    Ls(ls::Args),
+    /// Copy a disk onto another one
+    Copy(copy::Args),
     /// Make disk images
     #[command(subcommand)]
     Disk(disk::Command),

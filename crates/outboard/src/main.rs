@@ -58,6 +58,9 @@ fn run(cli: Cli, format: output::Format) -> Result<(), Failure> {
         Command::Detach(args) => commands::detach::run(args, format),
         Command::Refresh(args) => commands::refresh::run(&args, format),
         Command::Status => commands::status::run(format),
+        Command::Inspect(args) => commands::inspect::run(&args, format),
+        Command::Ls(args) => commands::ls::run(&args, format),
+        Command::Copy(args) => commands::copy::run(&args, format),
         Command::Disk(command) => commands::disk::run(command, format),
         Command::Lab(command) => commands::lab::run(command, format),
     }

@@ -5,6 +5,9 @@ use super::error::Problem;
 use super::size::ByteSize;
 use super::syntax::{Argument, Call, Expression, Span, Word};
 
+/// Sizes of blocks that a disk can be given, bytes.
+const BLOCK_SIZES: std::ops::RangeInclusive<u64> = 512..=65_536;
+
 /// The arguments of a call that were not taken yet.
 #[derive(Debug)]
 pub(super) struct Arguments<'a> {
@@ -47,13 +50,16 @@ impl<'a> Arguments<'a> {
         })
     }
 
+    /// The next argument without a key, a disk. `argument` is its name in the usage.
+    pub(super) fn disk(&mut self, argument: &'static str) -> Taken<&'a Expression> {
+        let usage = self.usage;
+        let missing = (self.name, Problem::Missing { argument, usage });
+        self.positional.next().ok_or(missing)
+    }
+
     /// The next argument without a key, which is no disk. `argument` is its name in the usage.
     pub(super) fn word(&mut self, argument: &'static str) -> Taken<&'a Word> {
-        let Some(value) = self.positional.next() else {
-            let usage = self.usage;
-            return Err((self.name, Problem::Missing { argument, usage }));
-        };
-        as_word(value, argument)
+        as_word(self.disk(argument)?, argument)
     }
 
     /// The next argument without a key, the size of a disk.
@@ -80,6 +86,22 @@ impl<'a> Arguments<'a> {
                 let found = word.text.clone();
                 Err((word.span, Problem::NotASwitch { found }))
             }
+        }
+    }
+
+    /// `key=512` and the like, the size of a disk's blocks. It must be given.
+    pub(super) fn block_size(&mut self, argument: &'static str) -> Taken<u32> {
+        let Some(value) = self.keyed(argument) else {
+            let usage = self.usage;
+            return Err((self.name, Problem::Missing { argument, usage }));
+        };
+        let word = as_word(value, "a block size like 512 or 4K")?;
+        let size = word.text.parse::<ByteSize>();
+        let ByteSize(size) = size.map_err(|error| (word.span, Problem::NotASize(error)))?;
+        let fits = size.is_power_of_two() && BLOCK_SIZES.contains(&size);
+        match u32::try_from(size) {
+            Ok(size) if fits => Ok(size),
+            _ => Err((word.span, Problem::NotABlockSize { size })),
         }
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use block::Node;
 use nbd::client::{Client, ClientConfig, ClientError};
-use nodes::{File, FileOptions, Memory, Null, OpenError};
+use nodes::{Blocks, File, FileOptions, Memory, Null, OpenError};
 
 use super::error::Mark;
 use super::resolve::{Disk, NamedDisk};
@@ -22,6 +22,7 @@ use super::syntax::Span;
 #[derive(Debug)]
 pub(crate) struct Builder {
     read_only: bool,
+    connections: usize,
     written: Vec<Written>,
 }
 
@@ -92,20 +93,34 @@ impl BuildError {
 
 impl Builder {
     /// A builder; `read_only` is for all its disks.
-    pub(crate) const fn new(read_only: bool) -> Self {
+    pub(crate) fn new(read_only: bool) -> Self {
         Self {
             read_only,
+            connections: ClientConfig::default().connections,
             written: Vec::new(),
+        }
+    }
+
+    /// Makes so many connections to each remote disk, where its server takes more than one.
+    pub(crate) fn with_connections(self, connections: usize) -> Self {
+        Self {
+            connections,
+            ..self
         }
     }
 
     /// Opens a disk. Call on the engine: remote disks have their connections there.
     pub(crate) async fn build(&mut self, named: &NamedDisk) -> Result<Node, BuildError> {
+        self.node(&named.disk, &named.text).await
+    }
+
+    /// Opens a disk and those below it; `text` is what they are all written in.
+    async fn node(&mut self, disk: &Disk, text: &str) -> Result<Node, BuildError> {
         let mark = |span: &Span| Mark {
-            text: named.text.clone(),
+            text: text.to_owned(),
             span: *span,
         };
-        match &named.disk {
+        match disk {
             Disk::File {
                 path,
                 direct,
@@ -123,6 +138,7 @@ impl Builder {
             Disk::Remote { target, span } => {
                 let config = ClientConfig {
                     read_only: self.read_only,
+                    connections: self.connections,
                     ..ClientConfig::default()
                 };
                 match Box::pin(Client::connect(target.clone(), config)).await {
@@ -132,6 +148,13 @@ impl Builder {
                         source: Box::new(source),
                     }),
                 }
+            }
+            Disk::Blocks { disk, size } => {
+                let below = Box::pin(self.node(disk, text)).await?;
+                let blocks = Blocks::new(below, *size);
+                Ok(Arc::new(
+                    blocks.expect("the expression takes no other sizes"),
+                ))
             }
         }
     }

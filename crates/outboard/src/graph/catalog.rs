@@ -18,6 +18,8 @@ pub(super) enum Kind {
     Memory,
     /// `null(SIZE)`
     Null,
+    /// `blocks(DISK, size=…)`
+    Blocks,
 }
 
 impl Kind {
@@ -27,15 +29,17 @@ impl Kind {
             Self::File => "file(PATH, direct=true, read-only=true)",
             Self::Memory => "memory(SIZE)",
             Self::Null => "null(SIZE)",
+            Self::Blocks => "blocks(DISK, size=512)",
         }
     }
 }
 
 /// Every name of the language.
-pub(super) const ENTRIES: [Entry; 15] = [
+pub(super) const ENTRIES: [Entry; 16] = [
     built("file", Kind::File),
     built("memory", Kind::Memory),
     built("null", Kind::Null),
+    built("blocks", Kind::Blocks),
     later("partition"),
     later("linear"),
     later("stripe"),

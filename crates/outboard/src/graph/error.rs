@@ -148,6 +148,12 @@ pub(crate) enum Problem {
         /// The size.
         size: u64,
     },
+    /// No size of blocks.
+    #[error("a block size is a power of two from 512 to 65536 bytes, {size} is none")]
+    NotABlockSize {
+        /// The size.
+        size: u64,
+    },
     /// Neither true nor false.
     #[error("expected true or false, found `{found}`")]
     NotASwitch {

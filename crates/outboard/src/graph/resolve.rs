@@ -36,6 +36,13 @@ pub(crate) enum Disk {
         /// Where its URI stands in the text.
         span: Span,
     },
+    /// Another disk, in blocks of another size.
+    Blocks {
+        /// The other one.
+        disk: Box<Self>,
+        /// The size, bytes: a power of two.
+        size: u32,
+    },
 }
 
 impl Disk {
@@ -44,6 +51,17 @@ impl Disk {
         match self {
             Self::File { .. } | Self::Remote { .. } => true,
             Self::Memory(_) | Self::Null(_) => false,
+            Self::Blocks { disk, .. } => disk.can_be_read_only(),
+        }
+    }
+}
+
+impl Disk {
+    /// The disk at the bottom, which holds the bytes.
+    pub(crate) fn leaf(&self) -> &Self {
+        match self {
+            Self::Blocks { disk, .. } => disk.leaf(),
+            leaf => leaf,
         }
     }
 }
@@ -137,6 +155,10 @@ fn call(call: &Call) -> Resolved<Disk> {
         Kind::File => file(&mut arguments)?,
         Kind::Memory => Disk::Memory(arguments.disk_size("SIZE")?),
         Kind::Null => Disk::Null(arguments.disk_size("SIZE")?),
+        Kind::Blocks => Disk::Blocks {
+            disk: Box::new(disk(arguments.disk("DISK")?)?),
+            size: arguments.block_size("size")?,
+        },
     };
     arguments.finish()?;
     Ok(disk)

@@ -1,8 +1,10 @@
 //! Tests of the binary as a user meets it: what it prints, how it exits, what it leaves.
 
 mod attach;
+mod copy;
 mod create;
 mod help;
+mod inspect;
 mod lab;
 mod serve;
 mod sockets;

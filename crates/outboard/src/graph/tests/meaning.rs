@@ -63,6 +63,19 @@ fn memory_and_null_take_a_size() {
 }
 
 #[test]
+fn blocks_stand_on_another_disk() {
+    let Disk::Blocks { disk: below, size } = disk("blocks(blocks(/srv/a, size=4K), size=512)")
+    else {
+        panic!("no blocks");
+    };
+    assert_eq!(size, 512);
+    assert!(matches!(*below, Disk::Blocks { size: 4096, .. }));
+    assert!(matches!(below.leaf(), Disk::File { .. }));
+    assert!(below.can_be_read_only());
+    assert!(!disk("blocks(memory(1M), size=512)").can_be_read_only());
+}
+
+#[test]
 fn a_uri_is_a_remote_disk_and_a_path_with_a_colon_is_not() {
     let Disk::Remote { target, span } = disk("m=nbd://h/e") else {
         panic!("no remote disk");
@@ -120,7 +133,9 @@ fn an_unknown_name_is_answered_with_what_exists() {
     let text = problem.to_string();
     assert!(text.contains("did you mean memory?"), "{text}");
     assert!(
-        text.contains("memory(SIZE), null(SIZE) and URIs (nbd://, nbd+unix://)"),
+        text.contains(
+            "memory(SIZE), null(SIZE), blocks(DISK, size=512) and URIs (nbd://, nbd+unix://)"
+        ),
         "{text}"
     );
     let (problem, _) = problem_of("xyz(1)");
@@ -157,6 +172,15 @@ fn wrong_arguments_are_refused_at_their_place() {
         ("file(a, direct=yes)", "yes", "expected true or false"),
         ("file(a, direct=true, direct=true)", "direct", "given twice"),
         ("memory(1G, size=1G)", "size", "there is no argument `size`"),
+        ("blocks(size=512)", "blocks", "DISK is missing"),
+        ("blocks(a)", "blocks", "size is missing"),
+        ("blocks(a, size=600)", "600", "600 is none"),
+        ("blocks(a, size=128K)", "128K", "131072 is none"),
+        (
+            "blocks(memory(1), size=512)",
+            "1",
+            "a multiple of 512 bytes",
+        ),
     ];
     for (text, place, message) in cases {
         let (problem, marked) = problem_of(text);

@@ -1,0 +1,82 @@
+//! [`Ends`]: the source and the target of a copy, understood; and that they are two.
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+
+use crate::failure::Failure;
+use crate::graph::{Disk, NamedDisk, SECTOR, resolve};
+
+/// Both ends of a copy.
+#[derive(Debug)]
+pub(super) struct Ends {
+    pub(super) source: NamedDisk,
+    pub(super) target: NamedDisk,
+}
+
+impl Ends {
+    /// Reads both expressions.
+    pub(super) fn find(source: &str, target: &str) -> Result<Self, Failure> {
+        let ends = Self {
+            source: unnamed(source)?,
+            target: unnamed(target)?,
+        };
+        if are_one(ends.source.disk.leaf(), ends.target.disk.leaf()) {
+            let what = format!("{source} and {target} are the same disk");
+            return Err(Failure::new(what).next("name another target"));
+        }
+        ends.refuse_odd_size()?;
+        Ok(ends)
+    }
+
+    /// A disk has whole sectors; what a file has beyond them would be lost without a word.
+    fn refuse_odd_size(&self) -> Result<(), Failure> {
+        let Disk::File { path, .. } = self.source.disk.leaf() else {
+            return Ok(());
+        };
+        let found = std::fs::metadata(path).ok();
+        let Some(odd) = found.filter(|m| m.is_file() && !m.len().is_multiple_of(SECTOR)) else {
+            return Ok(());
+        };
+        let path = path.display();
+        let what = format!(
+            "{path} is no disk: its {} bytes are no multiple of {SECTOR}",
+            odd.len()
+        );
+        Err(Failure::new(what).next(format!(
+            "fill its last sector up with `truncate -s %{SECTOR} {path}`, or copy it with cp"
+        )))
+    }
+}
+
+fn unnamed(text: &str) -> Result<NamedDisk, Failure> {
+    let named = resolve(text)?;
+    match &named.name {
+        None => Ok(named),
+        Some(name) => {
+            let what = format!("`{name}=` names an export, and nothing is served here");
+            let next = "give the disk alone, in quotes if its path has a `=`";
+            Err(Failure::usage(what).next(next))
+        }
+    }
+}
+
+/// Whether two disks are the same bytes, as far as their names tell.
+fn are_one(one: &Disk, other: &Disk) -> bool {
+    match (one, other) {
+        (Disk::File { path: a, .. }, Disk::File { path: b, .. }) => {
+            let (Ok(a), Ok(b)) = (std::fs::metadata(a), std::fs::metadata(b)) else {
+                // What is not there is not the same; whether it must be is seen later.
+                return false;
+            };
+            let device = |m: &std::fs::Metadata| m.file_type().is_block_device();
+            if device(&a) && device(&b) {
+                a.rdev() == b.rdev()
+            } else {
+                (a.dev(), a.ino()) == (b.dev(), b.ino())
+            }
+        }
+        (Disk::Remote { target: a, .. }, Disk::Remote { target: b, .. }) => {
+            (&a.address, &a.export) == (&b.address, &b.export)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,295 @@
+//! `outboard copy`: a disk onto another one, whatever both are.
+//!
+//! # Invariants
+//!
+//! * What can be refused is refused before anything is written: the same disk twice, a target that
+//!   is too small, a file that would be overwritten without `--force`.
+//! * Success is told after the target was flushed (and compared, if that was asked for).
+//! * A file that this command made is removed unless it is whole; every other target that was left
+//!   half written is named as such.
+
+mod ends;
+mod progress;
+mod target;
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use block::{Errno, Node};
+use clap::ValueEnum;
+use engine::clock;
+use indicatif::HumanBytes;
+use nbd::client::limits::CONNECTIONS_MAX;
+use nodes::copy::{CopyError, CopyOptions, Counts, IN_FLIGHT_MAX, Progress, copy, verify};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::graph::builder::Builder;
+use crate::interrupt::Interrupt;
+use crate::output::Format;
+use ends::Ends;
+use progress::Watch;
+use target::{Prepared, Target};
+
+/// Arguments of `copy`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to copy: a file, a device, nbd://HOST/EXPORT or any other disk
+    source: String,
+
+    /// Where to: the same; a file that does not exist is made
+    target: String,
+
+    /// Write over a file that holds something
+    #[arg(long)]
+    force: bool,
+
+    /// Read both back afterwards and compare them
+    #[arg(long)]
+    verify: bool,
+
+    /// Look for zeroes in the data and make holes of them; auto does where the target can
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Detect::Auto)]
+    detect_zeroes: Detect,
+
+    /// Connections to each server
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = between::<CONNECTIONS_MAX>)]
+    connections: usize,
+
+    /// Requests of 1 MiB in flight
+    #[arg(long, value_name = "N", default_value_t = CopyOptions::default().in_flight, value_parser = between::<IN_FLIGHT_MAX>)]
+    requests: usize,
+}
+
+/// `--detect-zeroes`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Detect {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Detect {
+    fn applies_to(self, target: &Node) -> bool {
+        match self {
+            Self::Auto => target.geometry().write_zeroes == block::Support::Native,
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
+}
+
+/// A number from 1 to `MAX`.
+fn between<const MAX: usize>(text: &str) -> Result<usize, String> {
+    let number = text
+        .parse()
+        .ok()
+        .filter(|number| (1..=MAX).contains(number));
+    number.ok_or_else(|| format!("a number from 1 to {MAX} is wanted"))
+}
+
+/// How long a target may take to finish what was on its way when the copy was given up.
+const SETTLE: Duration = Duration::from_secs(5);
+
+/// What was done, for programs.
+#[derive(Debug, Serialize)]
+struct Done<'a> {
+    source: &'a str,
+    target: &'a str,
+    size: u64,
+    /// Read from the source.
+    read: u64,
+    /// Written to the target.
+    written: u64,
+    /// Zeroed in the target.
+    zeroed: u64,
+    /// Zeroes that the target had already.
+    kept: u64,
+    verified: bool,
+    seconds: f64,
+}
+
+/// Copies.
+pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
+    let ends = Ends::find(&args.source, &args.target)?;
+    let target = Target::find(&ends.target, args.force)?;
+    let interrupt = Interrupt::watch()?;
+    let config = engine::Config {
+        backend: engine::BackendChoice::Auto,
+        cores: 0,
+    };
+    let main = async |cores| {
+        let copying = Copying {
+            args,
+            ends,
+            interrupt,
+            cores,
+        };
+        Box::pin(copying.run(target, format)).await
+    };
+    engine::run(&config, main).map_err(|error| Failure::because("cannot start", &error))?
+}
+
+/// One copy.
+struct Copying<'a> {
+    args: &'a Args,
+    ends: Ends,
+    interrupt: Interrupt,
+    cores: engine::Handle,
+}
+
+/// What came of the work on two disks.
+enum Outcome {
+    Finished,
+    Failed(CopyError),
+    Interrupted,
+}
+
+impl Copying<'_> {
+    async fn run(self, target: Target, format: Format) -> Result<(), Failure> {
+        let connections = self.args.connections;
+        let start = clock::now();
+        let mut sources = Builder::new(true).with_connections(connections);
+        let source = sources.build(&self.ends.source).await?;
+        let size = source.geometry().size;
+        let mut prepared = target.prepare(size)?;
+        let mut targets = Builder::new(false).with_connections(connections);
+        let target = targets.build(&self.ends.target).await?;
+        let progress = Progress::default();
+        let outcome = self.carry_out(&source, &target, &prepared, &progress).await;
+        let counts = progress.counts();
+        match outcome {
+            Outcome::Finished => {}
+            Outcome::Failed(error) => return Err(self.failed(error, prepared, size, &counts)),
+            Outcome::Interrupted => {
+                // What is on its way may not land on what is left behind.
+                drop(clock::timeout(SETTLE, target.settle()).await);
+                let state = self.state(prepared, size, &counts);
+                return Err(Failure::new(format!("interrupted: {state}")));
+            }
+        }
+        drop(target);
+        prepared.finish(size)?;
+        let seconds = clock::now().saturating_duration_since(start).as_secs_f64();
+        self.tell(size, &counts, seconds, format)
+    }
+
+    async fn carry_out(
+        &self,
+        source: &Node,
+        target: &Node,
+        prepared: &Prepared,
+        progress: &Progress,
+    ) -> Outcome {
+        let options = CopyOptions {
+            target_is_zero: prepared.is_zero(),
+            detect_zeroes: self.args.detect_zeroes.applies_to(target),
+            in_flight: self.args.requests,
+            cores: Some(self.cores.clone()),
+        };
+        let work = async {
+            copy(source.clone(), target.clone(), &options, progress).await?;
+            if self.args.verify {
+                verify(source.clone(), target.clone(), &options, progress).await?;
+            }
+            Ok(())
+        };
+        let watch = Watch::new(source.geometry().size, progress, &self.interrupt);
+        match watch.until(work).await {
+            Some(Ok(())) => Outcome::Finished,
+            Some(Err(error)) => Outcome::Failed(error),
+            None => Outcome::Interrupted,
+        }
+    }
+
+    /// What failed, and what that means for the target.
+    fn failed(&self, error: CopyError, prepared: Prepared, size: u64, counts: &Counts) -> Failure {
+        let Args { source, target, .. } = self.args;
+        let differs = matches!(error, CopyError::Differs { .. });
+        let full = matches!(&error, CopyError::Target(e) if e.errno == Errno::NoSpace);
+        let what = match error {
+            CopyError::TooSmall {
+                source_size,
+                target: room,
+            } => {
+                let what = format!(
+                    "{target} is too small: it has {room} bytes, {source} has {source_size}"
+                );
+                return Failure::new(what).next("nothing was written");
+            }
+            CopyError::ReadOnly => {
+                return Failure::new(format!("{target} is read-only")).next("nothing was written");
+            }
+            CopyError::Source(error) => format!("cannot read {source}: {error}"),
+            CopyError::Target(error) => format!("cannot write {target}: {error}"),
+            CopyError::Differs { offset } => {
+                format!("{target} differs from {source} at byte {offset}")
+            }
+            CopyError::Ending => "the copy was ended from outside".to_owned(),
+        };
+        if differs {
+            prepared.keep();
+            return Failure::new(what)
+                .next(format!("{target} is left for a look at it: unless {source} was written meanwhile, one of the two does not keep what is written to it"));
+        }
+        let state = self.state(prepared, size, counts);
+        let failure = Failure::new(what);
+        if full {
+            return failure.next(format!("{state}; free some space there first"));
+        }
+        failure.next(state)
+    }
+
+    /// What is left of the target.
+    fn state(&self, prepared: Prepared, size: u64, counts: &Counts) -> impl Display + use<> {
+        let target = &self.args.target;
+        if prepared.remove() {
+            return format!("{target} was removed again");
+        }
+        let (done, size) = (HumanBytes(counts.done()), HumanBytes(size));
+        format!(
+            "{target} is incomplete: {done} of {size} were copied, and it is of no use until a copy comes to its end"
+        )
+    }
+
+    fn tell(
+        &self,
+        size: u64,
+        counts: &Counts,
+        seconds: f64,
+        format: Format,
+    ) -> Result<(), Failure> {
+        let Args { source, target, .. } = self.args;
+        let Counts {
+            read,
+            written,
+            zeroed,
+            kept,
+            ..
+        } = *counts;
+        let done = Done {
+            source,
+            target,
+            size,
+            read,
+            written,
+            zeroed,
+            kept,
+            verified: self.args.verify,
+            seconds,
+        };
+        format.print(&done, || {
+            let zeroes = HumanBytes(zeroed + kept);
+            let verified = if self.args.verify {
+                ", both read back and found equal"
+            } else {
+                ""
+            };
+            format!(
+                "{target}: {} in {seconds:.1} s: {} of data, {zeroes} of zeroes{verified}",
+                HumanBytes(size),
+                HumanBytes(written)
+            )
+        })
+    }
+}

@@ -1,0 +1,210 @@
+//! [`Target`]: what becomes of a target that is a file.
+//!
+//! ```text
+//! the target is…                     before the copy                 after a failure
+//! a path where nothing is            made, of the source's size      removed
+//! an empty file                      given the source's size         emptied
+//! a file that holds something        refused without --force;        left, and named as incomplete
+//!                                    then emptied, as above
+//! anything else                      left as it is                   left, and named as incomplete
+//! ```
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::failure::Failure;
+use crate::graph::{Disk, NamedDisk};
+
+/// A file that is made is rounded up to this while it is written, so that its last part can be
+/// written in blocks of any size.
+const ROUND: u64 = 65_536;
+
+/// What is at the target before the copy.
+#[derive(Debug)]
+pub(super) enum Target {
+    /// Something that stays as large as it is.
+    Disk,
+    /// No file yet.
+    New(PathBuf),
+    /// A file of which nothing is kept.
+    Replaced {
+        /// Where.
+        path: PathBuf,
+        /// It held nothing.
+        was_empty: bool,
+    },
+}
+
+impl Target {
+    /// Looks at it; nothing is changed.
+    pub(super) fn find(named: &NamedDisk, force: bool) -> Result<Self, Failure> {
+        let Disk::File {
+            path, read_only, ..
+        } = named.disk.leaf()
+        else {
+            return Ok(Self::Disk);
+        };
+        let path = path.clone();
+        if *read_only {
+            let what = format!("{} is read-only, as you wrote it", path.display());
+            return Err(Failure::usage(what).next("leave read-only=true away"));
+        }
+        let whole = matches!(named.disk, Disk::File { .. });
+        let found = match std::fs::metadata(&path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && whole => {
+                return Ok(Self::New(path));
+            }
+            // Opening it tells why it cannot be used.
+            Err(_) => return Ok(Self::Disk),
+        };
+        if !found.is_file() {
+            return Ok(Self::Disk);
+        }
+        let was_empty = found.len() == 0;
+        if !was_empty && !force {
+            let what = format!("{} exists and holds {} bytes", path.display(), found.len());
+            return Err(Failure::new(what).next("--force writes over it"));
+        }
+        Ok(if whole {
+            Self::Replaced { path, was_empty }
+        } else {
+            Self::Disk
+        })
+    }
+
+    /// Makes the file, or gives it the size of the source.
+    pub(super) fn prepare(self, size: u64) -> Result<Prepared, Failure> {
+        let mut options = OpenOptions::new();
+        options.write(true);
+        let (path, left) = match self {
+            Self::Disk => return Ok(Prepared(None)),
+            Self::New(path) => {
+                options.create_new(true);
+                (path, Left::Nothing)
+            }
+            Self::Replaced {
+                path,
+                was_empty: true,
+            } => (path, Left::Empty),
+            Self::Replaced { path, .. } => (path, Left::Incomplete),
+        };
+        let failed = |error: &io::Error| {
+            let failure = Failure::because(format!("cannot make {}", path.display()), error);
+            match error.kind() {
+                io::ErrorKind::NotFound => failure.next("make its directory first"),
+                _ => failure,
+            }
+        };
+        let file = options.open(&path).map_err(|error| failed(&error))?;
+        // Whoever uses the file must not see it emptied. Opening it as a disk tells who that is.
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Ok(Prepared(None));
+        }
+        let made = Made {
+            path: path.clone(),
+            file,
+            left,
+        };
+        // Emptied first: then all of it is a hole.
+        let sized = made.file.set_len(0);
+        let sized = sized.and_then(|()| made.file.set_len(size.next_multiple_of(ROUND)));
+        // The disk takes a lock of its own.
+        let sized = sized.and_then(|()| Ok(flock(&made.file, FlockOperation::Unlock)?));
+        match sized {
+            Ok(()) => Ok(Prepared(Some(made))),
+            Err(error) => {
+                let failure = failed(&error);
+                Prepared(Some(made)).remove();
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// What a copy that fails leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    Empty,
+    Incomplete,
+}
+
+#[derive(Debug)]
+struct Made {
+    path: PathBuf,
+    file: File,
+    left: Left,
+}
+
+/// A target that can be written. A file that was made for it is removed unless it is finished.
+#[derive(Debug)]
+pub(super) struct Prepared(Option<Made>);
+
+impl Prepared {
+    /// Whether all of it reads as zeroes.
+    pub(super) const fn is_zero(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The target holds all of the source: its size is the source's, and that is durable.
+    pub(super) fn finish(&mut self, size: u64) -> Result<(), Failure> {
+        let Some(made) = &self.0 else {
+            return Ok(());
+        };
+        let sized = made.file.set_len(size).and_then(|()| made.file.sync_all());
+        sized.map_err(|error| {
+            Failure::because(format!("cannot finish {}", made.path.display()), &error)
+        })?;
+        sync_folder(&made.path);
+        self.0 = None;
+        Ok(())
+    }
+
+    /// It stays as it is.
+    pub(super) fn keep(mut self) {
+        self.0 = None;
+    }
+
+    /// Takes back what was made; whether that was possible.
+    pub(super) fn remove(mut self) -> bool {
+        self.0.take().is_some_and(|made| made.take_back())
+    }
+}
+
+impl Made {
+    fn take_back(&self) -> bool {
+        match self.left {
+            Left::Nothing => std::fs::remove_file(&self.path).is_ok(),
+            Left::Empty => self.file.set_len(0).is_ok(),
+            Left::Incomplete => false,
+        }
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        if let Some(made) = &self.0 {
+            // Nobody is left to be told.
+            let _gone = made.take_back();
+        }
+    }
+}
+
+/// Makes the name of a new file durable. Filesystems that cannot have their own ways.
+fn sync_folder(path: &Path) {
+    use rustix::fs::{Mode, OFlags, fsync, open};
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let synced = open(folder, flags, Mode::empty()).and_then(fsync);
+    if let Err(error) = synced {
+        tracing::debug!("{}: {error}", folder.display());
+    }
+}

@@ -1,0 +1,163 @@
+//! [`Report`]: what was found out about a disk, for people and for programs.
+
+use indicatif::HumanBytes;
+use serde::Serialize;
+
+use super::map::Map;
+use super::visible;
+
+/// What kind of disk it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Kind {
+    /// An export of a server.
+    Export,
+    /// A regular file.
+    File,
+    /// A block device.
+    Device,
+    /// RAM.
+    Memory,
+    /// Nothing.
+    Null,
+    /// Made of another disk.
+    Composed,
+}
+
+/// Block sizes, bytes.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct BlockSizes {
+    pub(super) minimum: u32,
+    pub(super) preferred: u32,
+    /// Longest payload of a request, where there is such a bound.
+    pub(super) maximum: Option<u32>,
+}
+
+/// What a server says of an export.
+#[derive(Debug, Serialize)]
+pub(super) struct Export {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) protocol: &'static str,
+    pub(super) tls: bool,
+    pub(super) replies: &'static str,
+    pub(super) read_only: bool,
+    pub(super) flags: Vec<&'static str>,
+    pub(super) contexts: Vec<String>,
+}
+
+/// Everything.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) disk: String,
+    pub(super) kind: Kind,
+    pub(super) size: u64,
+    pub(super) block_size: BlockSizes,
+    pub(super) rotational: bool,
+    /// Bytes that a file takes on its filesystem.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) allocated: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) export: Option<Export>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) map: Option<Map>,
+}
+
+/// The context in which servers tell what is allocated.
+const BASE_ALLOCATION: &str = "base:allocation";
+
+impl Report {
+    /// Whether the disk knows what is data in it.
+    pub(super) fn tells_its_map(&self) -> bool {
+        match self.kind {
+            Kind::File | Kind::Memory | Kind::Null => true,
+            Kind::Device | Kind::Composed => false,
+            Kind::Export => self.export.as_ref().is_some_and(|export| {
+                let mut contexts = export.contexts.iter();
+                contexts.any(|context| context == BASE_ALLOCATION)
+            }),
+        }
+    }
+
+    /// Lines of names and values, and the map below them.
+    pub(super) fn text(&self) -> String {
+        let mut lines = vec![visible(&self.disk)];
+        let mut add = |name: &str, value: String| lines.push(format!("  {name:<12} {value}"));
+        let kind = match self.kind {
+            Kind::Export => "export of a server",
+            Kind::File => "file",
+            Kind::Device => "block device",
+            Kind::Memory => "RAM",
+            Kind::Null => "nothing: discards writes, reads zeroes",
+            Kind::Composed => "made of another disk",
+        };
+        add("kind", kind.to_owned());
+        add(
+            "size",
+            format!("{} ({} bytes)", HumanBytes(self.size), self.size),
+        );
+        if let Some(allocated) = self.allocated {
+            let space = HumanBytes(allocated);
+            add(
+                "takes",
+                format!("{space} ({allocated} bytes) of its filesystem"),
+            );
+        }
+        add("block size", self.block_size.text());
+        add("rotational", yes_or_no(self.rotational).to_owned());
+        if let Some(export) = &self.export {
+            for (name, value) in export.lines() {
+                add(name, value);
+            }
+        }
+        if let Some(map) = &self.map {
+            lines.push(String::new());
+            lines.push(map.text());
+        }
+        lines.join("\n")
+    }
+}
+
+impl BlockSizes {
+    fn text(self) -> String {
+        let maximum = self.maximum.map_or_else(String::new, |maximum| {
+            format!(", {} at most", HumanBytes(maximum.into()))
+        });
+        format!(
+            "{} at least, {} preferred{maximum}",
+            self.minimum, self.preferred
+        )
+    }
+}
+
+impl Export {
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let list = |items: &[&str]| {
+            if items.is_empty() {
+                "none".to_owned()
+            } else {
+                visible(&items.join(" "))
+            }
+        };
+        let contexts: Vec<&str> = self.contexts.iter().map(String::as_str).collect();
+        let tls = if self.tls { "TLS" } else { "no TLS" };
+        let mut lines = vec![("export", format!("`{}`", visible(&self.name)))];
+        if !self.description.is_empty() {
+            lines.push(("description", visible(&self.description)));
+        }
+        lines.extend([
+            ("read-only", yes_or_no(self.read_only).to_owned()),
+            (
+                "protocol",
+                format!("{}, {} replies, {tls}", self.protocol, self.replies),
+            ),
+            ("flags", list(&self.flags)),
+            ("contexts", list(&contexts)),
+        ]);
+        lines
+    }
+}
+
+const fn yes_or_no(value: bool) -> &'static str {
+    if value { "yes" } else { "no" }
+}
