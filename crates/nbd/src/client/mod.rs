@@ -6,7 +6,10 @@
 //!
 //! One task (`session`) owns the connections and every request. It waits without changing
 //! anything, then applies what arrived without waiting. Requests that came together leave in one
-//! send.
+//! send. What the server has of everything beyond the plain protocol is asked for and used: replies
+//! in chunks, lengths of 64 bits, and `base:allocation`, which is what the disk's extents are.
+//!
+//! [`list`], [`describe`] and [`survey()`] ask a server what it has and use none of it.
 //!
 //! # Invariants
 //!
@@ -17,6 +20,11 @@
 //! * **A reconnect does not lie.** Writes that were acknowledged but not yet covered by a flush are
 //!   kept ([`limits::JOURNAL_MAX`] bytes at most; a flush is sent before it is full) and written
 //!   again, in order, before anything else. Where that fails, no flush succeeds any more.
+//! * **Every request ends**: one without an answer costs its connection after
+//!   [`ClientConfig::request_timeout`], whatever else is answered, and fails after
+//!   [`ClientConfig::reconnect_for`] of that.
+//! * **Data unless told otherwise**: what a server does not tell of, tells of in part or only in parts
+//!   of a block, is data.
 //! * **Same disk or no I/O**: after a reconnect, size, blocks and abilities are compared first. An
 //!   export may have grown; one that has shrunk is another disk.
 //!

@@ -44,7 +44,7 @@ impl Session {
             return;
         }
         if self.renewed.is_some() {
-            self.renew();
+            self.renew(now);
             return;
         }
         if self.journal.wants_flush() && !self.own_flush && self.push_own_flush(now) {

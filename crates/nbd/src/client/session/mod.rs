@@ -100,6 +100,7 @@ pub(super) struct Session {
     /// Writes in flight, which the journal will have to keep.
     writing: Writing,
     trouble: Option<Trouble>,
+    connected_at: Instant,
     reconnects: u64,
     /// Who waits for new connections.
     renewed: Option<Renewed>,
@@ -153,6 +154,7 @@ impl Session {
             flush_failed: false,
             writing: Writing::default(),
             trouble: None,
+            connected_at: clock::now(),
             reconnects: 0,
             renewed: None,
             closing: None,

@@ -15,6 +15,8 @@ use crate::client::session::work::{Body, Owner, Part, PartLimits, Work};
 use crate::client::session::{Phase, Session, failure, identity};
 use crate::client::{Changed, ClientError, Target};
 
+/// Connections that lived for less are not made again without a pause.
+const SHORT_LIFE: Duration = Duration::from_secs(1);
 /// Looks at the clock while something is outstanding.
 const TICK_MIN: Duration = Duration::from_millis(10);
 const TICK_MAX: Duration = Duration::from_millis(500);
@@ -48,7 +50,7 @@ impl Session {
             });
             return;
         }
-        self.redial();
+        self.redial(now);
     }
 
     /// Keeps a part without an answer, to be sent again, unless that was done for long enough.
@@ -90,8 +92,11 @@ impl Session {
         }
     }
 
-    pub(super) fn redial(&mut self) {
-        let attempts = self.trouble.as_ref().map_or(0, |trouble| trouble.attempts);
+    /// Starts to connect, at once where the connections had lived for a while.
+    pub(super) fn redial(&mut self, now: Instant) {
+        let failed = self.trouble.as_ref().map_or(0, |trouble| trouble.attempts);
+        let short = now.duration_since(self.connected_at) < SHORT_LIFE;
+        let attempts = failed.max(u32::from(short));
         let (target, config) = (self.target.clone(), self.config.clone());
         self.dialing = Some(Box::pin(async move {
             clock::sleep(pause(attempts)).await;
@@ -112,7 +117,7 @@ impl Session {
                 if let Some(trouble) = &mut self.trouble {
                     trouble.attempts = trouble.attempts.saturating_add(1);
                 }
-                self.redial();
+                self.redial(now);
                 return;
             }
         };
@@ -173,6 +178,7 @@ impl Session {
     /// Goes on with these connections.
     pub(super) fn take_connections(&mut self, dialed: Vec<Dialed>, now: Instant) {
         self.part_limits = part_limits(&self.export, &dialed);
+        self.connected_at = now;
         self.connections = dialed
             .into_iter()
             .map(|dialed| Connection::new(dialed, &self.config, now))

@@ -4,6 +4,8 @@
 //! The journal is written again although nothing was lost: without `CAN_MULTI_CONN` a flush on a
 //! new connection need not cover what an old one wrote.
 
+use std::time::Instant;
+
 use engine::clock;
 
 use crate::client::dial::Dialed;
@@ -24,7 +26,7 @@ impl Session {
     }
 
     /// Goes on to new connections once nothing is in flight on the old ones.
-    pub(super) fn renew(&mut self) {
+    pub(super) fn renew(&mut self, now: Instant) {
         if self.connections.iter().any(|c| c.in_flight() > 0) {
             return;
         }
@@ -33,7 +35,7 @@ impl Session {
             drop(engine::spawn(say_goodbye(self.target.clone(), connection)));
         }
         self.phase = Phase::Lost;
-        self.redial();
+        self.redial(now);
     }
 
     /// Whoever waits for new connections has them, or never will.

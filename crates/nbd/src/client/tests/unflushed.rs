@@ -213,3 +213,31 @@ fn writes_wait_when_what_is_kept_is_full() {
         }
     });
 }
+
+/// Of two writes that must be repeated the server never answers one, on any connection.
+#[test]
+fn requests_behind_a_write_that_is_never_repeated_fail_in_time() {
+    in_engine(|| async {
+        let fake = Fake::scripted(MIB, |connection, request| match request.offset {
+            4096 if connection > 1 => Act::Silence,
+            _ => Act::Serve,
+        });
+        let config = ClientConfig {
+            request_timeout: std::time::Duration::from_millis(200),
+            reconnect_for: std::time::Duration::from_millis(500),
+            ..impatient()
+        };
+        let client = connect(&fake, config).await;
+        write(&client, 0, 1, 512).await;
+        write(&client, 4096, 2, 512).await;
+        fake.lose_power().await;
+        fake.listen();
+        let error = client.read(Range::new(8192, 512)).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("the server has been gone for"), "{text}");
+        assert!(client.flush().await.is_err());
+        // Nothing was read from a disk that lacks what was written.
+        let commands = fake.world().commands();
+        assert!(commands.iter().all(|command| *command == Command::Write));
+    });
+}

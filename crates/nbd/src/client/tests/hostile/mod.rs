@@ -12,7 +12,7 @@ use nbd_proto::{
 use testkit::{gather, pattern, single};
 
 use super::fake::{Act, Fake};
-use super::{connect, impatient, in_engine};
+use super::{connect, impatient, in_engine, poll_once};
 
 const LEN: u32 = 4096;
 
@@ -169,5 +169,35 @@ fn a_server_that_is_always_wrong_fails_requests_in_time() {
         let reads = fake.world().commands();
         assert!(reads.iter().all(|command| *command == Command::Read));
         assert!(reads.len() < 20, "pauses grow: {} reads", reads.len());
+    });
+}
+
+/// Nor is one that always says that it goes away, and never does; others are served meanwhile.
+#[test]
+fn a_server_that_is_always_about_to_go_fails_requests_in_time() {
+    in_engine(|| async {
+        let fake = Fake::scripted(1 << 20, |_, request| match request.offset {
+            0 => Act::Refuse(WireError::Shutdown, "soon"),
+            _ => Act::Serve,
+        });
+        let config = crate::client::ClientConfig {
+            reconnect_for: std::time::Duration::from_millis(400),
+            ..impatient()
+        };
+        let client = connect(&fake, config).await;
+        let mut refused = client.read(Range::new(0, 512));
+        let error = loop {
+            if let std::task::Poll::Ready(result) = poll_once(&mut refused).await {
+                break result.unwrap_err().to_string();
+            }
+            client.read(Range::new(4096, 512)).await.unwrap();
+        };
+        assert!(error.contains("sent again and again"), "{error}");
+        assert!(error.contains("the server is shutting down"), "{error}");
+        let connections = fake.world().connections;
+        assert!(
+            connections < 40,
+            "there are pauses: {connections} connections"
+        );
     });
 }
