@@ -32,6 +32,14 @@ pub enum Source {
     Local(String),
 }
 
+impl Source {
+    /// Whether the way to it is hidden from others, which the kernel's client cannot do.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Self::Remote(uri) if uri.starts_with("nbds"))
+    }
+}
+
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -133,6 +141,9 @@ impl AttachRequest {
                 "the kernel's nbd takes a remote disk only; use --via fuse, or serve the disk and attach its URI",
             );
         }
+        if self.via == Via::Kernel && self.source.is_tls() {
+            return refuse("the kernel's nbd has no TLS; use --via fuse");
+        }
         if !(1..=TIMEOUT_MAX.as_secs()).contains(&self.timeout.as_secs()) {
             return refuse("--timeout takes seconds, from 1 to 31536000 (a year)");
         }
@@ -209,6 +220,10 @@ mod tests {
             AttachRequest {
                 timeout: Duration::ZERO,
                 ..good.clone()
+            },
+            AttachRequest {
+                via: Via::Kernel,
+                ..AttachRequest::new(Source::Remote("nbds://h/x".into()))
             },
             AttachRequest {
                 name: Some("../media".into()),

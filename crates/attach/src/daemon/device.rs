@@ -62,6 +62,7 @@ impl Session {
     async fn choose_way(&self) -> Result<Way, AttachError> {
         match (self.request.via, &self.request.source) {
             (Via::Fuse, _) | (Via::Auto, Source::Local(_)) => Ok(Way::Fuse),
+            (Via::Auto, source) if source.is_tls() => Ok(Way::Fuse),
             (Via::Kernel, _) => {
                 engine::blocking(kernel::load_module).await?;
                 Ok(Way::Kernel)

@@ -130,12 +130,15 @@ fn request(args: Args) -> Result<AttachRequest, Failure> {
 }
 
 /// A target that still means the same in another directory: the background process leaves this one.
-fn lasting(target: Target) -> Result<Target, Failure> {
-    let address = match target.address {
-        Address::Unix(path) => Address::Unix(absolute(&path)?),
-        tcp @ Address::Tcp { .. } => tcp,
-    };
-    Ok(Target { address, ..target })
+fn lasting(mut target: Target) -> Result<Target, Failure> {
+    if let Address::Unix(path) = &mut target.address {
+        *path = absolute(path)?;
+    }
+    let tls = target.tls.as_mut();
+    if let Some(folder) = tls.and_then(|tls| tls.certificates.as_mut()) {
+        *folder = absolute(folder)?;
+    }
+    Ok(target)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
