@@ -10,4 +10,5 @@ pub mod handover;
 pub mod image;
 pub mod raw;
 pub mod said;
+pub mod served;
 pub mod server;

@@ -6,6 +6,7 @@ use std::net::Shutdown;
 use outboard_tests::image::{Folder, MIB, bytes_at, pattern};
 use outboard_tests::raw::{self, FUA, READ, Request, WRITE};
 use outboard_tests::said::{nbdsh, needs_nbdsh};
+use outboard_tests::served;
 use outboard_tests::server::Server;
 use rustix::process::Signal;
 use testkit::TmpfsMount;
@@ -89,9 +90,7 @@ fn an_image_that_is_truncated_while_it_is_read_kills_no_server() {
 
 #[test]
 fn clients_that_are_gone_in_the_middle_of_a_write_leave_no_trace() {
-    let folder = Folder::new();
-    let image = folder.filled("a.img", 4 * MIB, 8);
-    let server = Server::start(&[&image]);
+    let (image, server) = served::filled(4 * MIB, 8);
     let whole = vec![b'w'; 1 << 20];
     for cut in [0, 1, 27, 28, 4096, 65_536, (1 << 20) - 1] {
         for _ in 0..8 {

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use outboard_tests::image::{Folder, MIB, assert_same};
 use outboard_tests::said::{program, run};
+use outboard_tests::served;
 use outboard_tests::server::{Server, WAYS};
 use testkit::requires;
 
@@ -50,9 +51,7 @@ fn fio_reads_back_what_it_wrote_without_io_uring() {
     if !requires::all(&[requires::command("fio")]) {
         return;
     }
-    let folder = Folder::new();
-    let image = folder.empty("a.img", 64 * MIB);
-    let server = Server::start(&["--engine=threads", &image]);
+    let (_image, server) = served::empty_with(&["--engine=threads"], 64 * MIB);
     fio_verifies(&server.uri(""), "4k", 4);
     fio_verifies(&server.uri(""), "256k", 2);
 }
@@ -62,9 +61,7 @@ fn fio_reads_back_blocks_of_every_size() {
     if !requires::all(&[requires::command("fio")]) {
         return;
     }
-    let folder = Folder::new();
-    let image = folder.empty("a.img", 64 * MIB);
-    let server = Server::start(&[&image]);
+    let (_image, server) = served::empty(64 * MIB);
     fio_verifies(&server.uri(""), "512-128k", 2);
 }
 
@@ -75,10 +72,8 @@ fn nbdkit_serves_on_what_we_serve() {
         return;
     }
     for by in WAYS {
-        let folder = Folder::new();
-        let source = folder.filled("source", 8 * MIB, 4);
-        let image = folder.empty("a.img", 8 * MIB);
-        let server = Server::start(&[&image]);
+        let (image, server) = served::empty(8 * MIB);
+        let source = image.folder().filled("source", 8 * MIB, 4);
         let upstream = format!("uri={}", server.uri_by(by, ""));
         let copy = format!("nbdcopy --flush {source} \"$uri\"");
         program("nbdkit", &["-U", "-", "nbd", &upstream, "--run", &copy]).ok();

@@ -1,7 +1,8 @@
 //! QEMU's tools as clients of our server.
 
-use outboard_tests::image::{Folder, MIB, assert_same, bytes_at};
+use outboard_tests::image::{MIB, assert_same, bytes_at};
 use outboard_tests::said::program;
+use outboard_tests::served;
 use outboard_tests::server::{Server, WAYS};
 use testkit::requires;
 
@@ -42,11 +43,9 @@ fn qemu_img_converts_to_us_and_back_and_finds_no_difference() {
     if !can_run() {
         return;
     }
-    let folder = Folder::new();
-    let source = folder.filled("source", 9 * MIB, 5);
-    let image = folder.empty("a.img", 9 * MIB);
-    let back = folder.at("back");
-    let server = Server::start(&[&image]);
+    let (image, server) = served::empty(9 * MIB);
+    let source = image.folder().filled("source", 9 * MIB, 5);
+    let back = image.folder().at("back");
     let uri = server.uri("");
     program("qemu-img", &["convert", "-n", "-O", "raw", &source, &uri]).ok();
     let same = program(
@@ -66,9 +65,7 @@ fn qemu_io_reads_what_it_wrote_discarded_and_zeroed() {
     if !can_run() {
         return;
     }
-    let folder = Folder::new();
-    let image = folder.filled("a.img", 8 * MIB, 2);
-    let server = Server::start(&[&image]);
+    let (image, server) = served::filled(8 * MIB, 2);
     for by in WAYS {
         qemu_io(
             &server.uri_by(by, ""),
@@ -101,9 +98,7 @@ fn qemu_io_is_told_that_an_unwritable_export_is_read_only() {
     if !can_run() {
         return;
     }
-    let folder = Folder::new();
-    let image = folder.empty("a.img", MIB);
-    let server = Server::start(&["--read-only", &image]);
+    let (_image, server) = served::empty_with(&["--read-only"], MIB);
     let said = program(
         "qemu-io",
         &["--format=raw", "-c", "write 0 512", &server.uri("")],

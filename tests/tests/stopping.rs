@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use outboard_tests::image::{Folder, MIB, bytes_at};
 use outboard_tests::said::{self, program};
+use outboard_tests::served;
 use outboard_tests::server::{LIMIT, Server};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::proc::Process;
@@ -37,9 +38,7 @@ fn a_stop_under_load_flushes_what_was_acknowledged() {
     if !requires::all(&[requires::command("fio")]) {
         return;
     }
-    let folder = Folder::new();
-    let image = folder.empty("a.img", 64 * MIB);
-    let server = Server::start(&[&image]);
+    let (image, server) = served::empty(64 * MIB);
     let mut fio = Command::new("fio");
     fio.args([
         "--name=load",
