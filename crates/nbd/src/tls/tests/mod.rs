@@ -1,9 +1,12 @@
-//! Tests of TLS without sockets: certificates made for the test, two ends in memory, and rustls'
-//! own connection as the other opinion.
+//! Tests of TLS: two ends in memory with rustls' own connection as the other opinion, whole
+//! sessions on sockets, and the programs of others, which use GnuTLS. Certificates are made for each
+//! test.
 
 mod certificates;
 mod handshakes;
 mod names;
+mod peers;
 mod pipe;
 pub(crate) mod pki;
+mod sessions;
 mod streams;
