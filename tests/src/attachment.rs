@@ -65,10 +65,16 @@ impl World {
     #[must_use]
     #[track_caller]
     pub fn attach(&self, uri: &str) -> String {
-        let printed = self.run(&["attach", uri, "--via", "fuse"]).ok();
-        let device = printed.trim().to_owned();
-        assert!(device.starts_with("/dev/"), "{printed}");
-        device
+        self.attachment(uri).device()
+    }
+
+    /// An attachment of `uri` over FUSE and loop that is still to be made.
+    #[must_use]
+    pub fn attachment<'a>(&'a self, uri: &'a str) -> Attachment<'a> {
+        Attachment {
+            world: self,
+            args: vec!["attach", uri, "--via", "fuse"],
+        }
     }
 
     /// A folder to mount on.
@@ -127,6 +133,62 @@ impl World {
     pub fn assert_clean(&self) {
         let traces = self.traces();
         assert!(traces.is_empty(), "left behind: {traces:#?}");
+    }
+}
+
+/// What `attach` is to be told, put together piece by piece.
+#[derive(Debug, Clone)]
+pub struct Attachment<'a> {
+    world: &'a World,
+    args: Vec<&'a str>,
+}
+
+impl<'a> Attachment<'a> {
+    /// Mounted on `dir`.
+    #[must_use]
+    pub fn on(self, dir: &'a str) -> Self {
+        self.with(&["--mount", dir])
+    }
+
+    /// With an ext4 made first.
+    #[must_use]
+    pub fn ext4(self) -> Self {
+        self.with(&["--mkfs", "ext4"])
+    }
+
+    /// With whatever else.
+    #[must_use]
+    pub fn with(mut self, args: &[&'a str]) -> Self {
+        self.args.extend(args);
+        self
+    }
+
+    /// Tries it.
+    ///
+    /// # Panics
+    /// If it does not end.
+    #[must_use]
+    #[track_caller]
+    pub fn run(&self) -> Said {
+        self.world.run(&self.args)
+    }
+
+    /// The command that does it.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        self.world.outboard(&self.args)
+    }
+
+    /// Makes it; the device.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[track_caller]
+    pub fn device(&self) -> String {
+        let printed = self.run().ok();
+        let device = printed.trim().to_owned();
+        assert!(device.starts_with("/dev/"), "{printed}");
+        device
     }
 }
 

@@ -26,9 +26,7 @@ fn a_disk_is_attached_made_a_filesystem_mounted_used_and_detached() {
     let mount = world.at("mnt");
     let file = format!("{mount}/data");
     let uri = server.uri("");
-    let fuse = ["--via", "fuse", "--mount", &mount];
-    let attach = [&["attach", &uri, "--mkfs", "ext4"], &fuse[..]].concat();
-    world.run(&attach).ok();
+    world.attachment(&uri).ext4().on(&mount).device();
     program("cp", &[&data, &file]).ok();
     assert_same(&data, &file);
     world.run(&["detach", &mount]).ok();
@@ -38,7 +36,7 @@ fn a_disk_is_attached_made_a_filesystem_mounted_used_and_detached() {
         "what attach made, detach removes"
     );
 
-    world.run(&[&["attach", &uri], &fuse[..]].concat()).ok();
+    world.attachment(&uri).on(&mount).device();
     assert_same(&data, &file);
     world.run(&["detach", &mount]).ok();
     world.assert_clean();
@@ -57,8 +55,7 @@ fn a_filesystem_is_not_made_over_another_one() {
     program("mkfs.ext4", &["-q", "-F", &image]).ok();
     let before = std::fs::read(&image).unwrap();
     let server = Server::start(&[&image]);
-    let said = world.run(&["attach", &server.uri(""), "--via", "fuse", "--mkfs", "ext4"]);
-    let line = said.complaint(1);
+    let line = world.attachment(&server.uri("")).ext4().run().complaint(1);
     assert!(line.contains("ext4"), "{line}");
     world.assert_clean();
     assert!(
@@ -127,17 +124,7 @@ fn a_mount_in_use_is_not_taken_away() {
     let world = World::default();
     let server = Server::start(&["memory(64M)"]);
     let mount = world.at("mnt");
-    let args = [
-        "attach",
-        &server.uri(""),
-        "--via",
-        "fuse",
-        "--mkfs",
-        "ext4",
-        "--mount",
-        &mount,
-    ];
-    world.run(&args).ok();
+    world.attachment(&server.uri("")).ext4().on(&mount).device();
     let mut user = Process::start(Command::new("sleep").arg("60").current_dir(&mount)).unwrap();
     let line = world.run(&["detach", &mount]).complaint(1);
     assert!(line.contains(&mount), "{line}");
@@ -160,18 +147,22 @@ fn what_cannot_be_attached_is_told_in_one_line_and_leaves_nothing() {
     let gone_uri = gone.uri("");
     drop(gone);
     let known = server.uri("known");
-    let cases: [(&[&str], &str); 6] = [
-        (&[&server.uri("unknown")], "unknown"),
-        (&[&gone_uri], "refused"),
-        (&["nbd://no-such-host.invalid/x"], "no-such-host.invalid"),
-        (&[&known, "--mount", &full], "not empty"),
-        (&[&known, "--mount", "/proc"], "/proc"),
-        (&[&known, "--mount", "/nonexistent/mnt"], "/nonexistent"),
+    let cases: [(&str, Option<&str>, &str); 6] = [
+        (&server.uri("unknown"), None, "unknown"),
+        (&gone_uri, None, "refused"),
+        ("nbd://no-such-host.invalid/x", None, "no-such-host.invalid"),
+        (&known, Some(&full), "not empty"),
+        (&known, Some("/proc"), "/proc"),
+        (&known, Some("/nonexistent/mnt"), "/nonexistent"),
     ];
-    for (args, part) in cases {
-        let args = [&["attach", "--via", "fuse"], args].concat();
-        let line = world.run(&args).complaint(1);
-        assert!(line.contains(part), "{args:?}: {line}");
+    for (uri, mount, part) in cases {
+        let attachment = world.attachment(uri);
+        let attachment = match mount {
+            Some(dir) => attachment.on(dir),
+            None => attachment,
+        };
+        let line = attachment.run().complaint(1);
+        assert!(line.contains(part), "{attachment:?}: {line}");
         world.assert_clean();
     }
     assert_eq!(std::fs::read(format!("{full}/file")).unwrap(), b"mine");
@@ -185,15 +176,11 @@ fn a_disk_without_a_filesystem_is_not_mounted_and_leaves_nothing() {
     let world = World::default();
     let server = Server::start(&["memory(4M)"]);
     let mount = world.at("mnt");
-    let args = [
-        "attach",
-        &server.uri(""),
-        "--via",
-        "fuse",
-        "--mount",
-        &mount,
-    ];
-    let line = world.run(&args).complaint(1);
+    let line = world
+        .attachment(&server.uri(""))
+        .on(&mount)
+        .run()
+        .complaint(1);
     assert!(line.contains(&mount), "{line}");
     world.assert_clean();
     assert!(!std::path::Path::new(&mount).exists());
@@ -208,7 +195,7 @@ fn without_fuse_or_without_loop_devices_it_says_which() {
     let world = World::default();
     let server = Server::start(&["memory(4M)"]);
     for (device, part) in [("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")] {
-        let attach = world.outboard(&["attach", &server.uri(""), "--via", "fuse"]);
+        let attach = world.attachment(&server.uri("")).command();
         let words: Vec<String> = std::iter::once(attach.get_program())
             .chain(attach.get_args())
             .map(|word| word.to_string_lossy().into_owned())

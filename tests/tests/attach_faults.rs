@@ -49,10 +49,8 @@ fn a_mount_outlives_a_server_that_is_killed_and_started_again_and_again() {
     let image = folder.empty("a.img", 256 * MIB);
     let mut server = Server::start(&[&image]);
     let mount = world.at("mnt");
-    let fuse = ["--via", "fuse", "--mount", &mount];
     let uri = server.uri("");
-    let attach = [&["attach", &uri, "--mkfs", "ext4"], &fuse[..]].concat();
-    world.run(&attach).ok();
+    world.attachment(&uri).ext4().on(&mount).device();
     let here = folder.path().to_str().unwrap();
     let mut command = Command::new("sh");
     command.args(["-c", WRITER, here, &mount]);
@@ -69,7 +67,7 @@ fn a_mount_outlives_a_server_that_is_killed_and_started_again_and_again() {
     world.run(&["detach", &mount]).ok();
     world.assert_clean();
 
-    world.run(&[&["attach", &uri], &fuse[..]].concat()).ok();
+    world.attachment(&uri).on(&mount).device();
     let mut check = Command::new("sha256sum");
     check
         .args(["--check", "--quiet", &folder.at("acknowledged")])
@@ -91,17 +89,7 @@ fn detach_takes_everything_down_when_the_server_is_gone_and_says_what_may_be_los
     let image = folder.empty("a.img", 64 * MIB);
     let server = Server::start(&[&image]);
     let mount = world.at("mnt");
-    let args = [
-        "attach",
-        &server.uri(""),
-        "--via",
-        "fuse",
-        "--mkfs",
-        "ext4",
-        "--mount",
-        &mount,
-    ];
-    world.run(&args).ok();
+    world.attachment(&server.uri("")).ext4().on(&mount).device();
     std::fs::write(format!("{mount}/unsaved"), vec![b'u'; 1 << 20]).unwrap();
     server.kill();
     let said = world.run(&["detach", &mount, "--timeout", "2"]);
@@ -161,4 +149,66 @@ fn an_attachment_whose_own_process_was_killed_can_be_detached() {
     program("kill", &["-9", &owners[0].to_string()]).ok();
     drop(world.run(&["detach", &device, "--timeout", "2"]));
     world.assert_clean();
+}
+
+#[test]
+fn requests_fail_when_the_server_was_away_for_longer_than_the_timeout() {
+    if !requires::all(&needs()) {
+        return;
+    }
+    let world = World::default();
+    let server = Server::start(&["memory(8M)"]);
+    let uri = server.uri("");
+    let device = world.attachment(&uri).with(&["--timeout", "2"]).device();
+    let port = server.kill();
+    let read = || {
+        let mut read = Command::new("dd");
+        read.args([
+            &format!("if={device}"),
+            "of=/dev/null",
+            "bs=4k",
+            "count=1",
+            "iflag=direct",
+        ]);
+        read
+    };
+    let mut waits = Process::start(&mut read()).unwrap();
+    let status = waits.wait(LIMIT).unwrap();
+    assert!(!status.success(), "it failed, and did not wait for ever");
+    let mut server = Server::start_on(port, &["memory(8M)"]);
+    let reads =
+        server
+            .process()
+            .wait_until("a read from the server that is back", PATIENCE, |_| {
+                read()
+                    .output()
+                    .is_ok_and(|output| output.status.success())
+                    .then_some(())
+            });
+    reads.unwrap_or_else(|e| panic!("{e}"));
+    world.run(&["detach", &device]).ok();
+    world.assert_clean();
+    drop(server);
+}
+
+#[test]
+fn a_server_that_is_not_there_yet_is_waited_for() {
+    if !requires::all(&needs()) {
+        return;
+    }
+    let world = World::default();
+    let server = Server::start(&["memory(8M)"]);
+    let uri = server.uri("");
+    let port = server.kill();
+    let attachment = world.attachment(&uri).with(&["--wait", "60"]);
+    let mut attach = Process::start(&mut attachment.command()).unwrap();
+    assert!(
+        attach.wait(Duration::from_secs(1)).is_err(),
+        "it does not give up"
+    );
+    let server = Server::start_on(port, &["memory(8M)"]);
+    assert_eq!(attach.wait(PATIENCE).unwrap().code(), Some(0));
+    world.run(&["detach", "--all"]).ok();
+    world.assert_clean();
+    drop(server);
 }
