@@ -89,6 +89,21 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// `key=4` and the like, from 1 to `max`.
+    pub(super) fn count(&mut self, key: &'static str, max: usize) -> Taken<Option<usize>> {
+        let Some(value) = self.keyed(key) else {
+            return Ok(None);
+        };
+        let word = as_word(value, "a number")?;
+        let count = word.text.parse::<usize>().ok();
+        let count = count.filter(|count| (1..=max).contains(count));
+        if count.is_none() {
+            let found = word.text.clone();
+            return Err((word.span, Problem::NotACount { found, max }));
+        }
+        Ok(count)
+    }
+
     /// `key=512` and the like, the size of a disk's blocks. It must be given.
     pub(super) fn block_size(&mut self, argument: &'static str) -> Taken<u32> {
         let Some(value) = self.keyed(argument) else {

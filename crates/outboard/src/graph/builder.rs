@@ -27,8 +27,8 @@ pub(crate) struct Builder {
 }
 
 /// A file that was opened for writing.
-#[derive(Debug)]
-struct Written {
+#[derive(Debug, Clone)]
+pub(crate) struct Written {
     identity: Identity,
     mark: Mark,
 }
@@ -82,6 +82,18 @@ impl BuildError {
         }
     }
 
+    /// Whether a disk that this process has open is in the way.
+    pub(crate) fn is_own_conflict(&self) -> bool {
+        match self {
+            Self::Twice { .. } => true,
+            Self::File { source, .. } => matches!(
+                source,
+                OpenError::InUse { holder, .. } if holder.process == Some(std::process::id())
+            ),
+            Self::Remote { .. } => false,
+        }
+    }
+
     /// What the user can do about it, if the message does not say so.
     pub(crate) const fn next(&self) -> Option<&'static str> {
         match self {
@@ -107,6 +119,16 @@ impl Builder {
             connections,
             ..self
         }
+    }
+
+    /// A builder in a process that has these files open for writing already.
+    pub(crate) fn beside(self, written: Vec<Written>) -> Self {
+        Self { written, ..self }
+    }
+
+    /// The files that are open for writing, those from before first.
+    pub(crate) fn written(self) -> Vec<Written> {
+        self.written
     }
 
     /// Opens a disk. Call on the engine: remote disks have their connections there.
@@ -135,10 +157,15 @@ impl Builder {
             }
             Disk::Memory(size) => Ok(Arc::new(Memory::new(size.0))),
             Disk::Null(size) => Ok(Arc::new(Null::new(size.0))),
-            Disk::Remote { target, span } => {
+            Disk::Remote {
+                target,
+                connections,
+                read_only,
+                span,
+            } => {
                 let config = ClientConfig {
-                    read_only: self.read_only,
-                    connections: self.connections,
+                    read_only: *read_only || self.read_only,
+                    connections: connections.unwrap_or(self.connections),
                     ..ClientConfig::default()
                 };
                 match Box::pin(Client::connect(target.clone(), config)).await {

@@ -18,6 +18,8 @@ pub(super) enum Kind {
     Memory,
     /// `null(SIZE)`
     Null,
+    /// `remote(URI, …)`
+    Remote,
     /// `blocks(DISK, size=…)`
     Blocks,
 }
@@ -29,16 +31,18 @@ impl Kind {
             Self::File => "file(PATH, direct=true, read-only=true)",
             Self::Memory => "memory(SIZE)",
             Self::Null => "null(SIZE)",
+            Self::Remote => "remote(URI, connections=4, read-only=true)",
             Self::Blocks => "blocks(DISK, size=512)",
         }
     }
 }
 
 /// Every name of the language.
-pub(super) const ENTRIES: [Entry; 16] = [
+pub(super) const ENTRIES: [Entry; 17] = [
     built("file", Kind::File),
     built("memory", Kind::Memory),
     built("null", Kind::Null),
+    built("remote", Kind::Remote),
     built("blocks", Kind::Blocks),
     later("partition"),
     later("linear"),

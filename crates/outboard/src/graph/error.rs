@@ -154,6 +154,20 @@ pub(crate) enum Problem {
         /// The size.
         size: u64,
     },
+    /// A path where only a remote disk will do.
+    #[error("expected the URI of a remote disk ({schemes})")]
+    NotRemote {
+        /// How they begin.
+        schemes: String,
+    },
+    /// No number, or one that is too small or too large.
+    #[error("expected a number from 1 to {max}, found `{found}`")]
+    NotACount {
+        /// What stands there.
+        found: String,
+        /// The largest that may.
+        max: usize,
+    },
     /// Neither true nor false.
     #[error("expected true or false, found `{found}`")]
     NotASwitch {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nbd::client::Target;
+use nbd::client::{Target, limits};
 
 use super::arguments::Arguments;
 use super::catalog::{self, Entry, Kind};
@@ -33,6 +33,10 @@ pub(crate) enum Disk {
     Remote {
         /// Which.
         target: Target,
+        /// Connections wanted, if not as many as usual.
+        connections: Option<usize>,
+        /// Never written.
+        read_only: bool,
         /// Where its URI stands in the text.
         span: Span,
     },
@@ -114,7 +118,14 @@ fn leaf(word: &Word) -> Resolved<Disk> {
     let lower = scheme.to_ascii_lowercase();
     let problem = match catalog::SCHEMES.iter().find(|(known, _)| *known == lower) {
         Some((_, true)) => match word.text.parse() {
-            Ok(target) => return Ok(Disk::Remote { target, span }),
+            Ok(target) => {
+                return Ok(Disk::Remote {
+                    target,
+                    connections: None,
+                    read_only: false,
+                    span,
+                });
+            }
             Err(error) => Problem::uri(error),
         },
         Some((_, false)) => Problem::NotBuilt {
@@ -155,6 +166,7 @@ fn call(call: &Call) -> Resolved<Disk> {
         Kind::File => file(&mut arguments)?,
         Kind::Memory => Disk::Memory(arguments.disk_size("SIZE")?),
         Kind::Null => Disk::Null(arguments.disk_size("SIZE")?),
+        Kind::Remote => remote(&mut arguments)?,
         Kind::Blocks => Disk::Blocks {
             disk: Box::new(disk(arguments.disk("DISK")?)?),
             size: arguments.block_size("size")?,
@@ -162,6 +174,20 @@ fn call(call: &Call) -> Resolved<Disk> {
     };
     arguments.finish()?;
     Ok(disk)
+}
+
+fn remote(arguments: &mut Arguments<'_>) -> Resolved<Disk> {
+    let word = arguments.word("URI")?;
+    let Disk::Remote { target, span, .. } = leaf(word)? else {
+        let schemes = catalog::built_schemes();
+        return Err((word.span, Problem::NotRemote { schemes }));
+    };
+    Ok(Disk::Remote {
+        target,
+        connections: arguments.count("connections", limits::CONNECTIONS_MAX)?,
+        read_only: arguments.switch("read-only")?,
+        span,
+    })
 }
 
 fn file(arguments: &mut Arguments<'_>) -> Resolved<Disk> {

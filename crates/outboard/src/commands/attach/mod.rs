@@ -110,16 +110,26 @@ fn request(args: Args) -> Result<AttachRequest, Failure> {
         let failure = Failure::usage(format!("the disk `{}` cannot be read-only", args.disk));
         return Err(failure.next("nothing would ever be on it: leave --read-only away"));
     }
+    let (mut connections, mut read_only) = (args.connections, args.read_only);
     let source = match named.disk {
-        Disk::Remote { target, .. } => Source::Remote(lasting(target)?.to_string()),
+        Disk::Remote {
+            target,
+            connections: own,
+            read_only: never_written,
+            ..
+        } => {
+            connections = own.unwrap_or(connections);
+            read_only |= never_written;
+            Source::Remote(lasting(target)?.to_string())
+        }
         _ => Source::Local(args.disk),
     };
     let via = args.via.parse::<Via>().map_err(Failure::usage)?;
     Ok(AttachRequest {
         mount: args.mount.as_deref().map(absolute).transpose()?,
         via,
-        connections: args.connections,
-        read_only: args.read_only,
+        connections,
+        read_only,
         mkfs: args.mkfs,
         timeout: Duration::from_secs(args.timeout),
         wait: Duration::from_secs(args.wait),

@@ -77,7 +77,13 @@ fn blocks_stand_on_another_disk() {
 
 #[test]
 fn a_uri_is_a_remote_disk_and_a_path_with_a_colon_is_not() {
-    let Disk::Remote { target, span } = disk("m=nbd://h/e") else {
+    let Disk::Remote {
+        target,
+        connections: None,
+        read_only: false,
+        span,
+    } = disk("m=nbd://h/e")
+    else {
         panic!("no remote disk");
     };
     assert_eq!(
@@ -90,6 +96,22 @@ fn a_uri_is_a_remote_disk_and_a_path_with_a_colon_is_not() {
     ));
     assert!(matches!(disk("/srv/odd://name"), Disk::File { .. }));
     assert!(matches!(disk("srv/odd://name"), Disk::File { .. }));
+}
+
+#[test]
+fn a_remote_disk_takes_its_connections_and_whether_it_is_written() {
+    let Disk::Remote {
+        target,
+        connections: Some(8),
+        read_only: true,
+        span,
+    } = disk("remote(nbd://h/e, connections=8, read-only=true)")
+    else {
+        panic!("no remote disk");
+    };
+    assert_eq!(target.to_string(), "nbd://h/e");
+    assert_eq!((span.start, span.end), (7, 16));
+    assert!(disk("remote(nbd://h/e)").can_be_read_only());
 }
 
 #[test]
@@ -134,7 +156,7 @@ fn an_unknown_name_is_answered_with_what_exists() {
     assert!(text.contains("did you mean memory?"), "{text}");
     assert!(
         text.contains(
-            "memory(SIZE), null(SIZE), blocks(DISK, size=512) and URIs (nbd://, nbd+unix://)"
+            "null(SIZE), remote(URI, connections=4, read-only=true), blocks(DISK, size=512) and URIs (nbd://, nbd+unix://)"
         ),
         "{text}"
     );
@@ -172,6 +194,22 @@ fn wrong_arguments_are_refused_at_their_place() {
         ("file(a, direct=yes)", "yes", "expected true or false"),
         ("file(a, direct=true, direct=true)", "direct", "given twice"),
         ("memory(1G, size=1G)", "size", "there is no argument `size`"),
+        (
+            "remote(/srv/a)",
+            "/srv/a",
+            "expected the URI of a remote disk",
+        ),
+        (
+            "remote(nbd://h, connections=0)",
+            "0",
+            "a number from 1 to 16",
+        ),
+        (
+            "remote(nbd://h, connections=17)",
+            "17",
+            "a number from 1 to 16",
+        ),
+        ("remote(nbd://h, connections=all)", "all", "found `all`"),
         ("blocks(size=512)", "blocks", "DISK is missing"),
         ("blocks(a)", "blocks", "size is missing"),
         ("blocks(a, size=600)", "600", "600 is none"),
