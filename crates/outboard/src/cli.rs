@@ -3,7 +3,9 @@
 use clap::error::ErrorKind;
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::commands::{attach, copy, detach, disk, inspect, lab, ls, refresh, serve};
+use crate::commands::{
+    attach, client, copy, detach, disk, export, inspect, lab, ls, refresh, reload, serve,
+};
 use crate::failure::Failure;
 use crate::output::Format;
 
@@ -45,8 +47,16 @@ pub(crate) enum Command {
     Detach(detach::Args),
     /// See that a disk that is attached has grown
     Refresh(refresh::Args),
-    /// What is attached here, and how it is
+    /// What is attached and served here, and how it is
     Status,
+    /// Have a server read its configuration again
+    Reload(reload::WhichServer),
+    /// See to the exports of a server that runs
+    #[command(subcommand)]
+    Export(export::Command),
+    /// See to the clients of a server that runs
+    #[command(subcommand)]
+    Client(client::Command),
     /// What a disk is
     Inspect(inspect::Args),
     /// The exports of a server

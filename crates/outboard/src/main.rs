@@ -15,10 +15,13 @@
 
 mod cli;
 mod commands;
+mod config;
+mod control;
 mod failure;
 mod graph;
 mod interrupt;
 mod logging;
+mod metrics;
 mod output;
 
 use std::process::ExitCode;
@@ -58,6 +61,9 @@ fn run(cli: Cli, format: output::Format) -> Result<(), Failure> {
         Command::Detach(args) => commands::detach::run(args, format),
         Command::Refresh(args) => commands::refresh::run(&args, format),
         Command::Status => commands::status::run(format),
+        Command::Reload(which) => commands::reload::run(&which, format),
+        Command::Export(command) => commands::export::run(command, format),
+        Command::Client(command) => commands::client::run(&command, format),
         Command::Inspect(args) => commands::inspect::run(&args, format),
         Command::Ls(args) => commands::ls::run(&args, format),
         Command::Copy(args) => commands::copy::run(&args, format),

@@ -1,12 +1,15 @@
 //! One file or folder for each command: its arguments, and what it does with the crates below.
 
 pub(crate) mod attach;
+pub(crate) mod client;
 pub(crate) mod copy;
 pub(crate) mod detach;
 pub(crate) mod disk;
+pub(crate) mod export;
 pub(crate) mod inspect;
 pub(crate) mod lab;
 pub(crate) mod ls;
 pub(crate) mod refresh;
+pub(crate) mod reload;
 pub(crate) mod serve;
 pub(crate) mod status;

@@ -1,22 +1,139 @@
-//! `outboard status`: what is attached here, and how it is.
+//! `outboard status`: what is attached and served here, and how it is.
 
 use attach::AttachmentStatus;
+use nbd::server::{ExportFigures, Figures, Op};
+use serde::Serialize;
 
+use crate::control::{self, ServerStatus};
 use crate::failure::Failure;
 use crate::graph::ByteSize;
 use crate::output::{Format, columns};
 
+/// All of it.
+#[derive(Debug, Serialize)]
+struct Status {
+    attachments: Vec<AttachmentStatus>,
+    servers: Vec<ServerStatus>,
+}
+
 /// Prints it.
 pub(crate) fn run(format: Format) -> Result<(), Failure> {
-    let all = attach::status().map_err(Failure::new)?;
-    format.print(&all, || {
-        if all.is_empty() {
-            return "nothing is attached".to_owned();
-        }
+    let status = Status {
+        attachments: attach::status().map_err(Failure::new)?,
+        servers: control::client::statuses(),
+    };
+    format.print(&status, || text(&status))
+}
+
+fn text(status: &Status) -> String {
+    let mut parts = Vec::new();
+    if !status.attachments.is_empty() {
         let head = ["DEVICE", "MOUNTED ON", "SIZE", "VIA", "DISK", "STATE"].map(str::to_owned);
-        let rows: Vec<_> = std::iter::once(head).chain(all.iter().map(row)).collect();
-        columns(&rows)
+        let rows = status.attachments.iter().map(row);
+        parts.push(columns(
+            &std::iter::once(head).chain(rows).collect::<Vec<_>>(),
+        ));
+    } else if status.servers.is_empty() {
+        parts.push("nothing is attached".to_owned());
+    }
+    parts.extend(status.servers.iter().map(server));
+    parts.join("\n\n")
+}
+
+/// A server: a line about it, its exports, its clients.
+fn server(server: &ServerStatus) -> String {
+    let listen = server.listen.join(", ");
+    let mut about = format!(
+        "{} (process {}) serves on {listen}",
+        server.name, server.process
+    );
+    if let Some(config) = &server.config {
+        about.push_str(&format!(", configured by {}", config.display()));
+    }
+    let exports = &server.figures.exports;
+    let head = EXPORT_HEAD.map(str::to_owned);
+    let rows = exports.iter().map(export_row);
+    let mut parts = vec![about];
+    parts.push(columns(
+        &std::iter::once(head).chain(rows).collect::<Vec<_>>(),
+    ));
+    let clients: Vec<_> = exports.iter().flat_map(client_rows).collect();
+    if !clients.is_empty() {
+        let head = CLIENT_HEAD.map(str::to_owned);
+        parts.push(columns(
+            &std::iter::once(head).chain(clients).collect::<Vec<_>>(),
+        ));
+    }
+    parts.join("\n")
+}
+
+const EXPORT_HEAD: [&str; 9] = [
+    "EXPORT", "SIZE", "CLIENTS", "READS", "READ", "WRITES", "WRITTEN", "ERRORS", "P99",
+];
+
+fn export_row(export: &ExportFigures) -> [String; 9] {
+    let clients = export.clients.len().to_string();
+    let [reads, read, writes, written, errors, p99] = figures(&export.figures);
+    let name = match export.name.as_str() {
+        "" => "(default)".to_owned(),
+        name => name.to_owned(),
+    };
+    let size = ByteSize(export.size).to_string();
+    [
+        name, size, clients, reads, read, writes, written, errors, p99,
+    ]
+}
+
+/// Titles of [`client_rows`].
+pub(crate) const CLIENT_HEAD: [&str; 9] = [
+    "CLIENT", "FROM", "EXPORT", "READS", "READ", "WRITES", "WRITTEN", "ERRORS", "P99",
+];
+
+/// A row for each client of an export.
+pub(crate) fn client_rows(export: &ExportFigures) -> impl Iterator<Item = [String; 9]> {
+    export.clients.iter().map(|client| {
+        let [reads, read, writes, written, errors, p99] = figures(&client.figures);
+        let from = match &client.certificate {
+            Some(name) => format!("{} ({name})", client.peer),
+            None => client.peer.clone(),
+        };
+        let id = client.id.to_string();
+        let export = export.name.clone();
+        [id, from, export, reads, read, writes, written, errors, p99]
     })
+}
+
+fn figures(figures: &Figures) -> [String; 6] {
+    let (read, write, total) = (figures.of(Op::Read), figures.of(Op::Write), figures.total());
+    // The limit of the bucket it falls into: not more, perhaps half of it.
+    let p99 = total.percentile(99).map(|limit| format!("{limit:.1?}"));
+    [
+        read.requests.to_string(),
+        rounded(read.bytes),
+        write.requests.to_string(),
+        rounded(write.bytes),
+        total.errors.to_string(),
+        p99.unwrap_or_else(|| "-".to_owned()),
+    ]
+}
+
+/// A size to look at: three digits at most before the unit.
+fn rounded(bytes: u64) -> String {
+    let mut units = ["B", "K", "M", "G", "T", "P", "E"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    let (mut whole, mut tenths) = (bytes, 0);
+    for next in units {
+        if whole < 1024 {
+            break;
+        }
+        tenths = whole % 1024 * 10 / 1024;
+        whole /= 1024;
+        unit = next;
+    }
+    if whole < 10 && unit != "B" {
+        return format!("{whole}.{tenths}{unit}");
+    }
+    format!("{whole}{unit}")
 }
 
 fn row(attachment: &AttachmentStatus) -> [String; 6] {
@@ -35,4 +152,18 @@ fn row(attachment: &AttachmentStatus) -> [String; 6] {
         attachment.source.clone(),
         state,
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded;
+
+    #[test]
+    fn sizes_are_rounded_down_to_what_can_be_taken_in() {
+        assert_eq!(rounded(0), "0B");
+        assert_eq!(rounded(1023), "1023B");
+        assert_eq!(rounded(1536), "1.5K");
+        assert_eq!(rounded(10 << 20), "10M");
+        assert_eq!(rounded(u64::MAX), "15E");
+    }
 }

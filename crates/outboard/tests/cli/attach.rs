@@ -24,7 +24,8 @@ fn folder() -> tempfile::TempDir {
 fn nothing_attached_is_no_failure() {
     let folder = folder();
     assert_eq!(answer(folder.path(), &["status"]), "nothing is attached\n");
-    assert_eq!(answer(folder.path(), &["status", "--json"]), "[]\n");
+    let nothing = "{\"attachments\":[],\"servers\":[]}\n";
+    assert_eq!(answer(folder.path(), &["status", "--json"]), nothing);
     assert_eq!(answer(folder.path(), &["detach", "--all"]), "");
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the binary as a user meets it: what it prints, how it exits, what it leaves.
 
 mod attach;
+mod config;
 mod copy;
 mod create;
 mod help;

@@ -25,7 +25,7 @@ fn port_of(uri: &str) -> u16 {
     port.parse().expect("a port")
 }
 
-fn connect(uri: &str) -> TcpStream {
+pub(super) fn connect(uri: &str) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", port_of(uri))).expect("it listens");
     let limit = Some(Duration::from_secs(10));
     stream.set_read_timeout(limit).expect("a time limit");

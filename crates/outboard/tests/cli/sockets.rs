@@ -62,3 +62,39 @@ fn handshake(stream: &mut (impl Read + Write), name: &str) -> Option<u64> {
         .expect("flags behind the size");
     Some(u64::from_be_bytes(size))
 }
+
+/// A client that asks one thing at a time.
+pub(super) struct Session<S>(S);
+
+impl<S: Read + Write> Session<S> {
+    /// Chooses an export; `None` if the server closes the connection.
+    pub(super) fn open(mut stream: S, name: &str) -> Option<Self> {
+        handshake(&mut stream, name)?;
+        // Without NO_ZEROES there would be 124 bytes here.
+        Some(Self(stream))
+    }
+
+    /// The first `len` bytes; `None` if the server has closed the connection.
+    pub(super) fn read(&mut self, len: u32) -> Option<Vec<u8>> {
+        self.0.write_all(&request(READ, len)).ok()?;
+        self.reply()?;
+        let mut data = vec![0; len as usize];
+        self.0.read_exact(&mut data).ok()?;
+        Some(data)
+    }
+
+    /// Writes `data` to the front.
+    pub(super) fn write(&mut self, data: &[u8]) -> Option<()> {
+        let len = u32::try_from(data.len()).expect("short");
+        self.0.write_all(&request(WRITE, len)).ok()?;
+        self.0.write_all(data).ok()?;
+        self.reply()
+    }
+
+    fn reply(&mut self) -> Option<()> {
+        let mut reply = [0; 16];
+        self.0.read_exact(&mut reply).ok()?;
+        assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
+        Some(())
+    }
+}

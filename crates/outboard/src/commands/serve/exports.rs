@@ -1,5 +1,8 @@
 //! Which disk is served under which name. Pure.
 
+use nbd::server::Rules;
+
+use crate::config::ExportPlan;
 use crate::failure::Failure;
 use crate::graph::{NamedDisk, resolve};
 
@@ -35,4 +38,17 @@ pub(super) fn plan(texts: &[String], read_only: bool) -> Result<Vec<NamedDisk>, 
         }
     }
     Ok(disks)
+}
+
+/// The exports of the command line, for everybody.
+pub(super) fn free(disks: Vec<NamedDisk>, read_only: bool) -> Vec<ExportPlan> {
+    let export = |disk: NamedDisk| ExportPlan {
+        name: disk.name.clone().unwrap_or_default(),
+        // The expression would tell every client the server's paths.
+        description: String::new(),
+        disk,
+        read_only,
+        rules: Rules::default(),
+    };
+    disks.into_iter().map(export).collect()
 }

@@ -7,11 +7,11 @@ use std::str::FromStr;
 use crate::failure::Failure;
 
 /// The port that IANA gave to NBD.
-pub(super) const PORT: u16 = 10809;
+pub(crate) const PORT: u16 = 10809;
 
 /// `--listen`, as said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// `ADDRESS[:PORT]`
     Tcp {
         /// An address or a host's name.
@@ -26,11 +26,11 @@ pub(super) enum Place {
 /// Why a text is no place to listen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}: say ADDRESS, ADDRESS:PORT, [IPV6]:PORT or unix:PATH")]
-pub(super) struct PlaceError(&'static str);
+pub(crate) struct PlaceError(&'static str);
 
 impl Place {
     /// Where `serve` listens if nothing is said.
-    pub(super) fn loopback() -> Self {
+    pub(crate) fn loopback() -> Self {
         Self::Tcp {
             host: Ipv4Addr::LOCALHOST.to_string(),
             port: PORT,
@@ -38,7 +38,7 @@ impl Place {
     }
 
     /// The address of a TCP place; a host's name is looked up.
-    pub(super) fn address(host: &str, port: u16) -> Result<SocketAddr, Failure> {
+    pub(crate) fn address(host: &str, port: u16) -> Result<SocketAddr, Failure> {
         let what = format!("cannot listen on {host}");
         let found = (host, port)
             .to_socket_addrs()

@@ -2,41 +2,67 @@
 //!
 //! # Invariants
 //!
-//! * Disks are opened before the first socket listens: who can connect can use them.
+//! * Disks are opened before the first socket listens: who can connect can use them. With `user` it
+//!   is the other way round, since only root may open some sockets, and disks are for the user to
+//!   open: clients wait to be accepted meanwhile.
+//! * Other machines are served in the clear only if that was asked for in so many words.
 //! * A stop finishes what is in flight and flushes before the process ends; a second signal does not
 //!   wait for that.
 //! * Whatever way it ends, but by SIGKILL, its Unix sockets and its port file are removed.
 
 mod announce;
 mod exports;
-mod listen;
+pub(crate) mod listen;
+pub(crate) mod live;
+mod notify;
+mod opened;
 mod places;
 mod port_file;
+mod sockets;
 mod stop;
+mod tls;
+mod user;
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::ValueEnum;
-use nbd::server::{Export, Limits, Server};
+use nbd::server::{Limits, Server};
 use rustix::fs::FileType;
 use tokio::sync::oneshot;
 
+use crate::config::{self, Plan};
+use crate::control::{self, place};
 use crate::failure::Failure;
-use crate::graph::NamedDisk;
-use crate::graph::builder::Builder;
+use crate::metrics;
 use crate::output::Format;
 use listen::Place;
+use live::{About, Live, offer};
+use opened::{Opened, Opening};
 use places::Places;
+use sockets::{Sockets, Wanted};
 use stop::Stop;
+use tls::{Guard, TlsArgs};
 
 /// Arguments of `serve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A disk to serve: a path, memory(SIZE), nbd://HOST/EXPORT…; the first is also the default
-    #[arg(required = true, value_name = "[NAME=]DISK")]
+    #[arg(required_unless_present = "config", value_name = "[NAME=]DISK")]
     disks: Vec<String>,
+
+    /// Serve what this file says; SIGHUP or `outboard reload` reads it again
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "disks", "listen", "read_only", "stdin", "connections_max", "tls", "insecure", "metrics", "tls_optional", "tls_any_client",
+    ])]
+    config: Option<PathBuf>,
+
+    /// Only say whether the configuration, or the disks, are right
+    #[arg(long)]
+    check: bool,
 
     // No doc comment: rustdoc would take the brackets for a link.
     #[arg(
@@ -45,6 +71,9 @@ pub(crate) struct Args {
         help = "Where to listen: ADDRESS[:PORT] or unix:PATH [default: 127.0.0.1:10809]"
     )]
     listen: Vec<Place>,
+
+    #[command(flatten)]
+    tls: TlsArgs,
 
     /// Refuse writes
     #[arg(long)]
@@ -57,6 +86,14 @@ pub(crate) struct Args {
     /// Write the TCP port to this file once it is open
     #[arg(long, value_name = "PATH")]
     port_file: Option<PathBuf>,
+
+    /// Serve figures for Prometheus over HTTP at this address
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "stdin")]
+    metrics: Option<SocketAddr>,
+
+    /// Where the control socket is, instead of in the runtime directory
+    #[arg(long, value_name = "PATH", conflicts_with = "stdin")]
+    control: Option<PathBuf>,
 
     /// Stop when the process that started this one ends
     #[arg(long)]
@@ -111,14 +148,73 @@ impl EngineArgs {
 
 /// Serves until told to stop.
 pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
-    let disks = exports::plan(&args.disks, args.read_only)?;
+    let plan = plan(&args)?;
+    if args.check {
+        return checked(&args, &plan, format);
+    }
     let clients = if args.stdin {
         Clients::One(standard_input()?)
     } else {
-        Clients::Listen(Places::find(&args.listen, args.port_file.as_deref())?)
+        let places = Places::find(&plan.listen, args.port_file.as_deref())?;
+        let wanted = Wanted {
+            places,
+            guard: Guard::of(&plan),
+            control: plan.control.clone(),
+            metrics: plan.metrics,
+        };
+        match &plan.user {
+            None => Clients::Listen(wanted),
+            Some(user) => {
+                let identity = user::named(user)?;
+                let sockets = wanted.open()?;
+                identity.assume()?;
+                Clients::Wait(sockets)
+            }
+        }
     };
     args.engine
-        .run(async |handle| serve(handle, &args, disks, clients, format).await)
+        .run(async |handle| serve(handle, &args, plan, clients, format).await)
+}
+
+/// What the arguments ask for.
+fn plan(args: &Args) -> Result<Plan, Failure> {
+    if let Some(path) = &args.config {
+        let plan = config::read(path).map_err(Failure::new)?;
+        let control = args.control.clone().or(plan.control);
+        return Ok(Plan { control, ..plan });
+    }
+    let disks = exports::plan(&args.disks, args.read_only)?;
+    Ok(Plan {
+        listen: args.listen.clone(),
+        insecure: args.tls.insecure,
+        exports: exports::free(disks, args.read_only),
+        limits: Limits {
+            connections_max: args.connections_max,
+            ..Limits::default()
+        },
+        tls: args.tls.plan(),
+        control: args.control.clone(),
+        metrics: args.metrics,
+        user: None,
+    })
+}
+
+/// `--check`: all that can be told without opening anything.
+fn checked(args: &Args, plan: &Plan, format: Format) -> Result<(), Failure> {
+    tls::load(plan)?;
+    if let Some(user) = &plan.user {
+        user::named(user)?;
+    }
+    let names: Vec<&str> = plan.exports.iter().map(|e| e.name.as_str()).collect();
+    let said = serde_json::json!({ "exports": names });
+    format.print(&said, || {
+        let path = args.config.as_ref().map(|path| path.display().to_string());
+        let exports = match names.len() {
+            1 => "1 export".to_owned(),
+            count => format!("{count} exports"),
+        };
+        format!("{}: {exports}", path.as_deref().unwrap_or("command line"))
+    })
 }
 
 /// Where clients come from.
@@ -126,8 +222,10 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
 enum Clients {
     /// There is one, connected already.
     One(OwnedFd),
-    /// They connect.
-    Listen(Places),
+    /// They will connect.
+    Listen(Wanted),
+    /// They may be connecting already.
+    Wait(Sockets),
 }
 
 fn standard_input() -> Result<OwnedFd, Failure> {
@@ -145,53 +243,94 @@ fn standard_input() -> Result<OwnedFd, Failure> {
 async fn serve(
     handle: engine::Handle,
     args: &Args,
-    disks: Vec<NamedDisk>,
+    plan: Plan,
     clients: Clients,
     format: Format,
 ) -> Result<(), Failure> {
-    let mut stop = Stop::watch(args.exit_with_parent)?;
-    let exports = stop.before(open(disks, args.read_only)).await?;
-    let names: Vec<String> = exports.iter().map(|export| export.name.clone()).collect();
-    let limits = Limits {
-        connections_max: args.connections_max,
-        ..Limits::default()
-    };
-    let server = Server::new(exports, limits).map_err(Failure::new)?;
+    let mut stop = Stop::watch(args.exit_with_parent, args.config.is_some())?;
+    let (exports, open) = stop.before(open(&plan)).await?;
+    let mut server = Server::with_rules(exports, plan.limits.clone()).map_err(Failure::new)?;
+    let tls = tls::load(&plan)?;
+    if let Some((tls, demand)) = &tls {
+        server = server.with_tls(tls.clone(), *demand);
+    }
     let (tell, told) = oneshot::channel();
     let told = async {
         // A sender that went away without a word means the same.
         drop(told.await);
+        notify::tell("STOPPING=1");
     };
-    match clients {
+    let sockets = match clients {
         Clients::One(socket) => {
             let serving = server.serve_connection(&handle, socket, told);
-            stop.during(tell, serving, || ()).await
+            return stop.during(tell, serving, || ()).await;
         }
-        Clients::Listen(places) => {
-            let places::Open { listeners, traces } = places.open()?;
-            let addresses: Vec<_> = listeners
-                .iter()
-                .map(|open| open.address().clone())
-                .collect();
-            announce::announce(&addresses, &names, format)?;
-            let serving = server.serve(&handle, listeners, told);
-            stop.during(tell, serving, || traces.remove()).await
-        }
+        Clients::Listen(wanted) => wanted.open()?,
+        Clients::Wait(sockets) => sockets,
+    };
+    let Sockets {
+        places: places::Open { listeners, traces },
+        control,
+        metrics,
+    } = sockets;
+    let addresses: Vec<_> = listeners.iter().map(|l| l.address().clone()).collect();
+    let names: Vec<String> = plan.exports.iter().map(|e| e.name.clone()).collect();
+    announce::announce(&addresses, &names, format)?;
+    let about = About {
+        name: control.as_ref().map_or_else(
+            || std::process::id().to_string(),
+            |socket| place::name(socket.path()),
+        ),
+        config: args.config.clone(),
+        listen: addresses.iter().map(ToString::to_string).collect(),
+        metrics: metrics.as_ref().and_then(sockets::address),
+        since: engine::clock::now(),
+    };
+    let controls = server.control();
+    let live = Live::new(about, controls.clone(), tls.map(|(tls, _)| tls), plan, open);
+    if let Some(control) = &control {
+        control::server::start(control, live.clone())?;
     }
+    if args.config.is_some() {
+        reload_at_hangup(live)?;
+    }
+    let _metrics = metrics
+        .map(|listener| metrics::start(listener, controls))
+        .transpose()?;
+    notify::tell("READY=1");
+    let serving = server.serve(&handle, listeners, told);
+    let clean_up = || {
+        traces.remove();
+        control.iter().for_each(place::ControlSocket::remove);
+    };
+    stop.during(tell, serving, clean_up).await
 }
 
-async fn open(disks: Vec<NamedDisk>, read_only: bool) -> Result<Vec<Export>, Failure> {
-    let mut builder = Builder::new(read_only);
-    let mut exports = Vec::new();
-    for disk in disks {
-        exports.push(Export {
-            name: disk.name.clone().unwrap_or_default(),
-            // The expression would tell every client the server's paths.
-            description: String::new(),
-            disk: builder.build(&disk).await?,
-        });
+/// Reads the configuration again at each SIGHUP.
+fn reload_at_hangup(live: Arc<Live>) -> Result<(), Failure> {
+    let mut hangup = stop::hangup()?;
+    drop(engine::spawn(async move {
+        while hangup.recv().await.is_some() {
+            // What came of it is in the log.
+            drop(live.reload().await);
+        }
+    }));
+    Ok(())
+}
+
+/// What is served, and what is known of its disks.
+type Offers = (Vec<(nbd::server::Export, nbd::server::Rules)>, Vec<Opened>);
+
+async fn open(plan: &Plan) -> Result<Offers, Failure> {
+    let mut opening = Opening::default();
+    for export in &plan.exports {
+        opening.open(export).await?;
     }
-    Ok(exports)
+    let mut open = opening.done();
+    let disks = open.iter_mut().filter_map(Opened::take);
+    let exports = plan.exports.iter().zip(disks);
+    let exports = exports.map(|(export, disk)| offer(export, disk)).collect();
+    Ok((exports, open))
 }
 
 #[cfg(test)]

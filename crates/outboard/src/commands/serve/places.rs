@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use listenfd::ListenFd;
-use nbd::server::Listener;
+use nbd::server::{ListenAddress, Listener};
 
 use super::listen::Place;
 use super::port_file::PortFile;
@@ -56,8 +56,11 @@ impl Places {
         })
     }
 
-    /// Opens them all.
-    pub(super) fn open(self) -> Result<Open, Failure> {
+    /// Opens them all, if `check` agrees with where they are.
+    pub(super) fn open(
+        self,
+        check: impl FnOnce(&[ListenAddress]) -> Result<(), Failure>,
+    ) -> Result<Open, Failure> {
         let mut listeners = Vec::new();
         let mut traces = Traces::default();
         for socket in self.handed_over {
@@ -80,7 +83,8 @@ impl Places {
                 }
             });
         }
-        listeners.iter().for_each(warn_of_strangers);
+        let addresses: Vec<_> = listeners.iter().map(|l| l.address().clone()).collect();
+        check(&addresses)?;
         if let Some(path) = self.port_file {
             let port = listeners
                 .iter()
@@ -111,17 +115,6 @@ fn handed_over() -> Result<Vec<OwnedFd>, Failure> {
         sockets.extend(socket);
     }
     Ok(sockets)
-}
-
-/// Says who can come in, where that is not this machine alone.
-fn warn_of_strangers(listener: &Listener) {
-    let address = listener.address();
-    if !address.is_local() {
-        tracing::warn!(
-            "{address} can be reached by other machines, and NBD without TLS neither hides the \
-             data nor asks who connects: use it in networks that you trust"
-        );
-    }
 }
 
 impl Traces {

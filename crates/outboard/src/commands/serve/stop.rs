@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 pub(super) struct Stop {
     terminate: Signal,
     interrupt: Signal,
-    /// `None`: the server is to outlive its terminal.
+    /// `None`: it reloads, or the server is to outlive its terminal.
     hangup: Option<Signal>,
     parent: Option<OwnedFd>,
 }
@@ -59,15 +59,13 @@ impl Reason {
 }
 
 impl Stop {
-    /// Starts to watch. Call on the engine.
-    pub(super) fn watch(with_parent: bool) -> Result<Self, Failure> {
-        let watch = |kind| {
-            signal(kind).map_err(|error| Failure::because("cannot watch for signals", &error))
-        };
+    /// Starts to watch. A hangup that reloads is no reason to stop. Call on the engine.
+    pub(super) fn watch(with_parent: bool, hangup_reloads: bool) -> Result<Self, Failure> {
+        let outlives_hangup = hangup_reloads || hangup_is_ignored();
         Ok(Self {
             terminate: watch(SignalKind::terminate())?,
             interrupt: watch(SignalKind::interrupt())?,
-            hangup: (!hangup_is_ignored())
+            hangup: (!outlives_hangup)
                 .then(|| watch(SignalKind::hangup()))
                 .transpose()?,
             parent: with_parent.then(parent).transpose()?,
@@ -148,6 +146,15 @@ fn parent() -> Result<OwnedFd, Failure> {
     let parent = getppid().ok_or_else(|| Failure::new(format!("{what}: it is not to be seen")))?;
     pidfd_open(parent, PidfdFlags::empty())
         .map_err(|error| Failure::because(what, &io::Error::from(error)))
+}
+
+fn watch(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::because("cannot watch for signals", &error))
+}
+
+/// SIGHUP, for those who reload at it.
+pub(super) fn hangup() -> Result<Signal, Failure> {
+    watch(SignalKind::hangup())
 }
 
 /// Waits until the process behind `pidfd` ends.

@@ -1,0 +1,59 @@
+//! `outboard client`: the clients of a running server.
+
+use crate::commands::reload::{WhichServer, strange};
+use crate::commands::status::{CLIENT_HEAD, client_rows};
+use crate::control::{Answer, Ask};
+use crate::failure::Failure;
+use crate::output::{Format, columns};
+
+/// What can be done with them.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Who is connected, and what they do
+    List(WhichServer),
+    /// End a client; what it has in flight is finished
+    Disconnect(DisconnectArgs),
+}
+
+/// Arguments of `client disconnect`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DisconnectArgs {
+    /// The client's number, as `client list` tells it
+    client: u64,
+
+    #[command(flatten)]
+    which: WhichServer,
+}
+
+/// Does it.
+pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
+    match command {
+        Command::List(which) => list(which, format),
+        Command::Disconnect(args) => {
+            let client = args.client;
+            match args.which.ask(Ask::Disconnect { client })? {
+                Answer::Disconnected => {
+                    let said = serde_json::json!({ "disconnected": client });
+                    format.print(&said, || format!("client {client} ends"))
+                }
+                _ => Err(strange()),
+            }
+        }
+    }
+}
+
+fn list(which: &WhichServer, format: Format) -> Result<(), Failure> {
+    let Answer::Status(status) = which.ask(Ask::Status)? else {
+        return Err(strange());
+    };
+    let clients = status
+        .figures
+        .exports
+        .iter()
+        .flat_map(|export| &export.clients);
+    format.print(&clients.collect::<Vec<_>>(), || {
+        let head = CLIENT_HEAD.map(str::to_owned);
+        let rows = status.figures.exports.iter().flat_map(client_rows);
+        columns(&std::iter::once(head).chain(rows).collect::<Vec<_>>())
+    })
+}

@@ -1,0 +1,71 @@
+//! `outboard export`: the exports of a running server.
+
+use crate::commands::reload::{WhichServer, strange};
+use crate::control::{Answer, Ask};
+use crate::failure::Failure;
+use crate::graph::ByteSize;
+use crate::output::{Format, columns};
+
+/// What can be done with them.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// What is served, and how much it is used
+    List(WhichServer),
+    /// Measure a disk again that has grown; new clients see the new size
+    Resize(ResizeArgs),
+}
+
+/// Arguments of `export resize`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResizeArgs {
+    /// The export's name
+    name: String,
+
+    #[command(flatten)]
+    which: WhichServer,
+}
+
+/// Does it.
+pub(crate) fn run(command: Command, format: Format) -> Result<(), Failure> {
+    match command {
+        Command::List(which) => list(&which, format),
+        Command::Resize(args) => resize(args, format),
+    }
+}
+
+fn list(which: &WhichServer, format: Format) -> Result<(), Failure> {
+    let Answer::Status(status) = which.ask(Ask::Status)? else {
+        return Err(strange());
+    };
+    let exports = &status.figures.exports;
+    format.print(exports, || {
+        let head = ["EXPORT", "SIZE", "CLIENTS", "DESCRIPTION"].map(str::to_owned);
+        let rows = exports.iter().map(|export| {
+            [
+                export.name.clone(),
+                ByteSize(export.size).to_string(),
+                export.clients.len().to_string(),
+                export.description.clone(),
+            ]
+        });
+        columns(&std::iter::once(head).chain(rows).collect::<Vec<_>>())
+    })
+}
+
+fn resize(args: ResizeArgs, format: Format) -> Result<(), Failure> {
+    let export = args.name.clone();
+    let answer = args.which.ask(Ask::Resize { export })?;
+    let Answer::Resized { from, to } = answer else {
+        return Err(strange());
+    };
+    format.print(&serde_json::json!({ "from": from, "to": to }), || {
+        let (from, to) = (ByteSize(from), ByteSize(to));
+        if from == to {
+            return format!("{}: {to}, as before", args.name);
+        }
+        format!(
+            "{}: {to}, before {from}; clients see it when they connect again",
+            args.name
+        )
+    })
+}

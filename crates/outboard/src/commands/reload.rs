@@ -1,0 +1,40 @@
+//! `outboard reload`: a running server reads its configuration again.
+
+use crate::commands::serve::live::summary;
+use crate::control::client::{ask, choose};
+use crate::control::{Answer, Ask};
+use crate::failure::Failure;
+use crate::output::Format;
+
+/// Which of the servers of this machine.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct WhichServer {
+    /// Which server, if several run: its name or process (see `status`), or its control socket
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+}
+
+impl WhichServer {
+    /// Asks it.
+    pub(crate) fn ask(&self, question: Ask) -> Result<Answer, Failure> {
+        let path = choose(self.server.as_deref())?;
+        ask(&path, question).map_err(Failure::new)
+    }
+}
+
+/// The server answered something else than was asked.
+pub(crate) fn strange() -> Failure {
+    Failure::new("the server answered another question").next("is it of another version?")
+}
+
+/// Reloads, and tells what that changed.
+pub(crate) fn run(which: &WhichServer, format: Format) -> Result<(), Failure> {
+    let Answer::Reloaded(done) = which.ask(Ask::Reload)? else {
+        return Err(strange());
+    };
+    format.print(&done, || summary(&done))?;
+    match done.warnings.as_slice() {
+        [] => Ok(()),
+        warnings => Err(Failure::new(warnings.join("; ")).next("the rest was done")),
+    }
+}

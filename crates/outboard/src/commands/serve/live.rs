@@ -1,0 +1,301 @@
+//! [`Live`]: the running server as its control socket and SIGHUP see it.
+//!
+//! # Invariants
+//!
+//! * Changes are made one after the other.
+//! * A configuration that cannot be read, or whose new disks cannot be opened, changes nothing.
+//!   Disks that only the exports that end stand in the way of are opened when those are closed; if
+//!   that fails, the old disk is served again.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use nbd::server::{ChangeError, Control, Export};
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::notify;
+use super::opened::{Opened, Opening};
+use crate::config::{self, Changes, ExportPlan, Plan};
+use crate::control::server::{Answering, Oracle};
+use crate::control::{Answer, Ask, Reloaded, ServerStatus};
+use crate::failure::Failure;
+
+/// What does not change while it runs.
+#[derive(Debug, Clone)]
+pub(super) struct About {
+    /// What the server is called here.
+    pub(super) name: String,
+    /// Its configuration.
+    pub(super) config: Option<PathBuf>,
+    /// Where it listens.
+    pub(super) listen: Vec<String>,
+    /// Where its metrics are.
+    pub(super) metrics: Option<String>,
+    /// When it started.
+    pub(super) since: Instant,
+}
+
+/// The running server.
+#[derive(Debug)]
+pub(super) struct Live {
+    about: About,
+    control: Control,
+    tls: Option<nbd::tls::ServerTls>,
+    running: Mutex<Running>,
+}
+
+/// What runs, and the files it writes.
+#[derive(Debug)]
+struct Running {
+    plan: Plan,
+    open: Vec<Opened>,
+}
+
+impl Live {
+    pub(super) fn new(
+        about: About,
+        control: Control,
+        tls: Option<nbd::tls::ServerTls>,
+        plan: Plan,
+        open: Vec<Opened>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            about,
+            control,
+            tls,
+            running: Mutex::new(Running { plan, open }),
+        })
+    }
+
+    /// Reads the configuration again and does what it says.
+    pub(super) async fn reload(&self) -> Result<Reloaded, String> {
+        let mut running = self.running.lock().await;
+        notify::tell(&notify::reloading());
+        let result = self.reload_as(&mut running).await;
+        notify::tell("READY=1");
+        match &result {
+            Ok(done) => tracing::info!("configuration read again: {}", summary(done)),
+            Err(why) => tracing::error!("{why}"),
+        }
+        result
+    }
+
+    async fn reload_as(&self, running: &mut MutexGuard<'_, Running>) -> Result<Reloaded, String> {
+        let Some(path) = &self.about.config else {
+            return Err("this server has no configuration: it was started with disks".to_owned());
+        };
+        let path = path.clone();
+        let read = engine::blocking(move || config::read(&path)).await;
+        let new = read.map_err(|e| format!("nothing was changed: {e}"))?;
+        let changes = config::changes(&running.plan, &new);
+        let leaving = leaving(&changes);
+        let mut opening = Opening::beside(&running.open, &leaving);
+        let mut late = Vec::new();
+        for export in changes.add.iter().chain(&changes.replace) {
+            match opening.open(export).await {
+                Ok(()) => {}
+                Err(e) if e.is_own_conflict() && !leaving.is_empty() => late.push(export.clone()),
+                Err(e) => {
+                    let e = Failure::from(e);
+                    return Err(format!("nothing was changed: {}", e.text()));
+                }
+            }
+        }
+        if let Some(tls) = &self.tls {
+            // Certificates are renewed far more often than anything else here changes.
+            tls.reload()
+                .map_err(|e| format!("nothing was changed: {e}"))?;
+        }
+        Ok(self.apply(running, new, changes, opening, late).await)
+    }
+
+    /// Does what cannot be refused any more.
+    async fn apply(
+        &self,
+        running: &mut Running,
+        new: Plan,
+        changes: Changes,
+        opening: Opening,
+        late: Vec<ExportPlan>,
+    ) -> Reloaded {
+        let mut done = Reloaded::default();
+        let mut opened = opening.done();
+        for name in &changes.remove {
+            note(self.control.remove(name).await, &mut done);
+            done.removed.push(name.clone());
+        }
+        for export in &changes.replace {
+            let ready = opened.iter_mut().find(|open| open.name == export.name);
+            let result = match ready.and_then(Opened::take) {
+                Some(disk) => {
+                    let (export, rules) = offer(export, disk);
+                    self.control.replace(export, rules).await
+                }
+                None => self.control.remove(&export.name).await,
+            };
+            note(result, &mut done);
+            done.replaced.push(export.name.clone());
+        }
+        let gone = leaving(&changes);
+        running.open.retain(|open| !gone.contains(&open.name));
+        running.open.append(&mut opened);
+        for export in &changes.add {
+            let ready = running
+                .open
+                .iter_mut()
+                .find(|open| open.name == export.name);
+            if let Some(disk) = ready.and_then(Opened::take) {
+                let (export, rules) = offer(export, disk);
+                note(self.control.add(export, rules), &mut done);
+            }
+            done.added.push(export.name.clone());
+        }
+        let old = std::mem::replace(&mut running.plan, new);
+        for export in late {
+            self.open_late(running, &old, export, &mut done).await;
+        }
+        for export in &changes.update {
+            let rules = export.rules.clone();
+            let result = self
+                .control
+                .update(&export.name, &export.description, rules);
+            note(result, &mut done);
+            done.updated.push(export.name.clone());
+        }
+        let names: Vec<String> = running
+            .plan
+            .exports
+            .iter()
+            .map(|e| e.name.clone())
+            .collect();
+        self.control.arrange(&names);
+        done.later = changes.later.iter().map(|key| (*key).to_owned()).collect();
+        done
+    }
+
+    /// Opens a disk whose file an export that has ended by now had; the old one if that fails.
+    async fn open_late(
+        &self,
+        running: &mut Running,
+        old: &Plan,
+        export: ExportPlan,
+        done: &mut Reloaded,
+    ) {
+        let before = old.exports.iter().find(|e| e.name == export.name).cloned();
+        let name = export.name.clone();
+        let mut found = None;
+        for candidate in [Some(export), before].into_iter().flatten() {
+            let mut opening = Opening::beside(&running.open, &[]);
+            match opening.open(&candidate).await {
+                Ok(()) => {
+                    running.open.extend(opening.done());
+                    found = Some(candidate);
+                    break;
+                }
+                Err(e) => done.warnings.push(Failure::from(e).text()),
+            }
+        }
+        let opened = running.open.iter_mut().find(|open| open.name == name);
+        let disk = opened.and_then(Opened::take);
+        let at = running.plan.exports.iter().position(|e| e.name == name);
+        match (found, disk, at) {
+            (Some(found), Some(disk), Some(at)) => {
+                let (export, rules) = offer(&found, disk);
+                note(self.control.add(export, rules), done);
+                running.plan.exports[at] = found;
+            }
+            (_, _, at) => {
+                done.warnings.push(format!("export {name:?} is not served"));
+                // The next reload tries again.
+                at.map(|at| running.plan.exports.remove(at));
+            }
+        }
+    }
+
+    fn status(&self) -> ServerStatus {
+        let up = engine::clock::now().saturating_duration_since(self.about.since);
+        ServerStatus {
+            name: self.about.name.clone(),
+            process: std::process::id(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            config: self.about.config.clone(),
+            listen: self.about.listen.clone(),
+            metrics: self.about.metrics.clone(),
+            up_seconds: up.as_secs(),
+            figures: self.control.figures(),
+        }
+    }
+
+    async fn resize(&self, export: &str) -> Result<Answer, String> {
+        let _one_at_a_time = self.running.lock().await;
+        let resized = self.control.resize(export).await;
+        let resized = resized.map_err(|e| e.to_string())?;
+        if resized.from != resized.to {
+            let (from, to) = (resized.from, resized.to);
+            tracing::info!(export, "resized from {from} to {to} bytes");
+        }
+        Ok(Answer::Resized {
+            from: resized.from,
+            to: resized.to,
+        })
+    }
+}
+
+impl Oracle for Live {
+    fn answer(self: Arc<Self>, ask: Ask) -> Answering {
+        Box::pin(async move {
+            match ask {
+                Ask::Status => Ok(Answer::Status(Box::new(self.status()))),
+                Ask::Reload => self.reload().await.map(Answer::Reloaded),
+                Ask::Resize { export } => self.resize(&export).await,
+                Ask::Disconnect { client } if self.control.disconnect(client) => {
+                    Ok(Answer::Disconnected)
+                }
+                Ask::Disconnect { client } => Err(format!("there is no client {client}")),
+            }
+        })
+    }
+}
+
+/// The exports whose disks are closed.
+fn leaving(changes: &Changes) -> Vec<String> {
+    let replaced = changes.replace.iter().map(|export| export.name.clone());
+    changes.remove.iter().cloned().chain(replaced).collect()
+}
+
+/// What is served of a plan.
+pub(super) fn offer(export: &ExportPlan, disk: block::Node) -> (Export, nbd::server::Rules) {
+    let served = Export {
+        name: export.name.clone(),
+        description: export.description.clone(),
+        disk,
+    };
+    (served, export.rules.clone())
+}
+
+fn note(result: Result<(), ChangeError>, done: &mut Reloaded) {
+    if let Err(e) = result {
+        tracing::error!("{e}");
+        done.warnings.push(e.to_string());
+    }
+}
+
+/// What a reload did, in one line.
+pub(crate) fn summary(done: &Reloaded) -> String {
+    let all = [
+        ("added", &done.added),
+        ("removed", &done.removed),
+        ("replaced", &done.replaced),
+        ("updated", &done.updated),
+        ("only seen at the next start:", &done.later),
+    ];
+    let said = all.into_iter().filter(|(_, names)| !names.is_empty());
+    let said: Vec<String> = said
+        .map(|(what, names)| format!("{what} {}", names.join(", ")))
+        .collect();
+    if said.is_empty() {
+        return "nothing is different".to_owned();
+    }
+    said.join("; ")
+}

@@ -1,0 +1,77 @@
+//! All sockets of a server, opened together.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use super::places::{Open, Places};
+use super::tls::Guard;
+use crate::control::place::{self, ControlSocket};
+use crate::failure::Failure;
+use crate::metrics;
+
+/// What is to be opened.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    /// For clients.
+    pub(super) places: Places,
+    /// Who says whether other machines may reach them.
+    pub(super) guard: Guard,
+    /// For control; `None`: in the runtime directory.
+    pub(super) control: Option<PathBuf>,
+    /// For metrics.
+    pub(super) metrics: Option<SocketAddr>,
+}
+
+/// What is open.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    /// For clients.
+    pub(super) places: Open,
+    /// For control; none if nobody asked for one and there is no place for it.
+    pub(super) control: Option<ControlSocket>,
+    /// For metrics.
+    pub(super) metrics: Option<TcpListener>,
+}
+
+impl Wanted {
+    /// Opens them.
+    pub(super) fn open(self) -> Result<Sockets, Failure> {
+        let control = match &self.control {
+            Some(path) => Some(control(path)?),
+            None => own_control(),
+        };
+        let metrics = self.metrics.map(metrics::bind).transpose()?;
+        let places = self.places.open(|addresses| self.guard.check(addresses))?;
+        Ok(Sockets {
+            places,
+            control,
+            metrics,
+        })
+    }
+}
+
+fn control(path: &Path) -> Result<ControlSocket, Failure> {
+    let what = format!("cannot open the control socket {}", path.display());
+    ControlSocket::open(path).map_err(|e| Failure::because(what, &e))
+}
+
+/// The socket of who did not ask for one: the server does its work without it, too.
+fn own_control() -> Option<ControlSocket> {
+    let path = place::default_path()?;
+    match ControlSocket::open(&path) {
+        Ok(socket) => Some(socket),
+        Err(e) => {
+            let path = path.display();
+            tracing::warn!(
+                "no control socket at {path}: {e}; `outboard status` will not see this server"
+            );
+            None
+        }
+    }
+}
+
+/// Where metrics are.
+pub(super) fn address(listener: &TcpListener) -> Option<String> {
+    let address = listener.local_addr().ok()?;
+    Some(format!("http://{address}/metrics"))
+}

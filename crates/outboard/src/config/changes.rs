@@ -1,0 +1,61 @@
+//! Two plans -> what must be done to get from the one to the other.
+
+use super::{ExportPlan, Plan};
+
+/// Steps from one plan to another.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Changes {
+    /// Exports that end.
+    pub(crate) remove: Vec<String>,
+    /// Exports that get another disk; their clients end.
+    pub(crate) replace: Vec<ExportPlan>,
+    /// Exports with other rules or another text; those who still may do not notice.
+    pub(crate) update: Vec<ExportPlan>,
+    /// New exports.
+    pub(crate) add: Vec<ExportPlan>,
+    /// The names in the new order, where that or their number changed.
+    pub(crate) order: Option<Vec<String>>,
+    /// Keys whose change is only seen by a server that starts.
+    pub(crate) later: Vec<&'static str>,
+}
+
+/// What leads from `old` to `new`.
+pub(crate) fn changes(old: &Plan, new: &Plan) -> Changes {
+    let find = |plan: &Plan, name: &str| plan.exports.iter().position(|e| e.name == name);
+    let mut changes = Changes {
+        later: later(old, new),
+        ..Changes::default()
+    };
+    let gone = old.exports.iter().filter(|e| find(new, &e.name).is_none());
+    changes.remove = gone.map(|export| export.name.clone()).collect();
+    for export in &new.exports {
+        match find(old, &export.name).map(|at| &old.exports[at]) {
+            None => changes.add.push(export.clone()),
+            Some(before) if has_other_disk(before, export) => changes.replace.push(export.clone()),
+            Some(before) if before != export => changes.update.push(export.clone()),
+            Some(_) => {}
+        }
+    }
+    let names =
+        |plan: &Plan| -> Vec<String> { plan.exports.iter().map(|e| e.name.clone()).collect() };
+    changes.order = Some(names(new)).filter(|order| *order != names(old));
+    changes
+}
+
+fn has_other_disk(before: &ExportPlan, after: &ExportPlan) -> bool {
+    before.disk.disk != after.disk.disk || before.read_only != after.read_only
+}
+
+fn later(old: &Plan, new: &Plan) -> Vec<&'static str> {
+    let differ = [
+        ("listen", old.listen != new.listen),
+        ("insecure", old.insecure != new.insecure),
+        ("limits", old.limits != new.limits),
+        ("tls", old.tls != new.tls),
+        ("control", old.control != new.control),
+        ("metrics", old.metrics != new.metrics),
+        ("user", old.user != new.user),
+    ];
+    let differ = differ.into_iter().filter(|(_, differs)| *differs);
+    differ.map(|(key, _)| key).collect()
+}

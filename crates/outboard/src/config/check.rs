@@ -1,0 +1,235 @@
+//! [`File`] -> [`Plan`]: what each value means, and whether they fit together.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+
+use nbd::server::{Access, Limits, Rules};
+use nbd::tls::{ClientCertificates, Demand, ServerTlsFiles};
+use toml::Spanned;
+
+use super::error::Slip;
+use super::file::{self, ExportTable, File, LimitsTable, Tls};
+use super::values::Values;
+use super::{ExportPlan, Plan, TlsPlan};
+use crate::commands::serve::listen::Place;
+use crate::graph::{NamedDisk, resolve};
+
+/// Most exports of one server.
+const EXPORTS_MAX: usize = 4096;
+/// Names and descriptions, bytes (proto.md, "Strings").
+const STRING_MAX: usize = 4096;
+/// Bounds of counts: a server's memory, not an int, is what ends them.
+const COUNT_MAX: usize = 1 << 20;
+/// A server must take requests of this size: some clients send no smaller ones.
+const PAYLOAD_MIN: u64 = 64 << 10;
+
+/// Understands a configuration.
+pub(crate) fn parse(text: &str) -> Result<Plan, Slip> {
+    let file: File = toml::from_str(text).map_err(|error| Slip::of_toml(text, &error))?;
+    let values = Values(text);
+    let mut listen = Vec::new();
+    for place in &file.listen {
+        let parsed = place.get_ref().parse::<Place>();
+        listen.push(parsed.map_err(|e| values.slip(place, e))?);
+    }
+    let mut exports: Vec<ExportPlan> = Vec::new();
+    let mut names = HashSet::new();
+    for table in &file.export {
+        let export = export(values, table.get_ref())?;
+        let name = &table.get_ref().name;
+        if !names.insert(export.name.clone()) {
+            return Err(values.slip(name, format!("a second export named {:?}", export.name)));
+        }
+        if exports.len() == EXPORTS_MAX {
+            return Err(values.slip(name, format!("more than {EXPORTS_MAX} exports")));
+        }
+        exports.push(export);
+    }
+    if exports.is_empty() {
+        let what = "nothing to serve: write [[export]] with a name and a disk";
+        return Err(Slip::at(text, text.len(), what));
+    }
+    let plan = Plan {
+        listen,
+        insecure: file.insecure,
+        exports,
+        limits: limits(values, &file.limits)?,
+        tls: file.tls.as_ref().map(tls),
+        control: file.control,
+        metrics: file.metrics.map(|at| metrics(values, &at)).transpose()?,
+        user: file.user.map(|user| self::user(values, user)).transpose()?,
+    };
+    certificates_need_tls(values, &file.export, &plan)?;
+    Ok(plan)
+}
+
+fn export(values: Values<'_>, table: &ExportTable) -> Result<ExportPlan, Slip> {
+    let name = string(values, &table.name)?;
+    let description = table.description.as_ref();
+    let description = description.map(|text| string(values, text)).transpose()?;
+    let disk = disk(values, &table.disk)?;
+    if table.read_only && !disk.disk.can_be_read_only() {
+        let what = "it cannot be read-only: nothing would ever be on it";
+        return Err(values.slip(&table.disk, what));
+    }
+    let mut rules = Rules::default();
+    if let Some(allow) = &table.allow {
+        let origin = |text: &Spanned<String>| {
+            let parsed = text.get_ref().parse();
+            parsed.map_err(|e: nbd::server::OriginError| values.slip(text, e))
+        };
+        let origins = allow.iter().map(origin).collect::<Result<Vec<_>, Slip>>()?;
+        rules.access.origins = Some(origins);
+    }
+    if let Some(names) = &table.allow_certificates {
+        let name = |text: &Spanned<String>| match text.get_ref().as_str() {
+            "" => Err(values.slip(text, "a certificate's name is not empty")),
+            name => Ok(name.to_owned()),
+        };
+        let names = names.iter().map(name).collect::<Result<Vec<_>, Slip>>()?;
+        rules.access = Access {
+            certificates: Some(names),
+            ..rules.access
+        };
+    }
+    if let Some(max) = &table.connections_max {
+        rules.connections_max = Some(values.count(max, 1..=COUNT_MAX)?);
+    }
+    Ok(ExportPlan {
+        name,
+        description: description.unwrap_or_default(),
+        disk,
+        read_only: table.read_only,
+        rules,
+    })
+}
+
+fn string(values: Values<'_>, text: &Spanned<String>) -> Result<String, Slip> {
+    if text.get_ref().len() > STRING_MAX {
+        return Err(values.slip(text, format!("longer than {STRING_MAX} bytes")));
+    }
+    Ok(text.get_ref().clone())
+}
+
+fn disk(values: Values<'_>, text: &Spanned<String>) -> Result<NamedDisk, Slip> {
+    let disk = resolve(text.get_ref()).map_err(|error| {
+        let what = format!("in the disk `{}`, {error}", text.get_ref());
+        values.slip(text, what)
+    })?;
+    match &disk.name {
+        Some(name) => {
+            let what = format!("the name {name:?} belongs to the key `name`; write the disk alone");
+            Err(values.slip(text, what))
+        }
+        None => Ok(disk),
+    }
+}
+
+fn tls(tls: &Tls) -> TlsPlan {
+    let mut files = ServerTlsFiles::in_folder(&tls.directory);
+    files.clients = match (tls.clients, files.clients) {
+        (file::Clients::Ignored, _) => ClientCertificates::Ignored,
+        (file::Clients::Welcome, ClientCertificates::Required { authority }) => {
+            ClientCertificates::Welcome { authority }
+        }
+        (_, clients) => clients,
+    };
+    let demand = match tls.demand {
+        file::Demand::Optional => Demand::Optional,
+        file::Demand::Network => Demand::Network,
+        file::Demand::All => Demand::All,
+    };
+    TlsPlan { files, demand }
+}
+
+fn metrics(values: Values<'_>, at: &Spanned<String>) -> Result<SocketAddr, Slip> {
+    let parsed = at.get_ref().parse::<SocketAddr>();
+    parsed.map_err(|_| values.slip(at, "not an address with a port, like \"127.0.0.1:9109\""))
+}
+
+fn user(values: Values<'_>, user: Spanned<String>) -> Result<String, Slip> {
+    if user.get_ref().is_empty() {
+        return Err(values.slip(&user, "not a user's name or number"));
+    }
+    Ok(user.into_inner())
+}
+
+fn limits(values: Values<'_>, table: &LimitsTable) -> Result<Limits, Slip> {
+    let mut limits = Limits::default();
+    let counts = [
+        (&table.connections_max, &mut limits.connections_max),
+        (
+            &table.connections_per_address_max,
+            &mut limits.connections_per_address_max,
+        ),
+        (
+            &table.in_flight_requests_max,
+            &mut limits.in_flight_requests_max,
+        ),
+    ];
+    for (said, limit) in counts {
+        if let Some(said) = said {
+            *limit = values.count(said, 1..=COUNT_MAX)?;
+        }
+    }
+    let times = [
+        (&table.handshake_timeout, &mut limits.handshake_timeout),
+        (&table.stall_timeout, &mut limits.stall_timeout),
+        (&table.stop_timeout, &mut limits.stop_timeout),
+    ];
+    for (said, limit) in times {
+        if let Some(said) = said {
+            *limit = values.time(said)?;
+        }
+    }
+    if let Some(said) = &table.payload_max {
+        let cap = u64::from(Limits::default().payload_max);
+        let payload = values.size(said, PAYLOAD_MIN..=cap)?;
+        limits.payload_max = u32::try_from(payload).unwrap_or(limits.payload_max);
+    }
+    let payload = u64::from(limits.payload_max);
+    let memory = u64::try_from(isize::MAX).unwrap_or(u64::MAX);
+    let sizes = [
+        (
+            &table.in_flight_bytes_max,
+            payload,
+            &mut limits.in_flight_bytes_max,
+        ),
+        (
+            &table.in_flight_bytes_total_max,
+            2 * payload,
+            &mut limits.in_flight_bytes_total_max,
+        ),
+    ];
+    for (said, min, limit) in sizes {
+        if let Some(said) = said {
+            let bytes = values.size(said, min..=memory)?;
+            *limit = usize::try_from(bytes).unwrap_or(usize::MAX);
+        }
+    }
+    Ok(limits)
+}
+
+/// A certificate is only known of who uses TLS, so the rule would shut everybody out unnoticed.
+fn certificates_need_tls(
+    values: Values<'_>,
+    tables: &[Spanned<ExportTable>],
+    plan: &Plan,
+) -> Result<(), Slip> {
+    let tls = plan.tls.as_ref();
+    if tls.is_some_and(|tls| tls.files.clients != ClientCertificates::Ignored) {
+        return Ok(());
+    }
+    let mut named = tables.iter().filter_map(|table| {
+        let names = table.get_ref().allow_certificates.as_ref();
+        names.map(|_| &table.get_ref().name)
+    });
+    match named.next() {
+        Some(name) => {
+            let what =
+                "allow_certificates needs [tls] with a directory, and its clients not ignored";
+            Err(values.slip(name, what))
+        }
+        None => Ok(()),
+    }
+}

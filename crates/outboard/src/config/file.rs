@@ -1,0 +1,88 @@
+//! The shape of the file, as TOML has it: no meaning yet, every value that may be wrong with its place.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use toml::{Spanned, Value};
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    #[serde(default)]
+    pub(super) listen: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) insecure: bool,
+    pub(super) control: Option<PathBuf>,
+    pub(super) metrics: Option<Spanned<String>>,
+    pub(super) user: Option<Spanned<String>>,
+    pub(super) tls: Option<Tls>,
+    #[serde(default)]
+    pub(super) limits: LimitsTable,
+    #[serde(default)]
+    pub(super) export: Vec<Spanned<ExportTable>>,
+}
+
+/// `[tls]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tls {
+    pub(super) directory: PathBuf,
+    #[serde(default)]
+    pub(super) demand: Demand,
+    #[serde(default)]
+    pub(super) clients: Clients,
+}
+
+/// Who must use TLS.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Demand {
+    Optional,
+    #[default]
+    Network,
+    All,
+}
+
+/// Whether clients need certificates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Clients {
+    Ignored,
+    Welcome,
+    #[default]
+    Required,
+}
+
+/// A number, or a text with a unit.
+pub(super) type Amount = Option<Spanned<Value>>;
+
+/// `[limits]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LimitsTable {
+    pub(super) connections_max: Amount,
+    pub(super) connections_per_address_max: Amount,
+    pub(super) handshake_timeout: Amount,
+    pub(super) stall_timeout: Amount,
+    pub(super) stop_timeout: Amount,
+    pub(super) payload_max: Amount,
+    pub(super) in_flight_requests_max: Amount,
+    pub(super) in_flight_bytes_max: Amount,
+    pub(super) in_flight_bytes_total_max: Amount,
+}
+
+/// `[[export]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportTable {
+    pub(super) name: Spanned<String>,
+    pub(super) disk: Spanned<String>,
+    #[serde(default)]
+    pub(super) description: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) read_only: bool,
+    pub(super) allow: Option<Vec<Spanned<String>>>,
+    pub(super) allow_certificates: Option<Vec<Spanned<String>>>,
+    pub(super) connections_max: Amount,
+}

@@ -1,0 +1,106 @@
+//! The configuration file of `serve`: text -> [`Plan`] -> [`Changes`]. Pure: nothing is opened.
+//!
+//! ```text
+//! text ── file.rs (TOML, serde) ─► File ── check.rs ─► Plan ─┐
+//!                                                            ├─ changes.rs ─► Changes
+//!                                        the plan that runs ─┘
+//! ```
+//!
+//! # Invariants
+//!
+//! * A key that is not known is an error: a slip of the pen must not leave an export open to all.
+//! * Every error has the line and the column of what is wrong and says what would be right.
+//! * No text panics ([`TEXT_MAX`] bounds it).
+//! * A [`Plan`] can be served as it is, as far as that can be told without looking at the machine.
+
+mod changes;
+mod check;
+mod error;
+mod file;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use nbd::server::{Limits, Rules};
+use nbd::tls::{Demand, ServerTlsFiles};
+
+use crate::commands::serve::listen::Place;
+use crate::graph::NamedDisk;
+
+pub(crate) use changes::{Changes, changes};
+pub(crate) use check::parse;
+pub(crate) use error::ConfigError;
+
+/// Longest configuration, bytes.
+pub(crate) const TEXT_MAX: u64 = 1 << 20;
+
+/// What a server is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Where it listens; nothing: loopback, or what is handed over.
+    pub(crate) listen: Vec<Place>,
+    /// Other machines may be served without TLS.
+    pub(crate) insecure: bool,
+    /// The exports, the default one first.
+    pub(crate) exports: Vec<ExportPlan>,
+    /// Bounds.
+    pub(crate) limits: Limits,
+    /// Certificates.
+    pub(crate) tls: Option<TlsPlan>,
+    /// The control socket; `None`: one in the runtime directory.
+    pub(crate) control: Option<PathBuf>,
+    /// Where figures are served.
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Whom the server becomes once its sockets are open.
+    pub(crate) user: Option<String>,
+}
+
+/// An export as the file has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ExportPlan {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its text for people.
+    pub(crate) description: String,
+    /// Its disk.
+    pub(crate) disk: NamedDisk,
+    /// Refuse writes.
+    pub(crate) read_only: bool,
+    /// Whom it is for.
+    pub(crate) rules: Rules,
+}
+
+/// Where certificates are, and who must use TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TlsPlan {
+    /// The server's files.
+    pub(crate) files: ServerTlsFiles,
+    /// Who must.
+    pub(crate) demand: Demand,
+}
+
+/// Reads the file and understands it. Relative paths of disks are relative to the working directory,
+/// as on the command line.
+pub(crate) fn read(path: &Path) -> Result<Plan, ConfigError> {
+    use std::io::Read as _;
+    let failed = |source| ConfigError::Unreadable {
+        path: path.to_owned(),
+        source,
+    };
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.read(true).open(path).map_err(failed)?;
+    let mut text = String::new();
+    let bounded = file.take(TEXT_MAX + 1).read_to_string(&mut text);
+    bounded.map_err(failed)?;
+    if text.len() as u64 > TEXT_MAX {
+        let path = path.to_owned();
+        return Err(ConfigError::TooLong { path });
+    }
+    parse(&text).map_err(|slip| ConfigError::Slip {
+        path: path.to_owned(),
+        slip,
+    })
+}

@@ -1,0 +1,303 @@
+//! Tests of the configuration: what it says, what is wrong in it and where, what a change means.
+
+use std::time::Duration;
+
+use nbd::server::Limits;
+use proptest::prelude::*;
+
+use super::*;
+
+const SMALL: &str = "[[export]]\nname = \"a\"\ndisk = \"memory(1M)\"\n";
+
+fn plan(text: &str) -> Plan {
+    parse(text).unwrap_or_else(|slip| panic!("{slip}"))
+}
+
+fn slip(text: &str) -> String {
+    parse(text).expect_err("a slip").to_string()
+}
+
+#[test]
+fn a_small_configuration_takes_defaults_for_the_rest() {
+    let plan = plan(SMALL);
+    assert_eq!(plan.exports.len(), 1);
+    assert_eq!(plan.exports[0].name, "a");
+    assert_eq!(plan.exports[0].rules, Rules::default());
+    assert_eq!(plan.limits, Limits::default());
+    assert!(plan.listen.is_empty() && plan.tls.is_none() && plan.user.is_none());
+}
+
+#[test]
+fn everything_that_can_be_said_is_understood() {
+    let text = r#"
+        listen = ["127.0.0.1:0", "unix:/run/x.sock"]
+        control = "/run/c.sock"
+        metrics = "127.0.0.1:9109"
+        user = "nobody"
+        [tls]
+        directory = "/etc/tls"
+        demand = "all"
+        [limits]
+        connections_max = 100
+        connections_per_address_max = 10
+        handshake_timeout = "5s"
+        stall_timeout = "2m"
+        stop_timeout = "500ms"
+        payload_max = "32M"
+        in_flight_requests_max = 64
+        in_flight_bytes_max = 67108864
+        in_flight_bytes_total_max = "1G"
+        [[export]]
+        name = "media"
+        disk = "file(/srv/media.img, direct=true)"
+        description = "films"
+        read_only = true
+        allow = ["192.168.1.0/24", "unix"]
+        allow_certificates = ["pi"]
+        connections_max = 8
+        [[export]]
+        name = "scratch"
+        disk = "null(1G)"
+    "#;
+    let plan = plan(text);
+    assert_eq!(plan.limits.handshake_timeout, Duration::from_secs(5));
+    assert_eq!(plan.limits.stop_timeout, Duration::from_millis(500));
+    assert_eq!(plan.limits.payload_max, 32 << 20);
+    assert_eq!(plan.limits.in_flight_bytes_total_max, 1 << 30);
+    let media = &plan.exports[0];
+    assert!(media.read_only);
+    assert_eq!(media.rules.connections_max, Some(8));
+    assert_eq!(media.rules.access.origins.as_ref().map(Vec::len), Some(2));
+    assert_eq!(plan.tls.map(|tls| tls.demand), Some(Demand::All));
+}
+
+#[test]
+fn an_unknown_key_is_an_error_with_its_place_and_the_known_ones() {
+    let told = slip("listen = []\nlisten_to = []\n");
+    assert!(
+        told.starts_with("line 2, column 1: unknown key `listen_to`"),
+        "{told}"
+    );
+    assert!(told.contains("`metrics`"), "{told}");
+    let told = slip(&format!("{SMALL}alow = [\"10.0.0.0/8\"]\n"));
+    assert!(
+        told.starts_with("line 4, column 1: unknown key `alow`"),
+        "{told}"
+    );
+    assert!(told.contains("`allow`"), "{told}");
+    assert!(slip("[tls]\ndir = \"x\"\n").contains("`directory`"));
+    assert!(slip("[limits]\nconnections = 1\n").contains("`connections_max`"));
+}
+
+#[test]
+fn every_wrong_value_is_told_with_its_place() {
+    let in_export = |line: &str| format!("{SMALL}{line}\n");
+    for (text, place, word) in [
+        (
+            "listen = [\"1:2:3\"]".to_owned(),
+            "line 1, column 11",
+            "ADDRESS",
+        ),
+        (
+            "metrics = \"9109\"".to_owned(),
+            "line 1, column 11",
+            "127.0.0.1:9109",
+        ),
+        (
+            in_export("allow = [\"10.0.0.1/8\"]"),
+            "line 4, column 10",
+            "10.0.0.0/8",
+        ),
+        (
+            in_export("allow = [\"10.0.0\"]"),
+            "line 4, column 10",
+            "no address",
+        ),
+        (
+            in_export("connections_max = 0"),
+            "line 4, column 19",
+            "1 to",
+        ),
+        (
+            in_export("connections_max = \"x\""),
+            "line 4, column 19",
+            "number",
+        ),
+        (
+            in_export("allow_certificates = [\"pi\"]"),
+            "line 2, column 8",
+            "[tls]",
+        ),
+        (
+            in_export("read_only = true"),
+            "line 3, column 8",
+            "read-only",
+        ),
+        (in_export("read_only = 1"), "line 4, column 13", "boolean"),
+        (
+            "[limits]\nhandshake_timeout = \"10\"".to_owned(),
+            "line 2, column 21",
+            "\"10s\"",
+        ),
+        (
+            "[limits]\nhandshake_timeout = 10".to_owned(),
+            "line 2, column 21",
+            "\"10s\"",
+        ),
+        (
+            "[limits]\npayload_max = \"1K\"".to_owned(),
+            "line 2, column 15",
+            "64K",
+        ),
+        (
+            "[limits]\nin_flight_bytes_total_max = 1".to_owned(),
+            "line 2",
+            "not a size",
+        ),
+        ("[[export]]\nname = \"a\"".to_owned(), "line 1", "disk"),
+        (
+            "[[export]]\nname = \"ä\"\ndisk = \"memory(1)\"".to_owned(),
+            "line 3, column 8",
+            "memory",
+        ),
+        (
+            "[[export]]\nname = \"a\"\ndisk = \"b=memory(1M)\"".to_owned(),
+            "line 3",
+            "`name`",
+        ),
+        (
+            format!("{SMALL}{SMALL}"),
+            "line 5, column 8",
+            "second export",
+        ),
+        ("x = = 1".to_owned(), "line 1", ""),
+        (String::new(), "line 1, column 1", "[[export]]"),
+    ] {
+        // The limits are looked at behind the exports.
+        let text = if text.starts_with("[limits]") || text.starts_with("listen") {
+            format!("{text}\n{SMALL}")
+        } else {
+            text
+        };
+        let told = slip(&text);
+        assert!(
+            told.starts_with(place) && told.contains(word),
+            "{text}\n{told}"
+        );
+    }
+}
+
+#[test]
+fn changes_name_what_is_added_removed_and_changed_and_nothing_else() {
+    let export = |name: &str, rest: &str| format!("[[export]]\nname = \"{name}\"\n{rest}\n");
+    let old = [
+        export("kept", "disk = \"memory(1M)\""),
+        export("gone", "disk = \"memory(1M)\""),
+        export("other", "disk = \"memory(1M)\""),
+        export("ruled", "disk = \"memory(1M)\""),
+        export("ro", "disk = \"/x\""),
+    ];
+    let new = [
+        export("new", "disk = \"null(1M)\""),
+        export("kept", "disk = 'memory(1M)' # the same"),
+        export("other", "disk = \"memory(2M)\""),
+        export("ruled", "disk = \"memory(1M)\"\nallow = [\"unix\"]"),
+        export("ro", "disk = \"/x\"\nread_only = true"),
+    ];
+    let (old, new) = (plan(&old.concat()), plan(&new.concat()));
+    let changes = changes(&old, &new);
+    let names = |exports: &[ExportPlan]| -> Vec<String> {
+        exports.iter().map(|export| export.name.clone()).collect()
+    };
+    assert_eq!(changes.remove, ["gone"]);
+    assert_eq!(names(&changes.add), ["new"]);
+    assert_eq!(names(&changes.replace), ["other", "ro"]);
+    assert_eq!(names(&changes.update), ["ruled"]);
+    let order = changes.order.expect("another order");
+    assert_eq!(order, ["new", "kept", "other", "ruled", "ro"]);
+    assert!(changes.later.is_empty());
+}
+
+#[test]
+fn the_same_plan_needs_no_change_and_other_keys_wait_for_a_start() {
+    let old = plan(SMALL);
+    assert_eq!(changes(&old, &old), Changes::default());
+    let new = plan(&format!(
+        "listen = [\"::1\"]\nmetrics = \"[::1]:1\"\n{SMALL}"
+    ));
+    assert_eq!(changes(&old, &new).later, ["listen", "metrics"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("none.toml");
+    let told = read(&path).expect_err("there is none").to_string();
+    assert!(told.contains("none.toml"), "{told}");
+    std::fs::write(&path, "a = 1\n").expect("a file");
+    let told = read(&path).expect_err("a slip").to_string();
+    assert!(
+        told.contains("none.toml, line 1, column 1: unknown key"),
+        "{told}"
+    );
+    let long = "#".repeat(usize::try_from(TEXT_MAX).expect("small") + 1);
+    std::fs::write(&path, long).expect("a file");
+    assert!(matches!(read(&path), Err(ConfigError::TooLong { .. })));
+}
+
+fn piece() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "listen",
+        "export",
+        "[[export]]",
+        "[limits]",
+        "[tls]",
+        "name",
+        "disk",
+        "allow",
+        "=",
+        "[",
+        "]",
+        "\"",
+        "'",
+        "\n",
+        " ",
+        "\"memory(1M)\"",
+        "\"a\"",
+        "10",
+        "\"10s\"",
+        "\"64M\"",
+        "handshake_timeout",
+        "payload_max",
+        "\"10.0.0.0/8\"",
+        "\"ä\"",
+        "#",
+        ".",
+        "{",
+        "}",
+        ",",
+        "-1",
+        "1e400",
+        "9223372036854775808",
+        "\"\"\"",
+        "\\u0000",
+        "\u{0}",
+        "directory",
+        "\r",
+    ])
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in any::<String>()) {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn no_mixture_of_known_pieces_panics(pieces in prop::collection::vec(piece(), 0..60)) {
+        let text = pieces.concat();
+        if let Err(slip) = parse(&text) {
+            prop_assert!(slip.line <= text.matches('\n').count() + 1);
+        }
+    }
+}

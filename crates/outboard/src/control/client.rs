@@ -1,0 +1,126 @@
+//! Asks a running server.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{ANSWER_MAX, Answer, Ask, Question, Reply, ServerStatus, VERSION, place};
+use crate::failure::Failure;
+
+/// A server that is there answers at once…
+const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
+/// …but a change waits for clients and disks, each within limits of its own.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AskError {
+    /// Nobody listens.
+    #[error("no server answers at {}", .0.display())]
+    Nobody(PathBuf),
+    /// It cannot be reached, or hangs.
+    #[error("cannot ask the server at {}: {source}", path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It says what this program does not understand.
+    #[error("the server at {} answers in another way: {why}", path.display())]
+    Answer {
+        /// Where.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// It did not do it.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Asks the server at `path`.
+pub(crate) fn ask(path: &Path, ask: Ask) -> Result<Answer, AskError> {
+    let limit = match ask {
+        Ask::Status => STATUS_TIMEOUT,
+        Ask::Reload | Ask::Resize { .. } | Ask::Disconnect { .. } => CHANGE_TIMEOUT,
+    };
+    let line = exchange(path, ask, limit).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            AskError::Nobody(path.to_owned())
+        }
+        _ => AskError::Io {
+            path: path.to_owned(),
+            source,
+        },
+    })?;
+    let strange = |why: String| AskError::Answer {
+        path: path.to_owned(),
+        why,
+    };
+    let reply: Reply = serde_json::from_slice(&line).map_err(|e| strange(e.to_string()))?;
+    match (reply.answer, reply.error) {
+        (Some(answer), None) => Ok(answer),
+        (None, Some(error)) => Err(AskError::Refused(error)),
+        _ => Err(strange("neither an answer nor an error".to_owned())),
+    }
+}
+
+fn exchange(path: &Path, ask: Ask, limit: Duration) -> io::Result<Vec<u8>> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.set_write_timeout(Some(STATUS_TIMEOUT))?;
+    let version = VERSION;
+    let mut line = serde_json::to_vec(&Question { version, ask })?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    let mut answer = Vec::new();
+    BufReader::new(stream.take(ANSWER_MAX)).read_until(b'\n', &mut answer)?;
+    Ok(answer)
+}
+
+/// The server that a command is about: the one that is named, or the only one.
+pub(crate) fn choose(said: Option<&str>) -> Result<PathBuf, Failure> {
+    if let Some(said) = said {
+        return place::named(said);
+    }
+    let mut alive = place::all().into_iter().filter(|path| is_alive(path));
+    match (alive.next(), alive.next()) {
+        (Some(only), None) => Ok(only),
+        (None, _) => Err(Failure::new("no server runs here")
+            .next("one that runs for another user, or elsewhere: --server PATH of its socket")),
+        (Some(first), Some(second)) => {
+            let names: Vec<String> = [first, second]
+                .into_iter()
+                .chain(alive)
+                .map(|p| place::name(&p))
+                .collect();
+            let failure = Failure::new(format!("several servers run here: {}", names.join(", ")));
+            Err(failure.next("say which: --server NAME"))
+        }
+    }
+}
+
+fn is_alive(path: &Path) -> bool {
+    let connected = UnixStream::connect(path);
+    !connected.is_err_and(|e| {
+        use io::ErrorKind::{ConnectionRefused, NotFound};
+        matches!(e.kind(), ConnectionRefused | NotFound)
+    })
+}
+
+/// How each server of this user is. One that does not answer is said on the log.
+pub(crate) fn statuses() -> Vec<ServerStatus> {
+    let mut statuses = Vec::new();
+    for path in place::all() {
+        match ask(&path, Ask::Status) {
+            Ok(Answer::Status(status)) => statuses.push(*status),
+            // Left behind by a server that was killed.
+            Err(AskError::Nobody(_)) => {}
+            Ok(_) => tracing::warn!("the server at {} answers strangely", path.display()),
+            Err(error) => tracing::warn!("{error}"),
+        }
+    }
+    statuses
+}

@@ -1,0 +1,165 @@
+//! The control socket of a running `serve`: one question and one answer a connection.
+//!
+//! ```text
+//! {"version":1,"ask":"status"}\n          ->  {"version":1,"answer":{"status":{…}}}\n
+//! {"version":1,"ask":{"resize":{…}}}\n    ->  {"version":1,"error":"…"}\n
+//! ```
+//!
+//! # Invariants
+//!
+//! * The socket is its owner's alone (0600 from the moment it exists).
+//! * Questions are bounded ([`ASK_MAX`]), so are their time and the connections at once; answers are
+//!   bounded by who reads them ([`ANSWER_MAX`]).
+//! * Whoever speaks another version is told so, and nothing is done.
+
+pub(crate) mod client;
+pub(crate) mod place;
+pub(crate) mod server;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use nbd::server::ServerFigures;
+use serde::{Deserialize, Serialize};
+
+/// The version of the questions and answers.
+pub(crate) const VERSION: u32 = 1;
+/// Longest question, bytes.
+pub(crate) const ASK_MAX: usize = 64 << 10;
+/// Longest answer that is read, bytes.
+pub(crate) const ANSWER_MAX: u64 = 64 << 20;
+
+/// A line to the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Question {
+    /// [`VERSION`].
+    pub(crate) version: u32,
+    /// What is asked.
+    pub(crate) ask: Ask,
+}
+
+/// What can be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Ask {
+    /// How it is.
+    Status,
+    /// Read the configuration again.
+    Reload,
+    /// Measure the disk of an export again.
+    Resize {
+        /// Its name.
+        export: String,
+    },
+    /// End a client.
+    Disconnect {
+        /// Its number.
+        client: u64,
+    },
+}
+
+/// A line from the server: one of the two.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Reply {
+    /// [`VERSION`].
+    pub(crate) version: u32,
+    /// It was done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) answer: Option<Answer>,
+    /// It was not: why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    /// How it is.
+    Status(Box<ServerStatus>),
+    /// What the new configuration changed.
+    Reloaded(Reloaded),
+    /// Sizes before and after.
+    Resized {
+        /// Before, bytes.
+        from: u64,
+        /// Now, bytes.
+        to: u64,
+    },
+    /// The client ends.
+    Disconnected,
+}
+
+/// A server and what it does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ServerStatus {
+    /// What it is called on this machine.
+    pub(crate) name: String,
+    /// Its process.
+    pub(crate) process: u32,
+    /// The version of its program.
+    pub(crate) program: String,
+    /// Its configuration.
+    pub(crate) config: Option<PathBuf>,
+    /// Where it listens.
+    pub(crate) listen: Vec<String>,
+    /// Where its metrics are.
+    pub(crate) metrics: Option<String>,
+    /// Seconds since it started.
+    pub(crate) up_seconds: u64,
+    /// Exports, clients and figures.
+    pub(crate) figures: ServerFigures,
+}
+
+/// What a reload did, by names of exports.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Reloaded {
+    /// New.
+    pub(crate) added: Vec<String>,
+    /// Ended.
+    pub(crate) removed: Vec<String>,
+    /// On another disk.
+    pub(crate) replaced: Vec<String>,
+    /// Under other rules.
+    pub(crate) updated: Vec<String>,
+    /// Keys that wait for the next start.
+    pub(crate) later: Vec<String>,
+    /// What did not go as it should, though the rest was done.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Reply {
+    /// The reply to what was done, or not.
+    pub(crate) fn new(result: Result<Answer, String>) -> Self {
+        let version = VERSION;
+        let (answer, error) = match result {
+            Ok(answer) => (Some(answer), None),
+            Err(error) => (None, Some(error)),
+        };
+        Self {
+            version,
+            answer,
+            error,
+        }
+    }
+}
+
+/// Reads a question. The version is looked at first: other versions may ask in other ways.
+pub(crate) fn question(line: &[u8]) -> Result<Ask, String> {
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let broken = |e: serde_json::Error| format!("not a question: {e}");
+    let Version { version } = serde_json::from_slice(line).map_err(broken)?;
+    if version != VERSION {
+        let program = env!("CARGO_PKG_VERSION");
+        return Err(format!(
+            "version {version} of the control protocol was asked for; this server (outboard {program}) \
+             speaks version {VERSION}"
+        ));
+    }
+    let question: Question = serde_json::from_slice(line).map_err(broken)?;
+    Ok(question.ask)
+}

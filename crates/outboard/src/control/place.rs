@@ -1,0 +1,141 @@
+//! Where control sockets are: files `*.sock` in the runtime directory, whose stems name the servers.
+
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::failure::Failure;
+
+/// What a server's socket is called if nobody says: `serve-PROCESS.sock`.
+const PREFIX: &str = "serve-";
+const SUFFIX: &str = "sock";
+/// Clients that may wait to be accepted.
+const BACKLOG: i32 = 16;
+
+/// A control socket that is listened on; its file goes with it.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// The runtime directory, as for attachments; `None` if this user has none.
+pub(crate) fn runtime_dir() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(dir) = variable(attach::RUNTIME_DIR_VARIABLE) {
+        return Some(dir.into());
+    }
+    if rustix::process::geteuid().is_root() {
+        return Some("/run/outboard".into());
+    }
+    variable("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("outboard"))
+}
+
+/// The socket of this process where nothing else is said.
+pub(crate) fn default_path() -> Option<PathBuf> {
+    let file = format!("{PREFIX}{}.{SUFFIX}", std::process::id());
+    Some(runtime_dir()?.join(file))
+}
+
+/// What a server with this socket is called.
+pub(crate) fn name(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
+}
+
+/// The sockets in the runtime directory, in order of their names.
+pub(crate) fn all() -> Vec<PathBuf> {
+    let Some(entries) = runtime_dir().and_then(|dir| std::fs::read_dir(dir).ok()) else {
+        return Vec::new();
+    };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut sockets: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX))
+        .collect();
+    sockets.sort();
+    sockets
+}
+
+/// The path that `--server` means: a path, a server's name, or its process.
+pub(crate) fn named(said: &str) -> Result<PathBuf, Failure> {
+    if said.contains('/') {
+        return Ok(PathBuf::from(said));
+    }
+    let names = [said.to_owned(), format!("{PREFIX}{said}")];
+    let all = all();
+    let found = all.iter().find(|path| names.contains(&name(path)));
+    found.cloned().ok_or_else(|| {
+        let known: Vec<String> = all.iter().map(|path| name(path)).collect();
+        Failure::new(format!("no server named `{said}` runs here")).next(match known.as_slice() {
+            [] => "`outboard status` shows those that run".to_owned(),
+            known => format!("these run: {}", known.join(", ")),
+        })
+    })
+}
+
+impl ControlSocket {
+    /// Listens at `path`, for its owner alone. A socket left by a server that is gone is replaced.
+    ///
+    /// # Errors
+    /// Those of the system; `AddrInUse` where a server answers.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            use std::os::unix::fs::DirBuilderExt as _;
+            let mut builder = std::fs::DirBuilder::new();
+            builder.mode(0o700).recursive(true).create(folder)?;
+        }
+        match UnixStream::connect(path) {
+            Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
+            // Only a refusal says that nobody is behind it.
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
+            Err(_) => {}
+        }
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // The file gets the mode of the socket, so it is never anybody else's.
+        fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
+        rustix::net::bind(&fd, &SocketAddrUnix::new(path)?)?;
+        let socket = Self {
+            listener: fd.into(),
+            path: path.to_owned(),
+        };
+        rustix::net::listen(&socket.listener, BACKLOG)?;
+        Ok(socket)
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The socket itself.
+    pub(crate) const fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+
+    /// Removes its file, and the runtime directory if nothing else is in it.
+    pub(crate) fn remove(&self) {
+        remove(&self.path);
+    }
+}
+
+/// As [`ControlSocket::remove`].
+pub(crate) fn remove(path: &Path) {
+    // Somebody may have removed it already.
+    drop(std::fs::remove_file(path));
+    if let Some(folder) = path.parent()
+        && runtime_dir().is_some_and(|dir| dir == folder)
+    {
+        // It stays where something lies in it.
+        drop(std::fs::remove_dir(folder));
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}

@@ -1,0 +1,89 @@
+//! Answers on the control socket.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+
+use super::place::ControlSocket;
+use super::{ASK_MAX, Answer, Ask, Reply, question};
+use crate::failure::Failure;
+
+/// Connections at once; more must wait.
+const CONNECTIONS_MAX: usize = 16;
+/// A question must be there within this time, and its answer be taken within it again.
+const TALK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause after an accept that failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The answer to a question, in a while.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Answer, String>> + Send>>;
+
+/// Who knows the answers.
+pub(crate) trait Oracle: Send + Sync + 'static {
+    /// Answers.
+    fn answer(self: Arc<Self>, ask: Ask) -> Answering;
+}
+
+/// Starts to answer on this core.
+pub(crate) fn start(socket: &ControlSocket, oracle: Arc<impl Oracle>) -> Result<(), Failure> {
+    let failed = |e: io::Error| {
+        let what = format!("cannot use the control socket {}", socket.path().display());
+        Failure::because(what, &e)
+    };
+    let listener = socket.listener().try_clone().map_err(failed)?;
+    let listener = UnixListener::from_std(listener).map_err(failed)?;
+    drop(engine::spawn(accept(listener, oracle)));
+    Ok(())
+}
+
+async fn accept(listener: UnixListener, oracle: Arc<impl Oracle>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // Never closed.
+    while let Ok(place) = places.clone().acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let oracle = oracle.clone();
+                drop(engine::spawn(async move {
+                    if let Err(e) = talk(stream, oracle).await {
+                        tracing::debug!("control socket: {e}");
+                    }
+                    drop(place);
+                }));
+            }
+            Err(e) => {
+                tracing::warn!("control socket: accept: {e}");
+                engine::clock::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn talk(stream: UnixStream, oracle: Arc<impl Oracle>) -> io::Result<()> {
+    let (read, mut write) = stream.into_split();
+    let mut line = Vec::new();
+    let mut bounded = BufReader::new(read.take(ASK_MAX as u64));
+    let asked = engine::clock::timeout(TALK_TIMEOUT, bounded.read_until(b'\n', &mut line));
+    asked.await.map_err(io::Error::other)??;
+    if line.is_empty() {
+        // Somebody looked whether anybody is there.
+        return Ok(());
+    }
+    let result = if line.ends_with(b"\n") {
+        match question(&line) {
+            Ok(ask) => oracle.answer(ask).await,
+            Err(why) => Err(why),
+        }
+    } else {
+        Err(format!("not a line of at most {ASK_MAX} bytes"))
+    };
+    let mut bytes = serde_json::to_vec(&Reply::new(result))?;
+    bytes.push(b'\n');
+    let written = engine::clock::timeout(TALK_TIMEOUT, write.write_all(&bytes));
+    written.await.map_err(io::Error::other)?
+}

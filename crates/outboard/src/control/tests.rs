@@ -1,0 +1,116 @@
+//! Tests of the control socket: what is asked, by whom, and how much.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::client::{AskError, ask};
+use super::place::ControlSocket;
+use super::server::{Answering, Oracle, start};
+use super::*;
+
+/// Answers that it was asked to resize, and nothing else.
+struct Echo;
+
+impl Oracle for Echo {
+    fn answer(self: Arc<Self>, ask: Ask) -> Answering {
+        Box::pin(async move {
+            match ask {
+                Ask::Resize { export } if export == "a" => Ok(Answer::Resized { from: 1, to: 2 }),
+                other => Err(format!("asked {other:?}")),
+            }
+        })
+    }
+}
+
+/// Runs `client` on a thread beside a server at a socket.
+fn with_server(client: impl FnOnce(&std::path::Path) + Send + 'static) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run/x.sock");
+    let config = engine::Config {
+        cores: 1,
+        ..engine::Config::default()
+    };
+    let socket = ControlSocket::open(&path).expect("a socket");
+    engine::run(&config, |_| async move {
+        start(&socket, Arc::new(Echo)).expect("it starts");
+        let path = socket.path().to_owned();
+        engine::blocking(move || client(&path)).await;
+        drop(socket);
+    })
+    .expect("the engine starts");
+    assert!(!path.exists(), "its file is gone");
+}
+
+#[test]
+fn a_question_is_answered_and_a_refusal_told() {
+    with_server(|path| {
+        let export = "a".to_owned();
+        let answer = ask(path, Ask::Resize { export }).expect("an answer");
+        assert_eq!(answer, Answer::Resized { from: 1, to: 2 });
+        let refused = ask(path, Ask::Reload).expect_err("a refusal");
+        assert!(matches!(&refused, AskError::Refused(why) if why == "asked Reload"));
+    });
+}
+
+#[test]
+fn the_socket_is_its_owners_alone_and_a_live_one_is_not_replaced() {
+    with_server(|path| {
+        let mode = std::fs::metadata(path)
+            .expect("a socket")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let second = ControlSocket::open(path).expect_err("somebody answers");
+        assert_eq!(second.kind(), std::io::ErrorKind::AddrInUse);
+    });
+}
+
+#[test]
+fn a_stale_socket_is_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("x.sock");
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
+    assert!(matches!(ask(&path, Ask::Status), Err(AskError::Nobody(_))));
+    ControlSocket::open(&path).expect("replaced");
+}
+
+#[test]
+fn a_question_without_end_is_cut_off_and_the_server_lives() {
+    with_server(|path| {
+        let mut stream = UnixStream::connect(path).expect("it listens");
+        let endless = vec![b'x'; ASK_MAX + 1];
+        // The server may hang up before it took all.
+        drop(stream.write_all(&endless));
+        let mut told = String::new();
+        drop(stream.read_to_string(&mut told));
+        assert!(told.is_empty() || told.contains("at most"), "{told}");
+        let export = "a".to_owned();
+        ask(path, Ask::Resize { export }).expect("an answer");
+    });
+}
+
+#[test]
+fn another_version_is_told_and_nothing_is_done() {
+    let told = question(b"{\"version\":2,\"ask\":\"dance\"}").expect_err("another version");
+    assert!(
+        told.contains("version 2") && told.contains("version 1"),
+        "{told}"
+    );
+    assert_eq!(
+        question(b"{\"version\":1,\"ask\":\"status\"}\n"),
+        Ok(Ask::Status)
+    );
+    assert!(question(b"{\"version\":1,\"ask\":\"dance\"}").is_err());
+    assert!(question(b"{\"ask\":\"status\"}").is_err());
+}
+
+proptest! {
+    #[test]
+    fn no_question_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = question(&bytes);
+    }
+}

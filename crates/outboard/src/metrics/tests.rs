@@ -1,0 +1,151 @@
+//! Tests of the metrics: the text is read back by the rules of the format, from a real scrape.
+
+use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use nbd::server::{CommandFigures, ExportFigures, Figures, Op, ServerFigures};
+
+use super::text;
+
+fn figures() -> ServerFigures {
+    let mut read = CommandFigures::none(Op::Read);
+    read.requests = 7;
+    read.errors = 1;
+    read.bytes = 4096;
+    read.latency[3] = 4;
+    read.latency[27] = 3;
+    read.latency_nanos = 1_500_000_000;
+    ServerFigures {
+        connections: 2,
+        exports: vec![ExportFigures {
+            name: "a \"b\"\\\nc".to_owned(),
+            description: String::new(),
+            size: 1 << 40,
+            read_only: false,
+            clients_ever: 5,
+            clients: Vec::new(),
+            figures: Figures {
+                commands: vec![read],
+            },
+        }],
+        ..ServerFigures::default()
+    }
+}
+
+/// One sample: its name with its labels, and its value.
+fn sample(line: &str) -> (String, f64) {
+    let (series, value) = line.rsplit_once(' ').expect("a series and a value");
+    let name_len = series.find('{').unwrap_or(series.len());
+    let (name, labels) = series.split_at(name_len);
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    assert!(!name.is_empty() && name.chars().all(is_name), "{line}");
+    assert!(
+        labels.is_empty() || (labels.starts_with('{') && labels.ends_with('}')),
+        "{line}"
+    );
+    let mut rest = labels.trim_start_matches('{').trim_end_matches('}');
+    while !rest.is_empty() {
+        let (key, behind) = rest.split_once("=\"").expect("a label");
+        assert!(key.chars().all(is_name), "{line}");
+        let mut is_escaped = false;
+        let end = behind.find(|c| {
+            let ends = c == '"' && !is_escaped;
+            is_escaped = c == '\\' && !is_escaped;
+            ends
+        });
+        rest = behind[end.expect("a closing quote") + 1..].trim_start_matches(',');
+    }
+    (series.to_owned(), value.parse().expect("a number"))
+}
+
+/// Reads the text as strictly as it is meant, and returns its samples.
+fn read(text: &str) -> HashMap<String, f64> {
+    let mut samples = HashMap::new();
+    let mut family = String::new();
+    for line in text.lines() {
+        if let Some(typed) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = typed.split_once(' ').expect("a name and a kind");
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert_eq!(name.ends_with("_total"), kind == "counter", "{line}");
+            name.clone_into(&mut family);
+        } else if !line.starts_with("# HELP ") {
+            let (series, value) = sample(line);
+            assert!(series.starts_with(&family), "{line} belongs to no family");
+            assert!(
+                samples.insert(series, value).is_none(),
+                "{line} is there twice"
+            );
+        }
+    }
+    assert!(text.ends_with('\n'));
+    samples
+}
+
+#[test]
+fn the_text_follows_the_format_and_tells_the_figures() {
+    let samples = read(&text::of(&figures()));
+    let labels = "export=\"a \\\"b\\\"\\\\\\nc\",command=\"read\"";
+    let value = |series: String| samples[&series];
+    assert!((value(format!("outboard_requests_total{{{labels}}}")) - 7.0).abs() < 1e-9);
+    let bucket = |le| {
+        value(format!(
+            "outboard_request_duration_seconds_bucket{{{labels},le=\"{le}\"}}"
+        ))
+    };
+    assert!(
+        (bucket("0.000008192") - 4.0).abs() < 1e-9,
+        "buckets are cumulative"
+    );
+    assert!((bucket("+Inf") - 7.0).abs() < 1e-9);
+    let sum = value(format!("outboard_request_duration_seconds_sum{{{labels}}}"));
+    assert!((sum - 1.5).abs() < 1e-9);
+    let count = value(format!(
+        "outboard_request_duration_seconds_count{{{labels}}}"
+    ));
+    assert!((count - 7.0).abs() < 1e-9);
+}
+
+fn get(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let limit = Some(std::time::Duration::from_secs(30));
+    stream.set_read_timeout(limit).expect("a limit");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream
+        .read_to_string(&mut answer)
+        .expect("it answers and closes");
+    answer
+}
+
+#[test]
+fn a_scrape_over_http_gets_the_text_and_nothing_else_is_there() {
+    let export = nbd::server::Export {
+        name: "a".to_owned(),
+        description: String::new(),
+        disk: std::sync::Arc::new(testkit::MemDisk::new(4096)),
+    };
+    let limits = nbd::server::Limits::default();
+    let server = nbd::server::Server::new(vec![export], limits).expect("an export");
+    let listener = super::bind(([127, 0, 0, 1], 0).into()).expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let metrics = super::start(listener, server.control()).expect("it starts");
+    let answer = get(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+    let samples = read(body);
+    assert!((samples["outboard_export_size_bytes{export=\"a\"}"] - 4096.0).abs() < 1e-9);
+    let other = get(address, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(other.starts_with("HTTP/1.1 404 "), "{other}");
+    let post = get(
+        address,
+        "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+    );
+    assert!(post.starts_with("HTTP/1.1 405 "), "{post}");
+    drop(metrics);
+    assert!(
+        TcpStream::connect(address).is_err(),
+        "it ends with its server"
+    );
+}

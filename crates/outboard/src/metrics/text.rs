@@ -1,0 +1,206 @@
+//! [`ServerFigures`] in Prometheus' text format. Pure.
+//!
+//! Clients are not labels: they come and go, and a series for each would never end.
+
+use std::fmt::{Arguments, Display, Write as _};
+
+use nbd::server::{BUCKETS, CommandFigures, ExportFigures, ServerFigures, bucket_limit};
+
+const NANOS: f64 = 1e9;
+
+/// Text that grows.
+struct Text(String);
+
+impl Text {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        self.line(format_args!("# HELP {name} {help}"));
+        self.line(format_args!("# TYPE {name} {kind}"));
+    }
+
+    fn value(&mut self, name: &str, labels: &str, value: impl Display) {
+        if labels.is_empty() {
+            self.line(format_args!("{name} {value}"));
+        } else {
+            self.line(format_args!("{name}{{{labels}}} {value}"));
+        }
+    }
+
+    fn line(&mut self, line: Arguments<'_>) {
+        self.0.write_fmt(line).expect("a string takes all");
+        self.0.push('\n');
+    }
+}
+
+/// The whole answer to a scrape.
+pub(super) fn of(figures: &ServerFigures) -> String {
+    let mut text = Text(String::new());
+    server(&mut text, figures);
+    exports(&mut text, figures);
+    commands(&mut text, figures);
+    latencies(&mut text, figures);
+    text.0
+}
+
+fn server(text: &mut Text, figures: &ServerFigures) {
+    let values = [
+        (
+            "outboard_connections",
+            "gauge",
+            "Open connections, those in the handshake among them.",
+            figures.connections,
+        ),
+        (
+            "outboard_connections_accepted_total",
+            "counter",
+            "Connections accepted.",
+            figures.accepted,
+        ),
+        (
+            "outboard_connections_refused_total",
+            "counter",
+            "Connections closed at once, because there were too many.",
+            figures.refused,
+        ),
+        (
+            "outboard_handshakes_failed_total",
+            "counter",
+            "Connections that ended in the handshake.",
+            figures.handshakes_failed,
+        ),
+        (
+            "outboard_in_flight_bytes",
+            "gauge",
+            "Memory of requests and replies in flight.",
+            figures.memory,
+        ),
+    ];
+    for (name, kind, help, value) in values {
+        text.head(name, kind, help);
+        text.value(name, "", value);
+    }
+}
+
+/// A metric of each export.
+type OfExport = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&ExportFigures) -> u64,
+);
+
+fn exports(text: &mut Text, figures: &ServerFigures) {
+    let metrics: [OfExport; 3] = [
+        (
+            "outboard_export_size_bytes",
+            "gauge",
+            "Size that new clients are told.",
+            |e| e.size,
+        ),
+        (
+            "outboard_export_clients",
+            "gauge",
+            "Clients that are connected.",
+            |e| e.clients.len() as u64,
+        ),
+        (
+            "outboard_export_clients_total",
+            "counter",
+            "Clients that ever connected.",
+            |e| e.clients_ever,
+        ),
+    ];
+    for (name, kind, help, value) in metrics {
+        text.head(name, kind, help);
+        for export in &figures.exports {
+            text.value(name, &label(export), value(export));
+        }
+    }
+}
+
+/// A metric of each command at each export.
+type OfCommand = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&CommandFigures) -> u64,
+);
+
+fn commands(text: &mut Text, figures: &ServerFigures) {
+    let metrics: [OfCommand; 4] = [
+        (
+            "outboard_requests_total",
+            "counter",
+            "Requests taken in.",
+            |c| c.requests,
+        ),
+        (
+            "outboard_request_errors_total",
+            "counter",
+            "Requests answered with an error.",
+            |c| c.errors,
+        ),
+        (
+            "outboard_request_bytes_total",
+            "counter",
+            "Bytes that successful requests were about.",
+            |c| c.bytes,
+        ),
+        (
+            "outboard_requests_in_flight",
+            "gauge",
+            "Requests that wait for their disk.",
+            |c| c.in_flight,
+        ),
+    ];
+    for (name, kind, help, value) in metrics {
+        text.head(name, kind, help);
+        for export in &figures.exports {
+            for command in &export.figures.commands {
+                text.value(name, &labels(export, command), value(command));
+            }
+        }
+    }
+}
+
+fn latencies(text: &mut Text, figures: &ServerFigures) {
+    const NAME: &str = "outboard_request_duration_seconds";
+    text.head(
+        NAME,
+        "histogram",
+        "Time from a request's arrival to its reply, in the server.",
+    );
+    for export in &figures.exports {
+        for command in &export.figures.commands {
+            let labels = labels(export, command);
+            let mut sum = 0;
+            for (index, count) in command.latency.iter().enumerate().take(BUCKETS) {
+                sum += count;
+                let limit = bucket_limit(index).map_or_else(
+                    || "+Inf".to_owned(),
+                    |limit| limit.as_secs_f64().to_string(),
+                );
+                let labels = format!("{labels},le=\"{limit}\"");
+                text.value(&format!("{NAME}_bucket"), &labels, sum);
+            }
+            #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+            let seconds = command.latency_nanos as f64 / NANOS;
+            text.value(&format!("{NAME}_sum"), &labels, seconds);
+            text.value(&format!("{NAME}_count"), &labels, sum);
+        }
+    }
+}
+
+fn label(export: &ExportFigures) -> String {
+    format!("export=\"{}\"", escaped(&export.name))
+}
+
+fn labels(export: &ExportFigures, command: &CommandFigures) -> String {
+    format!("{},command=\"{}\"", label(export), command.command.name())
+}
+
+/// A label's value, as the format wants it.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
