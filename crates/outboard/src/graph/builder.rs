@@ -157,10 +157,15 @@ impl Builder {
             }
             Disk::Memory(size) => Ok(Arc::new(Memory::new(size.0))),
             Disk::Null(size) => Ok(Arc::new(Null::new(size.0))),
-            Disk::Remote { target, span } => {
+            Disk::Remote {
+                target,
+                connections,
+                read_only,
+                span,
+            } => {
                 let config = ClientConfig {
-                    read_only: self.read_only,
-                    connections: self.connections,
+                    read_only: *read_only || self.read_only,
+                    connections: connections.unwrap_or(self.connections),
                     ..ClientConfig::default()
                 };
                 match Box::pin(Client::connect(target.clone(), config)).await {

@@ -11,7 +11,9 @@ use testkit::{CrashDisk, Effect, Fault, FaultDisk, HeldDisk, MemDisk};
 use tokio::sync::oneshot;
 
 use super::{Raw, local, request};
-use crate::server::{Access, ChangeError, Control, Export, Limits, ListenAddress, Rules, Server};
+use crate::server::{
+    Access, ChangeError, Control, Export, Limits, ListenAddress, Op, Rules, Server,
+};
 
 const SIZE: u64 = 1 << 20;
 
@@ -405,5 +407,50 @@ fn an_address_has_no_more_connections_than_its_share() {
         };
         let freed = engine::clock::timeout(Duration::from_secs(20), freed).await;
         freed.expect("a place is free again");
+    });
+}
+
+#[test]
+fn figures_are_kept_when_a_client_leaves() {
+    let exports = vec![named("disk", memory())];
+    controlled(exports, Limits::default(), |address, control| async move {
+        let (mut raw, _) = Raw::to(address, "disk").await.expect("served");
+        for _ in 0..3 {
+            let (error, _) = raw.ask(request(Command::Read, 0, 4096), &[]).await;
+            assert_eq!(error, 0);
+        }
+        let (error, _) = raw.ask(request(Command::Read, SIZE, 4096), &[]).await;
+        assert_ne!(error, 0, "past the end");
+        drop(raw);
+        let left = async {
+            while !control.figures().exports[0].clients.is_empty() {
+                engine::clock::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let left = engine::clock::timeout(Duration::from_secs(20), left).await;
+        left.expect("it leaves");
+        let read = control.figures().exports[0].figures.of(Op::Read);
+        assert_eq!((read.requests, read.errors, read.bytes), (4, 1, 3 * 4096));
+        assert_eq!((read.in_flight, read.latency.iter().sum::<u64>()), (0, 4));
+    });
+}
+
+/// A connection that waits for its disk is not lost to the figures, nor counted twice.
+#[test]
+fn a_request_that_waits_is_in_flight_until_it_is_answered() {
+    let held = HeldDisk::new(Arc::new(MemDisk::new(SIZE)));
+    held.hold(true);
+    let exports = vec![named("disk", held.clone())];
+    controlled(exports, Limits::default(), |address, control| async move {
+        let (mut raw, _) = Raw::to(address, "disk").await.expect("served");
+        let flush = request(Command::Flush, 0, 0);
+        raw.say(&flush.encode()).await;
+        held.arrival().await;
+        let flushes = || control.figures().exports[0].figures.of(Op::Flush);
+        assert_eq!((flushes().requests, flushes().in_flight), (1, 1));
+        held.hold(false);
+        held.release_all().await;
+        assert_eq!(raw.simple_reply(&flush).await.0, 0);
+        assert_eq!((flushes().requests, flushes().in_flight), (1, 0));
     });
 }
