@@ -64,7 +64,7 @@ pub(super) enum Outcome {
     Nothing,
     /// The bytes of a read.
     Read(Range, IoBufs),
-    /// The same where some of them are holes.
+    /// The same where holes were looked for.
     Sparse(Pieces),
     /// The extents of a run of bytes, one behind the other from its offset, and the contexts that
     /// tell of them.

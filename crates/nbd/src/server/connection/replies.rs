@@ -146,7 +146,8 @@ impl Connection {
         charge: Charge,
         batch: &mut Batch<'_>,
     ) -> Result<(), End> {
-        self.nose.found();
+        self.nose
+            .found(pieces.iter().any(|piece| piece.1.is_none()));
         self.count(asked, true);
         let framing = self.terms.framing;
         let mut charge = Some(charge);

@@ -11,7 +11,7 @@ use super::status;
 
 /// Pieces of one read; with more holes than that it is sent as it is.
 const PIECES_MAX: usize = 16;
-/// After a look in vain so many reads pass unseen, then twice as many, up to…
+/// After a look in vain so many reads pass unseen, after the next one twice as many, up to…
 const PAUSE_FIRST: u32 = 4;
 /// …so many.
 const PAUSE_MAX: u32 = 256;
@@ -21,36 +21,38 @@ const HOLE_MIN: u64 = 16 << 10;
 /// What is known of a connection's chances to read holes.
 #[derive(Debug, Default)]
 pub(super) struct Nose {
+    /// The last look found one.
+    is_keen: bool,
     /// Reads to let pass.
     pause: u32,
-    /// The last pause.
+    /// As many as that after the last look in vain.
     last: u32,
 }
 
 impl Nose {
     /// Whether to look for holes in this read.
     pub(super) const fn looks(&mut self) -> bool {
+        if self.is_keen {
+            return true;
+        }
         if self.pause > 0 {
             self.pause -= 1;
             return false;
         }
-        // Reads that come before this one is answered need not look too if it is in vain.
-        self.last = if self.last == 0 {
-            PAUSE_FIRST
-        } else {
-            self.last * 2
-        };
-        if self.last > PAUSE_MAX {
-            self.last = PAUSE_MAX;
-        }
-        self.pause = self.last;
+        // Those that come before this one is answered need not look too.
+        self.pause = PAUSE_FIRST;
         true
     }
 
-    /// There was a hole.
-    pub(super) const fn found(&mut self) {
-        self.pause = 0;
-        self.last = 0;
+    /// A look was worth it, or not.
+    pub(super) fn found(&mut self, holes: bool) {
+        self.is_keen = holes;
+        self.last = if holes {
+            0
+        } else {
+            (self.last * 2).clamp(PAUSE_FIRST, PAUSE_MAX)
+        };
+        self.pause = self.last;
     }
 }
 
@@ -61,7 +63,7 @@ pub(super) async fn read(disk: &Node, range: Range) -> Result<Outcome, IoError> 
     let pieces = cut(&status::in_blocks(&extents, range, align));
     if pieces.len() > PIECES_MAX || pieces.iter().all(|piece| !piece.1) {
         let data = disk.read(range).await?;
-        return Ok(Outcome::Read(range, data));
+        return Ok(Outcome::Sparse(vec![(range, Some(data))]));
     }
     let mut read = Pieces::new();
     for (piece, is_hole) in pieces {
