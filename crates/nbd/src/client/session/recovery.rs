@@ -51,6 +51,7 @@ impl Session {
             return;
         }
         self.redial(now);
+        self.fail_if_gone(now);
     }
 
     /// Keeps a part without an answer, to be sent again, unless that was done for long enough.
@@ -58,8 +59,14 @@ impl Session {
         match part.owner {
             Owner::Job { key, nth } => {
                 self.writing.remove(&part);
-                let after = now.duration_since(*part.lost_since.get_or_insert(now));
-                if after < self.config.reconnect_for {
+                let first = *part.lost_since.get_or_insert(now);
+                let after = now.duration_since(first);
+                // Where nothing else was answered either, the server is as good as gone.
+                let gone = self
+                    .trouble
+                    .as_ref()
+                    .is_some_and(|trouble| trouble.since <= first);
+                if after < self.config.reconnect_for || gone {
                     self.resend.push_back(part.again());
                     return;
                 }
@@ -266,16 +273,20 @@ impl Session {
             let after = limit;
             self.lose(ClientError::Unanswered { target, after }, now);
         }
-        if let Some(gone) = self.gone(now) {
-            self.fail_all(Errno::Io, |_| (*gone).clone());
-            self.renewal_over(Err((*gone).clone()));
-        }
+        self.fail_if_gone(now);
         let closing = self.closing.as_ref();
         if closing.is_some_and(|closing| now.duration_since(closing.since) >= limit) {
             self.connections.clear();
             self.fail_all(Errno::ShuttingDown, |target| ClientError::ShutDown {
                 target,
             });
+        }
+    }
+
+    fn fail_if_gone(&mut self, now: Instant) {
+        if let Some(gone) = self.gone(now) {
+            self.fail_all(Errno::Io, |_| (*gone).clone());
+            self.renewal_over(Err((*gone).clone()));
         }
     }
 
