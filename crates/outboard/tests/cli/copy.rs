@@ -220,7 +220,7 @@ fn any_error_of_a_server_is_an_error_and_the_new_file_is_removed() {
         let folder = folder();
         image(folder.path());
         let error = format!("error-{operation}={errno}");
-        let rate = format!("error-{operation}-rate=30%");
+        let rate = format!("error-{operation}-rate=100%");
         let arguments = [
             "-f",
             "-U",
@@ -285,6 +285,39 @@ fn a_signal_ends_the_copy_and_removes_the_new_file() {
     copying.signal(Signal::INT);
     assert_eq!(copying.ended().code(), Some(1));
     assert!(!new.exists());
+}
+
+#[test]
+fn a_signal_ends_it_while_a_server_does_not_say_a_word() {
+    let folder = folder();
+    let silent = std::os::unix::net::UnixListener::bind(folder.path().join("s"));
+    let silent = silent.expect("a socket");
+    let mut command = outboard(folder.path(), &["copy", PEER, "new"]);
+    let mut copying = Server::start_quiet(command.stdin(Stdio::null()));
+    let (_connection, _) = silent.accept().expect("a connection");
+    copying.signal(Signal::INT);
+    assert_eq!(copying.ended().code(), Some(1));
+    assert!(!folder.path().join("new").exists());
+}
+
+/// A device is no larger or smaller for what is copied to it, and needs no `--force`.
+#[test]
+fn a_device_is_written_and_read_like_a_file() {
+    if !requires::all(&[requires::root(), requires::loop_device()]) {
+        return;
+    }
+    let folder = folder();
+    let content = image(folder.path());
+    fs::write(folder.path().join("below"), vec![7; 24 * MIB]).expect("a file");
+    let device = testkit::LoopDevice::over(&folder.path().join("below")).expect("a loop device");
+    let path = device.path().to_str().expect("UTF-8").to_owned();
+    answer(folder.path(), &["copy", "a.img", &path, "--verify"]);
+    answer(folder.path(), &["copy", &path, "back.img"]);
+    let back = read(folder.path(), "back.img");
+    assert_eq!(back.len(), 24 * MIB);
+    assert!(back[..content.len()] == content);
+    let rest = &back[content.len()..];
+    assert!(rest.iter().all(|&byte| byte == 7), "the rest is left alone");
 }
 
 #[test]

@@ -150,11 +150,15 @@ impl Copying<'_> {
         let connections = self.args.connections;
         let start = clock::now();
         let mut sources = Builder::new(true).with_connections(connections);
-        let source = sources.build(&self.ends.source).await?;
+        let source = self
+            .unless_interrupted(sources.build(&self.ends.source))
+            .await??;
         let size = source.geometry().size;
         let mut prepared = target.prepare(size)?;
         let mut targets = Builder::new(false).with_connections(connections);
-        let target = targets.build(&self.ends.target).await?;
+        let target = self
+            .unless_interrupted(targets.build(&self.ends.target))
+            .await??;
         let progress = Progress::default();
         let outcome = self.carry_out(&source, &target, &prepared, &progress).await;
         let counts = progress.counts();
@@ -172,6 +176,20 @@ impl Copying<'_> {
         prepared.finish(size)?;
         let seconds = clock::now().saturating_duration_since(start).as_secs_f64();
         self.tell(size, &counts, seconds, format)
+    }
+
+    /// Waits for a disk to be opened: its server may take its time.
+    async fn unless_interrupted<F: Future>(&self, open: F) -> Result<F::Output, Failure> {
+        let mut open = Box::pin(open);
+        loop {
+            match clock::timeout(progress::TICK, open.as_mut()).await {
+                Ok(opened) => return Ok(opened),
+                Err(_) if self.interrupt.came() => {
+                    return Err(Failure::new("interrupted: nothing was copied"));
+                }
+                Err(_) => {}
+            }
+        }
     }
 
     async fn carry_out(

@@ -10,7 +10,7 @@ use nodes::copy::{Progress, Stage};
 use crate::interrupt::Interrupt;
 
 /// Time between two looks.
-const TICK: Duration = Duration::from_millis(50);
+pub(super) const TICK: Duration = Duration::from_millis(50);
 
 /// Looks at a copy.
 pub(super) struct Watch<'a> {

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::graph::builder::Builder;
 use crate::graph::{Disk, NamedDisk, resolve};
 use crate::output::Format;
-use report::{BlockSizes, Export, Kind, Report};
+use report::{BlockSizes, Export, Kind, Replies, Report};
 
 /// Arguments of `inspect`.
 #[derive(Debug, clap::Args)]
@@ -132,9 +132,9 @@ async fn of_export(target: &Target) -> Result<Report, Failure> {
             protocol: "newstyle-fixed",
             tls: told.tls,
             replies: match (told.extended, told.structured) {
-                (true, _) => "extended",
-                (false, true) => "structured",
-                (false, false) => "simple",
+                (true, _) => Replies::Extended,
+                (false, true) => Replies::Structured,
+                (false, false) => Replies::Simple,
             },
             contexts: told.contexts,
             flags,

@@ -33,6 +33,18 @@ pub(super) struct BlockSizes {
     pub(super) maximum: Option<u32>,
 }
 
+/// How a server answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Replies {
+    /// A header and the data.
+    Simple,
+    /// In chunks: holes are not sent, errors have a text.
+    Structured,
+    /// The same, and lengths have 64 bits.
+    Extended,
+}
+
 /// What a server says of an export.
 #[derive(Debug, Serialize)]
 pub(super) struct Export {
@@ -40,7 +52,7 @@ pub(super) struct Export {
     pub(super) description: String,
     pub(super) protocol: &'static str,
     pub(super) tls: bool,
-    pub(super) replies: &'static str,
+    pub(super) replies: Replies,
     pub(super) read_only: bool,
     pub(super) flags: Vec<&'static str>,
     pub(super) contexts: Vec<String>,
@@ -141,16 +153,18 @@ impl Export {
         };
         let contexts: Vec<&str> = self.contexts.iter().map(String::as_str).collect();
         let tls = if self.tls { "TLS" } else { "no TLS" };
+        let replies = match self.replies {
+            Replies::Simple => "simple replies",
+            Replies::Structured => "structured replies",
+            Replies::Extended => "extended headers",
+        };
         let mut lines = vec![("export", format!("`{}`", visible(&self.name)))];
         if !self.description.is_empty() {
             lines.push(("description", visible(&self.description)));
         }
         lines.extend([
             ("read-only", yes_or_no(self.read_only).to_owned()),
-            (
-                "protocol",
-                format!("{}, {} replies, {tls}", self.protocol, self.replies),
-            ),
+            ("protocol", format!("{}, {replies}, {tls}", self.protocol)),
             ("flags", list(&self.flags)),
             ("contexts", list(&contexts)),
         ]);
