@@ -4,7 +4,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    attach, client, copy, detach, disk, export, inspect, lab, ls, refresh, reload, serve,
+    attach, client, copy, detach, disk, export, inspect, lab, ls, refresh, reload, serve, tls,
 };
 use crate::failure::Failure;
 use crate::output::Format;
@@ -66,6 +66,9 @@ pub(crate) enum Command {
     /// Make disk images
     #[command(subcommand)]
     Disk(disk::Command),
+    /// Make certificates
+    #[command(subcommand)]
+    Tls(tls::Command),
     /// Measure how fast, and why not faster
     #[command(subcommand)]
     Lab(lab::Command),

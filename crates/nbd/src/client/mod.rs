@@ -49,6 +49,7 @@ pub use config::{ClientConfig, ClientHealth, limits};
 pub use device::Client;
 pub use dial::{Dialed, dial};
 pub use error::{Changed, ClientError};
+pub use nbd_proto::UriTls;
 pub use survey::{Description, Listed, Survey, Surveyed, describe, list, survey};
 pub use target::{Address, Target};
 

@@ -97,6 +97,12 @@ impl ClientTls {
     }
 }
 
+/// Whether a certificate could have this name: an address, or a host's name.
+#[must_use]
+pub fn is_server_name(name: &str) -> bool {
+    ServerName::try_from(name).is_ok()
+}
+
 fn own_pair(folder: &Path) -> (PathBuf, PathBuf) {
     (
         folder.join("client-cert.pem"),

@@ -27,7 +27,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub use client::{ClientTls, VerifyPeer};
+pub use client::{ClientTls, VerifyPeer, is_server_name};
 pub use error::{TlsError, TlsFailure};
 pub(crate) use handshake::{Handshake, Step};
 pub(crate) use link::{Link, Raw};

@@ -13,3 +13,4 @@ pub(crate) mod refresh;
 pub(crate) mod reload;
 pub(crate) mod serve;
 pub(crate) mod status;
+pub(crate) mod tls;

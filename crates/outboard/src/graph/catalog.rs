@@ -73,8 +73,8 @@ const fn later(name: &'static str) -> Entry {
 pub(super) const SCHEMES: [(&str, bool); 6] = [
     ("nbd", true),
     ("nbd+unix", true),
-    ("nbds", false),
-    ("nbds+unix", false),
+    ("nbds", true),
+    ("nbds+unix", true),
     ("nbd+vsock", false),
     ("nbds+vsock", false),
 ];

@@ -1,7 +1,8 @@
 //! What `serve` says once it listens: one line for each place, with the URIs to use.
 
-use nbd::client::{Address, Target};
+use nbd::client::{Address, Target, UriTls};
 use nbd::server::ListenAddress;
+use nbd::tls::Demand;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -24,11 +25,19 @@ struct Served<'a> {
 pub(super) fn announce(
     places: &[ListenAddress],
     names: &[String],
+    tls: Option<Demand>,
     format: Format,
 ) -> Result<(), Failure> {
     let host = own_name();
     for place in places {
-        let uris = || names.iter().map(|name| uri(place, name, &host).to_string());
+        let tls = is_demanded(tls, place).then(UriTls::default);
+        let uris = || {
+            let targets = names.iter().map(|name| uri(place, name, &host));
+            targets.map(|target| {
+                let tls = tls.clone();
+                Target { tls, ..target }.to_string()
+            })
+        };
         match format {
             Format::Text => output::print(&uris().collect::<Vec<_>>().join("  "))?,
             Format::Json => {
@@ -43,6 +52,15 @@ pub(super) fn announce(
         }
     }
     Ok(())
+}
+
+/// Whether clients of `place` must use TLS.
+const fn is_demanded(tls: Option<Demand>, place: &ListenAddress) -> bool {
+    match tls {
+        None | Some(Demand::Optional) => false,
+        Some(Demand::Network) => matches!(place, ListenAddress::Tcp(_)),
+        Some(Demand::All) => true,
+    }
 }
 
 /// What other machines call this one.

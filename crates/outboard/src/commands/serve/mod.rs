@@ -275,7 +275,8 @@ async fn serve(
     } = sockets;
     let addresses: Vec<_> = listeners.iter().map(|l| l.address().clone()).collect();
     let names: Vec<String> = plan.exports.iter().map(|e| e.name.clone()).collect();
-    announce::announce(&addresses, &names, format)?;
+    let demand = tls.as_ref().map(|(_, demand)| *demand);
+    announce::announce(&addresses, &names, demand, format)?;
     let about = About {
         name: control.as_ref().map_or_else(
             || std::process::id().to_string(),

@@ -139,13 +139,13 @@ fn what_a_later_version_brings_is_named_at_its_place() {
         );
         assert_eq!(place, name);
     }
-    let (problem, place) = problem_of("nbds://nas.lan/media");
+    let (problem, place) = problem_of("nbds+vsock://2/media");
     assert!(
         problem
             .to_string()
-            .starts_with("nbds:// is not built yet in this version")
+            .starts_with("nbds+vsock:// is not built yet in this version")
     );
-    assert_eq!(place, "nbds://nas.lan/media");
+    assert_eq!(place, "nbds+vsock://2/media");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn an_unknown_name_is_answered_with_what_exists() {
     assert!(text.contains("did you mean memory?"), "{text}");
     assert!(
         text.contains(
-            "null(SIZE), remote(URI, connections=4, read-only=true), blocks(DISK, size=512) and URIs (nbd://, nbd+unix://)"
+            "null(SIZE), remote(URI, connections=4, read-only=true), blocks(DISK, size=512) and URIs (nbd://, nbd+unix://, nbds://, nbds+unix://)"
         ),
         "{text}"
     );
