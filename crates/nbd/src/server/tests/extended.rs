@@ -178,6 +178,56 @@ fn a_read_of_a_sparse_file_leaves_out_its_holes_unless_it_must_not_be_cut() {
     }
 }
 
+/// More holes than chunks are worth: the read is sent as it is.
+#[test]
+fn a_read_of_many_holes_is_whole_and_right() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("disk");
+    let file = std::fs::File::create(&path).expect("a file");
+    file.set_len(SIZE).expect("sized");
+    let mut expected = vec![0; 4 << 20];
+    for at in (0..4 << 20).step_by(128 << 10) {
+        let piece = pattern(3, Range::new(at, 4096));
+        file.write_all_at(&piece, at).expect("written");
+        expected[at.try_into().expect("small")..][..4096].copy_from_slice(&piece);
+    }
+    let disk = nodes::File::open(&path, nodes::FileOptions::default()).expect("a disk");
+    serving(Arc::new(disk), Limits::default(), |address| async move {
+        let mut client = Chunky::connect(address, true).await;
+        let read = request(Command::Read, 0, 4 << 20);
+        let chunks = client.ask(&read, &[]).await;
+        assert_eq!(chunks.len(), 1);
+        assert!(chunks[0].data() == (0, &expected[..]));
+    });
+}
+
+/// A stop waited for terabytes of zeroes, and ended without the flushes it owed.
+#[test]
+fn a_stop_does_not_wait_for_a_whole_disk_to_be_zeroed() {
+    let disk = HeldDisk::new(Arc::new(nodes::Null::new(16 * TIB)));
+    let held = disk.clone();
+    let mut client = serving(disk.clone(), Limits::default(), |address| async move {
+        disk.hold(true);
+        let mut client = Chunky::connect(address, true).await;
+        let zero = request(Command::WriteZeroes, 0, 16 * TIB);
+        client.send(&zero, &[]).await;
+        disk.arrival().await;
+        // Let go only after the stop was told.
+        drop(engine::spawn(async move {
+            engine::clock::sleep(Duration::from_millis(100)).await;
+            held.hold(false);
+            held.release_all().await;
+        }));
+        client.raw.stream.into_std().expect("a socket")
+    });
+    client.set_nonblocking(false).expect("a socket");
+    let mut reply = Vec::new();
+    std::io::Read::read_to_end(&mut client, &mut reply).expect("a reply and the end");
+    // One extended chunk, an error: the server shuts down.
+    assert_eq!(reply[6..8], [0x80, 2]);
+    assert_eq!(reply[32..36], 108u32.to_be_bytes());
+}
+
 /// A trim of 16 TiB, told in one request, and its answer at once.
 #[test]
 fn whole_disks_are_trimmed_and_zeroed_in_one_request() {
