@@ -1,5 +1,5 @@
 //! A root filesystem for a guest to boot over the network: busybox, our binary with its libraries where
-//! the script wants it, and `tests/guest/root/init.sh` as the first process.
+//! the script wants it, and `tests/guest/rootfs/init.sh` as the first process.
 //!
 //! It is made without root rights (`mkfs.ext4 -d`), and looked at when the guest has ended: the checker
 //! must find it whole, and it must hold the proof that the guest has spoken of.
@@ -24,7 +24,7 @@ pub(super) fn build(image: &Path, size: u64, binary: Option<&Path>) -> Result<()
         std::fs::create_dir_all(tree.join(folder))?;
     }
     put(&find_program("busybox")?, &tree, Path::new("/bin/busybox"))?;
-    let init = shell::root().join("tests/guest/root/init.sh");
+    let init = shell::root().join("tests/guest/rootfs/init.sh");
     put(&init, &tree, Path::new("/sbin/init"))?;
     if let Some(binary) = binary {
         put(binary, &tree, Path::new("/usr/bin/outboard"))?;
