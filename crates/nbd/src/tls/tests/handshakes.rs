@@ -81,6 +81,22 @@ fn expired_certificates_are_refused_on_both_sides() {
 }
 
 #[test]
+fn a_certificate_that_was_taken_back_is_refused_from_the_next_reload_on() {
+    let pki = Pki::new();
+    let tls = pki.server_tls();
+    pki.revoke("client");
+    let (_, server) = meet(&pki.client_tls(), &tls);
+    assert!(server.is_ok(), "not reloaded yet");
+    tls.reload().expect("good files");
+    let (_, server) = meet(&pki.client_tls(), &tls);
+    assert_eq!(told(server), "its certificate is revoked");
+    pki.revoke("server");
+    tls.reload().expect("good files");
+    let (client, _) = meet(&pki.client_tls(), &tls);
+    assert_eq!(told(client), "its certificate is revoked");
+}
+
+#[test]
 fn a_certificate_made_for_a_server_does_not_let_a_client_in() {
     let pki = Pki::new();
     let text = |name: &str| std::fs::read_to_string(pki.folder().join(name)).expect("a file");

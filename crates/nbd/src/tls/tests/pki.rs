@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose as Usage,
-    IsCa, KeyPair, KeyUsagePurpose, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    ExtendedKeyUsagePurpose as Usage, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    RevokedCertParams, date_time_ymd,
 };
 use tempfile::TempDir;
 
@@ -22,6 +23,10 @@ pub(crate) struct Pki {
 pub(crate) enum Life {
     Valid,
     Expired,
+}
+
+fn serial(who: &str) -> u64 {
+    if who == "client" { 77 } else { 78 }
 }
 
 impl Pki {
@@ -67,6 +72,7 @@ impl Pki {
 
     fn sign(&self, who: &str, mut params: CertificateParams, usage: Usage, life: Life) {
         params.extended_key_usages = vec![usage];
+        params.serial_number = Some(serial(who).into());
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         if life == Life::Expired {
             params.not_before = date_time_ymd(2001, 1, 1);
@@ -76,6 +82,27 @@ impl Pki {
         let certificate = params.signed_by(&key, &self.authority).expect("signed");
         self.write(&format!("{who}-cert.pem"), &certificate.pem());
         self.write(&format!("{who}-key.pem"), &key.serialize_pem());
+    }
+
+    /// Takes a certificate back.
+    pub(crate) fn revoke(&self, who: &str) {
+        let this_update = date_time_ymd(2020, 1, 1);
+        let revoked = RevokedCertParams {
+            serial_number: serial(who).into(),
+            revocation_time: this_update,
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update,
+            next_update: date_time_ymd(2090, 1, 1),
+            crl_number: 1u64.into(),
+            issuing_distribution_point: None,
+            revoked_certs: vec![revoked],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.authority).expect("signed");
+        self.write("ca-crl.pem", &list.pem().expect("PEM"));
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {
