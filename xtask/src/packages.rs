@@ -26,10 +26,10 @@ pub(crate) const BENCH: &[Package] = &[
     package("e2fsprogs", "the filesystem of the attach row"),
     package("fio", "makes the load and measures it"),
     package("fuse3", "mounts nbdfuse"),
-    package("libnbd-bin", "nbdfuse, the peer of attach"),
+    package("libnbd-bin", "nbdfuse, nbdcopy and nbdinfo, peers"),
     package("nbd-server", "a peer"),
     package("nbdkit", "the peer that the marks are set against"),
-    package("qemu-utils", "qemu-nbd, a peer"),
+    package("qemu-utils", "qemu-nbd and qemu-img, peers"),
     package("util-linux", "setpriv, losetup and mount"),
 ];
 

@@ -106,6 +106,37 @@ fn start_qemu(how: &[&str], disk: &str, port: u16, log: &Path) -> Result<Serving
 }
 
 impl Launcher {
+    /// Starts ours and nbdkit on `disk`, both of which insist on TLS with the certificates in `certificates`.
+    pub(crate) fn start_tls(&self, disk: &str, certificates: &Path) -> Result<[Serving; 2]> {
+        let folder = certificates.to_string_lossy();
+        let with_tls = Self {
+            ours: [
+                &self.ours[..],
+                &["--tls".to_owned(), folder.clone().into_owned()],
+            ]
+            .concat(),
+            folder: self.folder.clone(),
+        };
+        let ours = with_tls.start(Server::Ours, disk)?;
+        let port = free_port()?;
+        let port_text = port.to_string();
+        let certificates = format!("--tls-certificates={folder}");
+        let args = [
+            "-f",
+            "-i",
+            "127.0.0.1",
+            "-p",
+            &port_text,
+            "--tls=require",
+            &certificates,
+            "file",
+            disk,
+        ];
+        let log = self.folder.join(format!("nbdkit.tls.{port}.log"));
+        let theirs = listening(Running::start("nbdkit", args, &log)?, port)?;
+        Ok([ours, theirs])
+    }
+
     /// Starts `server` on `disk`: a path, or for ours any disk expression.
     pub(crate) fn start(&self, server: Server, disk: &str) -> Result<Serving> {
         self.start_at(server, disk, free_port()?)

@@ -23,6 +23,10 @@ pub(crate) struct Sample {
     pub(crate) memory_kib: Option<f64>,
     /// Resident memory of the whole server at its largest, in MiB.
     pub(crate) server_mib: Option<f64>,
+    /// 10^6 bytes for each second of the server's processor time.
+    pub(crate) mb_per_cpu_s: Option<f64>,
+    /// How long the work took.
+    pub(crate) seconds: Option<f64>,
 }
 
 /// One column of the table.
@@ -37,11 +41,13 @@ pub(crate) enum Figure {
     P999,
     Memory,
     ServerMemory,
+    CpuBandwidth,
+    Seconds,
 }
 
 impl Figure {
     /// All columns, in the order they are printed.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Rate,
         Self::Bandwidth,
         Self::ServerCpu,
@@ -51,6 +57,8 @@ impl Figure {
         Self::P999,
         Self::Memory,
         Self::ServerMemory,
+        Self::CpuBandwidth,
+        Self::Seconds,
     ];
 
     /// The head of the column, with its unit.
@@ -65,6 +73,8 @@ impl Figure {
             Self::P999 => "p99.9 us",
             Self::Memory => "KiB/conn",
             Self::ServerMemory => "srv MiB",
+            Self::CpuBandwidth => "MB/srv s",
+            Self::Seconds => "s",
         }
     }
 
@@ -80,6 +90,8 @@ impl Figure {
             Self::P999 => sample.p999_us,
             Self::Memory => sample.memory_kib,
             Self::ServerMemory => sample.server_mib,
+            Self::CpuBandwidth => sample.mb_per_cpu_s,
+            Self::Seconds => sample.seconds,
         }
     }
 

@@ -14,6 +14,7 @@ mod report;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,9 @@ use rows::{Load, ROWS, Row, Work};
 
 /// Size of the disk that is served.
 const DISK_SIZE: u64 = 1 << 30;
+
+/// The same in 10^6 bytes.
+const DISK_MB: f64 = 1_073.741_824;
 
 /// Most jobs that are tried on nbd-server: with 64 of them fio waits for ever for some of its processes.
 const REFERENCE_JOBS_MAX: u32 = 16;
@@ -144,6 +148,9 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::Wire(load) => wire(launcher, args, servers, load, false),
         Work::WireAndNull(load) => wire(launcher, args, servers, load, true),
         Work::Busy(crowd) => busy::measure(launcher, args, *crowd),
+        Work::Tls => tools::tls(launcher, args, binary),
+        Work::Copy(direction) => tools::copy(launcher, args, binary, *direction),
+        Work::Map => tools::map(launcher, args, binary),
         Work::Replies(crowd) => busy::replies(launcher, args, *crowd),
         Work::Direct(load) => direct(launcher, args, load),
         Work::Attached(load) => attached::measure(launcher, args, binary, load),

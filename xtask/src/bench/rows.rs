@@ -29,6 +29,12 @@ pub(crate) enum Work {
     Busy(Crowd),
     /// Our generator with structured replies against simple ones, both from our server.
     Replies(Crowd),
+    /// Reading a whole disk over TLS.
+    Tls,
+    /// Copying a sparse disk from a file to an export or back.
+    Copy(Direction),
+    /// Telling which parts of a disk hold data.
+    Map,
     /// ext4 on an attached disk against ext4 on nbdfuse, both over a loop device.
     Attached(Load),
     /// Memory of the server for each connection that asks nothing.
@@ -49,6 +55,15 @@ pub(crate) struct Crowd {
     pub(crate) depth: u32,
     /// Bytes of each request.
     pub(crate) block_size: u32,
+}
+
+/// Which way a copy goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From a file to an export.
+    Up,
+    /// From an export to a file.
+    Down,
 }
 
 /// What a figure is held against.
@@ -120,6 +135,12 @@ const fn at_most(figure: Figure, ratio: f64) -> Mark {
 
 /// The tail that every row on the wire is held to.
 const TAIL: Mark = at_most(Figure::P999, 0.6);
+
+/// Copying is to be as fast as the best of the others.
+const COPY_MARKS: &[&[Mark]] = &[&[
+    at_most(Figure::Seconds, 1.0).against("nbdcopy"),
+    at_most(Figure::Seconds, 1.0).against("qemu-img convert"),
+]];
 
 /// All rows, in the order they run.
 pub(crate) const ROWS: &[Row] = &[
@@ -220,6 +241,30 @@ pub(crate) const ROWS: &[Row] = &[
             at_least(Figure::Rate, 0.95),
             at_most(Figure::ServerCpu, 1.05),
         ]],
+    },
+    Row {
+        name: "tls-1m",
+        title: "TLS, nbdcopy with 1 MiB reads of the whole disk",
+        work: Work::Tls,
+        marks: &[&[at_least(Figure::CpuBandwidth, 1.3)]],
+    },
+    Row {
+        name: "copy-up",
+        title: "10 GiB with 1 GiB of data, file to export",
+        work: Work::Copy(Direction::Up),
+        marks: COPY_MARKS,
+    },
+    Row {
+        name: "copy-down",
+        title: "10 GiB with 1 GiB of data, export to file",
+        work: Work::Copy(Direction::Down),
+        marks: COPY_MARKS,
+    },
+    Row {
+        name: "map",
+        title: "map of a file with 100,000 extents",
+        work: Work::Map,
+        marks: &[&[at_most(Figure::Seconds, 1.0)]],
     },
     Row {
         name: "attach-4k",
