@@ -1,5 +1,5 @@
 //! TLS for both sides: what certificates say ([`ServerTls`], [`ClientTls`]), the handshake as a
-//! state machine, and what comes after it over a non-blocking socket ([`Link`]).
+//! state machine, and what comes after it over a non-blocking socket (`link.rs`).
 //!
 //! rustls does the handshake, decides who is trusted and derives the keys; records are sealed and
 //! opened here with them (docs/adr/0007-tls.md says what that gains). Only TLS 1.3 is spoken.

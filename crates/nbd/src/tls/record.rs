@@ -95,7 +95,7 @@ impl Cipher {
         for (byte, count) in nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()) {
             *byte ^= count;
         }
-        // Keys are changed long before (`Channel::REKEY_AFTER`).
+        // Keys are changed long before (`REKEY_AFTER`).
         self.sequence = self
             .sequence
             .checked_add(1)
