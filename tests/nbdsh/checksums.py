@@ -20,6 +20,7 @@ while offset < len(source):
 dice.shuffle(pieces)
 
 h = nbd.NBD()
+h.set_uri_allow_local_file(True)
 h.connect_uri(sys.argv[1])
 assert h.get_size() == len(source)
 

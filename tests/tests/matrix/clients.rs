@@ -6,7 +6,9 @@
 use std::process::Command;
 
 use outboard_tests::image::{MIB, assert_same};
-use outboard_tests::said::{self, nbdsh, program, run};
+use outboard_tests::said::{self, Said, nbdsh, program, run};
+use outboard_tests::server::Server;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::transports::Transport;
@@ -30,16 +32,17 @@ pub(crate) const CLIENTS: &[Client] = &[
     client("qemu-img map", qemu_img_map),
     client("qemu-img compare", qemu_img_compare),
     client("qemu-io", qemu_io),
-    client("fio", fio),
-    client("nbdkit nbd plugin", nbdkit),
-    client("outboard copy", outboard_copy),
     Client {
-        name: "outboard remote disk",
-        work: remote_disk,
+        name: "fio",
+        work: fio,
         cannot: |transport| {
-            (transport == Transport::Stdin).then_some("a remote disk has several connections")
+            let why = "fio does not let libnbd take certificates from where its URI says";
+            (transport == Transport::Tls).then_some(why)
         },
     },
+    client("nbdkit nbd plugin", nbdkit),
+    client("outboard copy", outboard_copy),
+    client("outboard remote disk", remote_disk),
 ];
 
 const fn client(name: &'static str, work: fn(&Cell) -> Option<Vec<u8>>) -> Client {
@@ -97,17 +100,24 @@ fn nbdsh_script(cell: &Cell) -> Option<Vec<u8>> {
     content_of(&source)
 }
 
+/// Runs a command of qemu-img that can reach the export.
+fn qemu_img(cell: &Cell, command: &str, args: &[&str]) -> Said {
+    let mut qemu_img = Command::new("qemu-img");
+    qemu_img.arg(command).args(cell.place.qemu_options());
+    run(qemu_img.args(args))
+}
+
 fn qemu_img_convert(cell: &Cell) -> Option<Vec<u8>> {
     let (export, source, back) = (cell.place.qemu(), cell.source(), cell.folder.at("back"));
-    let up = ["convert", "-n", "-f", "raw", "-O", "raw", &source, &export];
-    program("qemu-img", &up).ok();
-    program("qemu-img", &["convert", "-O", "raw", &export, &back]).ok();
+    let up = ["-n", "-f", "raw", "-O", "raw", &source, &export];
+    qemu_img(cell, "convert", &up).ok();
+    qemu_img(cell, "convert", &["-O", "raw", &export, &back]).ok();
     assert_same(&source, &back);
     content_of(&source)
 }
 
 fn qemu_img_map(cell: &Cell) -> Option<Vec<u8>> {
-    let printed = program("qemu-img", &["map", "--output=json", &cell.place.qemu()]).ok();
+    let printed = qemu_img(cell, "map", &["--output=json", &cell.place.qemu()]).ok();
     assert_eq!(
         mapped(&printed, "start", |piece| piece["data"] == true),
         DATA
@@ -120,7 +130,7 @@ fn qemu_img_compare(cell: &Cell) -> Option<Vec<u8>> {
     let same = cell.folder.at("same");
     let mut content = sparse();
     std::fs::write(&same, &content).expect("room for a file");
-    let compare = || program("qemu-img", &["compare", &cell.place.qemu(), &same]);
+    let compare = || qemu_img(cell, "compare", &[&cell.place.qemu(), &same]);
     assert!(compare().ok().contains("identical"));
     *content.last_mut().expect("a last byte") = 1;
     std::fs::write(&same, &content).expect("room for a file");
@@ -145,13 +155,12 @@ fn qemu_io(cell: &Cell) -> Option<Vec<u8>> {
         "read -P 0xcc 7M 64k",
         "read -P 0xcd 7232k 64k",
     ];
-    let mut args = Vec::new();
+    let mut qemu_io = Command::new("qemu-io");
+    qemu_io.args(cell.place.qemu_options());
     for command in commands {
-        args.extend(["-c", command]);
+        qemu_io.args(["-c", command]);
     }
-    let export = cell.place.qemu();
-    args.push(&export);
-    let printed = program("qemu-io", &args).ok();
+    let printed = run(qemu_io.arg(cell.place.qemu())).ok();
     // qemu-io succeeds whatever a command of it says.
     for bad in ["failed", "mismatch", "verification", "error"] {
         assert!(!printed.contains(bad), "{printed}");
@@ -187,11 +196,11 @@ fn fio(cell: &Cell) -> Option<Vec<u8>> {
 
 fn nbdkit(cell: &Cell) -> Option<Vec<u8>> {
     let (source, back) = (cell.source(), cell.folder.at("back"));
-    let upstream = format!("uri={}", cell.place.uri());
     let nbdcopy = format!("nbdcopy {}", connections(cell));
     let copy = format!("{nbdcopy} --flush {source} \"$uri\" && {nbdcopy} \"$uri\" {back}");
-    let args = ["-U", "-", "nbd", &upstream, "shared=true", "--run", &copy];
-    program("nbdkit", &args).ok();
+    let mut nbdkit = Command::new("nbdkit");
+    nbdkit.args(["-U", "-", "nbd"]).args(cell.place.nbdkit());
+    run(nbdkit.args(["shared=true", "--run", &copy])).ok();
     assert_same(&source, &back);
     content_of(&source)
 }
@@ -209,11 +218,13 @@ fn outboard_copy(cell: &Cell) -> Option<Vec<u8>> {
 /// Our own client as the disk of a second server of ours, and a client of that.
 fn remote_disk(cell: &Cell) -> Option<Vec<u8>> {
     let (source, back) = (cell.source(), cell.folder.at("back"));
-    let upstream = outboard_tests::server::Server::start(&[&cell.place.uri()]);
+    let connections = cell.place.transport().connections();
+    let disk = format!("remote({},connections={connections})", cell.place.uri());
+    let upstream = Server::start(&[&disk]);
     let uri = upstream.uri("");
     program("nbdcopy", &["--flush", &source, &uri]).ok();
     program("nbdcopy", &[&uri, &back]).ok();
-    let ended = upstream.stop(rustix::process::Signal::TERM);
+    let ended = upstream.stop(Signal::TERM);
     assert_eq!(ended, Some(0), "the end of the server between");
     assert_same(&source, &back);
     content_of(&source)
