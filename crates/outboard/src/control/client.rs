@@ -117,7 +117,7 @@ pub(crate) fn statuses() -> Vec<ServerStatus> {
         match ask(&path, Ask::Status) {
             Ok(Answer::Status(status)) => statuses.push(*status),
             // Left behind by a server that was killed.
-            Err(AskError::Nobody(_)) => {}
+            Err(AskError::Nobody(_)) => place::sweep(&path),
             Ok(_) => tracing::warn!("the server at {} answers strangely", path.display()),
             Err(error) => tracing::warn!("{error}"),
         }

@@ -76,6 +76,18 @@ pub(crate) fn named(said: &str) -> Result<PathBuf, Failure> {
     })
 }
 
+/// Removes a socket where nobody answers, if it is named after a process that is gone. One of another
+/// name may be of a server that is about to listen.
+pub(crate) fn sweep(path: &Path) {
+    let name = name(path);
+    let process = name
+        .strip_prefix(PREFIX)
+        .and_then(|id| id.parse::<u32>().ok());
+    if process.is_some_and(|id| !Path::new("/proc").join(id.to_string()).exists()) {
+        remove(path);
+    }
+}
+
 impl ControlSocket {
     /// Listens at `path`, for its owner alone. A socket left by a server that is gone is replaced.
     ///

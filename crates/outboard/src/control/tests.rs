@@ -79,6 +79,22 @@ fn a_stale_socket_is_replaced() {
 }
 
 #[test]
+fn only_sockets_of_processes_that_are_gone_are_swept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // No process has so large a number: pid_max is below 2^22.
+    let gone = folder.path().join("serve-99999999.sock");
+    let here = folder
+        .path()
+        .join(format!("serve-{}.sock", std::process::id()));
+    let named = folder.path().join("media.sock");
+    for path in [&gone, &here, &named] {
+        drop(std::os::unix::net::UnixListener::bind(path).expect("a socket"));
+        place::sweep(path);
+    }
+    assert!(!gone.exists() && here.exists() && named.exists());
+}
+
+#[test]
 fn a_question_without_end_is_cut_off_and_the_server_lives() {
     with_server(|path| {
         let mut stream = UnixStream::connect(path).expect("it listens");
@@ -111,6 +127,6 @@ fn another_version_is_told_and_nothing_is_done() {
 proptest! {
     #[test]
     fn no_question_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = question(&bytes);
+        drop(question(&bytes));
     }
 }

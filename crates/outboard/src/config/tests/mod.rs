@@ -89,101 +89,76 @@ fn an_unknown_key_is_an_error_with_its_place_and_the_known_ones() {
     assert!(slip("[limits]\nconnections = 1\n").contains("`connections_max`"));
 }
 
+/// The slip in `text` is told at `place` and in a sentence with `word`.
+fn assert_slip(text: &str, place: &str, word: &str) {
+    let told = slip(text);
+    assert!(
+        told.starts_with(place) && told.contains(word),
+        "{text}\n{told}"
+    );
+}
+
 #[test]
-fn every_wrong_value_is_told_with_its_place() {
-    let in_export = |line: &str| format!("{SMALL}{line}\n");
-    for (text, place, word) in [
+fn every_wrong_value_of_an_export_is_told_with_its_place() {
+    for (line, place, word) in [
         (
-            "listen = [\"1:2:3\"]".to_owned(),
-            "line 1, column 11",
-            "ADDRESS",
-        ),
-        (
-            "metrics = \"9109\"".to_owned(),
-            "line 1, column 11",
-            "127.0.0.1:9109",
-        ),
-        (
-            in_export("allow = [\"10.0.0.1/8\"]"),
+            "allow = [\"10.0.0.1/8\"]",
             "line 4, column 10",
             "10.0.0.0/8",
         ),
+        ("allow = [\"10.0.0\"]", "line 4, column 10", "no address"),
+        ("connections_max = 0", "line 4, column 19", "1 to"),
+        ("connections_max = \"x\"", "line 4, column 19", "number"),
+        ("allow_certificates = [\"pi\"]", "line 2, column 8", "[tls]"),
+        ("read_only = true", "line 3, column 8", "read-only"),
+        ("read_only = 1", "line 4, column 13", "boolean"),
+        (SMALL, "line 5, column 8", "second export"),
+    ] {
+        assert_slip(&format!("{SMALL}{line}\n"), place, word);
+    }
+    let with_disk = |disk: &str| format!("[[export]]\nname = \"ä\"\ndisk = \"{disk}\"");
+    assert_slip(&with_disk("memory(1)"), "line 3, column 8", "memory");
+    assert_slip(&with_disk("b=memory(1M)"), "line 3, column 8", "`name`");
+    assert_slip("[[export]]\nname = \"a\"", "line 1", "disk");
+    assert_slip("", "line 1, column 1", "[[export]]");
+}
+
+#[test]
+fn every_wrong_value_of_the_server_is_told_with_its_place() {
+    for (text, place, word) in [
+        ("listen = [\"1:2:3\"]", "line 1, column 11", "ADDRESS"),
+        ("metrics = \"9109\"", "line 1, column 11", "127.0.0.1:9109"),
+        ("user = \"\"", "line 1, column 8", "user's name"),
         (
-            in_export("allow = [\"10.0.0\"]"),
-            "line 4, column 10",
-            "no address",
-        ),
-        (
-            in_export("connections_max = 0"),
-            "line 4, column 19",
-            "1 to",
-        ),
-        (
-            in_export("connections_max = \"x\""),
-            "line 4, column 19",
-            "number",
-        ),
-        (
-            in_export("allow_certificates = [\"pi\"]"),
-            "line 2, column 8",
-            "[tls]",
-        ),
-        (
-            in_export("read_only = true"),
-            "line 3, column 8",
-            "read-only",
-        ),
-        (in_export("read_only = 1"), "line 4, column 13", "boolean"),
-        (
-            "[limits]\nhandshake_timeout = \"10\"".to_owned(),
-            "line 2, column 21",
+            "[limits]\nstall_timeout = \"10\"",
+            "line 2, column 17",
             "\"10s\"",
         ),
         (
-            "[limits]\nhandshake_timeout = 10".to_owned(),
-            "line 2, column 21",
+            "[limits]\nstall_timeout = 10",
+            "line 2, column 17",
             "\"10s\"",
         ),
         (
-            "[limits]\npayload_max = \"1K\"".to_owned(),
-            "line 2, column 15",
-            "64K",
+            "[limits]\nstall_timeout = \"25h\"",
+            "line 2, column 17",
+            "24h",
         ),
+        ("[limits]\npayload_max = \"1K\"", "line 2, column 15", "64K"),
         (
-            "[limits]\nin_flight_bytes_total_max = 1".to_owned(),
+            "[limits]\nin_flight_bytes_total_max = 1",
             "line 2",
             "not a size",
         ),
-        ("[[export]]\nname = \"a\"".to_owned(), "line 1", "disk"),
         (
-            "[[export]]\nname = \"ä\"\ndisk = \"memory(1)\"".to_owned(),
-            "line 3, column 8",
-            "memory",
-        ),
-        (
-            "[[export]]\nname = \"a\"\ndisk = \"b=memory(1M)\"".to_owned(),
+            "[tls]\ndirectory = \"x\"\ndemand = \"none\"",
             "line 3",
-            "`name`",
+            "network",
         ),
-        (
-            format!("{SMALL}{SMALL}"),
-            "line 5, column 8",
-            "second export",
-        ),
-        ("x = = 1".to_owned(), "line 1", ""),
-        (String::new(), "line 1, column 1", "[[export]]"),
+        ("x = = 1", "line 1", ""),
     ] {
         // Without an export that would be what is wrong.
-        let text = if text.is_empty() || text.contains("[[export]]") {
-            text
-        } else {
-            format!("{text}\n{SMALL}")
-        };
-        let told = slip(&text);
-        assert!(
-            told.starts_with(place) && told.contains(word),
-            "{text}\n{told}"
-        );
+        assert_slip(&format!("{text}\n{SMALL}"), place, word);
     }
 }
 
@@ -290,7 +265,7 @@ fn piece() -> impl Strategy<Value = &'static str> {
 proptest! {
     #[test]
     fn no_text_panics(text in any::<String>()) {
-        let _ = parse(&text);
+        drop(parse(&text));
     }
 
     #[test]
