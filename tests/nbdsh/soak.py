@@ -26,6 +26,7 @@ def say(line):
 
 
 h = nbd.NBD()
+h.set_uri_allow_local_file(True)
 h.connect_uri(uri)
 for _ in range(OPERATIONS):
     at = dice.randrange(length)

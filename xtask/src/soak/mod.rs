@@ -77,7 +77,7 @@ pub(crate) struct Tally {
 enum Kind {
     Raw,
     Nbdsh,
-    Nbdcopy,
+    Copy,
     QemuIo,
 }
 
@@ -171,11 +171,11 @@ fn slots(count: u32, seed: u64) -> (Vec<Slot>, Vec<Image>) {
     for number in 0..count {
         let kind = match number % 16 {
             1 => Kind::Nbdsh,
-            2 => Kind::Nbdcopy,
+            2 => Kind::Copy,
             3 => Kind::QemuIo,
             _ => Kind::Raw,
         };
-        let (export, start) = if kind == Kind::Nbdcopy {
+        let (export, start) = if kind == Kind::Copy {
             let export = place::own_export(slots.len());
             images.push(Image {
                 export: export.clone(),
@@ -310,7 +310,7 @@ impl Slot {
             let lived = match kind {
                 Kind::Raw => client.live(until),
                 Kind::Nbdsh => client.check().and_then(|()| client.nbdsh()),
-                Kind::Nbdcopy => client.check().and_then(|()| client.nbdcopy()),
+                Kind::Copy => client.check().and_then(|()| client.copy()),
                 Kind::QemuIo => client.check().and_then(|()| client.qemu_io()),
             };
             lived.context(what)?;

@@ -5,13 +5,14 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::watch::Ends;
 use crate::clock;
-use crate::shell::Running;
+use crate::shell::{self, Running};
 use crate::wire::{self, Replies};
 
 /// How long the server may take to begin, to stop, and to answer.
@@ -20,10 +21,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The export that most clients share, each with a region of its own.
 pub(super) const SHARED: &str = "shared";
 
+/// The folder of the certificates, in the soak's.
+const CERTIFICATES: &str = "certificates";
+
 /// A server and how to reach it.
 #[derive(Debug)]
 pub(super) struct Place {
     server: Running,
+    binary: PathBuf,
     folder: PathBuf,
     log: PathBuf,
     port: u16,
@@ -68,6 +73,12 @@ impl Place {
         for old in [&port_file, &folder.join("socket")] {
             std::fs::remove_file(old).ok();
         }
+        let certificates = folder.join(CERTIFICATES);
+        if certificates.exists() {
+            std::fs::remove_dir_all(&certificates)?;
+        }
+        let mut init = Command::new(binary);
+        shell::output(init.args(["tls", "init"]).arg(&certificates))?;
         let mut words = vec!["serve".to_owned()];
         for image in images {
             let path = folder.join(&image.export);
@@ -80,6 +91,8 @@ impl Place {
             "--listen=127.0.0.1:0".to_owned(),
             format!("--listen=unix:{}", folder.join("socket").display()),
             format!("--port-file={}", port_file.display()),
+            format!("--tls={}", certificates.display()),
+            "--tls-optional".to_owned(),
         ]);
         let mut server = Running::start(binary, words, &log)?;
         let mut ended = None;
@@ -96,6 +109,7 @@ impl Place {
         let port = port.flatten().context("the server wrote no port file")?;
         Ok(Self {
             server,
+            binary: binary.to_path_buf(),
             folder: folder.to_path_buf(),
             log,
             port,
@@ -120,6 +134,21 @@ impl Place {
     /// The URI of an export over TCP.
     pub(super) fn uri(&self, export: &str) -> String {
         format!("nbd://127.0.0.1:{}/{export}", self.port)
+    }
+
+    /// The URI of an export under TLS.
+    pub(super) fn uri_tls(&self, export: &str) -> String {
+        let certificates = self.folder.join(CERTIFICATES);
+        format!(
+            "nbds://127.0.0.1:{}/{export}?tls-certificates={}",
+            self.port,
+            certificates.display()
+        )
+    }
+
+    /// Our binary, as a client.
+    pub(super) fn binary(&self) -> &Path {
+        &self.binary
     }
 
     /// Connects and negotiates.

@@ -1,5 +1,5 @@
-//! Clients that others wrote, as processes: libnbd's Python binding, nbdcopy and qemu-io. Each works until
-//! it ends by itself, which must be well, or is killed in the middle of something.
+//! Clients that are processes: libnbd's Python binding, nbdcopy, qemu-io and our own copy, some of them under
+//! TLS. Each works until it ends by itself, which must be well, or is killed in the middle of something.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl Client<'_> {
         let first = *self.serial;
         let args = [
             script.to_string_lossy().into_owned(),
-            self.place.uri(self.export),
+            self.uri(),
             self.region.start().to_string(),
             self.region.len().to_string(),
             first.to_string(),
@@ -55,15 +55,20 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// nbdcopy fills a whole export of its own and, if it was left to, brings it back.
-    pub(super) fn nbdcopy(&mut self) -> Result<()> {
+    /// nbdcopy or our copy fills a whole export of its own and, if it was left to, brings it back.
+    pub(super) fn copy(&mut self) -> Result<()> {
         *self.serial += 1;
         let data = content(*self.serial, self.region.len());
         let [source, back, log] = ["source", "back", "log"].map(|name| self.file(name));
         std::fs::write(&source, &data)?;
-        let uri = self.place.uri(self.export);
-        let up = ["--flush".as_ref(), source.as_os_str(), uri.as_ref()];
-        match self.run_to_an_end("nbdcopy", &up, &log)? {
+        let uri = self.uri();
+        let (program, option) = if self.dice.bool() {
+            (self.place.binary(), "copy")
+        } else {
+            (Path::new("nbdcopy"), "--flush")
+        };
+        let up = [option.as_ref(), source.as_os_str(), uri.as_ref()];
+        match self.run_to_an_end(program, &up, &log)? {
             End::Killed => {
                 self.region.may_have_written(0, data);
                 return Ok(());
@@ -71,11 +76,12 @@ impl Client<'_> {
             End::Itself => self.region.wrote(0, &data),
         }
         std::fs::remove_file(&back).ok();
-        let down = [uri.as_ref(), back.as_os_str()];
-        if self.run_to_an_end("nbdcopy", &down, &log)? == End::Itself {
+        let down = [option.as_ref(), uri.as_ref(), back.as_os_str()];
+        if self.run_to_an_end(program, &down, &log)? == End::Itself {
             let found = std::fs::read(&back)?;
-            ensure!(found.len() == data.len(), "nbdcopy brought another size");
-            self.region.read(0, &found).context("nbdcopy")?;
+            ensure!(found.len() == data.len(), "a copy of another size");
+            let what = || format!("{} brought back", program.display());
+            self.region.read(0, &found).with_context(what)?;
         }
         Ok(())
     }
@@ -111,6 +117,15 @@ impl Client<'_> {
         Ok(())
     }
 
+    /// The export in the clear or under TLS.
+    fn uri(&mut self) -> String {
+        if self.dice.u8(..3) == 0 {
+            self.place.uri_tls(self.export)
+        } else {
+            self.place.uri(self.export)
+        }
+    }
+
     /// A file of this client.
     fn file(&self, name: &str) -> PathBuf {
         let own = format!("{}-{}-{name}", self.export, self.region.start());
@@ -120,10 +135,12 @@ impl Client<'_> {
     /// Lets a program end or kills it; once the server has let go of it, the region may be looked at.
     fn run_to_an_end(
         &mut self,
-        program: &str,
+        program: impl AsRef<Path>,
         args: &[impl AsRef<std::ffi::OsStr>],
         log: &Path,
     ) -> Result<End> {
+        let program = program.as_ref();
+        let shown = program.display();
         let mut running = Running::start(program, args, log)?;
         let limit = match self.dice.u8(..3) {
             0 => LIMIT,
@@ -134,13 +151,13 @@ impl Client<'_> {
             let said = std::fs::read_to_string(log).unwrap_or_default();
             ensure!(
                 status.success(),
-                "{program} ended with {status}: {}",
+                "{shown} ended with {status}: {}",
                 said.trim()
             );
             return Ok(End::Itself);
         }
         if limit == LIMIT {
-            bail!("{program} did not end within {LIMIT:?}");
+            bail!("{shown} did not end within {LIMIT:?}");
         }
         self.tally.killed += 1;
         let ends = kill(&mut running, self.place)?;
