@@ -378,6 +378,22 @@ fn the_service_manager_is_told_what_happens() {
 }
 
 #[test]
+fn lines_for_the_journal_have_a_level_and_no_time() {
+    use std::os::linux::fs::MetadataExt as _;
+    let folder = folder();
+    let path = folder.path().join("log");
+    let log = std::fs::File::create(&path).expect("a file");
+    let found = log.metadata().expect("it is open");
+    let mut command = outboard(folder.path(), &["serve", "nowhere.img"]);
+    let stream = format!("{}:{}", found.st_dev(), found.st_ino());
+    command.env("JOURNAL_STREAM", stream).stderr(log);
+    assert!(!command.status().expect("the binary runs").success());
+    let told = std::fs::read_to_string(&path).expect("a log");
+    let first = told.lines().next().unwrap_or_default();
+    assert!(first.starts_with("<6>engine started"), "{told}");
+}
+
+#[test]
 fn a_server_that_root_starts_becomes_another_user_for_good() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root can become another user");
