@@ -144,6 +144,17 @@ pub enum ClientError {
     },
 }
 
+impl ClientError {
+    /// Whether the server speaks with nobody in the clear.
+    #[must_use]
+    pub const fn wants_tls(&self) -> bool {
+        let Self::Handshake { failure, .. } = self else {
+            return false;
+        };
+        matches!(failure, HandshakeFailure::TlsRequired)
+    }
+}
+
 /// What is different about an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changed {

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
             let failure = Failure::from_error(&error);
             match error {
                 // It answered, and would not.
-                ClientError::Handshake { .. } => {
+                ClientError::Handshake { .. } if !error.wants_tls() => {
                     failure.next("an export whose name you know can be used all the same")
                 }
                 _ => failure,

@@ -32,7 +32,9 @@ pub enum HandshakeFailure {
     #[error("somebody sent bytes in the clear between STARTTLS and TLS")]
     PlaintextBehindStartTls,
     /// The server wants TLS for this.
-    #[error("the server requires TLS")]
+    #[error(
+        "the server requires TLS: use an address that begins with nbds, and the certificate it wants"
+    )]
     TlsRequired,
     /// The server said no.
     #[error("the server refused {option:?}: {}{}", reason(*.reply), tail(.text))]
