@@ -37,6 +37,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use nbd_proto::CloseReason;
 use tokio::sync::watch;
 
 pub use access::{Access, Origin, OriginError};
@@ -284,7 +285,9 @@ async fn serve_client(
     let peer_name = peer.label.as_str();
     let session = match session {
         Ok(Ok(session)) => session,
-        Ok(Err(NoSession::Left)) => return tracing::debug!(peer_name, "left in the handshake"),
+        Ok(Err(NoSession::Left | NoSession::Closed(CloseReason::Aborted))) => {
+            return tracing::debug!(peer_name, "left in the handshake");
+        }
         Ok(Err(e)) => {
             failed();
             return tracing::info!(peer_name, "no session: {e}");
