@@ -34,7 +34,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 16_384,
-            connections_per_address_max: 4096,
+            connections_per_address_max: 8192,
             handshake_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(60),
             payload_max: nbd_proto::limits::PAYLOAD_MAX,
