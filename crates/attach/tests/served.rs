@@ -40,7 +40,7 @@ impl Up {
                 let export = Export {
                     name: "disk".to_owned(),
                     description: String::new(),
-                    disk,
+                    disk: disk.into(),
                 };
                 let server = Server::new(vec![export], Limits::default()).unwrap();
                 let listener = Listener::tcp(([127, 0, 0, 1], port).into()).unwrap();

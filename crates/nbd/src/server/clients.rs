@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use block::Node;
+use engine::InFlight;
 use tokio::sync::Notify;
 
-use super::exports::Served;
+use super::client_disks::ClientName;
 use super::peer::Peer;
+use super::served::Served;
 use super::stats::{ClientFigures, Counters, Figures, Meter};
 
 /// A client in transmission.
@@ -16,17 +18,20 @@ pub(super) struct Client {
     id: u64,
     peer: Peer,
     size: u64,
+    /// What it is called whose disk is its own.
+    disk_name: Option<ClientName>,
     since: Instant,
     counters: Arc<Counters>,
     dismissed: Notify,
 }
 
 impl Client {
-    pub(super) fn new(id: u64, peer: Peer, size: u64) -> Self {
+    pub(super) fn new(id: u64, peer: Peer, size: u64, disk_name: Option<ClientName>) -> Self {
         Self {
             id,
             peer,
             size,
+            disk_name,
             since: engine::clock::now(),
             counters: Arc::default(),
             dismissed: Notify::new(),
@@ -39,6 +44,10 @@ impl Client {
 
     pub(super) const fn peer(&self) -> &Peer {
         &self.peer
+    }
+
+    pub(super) const fn disk_name(&self) -> Option<&ClientName> {
+        self.disk_name.as_ref()
     }
 
     fn figures(&self) -> ClientFigures {
@@ -113,15 +122,27 @@ pub(super) struct Admitted {
     served: Arc<Served>,
     client: Arc<Client>,
     disk: Node,
+    leaving: InFlight,
 }
 
 impl Admitted {
-    pub(super) const fn new(served: Arc<Served>, client: Arc<Client>, disk: Node) -> Self {
+    pub(super) const fn new(
+        served: Arc<Served>,
+        client: Arc<Client>,
+        disk: Node,
+        leaving: InFlight,
+    ) -> Self {
         Self {
             served,
             client,
             disk,
+            leaving,
         }
+    }
+
+    /// Connections to its disk that are over but for requests that this has not answered.
+    pub(super) const fn leaving(&self) -> &InFlight {
+        &self.leaving
     }
 
     pub(super) fn served(&self) -> &Served {

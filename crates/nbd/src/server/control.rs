@@ -12,11 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::budget::Budget;
+use super::client_disks::{ClientName, DiskPerClient};
 use super::counting::Connections;
 use super::error::ChangeError;
-use super::exports::{Export, Exports, Rules, Served};
+use super::exports::{Export, Exports, Rules};
 use super::limits::Limits;
 use super::maps::Maps;
+use super::served::Served;
 use super::stats::ServerFigures;
 use super::stop::flush;
 use crate::tls::{Demand, ServerTls};
@@ -106,15 +108,51 @@ impl Control {
         Ok(())
     }
 
+    /// Gives new clients of an export disks from `source`, for which it takes the place of the one
+    /// before; who is connected, or comes back within a minute of losing its connections, keeps what
+    /// it has.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`]; [`ChangeError::Shared`].
+    pub fn renew(&self, name: &str, source: Arc<dyn DiskPerClient>) -> Result<(), ChangeError> {
+        self.named(name)?.renew(source)
+    }
+
+    /// Removes the disk of a client of an export that changes the image of that number. If it is
+    /// connected, that is refused, or, where `force`, its connections are ended first.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`]; [`ChangeError::Shared`]; [`ChangeError::ClientConnected`];
+    /// [`ChangeError::ClientBusy`]; [`ChangeError::NotRemoved`].
+    pub async fn remove_client_disk(
+        &self,
+        export: &str,
+        client: &ClientName,
+        image: &str,
+        force: bool,
+    ) -> Result<(), ChangeError> {
+        let served = self.named(export)?;
+        let limit = self.0.limits.stop_timeout;
+        let removal = served.remove_client_disk(client, image, force);
+        match engine::clock::timeout(limit, removal).await {
+            Ok(removed) => removed,
+            Err(_) => Err(ChangeError::ClientBusy {
+                client: client.to_string(),
+                limit,
+            }),
+        }
+    }
+
     /// Measures the disk of an export anew. Clients that are connected keep the size they were told;
     /// new ones get the new size.
     ///
     /// # Errors
-    /// [`ChangeError::Unknown`]; [`ChangeError::Measure`]; [`ChangeError::Shrinks`] for a disk that
-    /// became smaller under its clients.
+    /// [`ChangeError::Unknown`]; [`ChangeError::PerClient`]; [`ChangeError::Measure`];
+    /// [`ChangeError::Shrinks`] for a disk that became smaller under its clients.
     pub async fn resize(&self, name: &str) -> Result<Resized, ChangeError> {
         let served = self.named(name)?;
-        let disk = served.disk();
+        let disk = served.shared_disk();
+        let disk = disk.ok_or_else(|| ChangeError::PerClient(name.to_owned()))?;
         let from = disk.geometry().size;
         let measured = disk.remeasure().await;
         let measured = measured.map_err(|source| ChangeError::Measure {
@@ -143,7 +181,7 @@ impl Control {
         exports.iter().any(|served| served.dismiss(client))
     }
 
-    /// What the server did so far and has at hand.
+    /// What the server did so far and has at hand. May block where clients have disks of their own.
     #[must_use]
     pub fn figures(&self) -> ServerFigures {
         let connections = &self.0.connections;

@@ -106,6 +106,39 @@ pub enum ChangeError {
     /// The last flush failed.
     #[error("{0}")]
     Flush(#[source] ServeError),
+    /// What was asked is about disks of clients.
+    #[error("the clients of export {0:?} share one disk")]
+    Shared(String),
+    /// What was asked is about one disk.
+    #[error(
+        "each client of export {0:?} has a disk of its own, which is as large as the image: replace \
+         the image and reload"
+    )]
+    PerClient(String),
+    /// The disk of a client is in use.
+    #[error("client {client} is connected ({connections} times): --force disconnects it first")]
+    ClientConnected {
+        /// Whose it is.
+        client: String,
+        /// How many connections it has.
+        connections: usize,
+    },
+    /// The connections of a client did not end in time.
+    #[error("client {client} did not end within {limit:?}; its disk is as it was")]
+    ClientBusy {
+        /// Whose it is.
+        client: String,
+        /// The limit.
+        limit: Duration,
+    },
+    /// The disk of a client could not be removed.
+    #[error("the disk of client {client} could not be removed: {why}")]
+    NotRemoved {
+        /// Whose it is.
+        client: String,
+        /// Why.
+        why: String,
+    },
 }
 
 fn listen_hint(error: &io::Error) -> String {

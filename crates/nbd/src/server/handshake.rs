@@ -6,11 +6,12 @@ use std::io;
 use std::task::Poll;
 
 use nbd_proto::{
-    BASE_ALLOCATION, CloseReason, Framing, HandshakeEvent, Negotiated, Refusal, ServerHandshake,
-    ServerHandshakeConfig, TlsMode,
+    BASE_ALLOCATION, CloseReason, ExportInfo, Framing, HandshakeEvent, Negotiated, Refusal,
+    ServerHandshake, ServerHandshakeConfig, TlsMode, Why,
 };
 
-use super::exports::{Exports, describe};
+use super::chosen::Chosen;
+use super::exports::Exports;
 use super::peer::Peer;
 use super::socket::Socket;
 use crate::tls::{Demand, Handshake, ServerTls, Step, TlsFailure};
@@ -58,12 +59,30 @@ impl Offer<'_> {
             Some(_) => TlsMode::Optional,
         }
     }
+
+    /// What `peer` is told that asks for `name`. Only for who is going to use it a disk is opened.
+    async fn export(
+        &self,
+        name: &str,
+        why: Why,
+        peer: &Peer,
+        chosen: &mut Chosen<'_>,
+    ) -> Result<ExportInfo, Refusal> {
+        let served = self.exports.find(name, peer).ok_or(Refusal::Unknown)?;
+        if why == Why::Info {
+            return served.describe(None, self.payload_max);
+        }
+        let lease = chosen.choose(&served, peer).await?;
+        served.describe(lease, self.payload_max)
+    }
 }
 
-/// Runs the handshake. Under TLS `peer` gets the name that its certificate has.
+/// Runs the handshake. Under TLS `peer` gets the name that its certificate has; `chosen` gets the hold
+/// on a disk that is opened for it, however this ends.
 pub(super) async fn negotiate(
     socket: &mut Socket,
     peer: &mut Peer,
+    chosen: &mut Chosen<'_>,
     offer: Offer<'_>,
 ) -> Result<Session, NoSession> {
     let mut machine = ServerHandshake::new(ServerHandshakeConfig {
@@ -83,9 +102,8 @@ pub(super) async fn negotiate(
         };
         match event {
             HandshakeEvent::Send(bytes) => send_all(socket, &bytes).await?,
-            HandshakeEvent::FindExport { name, .. } => {
-                let found = exports.find(&name, peer);
-                machine.answer_export(describe(found.as_deref(), offer.payload_max));
+            HandshakeEvent::FindExport { name, why } => {
+                machine.answer_export(offer.export(&name, why, peer, chosen).await);
             }
             HandshakeEvent::FindContexts { name } => {
                 let found = exports.find(&name, peer).ok_or(Refusal::Unknown);

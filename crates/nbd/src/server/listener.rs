@@ -4,9 +4,8 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::net::AddressFamily;
@@ -14,6 +13,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use super::error::ServeError;
 use super::peer::Peer;
+use super::socket_file::{self, SocketFile};
 
 /// Clients that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -62,42 +62,7 @@ impl fmt::Display for ListenAddress {
 pub struct Listener {
     fd: OwnedFd,
     address: ListenAddress,
-    made: Option<Made>,
-}
-
-/// A socket's file that a listener made.
-#[derive(Debug)]
-struct Made {
-    path: PathBuf,
-    /// Device and inode.
-    identity: (u64, u64),
-}
-
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    let found = std::fs::symlink_metadata(path)?;
-    Ok((found.dev(), found.ino()))
-}
-
-/// What connecting to a socket's path told.
-enum Asked {
-    Answers,
-    IsDead,
-    CannotTell(rustix::io::Errno),
-}
-
-/// Connects to the socket at `path` without waiting. Only a refusal says that nobody is behind it.
-fn ask(path: &Path) -> Asked {
-    use rustix::io::Errno;
-    use rustix::net::{SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let connected = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-        .and_then(|fd| connect(&fd, &SocketAddrUnix::new(path)?));
-    match connected {
-        // AGAIN: there are too many who wait for its answer already.
-        Ok(()) | Err(Errno::AGAIN) => Asked::Answers,
-        Err(Errno::CONNREFUSED) => Asked::IsDead,
-        Err(e) => Asked::CannotTell(e),
-    }
+    _file: Option<SocketFile>,
 }
 
 impl Listener {
@@ -119,28 +84,12 @@ impl Listener {
     /// # Errors
     /// [`ServeError::PathInUse`], [`ServeError::NoSocket`], [`ServeError::Listen`].
     pub fn unix(path: &Path) -> Result<Self, ServeError> {
-        let failed = |source| ServeError::Listen {
+        let (listener, file) = socket_file::bind(path)?;
+        let bound = Self::with_fd(listener, Some(file));
+        bound.map_err(|source| ServeError::Listen {
             address: format!("unix:{}", path.display()),
             source,
-        };
-        match std::fs::symlink_metadata(path) {
-            Ok(found) if !found.file_type().is_socket() => {
-                return Err(ServeError::NoSocket(path.to_owned()));
-            }
-            Ok(_) => match ask(path) {
-                Asked::Answers => return Err(ServeError::PathInUse(path.to_owned())),
-                Asked::IsDead => std::fs::remove_file(path).map_err(failed)?,
-                Asked::CannotTell(e) => return Err(failed(e.into())),
-            },
-            // Binding will tell what is wrong, if something is.
-            Err(_) => {}
-        }
-        let listener = std::os::unix::net::UnixListener::bind(path).map_err(failed)?;
-        let made = Made {
-            path: path.to_owned(),
-            identity: identity(path).map_err(failed)?,
-        };
-        Self::with_fd(listener.into(), Some(made)).map_err(failed)
+        })
     }
 
     /// Takes over a socket that listens already, as a service manager hands it over.
@@ -160,7 +109,7 @@ impl Listener {
         Self::with_fd(fd, None).map_err(ServeError::Descriptor)
     }
 
-    fn with_fd(fd: OwnedFd, made: Option<Made>) -> io::Result<Self> {
+    fn with_fd(fd: OwnedFd, file: Option<SocketFile>) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
         let name = rustix::net::getsockname(&fd)?;
         let address = match name.address_family() {
@@ -173,28 +122,17 @@ impl Listener {
             }
             _ => ListenAddress::Tcp(SocketAddr::try_from(name)?),
         };
-        Ok(Self { fd, address, made })
+        Ok(Self {
+            fd,
+            address,
+            _file: file,
+        })
     }
 
     /// Where it listens.
     #[must_use]
     pub const fn address(&self) -> &ListenAddress {
         &self.address
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        let Some(made) = self.made.take() else { return };
-        // Another server may have put its own socket there meanwhile.
-        if identity(&made.path).ok() == Some(made.identity)
-            && let Err(e) = std::fs::remove_file(&made.path)
-        {
-            tracing::warn!(
-                "the socket {} could not be removed: {e}",
-                made.path.display()
-            );
-        }
     }
 }
 
@@ -236,10 +174,21 @@ impl Acceptor {
             }
             Accepting::Unix(listener) => {
                 let (stream, _unnamed) = listener.accept().await?;
-                Ok((stream.into_std()?.into(), Peer::new("a unix socket", None)))
+                let peer = Peer::new("a unix socket", None).of_user(user_of(&stream));
+                Ok((stream.into_std()?.into(), peer))
             }
         }
     }
+}
+
+/// The user whose process is at the other end of a Unix socket.
+pub(super) fn user_of(socket: impl AsFd) -> Option<u32> {
+    let name = rustix::net::getsockname(&socket).ok()?;
+    if name.address_family() != AddressFamily::UNIX {
+        return None;
+    }
+    let process = rustix::net::sockopt::socket_peercred(&socket).ok()?;
+    Some(process.uid.as_raw())
 }
 
 /// Whether an accept failed for something that is that client's, so that the next one may do better

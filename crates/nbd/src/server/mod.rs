@@ -13,10 +13,13 @@
 //!
 mod access;
 mod budget;
+mod chosen;
+mod client_disks;
 mod clients;
 mod connection;
 mod control;
 mod counting;
+mod disks;
 mod error;
 mod exports;
 mod handshake;
@@ -26,7 +29,9 @@ mod maps;
 mod peer;
 mod plan;
 mod scratch;
+mod served;
 mod socket;
+mod socket_file;
 mod stats;
 mod stop;
 
@@ -41,17 +46,22 @@ use nbd_proto::CloseReason;
 use tokio::sync::watch;
 
 pub use access::{Access, Origin, OriginError};
+pub use client_disks::{
+    CannotOpen, ClientDiskFigures, ClientFuture, ClientName, DiskPerClient, NamedBy, Nameless,
+};
 pub use control::{Control, Resized};
 pub use error::{ChangeError, ServeError};
-pub use exports::{Export, Rules};
+pub use exports::{Export, ExportDisk, Rules};
 pub use limits::Limits;
 pub use listener::{ListenAddress, Listener};
 pub use peer::Peer;
+pub use socket_file::lock_place;
 pub use stats::{
     BUCKETS, ClientFigures, CommandFigures, ExportFigures, Figures, Op, ServerFigures, bucket_limit,
 };
 
 use crate::tls::{Demand, ServerTls};
+use chosen::Chosen;
 use clients::Admitted;
 use connection::{Connection, End, Start};
 use control::Core;
@@ -59,6 +69,7 @@ use counting::Counted;
 use exports::Exports;
 use handshake::{NoSession, Offer, Session, negotiate};
 use listener::{Acceptor, is_clients_fault};
+use served::NotAdmitted;
 use socket::Socket;
 use stop::{flush_all, stop_all};
 
@@ -161,7 +172,7 @@ impl Server {
         let mut told = stopping.subscribe();
         let client = async {
             let stopped = async { drop(told.changed().await) };
-            let peer = Peer::new("stdin", None);
+            let peer = Peer::new("stdin", None).of_user(listener::user_of(&socket));
             serve_client(&shared.core, socket, peer, stopped).await;
         };
         tokio::pin!(client);
@@ -265,54 +276,79 @@ async fn serve_client(
     stop: impl Future<Output = ()>,
 ) {
     tokio::pin!(stop);
+    let mut chosen = Chosen::new(core);
+    let begun = {
+        let negotiation = agree(core, &mut socket, &mut peer, &mut chosen);
+        tokio::select! {
+            begun = negotiation => begun,
+            () = &mut stop => None,
+        }
+    };
+    // Who never used what it chose does not come back for it.
+    let mut said_goodbye = true;
+    if let Some(session) = begun {
+        match admit(core, &session, &peer, &chosen) {
+            Ok(admitted) => {
+                said_goodbye = transmit(core, socket, session, &peer, admitted, stop).await;
+                // What the connection held is free; the disk too, if its export ended meanwhile.
+                core.maps.let_go();
+            }
+            Err(e) => tracing::warn!(peer = peer.label, "{e}"),
+        }
+    }
+    chosen.leave(said_goodbye).await;
+}
+
+/// The handshake with a client within its time, and what is said if it leads to nothing.
+async fn agree(
+    core: &Core,
+    socket: &mut Socket,
+    peer: &mut Peer,
+    chosen: &mut Chosen<'_>,
+) -> Option<Session> {
     let limits = &core.limits;
     let offer = Offer {
         exports: &core.exports,
         payload_max: limits.payload_max,
         tls: core.tls.get(),
     };
-    let negotiation = negotiate(&mut socket, &mut peer, offer);
-    let timed = engine::clock::timeout(limits.handshake_timeout, Box::pin(negotiation));
-    let session = tokio::select! {
-        session = timed => session,
-        () = &mut stop => return,
-    };
-    let failed = || {
-        core.connections
-            .handshakes_failed
-            .fetch_add(1, Ordering::Relaxed)
-    };
+    let negotiation = Box::pin(negotiate(socket, peer, chosen, offer));
+    let session = engine::clock::timeout(limits.handshake_timeout, negotiation).await;
     let peer_name = peer.label.as_str();
-    let session = match session {
-        Ok(Ok(session)) => session,
+    let why = match session {
+        Ok(Ok(session)) => return Some(session),
         Ok(Err(NoSession::Left | NoSession::Closed(CloseReason::Aborted))) => {
-            return tracing::debug!(peer_name, "left in the handshake");
+            tracing::debug!(peer_name, "left in the handshake");
+            return None;
         }
-        Ok(Err(e)) => {
-            failed();
-            return tracing::info!(peer_name, "no session: {e}");
-        }
-        Err(_) => {
-            failed();
-            return tracing::info!(peer_name, "no session: the handshake took too long");
-        }
+        Ok(Err(e)) => e.to_string(),
+        Err(_) => "the handshake took too long".to_owned(),
     };
-    let name = &session.agreed.requested_name;
-    let Some(served) = core.exports.find(name, &peer) else {
-        return tracing::warn!(peer_name, "export {name:?} is gone");
-    };
-    match served.admit(core.next_id(), &peer, &session.agreed.export) {
-        Ok(admitted) => {
-            drop(served);
-            transmit(core, socket, session, &peer, admitted, stop).await;
-            // What the connection held is free; the disk too, if its export ended meanwhile.
-            core.maps.let_go();
+    let failed = &core.connections.handshakes_failed;
+    failed.fetch_add(1, Ordering::Relaxed);
+    tracing::info!(peer_name, "no session: {why}");
+    None
+}
+
+/// Takes a client in at the export that it agreed on.
+fn admit(
+    core: &Core,
+    session: &Session,
+    peer: &Peer,
+    chosen: &Chosen<'_>,
+) -> Result<Admitted, NotAdmitted> {
+    let (id, told) = (core.next_id(), &session.agreed.export);
+    match chosen.held() {
+        Some((served, lease)) => served.admit(id, peer, told, Some(lease)),
+        None => {
+            let found = core.exports.find(&session.agreed.requested_name, peer);
+            let served = found.ok_or(NotAdmitted::Gone)?;
+            served.admit(id, peer, told, None)
         }
-        Err(e) => tracing::warn!(peer_name, "{e}"),
     }
 }
 
-/// The transmission phase of a client, and what is said of its end.
+/// The transmission phase of a client, and what is said of its end. Whether the client said goodbye.
 async fn transmit(
     core: &Core,
     socket: Socket,
@@ -320,7 +356,7 @@ async fn transmit(
     peer: &Peer,
     admitted: Admitted,
     stop: impl Future<Output = ()>,
-) {
+) -> bool {
     let (served, disk) = (admitted.served(), admitted.disk());
     let (peer, export) = (peer.label.as_str(), served.name());
     let ended = async {
@@ -332,13 +368,13 @@ async fn transmit(
     tokio::pin!(ended);
     // Its client may be one that lost its connection: nothing from there may land later.
     tokio::select! {
-        () = served.leaving.settled() => {}
-        () = &mut ended => return,
+        () = admitted.leaving().settled() => {}
+        () = &mut ended => return false,
     }
     tracing::info!(peer, export, "connected");
     let connection = Box::new(Connection::new(Start {
         name: export.to_owned(),
-        leaving: served.leaving.clone(),
+        leaving: admitted.leaving().clone(),
         socket,
         disk: disk.clone(),
         terms: plan::Terms {
@@ -356,15 +392,20 @@ async fn transmit(
     match AssertUnwindSafe(connection.run(ended)).catch_unwind().await {
         Ok(end @ (End::Disconnected | End::Closed | End::Stopped)) => {
             tracing::info!(peer, export, "{end}");
+            matches!(end, End::Disconnected)
         }
-        Ok(end) => tracing::warn!(peer, export, "{end}"),
+        Ok(end) => {
+            tracing::warn!(peer, export, "{end}");
+            false
+        }
         Err(_) => {
             tracing::error!(peer, export, "a bug ended this connection");
             // Its writes were dropped with it; none may land behind its end.
-            let _ticket = served.leaving.ticket();
+            let _ticket = admitted.leaving().ticket();
             if let Err(e) = disk.settle().await {
                 tracing::error!(export, "{e}");
             }
+            false
         }
     }
 }

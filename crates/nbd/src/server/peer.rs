@@ -9,6 +9,8 @@ pub struct Peer {
     pub label: String,
     /// Its address, an IPv4 one also where it came in over IPv6; none for Unix sockets.
     pub address: Option<IpAddr>,
+    /// The user whose process connected to a Unix socket.
+    pub user: Option<u32>,
     /// The name in its certificate, once TLS has verified that.
     pub certificate_name: Option<String>,
 }
@@ -20,7 +22,14 @@ impl Peer {
         Self {
             label: label.into(),
             address: address.map(|address| address.to_canonical()),
+            user: None,
             certificate_name: None,
         }
+    }
+
+    /// The same, a process of `user` on a Unix socket.
+    #[must_use]
+    pub fn of_user(self, user: Option<u32>) -> Self {
+        Self { user, ..self }
     }
 }

@@ -7,12 +7,14 @@
 
 use std::time::Duration;
 
+use block::Node;
 use futures_util::future::join_all;
 use tokio::sync::watch;
 
+use super::client_disks::{ClientName, NotClosed};
 use super::control::Core;
 use super::error::ServeError;
-use super::exports::Served;
+use super::served::Served;
 
 /// Tells everybody to stop, waits for them within the limit, and flushes.
 pub(super) async fn stop_all(core: &Core, stopping: watch::Sender<()>) -> Result<(), ServeError> {
@@ -42,22 +44,34 @@ pub(super) async fn flush_all(core: &Core) -> Result<(), ServeError> {
     result
 }
 
-/// Flushes the disk of one export, if it can have changed.
+/// Flushes the disks of one export that can have changed. The first failure.
 pub(super) async fn flush(served: &Served, limit: Duration) -> Result<(), ServeError> {
-    let disk = served.disk();
+    let label = |client: Option<&ClientName>| match client {
+        Some(client) => format!("{} (client {client})", served.name()),
+        None => served.name().to_owned(),
+    };
+    let disks = served.open_disks();
+    let flushes = disks
+        .iter()
+        .map(|(client, disk)| flush_disk(label(client.as_ref()), disk, limit));
+    let flushed = join_all(flushes).await;
+    let closed = served.take_failed().into_iter().map(|(client, why)| {
+        let name = label(Some(&client));
+        Err(match why {
+            NotClosed::Flush(source) => ServeError::Flush { name, source },
+            NotClosed::Timeout(limit) => ServeError::FlushTimeout { name, limit },
+        })
+    });
+    flushed.into_iter().chain(closed).collect()
+}
+
+async fn flush_disk(name: String, disk: &Node, limit: Duration) -> Result<(), ServeError> {
     if disk.geometry().read_only {
         return Ok(());
     }
-    let name = || served.name().to_owned();
     match engine::clock::timeout(limit, disk.flush()).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(source)) => Err(ServeError::Flush {
-            name: name(),
-            source,
-        }),
-        Err(_) => Err(ServeError::FlushTimeout {
-            name: name(),
-            limit,
-        }),
+        Ok(Err(source)) => Err(ServeError::Flush { name, source }),
+        Err(_) => Err(ServeError::FlushTimeout { name, limit }),
     }
 }

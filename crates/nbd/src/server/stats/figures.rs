@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{BUCKETS, Op, bucket_limit};
+use crate::server::client_disks::ClientDiskFigures;
 
 /// What one command did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,6 +141,9 @@ pub struct ExportFigures {
     pub clients: Vec<ClientFigures>,
     /// What all clients did, those that left among them.
     pub figures: Figures,
+    /// The disks of its clients, where each has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_disks: Option<Vec<ClientDiskFigures>>,
 }
 
 /// A server at one moment.

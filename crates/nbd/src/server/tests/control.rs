@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::{Raw, local, request};
 use crate::server::{
-    Access, ChangeError, Control, Export, Limits, ListenAddress, Op, Rules, Server,
+    Access, ChangeError, Control, Export, Limits, ListenAddress, Op, Rules, ServeError, Server,
 };
 
 const SIZE: u64 = 1 << 20;
@@ -25,7 +25,7 @@ fn named(name: &str, disk: Node) -> (Export, Rules) {
     let export = Export {
         name: name.to_owned(),
         description: format!("the disk {name}"),
-        disk,
+        disk: disk.into(),
     };
     (export, Rules::default())
 }
@@ -40,12 +40,21 @@ fn only(origin: &str) -> Rules {
     }
 }
 
-/// Runs `body` beside a server of `exports` on a free port.
-fn controlled<F: Future<Output = ()>>(
+/// Runs `body` beside a server of `exports` on a free port, and asserts that it ended well.
+pub(super) fn controlled<F: Future<Output = ()>>(
     exports: Vec<(Export, Rules)>,
     limits: Limits,
     body: impl FnOnce(std::net::SocketAddr, Control) -> F,
 ) {
+    controlled_to_the_end(exports, limits, body).expect("a clean stop");
+}
+
+/// The same; tells how the server ended. What `body` returns is kept until then.
+pub(super) fn controlled_to_the_end<F: Future>(
+    exports: Vec<(Export, Rules)>,
+    limits: Limits,
+    body: impl FnOnce(std::net::SocketAddr, Control) -> F,
+) -> Result<(), ServeError> {
     let config = engine::Config {
         cores: 2,
         ..engine::Config::default()
@@ -61,14 +70,12 @@ fn controlled<F: Future<Output = ()>>(
         let stopped = async move { drop(stopped.await) };
         let serve =
             engine::spawn(async move { server.serve(&handle, vec![listener], stopped).await });
-        body(address, control).await;
+        let _kept = body(address, control).await;
         drop(stop);
         let end = engine::clock::timeout(Duration::from_secs(30), serve).await;
-        end.expect("it stops")
-            .expect("no panic")
-            .expect("a clean stop");
+        end.expect("it stops").expect("no panic")
     });
-    run.expect("the engine starts");
+    run.expect("the engine starts")
 }
 
 impl Raw {

@@ -36,6 +36,35 @@ fn a_socket_whose_server_is_gone_is_replaced() {
     UnixStream::connect(&path).expect("listening");
 }
 
+/// Each saw the old socket dead, one removed it and made its own, and the other removed that: two
+/// servers ran, and one could not be reached.
+#[test]
+fn of_servers_that_start_at_once_one_gets_the_path_and_answers() {
+    let (_folder, path) = socket_path();
+    for _ in 0..20 {
+        drop(UnixListener::bind(&path).expect("bound"));
+        let start = Arc::new(std::sync::Barrier::new(4));
+        let servers: Vec<_> = (0..4)
+            .map(|_| {
+                let (path, start) = (path.clone(), start.clone());
+                let listen = move || {
+                    start.wait();
+                    Listener::unix(&path)
+                };
+                engine::thread("server", listen).expect("a thread")
+            })
+            .collect();
+        let servers = servers.into_iter().map(|s| s.join().expect("no panic"));
+        let (winners, others): (Vec<_>, Vec<_>) = servers.partition(Result::is_ok);
+        assert_eq!(winners.len(), 1, "{winners:?} {others:?}");
+        let refused = |e: &Result<Listener, ServeError>| matches!(e, Err(ServeError::PathInUse(_)));
+        assert!(others.iter().all(refused), "{others:?}");
+        UnixStream::connect(&path).expect("the one that got it answers");
+        drop(winners);
+        assert!(!path.exists());
+    }
+}
+
 #[test]
 fn a_socket_whose_server_answers_is_left_to_it() {
     let (_folder, path) = socket_path();

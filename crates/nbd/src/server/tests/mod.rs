@@ -10,6 +10,7 @@ mod extended;
 mod faults;
 mod hostile;
 mod listening;
+mod per_client;
 mod plan;
 mod soak;
 mod stop;
@@ -91,7 +92,7 @@ fn export(disk: Node) -> Export {
     Export {
         name: "disk".to_owned(),
         description: "a disk".to_owned(),
-        disk,
+        disk: disk.into(),
     }
 }
 

@@ -255,7 +255,7 @@ fn a_connected_socket_is_served_without_a_listener() {
         let export = Export {
             name: String::new(),
             description: String::new(),
-            disk: disk.clone(),
+            disk: disk.clone().into(),
         };
         let server = Server::new(vec![export], Limits::default()).expect("one export");
         let serve = engine::spawn(async move {

@@ -65,7 +65,7 @@ pub(super) fn named(name: &str, disk: Node) -> Export {
     Export {
         name: name.to_owned(),
         description: String::new(),
-        disk,
+        disk: disk.into(),
     }
 }
 

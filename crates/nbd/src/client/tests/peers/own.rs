@@ -28,7 +28,7 @@ fn served<F: Future<Output = ()>>(
         let export = Export {
             name: "disk".to_owned(),
             description: String::new(),
-            disk: disk(),
+            disk: disk().into(),
         };
         let server = Server::new(vec![export], Limits::default()).unwrap();
         let control = server.control();

@@ -1,0 +1,86 @@
+//! [`Chosen`]: a client's hold on the disk that was opened for it alone, from the handshake to its end.
+//!
+//! # Invariants
+//!
+//! * Whatever way a connection ends, the hold is given back, and the disk closed behind the last
+//!   one, before its task ends: a stop waits for that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nbd_proto::Refusal;
+
+use super::client_disks::{Lease, NotClosed, RETURN_TIME};
+use super::control::Core;
+use super::maps::Maps;
+use super::peer::Peer;
+use super::served::Served;
+
+/// What a client chose, if it is an export with a disk for each client.
+#[derive(Debug)]
+pub(super) struct Chosen<'a> {
+    maps: &'a Maps,
+    limit: Duration,
+    held: Option<(Arc<Served>, Lease)>,
+}
+
+impl<'a> Chosen<'a> {
+    pub(super) fn new(core: &'a Core) -> Self {
+        Self {
+            maps: &core.maps,
+            limit: core.limits.stop_timeout,
+            held: None,
+        }
+    }
+
+    /// Holds the disk of `peer` at `served`, if it has one of its own there, instead of what it held.
+    pub(super) async fn choose(
+        &mut self,
+        served: &Arc<Served>,
+        peer: &Peer,
+    ) -> Result<Option<&Lease>, Refusal> {
+        self.leave(true).await;
+        if let Some(lease) = served.lease(peer).await? {
+            self.held = Some((served.clone(), lease));
+        }
+        Ok(self.held.as_ref().map(|(_, lease)| lease))
+    }
+
+    /// What is held, and at which export.
+    pub(super) const fn held(&self) -> Option<(&Arc<Served>, &Lease)> {
+        match &self.held {
+            Some((served, lease)) => Some((served, lease)),
+            None => None,
+        }
+    }
+
+    /// Gives it back. `said_goodbye`: the client is not going to come back for what it had.
+    pub(super) async fn leave(&mut self, said_goodbye: bool) {
+        let Some((served, lease)) = self.held.take() else {
+            return;
+        };
+        let (export, client) = (served.name(), lease.name().to_string());
+        match lease.leave(said_goodbye, self.maps, self.limit).await {
+            Ok(()) => {}
+            Err(NotClosed::Flush(e)) => {
+                tracing::error!(export, client, "its disk was not flushed at its end: {e}");
+            }
+            Err(NotClosed::Timeout(limit)) => {
+                tracing::error!(
+                    export,
+                    client,
+                    "its disk did not answer within {limit:?} at its end; what was written since the \
+                     last flush may be lost"
+                );
+            }
+        }
+        if served.prune() {
+            // An older image is held open no longer than somebody may come back for it.
+            let served = Arc::downgrade(&served);
+            drop(engine::spawn(async move {
+                engine::clock::sleep(RETURN_TIME).await;
+                served.upgrade().map(|served| served.prune());
+            }));
+        }
+    }
+}

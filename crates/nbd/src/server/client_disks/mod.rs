@@ -1,0 +1,330 @@
+//! [`ClientDisks`]: disks that are opened for each client of an export, and closed behind it.
+//!
+//! ```text
+//! acquire ─► Busy (opening) ─► Open, n connections ─ last one leaves ─► Busy (closing) ─► gone
+//! ```
+//!
+//! # Invariants
+//!
+//! * All connections of one client have the same node; no other client ever has it.
+//! * A disk is opened for who is allowed to use the export and wants to, never for who merely asks
+//!   about it. At most [`OPENS_MAX`] are opened at once, within the time of the handshake.
+//! * When its last connection has left, a disk is settled, flushed and closed before it can be
+//!   opened again.
+//! * Once others came in its place (a new golden image), a source opens disks only for clients that
+//!   are connected to it, and for [`RETURN_TIME`] for those that lost their connections: what comes
+//!   back to a filesystem that is mounted must be what was there.
+
+mod name;
+mod source;
+mod table;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use block::{IoError, Node};
+use engine::InFlight;
+use tokio::sync::{Notify, Semaphore};
+
+pub use name::{ClientName, NamedBy, Nameless};
+pub use source::{CannotOpen, ClientDiskFigures, ClientFuture, DiskPerClient};
+
+use self::table::{Asked, NotReserved, Opened, Table};
+use super::maps::Maps;
+
+/// Disks of one export that are opened at once; more wait.
+pub(super) const OPENS_MAX: usize = 16;
+/// So long a client that lost its connections finds the disk that it had, though others get another.
+pub(super) const RETURN_TIME: Duration = Duration::from_secs(60);
+
+/// The disks of an export's clients that one source opened.
+#[derive(Debug)]
+pub(super) struct ClientDisks {
+    source: Arc<dyn DiskPerClient>,
+    table: Mutex<Table>,
+    opens: Semaphore,
+    /// Told when a slot was left.
+    changed: Notify,
+    /// The last failure to close one, unless that was opened again since.
+    failed: Mutex<Option<(ClientName, NotClosed)>>,
+}
+
+/// Why a disk was not closed well.
+#[derive(Debug, Clone)]
+pub(super) enum NotClosed {
+    /// Its flush failed.
+    Flush(IoError),
+    /// It did not answer.
+    Timeout(Duration),
+}
+
+/// One connection's hold on its client's disk.
+#[derive(Debug)]
+pub(super) struct Lease {
+    disks: Arc<ClientDisks>,
+    opened: Arc<Opened>,
+    is_left: bool,
+}
+
+/// A name whose slot is taken: nobody else opens its disk meanwhile.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    disks: Arc<ClientDisks>,
+    name: ClientName,
+    /// The client may come back so long.
+    back_until: Option<Instant>,
+    is_over: bool,
+}
+
+/// A client that is to leave its disk.
+#[derive(Debug)]
+pub(super) struct Evicted {
+    disks: Arc<ClientDisks>,
+    name: ClientName,
+}
+
+impl ClientDisks {
+    pub(super) fn new(source: Arc<dyn DiskPerClient>) -> Arc<Self> {
+        Arc::new(Self {
+            source,
+            table: Mutex::default(),
+            opens: Semaphore::new(OPENS_MAX),
+            changed: Notify::new(),
+            failed: Mutex::default(),
+        })
+    }
+
+    pub(super) fn source(&self) -> &Arc<dyn DiskPerClient> {
+        &self.source
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failed(&self) -> MutexGuard<'_, Option<(ClientName, NotClosed)>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens disks only for those who are there already from here on, or come back.
+    pub(super) fn supersede(&self) {
+        self.table().supersede();
+    }
+
+    /// Whether nobody uses its disks, nor may come back.
+    pub(super) fn is_over(&self) -> bool {
+        self.table().is_over(engine::clock::now())
+    }
+
+    /// Connections that use the disk of `name`.
+    pub(super) fn connections(&self, name: &ClientName) -> usize {
+        self.table().connections(name)
+    }
+
+    /// The disks that are open, and whose they are.
+    pub(super) fn open(&self) -> Vec<(ClientName, Node)> {
+        let open = self.table().open();
+        let open = open.iter().map(|o| (o.name.clone(), o.disk.clone()));
+        open.collect()
+    }
+
+    /// The last failure to close a disk that was not opened again since.
+    pub(super) fn take_failed(&self) -> Option<(ClientName, NotClosed)> {
+        self.failed().take()
+    }
+
+    /// Resolves when every disk is closed.
+    pub(super) async fn idle(&self) {
+        self.until(|table| table.is_idle().then_some(())).await;
+    }
+
+    /// Resolves when `look` finds what it looks for; it looks again whenever a slot was left.
+    async fn until<T>(&self, mut look: impl FnMut(&mut Table) -> Option<T>) -> T {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(found) = look(&mut self.table()) {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    /// A hold on the disk of `name`; `None` if another source has it to give.
+    pub(super) async fn acquire(
+        self: &Arc<Self>,
+        name: &ClientName,
+    ) -> Result<Option<Lease>, CannotOpen> {
+        let asked = self.until(|table| match table.join(name, engine::clock::now()) {
+            Asked::Wait => None,
+            asked => Some(asked),
+        });
+        match asked.await {
+            Asked::Join(opened) => return Ok(Some(self.lease(opened))),
+            Asked::Elsewhere | Asked::Wait => return Ok(None),
+            Asked::Open => {}
+        }
+        // The slot is left if this fails, or is dropped.
+        let reserved = self.reserved(name);
+        let opening = async {
+            let _turn = self.opens.acquire().await;
+            self.source.open(name).await
+        };
+        let disk = opening.await?;
+        self.failed().take_if(|(failed, _)| failed == name);
+        let opened = Arc::new(Opened {
+            name: name.clone(),
+            disk,
+            leaving: InFlight::new(),
+        });
+        reserved.open(opened.clone());
+        Ok(Some(self.lease(opened)))
+    }
+
+    /// Lets no more connections use the disk of `name`, until what this returns is dropped.
+    pub(super) fn evict(self: &Arc<Self>, name: &ClientName) -> Evicted {
+        self.table().evict(name, true);
+        Evicted {
+            disks: self.clone(),
+            name: name.clone(),
+        }
+    }
+
+    /// Takes the slot of `name` when its disk is closed; `waits` for that if connections use it, so
+    /// many.
+    pub(super) async fn reserve(
+        self: &Arc<Self>,
+        name: &ClientName,
+        waits: bool,
+    ) -> Result<Reserved, usize> {
+        let reserved = self.until(|table| match table.reserve(name) {
+            Ok(()) => Some(Ok(())),
+            Err(NotReserved::Open(connections)) if !waits => Some(Err(connections)),
+            Err(NotReserved::Open(_) | NotReserved::Wait) => None,
+        });
+        reserved.await.map(|()| self.reserved(name))
+    }
+
+    fn lease(self: &Arc<Self>, opened: Arc<Opened>) -> Lease {
+        Lease {
+            disks: self.clone(),
+            opened,
+            is_left: false,
+        }
+    }
+
+    fn reserved(self: &Arc<Self>, name: &ClientName) -> Reserved {
+        Reserved {
+            disks: self.clone(),
+            name: name.clone(),
+            back_until: None,
+            is_over: false,
+        }
+    }
+}
+
+impl Reserved {
+    /// Its disk is open.
+    fn open(mut self, opened: Arc<Opened>) {
+        self.is_over = true;
+        self.disks.table().opened(opened);
+        self.disks.changed.notify_waiters();
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let (name, until) = (&self.name, self.back_until);
+            let now = engine::clock::now();
+            self.disks.table().free(name, until, now);
+            self.disks.changed.notify_waiters();
+        }
+    }
+}
+
+impl Drop for Evicted {
+    fn drop(&mut self) {
+        self.disks.table().evict(&self.name, false);
+        self.disks.changed.notify_waiters();
+    }
+}
+
+impl Lease {
+    /// Whether the client is to leave its disk.
+    pub(super) fn is_evicted(&self) -> bool {
+        self.disks.table().is_evicted(&self.opened.name)
+    }
+
+    pub(super) fn disk(&self) -> &Node {
+        &self.opened.disk
+    }
+
+    pub(super) fn name(&self) -> &ClientName {
+        &self.opened.name
+    }
+
+    /// Connections of the client that wait for the disk only.
+    pub(super) fn leaving(&self) -> &InFlight {
+        &self.opened.leaving
+    }
+
+    /// Gives the hold back, and closes the disk behind the last one. `said_goodbye`: the client is
+    /// not going to come back for what it had.
+    pub(super) async fn leave(
+        mut self,
+        said_goodbye: bool,
+        maps: &Maps,
+        limit: Duration,
+    ) -> Result<(), NotClosed> {
+        let Some(mut reserved) = self.give_back() else {
+            return Ok(());
+        };
+        if !said_goodbye {
+            reserved.back_until = Some(engine::clock::now() + RETURN_TIME);
+        }
+        let disks = self.disks.clone();
+        let closed = close(&self.opened, limit).await;
+        drop(self);
+        // A mapping would keep the file open.
+        maps.let_go();
+        disks.source.closed(&reserved.name).await;
+        if let Err(why) = &closed {
+            *disks.failed() = Some((reserved.name.clone(), why.clone()));
+        }
+        closed
+    }
+
+    /// Leaves; the slot, for the last one.
+    fn give_back(&mut self) -> Option<Reserved> {
+        self.is_left = true;
+        let is_last = self.disks.table().leave(&self.opened.name);
+        is_last.then(|| self.disks.reserved(&self.opened.name))
+    }
+}
+
+/// Waits for what is under way and makes it durable.
+async fn close(opened: &Opened, limit: Duration) -> Result<(), NotClosed> {
+    let work = async {
+        opened.leaving.settled().await;
+        opened.disk.settle().await?;
+        if opened.disk.geometry().read_only {
+            return Ok(());
+        }
+        opened.disk.flush().await
+    };
+    match engine::clock::timeout(limit, work).await {
+        Ok(done) => done.map_err(NotClosed::Flush),
+        Err(_) => Err(NotClosed::Timeout(limit)),
+    }
+}
+
+impl Drop for Lease {
+    /// Without a word ([`Lease::leave`]): its task ends with the server, or by a bug.
+    fn drop(&mut self) {
+        if !self.is_left {
+            drop(self.give_back());
+        }
+    }
+}

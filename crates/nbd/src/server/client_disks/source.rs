@@ -1,0 +1,78 @@
+//! [`DiskPerClient`]: who opens the disks of an export's clients.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+
+use block::{Geometry, Node};
+use serde::{Deserialize, Serialize};
+
+use super::name::{ClientName, Nameless};
+use crate::server::peer::Peer;
+
+/// A future of a disk of one client.
+pub type ClientFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Why a client does not get its disk.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{cause}")]
+pub struct CannotOpen {
+    /// What the client is told: nothing of the server's paths.
+    pub told: String,
+    /// What the log is told.
+    pub cause: String,
+}
+
+/// A client's disk, whether it is open or not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientDiskFigures {
+    /// Whose it is.
+    pub name: ClientName,
+    /// Connections that use it.
+    pub connections: u64,
+    /// Bytes that its changes take.
+    pub bytes: u64,
+    /// Bytes that they may take.
+    pub quota: Option<u64>,
+    /// When the client was last seen, seconds since 1970.
+    pub last_seen: Option<u64>,
+    /// What the image is called that it changes.
+    pub image: String,
+    /// Number of that image, as [`DiskPerClient::image`] tells it.
+    pub image_id: String,
+    /// New clients get another image.
+    pub is_older: bool,
+}
+
+/// Opens the disks of an export's clients.
+pub trait DiskPerClient: Debug + Send + Sync {
+    /// What each client's disk is before it is opened.
+    fn geometry(&self) -> &Geometry;
+
+    /// What `peer` is called.
+    ///
+    /// # Errors
+    /// [`Nameless`]: it is refused.
+    fn name(&self, peer: &Peer) -> Result<ClientName, Nameless>;
+
+    /// The number of the image that they change: those of another image are others.
+    fn image(&self) -> &str;
+
+    /// Opens the disk of `name`, and makes it where there is none. Never called for a name whose
+    /// disk is open.
+    fn open<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, Result<Node, CannotOpen>>;
+
+    /// The disk of `name` was closed.
+    fn closed<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, ()>;
+
+    /// Removes the disk of `name` that changes the image of that number. Not called while it is
+    /// open here.
+    fn remove<'a>(
+        &'a self,
+        name: &'a ClientName,
+        image: &'a str,
+    ) -> ClientFuture<'a, Result<(), String>>;
+
+    /// All that there are, those of older images too. May block.
+    fn list(&self) -> Vec<ClientDiskFigures>;
+}

@@ -1,0 +1,79 @@
+//! [`Disks`]: what the clients of an export get: one disk for all, or each one of its own. Pure.
+
+use std::sync::Arc;
+
+use block::{Geometry, Node};
+
+use super::client_disks::{ClientDisks, DiskPerClient};
+use super::exports::ExportDisk;
+
+/// What clients get.
+#[derive(Debug)]
+pub(super) enum Disks {
+    /// All of them the same.
+    Shared(Node),
+    /// Each its own.
+    PerClient {
+        /// Those of new clients…
+        current: Arc<ClientDisks>,
+        /// …and of who was there before.
+        older: Vec<Arc<ClientDisks>>,
+    },
+}
+
+impl Disks {
+    pub(super) fn new(disk: ExportDisk) -> Self {
+        match disk {
+            ExportDisk::Shared(disk) => Self::Shared(disk),
+            ExportDisk::PerClient(source) => Self::PerClient {
+                current: ClientDisks::new(source),
+                older: Vec::new(),
+            },
+        }
+    }
+
+    /// The disk for all.
+    pub(super) const fn shared(&self) -> Option<&Node> {
+        match self {
+            Self::Shared(disk) => Some(disk),
+            Self::PerClient { .. } => None,
+        }
+    }
+
+    /// Who opens disks, the one for new clients last; nobody where there is one for all.
+    pub(super) fn sources(&self) -> Vec<Arc<ClientDisks>> {
+        match self {
+            Self::Shared(_) => Vec::new(),
+            Self::PerClient { current, older } => older.iter().chain([current]).cloned().collect(),
+        }
+    }
+
+    /// What a client is told before its disk is open.
+    pub(super) fn geometry(&self) -> &Geometry {
+        match self {
+            Self::Shared(disk) => disk.geometry(),
+            Self::PerClient { current, .. } => current.source().geometry(),
+        }
+    }
+
+    /// New clients get disks from `source`. Whether they get disks of their own at all.
+    pub(super) fn renew(&mut self, source: Arc<dyn DiskPerClient>) -> bool {
+        self.prune();
+        let Self::PerClient { current, older } = self else {
+            return false;
+        };
+        let before = std::mem::replace(current, ClientDisks::new(source));
+        before.supersede();
+        older.push(before);
+        true
+    }
+
+    /// Lets go of sources that nobody uses nor comes back to. Whether older ones are left.
+    pub(super) fn prune(&mut self) -> bool {
+        let Self::PerClient { older, .. } = self else {
+            return false;
+        };
+        older.retain(|source| !source.is_over());
+        !older.is_empty()
+    }
+}

@@ -1,0 +1,373 @@
+//! [`Served`]: an export as its connections see it.
+//!
+//! # Invariants
+//!
+//! * A client is admitted under the same lock under which an export is retired: none slips in
+//!   behind the flush that ends it.
+//! * The lock is never held while a disk is asked for anything.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use block::{Geometry, Node};
+use engine::InFlight;
+use nbd_proto::{ExportInfo, Refusal, TransmissionFlags};
+use tokio::sync::Notify;
+
+use super::client_disks::{ClientDisks, ClientName, DiskPerClient, Lease, NotClosed};
+use super::clients::{Admitted, Client, Roster};
+use super::disks::Disks;
+use super::error::ChangeError;
+use super::exports::{Export, Rules};
+use super::peer::Peer;
+use super::plan;
+use super::stats::ExportFigures;
+
+/// An export as its connections see it.
+#[derive(Debug)]
+pub(super) struct Served {
+    name: String,
+    state: Mutex<State>,
+    /// Connections to a shared disk that are over but for requests that it has not answered.
+    pub(super) leaving: InFlight,
+    /// Told when the last client has left.
+    emptied: Notify,
+}
+
+/// What of an export may change.
+#[derive(Debug)]
+struct State {
+    description: String,
+    disks: Disks,
+    rules: Rules,
+    roster: Roster,
+    /// It takes no more clients.
+    is_retired: bool,
+}
+
+impl Served {
+    pub(super) fn new(export: Export, rules: Rules) -> Arc<Self> {
+        let disks = Disks::new(export.disk);
+        Arc::new(Self {
+            name: export.name,
+            state: Mutex::new(State {
+                description: export.description,
+                disks,
+                rules,
+                roster: Roster::default(),
+                is_retired: false,
+            }),
+            leaving: InFlight::new(),
+            emptied: Notify::new(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn description(&self) -> String {
+        self.state().description.clone()
+    }
+
+    /// Whether `peer` may use it, and know of it.
+    pub(super) fn allows(&self, peer: &Peer) -> bool {
+        self.state().rules.access.allows(peer)
+    }
+
+    /// The disk that new clients get, if it is one for all.
+    pub(super) fn shared_disk(&self) -> Option<Node> {
+        self.state().disks.shared().cloned()
+    }
+
+    /// The disks that are open, and whose they are if they are not for all.
+    pub(super) fn open_disks(&self) -> Vec<(Option<ClientName>, Node)> {
+        if let Some(disk) = self.shared_disk() {
+            return vec![(None, disk)];
+        }
+        let sources = self.state().disks.sources();
+        let open = sources.iter().flat_map(|source| source.open());
+        open.map(|(name, disk)| (Some(name), disk)).collect()
+    }
+
+    /// Disks of clients that were not closed well.
+    pub(super) fn take_failed(&self) -> Vec<(ClientName, NotClosed)> {
+        let sources = self.state().disks.sources();
+        sources.iter().filter_map(|s| s.take_failed()).collect()
+    }
+
+    /// What a client is told of the export; `lease` is its hold on a disk of its own.
+    pub(super) fn describe(
+        &self,
+        lease: Option<&Lease>,
+        payload_max: u32,
+    ) -> Result<ExportInfo, Refusal> {
+        let state = self.state();
+        if state.is_full() {
+            return Err(Refusal::Policy(NotAdmitted::Full.to_string()));
+        }
+        let geometry = state.geometry(lease);
+        Ok(ExportInfo {
+            name: self.name.clone(),
+            description: state.description.clone(),
+            size: geometry.size,
+            flags: plan::transmission_flags(geometry),
+            block_size_min: geometry.block_size,
+            block_size_preferred: geometry.preferred_block_size.max(geometry.block_size),
+            block_size_max: payload_max,
+        })
+    }
+
+    /// A hold on the disk of `peer`, which is opened for it; none where there is one for all.
+    pub(super) async fn lease(&self, peer: &Peer) -> Result<Option<Lease>, Refusal> {
+        loop {
+            let mut sources = self.sources_for(peer)?;
+            let Some(current) = sources.pop() else {
+                return Ok(None);
+            };
+            for older in &sources {
+                if let Ok(name) = older.source().name(peer)
+                    && let Some(lease) = self.open(older, &name).await?
+                {
+                    return Ok(Some(lease));
+                }
+            }
+            let name = current.source().name(peer).map_err(|e| {
+                tracing::warn!(peer = peer.label, export = self.name, "refused: {e}");
+                Refusal::Policy(e.to_string())
+            })?;
+            if let Some(lease) = self.open(&current, &name).await? {
+                return Ok(Some(lease));
+            }
+            // Another one came in its place meanwhile.
+        }
+    }
+
+    /// Who may open a disk for `peer`, the one of now last; nobody where there is one for all.
+    fn sources_for(&self, peer: &Peer) -> Result<Vec<Arc<ClientDisks>>, Refusal> {
+        let mut state = self.state();
+        // Nothing is opened for who would not be admitted.
+        if state.is_retired || !state.rules.access.allows(peer) {
+            return Err(Refusal::Unknown);
+        }
+        if state.is_full() {
+            return Err(Refusal::Policy(NotAdmitted::Full.to_string()));
+        }
+        state.disks.prune();
+        Ok(state.disks.sources())
+    }
+
+    async fn open(
+        &self,
+        source: &Arc<ClientDisks>,
+        name: &ClientName,
+    ) -> Result<Option<Lease>, Refusal> {
+        source.acquire(name).await.map_err(|e| {
+            let client = name.to_string();
+            tracing::warn!(client, export = self.name, "its disk is not opened: {e}");
+            Refusal::Unavailable(e.told)
+        })
+    }
+
+    /// Takes `peer` in as a client, if the export still is what it was told. `lease` is its hold on a
+    /// disk of its own.
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        id: u64,
+        peer: &Peer,
+        told: &ExportInfo,
+        lease: Option<&Lease>,
+    ) -> Result<Admitted, NotAdmitted> {
+        let mut state = self.state();
+        let is_evicted = lease.is_some_and(Lease::is_evicted);
+        if state.is_retired || is_evicted || !state.rules.access.allows(peer) {
+            return Err(NotAdmitted::Gone);
+        }
+        if state.is_full() {
+            return Err(NotAdmitted::Full);
+        }
+        let disk = lease.map(Lease::disk).or(state.disks.shared());
+        let disk = disk.ok_or(NotAdmitted::Changed)?.clone();
+        let geometry = disk.geometry();
+        // These are the handshake's to take away; everything else must still be true.
+        let negotiable = TransmissionFlags::SEND_DF | TransmissionFlags::BLOCK_STATUS_PAYLOAD;
+        let flags = plan::transmission_flags(geometry);
+        let other = flags.symmetric_difference(told.flags) - negotiable;
+        if geometry.size != told.size || !other.is_empty() {
+            return Err(NotAdmitted::Changed);
+        }
+        let name = lease.map(|lease| lease.name().clone());
+        let client = Arc::new(Client::new(id, peer.clone(), geometry.size, name));
+        state.roster.enter(client.clone());
+        let leaving = lease.map_or(&self.leaving, Lease::leaving).clone();
+        Ok(Admitted::new(self.clone(), client, disk, leaving))
+    }
+
+    /// A client has left.
+    pub(super) fn release(&self, client: &Arc<Client>) {
+        let is_empty = self.state().roster.leave(client);
+        if is_empty {
+            self.emptied.notify_waiters();
+        }
+    }
+
+    /// Takes no more clients and tells those there are to leave.
+    pub(super) fn retire(&self) {
+        let mut state = self.state();
+        state.is_retired = true;
+        state.roster.dismiss(|_| true);
+    }
+
+    /// Resolves when no client is left, and no write of one is under way.
+    pub(super) async fn vacated(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            tokio::pin!(emptied);
+            emptied.as_mut().enable();
+            if self.clients() == 0 {
+                break;
+            }
+            emptied.await;
+        }
+        self.leaving.settled().await;
+        let sources = self.state().disks.sources();
+        for source in sources {
+            source.idle().await;
+        }
+    }
+
+    pub(super) fn clients(&self) -> usize {
+        self.state().roster.len()
+    }
+
+    /// Tells the client of this number to leave.
+    pub(super) fn dismiss(&self, id: u64) -> bool {
+        self.state().roster.dismiss(|client| client.id() == id) > 0
+    }
+
+    /// Other rules and another text. Clients that the rules leave out are told to leave.
+    pub(super) fn update(&self, description: String, rules: Rules) {
+        let mut state = self.state();
+        state.description = description;
+        state.rules = rules;
+        let State { roster, rules, .. } = &mut *state;
+        roster.dismiss(|client| !rules.access.allows(client.peer()));
+    }
+
+    /// New clients get `disk`, which is this one measured anew.
+    pub(super) fn resize(&self, disk: Node) -> Result<(), ChangeError> {
+        let mut state = self.state();
+        let (from, to) = (state.disks.geometry().size, disk.geometry().size);
+        if to < from && state.roster.len() > 0 {
+            return Err(ChangeError::Shrinks {
+                name: self.name.clone(),
+                from,
+                to,
+                clients: state.roster.len(),
+            });
+        }
+        state.disks = Disks::new(disk.into());
+        Ok(())
+    }
+
+    /// New clients get disks from `source`; who is there keeps what it has.
+    pub(super) fn renew(&self, source: Arc<dyn DiskPerClient>) -> Result<(), ChangeError> {
+        let renewed = self.state().disks.renew(source);
+        renewed
+            .then_some(())
+            .ok_or_else(|| ChangeError::Shared(self.name.clone()))
+    }
+
+    /// Lets go of older images that nobody uses nor comes back to. Whether there are others.
+    pub(super) fn prune(&self) -> bool {
+        self.state().disks.prune()
+    }
+
+    /// Removes the disk of a client; where `force`, its connections are ended first.
+    pub(super) async fn remove_client_disk(
+        &self,
+        name: &ClientName,
+        image: &str,
+        force: bool,
+    ) -> Result<(), ChangeError> {
+        let sources = self.state().disks.sources();
+        let Some(current) = sources.last() else {
+            return Err(ChangeError::Shared(self.name.clone()));
+        };
+        let mut reserved = Vec::new();
+        for source in sources.iter().filter(|s| s.source().image() == image) {
+            let _evicted = force.then(|| {
+                let evicted = source.evict(name);
+                let is_of = |client: &Client| client.disk_name() == Some(name);
+                self.state().roster.dismiss(is_of);
+                evicted
+            });
+            let taken = source.reserve(name, force).await;
+            reserved.push(taken.map_err(|connections| ChangeError::ClientConnected {
+                client: name.to_string(),
+                connections,
+            })?);
+        }
+        let removed = current.source().remove(name, image).await;
+        removed.map_err(|why| ChangeError::NotRemoved {
+            client: name.to_string(),
+            why,
+        })
+    }
+
+    /// What it did so far. Disks of clients are listed, which may block.
+    pub(super) fn figures(&self) -> ExportFigures {
+        let (sources, mut figures) = {
+            let mut state = self.state();
+            state.disks.prune();
+            let geometry = state.disks.geometry();
+            let figures = ExportFigures {
+                name: self.name.clone(),
+                description: state.description.clone(),
+                size: geometry.size,
+                read_only: geometry.read_only,
+                clients_ever: state.roster.ever(),
+                clients: state.roster.clients(),
+                figures: state.roster.figures(),
+                client_disks: None,
+            };
+            (state.disks.sources(), figures)
+        };
+        figures.client_disks = sources.last().map(|current| {
+            let mut disks = current.source().list();
+            for disk in &mut disks {
+                let same = sources.iter();
+                let same = same.filter(|source| source.source().image() == disk.image_id);
+                let connections: usize = same.map(|source| source.connections(&disk.name)).sum();
+                disk.connections = connections as u64;
+            }
+            disks
+        });
+        figures
+    }
+}
+
+impl State {
+    fn is_full(&self) -> bool {
+        let max = self.rules.connections_max;
+        max.is_some_and(|max| self.roster.len() >= max)
+    }
+
+    fn geometry<'a>(&'a self, lease: Option<&'a Lease>) -> &'a Geometry {
+        lease.map_or_else(|| self.disks.geometry(), |lease| lease.disk().geometry())
+    }
+}
+
+/// Why a client that got through the handshake is not taken in after all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotAdmitted {
+    #[error("the export is gone")]
+    Gone,
+    #[error("the export has as many clients as it may have")]
+    Full,
+    #[error("the export changed during the handshake")]
+    Changed,
+}

@@ -1,0 +1,120 @@
+//! The file of a Unix socket: taken over from a server that is gone, removed by the one that made it.
+//!
+//! # Invariants
+//!
+//! * Of two servers that start at once at one path, one gets it and the other is told so: from the
+//!   look at what lies there to the moment the new socket listens, the folder is locked (flock(2)).
+//! * Only a socket where connections are refused is removed, and only who made one removes it at its
+//!   end: another server may have put its own there meanwhile.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::net::AddressFamily;
+
+use super::error::ServeError;
+
+/// Another server holds the lock for moments.
+const TRIES: u32 = 250;
+const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+
+/// A socket's file that was made here; it goes with this.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+/// Listens at `path`. A socket left there by a server that is gone is replaced.
+pub(super) fn bind(path: &Path) -> Result<(OwnedFd, SocketFile), ServeError> {
+    let failed = |source| ServeError::Listen {
+        address: format!("unix:{}", path.display()),
+        source,
+    };
+    let _lock = lock_place(path);
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(ServeError::NoSocket(path.to_owned()));
+        }
+        Ok(_) => match ask(path) {
+            Asked::Answers => return Err(ServeError::PathInUse(path.to_owned())),
+            Asked::IsDead => std::fs::remove_file(path).map_err(failed)?,
+            Asked::CannotTell(e) => return Err(failed(e.into())),
+        },
+        // Binding will tell what is wrong, if something is.
+        Err(_) => {}
+    }
+    let listener = std::os::unix::net::UnixListener::bind(path).map_err(failed)?;
+    let file = SocketFile {
+        path: path.to_owned(),
+        identity: identity(path).map_err(failed)?,
+    };
+    Ok((listener.into(), file))
+}
+
+/// Keeps others who ask for this, too, from taking over a socket at `path` until what this returns is
+/// dropped. `None`: its folder cannot be locked, and nobody is kept from anything.
+#[must_use]
+pub fn lock_place(path: &Path) -> Option<OwnedFd> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let mut options = OpenOptions::new();
+    let folder: OwnedFd = options.read(true).open(folder).ok()?.into();
+    for _ in 0..TRIES {
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Some(folder),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::sleep(BETWEEN_TRIES),
+            Err(_) => return None,
+        }
+    }
+    tracing::warn!("somebody keeps the folder of {} locked", path.display());
+    None
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// What connecting to a socket's path told.
+enum Asked {
+    Answers,
+    IsDead,
+    CannotTell(Errno),
+}
+
+/// Connects to the socket at `path` without waiting. Only a refusal says that nobody is behind it.
+fn ask(path: &Path) -> Asked {
+    use rustix::net::{SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let connected = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .and_then(|fd| connect(&fd, &SocketAddrUnix::new(path)?));
+    match connected {
+        // AGAIN: there are too many who wait for its answer already.
+        Ok(()) | Err(Errno::AGAIN) => Asked::Answers,
+        Err(Errno::CONNREFUSED) => Asked::IsDead,
+        Err(e) => Asked::CannotTell(e),
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _lock = lock_place(&self.path);
+        // Another server may have put its own socket there meanwhile.
+        if identity(&self.path).ok() == Some(self.identity)
+            && let Err(e) = std::fs::remove_file(&self.path)
+        {
+            let path = self.path.display();
+            tracing::warn!("the socket {path} could not be removed: {e}");
+        }
+    }
+}
