@@ -14,15 +14,52 @@
 //!
 //! It reads no command line and no configuration: whoever builds a graph calls the constructors.
 
+pub mod array;
 mod blocks;
 pub mod copy;
+mod delay;
+pub mod dm;
+mod error_disk;
+mod fault;
+mod fields;
 mod file;
 mod guard;
+mod linear;
 mod memory;
 mod null;
+mod overlay;
+pub mod partition;
+mod parts;
+mod read;
+mod read_ahead;
+mod seeded;
+mod stripe;
+mod throttle;
+#[cfg(test)]
+mod timed;
+pub mod volume;
 mod zeroes;
 
 pub use blocks::{BlockSizeError, Blocks};
+pub use delay::{Delay, DelayTimes};
+pub use error_disk::ErrorDisk;
+pub use fault::{Fault, FaultEffect, FaultHandle, FaultPlan, FaultRule};
 pub use file::{File, FileOptions, Holder, OpenError};
+pub use linear::{Linear, LinearError};
 pub use memory::Memory;
 pub use null::Null;
+pub use overlay::{
+    Committing, FormatError, Overlay, OverlayError, OverlayOptions, StoreStatus, Usage, Validity,
+};
+pub use partition::Partition;
+pub use parts::{PartError, Segment};
+pub use read_ahead::{ReadAhead, WindowError};
+pub use read::read_within;
+pub use stripe::{LeftOut, Stripe, StripeError};
+pub use throttle::{Rates, Throttle};
+
+/// The `zero` of device-mapper tables: what is written is discarded, what is read is zeroes.
+pub type Zero = Null;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,352 @@
+//! A new table: where its partitions go. Pure.
+//!
+//! # Invariants
+//!
+//! * Partitions begin at multiples of 1 MiB, in the order in which they were asked for, and do not
+//!   overlap.
+//! * One of them may take the rest, whatever its place in the order.
+
+use block::Range;
+use gpt_disk_types::{GptPartitionEntry, GptPartitionName, GptPartitionType, Guid, LbaLe};
+
+use super::Kind;
+use super::encode::{empty_record, protective, slot};
+use super::gpt::{Blocks, Copy, ENTRY, Gpt, Header};
+use super::mbr::BootRecord;
+use super::remark::ALIGNMENT;
+use super::table::{DiskId, Raw, Scheme, Table};
+
+/// Entries of a new GPT.
+const ENTRIES: u32 = 128;
+/// Partitions of a new MBR, at most.
+const MBR_PARTITIONS_MAX: usize = 60;
+/// Code units of a name in a GPT, at most.
+const LABEL_MAX: usize = 36;
+/// The type of a new extended partition: the one that counts in blocks, not in cylinders.
+const EXTENDED: u8 = 0x0f;
+
+/// A partition that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPartition {
+    /// Its size, bytes; `None` for what the others leave.
+    pub size: Option<u64>,
+    /// What it is for.
+    pub kind: Kind,
+    /// Its name, or nothing.
+    pub label: String,
+    /// What it is called in a GPT; an MBR has no place for it.
+    pub id: Guid,
+}
+
+/// A table that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTable {
+    /// What the disk is called, which also says the kind of table.
+    pub id: DiskId,
+    /// The blocks to count in, bytes: 512 or 4096.
+    pub block_size: u32,
+    /// In this order.
+    pub partitions: Vec<NewPartition>,
+}
+
+/// Partitions that cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// Blocks of another size.
+    #[error("a partition table counts in blocks of 512 or 4096 bytes, not of {0}")]
+    BlockSize(u32),
+    /// No room for the table itself.
+    #[error("a disk of {size} bytes is too small for a partition table: it takes at least {least}")]
+    DiskTooSmall {
+        /// Size of the disk, bytes.
+        size: u64,
+        /// Size of the smallest, bytes.
+        least: u64,
+    },
+    /// No room for the partitions.
+    #[error("the partitions take {wanted} bytes, the disk has room for {room}")]
+    NoRoom {
+        /// All of them, with what aligns them, bytes.
+        wanted: u64,
+        /// What there is, bytes.
+        room: u64,
+    },
+    /// Two want the rest.
+    #[error("partitions {0} and {1} both want the rest of the disk")]
+    TwoRests(usize, usize),
+    /// One has no bytes.
+    #[error("partition {0} has no bytes")]
+    Empty(usize),
+    /// One is not made of blocks.
+    #[error("partition {number}: its size is no multiple of {block_size} bytes")]
+    Unaligned {
+        /// Which, from 1.
+        number: usize,
+        /// Bytes of a block.
+        block_size: u32,
+    },
+    /// Too many of them.
+    #[error("{count} partitions are too many: at most {max}")]
+    TooMany {
+        /// How many.
+        count: usize,
+        /// How many there may be.
+        max: usize,
+    },
+    /// An MBR has no names.
+    #[error("partition {0} has a name, and an MBR has no place for names")]
+    NoLabels(usize),
+    /// A name that does not fit.
+    #[error(
+        "partition {number}: its name is longer than {LABEL_MAX} characters, or has some that a GPT cannot keep"
+    )]
+    Label {
+        /// Which, from 1.
+        number: usize,
+    },
+    /// A type of the other kind of table.
+    #[error("partition {0} has a type of another kind of table")]
+    Kind(usize),
+}
+
+/// Lays `new` out on a disk of `size` bytes.
+///
+/// # Errors
+/// [`LayoutError`].
+pub fn lay_out(size: u64, new: &NewTable) -> Result<Table, LayoutError> {
+    if ![512, 4096].contains(&new.block_size) {
+        return Err(LayoutError::BlockSize(new.block_size));
+    }
+    let blocks = Blocks::of(size, new.block_size);
+    check(new)?;
+    let (scheme, partitions, raw) = match new.id {
+        DiskId::Guid(disk) => {
+            let copy = gpt(blocks, disk, new)?;
+            let record = Some(Box::new(protective(blocks)));
+            let partitions = copy.partitions(blocks);
+            let gpt = Gpt {
+                used: copy,
+                is_primary: true,
+                record,
+            };
+            (Scheme::Gpt, partitions, Raw::Gpt(Box::new(gpt)))
+        }
+        DiskId::Signature(signature) => {
+            let mbr = mbr(blocks, signature, new)?;
+            (Scheme::Mbr, mbr.partitions, mbr.raw)
+        }
+    };
+    let table = Table {
+        scheme,
+        block_size: new.block_size,
+        id: new.id,
+        disk_size: size,
+        partitions,
+        remarks: Vec::new(),
+        raw,
+    };
+    Ok(table.judge())
+}
+
+fn check(new: &NewTable) -> Result<(), LayoutError> {
+    let is_gpt = matches!(new.id, DiskId::Guid(_));
+    let count = new.partitions.len();
+    let max = if is_gpt {
+        ENTRIES as usize
+    } else {
+        MBR_PARTITIONS_MAX
+    };
+    if count > max {
+        return Err(LayoutError::TooMany { count, max });
+    }
+    let mut rest = None;
+    for (number, partition) in (1..).zip(&new.partitions) {
+        match (partition.size, rest) {
+            (None, Some(other)) => return Err(LayoutError::TwoRests(other, number)),
+            (None, None) => rest = Some(number),
+            (Some(0), _) => return Err(LayoutError::Empty(number)),
+            (Some(size), _) if !size.is_multiple_of(new.block_size.into()) => {
+                let block_size = new.block_size;
+                return Err(LayoutError::Unaligned { number, block_size });
+            }
+            (Some(_), _) => {}
+        }
+        if is_gpt != matches!(partition.kind, Kind::Gpt(_)) {
+            return Err(LayoutError::Kind(number));
+        }
+        if !is_gpt && !partition.label.is_empty() {
+            return Err(LayoutError::NoLabels(number));
+        }
+    }
+    Ok(())
+}
+
+/// Places in `room`, each behind a gap of `gaps[n]` bytes. Room and gaps are aligned.
+fn place(room: Range, gaps: &[u64], sizes: &[Option<u64>]) -> Result<Vec<Range>, LayoutError> {
+    let taken = |size: u64| size.checked_next_multiple_of(ALIGNMENT);
+    // The rest is at least one step of the alignment.
+    let wanted = sizes
+        .iter()
+        .map(|size| taken(size.unwrap_or(ALIGNMENT)))
+        .chain(gaps.iter().map(|&gap| Some(gap)))
+        .try_fold(0_u64, |sum, size| sum.checked_add(size?));
+    let wanted = wanted.unwrap_or(u64::MAX);
+    if wanted > room.len {
+        let room = room.len;
+        return Err(LayoutError::NoRoom { wanted, room });
+    }
+    let rest = room.len - wanted + ALIGNMENT;
+    let mut at = room.offset;
+    let places = gaps.iter().zip(sizes).map(|(gap, size)| {
+        let place = Range::new(at + gap, size.unwrap_or(rest));
+        at = place.end().next_multiple_of(ALIGNMENT);
+        place
+    });
+    Ok(places.collect())
+}
+
+/// What partitions may fill between `first` and `end`, bytes.
+fn room(first: u64, end: u64, size: u64) -> Result<Range, LayoutError> {
+    let first = first.next_multiple_of(ALIGNMENT);
+    let end = end / ALIGNMENT * ALIGNMENT;
+    if end <= first {
+        let least = first + 2 * ALIGNMENT;
+        return Err(LayoutError::DiskTooSmall { size, least });
+    }
+    Ok(Range::new(first, end - first))
+}
+
+fn sizes(new: &NewTable) -> Vec<Option<u64>> {
+    new.partitions.iter().map(|new| new.size).collect()
+}
+
+fn gpt(blocks: Blocks, disk: Guid, new: &NewTable) -> Result<Copy, LayoutError> {
+    let block = u64::from(blocks.size);
+    let entries_blocks = u64::from(ENTRIES * ENTRY).div_ceil(block);
+    let first_usable = 2 + entries_blocks;
+    let end = blocks.last().saturating_sub(entries_blocks);
+    let room = room(first_usable * block, end * block, blocks.count * block)?;
+    let places = place(room, &vec![0; new.partitions.len()], &sizes(new))?;
+    let mut entries = Vec::new();
+    for ((number, new), place) in (1..).zip(&new.partitions).zip(places) {
+        let raw = GptPartitionEntry {
+            partition_type_guid: match new.kind {
+                Kind::Gpt(guid) => GptPartitionType(guid),
+                Kind::Mbr(_) => return Err(LayoutError::Kind(number)),
+            },
+            unique_partition_guid: new.id,
+            starting_lba: LbaLe::from_u64(place.offset / block),
+            ending_lba: LbaLe::from_u64(place.end() / block - 1),
+            name: label(&new.label).ok_or(LayoutError::Label { number })?,
+            ..GptPartitionEntry::default()
+        };
+        entries.extend_from_slice(bytemuck::bytes_of(&raw));
+    }
+    entries.resize((ENTRIES * ENTRY) as usize, 0);
+    let header = Header {
+        my_lba: 1,
+        alternate_lba: blocks.last(),
+        first_usable,
+        last_usable: end - 1,
+        disk,
+        entries_lba: 2,
+        entry_count: ENTRIES,
+        entries_sum: super::gpt::crc32(&entries),
+    };
+    Ok(Copy { header, entries })
+}
+
+fn label(text: &str) -> Option<GptPartitionName> {
+    let mut name = GptPartitionName::default();
+    let units: Vec<u16> = text.encode_utf16().collect();
+    if units.len() > LABEL_MAX || text.chars().any(char::is_control) {
+        return None;
+    }
+    for (place, unit) in name.0.chunks_exact_mut(2).zip(units) {
+        place.copy_from_slice(&unit.to_le_bytes());
+    }
+    Some(name)
+}
+
+/// A new MBR.
+struct Mbr {
+    partitions: Vec<super::Entry>,
+    raw: Raw,
+}
+
+/// Up to four partitions are primary; of more, all from the fourth on are logical.
+fn mbr(blocks: Blocks, signature: u32, new: &NewTable) -> Result<Mbr, LayoutError> {
+    let block = u64::from(blocks.size);
+    // Both the place and the count of blocks have 32 bits.
+    let end = blocks.count.min(u64::from(u32::MAX)) * block;
+    let room = room(ALIGNMENT, end, blocks.count * block)?;
+    let count = new.partitions.len();
+    let primaries = if count <= 4 { count } else { 3 };
+    let gap = |index: usize| if index < primaries { 0 } else { ALIGNMENT };
+    let gaps: Vec<u64> = (0..count).map(gap).collect();
+    let places = place(room, &gaps, &sizes(new))?;
+    let mut record = empty_record(signature);
+    let kinds: Vec<u8> = kinds(new)?;
+    for (index, place) in places.iter().enumerate().take(primaries) {
+        record.0.partitions[index] = slot_of(kinds[index], *place, 0, block);
+    }
+    let logical = logical(&places[primaries..], &kinds[primaries..], block);
+    if let (Some(first), Some(last)) = (places.get(primaries), places.last()) {
+        let extended = Range::new(
+            first.offset - ALIGNMENT,
+            last.end() - first.offset + ALIGNMENT,
+        );
+        record.0.partitions[3] = slot_of(EXTENDED, extended, 0, block);
+    }
+    let mut partitions = record.primary(blocks);
+    for ((number, (_, ebr)), place) in (5..).zip(&logical).zip(&places[primaries..]) {
+        let own = ebr.primary(blocks).into_iter().next();
+        partitions.extend(own.map(|entry| super::Entry {
+            number,
+            range: *place,
+            id: super::PartitionId::Numbered { signature, number },
+            ..entry
+        }));
+    }
+    let raw = Raw::Mbr {
+        record: Box::new(record),
+        logical,
+    };
+    Ok(Mbr { partitions, raw })
+}
+
+fn kinds(new: &NewTable) -> Result<Vec<u8>, LayoutError> {
+    let numbered = (1..).zip(&new.partitions);
+    let byte = |(number, new): (usize, &NewPartition)| match new.kind {
+        Kind::Mbr(byte) => Ok(byte),
+        Kind::Gpt(_) => Err(LayoutError::Kind(number)),
+    };
+    numbered.map(byte).collect()
+}
+
+/// The boot records before logical partitions, each 1 MiB before its own.
+fn logical(places: &[Range], kinds: &[u8], block: u64) -> Vec<(u64, BootRecord)> {
+    let Some(first) = places.first() else {
+        return Vec::new();
+    };
+    let base = first.offset - ALIGNMENT;
+    let numbered = places.iter().zip(kinds).enumerate();
+    let records = numbered.map(|(index, (place, kind))| {
+        let at = place.offset - ALIGNMENT;
+        let mut record = empty_record(0);
+        record.0.partitions[0] = slot_of(*kind, *place, at, block);
+        if let Some(next) = places.get(index + 1) {
+            let whole = Range::new(next.offset - ALIGNMENT, next.len + ALIGNMENT);
+            // Each link is of the type that DOS gave it, whatever the first one is.
+            record.0.partitions[1] = slot_of(0x05, whole, base, block);
+        }
+        (at, record)
+    });
+    records.collect()
+}
+
+/// A slot for `place`, counted from `base`. All of it was fitted into 32 bits of blocks.
+fn slot_of(kind: u8, place: Range, base: u64, block: u64) -> gpt_disk_types::MbrPartitionRecord {
+    let blocks = |bytes: u64| u32::try_from(bytes / block).expect("an MBR's places have 32 bits");
+    slot(kind, blocks(place.offset - base), blocks(place.len))
+}
