@@ -1,0 +1,228 @@
+//! [`Ahead`]: readers and pieces under one lock, and the guards that tell them what has ended.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use block::{BlockDevice, IoBufs, IoError, Node, Range};
+use tokio::sync::{Notify, watch};
+
+use super::pieces::{ChangeId, Found, PieceId, Pieces};
+use super::plan::Window;
+use super::streams::{Streams, Wanted};
+use crate::blocks::slice;
+
+/// Windows that are kept in memory at once, whoever reads. More readers take turns.
+pub(super) const WINDOWS_MAX: u64 = 4;
+
+/// What has become of a piece.
+#[derive(Debug, Clone)]
+pub(super) enum Outcome {
+    UnderWay,
+    There(IoBufs),
+    Failed,
+}
+
+/// Where a piece is waited for.
+pub(super) type Slot = watch::Receiver<Outcome>;
+
+#[derive(Debug)]
+struct State {
+    streams: Streams,
+    pieces: Pieces<Slot>,
+}
+
+/// What all requests share.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    state: Mutex<State>,
+    ended: Notify,
+}
+
+/// A piece to be read; it is told to have failed if this is dropped before its end.
+#[derive(Debug)]
+pub(super) struct Job {
+    ahead: Arc<Ahead>,
+    id: PieceId,
+    range: Range,
+    slot: watch::Sender<Outcome>,
+    well: bool,
+}
+
+impl Job {
+    /// Reads the piece.
+    pub(super) async fn run(mut self, child: Node) {
+        if let Ok(data) = child.read(self.range).await {
+            self.well = true;
+            self.slot.send_replace(Outcome::There(data));
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if !self.well {
+            self.slot.send_replace(Outcome::Failed);
+        }
+        self.ahead.state().pieces.ended(self.id, self.well);
+        self.ahead.ended.notify_waiters();
+    }
+}
+
+/// A change that is under way; given up if it is dropped before [`Change::ended`].
+#[derive(Debug)]
+pub(super) struct Change<'a> {
+    ahead: &'a Ahead,
+    id: Option<ChangeId>,
+}
+
+impl Change<'_> {
+    /// It has ended, well or not.
+    pub(super) fn ended(mut self) {
+        if let Some(id) = self.id.take() {
+            self.ahead.state().pieces.changed(id);
+        }
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.ahead.state().pieces.abandon(id);
+        }
+    }
+}
+
+impl Ahead {
+    pub(super) fn new(window: &Window) -> Self {
+        let bytes_max = WINDOWS_MAX * (window.len() + 2 * window.piece);
+        Self {
+            state: Mutex::new(State {
+                streams: Streams::default(),
+                pieces: Pieces::new(bytes_max),
+            }),
+            ended: Notify::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A read of `range` comes: the pieces that hold it, and those to be read now.
+    pub(super) fn observe(
+        self: &Arc<Self>,
+        range: Range,
+        window: &Window,
+    ) -> (Option<Vec<Found<Slot>>>, Vec<Job>) {
+        let mut state = self.state();
+        let found = state.pieces.find(range, window.piece);
+        let wanted = state.streams.observe(range, window);
+        let jobs = wanted.map_or_else(Vec::new, |wanted| self.begin(&mut state, wanted, window));
+        (found, jobs)
+    }
+
+    /// Begins the pieces that are wanted and may be had.
+    fn begin(self: &Arc<Self>, state: &mut State, wanted: Wanted, window: &Window) -> Vec<Job> {
+        let State { streams, pieces } = state;
+        // Requests that were overtaken may still come for the piece before.
+        pieces.pass(wanted.stream, wanted.next.saturating_sub(window.piece));
+        pieces.retain(|stream| streams.knows(stream));
+        let mut jobs = Vec::new();
+        for index in wanted.first..wanted.end {
+            let range = window.part(index, wanted.next);
+            if !pieces.may_begin(index, range) {
+                continue;
+            }
+            while !pieces.has_room(range.len) {
+                let Some(idle) = streams.idlest(wanted.stream, |s| pieces.holds(s)) else {
+                    return jobs;
+                };
+                pieces.retain(|stream| stream != idle);
+            }
+            let (slot, receiver) = watch::channel(Outcome::UnderWay);
+            jobs.push(Job {
+                ahead: self.clone(),
+                id: pieces.begin(index, range, wanted.stream, receiver),
+                range,
+                slot,
+                well: false,
+            });
+        }
+        jobs
+    }
+
+    /// Copies `range` if it is there and its reader wants nothing new; `None` if it is not there.
+    pub(super) fn copy_now(&self, range: Range, window: &Window, into: &mut [u8]) -> Option<bool> {
+        let mut state = self.state();
+        let found = state.pieces.find(range, window.piece)?;
+        if state.streams.would_move(range, window) {
+            return Some(false);
+        }
+        let mut at = 0;
+        for piece in found {
+            let Outcome::There(data) = piece.slot.borrow().clone() else {
+                return Some(false);
+            };
+            for part in cut(&data, piece.range, range) {
+                into[at..at + part.len()].copy_from_slice(&part);
+                at += part.len();
+            }
+        }
+        // Nothing is wanted that was not wanted before.
+        let _ = state.streams.observe(range, window);
+        Some(true)
+    }
+
+    /// A change of `range` begins.
+    pub(super) fn change(&self, range: Range) -> Change<'_> {
+        let id = Some(self.state().pieces.change(range));
+        Change { ahead: self, id }
+    }
+
+    /// Waits for what was dropped, and for the pieces that were under way.
+    pub(super) async fn settle(&self, child: &dyn BlockDevice) -> Result<(), IoError> {
+        let moment = self.state().pieces.now();
+        child.settle().await?;
+        self.state().pieces.settled(moment);
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if self.state().pieces.has_ended(moment) {
+                return Ok(());
+            }
+            ended.await;
+        }
+    }
+
+    /// Bytes that are kept or under way.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> u64 {
+        self.state().pieces.bytes()
+    }
+}
+
+/// Waits for the pieces that hold `range`; `None` if one could not be read.
+pub(super) async fn gather(found: Vec<Found<Slot>>, range: Range) -> Option<IoBufs> {
+    let mut data = IoBufs::new();
+    for Found {
+        range: piece,
+        mut slot,
+    } in found
+    {
+        let ended = slot.wait_for(|outcome| !matches!(outcome, Outcome::UnderWay));
+        let outcome = ended.await.ok()?.clone();
+        let Outcome::There(bytes) = outcome else {
+            return None;
+        };
+        data.extend(cut(&bytes, piece, range));
+    }
+    Some(data)
+}
+
+/// The part of `data` of `piece` that is in `range`.
+fn cut(data: &IoBufs, piece: Range, range: Range) -> IoBufs {
+    let start = piece.offset.max(range.offset);
+    let end = piece.end().min(range.end()).max(start);
+    let skip = Range::new(0, start - piece.offset).len_usize();
+    slice(data, skip, Range::new(start, end - start).len_usize())
+}

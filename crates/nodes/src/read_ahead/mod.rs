@@ -1,0 +1,151 @@
+//! `read_ahead`: a disk whose next bytes are there before they are asked for.
+//!
+//! For disks that are far away: somebody who reads from front to back waits for the way there and
+//! back once, not with each request.
+//!
+//! ```text
+//! who has read     ···········|                 what was read ahead, by pieces
+//! pieces               [  1  ][  2  ][  3  ][  4  ]
+//!                       kept   there   under way        up to the window
+//! ```
+//!
+//! # Invariants
+//!
+//! * A read sees what a read of the disk below would have given at some time while it was under way:
+//!   changes take the pieces that they touch out, and keep new ones away until they have ended; those
+//!   that were dropped, until the disk below has settled (`pieces.rs`).
+//! * Memory is bounded: `WINDOWS_MAX` (4) windows and two pieces more of each, whoever reads.
+//! * Random reads go to the disk below as they are, and nothing else does (`streams.rs`).
+//! * A piece that cannot be read is forgotten; who asks for its bytes asks the disk below, and is told
+//!   its error.
+//!
+//! # What it does not do
+//!
+//! It is no cache: what has been read is not kept. What others write on a disk that is shared is seen
+//! when the pieces that were read before have been passed.
+
+mod ahead;
+mod pieces;
+mod plan;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use block::{BlockDevice, Extent, Geometry, IoBufs, IoFuture, Node, Now, Range, WriteFlags};
+
+use self::ahead::{Ahead, gather};
+use self::plan::Window;
+pub use self::plan::WindowError;
+use crate::guard::{assert_checked, assert_len};
+
+/// A disk that is read ahead.
+#[derive(Debug)]
+pub struct ReadAhead {
+    child: Node,
+    window: Window,
+    ahead: Arc<Ahead>,
+}
+
+impl ReadAhead {
+    /// Reads `child` ahead of whoever reads it from front to back, by about `window` bytes. What is
+    /// read ahead is read by tasks of the engine.
+    ///
+    /// # Errors
+    /// If the window is too small or too large.
+    pub fn new(child: Node, window: u64) -> Result<Self, WindowError> {
+        let window = Window::new(child.geometry(), window)?;
+        Ok(Self {
+            child,
+            window,
+            ahead: Arc::new(Ahead::new(&window)),
+        })
+    }
+
+    /// Runs a change of `range` with nothing kept of it.
+    fn change<'a>(&'a self, range: Range, change: IoFuture<'a, ()>) -> IoFuture<'a, ()> {
+        Box::pin(async move {
+            let under_way = self.ahead.change(range);
+            let result = change.await;
+            under_way.ended();
+            result
+        })
+    }
+}
+
+impl BlockDevice for ReadAhead {
+    fn geometry(&self) -> &Geometry {
+        self.child.geometry()
+    }
+
+    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
+        Box::pin(async move {
+            assert_checked(self.geometry(), range);
+            let (found, jobs) = self.ahead.observe(range, &self.window);
+            for job in jobs {
+                drop(engine::spawn(job.run(self.child.clone())));
+            }
+            if let Some(found) = found
+                && let Some(data) = gather(found, range).await
+            {
+                return Ok(data);
+            }
+            self.child.read(range).await
+        })
+    }
+
+    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
+        self.change(range, self.child.write(range, data, flags))
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        self.child.flush()
+    }
+
+    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
+        self.change(range, self.child.write_zeroes(range, flags))
+    }
+
+    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
+        self.change(range, self.child.trim(range))
+    }
+
+    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
+        self.child.extents(range)
+    }
+
+    fn settle(&self) -> IoFuture<'_, ()> {
+        Box::pin(self.ahead.settle(&*self.child))
+    }
+
+    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+        Box::pin(async move {
+            let Some(child) = self.child.remeasure().await? else {
+                return Ok(None);
+            };
+            Ok(Some(Arc::new(Self {
+                window: self.window.on(child.geometry().size),
+                child,
+                ahead: self.ahead.clone(),
+            }) as Node))
+        })
+    }
+
+    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+        assert_checked(self.geometry(), range);
+        assert_len(range, into.len());
+        match self.ahead.copy_now(range, &self.window, into) {
+            Some(true) => Now::Done,
+            Some(false) => Now::WouldWait,
+            None => self.child.read_now(range, into),
+        }
+    }
+
+    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+        let under_way = self.ahead.change(range);
+        let done = self.child.write_now(range, data);
+        under_way.ended();
+        done
+    }
+}

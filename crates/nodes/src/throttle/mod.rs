@@ -1,0 +1,196 @@
+//! `throttle`: a disk that carries out so many bytes and requests per second, and no more.
+//!
+//! ```text
+//! reads   ──► [ line of reads  ] ──┐
+//!                                  ├──► [ line of both ] ──► disk below
+//! changes ──► [ line of writes ] ──┘
+//! ```
+//!
+//! A request pays first and is carried out then: like on a slow disk, one of 1 MiB at 1 MiB/s takes
+//! a second.
+//!
+//! # Invariants
+//!
+//! * Nothing goes around a rate: there is no `remap` and no file region, and what would be answered
+//!   in line is if it has been saved up, else it takes the waiting path.
+//! * Each line is first come, first served: nobody starves. Reads that wait for their own rate are in
+//!   nobody's way but other reads'.
+//! * Rates are exact over time (`state.rs`), whatever the clock's steps, as long as the burst is
+//!   longer than one of them (1 ms).
+//! * A request that is dropped while it waits was never sent and costs nothing.
+//!
+//! # What it does not do
+//!
+//! Whoever sends requests bounds how many wait here. Questions for extents are not counted.
+
+mod gate;
+mod plan;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use block::{
+    BlockDevice, Extent, Geometry, IoBufs, IoFuture, Node, Now, Operation, Range, WriteFlags,
+};
+use engine::clock;
+
+use self::gate::Gate;
+pub use self::plan::Rates;
+
+/// The lines of one throttled disk.
+#[derive(Debug)]
+struct Gates {
+    started: Instant,
+    read: Gate,
+    write: Gate,
+    both: Gate,
+}
+
+impl Gates {
+    fn new(rates: &Rates) -> Self {
+        Self {
+            started: clock::now(),
+            read: Gate::new(rates.read()),
+            write: Gate::new(rates.write()),
+            both: Gate::new(rates.both()),
+        }
+    }
+
+    fn now(&self) -> Duration {
+        clock::now().saturating_duration_since(self.started)
+    }
+
+    const fn own(&self, operation: Operation) -> &Gate {
+        match operation {
+            Operation::Read => &self.read,
+            _ => &self.write,
+        }
+    }
+
+    async fn pass(&self, operation: Operation, range: Option<Range>) {
+        let Some(cost) = plan::cost(operation, range) else {
+            return;
+        };
+        let arrived = self.now();
+        let now = || self.now();
+        let own = self.own(operation).pass(arrived, cost, now).await;
+        // Time spent in the first line counts in the second: both rates hold, they do not add up.
+        let both = self.both.pass(arrived, cost, now).await;
+        own.keep();
+        both.keep();
+    }
+
+    /// Runs what will not wait, if it is paid for.
+    fn try_pass(&self, operation: Operation, range: Range, run: impl FnOnce() -> Now) -> Now {
+        let Some(cost) = plan::cost(operation, Some(range)) else {
+            return Now::WouldWait;
+        };
+        let now = self.now();
+        let Some(own) = self.own(operation).try_pass(now, cost) else {
+            return Now::WouldWait;
+        };
+        let Some(both) = self.both.try_pass(now, cost) else {
+            return Now::WouldWait;
+        };
+        let done = run();
+        if done == Now::Done {
+            own.keep();
+            both.keep();
+        }
+        done
+    }
+}
+
+/// A disk of bounded speed.
+#[derive(Debug)]
+pub struct Throttle {
+    child: Node,
+    gates: Arc<Gates>,
+}
+
+impl Throttle {
+    /// Bounds what `child` carries out by `rates`.
+    #[must_use]
+    pub fn new(child: Node, rates: Rates) -> Self {
+        Self {
+            child,
+            gates: Arc::new(Gates::new(&rates)),
+        }
+    }
+
+    fn paid<'a, T: Send + 'a>(
+        &'a self,
+        operation: Operation,
+        range: Option<Range>,
+        request: impl FnOnce() -> IoFuture<'a, T> + Send + 'a,
+    ) -> IoFuture<'a, T> {
+        Box::pin(async move {
+            self.gates.pass(operation, range).await;
+            request().await
+        })
+    }
+}
+
+impl BlockDevice for Throttle {
+    fn geometry(&self) -> &Geometry {
+        self.child.geometry()
+    }
+
+    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
+        self.paid(Operation::Read, Some(range), move || self.child.read(range))
+    }
+
+    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
+        self.paid(Operation::Write, Some(range), move || {
+            self.child.write(range, data, flags)
+        })
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        self.paid(Operation::Flush, None, || self.child.flush())
+    }
+
+    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
+        self.paid(Operation::WriteZeroes, Some(range), move || {
+            self.child.write_zeroes(range, flags)
+        })
+    }
+
+    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
+        self.paid(Operation::Trim, Some(range), move || self.child.trim(range))
+    }
+
+    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
+        self.child.extents(range)
+    }
+
+    fn settle(&self) -> IoFuture<'_, ()> {
+        self.child.settle()
+    }
+
+    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+        Box::pin(async move {
+            let child = self.child.remeasure().await?;
+            Ok(child.map(|child| -> Node {
+                Arc::new(Self {
+                    child,
+                    gates: self.gates.clone(),
+                })
+            }))
+        })
+    }
+
+    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+        self.gates
+            .try_pass(Operation::Read, range, || self.child.read_now(range, into))
+    }
+
+    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+        self.gates.try_pass(Operation::Write, range, || {
+            self.child.write_now(range, data)
+        })
+    }
+}
