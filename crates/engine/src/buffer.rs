@@ -1,15 +1,17 @@
-//! [`Buffer`]: page-aligned memory, kept in small per-thread pools.
+//! [`Buffer`]: page-aligned memory, kept in pools: small buffers in one of each thread, which takes
+//! no lock, large ones in one of the process, since who fills those is often not who lets them go.
 //!
 //! # Invariants
 //!
 //! * A buffer's bytes are initialised from its birth, so handing it out again shows old data but
 //!   never undefined data; who takes one fills it before it shows it.
-//! * A thread's pool keeps at most [`POOL_BYTES_MAX`].
+//! * A thread's pool keeps at most [`SMALL_BYTES_MAX`], the process's at most [`LARGE_BYTES_MAX`].
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
@@ -19,17 +21,54 @@ const ALIGN: usize = 4096;
 const CLASS_MIN: usize = 4096;
 /// …to this; larger buffers are not pooled.
 const CLASS_MAX: usize = 1 << 20;
+/// Buffers from this size on are large.
+const LARGE_MIN: usize = 128 << 10;
 /// What one thread's pool keeps, bytes.
-const POOL_BYTES_MAX: usize = 4 << 20;
+const SMALL_BYTES_MAX: usize = 4 << 20;
+/// What the process's pool keeps, bytes: what a copy or a client has on its way at most. Memory that
+/// is new costs a fault for each of its pages, more than what it is filled with.
+const LARGE_BYTES_MAX: usize = 48 << 20;
 
-#[derive(Default)]
+thread_local! {
+    static SMALL: RefCell<Pool> = const { RefCell::new(Pool::new(SMALL_BYTES_MAX)) };
+}
+static LARGE: Mutex<Pool> = Mutex::new(Pool::new(LARGE_BYTES_MAX));
+
+/// Memory that nobody uses.
 struct Pool {
     free: Vec<Raw>,
     bytes: usize,
+    bytes_max: usize,
 }
 
-thread_local! {
-    static POOL: RefCell<Pool> = RefCell::default();
+impl Pool {
+    const fn new(bytes_max: usize) -> Self {
+        Self {
+            free: Vec::new(),
+            bytes: 0,
+            bytes_max,
+        }
+    }
+
+    fn take(&mut self, capacity: usize) -> Option<Raw> {
+        let at = self.free.iter().rposition(|raw| raw.capacity == capacity)?;
+        self.bytes -= capacity;
+        Some(self.free.swap_remove(at))
+    }
+
+    /// Keeps `raw`, or gives it back to be freed.
+    fn keep(&mut self, raw: Raw) -> Option<Raw> {
+        if self.bytes + raw.capacity > self.bytes_max {
+            return Some(raw);
+        }
+        self.bytes += raw.capacity;
+        self.free.push(raw);
+        None
+    }
+
+    fn large() -> MutexGuard<'static, Self> {
+        LARGE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// An owned allocation of `capacity` initialised bytes.
@@ -82,11 +121,13 @@ impl Buffer {
     pub fn take(len: usize) -> Self {
         let capacity = len.max(CLASS_MIN).checked_next_power_of_two();
         let capacity = capacity.expect("buffer sizes fit the address space");
-        let pooled = POOL.with_borrow_mut(|pool| {
-            let at = pool.free.iter().rposition(|raw| raw.capacity == capacity)?;
-            pool.bytes -= capacity;
-            Some(pool.free.swap_remove(at))
-        });
+        let pooled = if capacity < LARGE_MIN {
+            SMALL.with_borrow_mut(|pool| pool.take(capacity))
+        } else if capacity <= CLASS_MAX {
+            Pool::large().take(capacity)
+        } else {
+            None
+        };
         let raw = pooled.unwrap_or_else(|| Raw::allocate(capacity));
         Self {
             raw: Some(raw),
@@ -139,13 +180,12 @@ impl Drop for Buffer {
         if raw.capacity > CLASS_MAX {
             return;
         }
-        // A thread that is ending has no pool left; the memory is freed instead.
-        let _kept = POOL.try_with(|pool| {
-            let mut pool = pool.borrow_mut();
-            if pool.bytes + raw.capacity <= POOL_BYTES_MAX {
-                pool.bytes += raw.capacity;
-                pool.free.push(raw);
-            }
-        });
+        if raw.capacity < LARGE_MIN {
+            // A thread that is ending has no pool left; the memory is freed instead.
+            let _freed = SMALL.try_with(|pool| pool.borrow_mut().keep(raw));
+            return;
+        }
+        // Freed, if it is, when the pool is no longer locked.
+        let _freed = Pool::large().keep(raw);
     }
 }

@@ -8,12 +8,15 @@
 //! * What the source's extents tell as zeroes is not read; what the target's tell as zeroes is not
 //!   written again. What lies behind the source's end in a larger target is left alone.
 //! * At most [`CopyOptions::in_flight`] pieces of [`PIECE_MAX`] bytes are in memory.
+//! * The target is flushed behind what is written while the copy goes on: its disk works from the
+//!   beginning, and the flush at the end is a short one.
 //!
 //! # What it does not do
 //!
 //! It resumes nothing and takes no snapshot: a source that is written meanwhile is copied as it is
 //! found, piece by piece.
 
+mod behind;
 mod error;
 mod pieces;
 mod plan;
@@ -27,6 +30,7 @@ use block::{Extent, IoError, Node, Range};
 use futures_util::future::try_join;
 use futures_util::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
 
+use self::behind::Behind;
 pub use self::error::CopyError;
 use self::pieces::{Disks, spread};
 use self::plan::{Action, CELL_MIN, PieceMax, Queue, Run, Window};
@@ -197,6 +201,7 @@ impl<'a> Mover<'a> {
         let mut flights = FuturesUnordered::new();
         let mut len = WINDOW_MIN;
         let mut mapping = Some(Box::pin(self.map(0, len)));
+        let mut behind = Behind::new(self.disks.clone(), self.options.cores.clone());
         loop {
             while flights.len() < self.in_flight
                 && let Some(piece) = queue.pop(self.max)
@@ -212,11 +217,16 @@ impl<'a> Mover<'a> {
             // Ahead of the pieces, but not without bound.
             let wants_map = mapping.is_some() && queue.len() < EXTENTS_MANY;
             if flights.is_empty() && !wants_map {
-                return Ok(());
+                return behind.finish().await;
             }
             let map = async { mapping.as_mut().expect("it is asked for").await };
             tokio::select! {
-                Some(counts) = flights.next() => progress.add(&counts?),
+                Some(counts) = flights.next() => {
+                    let counts = counts?;
+                    progress.add(&counts);
+                    behind.wrote(counts.written);
+                }
+                flushed = behind.flushed() => flushed?,
                 mapped = map, if wants_map => {
                     let mapped = mapped?;
                     len = next_window(len, mapped.source.len() + mapped.target.len());

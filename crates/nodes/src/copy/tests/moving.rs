@@ -319,3 +319,34 @@ fn zeroes_are_not_cut_out_of_a_block_of_the_target() {
     let counts = run(&source, &target, &alone()).unwrap().counts();
     assert_eq!((counts.written, counts.zeroed), (65_536, MIB - 65_536));
 }
+
+/// Enough to be flushed while more is to be written.
+const LONG: u64 = 160 * MIB;
+
+#[test]
+fn a_target_is_flushed_behind_what_is_written() {
+    let source: Node = Arc::new(MemDisk::from_bytes(vec![7; 160 << 20]));
+    let target: Node = Arc::new(Null::new(LONG));
+    let fault = Fault::new(Effect::Fail(Errno::Io)).on(Operation::Flush);
+    let target: Node = FaultDisk::new(target, 1, vec![fault]);
+    let progress = Progress::default();
+    let copied = block_on(copy(source, target, &alone(), &progress));
+    assert!(matches!(copied, Err(CopyError::Target(error)) if error.errno == Errno::Io));
+    let written = progress.counts().written;
+    assert!((1..LONG).contains(&written), "{written} bytes were written");
+}
+
+#[test]
+fn the_last_flush_is_asked_for_whatever_was_flushed_before() {
+    let source: Node = Arc::new(MemDisk::from_bytes(vec![7; 160 << 20]));
+    let target: Node = Arc::new(Null::new(LONG));
+    // Two behind what is written, one at the end.
+    let fault = Fault::new(Effect::Fail(Errno::Io))
+        .on(Operation::Flush)
+        .after(2);
+    let target: Node = FaultDisk::new(target, 1, vec![fault]);
+    let progress = Progress::default();
+    let copied = block_on(copy(source, target, &alone(), &progress));
+    assert!(matches!(copied, Err(CopyError::Target(error)) if error.errno == Errno::Io));
+    assert_eq!(progress.counts().written, LONG);
+}
