@@ -48,6 +48,6 @@ pub use request::{
     AttachRequest, CONNECTIONS_DEFAULT, CONNECTIONS_MAX, DETACH_TIMEOUT, DetachOptions, Source,
     TIMEOUT, TIMEOUT_MAX, Via, Which,
 };
-pub use state::{MountPlace, ProcessId, RUNTIME_DIR_VARIABLE, StateError, Way};
+pub use state::{MountPlace, ProcessId, RUNTIME_DIR_VARIABLE, StateError, Way, runtime_dir};
 pub use status::{AttachmentStatus, status};
 pub use teardown::Refusal;

@@ -81,6 +81,19 @@ impl StateError {
     }
 }
 
+/// The runtime directory of this user, which need not exist; `None` if there is none to use.
+#[must_use]
+pub fn runtime_dir() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(dir) = variable(RUNTIME_DIR_VARIABLE) {
+        return Some(dir.into());
+    }
+    if rustix::process::geteuid().is_root() {
+        return Some("/run/outboard".into());
+    }
+    variable("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("outboard"))
+}
+
 /// Where attachments are written down.
 #[derive(Debug, Clone)]
 pub(crate) struct RuntimeDir(PathBuf);
@@ -91,16 +104,7 @@ impl RuntimeDir {
     /// # Errors
     /// [`StateError::NoDirectory`].
     pub(crate) fn of_user() -> Result<Self, StateError> {
-        if let Some(dir) = std::env::var_os(RUNTIME_DIR_VARIABLE).filter(|d| !d.is_empty()) {
-            return Ok(Self(dir.into()));
-        }
-        if rustix::process::geteuid().is_root() {
-            return Ok(Self("/run/outboard".into()));
-        }
-        std::env::var_os("XDG_RUNTIME_DIR")
-            .filter(|d| !d.is_empty())
-            .map(|d| Self(PathBuf::from(d).join("outboard")))
-            .ok_or(StateError::NoDirectory)
+        runtime_dir().map(Self).ok_or(StateError::NoDirectory)
     }
 
     #[cfg(test)]

@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use attach::runtime_dir;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -20,18 +21,6 @@ const BACKLOG: i32 = 16;
 pub(crate) struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
-}
-
-/// The runtime directory, as for attachments; `None` if this user has none.
-pub(crate) fn runtime_dir() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(dir) = variable(attach::RUNTIME_DIR_VARIABLE) {
-        return Some(dir.into());
-    }
-    if rustix::process::geteuid().is_root() {
-        return Some("/run/outboard".into());
-    }
-    variable("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("outboard"))
 }
 
 /// The socket of this process where nothing else is said.
