@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use testkit::requires::{self, Missing};
+use testkit::requires;
 
 use crate::image::Folder;
 use crate::said::{self, Said};
@@ -14,18 +14,20 @@ pub struct World {
     folder: Folder,
 }
 
-/// What attaching without the kernel's nbd needs.
-pub fn needs() -> [Result<(), Missing>; 5] {
-    [
-        requires::root(),
-        requires::fuse(),
-        requires::loop_device(),
-        requires::command("mkfs.ext4"),
-        requires::command("fusermount3"),
-    ]
-}
-
 impl World {
+    /// A world to attach in without the kernel's nbd; `None` where this machine cannot, why is printed.
+    #[must_use]
+    pub fn new() -> Option<Self> {
+        let needs = [
+            requires::root(),
+            requires::fuse(),
+            requires::loop_device(),
+            requires::command("mkfs.ext4"),
+            requires::command("fusermount3"),
+        ];
+        requires::all(&needs).then(Self::default)
+    }
+
     /// Where this world's attachments are written down.
     #[must_use]
     pub fn runtime(&self) -> PathBuf {

@@ -25,12 +25,33 @@ const HAND_OVER: &str =
 /// Time between two looks for a client.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// A listening Unix socket in a folder of its own.
+#[derive(Debug)]
+struct Place {
+    socket: String,
+    _folder: Folder,
+}
+
+impl Place {
+    /// Clients may come at once: they wait in the socket until somebody takes them.
+    #[track_caller]
+    fn listen() -> (Self, UnixListener) {
+        let folder = Folder::new();
+        let socket = folder.at("socket");
+        let listener = UnixListener::bind(&socket).expect("a free path");
+        let place = Self {
+            socket,
+            _folder: folder,
+        };
+        (place, listener)
+    }
+}
+
 /// A server on a listening socket that it was handed.
 #[derive(Debug)]
 pub struct Activated {
     process: Process,
-    socket: String,
-    _folder: Folder,
+    place: Place,
 }
 
 impl Activated {
@@ -41,10 +62,7 @@ impl Activated {
     #[must_use]
     #[track_caller]
     pub fn start(disks: &[&str]) -> Self {
-        let folder = Folder::new();
-        let socket = folder.at("socket");
-        // Clients may come at once: they wait in the socket until the server takes them.
-        let listener = UnixListener::bind(&socket).expect("a free path");
+        let (place, listener) = Place::listen();
         let serve = said::outboard(&["serve"]);
         let mut command = Command::new("sh");
         command
@@ -54,17 +72,13 @@ impl Activated {
             .args(disks)
             .stdin(Stdio::from(OwnedFd::from(listener)));
         let process = Process::start_with(&mut command).expect("a server to start");
-        Self {
-            process,
-            socket,
-            _folder: folder,
-        }
+        Self { process, place }
     }
 
     /// The socket's path.
     #[must_use]
     pub fn socket(&self) -> &str {
-        &self.socket
+        &self.place.socket
     }
 
     /// Stops it; its exit status.
@@ -87,10 +101,9 @@ impl Activated {
 /// A listening socket that starts a server for each client, one at a time.
 #[derive(Debug)]
 pub struct Inetd {
-    socket: String,
+    place: Place,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<String>>,
-    _folder: Folder,
 }
 
 impl Inetd {
@@ -101,9 +114,7 @@ impl Inetd {
     #[must_use]
     #[track_caller]
     pub fn start(disks: &[&str]) -> Self {
-        let folder = Folder::new();
-        let socket = folder.at("socket");
-        let listener = UnixListener::bind(&socket).expect("a free path");
+        let (place, listener) = Place::listen();
         listener
             .set_nonblocking(true)
             .expect("a listener that does not wait");
@@ -114,17 +125,16 @@ impl Inetd {
             .name("inetd".to_owned())
             .spawn(move || accept(&listener, &disks, &until));
         Self {
-            socket,
+            place,
             stop,
             thread: thread.expect("a thread"),
-            _folder: folder,
         }
     }
 
     /// The socket's path.
     #[must_use]
     pub fn socket(&self) -> &str {
-        &self.socket
+        &self.place.socket
     }
 
     /// Takes no more clients and waits for the last one's server; what went wrong in them all.

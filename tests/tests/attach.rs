@@ -2,23 +2,16 @@
 
 use std::process::Command;
 
-use outboard_tests::attachment::{World, needs};
+use outboard_tests::attachment::World;
 use outboard_tests::image::{Folder, MIB, assert_same};
 use outboard_tests::said::{LIMIT, program, run};
 use outboard_tests::server::Server;
 use testkit::proc::Process;
 use testkit::requires;
 
-fn can_run() -> bool {
-    requires::all(&needs())
-}
-
 #[test]
 fn a_disk_is_attached_made_a_filesystem_mounted_used_and_detached() {
-    if !can_run() {
-        return;
-    }
-    let world = World::default();
+    let Some(world) = World::new() else { return };
     let folder = Folder::new();
     let image = folder.empty("a.img", 64 * MIB);
     let data = folder.filled("data", 9 * MIB + 77, 4);
@@ -46,10 +39,7 @@ fn a_disk_is_attached_made_a_filesystem_mounted_used_and_detached() {
 
 #[test]
 fn a_filesystem_is_not_made_over_another_one() {
-    if !can_run() {
-        return;
-    }
-    let world = World::default();
+    let Some(world) = World::new() else { return };
     let folder = Folder::new();
     let image = folder.empty("a.img", 32 * MIB);
     program("mkfs.ext4", &["-q", "-F", &image]).ok();
@@ -66,10 +56,7 @@ fn a_filesystem_is_not_made_over_another_one() {
 
 #[test]
 fn status_tells_what_is_attached_as_long_as_it_is() {
-    if !can_run() {
-        return;
-    }
-    let world = World::default();
+    let Some(world) = World::new() else { return };
     let server = Server::start(&["disk=memory(8M)"]);
     let uri = server.uri("disk");
     let device = world.attach(&uri);
@@ -87,10 +74,7 @@ fn status_tells_what_is_attached_as_long_as_it_is() {
 
 #[test]
 fn a_local_disk_is_attached_without_a_server() {
-    if !can_run() {
-        return;
-    }
-    let world = World::default();
+    let Some(world) = World::new() else { return };
     let folder = Folder::new();
     let image = folder.filled("a.img", 4 * MIB, 3);
     let device = world.attach(&image);
@@ -103,10 +87,7 @@ fn a_local_disk_is_attached_without_a_server() {
 
 #[test]
 fn detach_all_takes_down_everything_of_this_user() {
-    if !can_run() {
-        return;
-    }
-    let world = World::default();
+    let Some(world) = World::new() else { return };
     let server = Server::start(&["a=memory(4M)", "b=memory(4M)"]);
     for export in ["a", "b"] {
         let device = world.attach(&server.uri(export));
@@ -118,10 +99,7 @@ fn detach_all_takes_down_everything_of_this_user() {
 
 #[test]
 fn a_mount_in_use_is_not_taken_away() {
-    if !can_run() {
-        return;
-    }
-    let world = World::default();
+    let Some(world) = World::new() else { return };
     let server = Server::start(&["memory(64M)"]);
     let mount = world.at("mnt");
     world.attachment(&server.uri("")).ext4().on(&mount).device();
@@ -136,10 +114,7 @@ fn a_mount_in_use_is_not_taken_away() {
 
 #[test]
 fn what_cannot_be_attached_is_told_in_one_line_and_leaves_nothing() {
-    if !can_run() {
-        return;
-    }
-    let world = World::default();
+    let Some(world) = World::new() else { return };
     let server = Server::start(&["known=memory(4M)"]);
     let full = world.mount_point();
     std::fs::write(format!("{full}/file"), b"mine").unwrap();
@@ -170,10 +145,7 @@ fn what_cannot_be_attached_is_told_in_one_line_and_leaves_nothing() {
 
 #[test]
 fn a_disk_without_a_filesystem_is_not_mounted_and_leaves_nothing() {
-    if !can_run() {
-        return;
-    }
-    let world = World::default();
+    let Some(world) = World::new() else { return };
     let server = Server::start(&["memory(4M)"]);
     let mount = world.at("mnt");
     let line = world
@@ -188,11 +160,10 @@ fn a_disk_without_a_filesystem_is_not_mounted_and_leaves_nothing() {
 
 #[test]
 fn without_fuse_or_without_loop_devices_it_says_which() {
-    let needs = [&needs()[..], &[requires::command("unshare")]].concat();
-    if !requires::all(&needs) {
+    if !requires::all(&[requires::command("unshare")]) {
         return;
     }
-    let world = World::default();
+    let Some(world) = World::new() else { return };
     let server = Server::start(&["memory(4M)"]);
     for (device, part) in [("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")] {
         let attach = world.attachment(&server.uri("")).command();

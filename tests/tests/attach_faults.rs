@@ -4,13 +4,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use outboard_tests::attachment::{World, needs};
+use outboard_tests::attachment::World;
 use outboard_tests::image::{Folder, MIB};
 use outboard_tests::said::{LIMIT, program};
 use outboard_tests::server::Server;
 use rustix::process::Signal;
 use testkit::proc::Process;
-use testkit::requires;
 
 /// Writes files one after the other, each with fsync; a line for each that was acknowledged.
 const WRITER: &str = "
@@ -39,12 +38,25 @@ fn wait_for_more(writer: &mut Process, folder: &Folder, more: usize) {
     progress.unwrap_or_else(|e| panic!("{e}"));
 }
 
+/// A disk in the memory of a server, attached.
+#[track_caller]
+fn attached_memory(world: &World) -> (Server, String) {
+    let server = Server::start(&["memory(8M)"]);
+    let device = world.attach(&server.uri(""));
+    (server, device)
+}
+
+/// A read of the device that the page cache cannot answer.
+fn reader(device: &str) -> Command {
+    let from = format!("if={device}");
+    let mut command = Command::new("dd");
+    command.args([&from, "of=/dev/null", "bs=4k", "count=1", "iflag=direct"]);
+    command
+}
+
 #[test]
 fn a_mount_outlives_a_server_that_is_killed_and_started_again_and_again() {
-    if !requires::all(&needs()) {
-        return;
-    }
-    let world = World::default();
+    let Some(world) = World::new() else { return };
     let folder = Folder::new();
     let image = folder.empty("a.img", 256 * MIB);
     let mut server = Server::start(&[&image]);
@@ -81,10 +93,7 @@ fn a_mount_outlives_a_server_that_is_killed_and_started_again_and_again() {
 
 #[test]
 fn detach_takes_everything_down_when_the_server_is_gone_and_says_what_may_be_lost() {
-    if !requires::all(&needs()) {
-        return;
-    }
-    let world = World::default();
+    let Some(world) = World::new() else { return };
     let folder = Folder::new();
     let image = folder.empty("a.img", 64 * MIB);
     let server = Server::start(&[&image]);
@@ -104,22 +113,11 @@ fn detach_takes_everything_down_when_the_server_is_gone_and_says_what_may_be_los
 
 #[test]
 fn a_server_that_comes_back_with_another_size_is_not_taken_for_the_old_one() {
-    if !requires::all(&needs()) {
-        return;
-    }
-    let world = World::default();
-    let server = Server::start(&["memory(8M)"]);
-    let device = world.attach(&server.uri(""));
+    let Some(world) = World::new() else { return };
+    let (server, device) = attached_memory(&world);
     let port = server.kill();
     let other = Server::start_on(port, &["memory(4M)"]);
-    let mut read = Command::new("dd");
-    read.args([
-        &format!("if={device}"),
-        "of=/dev/null",
-        "bs=4k",
-        "count=1",
-        "iflag=direct",
-    ]);
+    let mut read = reader(&device);
     let mut read = Process::start(&mut read).unwrap();
     // It fails or it waits; what it must not do is read from the wrong disk.
     let answered = read.wait(Duration::from_secs(3));
@@ -138,12 +136,8 @@ fn a_server_that_comes_back_with_another_size_is_not_taken_for_the_old_one() {
 
 #[test]
 fn an_attachment_whose_own_process_was_killed_can_be_detached() {
-    if !requires::all(&needs()) {
-        return;
-    }
-    let world = World::default();
-    let server = Server::start(&["memory(8M)"]);
-    let device = world.attach(&server.uri(""));
+    let Some(world) = World::new() else { return };
+    let (_server, device) = attached_memory(&world);
     let owners = world.processes();
     assert_eq!(owners.len(), 1, "{owners:?}");
     program("kill", &["-9", &owners[0].to_string()]).ok();
@@ -153,26 +147,12 @@ fn an_attachment_whose_own_process_was_killed_can_be_detached() {
 
 #[test]
 fn requests_fail_when_the_server_was_away_for_longer_than_the_timeout() {
-    if !requires::all(&needs()) {
-        return;
-    }
-    let world = World::default();
+    let Some(world) = World::new() else { return };
     let server = Server::start(&["memory(8M)"]);
     let uri = server.uri("");
     let device = world.attachment(&uri).with(&["--timeout", "2"]).device();
     let port = server.kill();
-    let read = || {
-        let mut read = Command::new("dd");
-        read.args([
-            &format!("if={device}"),
-            "of=/dev/null",
-            "bs=4k",
-            "count=1",
-            "iflag=direct",
-        ]);
-        read
-    };
-    let mut waits = Process::start(&mut read()).unwrap();
+    let mut waits = Process::start(&mut reader(&device)).unwrap();
     let status = waits.wait(LIMIT).unwrap();
     assert!(!status.success(), "it failed, and did not wait for ever");
     let mut server = Server::start_on(port, &["memory(8M)"]);
@@ -180,7 +160,7 @@ fn requests_fail_when_the_server_was_away_for_longer_than_the_timeout() {
         server
             .process()
             .wait_until("a read from the server that is back", PATIENCE, |_| {
-                read()
+                reader(&device)
                     .output()
                     .is_ok_and(|output| output.status.success())
                     .then_some(())
@@ -193,10 +173,7 @@ fn requests_fail_when_the_server_was_away_for_longer_than_the_timeout() {
 
 #[test]
 fn a_server_that_is_not_there_yet_is_waited_for() {
-    if !requires::all(&needs()) {
-        return;
-    }
-    let world = World::default();
+    let Some(world) = World::new() else { return };
     let server = Server::start(&["memory(8M)"]);
     let uri = server.uri("");
     let port = server.kill();

@@ -7,7 +7,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::time::Duration;
 
 use testkit::requires;
@@ -99,6 +99,16 @@ impl World {
         assert!(!mounts.contains(here), "{mounts}");
         assert!(wait_until(|| owners(here).is_empty()), "{:?}", owners(here));
         assert_eq!(orphaned_devices(), Vec::<String>::new());
+    }
+
+    /// The same once `user`, which still has `device` open, has ended: the kernel frees it then.
+    #[track_caller]
+    fn assert_nothing_left_after(&self, mut user: Child, device: &str) {
+        user.kill().unwrap();
+        user.wait().unwrap();
+        let label = device.replace("/dev/", "/sys/block/") + "/loop/backing_file";
+        assert!(wait_until(|| !Path::new(&label).exists()));
+        self.assert_nothing_left();
     }
 }
 
@@ -261,7 +271,7 @@ fn a_device_that_somebody_else_detached_stays_until_its_owner_goes() {
 fn a_device_in_use_is_refused_by_name_and_taken_away_by_force() {
     let Some(world) = World::new() else { return };
     let device = world.ok(&["attach", "8M"]);
-    let mut user = Command::new("sh")
+    let user = Command::new("sh")
         .args(["-c", &format!("exec 3<{device} && exec sleep 300")])
         .spawn()
         .unwrap();
@@ -272,11 +282,7 @@ fn a_device_in_use_is_refused_by_name_and_taken_away_by_force() {
     assert_eq!(read_device(&device).len(), 8 << 20, "it is as it was");
     let line = world.fails(&["detach", &device, "--force"]);
     assert!(line.contains("still had it open"), "{line}");
-    user.kill().unwrap();
-    user.wait().unwrap();
-    let label = device.replace("/dev/", "/sys/block/") + "/loop/backing_file";
-    assert!(wait_until(|| !Path::new(&label).exists()));
-    world.assert_nothing_left();
+    world.assert_nothing_left_after(user, &device);
 }
 
 #[test]
@@ -309,7 +315,7 @@ fn what_holds_the_root_filesystem_goes_by_force_only_and_outlives_the_end_of_all
 fn a_busy_mount_is_refused_by_name_and_taken_away_by_force() {
     let Some(world) = World::new() else { return };
     let device = world.ok(&["attach", "64M", "--mkfs", "ext4", "--mount", "mnt"]);
-    let mut user = Command::new("sleep")
+    let user = Command::new("sleep")
         .arg("60")
         .current_dir(world.mount())
         .spawn()
@@ -319,11 +325,7 @@ fn a_busy_mount_is_refused_by_name_and_taken_away_by_force() {
     assert!(world.mount().join("lost+found").exists(), "it is as it was");
     let line = world.fails(&["detach", "mnt", "--force"]);
     assert!(line.contains("still had it open"), "{line}");
-    user.kill().unwrap();
-    user.wait().unwrap();
-    let label = device.replace("/dev/", "/sys/block/") + "/loop/backing_file";
-    assert!(wait_until(|| !Path::new(&label).exists()));
-    world.assert_nothing_left();
+    world.assert_nothing_left_after(user, &device);
 }
 
 #[test]

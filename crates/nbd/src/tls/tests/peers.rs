@@ -61,29 +61,46 @@ fn serving_noise<F: Future<Output = ()>>(pki: &Pki, body: impl FnOnce(SocketAddr
     );
 }
 
+/// A file that somebody copies to.
+struct Copy {
+    path: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Copy {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("copy");
+        Self {
+            path: path.to_str().expect("UTF-8").to_owned(),
+            _folder: folder,
+        }
+    }
+
+    fn read(&self) -> Vec<u8> {
+        std::fs::read(&self.path).expect("a copy")
+    }
+}
+
 #[test]
 fn libnbd_s_programs_read_and_write_under_tls() {
     let needs = [requires::command("nbdinfo"), requires::command("nbdcopy")];
     if !requires::all(&needs) {
         return;
     }
-    let pki = Pki::new();
-    let folder = tempfile::tempdir().expect("a folder");
-    let copy = folder.path().join("copy");
-    let copy_text = copy.to_str().expect("UTF-8");
-    let (pki, copy) = (&pki, &copy);
+    let (pki, copy) = &(Pki::new(), Copy::new());
     serving_noise(pki, |address| async move {
         let uri = target(address, "disk", Some(pki.folder())).to_string();
         let info = run("nbdinfo", &["--json", &uri]).await;
         assert!(info.contains("\"TLS\": true"), "{info}");
-        run("nbdcopy", &[&uri, copy_text]).await;
-        assert!(std::fs::read(copy).expect("a copy") == noise(SIZE));
+        run("nbdcopy", &[&uri, &copy.path]).await;
+        assert!(copy.read() == noise(SIZE));
         let mut other = noise(SIZE);
         other.reverse();
-        std::fs::write(copy, &other).expect("room");
-        run("nbdcopy", &["--flush", copy_text, &uri]).await;
-        run("nbdcopy", &[&uri, copy_text]).await;
-        assert!(std::fs::read(copy).expect("a copy") == other);
+        std::fs::write(&copy.path, &other).expect("room");
+        run("nbdcopy", &["--flush", &copy.path, &uri]).await;
+        run("nbdcopy", &[&uri, &copy.path]).await;
+        assert!(copy.read() == other);
     });
 }
 
@@ -92,11 +109,7 @@ fn qemu_img_reads_under_tls() {
     if !requires::all(&[requires::command("qemu-img")]) {
         return;
     }
-    let pki = Pki::new();
-    let folder = tempfile::tempdir().expect("a folder");
-    let copy = folder.path().join("copy");
-    let copy_text = copy.to_str().expect("UTF-8");
-    let (pki, copy) = (&pki, &copy);
+    let (pki, copy) = &(Pki::new(), Copy::new());
     serving_noise(pki, |address| async move {
         let certificates = pki.folder().display();
         let object = format!("tls-creds-x509,id=t,endpoint=client,dir={certificates}");
@@ -113,8 +126,8 @@ fn qemu_img_reads_under_tls() {
             "-O",
             "raw",
         ];
-        run("qemu-img", &[&words[..], &[copy_text]].concat()).await;
-        assert!(std::fs::read(copy).expect("a copy") == noise(SIZE));
+        run("qemu-img", &[&words[..], &[&copy.path]].concat()).await;
+        assert!(copy.read() == noise(SIZE));
     });
 }
 
