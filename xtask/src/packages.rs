@@ -71,11 +71,17 @@ pub(crate) const SOAK: &[Package] = &[
 pub(crate) const GUEST: &[Package] = &[
     package("binutils", "strip, to keep the guest small"),
     package("busybox-static", "the guest's userland"),
+    package("dmsetup", "device mapper in the guest"),
     package("e2fsprogs", "mkfs.ext4 and fsck in the guest"),
+    package("fdisk", "sfdisk in the guest"),
+    package("gdisk", "sgdisk in the guest"),
     package("kmod", "depmod, which lists what modules depend on"),
+    package("lvm2", "snapshots in the guest"),
+    package("mdadm", "arrays in the guest"),
+    package("mount", "losetup in the guest"),
     package("nbd-client", "the stock client in the guest"),
     package("qemu-system-x86", "the guest's machine"),
-    package("util-linux", "blkid in the guest"),
+    package("util-linux", "blkid and partx in the guest"),
     package("xfsprogs", "mkfs.xfs and xfs_repair in the guest"),
 ];
 

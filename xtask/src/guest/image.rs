@@ -31,6 +31,7 @@ const MODULES: &[&str] = &[
     "crc32c_generic",
     "dm-mod",
     "dm-snapshot",
+    "dm-zero",
     "dm-flakey",
     "dm-raid",
     "md-mod",
@@ -52,6 +53,13 @@ const PROGRAMS: &[&str] = &[
     "xfs_repair",
     "nbd-client",
     "blkid",
+    "dmsetup",
+    "losetup",
+    "lvm",
+    "mdadm",
+    "partx",
+    "sfdisk",
+    "sgdisk",
 ];
 
 /// Files that a program of the guest reads.
@@ -95,6 +103,8 @@ pub(super) fn overlay(script: &str, binary: Option<&Path>) -> Result<Vec<u8>> {
     archive.file("guest/script.sh", script.as_bytes())?;
     let local_top = include_bytes!("../../../packaging/initramfs-tools/local-top");
     archive.program("guest/local-top", local_top)?;
+    let attach_root = include_bytes!("../../../tests/guest/rootfs/attach-root.sh");
+    archive.program("guest/attach-root", attach_root)?;
     if let Some(binary) = binary {
         let data =
             std::fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
