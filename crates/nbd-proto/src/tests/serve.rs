@@ -2,8 +2,8 @@
 
 use super::{disk, option, replies};
 use crate::{
-    BASE_ALLOCATION, CloseReason, HandshakeEvent, Negotiated, OptionCode, OptionReply, Refusal,
-    ServerHandshake, ServerHandshakeConfig, Why,
+    BASE_ALLOCATION, CloseReason, ExportInfo, HandshakeEvent, Negotiated, OptionCode, OptionReply,
+    Refusal, ServerHandshake, ServerHandshakeConfig, TransmissionFlags, Why,
 };
 
 /// What a session came to.
@@ -63,7 +63,7 @@ impl Serving {
             HandshakeEvent::Send(bytes) => outcome.sent.extend(bytes),
             HandshakeEvent::FindExport { name, why } => {
                 let tls = server.is_tls();
-                server.answer_export(find(&name, tls).map(|()| disk()));
+                server.answer_export(find(&name, tls).map(|()| filtering(disk())));
                 outcome.asked.push((name, why));
             }
             HandshakeEvent::FindContexts { name } => {
@@ -86,6 +86,12 @@ impl Serving {
             HandshakeEvent::Close(reason) => outcome.closed = Some(reason),
         }
     }
+}
+
+/// What can filter contexts, too.
+fn filtering(mut export: ExportInfo) -> ExportInfo {
+    export.flags |= TransmissionFlags::BLOCK_STATUS_PAYLOAD;
+    export
 }
 
 fn find(name: &str, tls: bool) -> Result<(), Refusal> {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::serve::{OFFERED, Outcome, good_go, kinds, queries, serve_as, session};
+use super::serve::{OFFERED, Outcome, go, good_go, kinds, queries, serve_as, session};
 use super::{option, replies};
 use crate::{
     BASE_ALLOCATION, CloseReason, Framing, HandshakeEvent, MetaContext, OptionCode, OptionReply,
@@ -298,6 +298,40 @@ fn flags_that_mean_nothing_in_a_framing_are_not_said() {
         let kept = crate::handshake::meaningful(zeroes, framing);
         assert!(kept.contains(TransmissionFlags::SEND_FAST_ZERO));
     }
+}
+
+/// Flags in the last description of an export.
+fn flags_told(outcome: &Outcome) -> TransmissionFlags {
+    let replies = replies(&outcome.sent).into_iter().rev();
+    let mut descriptions = replies.filter(|(_, kind, data)| {
+        // The information on size and flags is that of number 0.
+        *kind == OptionReply::Info && data[..2] == [0, 0]
+    });
+    let data = descriptions.next().unwrap().2;
+    TransmissionFlags::from_bits_retain(u16::from_be_bytes(data[10..12].try_into().unwrap()))
+}
+
+/// Who has chosen no contexts has none to filter (proto.md, `NBD_FLAG_BLOCK_STAT_PAYLOAD`).
+#[test]
+fn a_filter_of_contexts_is_offered_to_who_chose_some_and_to_who_still_may() {
+    const FILTER: TransmissionFlags = TransmissionFlags::BLOCK_STATUS_PAYLOAD;
+    let choose = |name| option(SET, &queries(name, &[BASE_ALLOCATION]));
+    let none = option(SET, &queries("disk", &["x-box:none"]));
+    let info = option(OptionCode::Info, &go(b"disk", 4, &[]));
+    for (parts, expected) in [
+        (vec![extended(), good_go("disk")], false),
+        (vec![extended(), none, good_go("disk")], false),
+        (vec![extended(), choose(""), good_go("disk")], false),
+        (vec![structured(), choose("disk"), good_go("disk")], false),
+        (vec![extended(), choose("disk"), good_go("disk")], true),
+    ] {
+        let outcome = haggled(&parts);
+        assert_eq!(flags_told(&outcome).contains(FILTER), expected);
+        let agreed = outcome.finished.unwrap().export.flags;
+        assert_eq!(agreed.contains(FILTER), expected);
+    }
+    let asked = haggled(&[extended(), info]);
+    assert!(flags_told(&asked).contains(FILTER));
 }
 
 proptest! {

@@ -147,6 +147,14 @@ impl ServerHandshake {
     pub(super) fn describe(&mut self, question: ExportQuestion, mut export: ExportInfo) {
         export.flags |= TransmissionFlags::HAS_FLAGS;
         export.flags = meaningful(export.flags, self.agreed.framing);
+        let chosen = self.agreed.contexts.as_ref();
+        let contexts = chosen
+            .filter(|(name, _)| *name == question.name)
+            .map_or_else(Vec::new, |(_, contexts)| contexts.clone());
+        // Who only asks may still choose some.
+        if contexts.is_empty() && question.why != Why::Info {
+            export.flags -= TransmissionFlags::BLOCK_STATUS_PAYLOAD;
+        }
         let no_zeroes = self.client.contains(ClientFlags::NO_ZEROES);
         let bytes = match question.why {
             Why::ExportName => answer::export_name(&export, no_zeroes),
@@ -158,13 +166,12 @@ impl ServerHandshake {
         }
         self.state = State::Done;
         let agreed = std::mem::replace(&mut self.agreed, Agreed::nothing());
-        let chosen = agreed.contexts.filter(|(name, _)| *name == question.name);
         self.events
             .push_back(HandshakeEvent::Finished(Box::new(Negotiated {
                 export,
                 requested_name: question.name,
                 framing: agreed.framing,
-                contexts: chosen.map(|(_, contexts)| contexts).unwrap_or_default(),
+                contexts,
                 tls: self.tls,
                 no_zeroes,
                 block_sizes_agreed: question.wants_block_size,
