@@ -58,7 +58,8 @@ pub struct FileRegion {
 
 /// A virtual disk. See the crate's head for what each call promises.
 pub trait BlockDevice: Debug + Send + Sync {
-    /// Size, block sizes and what is native. Plain data, no waiting.
+    /// Size, block sizes and what is native. Plain data, no waiting. What was told once stays true of
+    /// the disk; only the size of a remote disk may be told larger when it is asked for again.
     fn geometry(&self) -> &Geometry;
 
     /// Reads `range`: exactly its bytes or an error.
@@ -83,8 +84,9 @@ pub trait BlockDevice: Debug + Send + Sync {
     fn settle(&self) -> IoFuture<'_, ()>;
 
     /// The same disk measured anew: a node that shares everything with this one (file, lock, failed
-    /// syncs) but has the size that is found now. `None`: its size is what it was, or is not one that
-    /// can change. A node's own geometry never changes while it lives.
+    /// syncs, turns, connections) but has the size that is found now. `None`: its size is what it was, or
+    /// is not one that can change. The node itself goes on with the size that it has, but for a remote
+    /// disk, which may find that it has grown when it connects again, and then has grown itself.
     fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(std::future::ready(Ok(None)))
     }
@@ -92,6 +94,12 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// The child and the range there that hold exactly these bytes, where a node merely moves them.
     fn remap(&self, _range: Range) -> Option<(&Node, Range)> {
         None
+    }
+
+    /// The same for as many of the first bytes of `range` as lie together: a node that deals its bytes
+    /// out to several children tells where the first ones are.
+    fn remap_start(&self, range: Range) -> Option<(&Node, Range)> {
+        self.remap(range)
     }
 
     /// Reads into `into` (`range.len` bytes) if that can be done without waiting for a disk.
@@ -116,6 +124,17 @@ pub trait BlockDevice: Debug + Send + Sync {
 pub fn resolve(device: &dyn BlockDevice, range: Range) -> (&dyn BlockDevice, Range) {
     let mut at = (device, range);
     while let Some((child, range)) = at.0.remap(at.1) {
+        at = (&**child, range);
+    }
+    at
+}
+
+/// Follows [`BlockDevice::remap_start`] down to the node that holds the first bytes of `range`; the
+/// range there is as long as they lie together.
+#[must_use]
+pub fn resolve_start(device: &dyn BlockDevice, range: Range) -> (&dyn BlockDevice, Range) {
+    let mut at = (device, range);
+    while let Some((child, range)) = at.0.remap_start(at.1) {
         at = (&**child, range);
     }
     at

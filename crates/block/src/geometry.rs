@@ -20,7 +20,9 @@ impl Support {
     }
 }
 
-/// What a disk is. Immutable while the node lives.
+/// What a disk is. Whoever keeps a copy may trust it while the node lives: nothing in it changes, but for the size
+/// of a remote disk, which may grow (never shrink). Who wants to use the new bytes measures the disk anew
+/// ([`remeasure`](crate::BlockDevice::remeasure)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Geometry {
     /// Size, bytes; a multiple of `block_size`.
