@@ -62,7 +62,15 @@ struct DirectAlign {
     memory: u32,
 }
 
-pub(super) fn open(path: &Path, options: FileOptions) -> Result<Opened, OpenError> {
+/// Whether others are kept from writing while it is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lock {
+    Take,
+    /// For who only looks, and stands in nobody's way.
+    Leave,
+}
+
+pub(super) fn open(path: &Path, options: FileOptions, lock: Lock) -> Result<Opened, OpenError> {
     let FileOptions { read_only, direct } = options;
     let failed = |error: io::Error| OpenError::of_open(path, read_only, direct, error);
     // Looked at before it is opened: opening a tape or a FIFO does things.
@@ -82,7 +90,9 @@ pub(super) fn open(path: &Path, options: FileOptions) -> Result<Opened, OpenErro
     })?;
     let found = fstat(disk.fd()).map_err(|e| OpenError::system(path, "fstat", e))?;
     let kind = kind_of(path, &found)?;
-    lock::take(disk.fd(), path, &found, read_only)?;
+    if lock == Lock::Take {
+        lock::take(disk.fd(), path, &found, read_only)?;
+    }
     examine(path, options, disk, kind, &found)
 }
 

@@ -1,0 +1,283 @@
+//! md superblocks: where they are and what they say. Pure; little-endian but for old 0.90 ones.
+//!
+//! ```text
+//! 0.90   4096 bytes at the last 64 KiB boundary that is at least 64 KiB before the end
+//! 1.0    256 bytes + 2 for each role, 8 KiB before the end, at a multiple of 4 KiB
+//! 1.1    the same at byte 0
+//! 1.2    the same at byte 4096
+//! ```
+//!
+//! # Invariants
+//!
+//! * No input panics, and nothing is allocated beyond [`MEMBERS_MAX`] roles.
+//! * A superblock is told only if its checksum is right and it says itself that it belongs where it is.
+//!
+//! # What it does not do
+//!
+//! It judges no set of superblocks, and refuses no feature: [`Superblock::unknown_features`] tells
+//! what whoever opens an array must refuse.
+
+pub mod bitmap;
+mod names;
+#[cfg(test)]
+pub(crate) mod tests;
+mod v0;
+mod v1;
+
+use block::Range;
+
+pub use self::names::{Level, layout_name};
+
+/// Bytes of a disk that one superblock can take.
+pub const PLACE_LEN: u64 = 4096;
+/// Most roles that a superblock has.
+pub const MEMBERS_MAX: u32 = 1920;
+/// Unit of offsets and lengths in superblocks, bytes.
+const SECTOR: u64 = 512;
+/// First word of every superblock.
+const MAGIC: u32 = 0xa92b_4efc;
+
+/// Which superblock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// 0.90, at the end, in the byte order of the machine that made it.
+    V0_90 {
+        /// Most significant byte first: machines with PowerPC or old MIPS.
+        big_endian: bool,
+    },
+    /// 1.0, at the end.
+    V1_0,
+    /// 1.1, at the beginning.
+    V1_1,
+    /// 1.2, 4 KiB behind the beginning.
+    V1_2,
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::V0_90 { big_endian: false } => "0.90",
+            Self::V0_90 { big_endian: true } => "0.90, big-endian",
+            Self::V1_0 => "1.0",
+            Self::V1_1 => "1.1",
+            Self::V1_2 => "1.2",
+        })
+    }
+}
+
+/// What a member is to its array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// It holds this part, counted from 0.
+    Active(u16),
+    /// It waits for a member to fail.
+    Spare,
+    /// It failed, or there is none of this number.
+    Faulty,
+    /// It keeps the journal of the array.
+    Journal,
+}
+
+/// A reshape that was going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reshape {
+    /// How far it has come, bytes of the array.
+    pub position: u64,
+    /// Members more (or fewer) afterwards.
+    pub members_added: i32,
+    /// Level afterwards.
+    pub level: Level,
+    /// Layout afterwards.
+    pub layout: u32,
+    /// Chunk afterwards, bytes.
+    pub chunk: u64,
+}
+
+/// What a superblock says. Offsets and sizes are bytes, times seconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Superblock {
+    /// Which kind.
+    pub version: Version,
+    /// The array's UUID, in the order in which mdadm prints it.
+    pub array: [u8; 16],
+    /// `HOST:NAME` or `NAME`; 0.90 has the number of the device instead.
+    pub name: String,
+    /// When the array was made.
+    pub created: u64,
+    /// When this superblock was written.
+    pub updated: u64,
+    /// RAID level.
+    pub level: Level,
+    /// How data and parity lie, by the level's own numbers.
+    pub layout: u32,
+    /// Chunk; 0 where the level has none.
+    pub chunk: u64,
+    /// Members of the complete array, spares not counted.
+    pub members: u32,
+    /// Bytes of each member that the array uses; 0 where members may differ (RAID 0, linear).
+    pub member_size: u64,
+    /// Where the member keeps data.
+    pub data: Range,
+    /// Counts changes of the array's state.
+    pub events: u64,
+    /// Up to where the array is in sync, bytes of a member; `None`: all of it is.
+    pub synced_to: Option<u64>,
+    /// Up to where this member is rebuilt; `None`: all of it is.
+    pub rebuilt_to: Option<u64>,
+    /// This member's UUID; 0.90 has none.
+    pub device: Option<[u8; 16]>,
+    /// This member's number, its place in [`roles`](Self::roles).
+    pub number: u32,
+    /// What this member is, by its own table.
+    pub role: Role,
+    /// The roles of all members by their number, as this superblock knows them.
+    pub roles: Vec<Role>,
+    /// Where the write-intent bitmap is, byte of the member.
+    pub bitmap_at: Option<u64>,
+    /// Where the log of bad blocks is.
+    pub bad_blocks: Option<Range>,
+    /// Bits of what this array uses; 0 in 0.90.
+    pub features: u32,
+    /// Reads prefer other members.
+    pub write_mostly: bool,
+    /// Errors fail this member at once.
+    pub fail_fast: bool,
+    /// The change of form that was going on.
+    pub reshape: Option<Reshape>,
+}
+
+/// Bits of [`Superblock::features`].
+pub mod features {
+    /// There is a bitmap.
+    pub const BITMAP: u32 = 1;
+    /// This member is rebuilt up to [`rebuilt_to`](super::Superblock::rebuilt_to).
+    pub const RECOVERY_OFFSET: u32 = 2;
+    /// A reshape was going on.
+    pub const RESHAPE: u32 = 4;
+    /// The log of bad blocks is not empty.
+    pub const BAD_BLOCKS: u32 = 8;
+    /// This member stands in for one that still works.
+    pub const REPLACEMENT: u32 = 0x10;
+    /// One member keeps a journal.
+    pub const JOURNAL: u32 = 0x200;
+    /// Each member keeps partial parity.
+    pub const PPL: u32 = 0x400;
+    /// More than one piece of it.
+    pub const MULTIPLE_PPLS: u32 = 0x800;
+    /// All that have a meaning.
+    pub const KNOWN: u32 = 0x1fff;
+}
+
+/// What is wrong with a superblock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// It is damaged.
+    #[error("its checksum is wrong: {stored:08x} is stored, {computed:08x} would be right")]
+    Checksum {
+        /// What it says.
+        stored: u32,
+        /// What its bytes add up to.
+        computed: u32,
+    },
+    /// It belongs to a disk that begins or ends elsewhere.
+    #[error("it belongs at byte {expected} of its disk")]
+    Elsewhere {
+        /// Where it says that it is.
+        expected: u64,
+    },
+    /// A number in it cannot be.
+    #[error("its {field} cannot be {value}")]
+    Field {
+        /// Which.
+        field: &'static str,
+        /// What it says.
+        value: u64,
+    },
+}
+
+impl Superblock {
+    /// Bits of features that nobody here knows.
+    #[must_use]
+    pub const fn unknown_features(&self) -> u32 {
+        self.features & !features::KNOWN
+    }
+
+    /// Which parts are held by a working member, by this superblock.
+    #[must_use]
+    pub fn working(&self) -> Vec<bool> {
+        let parts = 0..self.members;
+        let held = |part: u32| {
+            let mut roles = self.roles.iter();
+            roles.any(|role| matches!(role, Role::Active(held) if u32::from(*held) == part))
+        };
+        parts.map(held).collect()
+    }
+
+    /// Bytes that the whole array holds, where one superblock tells: not for RAID 0 and linear, whose
+    /// members may differ.
+    #[must_use]
+    pub fn array_size(&self) -> Option<u64> {
+        let members = u64::from(self.members);
+        let copies = || u64::from(self.layout & 0xff) * u64::from(self.layout >> 8 & 0xff);
+        let parts = match self.level {
+            Level::Raid1 => 1,
+            Level::Raid4 | Level::Raid5 => members.checked_sub(1)?,
+            Level::Raid6 => members.checked_sub(2)?,
+            Level::Raid10 => {
+                let chunk = self.chunk.max(SECTOR);
+                let chunks = (self.member_size / chunk).checked_mul(members)?;
+                return chunks.checked_div(copies())?.checked_mul(chunk);
+            }
+            _ => return None,
+        };
+        self.member_size.checked_mul(parts)
+    }
+
+    /// Whether data and metadata lie within a disk of `size` bytes.
+    #[must_use]
+    pub fn fits(&self, size: u64) -> bool {
+        let end = self.data.offset.checked_add(self.data.len);
+        end.is_some_and(|end| end <= size)
+    }
+}
+
+/// Where a disk of `size` bytes may have a superblock, in the order in which they are looked for.
+#[must_use]
+pub fn places(size: u64) -> Vec<(Version, u64)> {
+    let v1 = (size / SECTOR).checked_sub(16).map(|at| (at & !7) * SECTOR);
+    let v0 = ((size / SECTOR) & !127).checked_sub(128);
+    let v0 = v0.map(|at| at * SECTOR);
+    let mut places = vec![(Version::V1_1, 0), (Version::V1_2, 4096)];
+    places.extend(v1.map(|at| (Version::V1_0, at)));
+    places.extend(v0.map(|at| (Version::V0_90 { big_endian: false }, at)));
+    places.retain(|(_, at)| at.checked_add(PLACE_LEN).is_some_and(|end| end <= size));
+    places
+}
+
+/// Reads the superblock at byte `at` of a disk, where one of `version` would be. `None`: there is
+/// none.
+///
+/// # Errors
+/// [`Problem`]: there is one that is damaged, or that belongs elsewhere.
+pub fn decode(version: Version, at: u64, bytes: &[u8]) -> Result<Option<Superblock>, Problem> {
+    match version {
+        Version::V0_90 { .. } => v0::decode(at, bytes),
+        Version::V1_0 | Version::V1_1 | Version::V1_2 => v1::decode(version, at, bytes),
+    }
+}
+
+/// md's checksum: the words added up, the carry folded in once.
+fn fold_sum(words: impl Iterator<Item = u32>) -> u32 {
+    let sum = words.map(u64::from).fold(0_u64, u64::wrapping_add);
+    let [a, b, c, d, e, f, g, h] = sum.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d]).wrapping_add(u32::from_le_bytes([e, f, g, h]))
+}
+
+/// `sectors` as bytes; what cannot be is a problem of `field`.
+fn bytes_of(sectors: u64, field: &'static str) -> Result<u64, Problem> {
+    let value = sectors;
+    sectors
+        .checked_mul(SECTOR)
+        .filter(|bytes| i64::try_from(*bytes).is_ok())
+        .ok_or(Problem::Field { field, value })
+}

@@ -1,0 +1,44 @@
+//! [`Fields`]: numbers at fixed places of an on-disk structure. Pure.
+
+/// Bytes with fields in them, little-endian unless said otherwise.
+///
+/// Whoever makes one has checked that all fields that are asked for lie within it: each structure
+/// has a fixed length.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(crate) const fn of(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// `N` bytes at `at`.
+    ///
+    /// # Panics
+    /// If they lie outside.
+    pub(crate) fn bytes<const N: usize>(self, at: usize) -> [u8; N] {
+        let mut field = [0; N];
+        field.copy_from_slice(&self.0[at..at + N]);
+        field
+    }
+
+    pub(crate) fn u8(self, at: usize) -> u8 {
+        self.0[at]
+    }
+
+    pub(crate) fn u16(self, at: usize) -> u16 {
+        u16::from_le_bytes(self.bytes(at))
+    }
+
+    pub(crate) fn u32(self, at: usize) -> u32 {
+        u32::from_le_bytes(self.bytes(at))
+    }
+
+    pub(crate) fn i32(self, at: usize) -> i32 {
+        i32::from_le_bytes(self.bytes(at))
+    }
+
+    pub(crate) fn u64(self, at: usize) -> u64 {
+        u64::from_le_bytes(self.bytes(at))
+    }
+}

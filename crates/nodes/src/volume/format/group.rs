@@ -1,0 +1,308 @@
+//! A volume group as its text describes it.
+
+use std::collections::HashSet;
+
+use block::Range;
+
+use super::text::{self, Section, Value};
+use super::{MEMBERS_MAX, Problem, SECTOR};
+
+/// A volume group. Sizes are bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeGroup {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: String,
+    /// Counts changes of this text.
+    pub sequence: u64,
+    /// Size of an extent.
+    pub extent: u64,
+    /// `RESIZEABLE`, `READ`, `WRITE`, `EXPORTED`, `CLUSTERED`…
+    pub status: Vec<String>,
+    /// The physical volumes it is made of.
+    pub members: Vec<Member>,
+    /// Its volumes, those included that only serve others.
+    pub volumes: Vec<LogicalVolume>,
+}
+
+/// A physical volume of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// What the text calls it: `pv0`.
+    pub name: String,
+    /// Its id, which its own header has too.
+    pub id: String,
+    /// Where it was when the text was written.
+    pub device: String,
+    /// Size of its disk, if told.
+    pub size: u64,
+    /// Where its extents begin.
+    pub start: u64,
+    /// How many there are.
+    pub extents: u64,
+    /// LVM has marked it as missing.
+    pub missing: bool,
+}
+
+/// A logical volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogicalVolume {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: String,
+    /// `READ`, `WRITE`, `VISIBLE`…
+    pub status: Vec<String>,
+    /// What it is made of, in order.
+    pub segments: Vec<Segment>,
+}
+
+/// A run of extents of a volume that are made in one way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// First extent in the volume.
+    pub start: u64,
+    /// Extents.
+    pub extents: u64,
+    /// `striped`, `raid1`, `thin-pool`, `snapshot`…
+    pub kind: String,
+    /// What it lies on, in order.
+    pub areas: Vec<Area>,
+    /// A snapshot's, or a thin volume's.
+    pub origin: Option<String>,
+    /// The volume in which a snapshot keeps what was changed.
+    pub store: Option<String>,
+    /// The pool of a thin volume.
+    pub pool: Option<String>,
+}
+
+/// What a part of a segment lies on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Area {
+    /// A [`Member`]'s name or a volume's.
+    pub on: String,
+    /// First extent there.
+    pub extent: u64,
+}
+
+/// A run of bytes of a physical volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// Id of the physical volume.
+    pub member: String,
+    /// Where on its disk.
+    pub range: Range,
+}
+
+fn lacks(what: impl Into<String>) -> Problem {
+    Problem::Lacks(what.into())
+}
+
+/// A size of `sectors` that fits a disk.
+fn size(sectors: u64) -> Option<u64> {
+    let bytes = sectors.checked_mul(SECTOR)?;
+    i64::try_from(bytes).is_ok().then_some(bytes)
+}
+
+impl VolumeGroup {
+    /// Understands the text of a group.
+    ///
+    /// # Errors
+    /// [`Problem`] if it is none.
+    pub fn of(text: &str) -> Result<Self, Problem> {
+        let root = text::parse(text)?;
+        if root.text("contents") != Some("Text Format Volume Group") {
+            return Err(lacks("contents"));
+        }
+        let (name, group) = root.sections().next().ok_or_else(|| lacks("group"))?;
+        let number = |name: &str| group.number(name).ok_or_else(|| lacks(name));
+        let extent = number("extent_size")?;
+        let extent = size(extent).filter(|size| *size > 0);
+        let inner = |name: &str| group.section(name).cloned().unwrap_or_default();
+        let members = inner("physical_volumes");
+        let volumes = inner("logical_volumes");
+        if members.sections().count() > MEMBERS_MAX {
+            return Err(lacks("physical_volumes"));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            id: group.text("id").ok_or_else(|| lacks("id"))?.to_owned(),
+            sequence: number("seqno")?,
+            extent: extent.ok_or_else(|| lacks("extent_size"))?,
+            status: group.texts("status"),
+            members: members
+                .sections()
+                .map(|(name, section)| Member::of(name, section))
+                .collect::<Result<_, _>>()?,
+            volumes: volumes
+                .sections()
+                .map(|(name, section)| LogicalVolume::of(name, section))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Bytes of `extents`; as many as there can be where that is more.
+    #[must_use]
+    pub const fn bytes(&self, extents: u64) -> u64 {
+        self.extent.saturating_mul(extents)
+    }
+
+    /// Bytes of all members.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let extents = self.members.iter().map(|member| member.extents);
+        self.bytes(extents.fold(0, u64::saturating_add))
+    }
+
+    /// Bytes that no volume uses.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        let segments = self.volumes.iter().flat_map(|volume| &volume.segments);
+        let names: HashSet<&str> = self.members.iter().map(|m| m.name.as_str()).collect();
+        let used = segments.map(|segment| {
+            let is_member = |area: &&Area| names.contains(area.on.as_str());
+            let areas = segment.areas.iter().filter(is_member).count() as u64;
+            match segment.kind.as_str() {
+                // Extents are of the volume, spread over its stripes.
+                "striped" if areas > 0 => segment.extents,
+                _ => segment.extents.saturating_mul(areas),
+            }
+        });
+        let used = self.bytes(used.fold(0, u64::saturating_add));
+        self.size().saturating_sub(used)
+    }
+
+    /// Where the bytes of a volume are, in order, if they merely lie on physical volumes one run
+    /// behind the other. `None`: they are striped, mirrored or made of other volumes.
+    #[must_use]
+    pub fn pieces(&self, volume: &LogicalVolume) -> Option<Vec<Piece>> {
+        let mut next = 0;
+        let piece = |segment: &Segment| {
+            let [area] = segment.areas.as_slice() else {
+                return None;
+            };
+            if segment.kind != "striped" || segment.start != next || segment.extents == 0 {
+                return None;
+            }
+            next = segment.start.checked_add(segment.extents)?;
+            let member = self.members.iter().find(|member| member.name == area.on)?;
+            let end = area.extent.checked_add(segment.extents)?;
+            if end > member.extents {
+                return None;
+            }
+            let offset = member
+                .start
+                .checked_add(area.extent.checked_mul(self.extent)?)?;
+            let len = segment.extents.checked_mul(self.extent)?;
+            offset.checked_add(len)?;
+            Some(Piece {
+                member: member.id.clone(),
+                range: Range::new(offset, len),
+            })
+        };
+        let pieces: Option<Vec<Piece>> = volume.segments.iter().map(piece).collect();
+        pieces.filter(|pieces| !pieces.is_empty())
+    }
+}
+
+impl Member {
+    fn of(name: &str, section: &Section) -> Result<Self, Problem> {
+        let number = |field: &str| {
+            let number = section.number(field);
+            number.ok_or_else(|| lacks(format!("{name}/{field}")))
+        };
+        let id = section
+            .text("id")
+            .ok_or_else(|| lacks(format!("{name}/id")))?;
+        let start = size(number("pe_start")?).ok_or_else(|| lacks(format!("{name}/pe_start")))?;
+        let marked = |list: &str| section.texts(list).iter().any(|flag| flag == "MISSING");
+        Ok(Self {
+            name: name.to_owned(),
+            id: id.to_owned(),
+            device: section.text("device").unwrap_or_default().to_owned(),
+            size: section.number("dev_size").and_then(size).unwrap_or(0),
+            start,
+            extents: number("pe_count")?,
+            missing: marked("flags") || marked("status"),
+        })
+    }
+}
+
+impl LogicalVolume {
+    fn of(name: &str, section: &Section) -> Result<Self, Problem> {
+        let segments = section
+            .sections()
+            .filter(|(found, _)| found.starts_with("segment"));
+        let segments = segments.map(|(found, segment)| {
+            Segment::of(segment).ok_or_else(|| lacks(format!("{name}/{found}")))
+        });
+        Ok(Self {
+            name: name.to_owned(),
+            id: section.text("id").unwrap_or_default().to_owned(),
+            status: section.texts("status"),
+            segments: segments.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Extents of all segments.
+    #[must_use]
+    pub fn extents(&self) -> u64 {
+        let extents = self.segments.iter().map(|segment| segment.extents);
+        extents.fold(0, u64::saturating_add)
+    }
+
+    /// Whether users see it.
+    #[must_use]
+    pub fn is_visible(&self) -> bool {
+        self.status.iter().any(|status| status == "VISIBLE")
+    }
+
+    /// What it is: `linear`, `striped`, `raid5_ls`, `thin-pool`…, of several kinds of segments the
+    /// first one's.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        match self.segments.first() {
+            Some(first) if first.kind == "striped" && first.areas.len() == 1 => "linear",
+            Some(first) => &first.kind,
+            None => "empty",
+        }
+    }
+}
+
+impl Segment {
+    fn of(section: &Section) -> Option<Self> {
+        let text = |name: &str| section.text(name).map(str::to_owned);
+        let lists = ["stripes", "raids", "raid0_lvs", "mirrors"];
+        let list = lists.into_iter().find_map(|name| section.list(name));
+        Some(Self {
+            start: section.number("start_extent")?,
+            extents: section.number("extent_count")?,
+            kind: text("type")?,
+            areas: areas(list.unwrap_or_default()),
+            origin: text("origin"),
+            store: text("cow_store").or_else(|| text("merging_store")),
+            pool: text("thin_pool"),
+        })
+    }
+}
+
+/// Names, each with the extent behind it if one is told.
+fn areas(list: &[Value]) -> Vec<Area> {
+    let mut areas: Vec<Area> = Vec::new();
+    for value in list {
+        match value {
+            Value::Text(on) => areas.push(Area {
+                on: on.clone(),
+                extent: 0,
+            }),
+            Value::Integer(extent) => {
+                if let (Some(last), Ok(extent)) = (areas.last_mut(), u64::try_from(*extent)) {
+                    last.extent = extent;
+                }
+            }
+            Value::List(_) => {}
+        }
+    }
+    areas
+}
