@@ -13,6 +13,7 @@
 //!   dropped, until the disk below has settled.
 //! * A trim leaves the blocks alone that it does not cover; a `write_zeroes` writes into them. What
 //!   has no whole block in it changes one block.
+//! * A disk that was measured anew shares its turns with what it was: both change the same blocks.
 //! * Flush and FUA are the child's: a change of part of a block is one write below, with its flags.
 //!
 //! # What it does not do
@@ -25,9 +26,11 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use block::{
-    BlockDevice, Errno, Extent, Geometry, IoBufs, IoError, IoFuture, Node, Now, Operation, Range,
-    Support, WriteFlags,
+    BlockDevice, Errno, Extent, FileRegion, Geometry, IoBufs, IoError, IoFuture, Node, Now,
+    Operation, Range, Support, WriteFlags,
 };
 use engine::Buffer;
 use futures_util::future::try_join;
@@ -54,7 +57,8 @@ pub struct BlockSizeError(u32);
 pub struct Blocks {
     child: Node,
     geometry: Geometry,
-    locks: Locks,
+    /// Shared by all measures of the same disk.
+    locks: Arc<Locks>,
 }
 
 impl Blocks {
@@ -67,6 +71,10 @@ impl Blocks {
         if !block_size.is_power_of_two() || block_size > BLOCK_SIZE_MAX {
             return Err(BlockSizeError(block_size));
         }
+        Ok(Self::over(child, block_size, Arc::new(Locks::new())))
+    }
+
+    fn over(child: Node, block_size: u32, locks: Arc<Locks>) -> Self {
         let below = child.geometry();
         let size = below.size / u64::from(block_size) * u64::from(block_size);
         if size != below.size {
@@ -84,11 +92,11 @@ impl Blocks {
                 .max(block_size),
             ..below.clone()
         };
-        Ok(Self {
+        Self {
             child,
             geometry,
-            locks: Locks::new(),
-        })
+            locks,
+        }
     }
 
     /// Block size of the disk below.
@@ -261,9 +269,30 @@ impl BlockDevice for Blocks {
         Box::pin(self.locks.settle(&*self.child))
     }
 
+    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+        Box::pin(async move {
+            let Some(child) = self.child.remeasure().await? else {
+                return Ok(None);
+            };
+            let anew = Self::over(child, self.geometry.block_size, self.locks.clone());
+            let changed = anew.geometry.size != self.geometry.size;
+            Ok(changed.then(|| Arc::new(anew) as Node))
+        })
+    }
+
+    /// Only where no block is ever rewritten: who changes bytes below must not pass by the turns here.
     fn remap(&self, range: Range) -> Option<(&Node, Range)> {
-        let whole = self.place(range).is_whole();
-        whole.then_some((&self.child, range))
+        let is_made_of_whole = u64::from(self.geometry.block_size).is_multiple_of(self.below());
+        is_made_of_whole.then_some((&self.child, range))
+    }
+
+    fn file_region(&self, range: Range) -> Option<FileRegion> {
+        assert_checked(&self.geometry, range);
+        if !self.place(range).is_whole() {
+            return None;
+        }
+        let (leaf, at) = block::resolve(&*self.child, range);
+        leaf.file_region(at)
     }
 
     fn read_now(&self, range: Range, into: &mut [u8]) -> Now {

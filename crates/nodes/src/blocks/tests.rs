@@ -1,5 +1,7 @@
 //! Tests of `blocks`.
 
+mod growth;
+
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -287,6 +289,18 @@ fn reads_in_line_begin_and_end_anywhere() {
     assert_eq!(disk.read_now(range, &mut into), Now::Done);
     assert_eq!(into, pattern(5, range));
     assert!(disk.remap(range).is_none(), "the child cannot read that");
+}
+
+/// A server writes whole blocks to where `remap` says that they are. Below a disk with larger blocks such a
+/// write would pass by a rewrite of one of them, which then brings back what it had read before.
+#[test]
+fn nobody_is_led_past_the_turns_where_blocks_are_rewritten() {
+    let child = || Memory::new(SIZE);
+    let rewrites = blocks(blocks(child(), 4096), 512);
+    let whole = Range::new(4096, 4096);
+    assert!(rewrites.remap(whole).is_none());
+    let never = blocks(blocks(child(), 512), 4096);
+    assert!(never.remap(whole).is_some());
 }
 
 #[test]
