@@ -10,8 +10,8 @@
 //!   or the device can, else by writing.
 //! * An operation whose future was dropped runs to its end in the engine and is counted until
 //!   then: [`settle`](BlockDevice::settle) waits for all that are counted.
-//! * Requests in line (`read_now`, `write_now`) touch the page cache only; when one of them had to
-//!   wait for the disk, the next ones are sent the waiting way for a while.
+//! * Requests in line (`read_now`, `write_now`, the extents of short ranges) touch what is in memory
+//!   only; when one of them had to wait for the disk, the next ones are sent the waiting way for a while.
 //!
 //! # What it does not do
 //!
@@ -23,6 +23,7 @@ mod error;
 mod lock;
 mod open;
 mod plan;
+mod seek;
 mod state;
 mod sync;
 #[cfg(test)]
@@ -40,12 +41,12 @@ use block::{
 };
 use bytes::Bytes;
 use engine::{Buffer, DiskFile, InFlight, Ticket};
-use rustix::fs::{SeekFrom, seek};
 use smallvec::smallvec;
 
 pub use self::error::{Holder, OpenError};
-use self::open::{Kind, Opened, ReadNow, file_size};
-use self::plan::{Seek, Zeroing};
+use self::open::{Kind, Lock, Opened, ReadNow, file_size};
+use self::plan::Zeroing;
+use self::seek::Seeks;
 use self::state::Pace;
 use self::sync::Syncs;
 use crate::guard::{admit, assert_checked, assert_len, len_of};
@@ -70,7 +71,8 @@ pub struct File {
     opened: Opened,
     syncs: Arc<Syncs>,
     in_flight: InFlight,
-    pace: Pace,
+    writes: Pace,
+    seeks: Seeks,
     /// The filesystem knows no such fallocate.
     cannot_punch: AtomicBool,
     cannot_keep: AtomicBool,
@@ -82,13 +84,30 @@ impl File {
     /// # Errors
     /// [`OpenError`]; nothing is changed then.
     pub fn open(path: impl AsRef<Path>, options: FileOptions) -> Result<Self, OpenError> {
-        let path = path.as_ref();
+        Self::open_with(path.as_ref(), options, Lock::Take)
+    }
+
+    /// Opens the disk at `path` for looking at it: read-only, and without a lock, so that it neither
+    /// waits for who writes it nor keeps anybody from writing. What is read may be half changed.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn look_at(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        let options = FileOptions {
+            read_only: true,
+            direct: false,
+        };
+        Self::open_with(path.as_ref(), options, Lock::Leave)
+    }
+
+    fn open_with(path: &Path, options: FileOptions, lock: Lock) -> Result<Self, OpenError> {
         Ok(Self {
-            opened: open::open(path, options)?,
+            opened: open::open(path, options, lock)?,
             syncs: Syncs::new(path.to_owned()),
             path: path.to_owned(),
             in_flight: InFlight::new(),
-            pace: Pace::new(engine::clock::now()),
+            writes: Pace::new(engine::clock::now()),
+            seeks: Seeks::new(),
             cannot_punch: AtomicBool::new(false),
             cannot_keep: AtomicBool::new(false),
         })
@@ -102,7 +121,8 @@ impl File {
             opened,
             syncs: self.syncs.clone(),
             in_flight: self.in_flight.clone(),
-            pace: Pace::new(engine::clock::now()),
+            writes: Pace::new(engine::clock::now()),
+            seeks: Seeks::new(),
             cannot_punch: flag(&self.cannot_punch),
             cannot_keep: flag(&self.cannot_keep),
         }
@@ -211,28 +231,6 @@ impl File {
         self.write_zeroes_at(parts.tail).await?;
         Ok(true)
     }
-
-    /// The allocation of a regular file, asked on a thread that may block.
-    async fn seek_extents(&self, range: Range) -> io::Result<Vec<Extent>> {
-        let disk = self.disk().clone();
-        engine::blocking(move || {
-            let find = |what, at| match what {
-                Seek::Data => found(seek(disk.fd(), SeekFrom::Data(at))),
-                Seek::Hole => found(seek(disk.fd(), SeekFrom::Hole(at))),
-            };
-            plan::extents(range, file_size(&disk)?, find)
-        })
-        .await
-    }
-}
-
-/// ENXIO: there is none behind the offset.
-fn found(result: rustix::io::Result<u64>) -> io::Result<Option<u64>> {
-    match result {
-        Ok(at) => Ok(Some(at)),
-        Err(rustix::io::Errno::NXIO) => Ok(None),
-        Err(e) => Err(e.into()),
-    }
 }
 
 /// The filesystem or the device has no such operation.
@@ -326,7 +324,7 @@ impl BlockDevice for File {
             if self.opened.kind == Kind::Device {
                 return all_data();
             }
-            match self.seek_extents(range).await {
+            match self.seeks.extents(self.disk(), range).await {
                 Ok(extents) => Ok(extents),
                 // A filesystem that does not look for holes has none to tell.
                 Err(e) if is_unknown(&e) || e.kind() == io::ErrorKind::InvalidInput => all_data(),
@@ -374,11 +372,12 @@ impl BlockDevice for File {
             return Now::WouldWait;
         }
         let start = engine::clock::now();
-        if !self.pace.allows(start) {
+        if !self.writes.allows(start) {
             return Now::WouldWait;
         }
         let result = self.disk().write_now(data, range.offset);
-        self.pace.wrote(data.len(), start, engine::clock::now());
+        let allowed = state::write_now_allowed(data.len());
+        self.writes.took(allowed, start, engine::clock::now());
         match result {
             Ok(count) if count == data.len() => Now::Done,
             _ => Now::WouldWait,

@@ -97,13 +97,20 @@ impl SyncState {
 /// several times dearer: many writes of one file queue for its lock.
 const STALL: Duration = Duration::from_millis(8);
 const STALL_PER_MIB: Duration = Duration::from_millis(1);
-/// How long in-line writes pause after a stall: from…
+/// How long requests in line pause after a stall: from…
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// …doubling, while they stall again, to…
 const PAUSE_MAX: Duration = Duration::from_millis(160);
 
-/// Keeps writes off the caller's thread for a while when one of them had to wait: too much of the
-/// page cache is dirty, or old data must be read first. Others of the thread would wait with it.
+/// How long an in-line write of `len` bytes may take.
+pub(super) fn write_now_allowed(len: usize) -> Duration {
+    let mib = u32::try_from(len >> 20).unwrap_or(u32::MAX);
+    STALL + STALL_PER_MIB.saturating_mul(mib)
+}
+
+/// Keeps requests of one kind off the caller's thread for a while when one of them had to wait. Others
+/// of the thread would wait with it. A write waits where too much of the page cache is dirty, or old
+/// data must be read first; a search for holes, where the file's map must be read.
 #[derive(Debug)]
 pub(super) struct Pace {
     born: Instant,
@@ -122,16 +129,14 @@ impl Pace {
         }
     }
 
-    /// Whether a write may be tried in line.
+    /// Whether a request may be tried in line.
     pub(super) fn allows(&self, now: Instant) -> bool {
         self.since_birth(now) >= self.paused_until.load(Ordering::Relaxed)
     }
 
-    /// An in-line write of `len` bytes lasted from `start` to `end`.
-    pub(super) fn wrote(&self, len: usize, start: Instant, end: Instant) {
-        let mib = u32::try_from(len >> 20).unwrap_or(u32::MAX);
-        let took = end.saturating_duration_since(start);
-        if took <= STALL + STALL_PER_MIB.saturating_mul(mib) {
+    /// A request that may take as long as `allowed` lasted from `start` to `end`.
+    pub(super) fn took(&self, allowed: Duration, start: Instant, end: Instant) {
+        if end.saturating_duration_since(start) <= allowed {
             if self.pause.load(Ordering::Relaxed) != nanos(PAUSE_MIN) {
                 self.pause.store(nanos(PAUSE_MIN), Ordering::Relaxed);
             }

@@ -11,7 +11,7 @@ use crate::file::error::{Holder, OpenError};
 use crate::file::lock;
 use crate::file::open::Kind;
 use crate::file::plan::{self, EXTENTS_MAX, Seek, Zeroing};
-use crate::file::state::{Pace, SyncState};
+use crate::file::state::{Pace, SyncState, write_now_allowed};
 use crate::file::topology::Queue;
 
 proptest! {
@@ -155,15 +155,16 @@ fn after(start: Instant, ms: u64) -> Instant {
 fn a_stalled_write_pauses_the_next_ones_longer_each_time() {
     let start = engine::clock::now();
     let pace = Pace::new(start);
+    let page = write_now_allowed(4096);
     assert!(pace.allows(start));
-    pace.wrote(4096, start, after(start, 10));
+    pace.took(page, start, after(start, 10));
     assert!(!pace.allows(after(start, 29)));
     assert!(pace.allows(after(start, 30)));
-    pace.wrote(4096, after(start, 30), after(start, 40));
+    pace.took(page, after(start, 30), after(start, 40));
     assert!(!pace.allows(after(start, 79)));
     assert!(pace.allows(after(start, 80)));
-    pace.wrote(4096, after(start, 80), after(start, 81));
-    pace.wrote(4096, after(start, 81), after(start, 91));
+    pace.took(page, after(start, 80), after(start, 81));
+    pace.took(page, after(start, 81), after(start, 91));
     assert!(
         pace.allows(after(start, 111)),
         "a quick write forgets the pauses before it"
@@ -174,9 +175,9 @@ fn a_stalled_write_pauses_the_next_ones_longer_each_time() {
 fn a_large_write_is_not_taken_for_a_stall() {
     let start = engine::clock::now();
     let pace = Pace::new(start);
-    pace.wrote(32 << 20, start, after(start, 40));
+    pace.took(write_now_allowed(32 << 20), start, after(start, 40));
     assert!(pace.allows(after(start, 40)));
-    pace.wrote(32 << 20, start, after(start, 41));
+    pace.took(write_now_allowed(32 << 20), start, after(start, 41));
     assert!(!pace.allows(after(start, 41)));
 }
 
