@@ -4,16 +4,13 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use rustix::process::Signal;
-use testkit::proc::Process;
 use testkit::requires;
 
-use super::{Server, answer, failure, outboard, within_a_minute};
+use super::{LIMIT, Server, answer, failure, outboard, peer, within_a_minute};
 
 const MIB: usize = 1 << 20;
-const LIMIT: Duration = Duration::from_secs(60);
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -36,16 +33,6 @@ fn image(folder: &Path) -> Vec<u8> {
 
 fn read(folder: &Path, name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).expect("a file")
-}
-
-/// Another server, which listens on the socket `s` in the folder.
-fn peer(folder: &Path, program: &str, arguments: &[&str]) -> Process {
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(folder);
-    let mut process = Process::start(&mut command).expect("it starts");
-    let listens = process.wait_for_socket(&folder.join("s"), LIMIT);
-    listens.unwrap_or_else(|error| panic!("{error}"));
-    process
 }
 
 const PEER: &str = "nbd+unix:///?socket=s";

@@ -4,16 +4,13 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
-use testkit::proc::Process;
 use testkit::requires;
 
-use super::{Server, answer, failure, outboard};
+use super::{Server, answer, failure, outboard, peer};
 
 const MIB: u64 = 1 << 20;
-const LIMIT: Duration = Duration::from_secs(60);
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -69,15 +66,6 @@ fn our_map(told: &Value) -> Vec<(u64, u64, String)> {
         (number("offset"), number("length"), kind)
     })
     .collect()
-}
-
-fn peer(folder: &Path, program: &str, arguments: &[&str]) -> Process {
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(folder);
-    let mut process = Process::start(&mut command).expect("it starts");
-    let listens = process.wait_for_socket(&folder.join("s"), LIMIT);
-    listens.unwrap_or_else(|error| panic!("{error}"));
-    process
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 mod attach;
 mod config;
+mod contents;
 mod copy;
 mod create;
+mod graph;
 mod help;
 mod inspect;
 mod lab;
+mod per_client;
 mod serve;
 mod sockets;
 mod usage;
@@ -17,6 +20,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::proc::Process;
 
 /// The binary, in a folder of its own, without this process's settings.
 fn outboard(folder: &Path, arguments: &[&str]) -> Command {
@@ -54,6 +58,19 @@ fn answer(folder: &Path, arguments: &[&str]) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {stderr}");
     String::from_utf8(output.stdout).expect("answers are UTF-8")
+}
+
+/// How long another program may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Another server, which listens on the socket `s` in the folder.
+fn peer(folder: &Path, program: &str, arguments: &[&str]) -> Process {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder);
+    let mut process = Process::start(&mut command).expect("it starts");
+    let listens = process.wait_for_socket(&folder.join("s"), LIMIT);
+    listens.unwrap_or_else(|error| panic!("{error}"));
+    process
 }
 
 /// A running `outboard serve`, ended with the test.

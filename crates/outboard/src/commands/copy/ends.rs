@@ -2,8 +2,9 @@
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
+use crate::commands::inspect::unnamed;
 use crate::failure::Failure;
-use crate::graph::{Disk, NamedDisk, SECTOR, resolve};
+use crate::graph::{Disk, NamedDisk, SECTOR};
 
 /// Both ends of a copy.
 #[derive(Debug)]
@@ -19,8 +20,17 @@ impl Ends {
             source: unnamed(source)?,
             target: unnamed(target)?,
         };
-        if are_one(ends.source.disk.leaf(), ends.target.disk.leaf()) {
-            let what = format!("{source} and {target} are the same disk");
+        let (read, written) = (ends.source.disk.leaves(), ends.target.disk.leaves());
+        let pairs = read
+            .iter()
+            .flat_map(|a| written.iter().map(move |b| (*a, *b)));
+        if pairs.into_iter().any(|(a, b)| are_one(a, b)) {
+            let both = if (read.len(), written.len()) == (1, 1) {
+                "are the same disk"
+            } else {
+                "have a disk in common"
+            };
+            let what = format!("{source} and {target} {both}");
             return Err(Failure::new(what).next("name another target"));
         }
         ends.refuse_odd_size()?;
@@ -29,7 +39,8 @@ impl Ends {
 
     /// A disk has whole sectors; what a file has beyond them would be lost without a word.
     fn refuse_odd_size(&self) -> Result<(), Failure> {
-        let Disk::File { path, .. } = self.source.disk.leaf() else {
+        let leaves = self.source.disk.leaves();
+        let [Disk::File { path, .. }] = leaves.as_slice() else {
             return Ok(());
         };
         let found = std::fs::metadata(path).ok();
@@ -44,18 +55,6 @@ impl Ends {
         Err(Failure::new(what).next(format!(
             "fill its last sector up with `truncate -s %{SECTOR} {path}`, or copy it with cp"
         )))
-    }
-}
-
-fn unnamed(text: &str) -> Result<NamedDisk, Failure> {
-    let named = resolve(text)?;
-    match &named.name {
-        None => Ok(named),
-        Some(name) => {
-            let what = format!("`{name}=` names an export, and nothing is served here");
-            let next = "give the disk alone, in quotes if its path has a `=`";
-            Err(Failure::usage(what).next(next))
-        }
     }
 }
 
