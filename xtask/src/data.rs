@@ -1,9 +1,10 @@
 //! Files of data that nothing on the way can shorten.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use rustix::fs::{Advice, fadvise};
 
 /// Bytes of one write, and so of one folio of the page cache.
 ///
@@ -34,4 +35,18 @@ pub(crate) fn fill(path: &Path, size: u64, seed: u64) -> Result<()> {
         left -= count as u64;
     }
     file.sync_all().with_context(what)
+}
+
+/// Reads all of a file, so that it is in the page cache: page by page, so that what was not there comes in
+/// small folios too.
+pub(crate) fn warm(path: &Path) -> Result<()> {
+    let what = || format!("cannot read {}", path.display());
+    let mut file = std::fs::OpenOptions::new()
+        .read(true)
+        .open(path)
+        .with_context(what)?;
+    fadvise(&file, 0, None, Advice::Random).with_context(what)?;
+    let mut page = [0; PIECE];
+    while file.read(&mut page).with_context(what)? > 0 {}
+    Ok(())
 }

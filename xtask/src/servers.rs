@@ -22,6 +22,10 @@ pub(crate) enum Server {
     Ours,
     /// nbdkit's file plugin.
     Nbdkit,
+    /// The same under its filter for copy-on-write, with its own or another size of a block.
+    NbdkitCow(Option<u32>),
+    /// nbdkit's plugin for remote disks; the disk is a URI.
+    NbdkitNbd,
     /// The reference implementation.
     Reference,
     /// QEMU's.
@@ -35,6 +39,9 @@ impl fmt::Display for Server {
         f.pad(match self {
             Self::Ours => "outboard",
             Self::Nbdkit => "nbdkit",
+            Self::NbdkitCow(None) => "nbdkit cow",
+            Self::NbdkitCow(Some(size)) => return f.pad(&format!("nbdkit cow {size}")),
+            Self::NbdkitNbd => "nbdkit nbd",
             Self::Reference => "nbd-server",
             Self::Qemu => "qemu-nbd",
             Self::QemuDirect => "qemu-nbd direct",
@@ -119,21 +126,10 @@ impl Launcher {
         };
         let ours = with_tls.start(Server::Ours, disk)?;
         let port = free_port()?;
-        let port_text = port.to_string();
         let certificates = format!("--tls-certificates={folder}");
-        let args = [
-            "-f",
-            "-i",
-            "127.0.0.1",
-            "-p",
-            &port_text,
-            "--tls=require",
-            &certificates,
-            "file",
-            disk,
-        ];
+        let words = ["--tls=require", &certificates, "file", disk];
         let log = self.folder.join(format!("nbdkit.tls.{port}.log"));
-        let theirs = listening(Running::start("nbdkit", args, &log)?, port)?;
+        let theirs = self.start_nbdkit(&words, port, &log)?;
         Ok([ours, theirs])
     }
 
@@ -155,15 +151,27 @@ impl Launcher {
     fn start_logged(&self, server: Server, disk: &str, port: u16, log: &Path) -> Result<Serving> {
         match server {
             Server::Ours => self.start_ours(disk, port, log),
-            Server::Nbdkit => {
-                let port_text = port.to_string();
-                let args = ["-f", "-i", "127.0.0.1", "-p", &port_text, "file", disk];
-                listening(Running::start("nbdkit", args, log)?, port)
+            Server::Nbdkit => self.start_nbdkit(&["file", disk], port, log),
+            Server::NbdkitCow(block) => {
+                let block = block.map(|size| format!("cow-block-size={size}"));
+                let words = ["--filter=cow", "file", disk].into_iter();
+                let words: Vec<&str> = words.chain(block.as_deref()).collect();
+                self.start_nbdkit(&words, port, log)
             }
+            Server::NbdkitNbd => self.start_nbdkit(&["nbd", &format!("uri={disk}")], port, log),
             Server::Qemu => start_qemu(&[], disk, port, log),
             Server::QemuDirect => start_qemu(&["--cache=none", "--aio=io_uring"], disk, port, log),
             Server::Reference => self.start_nbd_server(disk, port, log),
         }
+    }
+
+    /// What nbdkit keeps in a temporary file is kept in the folder of this run.
+    fn start_nbdkit(&self, words: &[&str], port: u16, log: &Path) -> Result<Serving> {
+        let folder = format!("TMPDIR={}", self.folder.display());
+        let port_text = port.to_string();
+        let mut args = vec![&folder, "nbdkit", "-f", "-i", "127.0.0.1", "-p", &port_text];
+        args.extend_from_slice(words);
+        listening(Running::start("env", args, log)?, port)
     }
 
     fn start_ours(&self, disk: &str, port: u16, log: &Path) -> Result<Serving> {

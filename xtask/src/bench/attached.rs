@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::fio::{self, Target};
+use super::fio::{self, Target, Until};
 use super::rows::Load;
 use super::{Args, Measured, rounds};
 use crate::servers::{Launcher, Server, Serving};
@@ -41,7 +41,7 @@ pub(super) fn measure(
         let (server, mount) = contenders[which];
         let before = process::cpu_seconds(server.id())?;
         let file = mount.join("data");
-        let outcome = fio::run(load, Target::File(&file), args.seconds)?;
+        let outcome = fio::run(load, Target::File(&file), Until::Seconds(args.seconds))?;
         let spent = process::cpu_seconds(server.id())? - before;
         let mut sample = outcome.sample;
         sample.server_cpu_us = Some(spent * 1e6 / outcome.requests);

@@ -5,15 +5,15 @@ use anyhow::Result;
 use super::figures::Sample;
 use super::generator::Generator;
 use super::rows::Crowd;
-use super::{Args, Measured, disk, rounds};
+use super::{Args, Measured, disk, ready, rounds};
 use crate::process;
 use crate::servers::{Launcher, Server, Serving};
 use crate::wire::Replies;
 
 /// Many connections to our server and to qemu-nbd; nbdkit would need sixteen threads for each.
 pub(super) fn measure(launcher: &Launcher, args: &Args, crowd: Crowd) -> Result<Vec<Measured>> {
-    let disk = disk(&launcher.folder)?;
-    let disk = disk.to_string_lossy();
+    let path = disk(&launcher.folder)?;
+    let disk = path.to_string_lossy();
     process::allow_files(crowd.connections)?;
     let servers: &[Server] = if args.quick {
         &[Server::Ours]
@@ -26,6 +26,7 @@ pub(super) fn measure(launcher: &Launcher, args: &Args, crowd: Crowd) -> Result<
         .collect::<Result<_>>()?;
     let names = servers.iter().map(ToString::to_string).collect();
     rounds(args, names, |which| {
+        ready(&path)?;
         one(&serving[which], crowd, Replies::Structured, args.seconds)
     })
 }
@@ -36,6 +37,7 @@ pub(super) fn replies(launcher: &Launcher, args: &Args, crowd: Crowd) -> Result<
     let serving = launcher.start(Server::Ours, &disk.to_string_lossy())?;
     let names = ["structured", "simple"].map(str::to_owned).to_vec();
     rounds(args, names, |which| {
+        ready(&disk)?;
         let replies = [Replies::Structured, Replies::Simple][which];
         one(&serving, crowd, replies, args.seconds)
     })

@@ -27,6 +27,8 @@ pub(crate) struct Sample {
     pub(crate) mb_per_cpu_s: Option<f64>,
     /// How long the work took.
     pub(crate) seconds: Option<f64>,
+    /// Memory of the server for each exception of an overlay.
+    pub(crate) exception_bytes: Option<f64>,
 }
 
 /// One column of the table.
@@ -43,11 +45,12 @@ pub(crate) enum Figure {
     ServerMemory,
     CpuBandwidth,
     Seconds,
+    ExceptionBytes,
 }
 
 impl Figure {
     /// All columns, in the order they are printed.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Rate,
         Self::Bandwidth,
         Self::ServerCpu,
@@ -59,6 +62,7 @@ impl Figure {
         Self::ServerMemory,
         Self::CpuBandwidth,
         Self::Seconds,
+        Self::ExceptionBytes,
     ];
 
     /// The head of the column, with its unit.
@@ -75,6 +79,7 @@ impl Figure {
             Self::ServerMemory => "srv MiB",
             Self::CpuBandwidth => "MB/srv s",
             Self::Seconds => "s",
+            Self::ExceptionBytes => "B/exception",
         }
     }
 
@@ -92,6 +97,7 @@ impl Figure {
             Self::ServerMemory => sample.server_mib,
             Self::CpuBandwidth => sample.mb_per_cpu_s,
             Self::Seconds => sample.seconds,
+            Self::ExceptionBytes => sample.exception_bytes,
         }
     }
 

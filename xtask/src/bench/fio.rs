@@ -22,6 +22,15 @@ pub(crate) enum Target<'a> {
     File(&'a Path),
 }
 
+/// How long it runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Until {
+    /// So many seconds, over the whole disk.
+    Seconds(u32),
+    /// Until so many bytes were asked for, none of them twice, on a disk of this size.
+    Once { size: u64, bytes: u64 },
+}
+
 /// What fio measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outcome {
@@ -31,15 +40,13 @@ pub(crate) struct Outcome {
     pub(crate) sample: Sample,
 }
 
-/// Runs `load` on `target` for `seconds`.
-pub(crate) fn run(load: &Load, target: Target<'_>, seconds: u32) -> Result<Outcome> {
+/// Runs `load` on `target`.
+pub(crate) fn run(load: &Load, target: Target<'_>, until: Until) -> Result<Outcome> {
     let mut command = Command::new("fio");
     command.args([
         "--name=bench",
         "--output-format=json",
         "--group_reporting",
-        "--time_based",
-        "--norandommap",
         "--randrepeat=0",
         "--percentile_list=50:99:99.9",
         // Of the whole latency: the nbd engine sends within its submission, so completion latency
@@ -47,8 +54,17 @@ pub(crate) fn run(load: &Load, target: Target<'_>, seconds: u32) -> Result<Outco
         "--lat_percentiles=1",
         "--clat_percentiles=0",
     ]);
+    match until {
+        Until::Seconds(seconds) => {
+            command.args(["--time_based", "--norandommap"]);
+            command.arg(format!("--runtime={seconds}"));
+        }
+        Until::Once { size, bytes } => {
+            command.arg(format!("--size={size}"));
+            command.arg(format!("--io_size={bytes}"));
+        }
+    }
     command
-        .arg(format!("--runtime={seconds}"))
         .arg(format!("--rw={}", load.pattern))
         .arg(format!("--bs={}", load.block_size))
         .arg(format!("--numjobs={}", load.jobs))

@@ -9,6 +9,7 @@ mod busy;
 mod figures;
 mod fio;
 mod generator;
+mod graph;
 mod idle;
 mod report;
 mod rows;
@@ -24,7 +25,7 @@ use anyhow::{Context, Result, bail};
 use crate::servers::{Launcher, Server, Serving};
 use crate::{data, packages, process, shell};
 use figures::Sample;
-use fio::Target;
+use fio::{Target, Until};
 use rows::{Load, ROWS, Row, Work};
 
 /// Size of the disk that is served.
@@ -154,6 +155,10 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::Replies(crowd) => busy::replies(launcher, args, *crowd),
         Work::Direct(load) => direct(launcher, args, load),
         Work::Attached(load) => attached::measure(launcher, args, binary, load),
+        Work::Composed(shape, load) => graph::composed(launcher, args, *shape, load),
+        Work::OverlayFirst(load) => graph::overlay_first(launcher, args, load),
+        Work::OverlayOpen => graph::overlay_open(launcher, args),
+        Work::Reserved(load) => graph::reserved(launcher, args, servers, load),
         Work::Idle { connections } => idle::measure(launcher, args, *connections),
     }
 }
@@ -168,7 +173,6 @@ fn wire(
     and_null: bool,
 ) -> Result<Vec<Measured>> {
     let disk = disk(&launcher.folder)?;
-    std::io::copy(&mut reader(&disk)?, &mut std::io::sink())?;
     let text = disk.to_string_lossy();
     let servers: Vec<Server> = servers
         .iter()
@@ -185,9 +189,8 @@ fn wire(
         names.push(NULL_DISK.to_owned());
     }
     rounds(args, names, |which| {
-        // Pages that an earlier round dirtied are not written back during this one.
-        writer(&disk)?.sync_data()?;
-        one(&serving[which], load, args.seconds)
+        ready(&disk)?;
+        one(&serving[which], load, Until::Seconds(args.seconds))
     })
 }
 
@@ -202,11 +205,12 @@ fn direct(launcher: &Launcher, args: &Args, load: &Load) -> Result<Vec<Measured>
     let nothing = null_disk(launcher)?;
     let names = ["outboard", "fio io_uring", "qemu-nbd direct", NULL_DISK];
     let names = names.map(str::to_owned).to_vec();
+    let until = Until::Seconds(args.seconds);
     rounds(args, names, |which| match which {
-        0 => one(&ours, load, args.seconds),
-        1 => Ok(fio::run(load, Target::File(&disk), args.seconds)?.sample),
-        2 => one(&peer, load, args.seconds),
-        _ => one(&nothing, load, args.seconds),
+        0 => one(&ours, load, until),
+        1 => Ok(fio::run(load, Target::File(&disk), until)?.sample),
+        2 => one(&peer, load, until),
+        _ => one(&nothing, load, until),
     })
 }
 
@@ -216,9 +220,9 @@ fn null_disk(launcher: &Launcher) -> Result<Serving> {
 }
 
 /// One measurement of one server.
-fn one(serving: &Serving, load: &Load, seconds: u32) -> Result<Sample> {
+fn one(serving: &Serving, load: &Load, until: Until) -> Result<Sample> {
     let before = process::cpu_seconds(serving.id())?;
-    let outcome = fio::run(load, Target::Export(&serving.uri()), seconds)?;
+    let outcome = fio::run(load, Target::Export(&serving.uri()), until)?;
     // A server that forks has to wait for its children before their time counts.
     std::thread::sleep(std::time::Duration::from_millis(100));
     let spent = process::cpu_seconds(serving.id())? - before;
@@ -261,12 +265,11 @@ fn disk(folder: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn reader(path: &Path) -> Result<std::fs::File> {
-    open(path, std::fs::OpenOptions::new().read(true))
-}
-
-fn writer(path: &Path) -> Result<std::fs::File> {
-    open(path, std::fs::OpenOptions::new().write(true))
+/// Readies a file for the next measurement: what an earlier one dirtied is not written back during it, and
+/// what the kernel took out of the page cache since is there again.
+fn ready(path: &Path) -> Result<()> {
+    open(path, std::fs::OpenOptions::new().write(true))?.sync_data()?;
+    data::warm(path)
 }
 
 fn open(path: &Path, options: &std::fs::OpenOptions) -> Result<std::fs::File> {

@@ -44,6 +44,31 @@ pub(crate) enum Work {
     },
     /// Our server without the page cache against fio on the file itself.
     Direct(Load),
+    /// Our server on a composed disk against our server on a plain file.
+    Composed(Shape, Load),
+    /// Writes to an overlay that has none of the data, against nbdkit's filter.
+    OverlayFirst(Load),
+    /// Opening a large overlay with many changes.
+    OverlayOpen,
+    /// A remote disk, served again by ours and by others.
+    Reserved(Load),
+}
+
+/// How a disk is composed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Four files in a row.
+    Linear,
+    /// A partition of that.
+    Partition,
+    /// Eight layers over that.
+    Deep,
+    /// Four files side by side.
+    Stripe,
+    /// An overlay that has all the data.
+    OverlayTop,
+    /// An overlay that has none.
+    OverlayBase,
 }
 
 /// What our own generator asks for: reads at random places.
@@ -136,6 +161,29 @@ const fn at_most(figure: Figure, ratio: f64) -> Mark {
 /// The tail that every row on the wire is held to.
 const TAIL: Mark = at_most(Figure::P999, 0.6);
 
+/// Four kilobytes at random places, from two jobs.
+const READ_4K: Load = load("randread", 4 << 10, 2, 32);
+const WRITE_4K: Load = load("randwrite", 4 << 10, 2, 32);
+
+/// Where bytes are merely elsewhere.
+const MOVED: &[&[Mark]] = &[&[at_least(Figure::Rate, 0.95)]];
+
+/// Where requests are cut, or what they meet is looked up.
+const PUT_TOGETHER: &[&[Mark]] = &[&[at_least(Figure::Rate, 0.9)]];
+
+/// The rows of composed disks.
+const fn composed(name: &'static str, title: &'static str, shape: Shape, load: Load) -> Row {
+    Row {
+        name,
+        title,
+        work: Work::Composed(shape, load),
+        marks: match shape {
+            Shape::Linear | Shape::Partition | Shape::Deep => MOVED,
+            Shape::Stripe | Shape::OverlayTop | Shape::OverlayBase => PUT_TOGETHER,
+        },
+    }
+}
+
 /// Copying is to be as fast as the best of the others.
 const COPY_MARKS: &[&[Mark]] = &[&[
     at_most(Figure::Seconds, 1.0).against("nbdcopy"),
@@ -147,7 +195,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row {
         name: "read-4k",
         title: "4 KiB random read, 2 jobs x QD 32",
-        work: Work::Wire(load("randread", 4 << 10, 2, 32)),
+        work: Work::Wire(READ_4K),
         marks: &[&[
             at_least(Figure::Rate, 2.0),
             at_most(Figure::ServerCpu, 0.35),
@@ -157,7 +205,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row {
         name: "write-4k",
         title: "4 KiB random write, 2 jobs x QD 32",
-        work: Work::Wire(load("randwrite", 4 << 10, 2, 32)),
+        work: Work::Wire(WRITE_4K),
         marks: &[&[
             at_least(Figure::Rate, 1.8),
             at_most(Figure::ServerCpu, 0.4),
@@ -287,5 +335,73 @@ pub(crate) const ROWS: &[Row] = &[
         title: "O_DIRECT file, 4 KiB random read, 1 job, QD 32, against fio io_uring on the file",
         work: Work::Direct(load("randread", 4 << 10, 1, 32)),
         marks: &[&[at_least(Figure::Rate, 0.9)]],
+    },
+    composed(
+        "linear-4k",
+        "linear of 4 files, 4 KiB random read, 2 jobs x QD 32",
+        Shape::Linear,
+        READ_4K,
+    ),
+    composed(
+        "partition-4k",
+        "partition of a linear of 4 files, 4 KiB random read, 2 jobs x QD 32",
+        Shape::Partition,
+        READ_4K,
+    ),
+    composed(
+        "deep-4k",
+        "8 layers over 4 files, 4 KiB random read, 2 jobs x QD 32",
+        Shape::Deep,
+        READ_4K,
+    ),
+    composed(
+        "stripe-1m",
+        "stripe of 4 files, 1 MiB sequential read, 1 job, QD 8",
+        Shape::Stripe,
+        load("read", 1 << 20, 1, 8),
+    ),
+    Row {
+        name: "overlay-first",
+        title: "overlay, 4 KiB random write of what it has not, 1 job, QD 32",
+        work: Work::OverlayFirst(load("randwrite", 4 << 10, 1, 32)),
+        marks: &[&[
+            at_least(Figure::Rate, 2.0),
+            at_least(Figure::Rate, 2.0).against("nbdkit cow 4096"),
+        ]],
+    },
+    composed(
+        "overlay-second",
+        "overlay, 4 KiB random write of what it has, 2 jobs x QD 32",
+        Shape::OverlayTop,
+        WRITE_4K,
+    ),
+    composed(
+        "overlay-base",
+        "overlay, 4 KiB random read of what it has not, 2 jobs x QD 32",
+        Shape::OverlayBase,
+        READ_4K,
+    ),
+    Row {
+        name: "overlay-open",
+        title: "opening an overlay of 1 TiB with 1 GiB of changes",
+        work: Work::OverlayOpen,
+        marks: &[&[
+            Mark {
+                figure: Figure::Seconds,
+                bound: Bound::AtMost(0.3),
+                peer: None,
+            },
+            Mark {
+                figure: Figure::ExceptionBytes,
+                bound: Bound::AtMost(32.0),
+                peer: None,
+            },
+        ]],
+    },
+    Row {
+        name: "reserve-4k",
+        title: "remote disk served again, 4 KiB random read, 1 job, QD 32",
+        work: Work::Reserved(load("randread", 4 << 10, 1, 32)),
+        marks: &[&[at_least(Figure::Rate, 1.5)]],
     },
 ];

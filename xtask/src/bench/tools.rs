@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use super::figures::Sample;
 use super::rows::Direction;
-use super::{Args, DISK_MB, Measured, disk, open, rounds};
+use super::{Args, DISK_MB, Measured, disk, open, ready, rounds};
 use crate::servers::{Launcher, Server};
 use crate::{clock, data, process, shell};
 
@@ -48,6 +48,7 @@ pub(super) fn tls(launcher: &Launcher, args: &Args, binary: &Path) -> Result<Vec
             certificates.display()
         );
         let size = format!("--request-size={TLS_REQUEST}");
+        ready(&disk)?;
         let before = process::cpu_seconds(server.id())?;
         let sample = timed(&mut command("nbdcopy", &[&size, &uri, "null:"]))?;
         let spent = process::cpu_seconds(server.id())? - before;
@@ -79,6 +80,7 @@ pub(super) fn copy(
     let names = ["outboard copy", "nbdcopy", "qemu-img convert"];
     let outcome = rounds(args, names.map(str::to_owned).to_vec(), |which| {
         std::fs::remove_file(&target).ok();
+        ready(&source)?;
         let served = match direction {
             Direction::Up => {
                 make_empty(&target)?;
