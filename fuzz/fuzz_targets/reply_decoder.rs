@@ -2,9 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nbd_proto::{
-    BrokenReply, Command, CommandFlags, Expected, Framing, MetaContext, ReplyDecoder, ReplyEvent,
-};
+use nbd_proto::{Command, CommandFlags, Expected, Framing, MetaContext, ReplyDecoder};
+use outboard_fuzz::{Seen, receive};
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (choice, bytes) = input;
@@ -15,46 +14,14 @@ fuzz_target!(|input: (u8, &[u8])| {
         Framing::Structured,
     ];
     let framing = framings[usize::from(choice >> 6)];
-    let cut = receive(framing, bytes.chunks(usize::from(choice & 0x3f) * 3 + 1));
-    assert_eq!(receive(framing, std::iter::once(bytes)), cut);
+    let cut = conserved(framing, bytes.chunks(usize::from(choice & 0x3f) * 3 + 1));
+    assert_eq!(conserved(framing, std::iter::once(bytes)), cut);
 });
 
-type Seen = (Vec<ReplyEvent<u64>>, Option<BrokenReply>);
-
-fn receive<'a>(framing: Framing, pieces: impl Iterator<Item = &'a [u8]>) -> Seen {
-    let mut decoder = decoder(framing);
-    let (mut waiting, mut seen) = (Vec::new(), Vec::new());
-    for piece in pieces {
-        waiting.extend_from_slice(piece);
-        loop {
-            let left = waiting.len().min(decoder.payload_left() as usize);
-            waiting.drain(..left);
-            decoder.payload_taken(u32::try_from(left).expect("it was less than a u32"));
-            if decoder.payload_left() > 0 {
-                break;
-            }
-            match decoder.decode(&waiting) {
-                Ok(decoded) => match decoded.event {
-                    Some(event) => {
-                        waiting.drain(..decoded.consumed);
-                        seen.push(event);
-                    }
-                    None => break,
-                },
-                Err(broken) => return (conserved(decoder, seen), Some(broken)),
-            }
-        }
-    }
-    (conserved(decoder, seen), None)
-}
-
 /// Whatever was sent, each request is either over or can be sent again.
-fn conserved(mut decoder: ReplyDecoder<u64>, seen: Vec<ReplyEvent<u64>>) -> Vec<ReplyEvent<u64>> {
-    let over = seen.iter().filter_map(|event| match event {
-        ReplyEvent::Done { token, .. } => Some(*token),
-        _ => None,
-    });
-    let mut tokens: Vec<u64> = over.chain(decoder.drain()).collect();
+fn conserved<'a>(framing: Framing, pieces: impl Iterator<Item = &'a [u8]>) -> Seen {
+    let seen = receive(decoder(framing), pieces);
+    let mut tokens = seen.tokens.clone();
     tokens.sort_unstable();
     assert_eq!(tokens, [0, 1, 2, 3, 4, 5, 6, 7]);
     seen

@@ -120,7 +120,8 @@ impl World {
             self.framing.is_chunked()
         );
         let payload = flags.contains(TransmissionFlags::BLOCK_STATUS_PAYLOAD);
-        assert_eq!(payload, self.framing.is_extended());
+        let filters = self.framing.is_extended() && !agreed.contexts.is_empty();
+        assert_eq!(payload, filters);
         if !agreed.contexts.is_empty() {
             assert_eq!(self.chosen.as_ref(), Some(&agreed.requested_name));
         }

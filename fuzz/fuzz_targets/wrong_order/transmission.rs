@@ -1,9 +1,10 @@
 //! Replies and chunks of a server in any order against the client's decoder.
 
 use nbd_proto::{
-    BrokenReply, ChunkFlags, Command, CommandFlags, Expected, Extent, Framing, MetaContext, Piece,
-    ReplyDecoder, ReplyEvent, ReplyTo, WireError,
+    ChunkFlags, Command, CommandFlags, Expected, Extent, Framing, MetaContext, Piece, ReplyDecoder,
+    ReplyEvent, ReplyTo, WireError,
 };
+use outboard_fuzz::{Seen, receive};
 
 /// Length of every request.
 const LEN: u32 = 16;
@@ -17,8 +18,9 @@ pub(crate) fn play(mode: u8, script: &[u8]) {
         .iter()
         .flat_map(|byte| chunk(framing, byte & 7, byte >> 3 & 15, byte >> 7 == 1))
         .collect();
-    let whole = receive(framing, &stream, usize::MAX);
-    let cut = receive(framing, &stream, usize::from(mode / 3) + 1);
+    let whole = receive(decoder(framing), std::iter::once(&stream[..]));
+    let cut = receive(decoder(framing), stream.chunks(usize::from(mode / 3) + 1));
+    check(&whole);
     assert_eq!(whole, cut);
 }
 
@@ -100,39 +102,6 @@ fn chunk(framing: Framing, request: u8, number: u8, last: bool) -> Vec<u8> {
     }
 }
 
-type Seen = (Vec<ReplyEvent<u64>>, Option<BrokenReply>);
-
-fn receive(framing: Framing, stream: &[u8], piece: usize) -> Seen {
-    let mut decoder = decoder(framing);
-    let (mut waiting, mut seen, mut broken) = (Vec::new(), Vec::new(), None);
-    'stream: for part in stream.chunks(piece) {
-        waiting.extend_from_slice(part);
-        loop {
-            let left = waiting.len().min(decoder.payload_left() as usize);
-            waiting.drain(..left);
-            decoder.payload_taken(u32::try_from(left).expect("it was less than a u32"));
-            if decoder.payload_left() > 0 {
-                break;
-            }
-            match decoder.decode(&waiting) {
-                Ok(decoded) => {
-                    waiting.drain(..decoded.consumed);
-                    match decoded.event {
-                        Some(event) => seen.push(event),
-                        None => break,
-                    }
-                }
-                Err(why) => {
-                    broken = Some(why);
-                    break 'stream;
-                }
-            }
-        }
-    }
-    check(&seen, decoder.drain());
-    (seen, broken)
-}
-
 fn decoder(framing: Framing) -> ReplyDecoder<u64> {
     let contexts = [1, 2].map(|id| MetaContext {
         id,
@@ -151,16 +120,16 @@ fn decoder(framing: Framing) -> ReplyDecoder<u64> {
 
 /// Each request is over once or still in flight; what succeeded has all its bytes, each once, and the
 /// status of all its contexts.
-fn check(seen: &[ReplyEvent<u64>], left: Vec<u64>) {
-    let mut tokens = left;
-    for (at, event) in seen.iter().enumerate() {
-        if let ReplyEvent::Done { token, error, .. } = event {
-            tokens.push(*token);
-            if error.is_none() {
-                check_success(*token, &seen[..at]);
-            }
+fn check(seen: &Seen) {
+    for (at, event) in seen.events.iter().enumerate() {
+        if let ReplyEvent::Done {
+            token, error: None, ..
+        } = event
+        {
+            check_success(*token, &seen.events[..at]);
         }
     }
+    let mut tokens = seen.tokens.clone();
     tokens.sort_unstable();
     assert_eq!(tokens, [0, 1, 2, 3, 4, 5, 6, 7]);
 }
