@@ -27,7 +27,9 @@ mod extent;
 mod geometry;
 mod range;
 
-pub use device::{BlockDevice, FileRegion, IoBufs, IoFuture, Node, Now, WriteFlags, resolve};
+pub use device::{
+    BlockDevice, FileRegion, IoBufs, IoFuture, Node, Now, WriteFlags, resolve, resolve_start,
+};
 pub use error::{Errno, IoError, Operation};
 pub use extent::{Extent, ExtentKind, merge_extents};
 pub use geometry::{Geometry, Support};

@@ -146,6 +146,10 @@ impl BlockDevice for Linear {
         self.parts.single(range)
     }
 
+    fn remap_start(&self, range: Range) -> Option<(&Node, Range)> {
+        self.parts.start(range)
+    }
+
     fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
         self.parts.read_now(range, into)
     }

@@ -42,6 +42,11 @@ impl Layout for Map {
         (range.end() <= end).then(|| (index, self.within(index, range)))
     }
 
+    fn run(&self, offset: u64) -> u64 {
+        let end = self.ends.get(self.index_of(offset));
+        end.map_or(0, |end| end - offset)
+    }
+
     fn shares(&self, range: Range) -> Vec<Share> {
         let mut shares = Vec::new();
         let mut at = range.offset;

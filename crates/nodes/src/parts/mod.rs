@@ -57,6 +57,9 @@ pub(crate) trait Layout: Debug + Send + Sync {
     /// The index of the part that holds all of `range`, and where in the part.
     fn single(&self, range: Range) -> Option<(usize, Range)>;
 
+    /// How many bytes from `offset` on lie together on one part.
+    fn run(&self, offset: u64) -> u64;
+
     /// What each part gets of `range`, in the order in which the range first touches them.
     fn shares(&self, range: Range) -> Vec<Share>;
 }
@@ -110,6 +113,12 @@ impl<L: Layout> Parts<L> {
     pub(crate) fn single(&self, range: Range) -> Option<(&Node, Range)> {
         let (part, within) = self.layout.single(range)?;
         Some(self.place(part, within))
+    }
+
+    /// The disk that holds the first bytes of `range`, and where: as many as lie together.
+    pub(crate) fn start(&self, range: Range) -> Option<(&Node, Range)> {
+        let len = range.len.min(self.layout.run(range.offset));
+        self.single(Range::new(range.offset, len))
     }
 
     /// Where `within` of a part is.

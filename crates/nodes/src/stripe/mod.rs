@@ -186,6 +186,10 @@ impl BlockDevice for Stripe {
         self.parts.single(range)
     }
 
+    fn remap_start(&self, range: Range) -> Option<(&Node, Range)> {
+        self.parts.start(range)
+    }
+
     fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
         self.parts.read_now(range, into)
     }

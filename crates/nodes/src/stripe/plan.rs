@@ -71,6 +71,13 @@ impl Layout for Deal {
         })
     }
 
+    fn run(&self, offset: u64) -> u64 {
+        if self.members == 1 {
+            return u64::MAX - offset;
+        }
+        self.chunk - offset % self.chunk
+    }
+
     fn shares(&self, range: Range) -> Vec<Share> {
         if range.is_empty() {
             return Vec::new();

@@ -2,6 +2,7 @@
 
 use block::{
     BlockDevice, Errno, Extent, ExtentKind, Now, Range, WriteFlags, merge_extents, resolve,
+    resolve_start,
 };
 use futures_util::future::join_all;
 
@@ -121,6 +122,14 @@ async fn check_read(node: &dyn BlockDevice, model: &Model, range: Range) -> Resu
             &read(below, there).await?,
             "read through remap",
         )?;
+    }
+    let mut rest = range;
+    while !rest.is_empty() {
+        let (below, there) = resolve_start(node, rest);
+        let start = Range::new(rest.offset, there.len);
+        let data = read(below, there).await?;
+        compare(model, start, &data, "read of the start through remap")?;
+        rest = Range::new(start.end(), rest.end() - start.end());
     }
     if let Some(region) = below.file_region(there) {
         let mut into = vec![0xEE; range.len_usize()];

@@ -21,6 +21,7 @@ mod outbox;
 mod parts;
 mod payload;
 mod receive;
+mod regions;
 mod replies;
 mod requests;
 mod sparse;

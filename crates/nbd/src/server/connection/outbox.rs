@@ -19,6 +19,7 @@ use bytes::{Buf, Bytes};
 use engine::FileMap;
 use smallvec::SmallVec;
 
+use super::regions::Piece;
 use crate::server::budget::{Budget, Charge};
 use crate::server::maps::Maps;
 use crate::server::socket::Socket;
@@ -29,7 +30,7 @@ const TURN_BYTES_MAX: u64 = 2 << 20;
 const PIECES_MAX: usize = 64;
 /// Reads up to this are copied to the other replies rather than sent as pieces of their own.
 const COPY_MAX: usize = 16 << 10;
-/// Pieces of files from this size are copied into the socket from a mapping; below, their pages are
+/// Reads of files from this size are copied into the socket from a mapping; below, their pages are
 /// lent to it. Lending costs less here and more at the receiver, which for long pieces is what
 /// bounds the rate (docs/adr/0003-large-reads.md).
 const MAPPED_MIN: usize = 512 << 10;
@@ -178,25 +179,27 @@ impl Outbox {
         }
     }
 
-    /// Queues a piece of a file behind what is in `batch`.
-    pub(super) fn push_file(&mut self, batch: &mut Batch<'_>, region: FileRegion, len: usize) {
+    /// Queues pieces of files, which are one read together, behind what is in `batch`.
+    pub(super) fn push_file(&mut self, batch: &mut Batch<'_>, pieces: &[Piece]) {
         self.take_batch(batch);
-        let segment = match self.map_of(&region, len) {
-            Some(map) => Segment::Mapped {
-                map,
-                offset: region.offset,
-                len,
-            },
-            None => Segment::File { region, len },
-        };
-        self.queue.push_back(segment);
+        let whole: usize = pieces.iter().map(|(_, len)| len).sum();
+        for (region, len) in pieces {
+            let (region, len) = (region.clone(), *len);
+            let map = (whole >= MAPPED_MIN).then(|| self.map_of(&region, len));
+            let segment = match map.flatten() {
+                Some(map) => Segment::Mapped {
+                    map,
+                    offset: region.offset,
+                    len,
+                },
+                None => Segment::File { region, len },
+            };
+            self.queue.push_back(segment);
+        }
     }
 
-    /// The map to send so much from, where that is faster and can be had.
+    /// The map to send so much from, where it can be had.
     fn map_of(&mut self, region: &FileRegion, len: usize) -> Option<Arc<FileMap>> {
-        if len < MAPPED_MIN {
-            return None;
-        }
         if !self.map.as_ref().is_some_and(|map| map.is_of(&region.file)) {
             self.map = self.maps.of(&region.file);
         }

@@ -1,9 +1,6 @@
 //! Requests of a connection: taken from the received bytes, judged, begun or refused.
 
-use std::os::fd::AsFd;
-
 use block::{Now, Range};
-use engine::page_cache;
 use nbd_proto::{Framing, Request};
 
 use super::asked::Asked;
@@ -11,6 +8,7 @@ use super::inbound::{Inbound, Skipping};
 use super::job::{self, Bench, Job};
 use super::outbox::Batch;
 use super::payload::Gathers;
+use super::regions::{are_cached, regions};
 use super::{Connection, End};
 use crate::server::budget::Charge;
 use crate::server::plan::{self, Action, Payload, Refused};
@@ -206,9 +204,9 @@ impl Connection {
         whole: bool,
         batch: &mut Batch<'_>,
     ) -> Result<Begun, End> {
-        let (leaf, at) = block::resolve(&*self.disk, range);
         let mut sparse = false;
         if range.len < u64::from(SEND_FILE_MIN) {
+            let (leaf, at) = block::resolve(&*self.disk, range);
             let head = self.read_head(&asked, range);
             let len = range.len_usize();
             if !batch.fits(head.len() + len) {
@@ -218,11 +216,11 @@ impl Connection {
                 self.meter.answered(asked.op, range.len);
                 return Ok(Begun::Yes);
             }
-        } else if let Some(region) = leaf.file_region(at) {
-            if page_cache::is_cached(region.file.as_fd(), region.offset, at.len) {
+        } else if let Some(pieces) = regions(&*self.disk, range) {
+            if are_cached(&pieces) {
                 let head = self.read_head(&asked, range);
                 self.push(&head, batch)?;
-                self.outbox.push_file(batch, region, range.len_usize());
+                self.outbox.push_file(batch, &pieces);
                 self.meter.answered(asked.op, range.len);
                 return Ok(Begun::Yes);
             }

@@ -2,10 +2,11 @@
 
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BlockDevice, Range};
+use block::{BlockDevice, Node, Range};
 use nbd_proto::{Command, CommandFlags};
 use testkit::pattern;
 use testkit::{HeldDisk, MemDisk};
@@ -126,12 +127,33 @@ fn replies_come_out_of_order() {
 #[test]
 fn large_reads_of_a_file_come_from_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("disk");
     let content = pattern(3, Range::new(0, SIZE));
-    let mut file = std::fs::File::create(&path).expect("a file");
-    file.write_all(&content).expect("written");
+    let disk = file_disk(&folder.path().join("disk"), &content);
+    check_large_reads(disk, content);
+}
+
+#[test]
+fn large_reads_of_a_disk_on_several_files_come_from_the_files() {
+    const CHUNK: u64 = 64 << 10;
+    let folder = tempfile::tempdir().expect("a folder");
+    let content = pattern(4, Range::new(0, SIZE));
+    let members = (0..4).map(|member: usize| {
+        let chunks = content.chunks(Range::new(0, CHUNK).len_usize());
+        let own: Vec<u8> = chunks.skip(member).step_by(4).flatten().copied().collect();
+        nodes::Segment::whole(file_disk(&folder.path().join(member.to_string()), &own))
+    });
+    let disk = nodes::Stripe::new(members.collect(), CHUNK).expect("a disk");
+    check_large_reads(Arc::new(disk), content);
+}
+
+fn file_disk(path: &Path, content: &[u8]) -> Node {
+    let mut file = std::fs::File::create(path).expect("a file");
+    file.write_all(content).expect("written");
     let options = nodes::FileOptions::default();
-    let disk = Arc::new(nodes::File::open(&path, options).expect("a disk"));
+    Arc::new(nodes::File::open(path, options).expect("a disk"))
+}
+
+fn check_large_reads(disk: Node, content: Vec<u8>) {
     serving(disk, Limits::default(), |address| async move {
         for _ in 0..2 {
             let mut raw = Raw::simple(address).await;

@@ -117,7 +117,7 @@ impl World {
                     file: FILE.1.clone(),
                     offset: *offset as u64,
                 };
-                self.outbox.push_file(batch, region, *len);
+                self.outbox.push_file(batch, &[(region, *len)]);
             }
             Act::Send => {
                 self.outbox.send(&self.socket, batch)?;

@@ -1,0 +1,37 @@
+//! Where in files the bytes of a read are.
+//!
+//! A disk may deal them out to several files, in pieces: each is sent from where it is.
+
+use std::os::fd::AsFd;
+
+use block::{BlockDevice, FileRegion, Range};
+use engine::page_cache;
+use smallvec::{SmallVec, smallvec};
+
+/// A read in more pieces is left to the disk.
+const REGIONS_MAX: usize = 64;
+
+/// So many bytes from the beginning of a region.
+pub(super) type Piece = (FileRegion, usize);
+
+/// The pieces of `range` in files, in order; `None`: not all of it is in files, or it is in shreds.
+pub(super) fn regions(disk: &dyn BlockDevice, range: Range) -> Option<SmallVec<[Piece; 1]>> {
+    let mut pieces = smallvec![];
+    let mut rest = range;
+    while !rest.is_empty() {
+        if pieces.len() == REGIONS_MAX {
+            return None;
+        }
+        let (leaf, at) = block::resolve_start(disk, rest);
+        pieces.push((leaf.file_region(at)?, at.len_usize()));
+        rest = Range::new(rest.offset + at.len, rest.len - at.len);
+    }
+    Some(pieces)
+}
+
+/// Whether the page cache holds all of them.
+pub(super) fn are_cached(pieces: &[Piece]) -> bool {
+    pieces
+        .iter()
+        .all(|(region, len)| page_cache::is_cached(region.file.as_fd(), region.offset, *len as u64))
+}
