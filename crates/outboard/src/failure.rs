@@ -78,16 +78,20 @@ impl Failure {
 
     /// The line and the pictures, without a line end behind them.
     pub(crate) fn text(&self) -> String {
-        let mut text = format!("outboard: {}", self.what);
-        if let Some(next) = &self.next {
-            text.push_str("; ");
-            text.push_str(next);
-        }
+        let mut text = format!("outboard: {}", self.line());
         for picture in &self.pictures {
             text.push('\n');
             text.push_str(picture);
         }
         text
+    }
+
+    /// The line alone, for another message to go on with.
+    pub(crate) fn line(&self) -> String {
+        match &self.next {
+            Some(next) => format!("{}; {next}", self.what),
+            None => self.what.clone(),
+        }
     }
 
     /// For the end of `main`.

@@ -80,7 +80,8 @@ fn told(detached: &Detached) -> Told<'_> {
     }
 }
 
-fn failures_of(detached: &Detached) -> Vec<Failure> {
+/// What went wrong with one attachment.
+pub(super) fn failures_of(detached: &Detached) -> Vec<Failure> {
     let device = &detached.device;
     match &detached.result {
         Err(error) => vec![Failure::new(error)],

@@ -1,12 +1,20 @@
 //! Takes the arguments of a call one by one, and refuses what is left over.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use super::catalog;
 use super::error::Problem;
 use super::size::ByteSize;
 use super::syntax::{Argument, Call, Expression, Span, Word};
+use super::time::Time;
 
 /// Sizes of blocks that a disk can be given, bytes.
-const BLOCK_SIZES: std::ops::RangeInclusive<u64> = 512..=65_536;
+const BLOCK_SIZES: RangeInclusive<u64> = 512..=65_536;
+/// Most disks that one call takes.
+pub(super) const DISKS_MAX: usize = 1024;
+/// How a rate may end, to be read as one.
+const PER_SECOND: &str = "/s";
 
 /// The arguments of a call that were not taken yet.
 #[derive(Debug)]
@@ -18,7 +26,8 @@ pub(super) struct Arguments<'a> {
     known: Vec<&'static str>,
 }
 
-type Taken<T> = Result<T, (Span, Problem)>;
+/// What was taken, or what is wrong and where.
+pub(super) type Taken<T> = Result<T, (Span, Problem)>;
 
 impl<'a> Arguments<'a> {
     /// All arguments of `call`, which is written like `usage`.
@@ -52,9 +61,26 @@ impl<'a> Arguments<'a> {
 
     /// The next argument without a key, a disk. `argument` is its name in the usage.
     pub(super) fn disk(&mut self, argument: &'static str) -> Taken<&'a Expression> {
-        let usage = self.usage;
-        let missing = (self.name, Problem::Missing { argument, usage });
+        let missing = self.missing(argument);
         self.positional.next().ok_or(missing)
+    }
+
+    /// The arguments without a key that are left, disks: one at least.
+    pub(super) fn disks(&mut self, argument: &'static str) -> Taken<Vec<&'a Expression>> {
+        let mut disks = vec![self.disk(argument)?];
+        for disk in self.positional.by_ref() {
+            if disks.len() == DISKS_MAX {
+                return Err((disk.span(), Problem::TooManyDisks { max: DISKS_MAX }));
+            }
+            disks.push(disk);
+        }
+        Ok(disks)
+    }
+
+    /// The next argument without a key, a number from 1 to `max`.
+    pub(super) fn number(&mut self, argument: &'static str, max: usize) -> Taken<usize> {
+        let word = self.word(argument)?;
+        as_count(word, max)
     }
 
     /// The next argument without a key, which is no disk. `argument` is its name in the usage.
@@ -75,10 +101,9 @@ impl<'a> Arguments<'a> {
 
     /// `key=true` or `key=false`; false if it is not given.
     pub(super) fn switch(&mut self, key: &'static str) -> Taken<bool> {
-        let Some(value) = self.keyed(key) else {
+        let Some(word) = self.keyed_word(key, "true or false")? else {
             return Ok(false);
         };
-        let word = as_word(value, "true or false")?;
         match word.text.as_str() {
             "true" => Ok(true),
             "false" => Ok(false),
@@ -91,26 +116,67 @@ impl<'a> Arguments<'a> {
 
     /// `key=4` and the like, from 1 to `max`.
     pub(super) fn count(&mut self, key: &'static str, max: usize) -> Taken<Option<usize>> {
-        let Some(value) = self.keyed(key) else {
+        let word = self.keyed_word(key, "a number")?;
+        word.map(|word| as_count(word, max)).transpose()
+    }
+
+    /// `key=64K` and the like, within `bounds`, bytes.
+    pub(super) fn size(
+        &mut self,
+        key: &'static str,
+        bounds: RangeInclusive<u64>,
+    ) -> Taken<Option<u64>> {
+        let word = self.keyed_word(key, "a size like 64K or 1.5G")?;
+        word.map(|word| as_size(word, &word.text, bounds))
+            .transpose()
+    }
+
+    /// `key=10M` or `key=10M/s`, bytes or anything else a second.
+    pub(super) fn rate(
+        &mut self,
+        key: &'static str,
+        bounds: RangeInclusive<u64>,
+    ) -> Taken<Option<u64>> {
+        let word = self.keyed_word(key, "a rate like 10M/s")?;
+        let rate = word.map(|word| {
+            let text = word.text.strip_suffix(PER_SECOND).unwrap_or(&word.text);
+            as_size(word, text, bounds)
+        });
+        rate.transpose()
+    }
+
+    /// `key=2ms` and the like.
+    pub(super) fn time(&mut self, key: &'static str) -> Taken<Option<Duration>> {
+        let Some(word) = self.keyed_word(key, "a time like 2ms or 1.5s")? else {
             return Ok(None);
         };
-        let word = as_word(value, "a number")?;
-        let count = word.text.parse::<usize>().ok();
-        let count = count.filter(|count| (1..=max).contains(count));
-        if count.is_none() {
+        let time = word.text.parse::<Time>();
+        let time = time.map_err(|error| (word.span, Problem::NotATime(error)))?;
+        Ok(Some(time.0))
+    }
+
+    /// `key=` and one word of `choices`, whose number it gives.
+    pub(super) fn choice(
+        &mut self,
+        key: &'static str,
+        choices: &'static [&'static str],
+    ) -> Taken<Option<usize>> {
+        let Some(word) = self.keyed_word(key, "a word")? else {
+            return Ok(None);
+        };
+        let chosen = choices.iter().position(|choice| *choice == word.text);
+        if chosen.is_none() {
             let found = word.text.clone();
-            return Err((word.span, Problem::NotACount { found, max }));
+            return Err((word.span, Problem::NotAChoice { found, choices }));
         }
-        Ok(count)
+        Ok(chosen)
     }
 
     /// `key=512` and the like, the size of a disk's blocks. It must be given.
     pub(super) fn block_size(&mut self, argument: &'static str) -> Taken<u32> {
-        let Some(value) = self.keyed(argument) else {
-            let usage = self.usage;
-            return Err((self.name, Problem::Missing { argument, usage }));
+        let Some(word) = self.keyed_word(argument, "a block size like 512 or 4K")? else {
+            return Err(self.missing(argument));
         };
-        let word = as_word(value, "a block size like 512 or 4K")?;
         let size = word.text.parse::<ByteSize>();
         let ByteSize(size) = size.map_err(|error| (word.span, Problem::NotASize(error)))?;
         let fits = size.is_power_of_two() && BLOCK_SIZES.contains(&size);
@@ -125,6 +191,33 @@ impl<'a> Arguments<'a> {
         let is_it = |argument: &&Argument| argument.key.as_ref().is_some_and(|k| k.text == key);
         let index = self.keyed.iter().position(is_it)?;
         Some(&self.keyed.swap_remove(index).value)
+    }
+
+    /// `seed=1` and the like; 0 if it is not given.
+    pub(super) fn seed(&mut self) -> Taken<u64> {
+        let Some(word) = self.keyed_word("seed", "a number")? else {
+            return Ok(0);
+        };
+        word.text.parse().map_err(|_| {
+            let (found, max) = (word.text.clone(), usize::MAX);
+            (word.span, Problem::NotACount { found, max })
+        })
+    }
+
+    /// An `argument` is missing that may be given in several ways.
+    pub(super) const fn missing(&self, argument: &'static str) -> (Span, Problem) {
+        let usage = self.usage;
+        (self.name, Problem::Missing { argument, usage })
+    }
+
+    /// The value of `key`, which is no disk: `expected` says what it is.
+    pub(super) fn keyed_word(
+        &mut self,
+        key: &'static str,
+        expected: &'static str,
+    ) -> Taken<Option<&'a Word>> {
+        let value = self.keyed(key);
+        value.map(|value| as_word(value, expected)).transpose()
     }
 
     /// Refuses whatever was not taken.
@@ -154,4 +247,29 @@ fn as_word<'a>(value: &'a Expression, expected: &'static str) -> Taken<&'a Word>
         Expression::Word(word) => Ok(word),
         Expression::Call(call) => Err((call.span, Problem::NotAWord { expected })),
     }
+}
+
+fn as_count(word: &Word, max: usize) -> Taken<usize> {
+    let count = word.text.parse::<usize>().ok();
+    count
+        .filter(|count| (1..=max).contains(count))
+        .ok_or_else(|| {
+            let found = word.text.clone();
+            (word.span, Problem::NotACount { found, max })
+        })
+}
+
+/// `text`, of `word`, as a size.
+fn as_size(word: &Word, text: &str, bounds: RangeInclusive<u64>) -> Taken<u64> {
+    let size = text.parse::<ByteSize>();
+    let ByteSize(size) = size.map_err(|error| (word.span, Problem::NotASize(error)))?;
+    if bounds.contains(&size) {
+        return Ok(size);
+    }
+    let problem = Problem::SizeBounds {
+        size: ByteSize(size),
+        min: ByteSize(*bounds.start()),
+        max: ByteSize(*bounds.end()),
+    };
+    Err((word.span, problem))
 }

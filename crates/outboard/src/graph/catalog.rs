@@ -22,6 +22,26 @@ pub(super) enum Kind {
     Remote,
     /// `blocks(DISK, size=…)`
     Blocks,
+    /// `partition(DISK, NUMBER)`
+    Partition,
+    /// `linear(DISK, …)`
+    Linear,
+    /// `stripe(DISK, …)`
+    Stripe,
+    /// `overlay(BASE, TOP, …)`
+    Overlay,
+    /// `dm(TABLE-FILE)`
+    Dm,
+    /// `zero(SIZE)`
+    Zero,
+    /// `error(SIZE)`
+    Error,
+    /// `delay(DISK, …)`
+    Delay,
+    /// `throttle(DISK, …)`
+    Throttle,
+    /// `fault(DISK, …)`
+    Fault,
 }
 
 impl Kind {
@@ -31,8 +51,26 @@ impl Kind {
             Self::File => "file(PATH, direct=true, read-only=true)",
             Self::Memory => "memory(SIZE)",
             Self::Null => "null(SIZE)",
-            Self::Remote => "remote(URI, connections=4, read-only=true)",
+            Self::Remote => {
+                "remote(URI, connections=4, timeout=30s, read-ahead=1M, read-only=true)"
+            }
             Self::Blocks => "blocks(DISK, size=512)",
+            Self::Partition => "partition(DISK, NUMBER)",
+            Self::Linear => "linear(DISK, …)",
+            Self::Stripe => "stripe(DISK, …, chunk=64K, trim=true)",
+            Self::Overlay => "overlay(BASE, TOP, chunk=4K, quota=10G)",
+            Self::Dm => "dm(TABLE-FILE)",
+            Self::Zero => "zero(SIZE)",
+            Self::Error => "error(SIZE)",
+            Self::Delay => {
+                "delay(DISK, read=2ms, write=5ms, flush=, trim=, write-zeroes=, extents=, jitter=1ms, seed=1)"
+            }
+            Self::Throttle => {
+                "throttle(DISK, bytes=10M/s, ops=500, read-bytes=, read-ops=, write-bytes=, write-ops=, burst=1M, burst-ops=10)"
+            }
+            Self::Fault => {
+                "fault(DISK, does=fail|tear|tear-silently|lose, error=io, on=write+flush, rate=10%, at=1M+64K, after=100, times=3, lasts=5s, seed=1, cache=1M, pulled-while=FILE)"
+            }
         }
     }
 }
@@ -44,18 +82,18 @@ pub(super) const ENTRIES: [Entry; 17] = [
     built("null", Kind::Null),
     built("remote", Kind::Remote),
     built("blocks", Kind::Blocks),
-    later("partition"),
-    later("linear"),
-    later("stripe"),
+    built("partition", Kind::Partition),
+    built("linear", Kind::Linear),
+    built("stripe", Kind::Stripe),
     later("array"),
     later("volume"),
-    later("dm"),
-    later("overlay"),
-    later("delay"),
-    later("fault"),
-    later("throttle"),
-    later("zero"),
-    later("error"),
+    built("dm", Kind::Dm),
+    built("overlay", Kind::Overlay),
+    built("delay", Kind::Delay),
+    built("fault", Kind::Fault),
+    built("throttle", Kind::Throttle),
+    built("zero", Kind::Zero),
+    built("error", Kind::Error),
 ];
 
 const fn built(name: &'static str, kind: Kind) -> Entry {
@@ -84,14 +122,11 @@ pub(super) fn find(name: &str) -> Option<&'static Entry> {
     ENTRIES.iter().find(|entry| entry.name == name)
 }
 
-/// How disks of this version are written, for messages.
+/// The disks of this version, for messages.
 pub(super) fn built_names() -> String {
-    let calls = ENTRIES
-        .iter()
-        .filter_map(|entry| entry.kind)
-        .map(Kind::usage);
-    let calls: Vec<&str> = calls.collect();
-    format!("PATH, {} and URIs ({})", calls.join(", "), built_schemes())
+    let built = ENTRIES.iter().filter(|entry| entry.kind.is_some());
+    let names: Vec<&str> = built.map(|entry| entry.name).collect();
+    format!("PATH, {} and URIs ({})", names.join(", "), built_schemes())
 }
 
 /// How remote disks of this version are written, for messages.

@@ -3,8 +3,9 @@
 use std::error::Error;
 
 use super::catalog;
-use super::size::SizeError;
+use super::size::{ByteSize, SizeError};
 use super::syntax::Span;
+use super::time::TimeError;
 
 /// A place in a text that a user wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,6 +154,53 @@ pub(crate) enum Problem {
     NotABlockSize {
         /// The size.
         size: u64,
+    },
+    /// A size that is too small or too large.
+    #[error("expected a size from {min} to {max}, found {size}")]
+    SizeBounds {
+        /// The size.
+        size: ByteSize,
+        /// The smallest.
+        min: ByteSize,
+        /// The largest.
+        max: ByteSize,
+    },
+    /// No time.
+    #[error("expected a time like 2ms or 1.5s: {0}")]
+    NotATime(TimeError),
+    /// None of the words that may stand there.
+    #[error("expected {}, found `{found}`", .choices.join(" or "))]
+    NotAChoice {
+        /// What stands there.
+        found: String,
+        /// What may.
+        choices: &'static [&'static str],
+    },
+    /// No kind of request.
+    #[error(
+        "expected read, write, flush, trim or write-zeroes, or several joined by `+`, found `{found}`"
+    )]
+    NotAKind {
+        /// What stands there.
+        found: String,
+    },
+    /// No place on a disk.
+    #[error("expected OFFSET+LENGTH like 1M+64K, found `{found}`")]
+    NotAPlace {
+        /// What stands there.
+        found: String,
+    },
+    /// No part of a whole.
+    #[error("expected a part like 10% or 0.1, in millionths at the finest, found `{found}`")]
+    NotAPart {
+        /// What stands there.
+        found: String,
+    },
+    /// More disks than one call takes.
+    #[error("at most {max} disks make one")]
+    TooManyDisks {
+        /// The bound.
+        max: usize,
     },
     /// A path where only a remote disk will do.
     #[error("expected the URI of a remote disk ({schemes})")]

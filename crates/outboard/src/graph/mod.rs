@@ -31,16 +31,21 @@
 mod arguments;
 pub(crate) mod builder;
 mod catalog;
+mod disk;
 mod error;
+mod hurdles;
 mod parse;
 mod resolve;
 mod size;
 mod syntax;
+mod time;
 mod token;
 
+pub(crate) use disk::{Disk, NamedDisk};
 pub(crate) use error::{ExpressionError, Mark};
-pub(crate) use resolve::{Disk, NamedDisk, resolve};
-pub(crate) use size::{ByteSize, SECTOR};
+pub(crate) use resolve::resolve;
+pub(crate) use size::{ByteSize, SECTOR, SizeError};
+pub(crate) use syntax::Span;
 
 #[cfg(test)]
 mod tests;

@@ -2,84 +2,27 @@
 
 use std::path::PathBuf;
 
-use nbd::client::{Target, limits};
+use nbd::client::limits;
 
 use super::arguments::Arguments;
 use super::catalog::{self, Entry, Kind};
+use super::disk::{Disk, NamedDisk, Overlay};
 use super::error::{ExpressionError, Problem};
+use super::hurdles;
 use super::parse::parse_named;
-use super::size::ByteSize;
+use super::size::SECTOR;
 use super::syntax::{Call, Expression, Span, Word};
 
-/// A disk to be built.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Disk {
-    /// A file or a block device.
-    File {
-        /// Its path.
-        path: PathBuf,
-        /// Past the page cache.
-        direct: bool,
-        /// Never written.
-        read_only: bool,
-        /// Where the path stands in the text.
-        span: Span,
-    },
-    /// RAM, so many bytes.
-    Memory(ByteSize),
-    /// Discards writes, reads zeroes; so many bytes.
-    Null(ByteSize),
-    /// An export of another server.
-    Remote {
-        /// Which.
-        target: Target,
-        /// Connections wanted, if not as many as usual.
-        connections: Option<usize>,
-        /// Never written.
-        read_only: bool,
-        /// Where its URI stands in the text.
-        span: Span,
-    },
-    /// Another disk, in blocks of another size.
-    Blocks {
-        /// The other one.
-        disk: Box<Self>,
-        /// The size, bytes: a power of two.
-        size: u32,
-    },
-}
-
-impl Disk {
-    /// Whether this disk can be kept from being written.
-    pub(crate) const fn can_be_read_only(&self) -> bool {
-        match self {
-            Self::File { .. } | Self::Remote { .. } => true,
-            Self::Memory(_) | Self::Null(_) => false,
-            Self::Blocks { disk, .. } => disk.can_be_read_only(),
-        }
-    }
-}
-
-impl Disk {
-    /// The disk at the bottom, which holds the bytes.
-    pub(crate) fn leaf(&self) -> &Self {
-        match self {
-            Self::Blocks { disk, .. } => disk.leaf(),
-            leaf => leaf,
-        }
-    }
-}
-
-/// `[NAME=]DISK`, understood.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NamedDisk {
-    /// The whole text, for messages.
-    pub(crate) text: String,
-    /// The name, if given.
-    pub(crate) name: Option<String>,
-    /// The disk.
-    pub(crate) disk: Disk,
-}
+/// Largest number of a partition: what GPT's own header can count.
+const PARTITION_MAX: usize = u32::MAX as usize;
+/// Bytes of one turn of a stripe, unless told.
+const CHUNK: u64 = 64 << 10;
+/// Bytes of one turn of a stripe, or of one exception of an overlay.
+const CHUNKS: std::ops::RangeInclusive<u64> = SECTOR..=(1 << 30);
+/// Bytes that are read ahead.
+const READ_AHEAD: std::ops::RangeInclusive<u64> = (4 << 10)..=(64 << 20);
+/// Bytes that an overlay may take.
+const QUOTAS: std::ops::RangeInclusive<u64> = (1 << 20)..=(1 << 62);
 
 /// Parses `text` and gives its names their meaning.
 pub(crate) fn resolve(text: &str) -> Result<NamedDisk, ExpressionError> {
@@ -122,6 +65,8 @@ fn leaf(word: &Word) -> Resolved<Disk> {
                 return Ok(Disk::Remote {
                     target,
                     connections: None,
+                    timeout: None,
+                    read_ahead: None,
                     read_only: false,
                     span,
                 });
@@ -145,35 +90,105 @@ fn is_scheme(text: &str) -> bool {
 }
 
 fn call(call: &Call) -> Resolved<Disk> {
-    let name = call.name.text.as_str();
-    let kind = match catalog::find(name) {
+    let kind = kind(&call.name)?;
+    let mut arguments = Arguments::of(call, kind.usage())?;
+    let disk = made(kind, call.span, &mut arguments)?;
+    arguments.finish()?;
+    Ok(disk)
+}
+
+fn made(kind: Kind, span: Span, arguments: &mut Arguments<'_>) -> Resolved<Disk> {
+    let disk = match kind {
+        Kind::File => file(arguments)?,
+        Kind::Memory => Disk::Memory(arguments.disk_size("SIZE")?),
+        Kind::Null => Disk::Null(arguments.disk_size("SIZE")?),
+        Kind::Zero => Disk::Zero(arguments.disk_size("SIZE")?),
+        Kind::Error => Disk::Error(arguments.disk_size("SIZE")?),
+        Kind::Remote => remote(arguments)?,
+        Kind::Blocks => Disk::Blocks {
+            disk: child(arguments)?,
+            size: arguments.block_size("size")?,
+        },
+        Kind::Partition => Disk::Partition {
+            disk: child(arguments)?,
+            number: partition_number(arguments)?,
+            span,
+        },
+        Kind::Linear => Disk::Linear {
+            disks: children(arguments)?,
+            span,
+        },
+        Kind::Stripe => Disk::Stripe {
+            disks: children(arguments)?,
+            chunk: arguments.size("chunk", CHUNKS)?.unwrap_or(CHUNK),
+            trim: arguments.switch("trim")?,
+            span,
+        },
+        Kind::Delay => Disk::Delay {
+            disk: child(arguments)?,
+            times: hurdles::delay(arguments)?,
+        },
+        Kind::Throttle => Disk::Throttle {
+            disk: child(arguments)?,
+            rates: hurdles::throttle(arguments)?,
+        },
+        Kind::Fault => Disk::Fault {
+            disk: child(arguments)?,
+            plan: hurdles::fault(arguments)?,
+        },
+        Kind::Overlay => Disk::Overlay(overlay(arguments)?),
+        Kind::Dm => {
+            let word = arguments.word("TABLE-FILE")?;
+            Disk::Dm {
+                path: PathBuf::from(&word.text),
+                span: word.span,
+            }
+        }
+    };
+    Ok(disk)
+}
+
+/// What a name makes.
+fn kind(word: &Word) -> Resolved<Kind> {
+    let name = word.text.as_str();
+    let problem = match catalog::find(name) {
         Some(Entry {
             kind: Some(kind), ..
-        }) => *kind,
-        Some(Entry { kind: None, .. }) => {
-            let name = name.to_owned();
-            return Err((call.name.span, Problem::NotBuilt { name }));
-        }
+        }) => return Ok(*kind),
+        Some(Entry { kind: None, .. }) => Problem::NotBuilt {
+            name: name.to_owned(),
+        },
         None => {
             let names = catalog::ENTRIES.iter().map(|entry| entry.name);
             let suggestion = catalog::similar(name, names);
             let name = name.to_owned();
-            return Err((call.name.span, Problem::UnknownDisk { name, suggestion }));
+            Problem::UnknownDisk { name, suggestion }
         }
     };
-    let mut arguments = Arguments::of(call, kind.usage())?;
-    let disk = match kind {
-        Kind::File => file(&mut arguments)?,
-        Kind::Memory => Disk::Memory(arguments.disk_size("SIZE")?),
-        Kind::Null => Disk::Null(arguments.disk_size("SIZE")?),
-        Kind::Remote => remote(&mut arguments)?,
-        Kind::Blocks => Disk::Blocks {
-            disk: Box::new(disk(arguments.disk("DISK")?)?),
-            size: arguments.block_size("size")?,
-        },
-    };
-    arguments.finish()?;
-    Ok(disk)
+    Err((word.span, problem))
+}
+
+fn child(arguments: &mut Arguments<'_>) -> Resolved<Box<Disk>> {
+    Ok(Box::new(disk(arguments.disk("DISK")?)?))
+}
+
+fn children(arguments: &mut Arguments<'_>) -> Resolved<Vec<Disk>> {
+    arguments.disks("DISK")?.into_iter().map(disk).collect()
+}
+
+fn partition_number(arguments: &mut Arguments<'_>) -> Resolved<u32> {
+    let number = arguments.number("NUMBER", PARTITION_MAX)?;
+    Ok(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+fn file(arguments: &mut Arguments<'_>) -> Resolved<Disk> {
+    let word = arguments.word("PATH")?;
+    Ok(Disk::File {
+        path: PathBuf::from(&word.text),
+        direct: arguments.switch("direct")?,
+        read_only: arguments.switch("read-only")?,
+        span: word.span,
+    })
 }
 
 fn remote(arguments: &mut Arguments<'_>) -> Resolved<Disk> {
@@ -185,17 +200,22 @@ fn remote(arguments: &mut Arguments<'_>) -> Resolved<Disk> {
     Ok(Disk::Remote {
         target,
         connections: arguments.count("connections", limits::CONNECTIONS_MAX)?,
+        timeout: arguments.time("timeout")?,
+        read_ahead: arguments.size("read-ahead", READ_AHEAD)?,
         read_only: arguments.switch("read-only")?,
         span,
     })
 }
 
-fn file(arguments: &mut Arguments<'_>) -> Resolved<Disk> {
-    let word = arguments.word("PATH")?;
-    Ok(Disk::File {
-        path: PathBuf::from(&word.text),
-        direct: arguments.switch("direct")?,
-        read_only: arguments.switch("read-only")?,
+fn overlay(arguments: &mut Arguments<'_>) -> Resolved<Overlay> {
+    let base = Box::new(disk(arguments.disk("BASE")?)?);
+    let word = arguments.word("TOP")?;
+    let chunk = arguments.size("chunk", CHUNKS)?;
+    Ok(Overlay {
+        base,
+        top: PathBuf::from(&word.text),
+        chunk: chunk.map(|chunk| u32::try_from(chunk).unwrap_or(u32::MAX)),
+        quota: arguments.size("quota", QUOTAS)?,
         span: word.span,
     })
 }

@@ -5,7 +5,7 @@ use testkit::requires;
 use super::{answer, failure};
 
 /// The quick plan, cut down to one short measurement of its first test.
-fn plan() -> String {
+pub(super) fn plan() -> String {
     let quick = include_str!("../../../lab/src/plan/quick.toml");
     let first = quick
         .match_indices("[[workload]]")

@@ -6,12 +6,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use attach::{AttachRequest, Source, Via};
+use attach::{AttachError, AttachRequest, Attached, Source, Via};
 use block::Node;
-use nbd::client::{Address, Target};
 
 use crate::failure::Failure;
-use crate::graph::builder::Builder;
+use crate::graph::builder::{Builder, lasting};
 use crate::graph::{Disk, resolve};
 use crate::output::Format;
 
@@ -78,10 +77,15 @@ pub(crate) fn run(args: Args, verbose: u8, format: Format) -> Result<(), Failure
         let boot = unit::at_boot(&request, &program).map_err(Failure::usage)?;
         return format.print(&boot, || boot.text());
     }
+    let attached = attach(&request, verbose).map_err(Failure::new)?;
+    format.print(&attached, || attached.device.display().to_string())
+}
+
+/// Attaches, in a process of its own.
+pub(crate) fn attach(request: &AttachRequest, verbose: u8) -> Result<Attached, AttachError> {
     let mut background = vec![OsString::from(BACKGROUND)];
     background.extend((0..verbose).map(|_| OsString::from("--verbose")));
-    let attached = attach::start(&request, &background).map_err(Failure::new)?;
-    format.print(&attached, || attached.device.display().to_string())
+    attach::start(request, &background)
 }
 
 /// Owns the attachment until it is taken down. Its standard input says what to do.
@@ -91,11 +95,25 @@ pub(crate) fn background() -> Result<(), Failure> {
 
 async fn open(text: String, writable: bool) -> Result<Node, String> {
     let named = resolve(&text).map_err(|error| error.to_string())?;
-    let mut builder = Builder::new(!writable);
-    builder
-        .build(&named)
-        .await
-        .map_err(|error| error.to_string())
+    let built = Builder::new(!writable).build(&named).await;
+    built.map_err(|error| Failure::from(error).line())
+}
+
+/// The request of `outboard attach DISK` with nothing else said.
+pub(crate) fn plain(disk: &str) -> Result<AttachRequest, Failure> {
+    request(Args {
+        disk: disk.to_owned(),
+        mount: None,
+        via: "auto".to_owned(),
+        connections: attach::CONNECTIONS_DEFAULT,
+        read_only: false,
+        mkfs: None,
+        timeout: attach::TIMEOUT.as_secs(),
+        wait: 0,
+        name: None,
+        for_root: false,
+        print_unit: false,
+    })
 }
 
 fn request(args: Args) -> Result<AttachRequest, Failure> {
@@ -111,16 +129,24 @@ fn request(args: Args) -> Result<AttachRequest, Failure> {
         return Err(failure.next("nothing would ever be on it: leave --read-only away"));
     }
     let (mut connections, mut read_only) = (args.connections, args.read_only);
+    let mut timeout = Duration::from_secs(args.timeout);
     let source = match named.disk {
+        // Reading ahead is a node's: the kernel's own client would not know of it.
         Disk::Remote {
             target,
             connections: own,
+            timeout: patience,
+            read_ahead: None,
             read_only: never_written,
             ..
         } => {
             connections = own.unwrap_or(connections);
+            timeout = patience.unwrap_or(timeout);
             read_only |= never_written;
-            Source::Remote(lasting(target)?.to_string())
+            let target = lasting(target).map_err(|error| {
+                Failure::because(format!("cannot use {}", args.disk), &error)
+            })?;
+            Source::Remote(target.to_string())
         }
         _ => Source::Local(args.disk),
     };
@@ -131,24 +157,12 @@ fn request(args: Args) -> Result<AttachRequest, Failure> {
         connections,
         read_only,
         mkfs: args.mkfs,
-        timeout: Duration::from_secs(args.timeout),
+        timeout,
         wait: Duration::from_secs(args.wait),
         name: args.name,
         for_root: args.for_root,
         ..AttachRequest::new(source)
     })
-}
-
-/// A target that still means the same in another directory: the background process leaves this one.
-fn lasting(mut target: Target) -> Result<Target, Failure> {
-    if let Address::Unix(path) = &mut target.address {
-        *path = absolute(path)?;
-    }
-    let tls = target.tls.as_mut();
-    if let Some(folder) = tls.and_then(|tls| tls.certificates.as_mut()) {
-        *folder = absolute(folder)?;
-    }
-    Ok(target)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {

@@ -42,11 +42,14 @@ pub(super) enum Target {
 impl Target {
     /// Looks at it; nothing is changed.
     pub(super) fn find(named: &NamedDisk, force: bool) -> Result<Self, Failure> {
-        let Disk::File {
-            path, read_only, ..
-        } = named.disk.leaf()
+        let leaves = named.disk.leaves();
+        let [
+            Disk::File {
+                path, read_only, ..
+            },
+        ] = leaves.as_slice()
         else {
-            return Ok(Self::Disk);
+            return Self::of_several(&named.disk, force);
         };
         let path = path.clone();
         if *read_only {
@@ -75,6 +78,20 @@ impl Target {
         } else {
             Self::Disk
         })
+    }
+
+    /// A disk that is made of several, or of what a table names.
+    fn of_several(disk: &Disk, force: bool) -> Result<Self, Failure> {
+        let holds = |path: &&Path| std::fs::metadata(path).is_ok_and(|found| found.len() > 0);
+        let files = disk.files();
+        let Some(path) = files.into_iter().find(holds).filter(|_| !force) else {
+            return Ok(Self::Disk);
+        };
+        let what = format!(
+            "{} is part of the target and holds something",
+            path.display()
+        );
+        Err(Failure::new(what).next("--force writes over it"))
     }
 
     /// Makes the file, or gives it the size of the source.

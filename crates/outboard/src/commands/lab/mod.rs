@@ -1,5 +1,6 @@
 //! `outboard lab …`: how fast, and why not faster.
 
+mod attached;
 mod behind;
 mod export;
 mod list;
@@ -18,7 +19,7 @@ use crate::output::Format;
 /// What the lab can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure a directory, alone or against another one
+    /// Measure a directory or a disk, alone or against another one
     Run(run::Args),
     /// The plans there are, and the runs that were made
     List(StoreArgs),

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use lab::plan::{self, Plan};
-use lab::{Cancel, RunRequest, Store, TargetSpec, report};
+use lab::{Cancel, RunRequest, Store, report};
 
+use super::attached::{self, Target};
 use super::progress::Bar;
 use super::{StoreArgs, behind};
 use crate::failure::Failure;
@@ -18,13 +19,18 @@ pub(crate) struct Args {
     /// A plan of `lab list`, or a TOML file
     plan: String,
 
-    /// The directory to measure; the lab works in one below it and removes that
-    #[arg(value_name = "DIR")]
+    /// The directory to measure, or a disk with a filesystem, which is mounted for the run; the lab
+    /// works in a directory below it and removes that
+    #[arg(value_name = "DIR|DISK")]
     target: PathBuf,
 
-    /// A directory to hold it against
-    #[arg(long, value_name = "DIR")]
+    /// A directory or a disk to hold it against
+    #[arg(long, value_name = "DIR|DISK")]
     against: Option<PathBuf>,
+
+    /// Make a filesystem first on a disk that holds nothing known
+    #[arg(long, value_name = "TYPE")]
+    mkfs: Option<String>,
 
     /// Say what would be done, and do nothing
     #[arg(long)]
@@ -52,16 +58,26 @@ pub(crate) struct Args {
 
 /// Makes the run and prints its table.
 pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
-    let dry = args.dry_run;
-    let request = request(args)?;
-    if dry {
+    let plan = plan(&args.plan)?;
+    if args.dry_run {
+        let targets = directories(&args)?;
+        let request = request(&args, plan, &targets)?;
         let told = lab::runner::dry_run(&request).map_err(Failure::new)?;
         return format.print(&told, || told.to_string());
     }
     let interrupt = Interrupt::watch()?;
+    let targets = attached(&args)?;
+    let request = request(&args, plan, &targets)?;
+    let made = measured(&request, &interrupt, format);
+    let closed = targets.into_iter().map(Target::close);
+    let closed = closed.collect::<Vec<_>>().into_iter().collect();
+    made.and(closed)
+}
+
+fn measured(request: &RunRequest, interrupt: &Interrupt, format: Format) -> Result<(), Failure> {
     let cancel = Cancel::from_flag(interrupt.flag());
     let mut bar = Bar::new();
-    let made = lab::run(&request, &mut bar, &cancel);
+    let made = lab::run(request, &mut bar, &cancel);
     drop(bar);
     let run = made.map_err(Failure::new)?;
     let store = Store::open(&request.store).map_err(Failure::new)?;
@@ -72,11 +88,34 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     }
 }
 
-fn request(args: Args) -> Result<RunRequest, Failure> {
-    let plan = plan(&args.plan)?;
-    let found = behind::find(&args.target);
-    let mut request = RunRequest::new(plan, TargetSpec::new(&args.target), args.store.path()?);
-    request.against = args.against.map(TargetSpec::new);
+/// What was named, the target first.
+fn named(args: &Args) -> impl Iterator<Item = &PathBuf> {
+    [&args.target].into_iter().chain(&args.against)
+}
+
+/// The targets, of which none has to be attached.
+fn directories(args: &Args) -> Result<Vec<Target>, Failure> {
+    if let Some(disk) = named(args).find(|target| attached::is_disk(target)) {
+        let what = format!("{} would have to be attached for that", disk.display());
+        return Err(Failure::usage(what).next("attach it with --mount and give the directory"));
+    }
+    Ok(named(args).cloned().map(Target::Directory).collect())
+}
+
+/// The targets, with disks attached.
+fn attached(args: &Args) -> Result<Vec<Target>, Failure> {
+    let numbered = named(args).enumerate();
+    let found = numbered.map(|(n, target)| Target::find(target, n, args.mkfs.as_deref()));
+    found.collect()
+}
+
+fn request(args: &Args, plan: Plan, targets: &[Target]) -> Result<RunRequest, Failure> {
+    let [target, against @ ..] = targets else {
+        return Err(Failure::usage("nothing to measure"));
+    };
+    let found = behind::find(target.path());
+    let mut request = RunRequest::new(plan, target.spec(), args.store.path()?);
+    request.against = against.first().map(Target::spec);
     request.server_pid = args.server_pid.or(found.server_pid);
     request.client_pid = args.client_pid.or(found.client_pid);
     request.peer = args.peer.or(found.peer);

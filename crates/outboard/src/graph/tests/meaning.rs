@@ -1,10 +1,14 @@
 //! What names and words mean, and which are refused.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use block::{Errno, Operation, Range};
+use nodes::{FaultEffect, FaultRule};
 
 use super::problem_of;
+use crate::graph::disk::{Disk, Overlay};
 use crate::graph::error::Problem;
-use crate::graph::resolve::Disk;
 use crate::graph::{ByteSize, resolve};
 
 fn disk(text: &str) -> Disk {
@@ -70,7 +74,7 @@ fn blocks_stand_on_another_disk() {
     };
     assert_eq!(size, 512);
     assert!(matches!(*below, Disk::Blocks { size: 4096, .. }));
-    assert!(matches!(below.leaf(), Disk::File { .. }));
+    assert!(matches!(below.leaves()[..], [Disk::File { .. }]));
     assert!(below.can_be_read_only());
     assert!(!disk("blocks(memory(1M), size=512)").can_be_read_only());
 }
@@ -80,6 +84,8 @@ fn a_uri_is_a_remote_disk_and_a_path_with_a_colon_is_not() {
     let Disk::Remote {
         target,
         connections: None,
+        timeout: None,
+        read_ahead: None,
         read_only: false,
         span,
     } = disk("m=nbd://h/e")
@@ -103,33 +109,146 @@ fn a_remote_disk_takes_its_connections_and_whether_it_is_written() {
     let Disk::Remote {
         target,
         connections: Some(8),
+        timeout: Some(timeout),
+        read_ahead: Some(0x10_0000),
         read_only: true,
         span,
-    } = disk("remote(nbd://h/e, connections=8, read-only=true)")
+    } = disk("remote(nbd://h/e, connections=8, timeout=1.5s, read-ahead=1M, read-only=true)")
     else {
         panic!("no remote disk");
     };
     assert_eq!(target.to_string(), "nbd://h/e");
     assert_eq!((span.start, span.end), (7, 16));
+    assert_eq!(timeout, Duration::from_millis(1500));
     assert!(disk("remote(nbd://h/e)").can_be_read_only());
 }
 
 #[test]
-fn what_a_later_version_brings_is_named_at_its_place() {
-    for name in [
-        "partition",
-        "linear",
-        "stripe",
-        "array",
-        "volume",
-        "dm",
-        "overlay",
-        "delay",
-        "fault",
-        "throttle",
-        "zero",
-        "error",
+fn disks_that_are_made_of_others_keep_them_in_order() {
+    let Disk::Linear { disks, span } = disk("linear(partition(/dev/sda, 2), memory(1M))") else {
+        panic!("no linear");
+    };
+    assert_eq!((span.start, span.end), (0, 43));
+    let Disk::Partition {
+        disk: below,
+        number,
+        ..
+    } = &disks[0]
+    else {
+        panic!("no partition");
+    };
+    assert_eq!(*number, 2);
+    assert!(matches!(**below, Disk::File { .. }));
+    assert!(matches!(disks[1], Disk::Memory(_)));
+    assert!(matches!(
+        disk("stripe(a, b)"),
+        Disk::Stripe {
+            chunk: 65_536,
+            trim: false,
+            ..
+        }
+    ));
+    assert!(matches!(
+        disk("stripe(a, b, chunk=1.5K, trim=true)"),
+        Disk::Stripe {
+            chunk: 1536,
+            trim: true,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn an_overlay_is_kept_in_its_top_and_never_in_its_base() {
+    let text = "overlay(linear(a, b), 'to day.cow', chunk=16K, quota=10G)";
+    let found = disk(text);
+    assert_eq!(found.files(), [Path::new("to day.cow")]);
+    assert_eq!(found.leaves().len(), 2);
+    let Disk::Overlay(Overlay {
+        chunk, quota, span, ..
+    }) = found
+    else {
+        panic!("no overlay");
+    };
+    assert_eq!((chunk, quota), (Some(16_384), Some(10 << 30)));
+    assert_eq!(&text[span.start..span.end], "'to day.cow'");
+}
+
+#[test]
+fn every_argument_of_a_delay_a_throttle_and_a_fault_is_taken() {
+    let text = "delay(a, read=2ms, write=5ms, flush=1s, trim=1us, write-zeroes=3ms, extents=4ms, jitter=1ms, seed=7)";
+    let Disk::Delay { times, .. } = disk(text) else {
+        panic!("no delay");
+    };
+    let expected = [2000, 5000, 1_000_000, 1, 3000, 4000, 1000].map(Duration::from_micros);
+    let found = [
+        times.read,
+        times.write,
+        times.flush,
+        times.trim,
+        times.write_zeroes,
+        times.extents,
+        times.jitter,
+    ];
+    assert_eq!((found, times.seed), (expected, 7));
+    let text = "throttle(a, bytes=10M/s, ops=500, read-bytes=1K, read-ops=2/s, write-bytes=3K, write-ops=4, burst=1M, burst-ops=9)";
+    let Disk::Throttle { rates, .. } = disk(text) else {
+        panic!("no throttle");
+    };
+    let found = [
+        rates.bytes_per_s,
+        rates.ops_per_s,
+        rates.read_bytes_per_s,
+        rates.read_ops_per_s,
+        rates.write_bytes_per_s,
+        rates.write_ops_per_s,
+    ];
+    let expected = [10 << 20, 500, 1024, 2, 3072, 4];
+    assert_eq!(found.map(|rate| rate.map_or(0, u64::from)), expected);
+    assert_eq!(
+        (rates.burst_bytes, rates.burst_ops),
+        (Some(1 << 20), Some(9))
+    );
+}
+
+#[test]
+fn a_fault_has_one_rule_and_two_habits() {
+    let plan = |text: &str| match disk(text) {
+        Disk::Fault { plan, .. } => plan,
+        other => panic!("{text} is {other:?}"),
+    };
+    let found = plan(
+        "fault(a, does=tear, error=no-space, on=write+flush, rate=0.5%, at=1M+64K, after=100, times=3, lasts=5s, seed=1, cache=1M, pulled-while=gone)",
+    );
+    let rule = FaultRule {
+        on: vec![Operation::Write, Operation::Flush],
+        at: Some(Range::new(1 << 20, 64 << 10)),
+        after: 100,
+        times: Some(3),
+        lasts: Some(Duration::from_secs(5)),
+        per_million: 5000,
+        ..FaultRule::new(FaultEffect::Tear(Errno::NoSpace))
+    };
+    assert_eq!(found.rules, [rule]);
+    assert_eq!((found.seed, found.cache), (1, Some(1 << 20)));
+    assert_eq!(found.pulled_while, Some(PathBuf::from("gone")));
+    assert!(plan("fault(a, cache=1M)").rules.is_empty());
+    for (rate, expected) in [
+        ("100%", 1_000_000),
+        ("1", 1_000_000),
+        ("0.1", 100_000),
+        (".25", 250_000),
+        ("0.0001%", 1),
+        ("0.000001", 1),
     ] {
+        let found = plan(&format!("fault(a, rate={rate})"));
+        assert_eq!(found.rules[0].per_million, expected, "{rate}");
+    }
+}
+
+#[test]
+fn what_a_later_version_brings_is_named_at_its_place() {
+    for name in ["array", "volume"] {
         let (problem, place) = problem_of(&format!("x={name}(a, b)"));
         assert_eq!(
             problem,
@@ -156,7 +275,7 @@ fn an_unknown_name_is_answered_with_what_exists() {
     assert!(text.contains("did you mean memory?"), "{text}");
     assert!(
         text.contains(
-            "null(SIZE), remote(URI, connections=4, read-only=true), blocks(DISK, size=512) and URIs (nbd://, nbd+unix://, nbds://, nbds+unix://)"
+            "there are PATH, file, memory, null, remote, blocks, partition, linear, stripe, dm, overlay, delay, fault, throttle, zero, error and URIs (nbd://, nbd+unix://, nbds://, nbds+unix://)"
         ),
         "{text}"
     );
@@ -210,6 +329,58 @@ fn wrong_arguments_are_refused_at_their_place() {
             "a number from 1 to 16",
         ),
         ("remote(nbd://h, connections=all)", "all", "found `all`"),
+        ("remote(nbd://h, timeout=5)", "5", "a time has a unit"),
+        (
+            "remote(nbd://h, read-ahead=1)",
+            "1",
+            "a size from 4K to 64M",
+        ),
+        ("partition(a)", "partition", "NUMBER is missing"),
+        ("partition(a, 0)", "0", "a number from 1 to"),
+        ("partition(a, b)", "b", "a number from 1 to"),
+        ("partition(2, a)", "a", "a number from 1 to"),
+        ("linear()", "linear", "DISK is missing"),
+        (
+            "linear(a, chunk=1M)",
+            "chunk",
+            "there is no argument `chunk`",
+        ),
+        ("stripe(a, b, chunk=100)", "100", "a size from 512 to 1G"),
+        ("overlay(a)", "overlay", "TOP is missing"),
+        (
+            "overlay(a, memory(1M))",
+            "memory(1M)",
+            "expected TOP, found a disk",
+        ),
+        ("overlay(a, b, quota=1K)", "1K", "a size from 1M to 4E"),
+        ("dm()", "dm", "TABLE-FILE is missing"),
+        ("delay(a)", "delay", "a time, like read=2ms, is missing"),
+        (
+            "delay(a, jitter=1ms)",
+            "delay",
+            "a time, like read=2ms, is missing",
+        ),
+        ("delay(a, read=2)", "2", "a time has a unit"),
+        ("delay(a, read=2x)", "2x", "`x` is not a unit: use us, ms"),
+        (
+            "throttle(a)",
+            "throttle",
+            "a rate, like bytes=10M/s, is missing",
+        ),
+        ("throttle(a, ops=0)", "0", "a size from 1 to"),
+        (
+            "fault(a)",
+            "fault",
+            "what goes wrong, like on=write, is missing",
+        ),
+        ("fault(a, on=reed)", "reed", "expected read, write, flush"),
+        ("fault(a, rate=2)", "2", "expected a part like 10% or 0.1"),
+        ("fault(a, rate=0)", "0", "expected a part like 10% or 0.1"),
+        ("fault(a, rate=1.5.1%)", "1.5.1%", "expected a part"),
+        ("fault(a, at=1M)", "1M", "expected OFFSET+LENGTH"),
+        ("fault(a, at=1M+0)", "1M+0", "expected OFFSET+LENGTH"),
+        ("fault(a, does=break)", "break", "expected fail or tear or"),
+        ("fault(a, error=eio)", "eio", "expected io or no-space"),
         ("blocks(size=512)", "blocks", "DISK is missing"),
         ("blocks(a)", "blocks", "size is missing"),
         ("blocks(a, size=600)", "600", "600 is none"),

@@ -1,8 +1,10 @@
-//! Tests of the expression language: [`grammar`] of its form, [`meaning`] of its names, [`sizes`].
+//! Tests of the expression language: [`grammar`] of its form, [`meaning`] of its names, [`sizes`],
+//! [`times`].
 
 mod grammar;
 mod meaning;
 mod sizes;
+mod times;
 
 use super::ExpressionError;
 use super::error::Problem;

@@ -1,0 +1,213 @@
+//! Disks that are made of others.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use block::{Node, Range};
+use nodes::{Blocks, Linear, Overlay, OverlayOptions, Segment, Stripe};
+
+use super::built::{Below, Built};
+use super::claims::{Footprint, Identity};
+use super::{BuildError, Builder, Place, Result, refuse_collision};
+use crate::graph::disk::{self, Disk};
+use crate::graph::size::ByteSize;
+use crate::graph::syntax::Span;
+
+impl Place<'_> {
+    /// Disks that do not make another one.
+    pub(super) fn refused(
+        &self,
+        span: Span,
+        source: impl Error + Send + Sync + 'static,
+    ) -> BuildError {
+        BuildError::Node {
+            mark: self.mark(span),
+            source: Box::new(source),
+            next: None,
+        }
+    }
+}
+
+impl Builder {
+    pub(super) async fn blocks(
+        &mut self,
+        disk: &Disk,
+        size: u32,
+        place: &Place<'_>,
+    ) -> Result<Built> {
+        let child = self.child(disk, place).await?;
+        let blocks = Blocks::new(child.disk().clone(), size);
+        let node = Arc::new(blocks.expect("the expression takes no other sizes"));
+        let about = ByteSize(size.into()).to_string();
+        Ok(Built::over("blocks", about, node, child))
+    }
+
+    pub(super) async fn partition(
+        &mut self,
+        disk: &Disk,
+        number: u32,
+        place: &Place<'_>,
+        span: Span,
+    ) -> Result<Built> {
+        let child = self.child(disk, place).await?;
+        let opened = nodes::partition::open(child.disk().clone(), number).await;
+        let partition = opened.map_err(|source| place.refused(span, source))?;
+        let footprint = child.footprint.window(partition.range());
+        Ok(Built {
+            name: "partition",
+            about: number.to_string(),
+            node: Some(Arc::new(partition)),
+            read_only: child.read_only,
+            below: Below::Mapped,
+            children: vec![child],
+            footprint,
+        })
+    }
+
+    pub(super) async fn linear(
+        &mut self,
+        disks: &[Disk],
+        place: &Place<'_>,
+        span: Span,
+    ) -> Result<Built> {
+        let children = self.children(disks, place).await?;
+        let linear = Linear::of_disks(nodes_of(&children));
+        let linear = linear.map_err(|source| place.refused(span, source))?;
+        let mut footprint = Footprint::default();
+        let mut at = 0;
+        for (number, child) in children.iter().enumerate() {
+            let size = child.disk().geometry().size;
+            // The last one may grow.
+            let last = number + 1 == children.len();
+            let part = if last {
+                child.footprint.clone()
+            } else {
+                child.footprint.window(Range::new(0, size))
+            };
+            footprint.add(at, part);
+            at += size;
+        }
+        Ok(made(
+            "linear",
+            String::new(),
+            Arc::new(linear),
+            children,
+            footprint,
+        ))
+    }
+
+    pub(super) async fn stripe(
+        &mut self,
+        disks: &[Disk],
+        (chunk, trim): (u64, bool),
+        place: &Place<'_>,
+        span: Span,
+    ) -> Result<Built> {
+        let children = self.children(disks, place).await?;
+        let segments: Vec<Segment> = nodes_of(&children)
+            .into_iter()
+            .map(Segment::whole)
+            .collect();
+        let stripe = if trim {
+            Stripe::trimmed(segments, chunk).map(|(stripe, left_out)| {
+                for left_out in left_out {
+                    tracing::warn!("{}: {left_out}", place.text);
+                }
+                stripe
+            })
+        } else {
+            Stripe::new(segments, chunk)
+        };
+        let stripe = stripe.map_err(|source| {
+            use nodes::StripeError::{PartialChunk, Unequal};
+            let unlike = matches!(source, Unequal { .. } | PartialChunk { .. });
+            BuildError::Node {
+                mark: place.mark(span),
+                source: Box::new(source),
+                next: unlike.then_some("trim=true leaves the ends of the longer ones out"),
+            }
+        })?;
+        let mut footprint = Footprint::default();
+        for child in &children {
+            footprint.add(0, child.footprint.clone().scattered());
+        }
+        let about = format!("chunk {}", ByteSize(chunk));
+        Ok(made("stripe", about, Arc::new(stripe), children, footprint))
+    }
+
+    pub(super) async fn overlay(
+        &mut self,
+        overlay: &disk::Overlay,
+        place: &Place<'_>,
+    ) -> Result<Built> {
+        let disk::Overlay {
+            base,
+            top,
+            chunk,
+            quota,
+            span,
+        } = overlay;
+        let base = self.child(base, &place.kept()).await?;
+        if Identity::at(top).is_some_and(|identity| base.footprint.has(identity)) {
+            return Err(BuildError::OwnBase {
+                path: top.clone(),
+                mark: place.mark(*span),
+            });
+        }
+        // Another disk's file is not even looked into.
+        if let Some((_, own)) = self.own_file(top, place.read_only, place, *span) {
+            let mut claims = self.held.clone();
+            claims.extend(own.into_claims());
+            refuse_collision(&claims)?;
+        }
+        let usual = OverlayOptions::default();
+        let options = OverlayOptions {
+            chunk: chunk.unwrap_or(usual.chunk),
+            size_max: *quota,
+            read_only: place.read_only,
+            create: !place.read_only,
+        };
+        let opened = Box::pin(Overlay::open(base.disk().clone(), top, options)).await;
+        let node = opened.map_err(|source| place.refused(*span, source))?;
+        let mut footprint = base.footprint.clone();
+        let mut children = vec![base];
+        if let Some((file, own)) = self.own_file(top, place.read_only, place, *span) {
+            footprint.add(0, own);
+            children.push(file);
+        }
+        let built = made(
+            "overlay",
+            String::new(),
+            Arc::new(node),
+            children,
+            footprint,
+        );
+        Ok(Built {
+            read_only: place.kept,
+            ..built
+        })
+    }
+}
+
+/// A disk whose bytes are somewhere in those below.
+pub(super) fn made(
+    name: &'static str,
+    about: String,
+    node: Node,
+    children: Vec<Built>,
+    footprint: Footprint,
+) -> Built {
+    Built {
+        name,
+        about,
+        node: Some(node),
+        read_only: children.iter().any(|child| child.read_only),
+        below: Below::Mapped,
+        children,
+        footprint,
+    }
+}
+
+fn nodes_of(children: &[Built]) -> Vec<Node> {
+    children.iter().map(|child| child.disk().clone()).collect()
+}

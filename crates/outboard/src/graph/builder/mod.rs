@@ -1,0 +1,272 @@
+//! [`Disk`] -> [`Node`]: opens what an expression names.
+//!
+//! # Invariants
+//!
+//! * One builder makes all disks of one process, so that it sees bytes of a file that two of them
+//!   would have: they are refused if one of them writes, whatever path leads to the file.
+//! * Disks that have different bytes of one file share the file: it is open, and locked, once.
+//! * What is below an overlay is opened for reading only.
+
+mod built;
+mod claims;
+mod compose;
+mod error;
+mod files;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::sync::Arc;
+
+use block::Node;
+use nbd::client::{Address, Client, ClientConfig, Target};
+use nodes::{Delay, ErrorDisk, Fault, FaultPlan, Memory, Null, ReadAhead, Throttle, Zero};
+
+pub(crate) use self::built::Built;
+pub(crate) use self::claims::Claim;
+use self::claims::{Identity, Leaf, collision};
+pub(crate) use self::error::BuildError;
+use super::disk::{Disk, NamedDisk};
+use super::error::Mark;
+use super::size::ByteSize;
+use super::syntax::Span;
+
+/// Opens disks.
+#[derive(Debug)]
+pub(crate) struct Builder {
+    read_only: bool,
+    connections: usize,
+    /// What earlier disks have of which files.
+    held: Vec<Claim>,
+    /// The files of the disk that is being built.
+    leaves: Vec<Arc<Leaf>>,
+}
+
+/// Where a disk that is opened is written, and how it is used.
+#[derive(Debug, Clone)]
+struct Place<'a> {
+    /// The expression.
+    text: &'a str,
+    /// Whether nothing may be written.
+    read_only: bool,
+    /// Whether the expression says so.
+    kept: bool,
+    /// The tables that name it.
+    tables: Vec<Identity>,
+}
+
+impl Place<'_> {
+    fn mark(&self, span: Span) -> Mark {
+        Mark {
+            text: self.text.to_owned(),
+            span,
+        }
+    }
+
+    /// The same place, where nothing may be written.
+    fn kept(&self) -> Self {
+        Self {
+            read_only: true,
+            kept: true,
+            ..self.clone()
+        }
+    }
+}
+
+type Result<T> = std::result::Result<T, BuildError>;
+
+impl Builder {
+    /// A builder; `read_only` is for all its disks.
+    pub(crate) fn new(read_only: bool) -> Self {
+        Self {
+            read_only,
+            connections: ClientConfig::default().connections,
+            held: Vec::new(),
+            leaves: Vec::new(),
+        }
+    }
+
+    /// Makes so many connections to each remote disk, where its server takes more than one.
+    pub(crate) fn with_connections(self, connections: usize) -> Self {
+        Self {
+            connections,
+            ..self
+        }
+    }
+
+    /// A builder in a process whose disks have these bytes of files already.
+    pub(crate) fn beside(self, held: Vec<Claim>) -> Self {
+        Self { held, ..self }
+    }
+
+    /// The bytes of files that the disks have, those from before first.
+    pub(crate) fn claims(self) -> Vec<Claim> {
+        self.held
+    }
+
+    /// Opens a disk. Call on the engine: remote disks have their connections there.
+    pub(crate) async fn build(&mut self, named: &NamedDisk) -> Result<Node> {
+        let built = self.tree(named).await?;
+        Ok(built.disk().clone())
+    }
+
+    /// Opens a disk and tells of what it is made. Call on the engine.
+    pub(crate) async fn tree(&mut self, named: &NamedDisk) -> Result<Built> {
+        let place = Place {
+            text: &named.text,
+            read_only: self.read_only,
+            kept: false,
+            tables: Vec::new(),
+        };
+        self.leaves.clear();
+        let built = self.node(&named.disk, &place).await?;
+        self.claim(&built)?;
+        Ok(built)
+    }
+
+    /// Takes the bytes of a disk, if nobody has them.
+    fn claim(&mut self, built: &Built) -> Result<()> {
+        let mut claims = self.held.clone();
+        claims.extend(built.footprint.clone().into_claims());
+        refuse_collision(&claims)?;
+        self.held = claims;
+        Ok(())
+    }
+
+    /// Opens a disk and those below it.
+    async fn node(&mut self, disk: &Disk, place: &Place<'_>) -> Result<Built> {
+        match disk {
+            Disk::File {
+                path,
+                direct,
+                read_only,
+                span,
+            } => self.file(path, (*direct, *read_only), place, *span),
+            Disk::Memory(size) => Ok(ram("memory", *size, Arc::new(Memory::new(size.0)))),
+            Disk::Null(size) => Ok(ram("null", *size, Arc::new(Null::new(size.0)))),
+            Disk::Zero(size) => Ok(ram("zero", *size, Arc::new(Zero::new(size.0)))),
+            Disk::Error(size) => Ok(ram("error", *size, Arc::new(ErrorDisk::new(size.0)))),
+            Disk::Remote { .. } => self.remote(disk, place).await,
+            Disk::Blocks { disk, size } => self.blocks(disk, *size, place).await,
+            Disk::Partition { disk, number, span } => {
+                self.partition(disk, *number, place, *span).await
+            }
+            Disk::Linear { disks, span } => self.linear(disks, place, *span).await,
+            Disk::Stripe {
+                disks,
+                chunk,
+                trim,
+                span,
+            } => self.stripe(disks, (*chunk, *trim), place, *span).await,
+            Disk::Overlay(overlay) => self.overlay(overlay, place).await,
+            Disk::Dm { path, span } => self.table(path, place, *span).await,
+            Disk::Delay { disk, times } => {
+                let child = self.child(disk, place).await?;
+                let node = Arc::new(Delay::new(child.disk().clone(), *times));
+                Ok(Built::over("delay", String::new(), node, child))
+            }
+            Disk::Throttle { disk, rates } => {
+                let child = self.child(disk, place).await?;
+                let node = Arc::new(Throttle::new(child.disk().clone(), *rates));
+                Ok(Built::over("throttle", String::new(), node, child))
+            }
+            Disk::Fault { disk, plan } => {
+                let child = self.child(disk, place).await?;
+                let node = Arc::new(Fault::new(child.disk().clone(), lasting_plan(plan)));
+                Ok(Built::over("fault", String::new(), node, child))
+            }
+        }
+    }
+
+    async fn child(&mut self, disk: &Disk, place: &Place<'_>) -> Result<Built> {
+        Box::pin(self.node(disk, place)).await
+    }
+
+    async fn children(&mut self, disks: &[Disk], place: &Place<'_>) -> Result<Vec<Built>> {
+        let mut children = Vec::with_capacity(disks.len());
+        for disk in disks {
+            children.push(self.child(disk, place).await?);
+        }
+        Ok(children)
+    }
+
+    async fn remote(&mut self, disk: &Disk, place: &Place<'_>) -> Result<Built> {
+        let Disk::Remote {
+            target,
+            connections,
+            timeout,
+            read_ahead,
+            read_only,
+            span,
+        } = disk
+        else {
+            unreachable!("who calls this has looked");
+        };
+        let usual = ClientConfig::default();
+        let away = timeout.unwrap_or(usual.reconnect_for);
+        let config = ClientConfig {
+            read_only: *read_only || place.read_only,
+            connections: connections.unwrap_or(self.connections),
+            request_timeout: usual.request_timeout.min(away),
+            reconnect_for: away,
+            ..usual
+        };
+        let lasting = lasting(target.clone()).map_err(|source| place.refused(*span, source))?;
+        let connected = Box::pin(Client::connect(lasting, config)).await;
+        let client: Node = connected.map_err(|source| BuildError::Remote {
+            mark: place.mark(*span),
+            source: Box::new(source),
+        })?;
+        let child = Built {
+            read_only: *read_only || place.kept,
+            ..Built::leaf("remote", target.to_string(), client.clone())
+        };
+        let Some(window) = *read_ahead else {
+            return Ok(child);
+        };
+        let ahead = ReadAhead::new(client, window);
+        let ahead = ahead.map_err(|source| place.refused(*span, source))?;
+        let about = ByteSize(window).to_string();
+        Ok(Built::over("read-ahead", about, Arc::new(ahead), child))
+    }
+}
+
+/// A disk that is nowhere but in this process.
+fn ram(name: &'static str, size: ByteSize, node: Node) -> Built {
+    Built::leaf(name, size.to_string(), node)
+}
+
+fn refuse_collision(claims: &[Claim]) -> Result<()> {
+    let Some((first, second)) = collision(claims) else {
+        return Ok(());
+    };
+    Err(BuildError::Twice {
+        path: second.leaf.path.clone(),
+        both_write: first.writes && second.writes,
+        first: first.leaf.mark.clone(),
+        second: second.leaf.mark.clone(),
+    })
+}
+
+/// A target that still means the same in another directory: who serves a disk may leave this one.
+pub(crate) fn lasting(mut target: Target) -> io::Result<Target> {
+    if let Address::Unix(path) = &mut target.address {
+        *path = std::path::absolute(&*path)?;
+    }
+    let tls = target.tls.as_mut();
+    if let Some(folder) = tls.and_then(|tls| tls.certificates.as_mut()) {
+        *folder = std::path::absolute(&*folder)?;
+    }
+    Ok(target)
+}
+
+/// The same of a plan.
+fn lasting_plan(plan: &FaultPlan) -> FaultPlan {
+    let path = plan.pulled_while.as_ref();
+    let path = path.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+    FaultPlan {
+        pulled_while: path,
+        ..plan.clone()
+    }
+}

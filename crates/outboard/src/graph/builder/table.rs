@@ -1,0 +1,225 @@
+//! `dm(TABLE-FILE)`: the disks that a device-mapper table names, and the disk it makes of them.
+//!
+//! A device of a table is a path, a number (`8:16`) or, where it has a bracket or `://` in it, a disk
+//! expression; a blank in it is written `\ `. Paths are those of the working directory, as everywhere.
+
+use std::path::Path;
+
+use block::Range;
+use nodes::dm::{self, Device, DeviceName, Need, Target};
+use nodes::{Overlay, OverlayOptions};
+
+use super::built::Built;
+use super::claims::{Footprint, Identity};
+use super::compose::made;
+use super::{BuildError, Builder, Place, Result};
+use crate::graph::disk::Disk;
+use crate::graph::resolve::resolve;
+use crate::graph::size::SECTOR;
+use crate::graph::syntax::Span;
+
+/// Tables that name tables.
+const TABLES_MAX: usize = 8;
+/// Longest table, bytes.
+const TABLE_MAX: u64 = 4 << 20;
+
+impl Builder {
+    /// The disk that the table at `path` describes.
+    pub(super) async fn table(
+        &mut self,
+        path: &Path,
+        place: &Place<'_>,
+        span: Span,
+    ) -> Result<Built> {
+        let inner = place.within(path, span)?;
+        let text = read(path).map_err(|source| BuildError::Text {
+            path: path.to_owned(),
+            mark: place.mark(span),
+            source: source.into(),
+        })?;
+        let wrong = |source: dm::TableError| BuildError::Text {
+            path: path.to_owned(),
+            mark: place.mark(span),
+            source: source.into(),
+        };
+        let table = dm::parse(&text).map_err(wrong)?;
+        for remark in dm::remarks(&table) {
+            tracing::warn!("{}: {remark}", path.display());
+        }
+        let needs = table.needs();
+        let mut children = Vec::with_capacity(needs.len());
+        for need in &needs {
+            children.push(self.need(need, path, &inner).await?);
+        }
+        let nodes: Vec<_> = children.iter().map(|child| child.disk().clone()).collect();
+        let node = dm::assemble(&table, &nodes).map_err(wrong)?;
+        let mut footprint = footprint(&table, &children);
+        // Who writes the file would write another table.
+        if let Some((_, own)) = self.own_file(path, true, place, span) {
+            footprint.add(0, own);
+        }
+        let about = path.display().to_string();
+        Ok(made("dm", about, node, children, footprint))
+    }
+
+    /// One of the disks that a table is made of.
+    async fn need(&mut self, need: &Need<'_>, path: &Path, place: &Place<'_>) -> Result<Built> {
+        match *need {
+            Need::Disk {
+                device,
+                read_only: true,
+            } => self.device(device, path, &place.kept()).await,
+            Need::Disk { device, .. } => self.device(device, path, place).await,
+            Need::Overlay {
+                origin,
+                store,
+                chunk,
+            } => {
+                let base = self.device(origin, path, &place.kept()).await?;
+                let store_disk = self.device(store, path, place).await?;
+                let options = OverlayOptions {
+                    chunk: u32::try_from(chunk).unwrap_or(u32::MAX),
+                    size_max: None,
+                    read_only: place.read_only,
+                    create: false,
+                };
+                let (below, kept) = (base.disk().clone(), store_disk.disk().clone());
+                let opened = Box::pin(Overlay::over(below, kept, options)).await;
+                let overlay = opened.map_err(|source| BuildError::Table {
+                    path: path.to_owned(),
+                    line: store.place.line,
+                    source: Box::new(place.refused(Span::default(), source)),
+                })?;
+                let mut footprint = base.footprint.clone();
+                footprint.add(0, store_disk.footprint.clone().scattered());
+                let children = vec![base, store_disk];
+                let node = std::sync::Arc::new(overlay);
+                let built = made("overlay", String::new(), node, children, footprint);
+                Ok(Built {
+                    read_only: place.kept,
+                    ..built
+                })
+            }
+        }
+    }
+
+    /// A device of a table.
+    async fn device(&mut self, device: &Device, path: &Path, place: &Place<'_>) -> Result<Built> {
+        let line = device.place.line;
+        let wrong = |source: BuildError| BuildError::Table {
+            path: path.to_owned(),
+            line,
+            source: Box::new(source),
+        };
+        let text = device.to_string();
+        let place = Place {
+            text: &text,
+            ..place.clone()
+        };
+        let disk = match &device.name {
+            DeviceName::Path(_) if is_expression(&text) => {
+                let named = resolve(&text).map_err(|source| BuildError::Name {
+                    path: path.to_owned(),
+                    line,
+                    source: Box::new(source),
+                })?;
+                named.disk
+            }
+            _ => file(device).map_err(|source| wrong(place.refused(Span::default(), source)))?,
+        };
+        self.child(&disk, &place).await.map_err(wrong)
+    }
+}
+
+impl Place<'_> {
+    /// The place of what the table at `path` names, which is no table around it.
+    fn within(&self, path: &Path, span: Span) -> Result<Self> {
+        let mut inner = self.clone();
+        let Some(identity) = Identity::at(path) else {
+            return Ok(inner);
+        };
+        let mark = self.mark(span);
+        if self.tables.contains(&identity) {
+            let path = path.to_owned();
+            return Err(BuildError::Circle { path, mark });
+        }
+        if self.tables.len() == TABLES_MAX {
+            let max = TABLES_MAX;
+            return Err(BuildError::TooDeep { max, mark });
+        }
+        inner.tables.push(identity);
+        Ok(inner)
+    }
+}
+
+/// Whether a device's name is more than a path or a number.
+fn is_expression(name: &str) -> bool {
+    name.contains('(') || name.contains("://")
+}
+
+fn file(device: &Device) -> std::io::Result<Disk> {
+    Ok(Disk::File {
+        path: device.path()?,
+        direct: false,
+        read_only: false,
+        span: Span::default(),
+    })
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    let found = std::fs::metadata(path)?;
+    if !found.is_file() {
+        return Err(std::io::Error::other("no file"));
+    }
+    if found.len() > TABLE_MAX {
+        let told = format!("longer than any table: {} bytes", found.len());
+        return Err(std::io::Error::other(told));
+    }
+    std::fs::read_to_string(path)
+}
+
+/// Which bytes of which files are where in the table's disk.
+fn footprint(table: &dm::Table, children: &[Built]) -> Footprint {
+    let needs = table.needs();
+    let part = |wanted: &dyn Fn(&Need<'_>) -> bool, offset: u64, len: u64| {
+        let child = needs.iter().position(wanted).map(|at| &children[at]);
+        let whole = child.map(|child| &child.footprint);
+        whole.map_or_else(Footprint::default, |whole| {
+            whole.window(Range::new(offset * SECTOR, len * SECTOR))
+        })
+    };
+    let disk = |wanted: &Device, kept: bool, offset: u64, len: u64| {
+        let is_it = |need: &Need<'_>| {
+            matches!(need, Need::Disk { device, read_only }
+                if device.name == wanted.name && *read_only == kept)
+        };
+        part(&is_it, offset, len)
+    };
+    let mut footprint = Footprint::default();
+    for line in table.lines() {
+        let at = line.start * SECTOR;
+        match &line.target {
+            Target::Zero | Target::Error => {}
+            Target::Linear { device, offset } => {
+                footprint.add(at, disk(device, false, *offset, line.len));
+            }
+            Target::SnapshotOrigin { origin } => {
+                footprint.add(at, disk(origin, true, 0, line.len));
+            }
+            Target::Striped { stripes, .. } => {
+                let each = line.len / stripes.len().max(1) as u64;
+                for (device, offset) in stripes {
+                    footprint.add(0, disk(device, false, *offset, each).scattered());
+                }
+            }
+            Target::Snapshot { origin, store, .. } => {
+                let is_it = |need: &Need<'_>| {
+                    matches!(need, Need::Overlay { origin: o, store: s, .. }
+                        if o.name == origin.name && s.name == store.name)
+                };
+                footprint.add(at, part(&is_it, 0, line.len));
+            }
+        }
+    }
+    footprint
+}

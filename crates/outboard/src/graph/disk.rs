@@ -1,0 +1,186 @@
+//! [`Disk`]: an expression whose names have their meaning. Plain data: nothing is open.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nbd::client::Target;
+use nodes::{DelayTimes, FaultPlan, Rates};
+
+use super::size::ByteSize;
+use super::syntax::Span;
+
+/// A disk to be built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Disk {
+    /// A file or a block device.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Past the page cache.
+        direct: bool,
+        /// Never written.
+        read_only: bool,
+        /// Where the path stands in the text.
+        span: Span,
+    },
+    /// RAM, so many bytes.
+    Memory(ByteSize),
+    /// Discards writes, reads zeroes; so many bytes. For measuring.
+    Null(ByteSize),
+    /// The same as the kernel's target of this name; so many bytes.
+    Zero(ByteSize),
+    /// Fails every request; so many bytes.
+    Error(ByteSize),
+    /// An export of another server.
+    Remote {
+        /// Which.
+        target: Target,
+        /// Connections wanted, if not as many as usual.
+        connections: Option<usize>,
+        /// How long requests wait for a server that is away, if not as long as usual.
+        timeout: Option<Duration>,
+        /// Bytes read ahead of who reads in order.
+        read_ahead: Option<u64>,
+        /// Never written.
+        read_only: bool,
+        /// Where its URI stands in the text.
+        span: Span,
+    },
+    /// Another disk, in blocks of another size.
+    Blocks {
+        /// The other one.
+        disk: Box<Self>,
+        /// The size, bytes: a power of two.
+        size: u32,
+    },
+    /// A partition of another disk.
+    Partition {
+        /// The other one.
+        disk: Box<Self>,
+        /// As its table counts, from 1.
+        number: u32,
+        /// Where the call stands.
+        span: Span,
+    },
+    /// Disks one behind the other.
+    Linear {
+        /// In their order.
+        disks: Vec<Self>,
+        /// Where the call stands.
+        span: Span,
+    },
+    /// Disks in turns.
+    Stripe {
+        /// In their order.
+        disks: Vec<Self>,
+        /// Bytes of one turn.
+        chunk: u64,
+        /// Use of each only what the shortest has.
+        trim: bool,
+        /// Where the call stands.
+        span: Span,
+    },
+    /// A disk that is never written, and a file with what differs from it.
+    Overlay(Overlay),
+    /// Another disk, answering late.
+    Delay {
+        /// The other one.
+        disk: Box<Self>,
+        /// How late.
+        times: DelayTimes,
+    },
+    /// Another disk, with bounds on what it carries out.
+    Throttle {
+        /// The other one.
+        disk: Box<Self>,
+        /// The bounds.
+        rates: Rates,
+    },
+    /// Another disk, doing wrong.
+    Fault {
+        /// The other one.
+        disk: Box<Self>,
+        /// What goes wrong.
+        plan: FaultPlan,
+    },
+    /// What a device-mapper table describes.
+    Dm {
+        /// Where the table is.
+        path: PathBuf,
+        /// Where the path stands in the text.
+        span: Span,
+    },
+}
+
+/// A disk that is never written, and a file with what differs from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Overlay {
+    /// The disk.
+    pub(crate) base: Box<Disk>,
+    /// The file.
+    pub(crate) top: PathBuf,
+    /// Bytes of one exception, for a new file.
+    pub(crate) chunk: Option<u32>,
+    /// Most bytes that the file takes.
+    pub(crate) quota: Option<u64>,
+    /// Where the file's path stands in the text.
+    pub(crate) span: Span,
+}
+
+/// `[NAME=]DISK`, understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamedDisk {
+    /// The whole text, for messages.
+    pub(crate) text: String,
+    /// The name, if given.
+    pub(crate) name: Option<String>,
+    /// The disk.
+    pub(crate) disk: Disk,
+}
+
+impl Disk {
+    /// The disks that it is made of, in order.
+    pub(crate) fn children(&self) -> &[Self] {
+        match self {
+            Self::Blocks { disk, .. }
+            | Self::Partition { disk, .. }
+            | Self::Delay { disk, .. }
+            | Self::Throttle { disk, .. }
+            | Self::Fault { disk, .. } => std::slice::from_ref(disk),
+            Self::Overlay(overlay) => std::slice::from_ref(&overlay.base),
+            Self::Linear { disks, .. } | Self::Stripe { disks, .. } => disks,
+            Self::File { .. }
+            | Self::Memory(_)
+            | Self::Null(_)
+            | Self::Zero(_)
+            | Self::Error(_)
+            | Self::Remote { .. }
+            | Self::Dm { .. } => &[],
+        }
+    }
+
+    /// Whether this disk can be kept from being written.
+    pub(crate) fn can_be_read_only(&self) -> bool {
+        match self {
+            Self::File { .. } | Self::Remote { .. } | Self::Overlay(_) | Self::Dm { .. } => true,
+            _ => self.children().iter().any(Self::can_be_read_only),
+        }
+    }
+
+    /// The files that it is kept in, or described by.
+    pub(crate) fn files(&self) -> Vec<&Path> {
+        match self {
+            Self::File { path, .. } | Self::Dm { path, .. } => vec![path],
+            Self::Overlay(overlay) => vec![&overlay.top],
+            _ => self.children().iter().flat_map(Self::files).collect(),
+        }
+    }
+
+    /// The disks at the bottom, which hold the bytes; what a table names is not among them.
+    pub(crate) fn leaves(&self) -> Vec<&Self> {
+        match self.children() {
+            [] => vec![self],
+            children => children.iter().flat_map(Self::leaves).collect(),
+        }
+    }
+}
