@@ -116,7 +116,7 @@ pub enum ChangeError {
     )]
     PerClient(String),
     /// The disk of a client is in use.
-    #[error("client {client} is connected ({connections} times): --force disconnects it first")]
+    #[error("client {client} is connected; --force disconnects it first")]
     ClientConnected {
         /// Whose it is.
         client: String,

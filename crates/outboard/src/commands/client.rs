@@ -1,5 +1,7 @@
 //! `outboard client`: the clients of a running server.
 
+mod overlays;
+
 use crate::commands::reload::{WhichServer, strange};
 use crate::commands::status::{CLIENT_HEAD, client_rows};
 use crate::control::{Answer, Ask};
@@ -13,6 +15,10 @@ pub(crate) enum Command {
     List(WhichServer),
     /// End a client; what it has in flight is finished
     Disconnect(DisconnectArgs),
+    /// The overlays of clients, where each has one of its own
+    Overlays(overlays::ListArgs),
+    /// Remove the overlay of a client, which finds the image as it is from then on
+    DropOverlay(overlays::DropArgs),
 }
 
 /// Arguments of `client disconnect`.
@@ -29,6 +35,8 @@ pub(crate) struct DisconnectArgs {
 pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
     match command {
         Command::List(which) => list(which, format),
+        Command::Overlays(args) => overlays::list(args, format),
+        Command::DropOverlay(args) => overlays::drop(args, format),
         Command::Disconnect(args) => {
             let client = args.client;
             match args.which.ask(Ask::Disconnect { client })? {

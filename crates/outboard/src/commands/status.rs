@@ -1,7 +1,7 @@
 //! `outboard status`: what is attached and served here, and how it is.
 
 use attach::AttachmentStatus;
-use nbd::server::{ExportFigures, Figures, Op};
+use nbd::server::{ClientDiskFigures, ExportFigures, Figures, Op};
 use serde::Serialize;
 
 use crate::control::{self, ServerStatus};
@@ -57,6 +57,7 @@ fn server(server: &ServerStatus) -> String {
     parts.push(columns(
         &std::iter::once(head).chain(rows).collect::<Vec<_>>(),
     ));
+    parts.extend(exports.iter().filter_map(overlays));
     let clients: Vec<_> = exports.iter().flat_map(client_rows).collect();
     if !clients.is_empty() {
         let head = CLIENT_HEAD.map(str::to_owned);
@@ -67,6 +68,33 @@ fn server(server: &ServerStatus) -> String {
     parts.join("\n")
 }
 
+/// A line about the overlays of an export's clients, where they have some.
+fn overlays(export: &ExportFigures) -> Option<String> {
+    let overlays = export.client_disks.as_ref()?;
+    let count = |is_meant: fn(&ClientDiskFigures) -> bool| {
+        overlays.iter().filter(|overlay| is_meant(overlay)).count()
+    };
+    let (all, older) = (overlays.len(), count(|overlay| overlay.is_older));
+    let older = match older {
+        0 => String::new(),
+        older => format!(", {older} over replaced images"),
+    };
+    let used = count(|overlay| overlay.connections > 0);
+    let bytes = rounded(overlays.iter().map(|overlay| overlay.bytes).sum());
+    let name = display_name(export);
+    Some(format!(
+        "{name}: overlays of clients: {all}, {used} in use{older}; they take {bytes}; \
+         `outboard client overlays` lists them"
+    ))
+}
+
+fn display_name(export: &ExportFigures) -> String {
+    match export.name.as_str() {
+        "" => "(default)".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
 const EXPORT_HEAD: [&str; 9] = [
     "EXPORT", "SIZE", "CLIENTS", "READS", "READ", "WRITES", "WRITTEN", "ERRORS", "P99",
 ];
@@ -74,10 +102,7 @@ const EXPORT_HEAD: [&str; 9] = [
 fn export_row(export: &ExportFigures) -> [String; 9] {
     let clients = export.clients.len().to_string();
     let [reads, read, writes, written, errors, p99] = figures(&export.figures);
-    let name = match export.name.as_str() {
-        "" => "(default)".to_owned(),
-        name => name.to_owned(),
-    };
+    let name = display_name(export);
     let size = ByteSize(export.size).to_string();
     [
         name, size, clients, reads, read, writes, written, errors, p99,
@@ -118,7 +143,7 @@ fn figures(figures: &Figures) -> [String; 6] {
 }
 
 /// A size to look at: three digits at most before the unit.
-fn rounded(bytes: u64) -> String {
+pub(crate) fn rounded(bytes: u64) -> String {
     let mut units = ["B", "K", "M", "G", "T", "P", "E"].into_iter();
     let mut unit = units.next().unwrap_or_default();
     let (mut whole, mut tenths) = (bytes, 0);

@@ -9,6 +9,9 @@ pub(crate) struct Changes {
     pub(crate) remove: Vec<String>,
     /// Exports that get another disk; their clients end.
     pub(crate) replace: Vec<ExportPlan>,
+    /// Exports whose new clients get overlays over another image, or other ones; those there are keep
+    /// theirs.
+    pub(crate) renew: Vec<ExportPlan>,
     /// Exports with other rules or another text; those who still may do not notice.
     pub(crate) update: Vec<ExportPlan>,
     /// New exports.
@@ -31,7 +34,13 @@ pub(crate) fn changes(old: &Plan, new: &Plan) -> Changes {
     for export in &new.exports {
         match find(old, &export.name).map(|at| &old.exports[at]) {
             None => changes.add.push(export.clone()),
-            Some(before) if has_other_disk(before, export) => changes.replace.push(export.clone()),
+            Some(before) if has_other_disk(before, export) => {
+                if before.overlay.is_some() && export.overlay.is_some() {
+                    changes.renew.push(export.clone());
+                } else {
+                    changes.replace.push(export.clone());
+                }
+            }
             Some(before) if before != export => changes.update.push(export.clone()),
             Some(_) => {}
         }
@@ -43,7 +52,9 @@ pub(crate) fn changes(old: &Plan, new: &Plan) -> Changes {
 }
 
 fn has_other_disk(before: &ExportPlan, after: &ExportPlan) -> bool {
-    before.disk.disk != after.disk.disk || before.read_only != after.read_only
+    before.disk.disk != after.disk.disk
+        || before.read_only != after.read_only
+        || before.overlay != after.overlay
 }
 
 fn later(old: &Plan, new: &Plan) -> Vec<&'static str> {

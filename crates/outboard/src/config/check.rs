@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
-use nbd::server::{Access, Limits, Rules};
+use nbd::server::{Access, Limits, NamedBy, Rules};
 use nbd::tls::{ClientCertificates, Demand, ServerTlsFiles};
 use toml::Spanned;
 
 use super::error::Slip;
 use super::file::{self, ExportTable, File, LimitsTable, Tls};
+use super::overlay::overlay;
 use super::values::Values;
 use super::{ExportPlan, Plan, TlsPlan};
 use crate::commands::serve::listen::Place;
@@ -68,6 +69,11 @@ fn export(values: Values<'_>, table: &ExportTable) -> Result<ExportPlan, Slip> {
     let description = table.description.as_ref();
     let description = description.map(|text| string(values, text)).transpose()?;
     let disk = disk(values, &table.disk)?;
+    let overlay = overlay(values, table)?;
+    if overlay.is_some() && !disk.disk.can_be_read_only() {
+        let what = "no image to put overlays over: it would be empty at each start";
+        return Err(values.slip(&table.disk, what));
+    }
     if table.read_only && !disk.disk.can_be_read_only() {
         let what = "it cannot be read-only: nothing would ever be on it";
         return Err(values.slip(&table.disk, what));
@@ -101,6 +107,7 @@ fn export(values: Values<'_>, table: &ExportTable) -> Result<ExportPlan, Slip> {
         disk,
         read_only: table.read_only,
         rules,
+        overlay,
     })
 }
 
@@ -220,16 +227,17 @@ fn certificates_need_tls(
     if tls.is_some_and(|tls| tls.files.clients != ClientCertificates::Ignored) {
         return Ok(());
     }
-    let mut named = tables.iter().filter_map(|table| {
-        let names = table.get_ref().allow_certificates.as_ref();
-        names.map(|_| &table.get_ref().name)
-    });
-    match named.next() {
-        Some(name) => {
-            let what =
-                "allow_certificates needs [tls] with a directory, and its clients not ignored";
-            Err(values.slip(name, what))
+    let needs = " needs [tls] with a directory, and its clients not ignored";
+    for (table, export) in tables.iter().zip(&plan.exports) {
+        let name = &table.get_ref().name;
+        if table.get_ref().allow_certificates.is_some() {
+            return Err(values.slip(name, format!("allow_certificates{needs}")));
         }
-        None => Ok(()),
+        let overlay = export.overlay.as_ref();
+        if overlay.is_some_and(|overlay| overlay.named_by == NamedBy::Certificate) {
+            let what = format!("overlay_name = \"certificate\"{needs}");
+            return Err(values.slip(name, what));
+        }
     }
+    Ok(())
 }

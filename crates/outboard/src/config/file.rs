@@ -85,4 +85,9 @@ pub(super) struct ExportTable {
     pub(super) allow: Option<Vec<Spanned<String>>>,
     pub(super) allow_certificates: Option<Vec<Spanned<String>>>,
     pub(super) connections_max: Amount,
+    pub(super) overlay: Option<Spanned<String>>,
+    pub(super) overlay_directory: Option<Spanned<PathBuf>>,
+    pub(super) overlay_name: Option<Spanned<String>>,
+    pub(super) overlay_quota: Amount,
+    pub(super) overlays_max: Amount,
 }

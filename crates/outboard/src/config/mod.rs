@@ -17,6 +17,7 @@ mod changes;
 mod check;
 mod error;
 mod file;
+mod overlay;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -33,6 +34,7 @@ use crate::graph::NamedDisk;
 pub(crate) use changes::{Changes, changes};
 pub(crate) use check::parse;
 pub(crate) use error::ConfigError;
+pub(crate) use overlay::{OverlayPlan, quota};
 
 /// Longest configuration, bytes.
 pub(crate) const TEXT_MAX: u64 = 1 << 20;
@@ -71,6 +73,8 @@ pub(crate) struct ExportPlan {
     pub(crate) read_only: bool,
     /// Whom it is for.
     pub(crate) rules: Rules,
+    /// Where the overlays of its clients are, if each has one of its own.
+    pub(crate) overlay: Option<OverlayPlan>,
 }
 
 /// Where certificates are, and who must use TLS.

@@ -57,6 +57,22 @@ pub(crate) enum Ask {
         /// Its number.
         client: u64,
     },
+    /// Remove overlays.
+    DropOverlay(DropOverlay),
+}
+
+/// Which overlays are to be removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DropOverlay {
+    /// Only those of this export.
+    pub(crate) export: Option<String>,
+    /// Only those of this client.
+    pub(crate) client: Option<String>,
+    /// Those over images that were replaced, instead of those over the one of now.
+    pub(crate) older: bool,
+    /// Disconnect the client first.
+    pub(crate) force: bool,
 }
 
 /// A line from the server: one of the two.
@@ -89,6 +105,26 @@ pub(crate) enum Answer {
     },
     /// The client ends.
     Disconnected,
+    /// Overlays are gone.
+    Dropped {
+        /// Which.
+        dropped: Vec<DroppedOverlay>,
+        /// Why others are not.
+        kept: Vec<String>,
+    },
+}
+
+/// An overlay that was removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DroppedOverlay {
+    /// The export.
+    pub(crate) export: String,
+    /// Whose it was.
+    pub(crate) client: String,
+    /// The image that it changed.
+    pub(crate) image: String,
+    /// What it took, bytes.
+    pub(crate) bytes: u64,
 }
 
 /// A server and what it does.
@@ -121,6 +157,9 @@ pub(crate) struct Reloaded {
     pub(crate) removed: Vec<String>,
     /// On another disk.
     pub(crate) replaced: Vec<String>,
+    /// With another image, or other overlays, for new clients.
+    #[serde(default)]
+    pub(crate) renewed: Vec<String>,
     /// Under other rules.
     pub(crate) updated: Vec<String>,
     /// Keys that wait for the next start.

@@ -88,6 +88,8 @@ impl ControlSocket {
             let mut builder = std::fs::DirBuilder::new();
             builder.mode(0o700).recursive(true).create(folder)?;
         }
+        // Two servers that start at once do not both find the old one dead.
+        let _lock = nbd::server::lock_place(path);
         match UnixStream::connect(path) {
             Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
             // Only a refusal says that nobody is behind it.

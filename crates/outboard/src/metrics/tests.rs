@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
-use nbd::server::{CommandFigures, ExportFigures, Figures, Op, ServerFigures};
+use nbd::server::{
+    ClientDiskFigures, ClientName, CommandFigures, ExportFigures, Figures, Op, ServerFigures,
+};
 
 use super::text;
 
@@ -28,8 +30,22 @@ fn figures() -> ServerFigures {
             figures: Figures {
                 commands: vec![read],
             },
+            client_disks: Some(vec![overlay(3, false), overlay(0, true)]),
         }],
         ..ServerFigures::default()
+    }
+}
+
+fn overlay(connections: u64, is_older: bool) -> ClientDiskFigures {
+    ClientDiskFigures {
+        name: ClientName::User(1),
+        connections,
+        bytes: 1000,
+        quota: None,
+        last_seen: None,
+        image: String::new(),
+        image_id: String::new(),
+        is_older,
     }
 }
 
@@ -106,6 +122,23 @@ fn the_text_follows_the_format_and_tells_the_figures() {
     assert!((count - 7.0).abs() < 1e-9);
 }
 
+#[test]
+fn overlays_of_clients_are_counted_where_there_are_some() {
+    let samples = read(&text::of(&figures()));
+    for (name, expected) in [
+        ("overlays", 1.0),
+        ("overlays_older", 1.0),
+        ("overlays_open", 1.0),
+        ("overlay_bytes", 2000.0),
+    ] {
+        let series = format!("outboard_export_{name}{{export=\"a \\\"b\\\"\\\\\\nc\"}}");
+        assert!((samples[&series] - expected).abs() < 1e-9, "{series}");
+    }
+    let mut without = figures();
+    without.exports[0].client_disks = None;
+    assert!(!text::of(&without).contains("overlay"));
+}
+
 fn get(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     let limit = Some(std::time::Duration::from_secs(30));
@@ -123,7 +156,7 @@ fn a_scrape_over_http_gets_the_text_and_nothing_else_is_there() {
     let export = nbd::server::Export {
         name: "a".to_owned(),
         description: String::new(),
-        disk: std::sync::Arc::new(testkit::MemDisk::new(4096)),
+        disk: std::sync::Arc::new(testkit::MemDisk::new(4096)).into(),
     };
     let limits = nbd::server::Limits::default();
     let server = nbd::server::Server::new(vec![export], limits).expect("an export");

@@ -4,7 +4,9 @@
 
 use std::fmt::{Arguments, Display, Write as _};
 
-use nbd::server::{BUCKETS, CommandFigures, ExportFigures, ServerFigures, bucket_limit};
+use nbd::server::{
+    BUCKETS, ClientDiskFigures, CommandFigures, ExportFigures, ServerFigures, bucket_limit,
+};
 
 const NANOS: f64 = 1e9;
 
@@ -36,6 +38,7 @@ pub(super) fn of(figures: &ServerFigures) -> String {
     let mut text = Text(String::new());
     server(&mut text, figures);
     exports(&mut text, figures);
+    overlays(&mut text, figures);
     commands(&mut text, figures);
     latencies(&mut text, figures);
     text.0
@@ -113,6 +116,48 @@ fn exports(text: &mut Text, figures: &ServerFigures) {
         text.head(name, kind, help);
         for export in &figures.exports {
             text.value(name, &label(export), value(export));
+        }
+    }
+}
+
+/// A metric of the overlays of an export's clients.
+type OfOverlays = (&'static str, &'static str, fn(&[ClientDiskFigures]) -> u64);
+
+fn overlays(text: &mut Text, figures: &ServerFigures) {
+    let metrics: [OfOverlays; 4] = [
+        (
+            "outboard_export_overlays",
+            "Overlays of clients over the image of now.",
+            |disks| disks.iter().filter(|disk| !disk.is_older).count() as u64,
+        ),
+        (
+            "outboard_export_overlays_older",
+            "Overlays of clients over images that were replaced.",
+            |disks| disks.iter().filter(|disk| disk.is_older).count() as u64,
+        ),
+        (
+            "outboard_export_overlays_open",
+            "Overlays of clients that are connected.",
+            |disks| disks.iter().filter(|disk| disk.connections > 0).count() as u64,
+        ),
+        (
+            "outboard_export_overlay_bytes",
+            "What the overlays of all clients take.",
+            |disks| disks.iter().map(|disk| disk.bytes).sum(),
+        ),
+    ];
+    let exports = || {
+        let exports = figures.exports.iter();
+        exports.filter_map(|export| Some((export, export.client_disks.as_deref()?)))
+    };
+    // A server without any has no such metrics.
+    if exports().next().is_none() {
+        return;
+    }
+    for (name, help, value) in metrics {
+        text.head(name, "gauge", help);
+        for (export, disks) in exports() {
+            text.value(name, &label(export), value(disks));
         }
     }
 }

@@ -5,6 +5,7 @@ mod config;
 mod contents;
 mod copy;
 mod create;
+mod disk;
 mod graph;
 mod help;
 mod inspect;

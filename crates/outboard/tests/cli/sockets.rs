@@ -7,6 +7,7 @@ const CLIENT_FLAGS: u32 = 3; // fixed newstyle, no zeroes
 const EXPORT_NAME: u32 = 1;
 const READ: u16 = 0;
 const WRITE: u16 = 1;
+const DISCONNECT: u16 = 2;
 
 /// The size that a server tells for the export `name`; `None` if it closes the connection.
 pub(super) fn size_of_export(mut stream: impl Read + Write, name: &str) -> Option<u64> {
@@ -89,6 +90,15 @@ impl<S: Read + Write> Session<S> {
         self.0.write_all(&request(WRITE, len)).ok()?;
         self.0.write_all(data).ok()?;
         self.reply()
+    }
+
+    /// Says goodbye, and waits until the server has heard it.
+    pub(super) fn say_goodbye(&mut self) {
+        self.0
+            .write_all(&request(DISCONNECT, 0))
+            .expect("the server reads");
+        let mut rest = Vec::new();
+        self.0.read_to_end(&mut rest).expect("an end");
     }
 
     fn reply(&mut self) -> Option<()> {

@@ -2,7 +2,7 @@
 
 use nbd::server::Rules;
 
-use crate::config::ExportPlan;
+use crate::config::{ExportPlan, OverlayPlan};
 use crate::failure::Failure;
 use crate::graph::{NamedDisk, resolve};
 
@@ -49,6 +49,26 @@ pub(super) fn free(disks: Vec<NamedDisk>, read_only: bool) -> Vec<ExportPlan> {
         disk,
         read_only,
         rules: Rules::default(),
+        overlay: None,
     };
     disks.into_iter().map(export).collect()
+}
+
+/// The same, whose clients have overlays as `plan` says.
+pub(super) fn with_overlays(
+    export: ExportPlan,
+    plan: Option<&OverlayPlan>,
+) -> Result<ExportPlan, Failure> {
+    let overlay = plan.cloned();
+    if overlay.is_some() && !export.disk.disk.can_be_read_only() {
+        let what = format!("`{}` is no image to put overlays over", export.disk.text);
+        return Err(Failure::usage(what).next("it would be empty at each start"));
+    }
+    // What clients write is theirs, and the disk is read-only in any case.
+    let read_only = export.read_only && overlay.is_none();
+    Ok(ExportPlan {
+        overlay,
+        read_only,
+        ..export
+    })
 }

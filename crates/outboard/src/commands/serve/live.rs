@@ -11,11 +11,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use nbd::server::{ChangeError, Control, Export};
+use nbd::server::{ChangeError, Control, Export, ExportDisk};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::notify;
 use super::opened::{Opened, Opening};
+use super::overlays::{changed_images, drop_overlays};
 use crate::config::{self, Changes, ExportPlan, Plan};
 use crate::control::server::{Answering, Oracle};
 use crate::control::{Answer, Ask, Reloaded, ServerStatus};
@@ -90,9 +91,17 @@ impl Live {
         let new = read.map_err(|e| format!("nothing was changed: {e}"))?;
         let changes = config::changes(&running.plan, &new);
         let leaving = leaving(&changes);
-        let mut opening = Opening::beside(&running.open, &leaving);
+        let (renewed, warnings) = changed_images(&running.open, &new, &changes).await;
+        let changes = Changes {
+            renew: [changes.renew, renewed].concat(),
+            ..changes
+        };
+        let renewing = changes.renew.iter().map(|export| export.name.clone());
+        let others: Vec<String> = leaving.iter().cloned().chain(renewing).collect();
+        let mut opening = Opening::beside(&running.open, &others);
         let mut late = Vec::new();
-        for export in changes.add.iter().chain(&changes.replace) {
+        let opened = changes.add.iter().chain(&changes.replace);
+        for export in opened.chain(&changes.renew) {
             match opening.open(export).await {
                 Ok(()) => {}
                 Err(e) if e.is_own_conflict() && !leaving.is_empty() => late.push(export.clone()),
@@ -107,7 +116,9 @@ impl Live {
             tls.reload()
                 .map_err(|e| format!("nothing was changed: {e}"))?;
         }
-        Ok(self.apply(running, new, changes, opening, late).await)
+        let mut done = self.apply(running, new, changes, opening, late).await;
+        done.warnings.extend(warnings);
+        Ok(done)
     }
 
     /// Does what cannot be refused any more.
@@ -137,7 +148,15 @@ impl Live {
             note(result, &mut done);
             done.replaced.push(export.name.clone());
         }
-        let gone = leaving(&changes);
+        for export in &changes.renew {
+            let ready = opened.iter_mut().find(|open| open.name == export.name);
+            if let Some(ExportDisk::PerClient(overlays)) = ready.and_then(Opened::take) {
+                note(self.control.renew(&export.name, overlays), &mut done);
+            }
+            done.renewed.push(export.name.clone());
+        }
+        let mut gone = leaving(&changes);
+        gone.extend(done.renewed.iter().cloned());
         running.open.retain(|open| !gone.contains(&open.name));
         running.open.append(&mut opened);
         for export in &changes.add {
@@ -155,14 +174,14 @@ impl Live {
         for export in late {
             self.open_late(running, &old, export, &mut done).await;
         }
-        for export in &changes.update {
+        for export in changes.update.iter().chain(&changes.renew) {
             let rules = export.rules.clone();
             let result = self
                 .control
                 .update(&export.name, &export.description, rules);
             note(result, &mut done);
-            done.updated.push(export.name.clone());
         }
+        done.updated = changes.update.iter().map(|e| e.name.clone()).collect();
         let names: Vec<String> = running
             .plan
             .exports
@@ -213,7 +232,10 @@ impl Live {
         }
     }
 
-    fn status(&self) -> ServerStatus {
+    async fn status(&self) -> ServerStatus {
+        let control = self.control.clone();
+        // Overlays are looked for in their folders.
+        let figures = engine::blocking(move || control.figures()).await;
         let up = engine::clock::now().saturating_duration_since(self.about.since);
         ServerStatus {
             name: self.about.name.clone(),
@@ -223,7 +245,7 @@ impl Live {
             listen: self.about.listen.clone(),
             metrics: self.about.metrics.clone(),
             up_seconds: up.as_secs(),
-            figures: self.control.figures(),
+            figures,
         }
     }
 
@@ -246,13 +268,17 @@ impl Oracle for Live {
     fn answer(self: Arc<Self>, ask: Ask) -> Answering {
         Box::pin(async move {
             match ask {
-                Ask::Status => Ok(Answer::Status(Box::new(self.status()))),
+                Ask::Status => Ok(Answer::Status(Box::new(self.status().await))),
                 Ask::Reload => self.reload().await.map(Answer::Reloaded),
                 Ask::Resize { export } => self.resize(&export).await,
                 Ask::Disconnect { client } if self.control.disconnect(client) => {
                     Ok(Answer::Disconnected)
                 }
                 Ask::Disconnect { client } => Err(format!("there is no client {client}")),
+                Ask::DropOverlay(which) => {
+                    let _one_at_a_time = self.running.lock().await;
+                    drop_overlays(&self.control, which).await
+                }
             }
         })
     }
@@ -265,7 +291,7 @@ fn leaving(changes: &Changes) -> Vec<String> {
 }
 
 /// What is served of a plan.
-pub(super) fn offer(export: &ExportPlan, disk: block::Node) -> (Export, nbd::server::Rules) {
+pub(super) fn offer(export: &ExportPlan, disk: ExportDisk) -> (Export, nbd::server::Rules) {
     let served = Export {
         name: export.name.clone(),
         description: export.description.clone(),
@@ -287,6 +313,7 @@ pub(crate) fn summary(done: &Reloaded) -> String {
         ("added", &done.added),
         ("removed", &done.removed),
         ("replaced", &done.replaced),
+        ("another image for new clients of", &done.renewed),
         ("updated", &done.updated),
         ("only seen at the next start:", &done.later),
     ];

@@ -11,11 +11,14 @@
 //! * Whatever way it ends, but by SIGKILL, its Unix sockets and its port file are removed.
 
 mod announce;
+mod auto;
 mod exports;
 pub(crate) mod listen;
 pub(crate) mod live;
 mod notify;
 mod opened;
+mod overlays;
+mod per_client;
 mod places;
 mod port_file;
 mod sockets;
@@ -34,7 +37,7 @@ use nbd::server::{Limits, Server};
 use rustix::fs::FileType;
 use tokio::sync::oneshot;
 
-use crate::config::{self, Plan};
+use crate::config::{self, OverlayPlan, Plan};
 use crate::control::{self, place};
 use crate::failure::Failure;
 use crate::metrics;
@@ -60,6 +63,14 @@ pub(crate) struct Args {
     ])]
     config: Option<PathBuf>,
 
+    /// Serve what is found on the disks, read-only, by stable names: part/1, whole
+    #[arg(long, conflicts_with = "config")]
+    auto: bool,
+
+    /// With --auto: let clients write
+    #[arg(long, requires = "auto", conflicts_with = "read_only")]
+    writable: bool,
+
     /// Only say whether the configuration, or the disks, are right
     #[arg(long)]
     check: bool,
@@ -78,6 +89,14 @@ pub(crate) struct Args {
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
+
+    /// Give each client an overlay of its own in this folder; the disks are never written
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "read_only", "stdin"])]
+    overlay_per_client: Option<PathBuf>,
+
+    /// What each overlay may take [default: 2G]
+    #[arg(long, value_name = "SIZE", value_parser = config::quota, requires = "overlay_per_client")]
+    overlay_quota: Option<u64>,
 
     /// Serve one client on standard input, a connected socket
     #[arg(long, conflicts_with_all = ["listen", "port_file"])]
@@ -148,7 +167,7 @@ impl EngineArgs {
 
 /// Serves until told to stop.
 pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
-    let plan = plan(&args)?;
+    let plan = plan(&args, format)?;
     if args.check {
         return checked(&args, &plan, format);
     }
@@ -177,17 +196,30 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
 }
 
 /// What the arguments ask for.
-fn plan(args: &Args) -> Result<Plan, Failure> {
+fn plan(args: &Args, format: Format) -> Result<Plan, Failure> {
     if let Some(path) = &args.config {
         let plan = config::read(path).map_err(Failure::new)?;
         let control = args.control.clone().or(plan.control);
         return Ok(Plan { control, ..plan });
     }
-    let disks = exports::plan(&args.disks, args.read_only)?;
+    let exports = if args.auto {
+        auto::plan(&args.disks, args.writable, format)?
+    } else {
+        let disks = exports::plan(&args.disks, args.read_only)?;
+        exports::free(disks, args.read_only)
+    };
+    let overlay = args.overlay_per_client.as_ref().map(|folder| {
+        let plan = OverlayPlan::in_folder(folder.clone());
+        let quota = args.overlay_quota.unwrap_or(plan.quota);
+        OverlayPlan { quota, ..plan }
+    });
     Ok(Plan {
         listen: args.listen.clone(),
         insecure: args.tls.insecure,
-        exports: exports::free(disks, args.read_only),
+        exports: exports
+            .into_iter()
+            .map(|export| exports::with_overlays(export, overlay.as_ref()))
+            .collect::<Result<_, Failure>>()?,
         limits: Limits {
             connections_max: args.connections_max,
             ..Limits::default()

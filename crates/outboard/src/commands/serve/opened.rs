@@ -1,31 +1,69 @@
-//! The disks of a server: opened one by one, each knowing which files the others write.
+//! The disks of a server: opened one by one, each knowing which files the others have.
 
-use block::Node;
+use std::sync::Arc;
 
+use nbd::server::{DiskPerClient as _, ExportDisk};
+
+use super::per_client::{PerClient, PerClientError};
 use crate::config::ExportPlan;
-use crate::graph::builder::{BuildError, Builder, Written};
+use crate::failure::Failure;
+use crate::graph::builder::{BuildError, Builder, Claim};
 
-/// An export's disk and the files it writes.
+/// An export's disk and the bytes of files that it has.
 #[derive(Debug)]
 pub(super) struct Opened {
     /// The export's name.
     pub(super) name: String,
     /// Until the server takes it: nothing else may keep a disk open.
-    disk: Option<Node>,
-    written: Vec<Written>,
+    disk: Option<ExportDisk>,
+    /// Number of the image that its clients have overlays over.
+    image: Option<String>,
+    written: Vec<Claim>,
+}
+
+/// Why an export cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OpenFailure {
+    /// Its disk.
+    #[error(transparent)]
+    Disk(#[from] BuildError),
+    /// The overlays of its clients.
+    #[error(transparent)]
+    Overlays(#[from] PerClientError),
+}
+
+impl OpenFailure {
+    /// Whether a disk that this process has open is in the way.
+    pub(super) fn is_own_conflict(&self) -> bool {
+        matches!(self, Self::Disk(error) if error.is_own_conflict())
+    }
+}
+
+impl From<OpenFailure> for Failure {
+    fn from(failure: OpenFailure) -> Self {
+        match failure {
+            OpenFailure::Disk(error) => error.into(),
+            OpenFailure::Overlays(error) => Self::new(error),
+        }
+    }
 }
 
 impl Opened {
     /// Hands the disk over; `None` if that was done before.
-    pub(super) fn take(&mut self) -> Option<Node> {
+    pub(super) fn take(&mut self) -> Option<ExportDisk> {
         self.disk.take()
+    }
+
+    /// Number of the image that its clients have overlays over.
+    pub(super) fn image(&self) -> Option<&str> {
+        self.image.as_deref()
     }
 }
 
 /// Disks being opened.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
-    written: Vec<Written>,
+    written: Vec<Claim>,
     opened: Vec<Opened>,
 }
 
@@ -41,14 +79,25 @@ impl Opening {
     }
 
     /// Opens one more.
-    pub(super) async fn open(&mut self, export: &ExportPlan) -> Result<(), BuildError> {
+    pub(super) async fn open(&mut self, export: &ExportPlan) -> Result<(), OpenFailure> {
         let known = self.written.len();
-        let mut builder = Builder::new(export.read_only).beside(self.written.clone());
+        // What is below overlays is never written.
+        let read_only = export.read_only || export.overlay.is_some();
+        let mut builder = Builder::new(read_only).beside(self.written.clone());
         let disk = Box::pin(builder.build(&export.disk)).await?;
-        self.written = builder.written();
+        let (disk, image) = match &export.overlay {
+            None => (disk.into(), None),
+            Some(plan) => {
+                let overlays = Box::pin(PerClient::open(export, plan, disk)).await?;
+                let image = overlays.image().to_owned();
+                (ExportDisk::PerClient(Arc::new(overlays)), Some(image))
+            }
+        };
+        self.written = builder.claims();
         self.opened.push(Opened {
             name: export.name.clone(),
             disk: Some(disk),
+            image,
             written: self.written[known..].to_vec(),
         });
         Ok(())

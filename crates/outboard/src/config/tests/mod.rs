@@ -1,5 +1,7 @@
 //! Tests of the configuration: what it says, what is wrong in it and where, what a change means.
 
+mod overlay;
+
 use std::time::Duration;
 
 use nbd::server::Limits;

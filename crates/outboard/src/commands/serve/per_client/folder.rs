@@ -1,0 +1,327 @@
+//! [`Folder`]: the files of an export's overlays. Everything here may block.
+//!
+//! ```text
+//! DIR/export-root/4c1de20b93a5f177/addr-10.0.0.1.json   whose it is, and over which image
+//!        │               │         addr-10.0.0.1.cow    what differs from that image
+//!        export          number of the image
+//! ```
+//!
+//! # Invariants
+//!
+//! * The record is there, durably, before the overlay is, and goes after it: an overlay without a
+//!   record is nothing that this program made, and is refused.
+//! * Folders are their owner's alone.
+//! * An overlay that somebody has open is not removed.
+
+use std::collections::HashSet;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nbd::server::ClientName;
+use rustix::fs::{FlockOperation, flock};
+
+use super::file_name::{of_client, of_export};
+use super::record::{ImageRecord, Record, RecordError};
+
+/// Longest record that is read, bytes.
+const RECORD_MAX: u64 = 64 << 10;
+/// Bytes of a block of stat(2).
+const STAT_BLOCK: u64 = 512;
+
+/// Why an overlay's files cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FolderError {
+    #[error("{what} {}: {source}", path.display())]
+    Io {
+        what: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("{} cannot be used: {source}", path.display())]
+    Record { path: PathBuf, source: RecordError },
+    #[error(
+        "{} is there, but not the record that says whose it is and over which image; put it back, \
+         or remove the overlay", .0.display()
+    )]
+    NoRecord(PathBuf),
+    #[error("the image has {0} overlays already, which is `overlays_max`")]
+    TooMany(usize),
+    #[error("somebody has {} open", .0.display())]
+    InUse(PathBuf),
+}
+
+type Result<T> = std::result::Result<T, FolderError>;
+
+/// An overlay that was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) record: Record,
+    /// Bytes that it takes on its filesystem.
+    pub(super) bytes: u64,
+}
+
+/// The overlays of an export.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    export: String,
+    image: ImageRecord,
+    overlays_max: usize,
+    /// Names of the overlays over the image.
+    known: Mutex<HashSet<String>>,
+}
+
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {
+    let path = path.to_owned();
+    move |source| FolderError::Io { what, path, source }
+}
+
+impl Folder {
+    /// The overlays of `export` over `image` within `directory`, which is made if it is not there.
+    pub(super) fn open(
+        directory: &Path,
+        export: String,
+        image: ImageRecord,
+        overlays_max: usize,
+    ) -> Result<Self> {
+        make(directory)?;
+        let folder = Self {
+            path: directory.join(of_export(&export)),
+            export,
+            image,
+            overlays_max,
+            known: Mutex::default(),
+        };
+        let records = records_in(&folder.path.join(&folder.image.id))?;
+        folder
+            .known()
+            .extend(records.into_iter().map(|(stem, _)| stem));
+        Ok(folder)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self, name: &ClientName, image: &str, ending: &str) -> PathBuf {
+        let file = format!("{}.{ending}", of_client(name));
+        self.path.join(image).join(file)
+    }
+
+    /// The path of the overlay of `name`, whose record is made or checked: the overlay may be opened,
+    /// and made if there is none.
+    pub(super) fn prepare(&self, name: &ClientName, now: u64) -> Result<PathBuf> {
+        let overlay = self.place(name, &self.image.id, "cow");
+        let path = self.place(name, &self.image.id, "json");
+        if let Some(mut record) = read(&path)? {
+            let checked = record.check(name, &self.image.id);
+            checked.map_err(|source| FolderError::Record {
+                path: path.clone(),
+                source,
+            })?;
+            record.last_seen = now;
+            write(&path, &record, false)?;
+            return Ok(overlay);
+        }
+        if overlay.exists() {
+            return Err(FolderError::NoRecord(overlay));
+        }
+        self.take_place(name)?;
+        let record = Record::new(self.export.clone(), name.clone(), self.image.clone(), now);
+        let made = make(&self.path.join(&self.image.id)).and_then(|()| write(&path, &record, true));
+        if made.is_err() {
+            self.known().remove(&of_client(name));
+        }
+        made?;
+        let (client, disk) = (name.to_string(), &self.image.disk);
+        let older = self.older_of(name);
+        let older: Vec<&str> = older
+            .iter()
+            .map(|record| record.image.disk.as_str())
+            .collect();
+        let kept = match older.as_slice() {
+            [] => String::new(),
+            older => format!("; what it changed of {} is kept", older.join(", ")),
+        };
+        tracing::info!(
+            client,
+            export = self.export,
+            "begins with nothing of its own over {disk}{kept}"
+        );
+        Ok(overlay)
+    }
+
+    /// Records of `name` over other images.
+    fn older_of(&self, name: &ClientName) -> Vec<Record> {
+        let images = std::fs::read_dir(&self.path)
+            .into_iter()
+            .flatten()
+            .flatten();
+        let others = images.filter(|image| *image.file_name() != *self.image.id);
+        let record = |image: std::fs::DirEntry| {
+            let path = image.path().join(format!("{}.json", of_client(name)));
+            read(&path).ok().flatten()
+        };
+        others.filter_map(record).collect()
+    }
+
+    /// Counts the overlay of `name`, if there may be one more.
+    fn take_place(&self, name: &ClientName) -> Result<()> {
+        let mut known = self.known();
+        let stem = of_client(name);
+        if known.len() >= self.overlays_max && !known.contains(&stem) {
+            return Err(FolderError::TooMany(self.overlays_max));
+        }
+        known.insert(stem);
+        Ok(())
+    }
+
+    /// Writes down that its client was here until now.
+    pub(super) fn seen(&self, name: &ClientName, now: u64) -> Result<()> {
+        let path = self.place(name, &self.image.id, "json");
+        let Some(mut record) = read(&path)? else {
+            return Ok(());
+        };
+        record.last_seen = now;
+        write(&path, &record, false)
+    }
+
+    /// All overlays, those over other images too. What cannot be read is said and left out.
+    pub(super) fn list(&self) -> Vec<Found> {
+        let mut found = Vec::new();
+        let images = std::fs::read_dir(&self.path).into_iter().flatten();
+        for image in images.filter_map(std::result::Result::ok) {
+            match records_in(&image.path()) {
+                Ok(records) => found.extend(records.iter().filter_map(|(_, path)| looked_at(path))),
+                Err(e) => tracing::warn!("{e}"),
+            }
+        }
+        found.sort_by(|a, b| a.record.client.cmp(&b.record.client));
+        found
+    }
+
+    /// Removes the overlay of `name` over the image of that number.
+    pub(super) fn remove(&self, name: &ClientName, image: &str) -> Result<()> {
+        let overlay = self.place(name, image, "cow");
+        let record = self.place(name, image, "json");
+        // Held until it is gone, so that nobody opens it between the look and the removal.
+        let _lock = locked(&overlay)?;
+        for path in [&overlay, &record] {
+            match std::fs::remove_file(path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(failed("cannot remove", path)(e));
+                }
+                _ => {}
+            }
+        }
+        if image == self.image.id {
+            self.known().remove(&of_client(name));
+        }
+        // It stays where other overlays are in it.
+        drop(std::fs::remove_dir(self.path.join(image)));
+        Ok(())
+    }
+}
+
+/// Makes a folder and those above it, for their owner alone.
+fn make(path: &Path) -> Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    let made = builder.mode(0o700).recursive(true).create(path);
+    made.map_err(failed("cannot make the folder", path))
+}
+
+/// The records in a folder: their names without the ending, and their paths.
+fn records_in(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let cannot = || failed("cannot look into", folder);
+    let entries = match std::fs::read_dir(folder) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => return Ok(Vec::new()),
+        entries => entries.map_err(cannot())?,
+    };
+    let mut records = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(cannot())?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        if let Some(stem) = stem
+            && path.extension().is_some_and(|ending| ending == "json")
+        {
+            records.push((stem.to_owned(), path.clone()));
+        }
+    }
+    Ok(records)
+}
+
+fn looked_at(path: &Path) -> Option<Found> {
+    let record = match read(path) {
+        Ok(record) => record?,
+        Err(e) => {
+            tracing::warn!("{e}");
+            return None;
+        }
+    };
+    let overlay = std::fs::metadata(path.with_extension("cow"));
+    let bytes = overlay.map_or(0, |overlay| overlay.blocks() * STAT_BLOCK);
+    Some(Found { record, bytes })
+}
+
+fn read(path: &Path) -> Result<Option<Record>> {
+    let cannot = || failed("cannot read", path);
+    let mut options = std::fs::OpenOptions::new();
+    let file = match options.read(true).open(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(cannot())?,
+    };
+    let mut bytes = Vec::new();
+    let bounded = file.take(RECORD_MAX).read_to_end(&mut bytes);
+    bounded.map_err(cannot())?;
+    let record = Record::parse(&bytes).map_err(|source| FolderError::Record {
+        path: path.to_owned(),
+        source,
+    });
+    record.map(Some)
+}
+
+/// Writes a record in one step: who reads finds the old one or the new one.
+fn write(path: &Path, record: &Record, durably: bool) -> Result<()> {
+    let work = || {
+        let beside = path.with_extension("new");
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&beside)?;
+        file.write_all(record.text().as_bytes())?;
+        if durably {
+            file.sync_all()?;
+        }
+        std::fs::rename(&beside, path)?;
+        let folder = path.parent().filter(|_| durably);
+        folder.map_or(Ok(()), |folder| {
+            options_of_folder().open(folder)?.sync_all()
+        })
+    };
+    work().map_err(failed("cannot write", path))
+}
+
+fn options_of_folder() -> std::fs::OpenOptions {
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true);
+    options
+}
+
+/// The overlay's file, locked as who writes it locks it; `None` if there is none.
+fn locked(path: &Path) -> Result<Option<std::fs::File>> {
+    let mut options = std::fs::OpenOptions::new();
+    let file = match options.read(true).open(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(failed("cannot open", path))?,
+    };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(FolderError::InUse(path.to_owned())),
+        // A filesystem without locks has nobody who holds one.
+        _ => Ok(Some(file)),
+    }
+}

@@ -1,0 +1,223 @@
+//! [`PerClient`]: an overlay for each client of an export, over one image that all of them share.
+//!
+//! # Invariants
+//!
+//! * The image is opened once, for reading: one file, one page cache, whatever clients there are.
+//! * An overlay is opened over the image that it was made over and over no other. An image that is
+//!   changed while it is served gets no overlay any more until that was noticed by a reload, which
+//!   takes it for another one.
+//! * Clients are not told of paths.
+
+mod file_name;
+mod folder;
+mod image;
+mod record;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use block::{Geometry, IoError, Node, Support};
+use nbd::server::{
+    CannotOpen, ClientDiskFigures, ClientFuture, ClientName, DiskPerClient, NamedBy, Nameless, Peer,
+};
+use nodes::{Overlay, OverlayError, OverlayOptions};
+
+use self::folder::{Folder, FolderError};
+use self::image::Image;
+use crate::config::{ExportPlan, OverlayPlan};
+use crate::graph::NamedDisk;
+
+/// Why an export's overlays cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PerClientError {
+    /// The image cannot be read.
+    #[error("the image of export {export:?} cannot be read: {source}")]
+    Image {
+        /// Whose.
+        export: String,
+        /// Why.
+        source: IoError,
+    },
+    /// Their folder cannot be used.
+    #[error("export {export:?} cannot keep overlays: {why}")]
+    Folder {
+        /// Whose.
+        export: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// The overlays of an export's clients.
+#[derive(Debug)]
+pub(super) struct PerClient {
+    base: Node,
+    image: Image,
+    folder: Arc<Folder>,
+    geometry: Geometry,
+    named_by: NamedBy,
+    quota: u64,
+}
+
+impl PerClient {
+    /// Overlays of the clients of `export` over `base`, its disk.
+    pub(super) async fn open(
+        export: &ExportPlan,
+        plan: &OverlayPlan,
+        base: Node,
+    ) -> Result<Self, PerClientError> {
+        let name = &export.name;
+        let image = Image::of(&base, expression(&export.disk)).await;
+        let image = image.map_err(|source| PerClientError::Image {
+            export: name.clone(),
+            source,
+        })?;
+        let (directory, owner) = (plan.directory.clone(), name.clone());
+        let (record, max) = (image.record().clone(), plan.overlays_max);
+        let open = engine::blocking(move || Folder::open(&directory, owner, record, max));
+        let folder = open.await.map_err(|e| PerClientError::Folder {
+            export: name.clone(),
+            why: e.to_string(),
+        })?;
+        Ok(Self {
+            geometry: writable(base.geometry()),
+            base,
+            image,
+            folder: Arc::new(folder),
+            named_by: plan.named_by,
+            quota: plan.quota,
+        })
+    }
+
+    async fn overlay(&self, name: &ClientName) -> Result<Node, Refusal> {
+        if !self.image.is_unchanged() {
+            return Err(Refusal::Changed(self.image.record().disk.clone()));
+        }
+        let (folder, owner) = (self.folder.clone(), name.clone());
+        let path = engine::blocking(move || folder.prepare(&owner, now())).await?;
+        let options = OverlayOptions {
+            size_max: Some(self.quota),
+            ..OverlayOptions::default()
+        };
+        let overlay = Overlay::open(self.base.clone(), &path, options).await?;
+        Ok(Arc::new(overlay))
+    }
+}
+
+/// Why a client gets no overlay.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error(
+        "{0} was changed while it is served, and the overlays over it are of what it was; put it \
+         back, or reload to start anew over what it is"
+    )]
+    Changed(String),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Overlay(#[from] OverlayError),
+}
+
+impl From<Refusal> for CannotOpen {
+    fn from(refusal: Refusal) -> Self {
+        let told = match &refusal {
+            Refusal::Changed(_) => "the image changed on the server",
+            Refusal::Folder(FolderError::TooMany(_)) => {
+                "there are as many overlays as there may be"
+            }
+            Refusal::Folder(_) | Refusal::Overlay(_) => {
+                "your overlay cannot be opened; the server's log tells why"
+            }
+        };
+        Self {
+            told: told.to_owned(),
+            cause: refusal.to_string(),
+        }
+    }
+}
+
+impl DiskPerClient for PerClient {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn name(&self, peer: &Peer) -> Result<ClientName, Nameless> {
+        self.named_by.name(peer)
+    }
+
+    fn image(&self) -> &str {
+        self.image.id()
+    }
+
+    fn open<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, Result<Node, CannotOpen>> {
+        Box::pin(async move { Ok(self.overlay(name).await?) })
+    }
+
+    fn closed<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, ()> {
+        Box::pin(async move {
+            let (folder, owner) = (self.folder.clone(), name.clone());
+            if let Err(e) = engine::blocking(move || folder.seen(&owner, now())).await {
+                tracing::warn!("{e}");
+            }
+        })
+    }
+
+    fn remove<'a>(
+        &'a self,
+        name: &'a ClientName,
+        image: &'a str,
+    ) -> ClientFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let folder = self.folder.clone();
+            let (owner, image) = (name.clone(), image.to_owned());
+            let removed = engine::blocking(move || folder.remove(&owner, &image)).await;
+            removed.map_err(|e| e.to_string())
+        })
+    }
+
+    fn list(&self) -> Vec<ClientDiskFigures> {
+        let figures = |found: folder::Found| ClientDiskFigures {
+            is_older: found.record.image.id != self.image.id(),
+            name: found.record.client,
+            connections: 0,
+            bytes: found.bytes,
+            quota: Some(self.quota),
+            last_seen: Some(found.record.last_seen),
+            image: found.record.image.disk,
+            image_id: found.record.image.id,
+        };
+        self.folder.list().into_iter().map(figures).collect()
+    }
+}
+
+/// A disk as it is written, without the export's name before it.
+fn expression(disk: &NamedDisk) -> &str {
+    let name = disk.name.as_deref();
+    let behind = name.and_then(|name| disk.text.trim_start().strip_prefix(name));
+    let behind = behind.and_then(|rest| rest.trim_start().strip_prefix('='));
+    behind.unwrap_or(&disk.text).trim()
+}
+
+/// What an overlay in a file is, over such a disk.
+fn writable(base: &Geometry) -> Geometry {
+    let preferred = base
+        .preferred_block_size
+        .max(OverlayOptions::default().chunk);
+    Geometry {
+        preferred_block_size: preferred,
+        read_only: false,
+        flush: Support::Native,
+        fua: Support::Native,
+        trim: Support::Native,
+        write_zeroes: Support::Native,
+        ..base.clone()
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    let since = engine::clock::wall().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}

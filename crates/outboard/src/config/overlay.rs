@@ -1,0 +1,118 @@
+//! The keys of an export whose clients have overlays of their own -> [`OverlayPlan`]. Pure.
+
+use std::path::PathBuf;
+
+use nbd::server::NamedBy;
+use toml::Spanned;
+
+use super::error::Slip;
+use super::file::ExportTable;
+use super::values::Values;
+use crate::graph::ByteSize;
+
+/// What an overlay may take unless something else is said, bytes.
+pub(crate) const QUOTA_DEFAULT: u64 = 2 << 30;
+/// Least that an overlay may take: its own tables and some chunks, bytes.
+pub(crate) const QUOTA_MIN: u64 = 1 << 20;
+/// Most that an overlay may take, bytes.
+pub(crate) const QUOTA_MAX: u64 = 1 << 50;
+/// Clients of one image that may have an overlay unless something else is said.
+pub(crate) const OVERLAYS_DEFAULT: usize = 1024;
+/// Most that can be said.
+const OVERLAYS_MAX: usize = 65_536;
+
+/// Where the overlays of an export's clients are, and how many and how large they may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OverlayPlan {
+    /// The folder that they are in, together with those of other exports.
+    pub(crate) directory: PathBuf,
+    /// What clients are told apart by.
+    pub(crate) named_by: NamedBy,
+    /// What each may take, bytes.
+    pub(crate) quota: u64,
+    /// How many there may be over one image.
+    pub(crate) overlays_max: usize,
+}
+
+impl OverlayPlan {
+    /// One that says no more than where they are.
+    pub(crate) fn in_folder(directory: PathBuf) -> Self {
+        Self {
+            directory,
+            named_by: NamedBy::default(),
+            quota: QUOTA_DEFAULT,
+            overlays_max: OVERLAYS_DEFAULT,
+        }
+    }
+}
+
+/// What an export says of overlays.
+pub(super) fn overlay(
+    values: Values<'_>,
+    table: &ExportTable,
+) -> Result<Option<OverlayPlan>, Slip> {
+    let Some(kind) = &table.overlay else {
+        return match stray(table) {
+            Some(at) => {
+                let what = "it needs `overlay = \"per-client\"` beside it";
+                Err(Slip::at(values.0, at, what))
+            }
+            None => Ok(None),
+        };
+    };
+    if kind.get_ref() != "per-client" {
+        return Err(values.slip(kind, "the only kind of overlay here is \"per-client\""));
+    }
+    let directory = table.overlay_directory.as_ref();
+    let directory = directory.ok_or_else(|| {
+        let what = "write `overlay_directory` with the folder that overlays are kept in";
+        values.slip(kind, what)
+    })?;
+    if directory.get_ref().as_os_str().is_empty() {
+        return Err(values.slip(directory, "not the path of a folder"));
+    }
+    if table.read_only {
+        let what = "with overlays clients write, and the disk itself is read-only in any case: \
+                    leave `read_only` away";
+        return Err(values.slip(kind, what));
+    }
+    let mut plan = OverlayPlan::in_folder(directory.get_ref().clone());
+    if let Some(name) = &table.overlay_name {
+        plan.named_by = match name.get_ref().as_str() {
+            "certificate" => NamedBy::Certificate,
+            "address" => NamedBy::Address,
+            _ => return Err(values.slip(name, "not \"certificate\" and not \"address\"")),
+        };
+    }
+    if let Some(quota) = &table.overlay_quota {
+        plan.quota = values.size(quota, QUOTA_MIN..=QUOTA_MAX)?;
+    }
+    if let Some(max) = &table.overlays_max {
+        plan.overlays_max = values.count(max, 1..=OVERLAYS_MAX)?;
+    }
+    Ok(Some(plan))
+}
+
+/// Where the first key is that says nothing without the others.
+fn stray(table: &ExportTable) -> Option<usize> {
+    fn place<T>(key: Option<&Spanned<T>>) -> Option<usize> {
+        key.map(|key| key.span().start)
+    }
+    let places = [
+        place(table.overlay_directory.as_ref()),
+        place(table.overlay_name.as_ref()),
+        place(table.overlay_quota.as_ref()),
+        place(table.overlays_max.as_ref()),
+    ];
+    places.into_iter().flatten().min()
+}
+
+/// `--overlay-quota`.
+pub(crate) fn quota(text: &str) -> Result<u64, String> {
+    let size = text.parse::<ByteSize>().map_err(|e| e.to_string())?.0;
+    if (QUOTA_MIN..=QUOTA_MAX).contains(&size) {
+        return Ok(size);
+    }
+    let (min, max) = (ByteSize(QUOTA_MIN), ByteSize(QUOTA_MAX));
+    Err(format!("not a size from {min} to {max}, like 2G"))
+}
