@@ -44,6 +44,9 @@ pub enum GrowError {
         /// Bytes that it would have.
         size: u64,
     },
+    /// A partition and the table have bytes in common.
+    #[error("partition {0} lies where its partition table is written")]
+    InTable(u32),
     /// There is no such partition.
     #[error("there is no partition {0} on it")]
     NoSuch(u32),
@@ -98,18 +101,10 @@ fn grow_gpt(
     number: Option<u32>,
 ) -> Result<Growth, GrowError> {
     let old = &gpt.used;
-    let last_usable = blocks
-        .last()
-        .saturating_sub(old.header.entries_blocks(blocks) + 1);
+    let last_usable = last_usable(&old.header, blocks)?;
     let end = (last_usable + 1) * u64::from(blocks.size);
-    if last_usable < old.header.last_usable {
-        let used = old.header.last_usable + old.header.entries_blocks(blocks) + 2;
-        return Err(GrowError::TooSmall {
-            expected: used * u64::from(blocks.size),
-            size: blocks.count * u64::from(blocks.size),
-        });
-    }
-    check_ends(table, end)?;
+    let begin = (primary_end(&old.header, blocks) + 1) * u64::from(blocks.size);
+    check_places(table, begin, end)?;
     if !gpt.is_primary && !is_usual(&old.header, blocks) {
         let fault = table.remarks().iter().find(|it| it.forbids_writes());
         return Err(GrowError::Unsound(
@@ -155,14 +150,35 @@ fn grow_gpt(
     })
 }
 
-/// Refuses where a partition lies where the backup would be written.
-fn check_ends(table: &Table, end: u64) -> Result<(), GrowError> {
-    let ends = table.partitions.iter().map(|entry| entry.range.end());
-    let size = end;
-    match ends.max() {
-        Some(expected) if expected > end => Err(GrowError::TooSmall { expected, size }),
-        _ => Ok(()),
-    }
+/// The last block before the backup. Neither what is used now nor the primary's own entries may be
+/// under that.
+fn last_usable(header: &Header, blocks: Blocks) -> Result<u64, GrowError> {
+    let block = u64::from(blocks.size);
+    let backup = header.entries_blocks(blocks) + 1;
+    let least = header.last_usable.max(primary_end(header, blocks));
+    let found = blocks.last().checked_sub(backup);
+    found.filter(|&last| last >= least).ok_or_else(|| {
+        let expected = least.saturating_add(backup + 1).saturating_mul(block);
+        let size = blocks.count * block;
+        GrowError::TooSmall { expected, size }
+    })
+}
+
+/// Refuses where a partition lies where a copy of the table is written.
+fn check_places(table: &Table, begin: u64, end: u64) -> Result<(), GrowError> {
+    let mut entries = table.partitions.iter();
+    let wrong = entries.find(|entry| entry.range.offset < begin || entry.range.end() > end);
+    wrong.map_or(Ok(()), |entry| Err(GrowError::InTable(entry.number)))
+}
+
+/// The last block of the primary's entries.
+fn primary_end(header: &Header, blocks: Blocks) -> u64 {
+    let first = if header.my_lba == 1 {
+        header.entries_lba
+    } else {
+        2
+    };
+    first + header.entries_blocks(blocks) - 1
 }
 
 /// Whether the primary's entries were where they usually are: a backup does not tell. Some boards

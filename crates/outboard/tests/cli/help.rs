@@ -25,6 +25,7 @@ const COMMANDS: &[&[&str]] = &[
     &["copy"],
     &["disk"],
     &["disk", "create"],
+    &["disk", "grow"],
     &["tls"],
     &["tls", "init"],
     &["tls", "client"],

@@ -15,6 +15,8 @@ use rustix::fs::FallocateFlags;
 use serde::Serialize;
 
 use super::mkfs::{Filesystem, Keep};
+use super::partitions::{MadeTable, Plan, TableKind};
+use super::parts::Parts;
 use crate::failure::Failure;
 use crate::graph::{ByteSize, SECTOR};
 use crate::interrupt::Interrupt;
@@ -29,9 +31,16 @@ pub(crate) struct Args {
     /// Its size: 20G, 1.5T, 500MB… (K, M, G are powers of 1024; KB, MB, GB of 1000)
     size: ByteSize,
 
-    /// Make a filesystem on it
-    #[arg(long, value_name = "TYPE", value_parser = Filesystem::parse)]
-    fs: Option<Filesystem>,
+    /// Write a partition table; mbr for machines before 2010, up to 2 TiB [default: gpt with --part]
+    #[arg(long, value_enum)]
+    table: Option<TableKind>,
+
+    #[command(flatten)]
+    parts: Parts,
+
+    /// Blocks of the disk that the table is for: 512, or 4096 for a drive of such blocks
+    #[arg(long, value_name = "BYTES", value_parser = block_size, default_value = "512")]
+    block_size: u32,
 
     /// Take the space now, so that it cannot run out later
     #[arg(long)]
@@ -49,6 +58,8 @@ struct Made<'a> {
     size: u64,
     filesystem: Option<&'a str>,
     space: Space,
+    #[serde(flatten)]
+    table: Option<MadeTable>,
 }
 
 /// How the space of an image is taken.
@@ -79,7 +90,16 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         let nearest = size.0.next_multiple_of(SECTOR).max(SECTOR);
         return Err(Failure::usage(what).next(format!("{nearest} would be one")));
     }
-    let tool = args.fs.map(Filesystem::tool).transpose()?;
+    let Parts { whole, parts } = &args.parts;
+    if args.table.is_some() && whole.is_some() {
+        let what = "a disk has a partition table or a filesystem, not both";
+        return Err(Failure::usage(what).next("put --part SIZE:TYPE before --fs"));
+    }
+    let tool = whole.map(|filesystem| filesystem.tool(args.block_size));
+    let tool = tool.transpose()?;
+    let table = args.table.or((!parts.is_empty()).then_some(TableKind::Gpt));
+    let plan = table.map(|table| Plan::new(size, table, args.block_size, parts));
+    let plan = plan.transpose()?;
     let space = match (args.allocate, args.zero) {
         (true, _) => Space::Allocated,
         (_, true) => Space::Zeroed,
@@ -96,30 +116,48 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         };
         tool.run(&args.path, keep, &interrupt)?;
     }
+    if let Some(plan) = &plan {
+        plan.carry_out(&image, &interrupt)?;
+    }
     image.finish(&interrupt)?;
-    let filesystem = args.fs.map(Filesystem::name);
+    let filesystem = whole.map(Filesystem::name);
     let made = Made {
         path: &args.path,
         size: size.0,
         filesystem,
         space,
+        table: plan.as_ref().map(Plan::made),
     };
     format.print(&made, || {
-        let on_it = filesystem.map_or_else(String::new, |name| format!(", {name}"));
+        let on_it = match (&plan, filesystem) {
+            (Some(plan), _) => format!(", {}", plan.shown()),
+            (None, Some(name)) => format!(", {name}"),
+            (None, None) => String::new(),
+        };
         format!("{}: {size}{on_it}", args.path.display())
     })
 }
 
+/// The sizes of blocks that drives have.
+fn block_size(text: &str) -> Result<u32, String> {
+    match text {
+        "512" => Ok(512),
+        "4096" | "4K" | "4k" => Ok(4096),
+        _ => Err("512 and 4096 are known".to_owned()),
+    }
+}
+
 /// A file that is removed unless it is finished.
 #[derive(Debug)]
-struct Image<'a> {
-    path: &'a Path,
-    file: File,
+pub(super) struct Image<'a> {
+    pub(super) path: &'a Path,
+    pub(super) file: File,
     finished: bool,
 }
 
 impl<'a> Image<'a> {
-    fn create(path: &'a Path) -> Result<Self, Failure> {
+    /// Makes an empty one.
+    pub(super) fn create(path: &'a Path) -> Result<Self, Failure> {
         let opened = OpenOptions::new().write(true).create_new(true).open(path);
         let file = opened.map_err(|error| {
             let failure = cannot_make(path, &error);
@@ -210,7 +248,8 @@ impl<'a> Image<'a> {
         }
     }
 
-    fn go_on(&self, interrupt: &Interrupt) -> Result<(), Failure> {
+    /// Fails if the user wants to stop.
+    pub(super) fn go_on(&self, interrupt: &Interrupt) -> Result<(), Failure> {
         if interrupt.came() {
             let what = format!("interrupted: {} was not made", self.path.display());
             return Err(Failure::new(what));
@@ -237,7 +276,7 @@ impl Drop for Image<'_> {
     }
 }
 
-fn cannot_make(path: &Path, error: &io::Error) -> Failure {
+pub(super) fn cannot_make(path: &Path, error: &io::Error) -> Failure {
     Failure::because(format!("cannot make {}", path.display()), error)
 }
 

@@ -22,21 +22,24 @@ struct Row {
     flags: &'static [&'static str],
     /// Do not give back the space that the file has.
     keep_space: &'static [&'static str],
+    /// For a disk in blocks of 4096 bytes.
+    large_blocks: &'static [&'static str],
 }
 
 const EXT: &[&str] = &["-q", "-F"];
 const EXT_KEEP: &[&str] = &["-E", "nodiscard"];
+const EXT_LARGE: &[&str] = &["-b", "4096"];
 
 const TABLE: [Row; 9] = [
-    row("ext4", "e2fsprogs", EXT, EXT_KEEP),
-    row("ext3", "e2fsprogs", EXT, EXT_KEEP),
-    row("ext2", "e2fsprogs", EXT, EXT_KEEP),
-    row("xfs", "xfsprogs", &["-q", "-f"], &["-K"]),
+    row("ext4", "e2fsprogs", EXT, EXT_KEEP).large(EXT_LARGE),
+    row("ext3", "e2fsprogs", EXT, EXT_KEEP).large(EXT_LARGE),
+    row("ext2", "e2fsprogs", EXT, EXT_KEEP).large(EXT_LARGE),
+    row("xfs", "xfsprogs", &["-q", "-f"], &["-K"]).large(&["-s", "size=4096"]),
     row("btrfs", "btrfs-progs", &["-q", "-f"], &["-K"]),
-    row("f2fs", "f2fs-tools", &["-q", "-f"], &["-t", "0"]),
-    row("vfat", "dosfstools", &[], &[]),
-    row("exfat", "exfatprogs", &["-q"], &[]),
-    row("ntfs", "ntfs-3g", &["-q", "-Q", "-F"], &[]),
+    row("f2fs", "f2fs-tools", &["-q", "-f"], &["-t", "0"]).large(&["-w", "4096"]),
+    row("vfat", "dosfstools", &[], &[]).large(&["-S", "4096"]),
+    row("exfat", "exfatprogs", &["-q"], &[]).large(&["-s", "4096"]),
+    row("ntfs", "ntfs-3g", &["-q", "-Q", "-F"], &[]).large(&["-s", "4096"]),
 ];
 
 const fn row(
@@ -50,6 +53,16 @@ const fn row(
         package,
         flags,
         keep_space,
+        large_blocks: &[],
+    }
+}
+
+impl Row {
+    const fn large(self, large_blocks: &'static [&'static str]) -> Self {
+        Self {
+            large_blocks,
+            ..self
+        }
     }
 }
 
@@ -67,6 +80,8 @@ pub(super) enum Keep {
 pub(super) struct Tool {
     row: &'static Row,
     program: PathBuf,
+    /// Whether the disk has blocks of 4096 bytes.
+    large_blocks: bool,
 }
 
 /// Where `mkfs` programs are, even if the user's PATH leaves them out.
@@ -103,11 +118,15 @@ impl Filesystem {
         self.0.name
     }
 
-    /// Its `mkfs`.
-    pub(super) fn tool(self) -> Result<Tool, Failure> {
+    /// Its `mkfs`, for a disk in blocks of `block_size` bytes.
+    pub(super) fn tool(self, block_size: u32) -> Result<Tool, Failure> {
         let row = self.0;
         match program(row) {
-            Some(program) => Ok(Tool { row, program }),
+            Some(program) => Ok(Tool {
+                row,
+                program,
+                large_blocks: block_size == 4096,
+            }),
             None => {
                 let Row { name, package, .. } = row;
                 let what = format!("cannot make {name}: mkfs.{name} is not installed");
@@ -144,6 +163,9 @@ impl Tool {
         command.args(self.row.flags);
         if keep == Keep::Space {
             command.args(self.row.keep_space);
+        }
+        if self.large_blocks {
+            command.args(self.row.large_blocks);
         }
         command.arg(&path);
         command

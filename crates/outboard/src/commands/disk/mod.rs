@@ -1,7 +1,10 @@
 //! `outboard disk …`: disk images.
 
 mod create;
+mod grow;
 mod mkfs;
+mod partitions;
+mod parts;
 
 use clap::Subcommand;
 
@@ -13,12 +16,15 @@ use crate::output::Format;
 pub(crate) enum Command {
     /// Make a disk image
     Create(create::Args),
+    /// Make a disk image larger, with its partition table
+    Grow(grow::Args),
 }
 
 /// Does it.
 pub(crate) fn run(command: Command, format: Format) -> Result<(), Failure> {
     match command {
         Command::Create(args) => create::run(&args, format),
+        Command::Grow(args) => grow::run(&args, format),
     }
 }
 

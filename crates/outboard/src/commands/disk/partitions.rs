@@ -1,0 +1,275 @@
+//! The partitions of a new image: where they go, their table, and the filesystems in them.
+//!
+//! A filesystem is made in a sparse file of the partition's size beside the image, and what holds
+//! data of it is copied into the image: so every `mkfs` does, and none needs root.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom as At};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use nodes::partition::{
+    DiskId, Guid, Kind, LayoutError, NewPartition, NewTable, Scheme, Step, Table, lay_out, steps,
+};
+use rustix::fs::{SeekFrom, seek};
+use serde::Serialize;
+
+use super::create::{Image, cannot_make};
+use super::mkfs::{Keep, Tool};
+use super::parts::Part;
+use crate::failure::Failure;
+use crate::graph::ByteSize;
+use crate::interrupt::Interrupt;
+
+/// `--table`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum TableKind {
+    Gpt,
+    #[value(alias = "dos")]
+    Mbr,
+}
+
+/// Partitions that fit the image.
+#[derive(Debug)]
+pub(super) struct Plan {
+    table: Table,
+    /// The `mkfs` of each partition that was asked for, in their order.
+    tools: Vec<Option<Tool>>,
+    names: Vec<Option<&'static str>>,
+}
+
+/// The table that was made, for programs.
+#[derive(Debug, Serialize)]
+pub(super) struct MadeTable {
+    #[serde(rename = "table")]
+    scheme: String,
+    id: String,
+    block_size: u32,
+    partitions: Vec<MadePartition>,
+}
+
+/// A partition that was made, for programs.
+#[derive(Debug, Serialize)]
+struct MadePartition {
+    number: u32,
+    offset: u64,
+    size: u64,
+    #[serde(rename = "type")]
+    kind: String,
+    label: String,
+    id: String,
+    filesystem: Option<&'static str>,
+}
+
+/// Copied between two looks at the signals, bytes.
+const STEP: u64 = 64 << 20;
+/// Where the kernel gives random names.
+const RANDOM: &str = "/proc/sys/kernel/random/uuid";
+
+impl Plan {
+    /// Lays `parts` out on a disk of `size`. Nothing is made yet.
+    pub(super) fn new(
+        size: ByteSize,
+        table: TableKind,
+        block_size: u32,
+        parts: &[Part],
+    ) -> Result<Self, Failure> {
+        let scheme = match table {
+            TableKind::Gpt => Scheme::Gpt,
+            TableKind::Mbr => Scheme::Mbr,
+        };
+        let disk = random_guid()?;
+        let id = match scheme {
+            Scheme::Gpt => DiskId::Guid(disk),
+            Scheme::Mbr => DiskId::Signature(signature_of(disk)),
+        };
+        let partitions = parts.iter().map(|part| new_partition(part, scheme));
+        let new = NewTable {
+            id,
+            block_size,
+            partitions: partitions.collect::<Result<_, _>>()?,
+        };
+        let table = lay_out(size.0, &new).map_err(|error| impossible(&error, scheme))?;
+        let tools = parts.iter().map(|part| {
+            let tool = part
+                .filesystem
+                .map(|filesystem| filesystem.tool(block_size));
+            tool.transpose()
+        });
+        Ok(Self {
+            tools: tools.collect::<Result<_, _>>()?,
+            names: parts
+                .iter()
+                .map(|part| part.filesystem.map(super::mkfs::Filesystem::name))
+                .collect(),
+            table,
+        })
+    }
+
+    /// Puts the table on the image, and the filesystems into it.
+    pub(super) fn carry_out(
+        &self,
+        image: &Image<'_>,
+        interrupt: &Interrupt,
+    ) -> Result<(), Failure> {
+        for step in steps(&self.table) {
+            if let Step::Write { offset, data } = step {
+                let written = image.file.write_all_at(&data, offset);
+                written.map_err(|error| cannot_make(image.path, &error))?;
+            }
+        }
+        for ((entry, _), tool) in self.asked().zip(&self.tools) {
+            if let Some(tool) = tool {
+                fill(image, entry, tool, interrupt)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The partitions that were asked for, with their filesystems: not the extended one around some.
+    fn asked(&self) -> impl Iterator<Item = (&nodes::partition::Entry, Option<&'static str>)> {
+        let entries = self.table.partitions.iter();
+        let data = entries.filter(|entry| !entry.kind.is_extended());
+        data.zip(self.names.iter().copied())
+    }
+
+    /// What was made, for programs.
+    pub(super) fn made(&self) -> MadeTable {
+        let partition = |(entry, filesystem): (&nodes::partition::Entry, _)| MadePartition {
+            number: entry.number,
+            offset: entry.range.offset,
+            size: entry.range.len,
+            kind: entry.kind.to_string(),
+            label: entry.label.clone(),
+            id: entry.id.to_string(),
+            filesystem,
+        };
+        MadeTable {
+            scheme: self.table.scheme.to_string().to_lowercase(),
+            id: self.table.id.to_string(),
+            block_size: self.table.block_size,
+            partitions: self.asked().map(partition).collect(),
+        }
+    }
+
+    /// What was made, for people: a line for each partition.
+    pub(super) fn shown(&self) -> String {
+        let rows: Vec<[String; 5]> = self
+            .asked()
+            .map(|(entry, filesystem)| {
+                [
+                    format!("  {}", entry.number),
+                    ByteSize(entry.range.len).to_string(),
+                    entry.kind.to_string(),
+                    filesystem.unwrap_or("-").to_owned(),
+                    entry.label.clone(),
+                ]
+            })
+            .collect();
+        let head = self.table.scheme.to_string();
+        if rows.is_empty() {
+            return format!("{head} without partitions");
+        }
+        format!("{head}\n{}", crate::output::columns(&rows))
+    }
+}
+
+fn new_partition(part: &Part, scheme: Scheme) -> Result<NewPartition, Failure> {
+    let kind =
+        Kind::parse(&part.kind, scheme).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(NewPartition {
+        size: part.size.map(|size| size.0),
+        kind,
+        label: part.label.clone(),
+        id: random_guid()?,
+    })
+}
+
+fn impossible(error: &LayoutError, scheme: Scheme) -> Failure {
+    let failure = Failure::usage(error.to_string());
+    match error {
+        LayoutError::NoRoom { .. } => {
+            failure.next("make the disk larger, or one of them take what is left: rest:TYPE")
+        }
+        LayoutError::NoLabels(_) => failure.next("leave it out, or use --table gpt"),
+        LayoutError::TooMany { .. } if scheme == Scheme::Mbr => failure.next("use --table gpt"),
+        _ => failure,
+    }
+}
+
+fn random_guid() -> Result<Guid, Failure> {
+    let cannot = |why: &(dyn std::error::Error + 'static)| {
+        Failure::because("cannot make a random name for a partition", why)
+    };
+    let text = std::fs::read_to_string(RANDOM).map_err(|error| cannot(&error))?;
+    text.trim().parse().map_err(|error| cannot(&error))
+}
+
+/// A signature is random too, and never 0: that says that there is none.
+fn signature_of(guid: Guid) -> u32 {
+    let [a, b, c, d, ..] = guid.to_bytes();
+    u32::from_le_bytes([a, b, c, d]).max(1)
+}
+
+/// Makes a filesystem and puts it into its partition.
+fn fill(
+    image: &Image<'_>,
+    entry: &nodes::partition::Entry,
+    tool: &Tool,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
+    let path = beside(image.path, entry.number);
+    let scratch = Image::create(&path)?;
+    let failed = |error: &io::Error| cannot_make(image.path, error);
+    let sized = scratch.file.set_len(entry.range.len);
+    sized.map_err(|error| failed(&error))?;
+    tool.run(&path, Keep::Holes, interrupt)?;
+    // Some of them make the file anew.
+    let made = OpenOptions::new().read(true).open(&path);
+    let made = made.map_err(|error| failed(&error))?;
+    let mut at = 0;
+    while let Some(run) = next_data(&made, at).map_err(|error| failed(&error))? {
+        image.go_on(interrupt)?;
+        let len = run
+            .end
+            .min(entry.range.len)
+            .saturating_sub(run.start)
+            .min(STEP);
+        if len == 0 {
+            break;
+        }
+        let copied = copy(&made, run.start, &image.file, entry.range.offset, len);
+        copied.map_err(|error| failed(&error))?;
+        at = run.start + len;
+    }
+    Ok(())
+}
+
+/// A hidden name in the same folder, so that the data stays on the same filesystem.
+fn beside(path: &Path, number: u32) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.partition-{number}"))
+}
+
+/// The next run of data from `at` on.
+fn next_data(file: &File, at: u64) -> io::Result<Option<std::ops::Range<u64>>> {
+    let start = match seek(file, SeekFrom::Data(at)) {
+        Ok(start) => start,
+        Err(rustix::io::Errno::NXIO) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let end = seek(file, SeekFrom::Hole(start))?;
+    Ok(Some(start..end))
+}
+
+/// `len` bytes at `at`, to the same place behind `base`.
+fn copy(mut from: &File, at: u64, mut to: &File, base: u64, len: u64) -> io::Result<()> {
+    from.seek(At::Start(at))?;
+    to.seek(At::Start(base + at))?;
+    let copied = io::copy(&mut from.take(len), &mut to)?;
+    if copied == len {
+        return Ok(());
+    }
+    Err(io::ErrorKind::UnexpectedEof.into())
+}
