@@ -7,16 +7,18 @@
 //!   never undefined data; who takes one fills it before it shows it.
 //! * A thread's pool keeps at most [`SMALL_BYTES_MAX`], the process's at most [`LARGE_BYTES_MAX`].
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+mod pool;
+#[cfg(test)]
+mod tests;
+
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-/// Alignment of every buffer: a page, enough for any O_DIRECT transfer.
-const ALIGN: usize = 4096;
+use self::pool::{Pool, Raw};
+
 /// Capacities are powers of two from this…
 const CLASS_MIN: usize = 4096;
 /// …to this; larger buffers are not pooled.
@@ -34,79 +36,12 @@ thread_local! {
 }
 static LARGE: Mutex<Pool> = Mutex::new(Pool::new(LARGE_BYTES_MAX));
 
-/// Memory that nobody uses.
-struct Pool {
-    free: Vec<Raw>,
-    bytes: usize,
-    bytes_max: usize,
+fn large() -> MutexGuard<'static, Pool> {
+    LARGE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Pool {
-    const fn new(bytes_max: usize) -> Self {
-        Self {
-            free: Vec::new(),
-            bytes: 0,
-            bytes_max,
-        }
-    }
-
-    fn take(&mut self, capacity: usize) -> Option<Raw> {
-        let at = self.free.iter().rposition(|raw| raw.capacity == capacity)?;
-        self.bytes -= capacity;
-        Some(self.free.swap_remove(at))
-    }
-
-    /// Keeps `raw`, or gives it back to be freed.
-    fn keep(&mut self, raw: Raw) -> Option<Raw> {
-        if self.bytes + raw.capacity > self.bytes_max {
-            return Some(raw);
-        }
-        self.bytes += raw.capacity;
-        self.free.push(raw);
-        None
-    }
-
-    fn large() -> MutexGuard<'static, Self> {
-        LARGE.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// An owned allocation of `capacity` initialised bytes.
-struct Raw {
-    start: NonNull<u8>,
-    capacity: usize,
-}
-
-// SAFETY: a `Raw` is the only owner of its allocation, like a `Vec<u8>`.
-unsafe impl Send for Raw {}
-// SAFETY: shared access only reads plain bytes.
-unsafe impl Sync for Raw {}
-
-impl Raw {
-    fn layout(capacity: usize) -> Layout {
-        Layout::from_size_align(capacity, ALIGN).expect("buffer sizes fit the address space")
-    }
-
-    fn allocate(capacity: usize) -> Self {
-        let layout = Self::layout(capacity);
-        // SAFETY: capacity is at least CLASS_MIN, so the layout is not empty.
-        let start = unsafe { alloc_zeroed(layout) };
-        NonNull::new(start).map_or_else(
-            || handle_alloc_error(layout),
-            |start| Self { start, capacity },
-        )
-    }
-}
-
-impl Drop for Raw {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `allocate` with the same layout, and dropped once.
-        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.capacity)) }
-    }
-}
-
-/// Page-aligned, initialised memory of a chosen length. Goes back to the pool of the thread that
-/// drops it.
+/// Page-aligned, initialised memory of a chosen length. Goes back to a pool when it
+/// is dropped.
 pub struct Buffer {
     raw: Option<Raw>,
     len: usize,
@@ -124,7 +59,7 @@ impl Buffer {
         let pooled = if capacity < LARGE_MIN {
             SMALL.with_borrow_mut(|pool| pool.take(capacity))
         } else if capacity <= CLASS_MAX {
-            Pool::large().take(capacity)
+            large().take(capacity)
         } else {
             None
         };
@@ -150,15 +85,14 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start` owns `capacity >= len` initialised bytes.
-        unsafe { std::slice::from_raw_parts(self.raw().start.as_ptr(), self.len) }
+        self.raw().bytes(self.len)
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `&mut self` makes the access exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.raw().start.as_ptr(), self.len) }
+        let raw = self.raw.as_mut().expect("present until drop");
+        raw.bytes_mut(self.len)
     }
 }
 
@@ -186,6 +120,6 @@ impl Drop for Buffer {
             return;
         }
         // Freed, if it is, when the pool is no longer locked.
-        let _freed = Pool::large().keep(raw);
+        let _freed = large().keep(raw);
     }
 }
