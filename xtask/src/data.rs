@@ -1,10 +1,11 @@
 //! Files of data that nothing on the way can shorten.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, SeekFrom, fadvise, seek};
 
 /// Bytes of one write, and so of one folio of the page cache.
 ///
@@ -37,16 +38,21 @@ pub(crate) fn fill(path: &Path, size: u64, seed: u64) -> Result<()> {
     file.sync_all().with_context(what)
 }
 
-/// Reads all of a file, so that it is in the page cache: page by page, so that what was not there comes in
-/// small folios too.
+/// Reads all the data of a file, so that it is in the page cache: page by page, so that what was not there
+/// comes in small folios too.
 pub(crate) fn warm(path: &Path) -> Result<()> {
     let what = || format!("cannot read {}", path.display());
-    let mut file = std::fs::OpenOptions::new()
-        .read(true)
-        .open(path)
-        .with_context(what)?;
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.read(true).open(path).with_context(what)?;
     fadvise(&file, 0, None, Advice::Random).with_context(what)?;
     let mut page = [0; PIECE];
-    while file.read(&mut page).with_context(what)? > 0 {}
+    let mut end = 0;
+    // Behind the last data there is none to be found.
+    while let Ok(start) = seek(&file, SeekFrom::Data(end)) {
+        end = seek(&file, SeekFrom::Hole(start)).with_context(what)?;
+        for at in (start..end).step_by(PIECE) {
+            file.read_at(&mut page, at).with_context(what)?;
+        }
+    }
     Ok(())
 }
