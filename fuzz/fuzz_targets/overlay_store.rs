@@ -94,7 +94,7 @@ impl World {
     async fn judge(&self, bytes: &[u8]) {
         let base: Node = Arc::new(MemDisk::from_bytes(self.base.clone()));
         let store = Arc::new(MemDisk::from_bytes(self.store.clone()));
-        let opened = Overlay::over(base.clone(), store.clone(), "store", READ_ONLY).await;
+        let opened = Overlay::over(base.clone(), store.clone(), READ_ONLY).await;
         let is_good = match opened {
             Ok(overlay) => {
                 assert!(read(&overlay).await == self.expected());
@@ -110,7 +110,7 @@ impl World {
             read_only: false,
             ..READ_ONLY
         };
-        let Ok(overlay) = Overlay::over(base.clone(), store.clone(), "store", options).await else {
+        let Ok(overlay) = Overlay::over(base.clone(), store.clone(), options).await else {
             return;
         };
         assert!(is_good, "what is written can be read");
@@ -128,7 +128,7 @@ impl World {
         assert!(read(&overlay).await == expected);
         overlay.flush().await.expect("memory");
         drop(overlay);
-        let again = Overlay::over(base, store, "store", READ_ONLY).await;
+        let again = Overlay::over(base, store, READ_ONLY).await;
         assert!(read(&again.expect("it was written well")).await == expected);
     }
 }
