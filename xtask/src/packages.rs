@@ -44,8 +44,10 @@ pub(crate) const DEMO: &[Package] = &[
 /// What the tests run.
 pub(crate) const TESTS: &[Package] = &[
     package("e2fsprogs", "mkfs.ext4 and fsck of what was attached"),
+    package("fdisk", "sfdisk writes partition tables and judges ours"),
     package("fio", "the lab, and the nbd engine as a client"),
     package("fuse3", "attach without the kernel's nbd"),
+    package("gdisk", "sgdisk writes partition tables and judges ours"),
     package("libnbd-bin", "nbdinfo, nbdcopy and nbdfuse as clients"),
     package("nbdkit", "a server for our client, a client of our server"),
     package(
