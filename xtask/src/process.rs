@@ -1,4 +1,4 @@
-//! What the kernel says of a process: processor time and memory; and how many files this one may have.
+//! What the kernel says of processes: processor time and memory; and how many files this one may have.
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -38,6 +38,17 @@ pub(crate) fn memory_kib(id: u32) -> Result<f64> {
         .find_map(|line| line.strip_prefix("Pss:"))
         .and_then(|rest| rest.trim().trim_end_matches(" kB").trim().parse().ok())
         .with_context(|| format!("{path} has no Pss line"))
+}
+
+/// Memory that could be had without swapping, bytes.
+pub(crate) fn available_memory() -> Result<u64> {
+    let path = "/proc/meminfo";
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok())
+        .map(|kib| kib << 10)
+        .with_context(|| format!("{path} has no MemAvailable line"))
 }
 
 /// Raises this process's limit of open files, and that of what it starts from now on.
