@@ -81,7 +81,8 @@ impl Builder {
                     chunk: u32::try_from(chunk).unwrap_or(u32::MAX),
                     size_max: None,
                     read_only: place.read_only,
-                    create: false,
+                    // A store that is all zeroes is a new one, as for the kernel.
+                    create: !place.read_only,
                 };
                 let (below, kept) = (base.disk().clone(), store_disk.disk().clone());
                 let opened = Box::pin(Overlay::over(below, kept, options)).await;

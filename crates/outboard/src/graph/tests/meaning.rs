@@ -128,7 +128,7 @@ fn disks_that_are_made_of_others_keep_them_in_order() {
     let Disk::Linear { disks, span } = disk("linear(partition(/dev/sda, 2), memory(1M))") else {
         panic!("no linear");
     };
-    assert_eq!((span.start, span.end), (0, 43));
+    assert_eq!((span.start, span.end), (0, 42));
     let Disk::Partition {
         disk: below,
         number,

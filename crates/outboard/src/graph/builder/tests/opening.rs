@@ -167,6 +167,11 @@ fn what_an_overlay_changed_is_found_in_its_top() {
         image(&folder.join("golden"), MIB, 1);
         let built = opened(folder, "overlay(@golden, @top)").await;
         write(&**built.disk(), 8192, 9).await;
+        built.disk().flush().await.expect("a flush");
+        drop(built);
+        // An overlay that is written tells nobody of its base, who might write there.
+        let read = open(&mut Builder::new(true), folder, "overlay(@golden, @top)").await;
+        let built = read.expect("free again");
         let last = |offset: u64| {
             let step = built.locate(offset).pop().expect("a last step");
             (step.built.about.clone(), step.offset)
