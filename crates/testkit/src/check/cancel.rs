@@ -129,6 +129,8 @@ async fn start_and_drop(
     const POLLS: u8 = 4;
     let mut request = pin!(change(&**node, op));
     for step in 0..=releases {
+        // Else tokio holds the request back for good: what it may do in one turn is bounded.
+        tokio::task::yield_now().await;
         if let Some(result) = poll_times(request.as_mut(), POLLS).await {
             return match result {
                 Ok(()) => Ok(true),

@@ -241,6 +241,15 @@ fn dropped_futures_of_a_node_that_settles_are_harmless() {
     block_on(check_dropped_futures(open, &[SIZE], &some_ops())).unwrap();
 }
 
+/// tokio lets a task do so much before it gives others a turn, and from then on every wait for a held
+/// request looks unready. A node over many disks came to that, and was said never to end.
+#[test]
+fn a_long_check_is_not_held_back_by_the_runtime() {
+    let open =
+        |mut children: Vec<Node>| async move { Ok(Pass::node(children.remove(0), Wrong::Nothing)) };
+    block_on(check_dropped_futures(open, &[SIZE], &[Op::Flush; 300])).unwrap();
+}
+
 #[test]
 fn a_settle_that_stays_above_leaves_a_late_write() {
     let open =

@@ -1,0 +1,4 @@
+//! Tests of nodes in stacks: whatever stands on whatever keeps the contract.
+
+mod shape;
+mod stacks;

@@ -1,0 +1,286 @@
+//! [`Shape`]: a stack of nodes as plain data, and random ones.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use std::vec;
+
+use block::{Node, Range};
+use fastrand::Rng;
+
+use crate::{
+    Blocks, Delay, DelayTimes, ErrorDisk, Fault, FaultPlan, Linear, Overlay, OverlayOptions, Rates,
+    ReadAhead, Segment, Stripe, Throttle, Zero,
+};
+
+/// Bytes that a window may leave out at either end, in units.
+const MARGIN_MAX: u64 = 4;
+/// Bytes of an overlay's store beyond those of its base: its tables, for chunks of 4096 bytes.
+const STORE_EXTRA: u64 = 256 * 1024;
+
+/// A stack of nodes. Leaves are given to it, in order.
+#[derive(Debug, Clone)]
+pub(super) enum Shape {
+    /// A disk of its own, in blocks of at least `block`.
+    Leaf { size: u64, block: u32 },
+    /// Zeroes, with an overlay: what is written there stays.
+    OverZero { size: u64 },
+    /// A part of another one.
+    Window {
+        below: Box<Self>,
+        offset: u64,
+        len: u64,
+    },
+    /// Several, in a row.
+    Linear(Vec<Self>),
+    /// The first of two in a row, of which the second is lost.
+    BeforeLost(Box<Self>),
+    /// Several of one length.
+    Stripe { members: Vec<Self>, chunk: u64 },
+    /// In other blocks.
+    Blocks { below: Box<Self>, block: u32 },
+    /// Changes beside the disk.
+    Overlay(Box<Self>),
+    /// A little later.
+    Delay(Box<Self>),
+    /// No faster than anybody will notice.
+    Throttle(Box<Self>),
+    /// Without any faults.
+    Fault(Box<Self>),
+    /// Read ahead by the engine.
+    ReadAhead(Box<Self>),
+}
+
+/// Which nodes a stack may be made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kinds {
+    /// Those that need no engine.
+    Plain,
+    /// Every one.
+    All,
+}
+
+impl Shape {
+    /// A stack of `size` bytes, which are whole units of `unit` bytes, at most `depth` nodes deep.
+    /// None of its blocks is larger than the unit.
+    pub(super) fn random(rng: &mut Rng, kinds: Kinds, size: u64, unit: u32, depth: u8) -> Self {
+        if depth == 0 {
+            return Self::leaf(rng, size, unit);
+        }
+        let inner = |rng: &mut Rng, size| Box::new(Self::random(rng, kinds, size, unit, depth - 1));
+        let plain = 7;
+        let count = if kinds == Kinds::All {
+            plain + 4
+        } else {
+            plain
+        };
+        match rng.u8(0..count) {
+            0 => {
+                let (before, behind) = (margin(rng, unit), margin(rng, unit));
+                let below = inner(rng, before + size + behind);
+                Self::Window {
+                    below,
+                    offset: before,
+                    len: size,
+                }
+            }
+            1 => {
+                let lens = split(rng, size, unit);
+                Self::Linear(lens.into_iter().map(|len| *inner(rng, len)).collect())
+            }
+            2 => Self::BeforeLost(inner(rng, size)),
+            3 => Self::stripe(rng, kinds, size, unit, depth),
+            4 => {
+                let large = if size.is_multiple_of(4096) {
+                    4096
+                } else {
+                    unit
+                };
+                let below = Box::new(Self::random(rng, kinds, size, large, depth - 1));
+                let block = *pick(rng, &[1, 512, 4096]);
+                Self::Blocks {
+                    below,
+                    block: block.min(unit),
+                }
+            }
+            5 => Self::Overlay(inner(rng, size)),
+            6 => Self::leaf(rng, size, unit),
+            7 => Self::Delay(inner(rng, size)),
+            8 => Self::Throttle(inner(rng, size)),
+            9 => Self::Fault(inner(rng, size)),
+            _ => Self::ReadAhead(inner(rng, size)),
+        }
+    }
+
+    fn leaf(rng: &mut Rng, size: u64, unit: u32) -> Self {
+        if rng.u8(0..8) == 0 {
+            return Self::OverZero { size };
+        }
+        let block = *pick(rng, &[1, 512, 4096]);
+        Self::Leaf {
+            size,
+            block: block.min(unit),
+        }
+    }
+
+    /// A stripe of some members, a little larger than asked for, behind a window.
+    fn stripe(rng: &mut Rng, kinds: Kinds, size: u64, unit: u32, depth: u8) -> Self {
+        let count = rng.u64(1..=5);
+        let chunk = u64::from(unit) * rng.u64(1..=5);
+        let each = size.div_ceil(count * chunk) * chunk;
+        let member = |_| Self::random(rng, kinds, each, unit, depth - 1);
+        let members = (0..count).map(member).collect();
+        let below = Box::new(Self::Stripe { members, chunk });
+        Self::Window {
+            below,
+            offset: 0,
+            len: size,
+        }
+    }
+
+    /// Sizes of the leaves that it wants, in order.
+    pub(super) fn leaves(&self) -> Vec<u64> {
+        match self {
+            Self::Leaf { size, .. } => vec![*size],
+            Self::OverZero { size } => vec![size + STORE_EXTRA],
+            Self::Linear(parts) | Self::Stripe { members: parts, .. } => {
+                parts.iter().flat_map(Self::leaves).collect()
+            }
+            Self::Overlay(base) => {
+                let mut leaves = base.leaves();
+                leaves.push(base.size() + STORE_EXTRA);
+                leaves
+            }
+            Self::Window { below, .. }
+            | Self::BeforeLost(below)
+            | Self::Blocks { below, .. }
+            | Self::Delay(below)
+            | Self::Throttle(below)
+            | Self::Fault(below)
+            | Self::ReadAhead(below) => below.leaves(),
+        }
+    }
+
+    /// Size, bytes.
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::Leaf { size, .. } | Self::OverZero { size } | Self::Window { len: size, .. } => {
+                *size
+            }
+            Self::Linear(parts) | Self::Stripe { members: parts, .. } => {
+                parts.iter().map(Self::size).sum()
+            }
+            Self::BeforeLost(below)
+            | Self::Blocks { below, .. }
+            | Self::Overlay(below)
+            | Self::Delay(below)
+            | Self::Throttle(below)
+            | Self::Fault(below)
+            | Self::ReadAhead(below) => below.size(),
+        }
+    }
+
+    /// Makes it of `leaves`.
+    pub(super) fn build<'a>(
+        &'a self,
+        leaves: &'a mut vec::IntoIter<Node>,
+    ) -> Pin<Box<dyn Future<Output = Node> + 'a>> {
+        Box::pin(async move {
+            match self {
+                Self::Leaf { block, .. } => in_blocks(leaves.next().unwrap(), *block),
+                Self::OverZero { size } => {
+                    overlay(Arc::new(Zero::new(*size)), leaves.next().unwrap()).await
+                }
+                Self::Window { below, offset, len } => {
+                    let disk = below.build(leaves).await;
+                    let range = Range::new(*offset, *len);
+                    Arc::new(Linear::new(vec![Segment { disk, range }]).unwrap())
+                }
+                Self::Linear(parts) => {
+                    Arc::new(Linear::of_disks(all(parts, leaves).await).unwrap())
+                }
+                Self::BeforeLost(below) => {
+                    let disk = below.build(leaves).await;
+                    let size = disk.geometry().size;
+                    let lost = Arc::new(ErrorDisk::new(64 * 1024));
+                    let both = Arc::new(Linear::of_disks(vec![disk, lost]).unwrap());
+                    let range = Range::new(0, size);
+                    Arc::new(Linear::new(vec![Segment { disk: both, range }]).unwrap())
+                }
+                Self::Stripe { members, chunk } => {
+                    let members = all(members, leaves).await;
+                    let segments = members.into_iter().map(Segment::whole).collect();
+                    Arc::new(Stripe::new(segments, *chunk).unwrap())
+                }
+                Self::Blocks { below, block } => {
+                    Arc::new(Blocks::new(below.build(leaves).await, *block).unwrap())
+                }
+                Self::Overlay(base) => {
+                    let base = base.build(leaves).await;
+                    overlay(base, leaves.next().unwrap()).await
+                }
+                Self::Delay(below) => {
+                    let times = DelayTimes {
+                        flush: Duration::from_millis(1),
+                        ..DelayTimes::default()
+                    };
+                    Arc::new(Delay::new(below.build(leaves).await, times))
+                }
+                Self::Throttle(below) => {
+                    let rates = Rates {
+                        bytes_per_s: 1_u64.checked_shl(32).and_then(std::num::NonZeroU64::new),
+                        ..Rates::default()
+                    };
+                    Arc::new(Throttle::new(below.build(leaves).await, rates))
+                }
+                Self::Fault(below) => {
+                    Arc::new(Fault::new(below.build(leaves).await, FaultPlan::default()))
+                }
+                Self::ReadAhead(below) => {
+                    Arc::new(ReadAhead::new(below.build(leaves).await, 64 * 1024).unwrap())
+                }
+            }
+        })
+    }
+}
+
+async fn all(shapes: &[Shape], leaves: &mut vec::IntoIter<Node>) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    for shape in shapes {
+        nodes.push(shape.build(leaves).await);
+    }
+    nodes
+}
+
+async fn overlay(base: Node, store: Node) -> Node {
+    let options = OverlayOptions::default();
+    Arc::new(Overlay::over(base, store, options).await.unwrap())
+}
+
+/// `disk` in blocks of at least `block` bytes.
+fn in_blocks(disk: Node, block: u32) -> Node {
+    if disk.geometry().block_size >= block {
+        return disk;
+    }
+    Arc::new(Blocks::new(disk, block).unwrap())
+}
+
+fn pick<'a, T>(rng: &mut Rng, list: &'a [T]) -> &'a T {
+    &list[rng.usize(0..list.len())]
+}
+
+fn margin(rng: &mut Rng, unit: u32) -> u64 {
+    rng.u64(0..=MARGIN_MAX) * u64::from(unit)
+}
+
+/// Up to four lengths in whole units that add up to `size`.
+fn split(rng: &mut Rng, size: u64, unit: u32) -> Vec<u64> {
+    let units = size / u64::from(unit);
+    let mut cuts: Vec<u64> = (0..rng.u8(0..4)).map(|_| rng.u64(0..=units)).collect();
+    cuts.extend([0, units]);
+    cuts.sort_unstable();
+    cuts.dedup();
+    let lens = cuts.windows(2).map(|pair| pair[1] - pair[0]);
+    lens.map(|len| len * u64::from(unit)).collect()
+}
