@@ -56,6 +56,13 @@ pub(super) fn take(
     }
 }
 
+/// Lets the lock go again, where there is one.
+pub(super) fn release(fd: impl AsFd) {
+    if let Err(e) = flock(fd, FlockOperation::NonBlockingUnlock) {
+        tracing::debug!("a lock was not released: {e}");
+    }
+}
+
 /// Who holds the file of `stat`, as far as the kernel tells.
 pub(super) fn holder(path: &Path, stat: &Stat, read_only: bool) -> Holder {
     let listed = std::fs::read_to_string(LOCKS).unwrap_or_else(|e| {

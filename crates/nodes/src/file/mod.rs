@@ -44,7 +44,7 @@ use engine::{Buffer, DiskFile, InFlight, Ticket};
 use smallvec::smallvec;
 
 pub use self::error::{Holder, OpenError};
-use self::open::{Kind, Lock, Opened, ReadNow, file_size};
+use self::open::{Kind, Opened, ReadNow, file_size};
 use self::plan::Zeroing;
 use self::seek::Seeks;
 use self::state::Pace;
@@ -84,25 +84,24 @@ impl File {
     /// # Errors
     /// [`OpenError`]; nothing is changed then.
     pub fn open(path: impl AsRef<Path>, options: FileOptions) -> Result<Self, OpenError> {
-        Self::open_with(path.as_ref(), options, Lock::Take)
+        let path = path.as_ref();
+        Ok(Self::of(path, open::open(path, options)?))
     }
 
-    /// Opens the disk at `path` for looking at it: read-only, and without a lock, so that it neither
-    /// waits for who writes it nor keeps anybody from writing. What is read may be half changed.
+    /// Opens the disk at `path` for looking at it: read-only, and without a lock, so that it keeps
+    /// nobody from writing. Tells who writes it, too: what is read may be changing then.
     ///
     /// # Errors
-    /// [`OpenError`].
-    pub fn look_at(path: impl AsRef<Path>) -> Result<Self, OpenError> {
-        let options = FileOptions {
-            read_only: true,
-            direct: false,
-        };
-        Self::open_with(path.as_ref(), options, Lock::Leave)
+    /// [`OpenError`], but not that it is in use.
+    pub fn look_at(path: impl AsRef<Path>) -> Result<(Self, Option<Holder>), OpenError> {
+        let path = path.as_ref();
+        let (opened, holder) = open::look_at(path)?;
+        Ok((Self::of(path, opened), holder))
     }
 
-    fn open_with(path: &Path, options: FileOptions, lock: Lock) -> Result<Self, OpenError> {
-        Ok(Self {
-            opened: open::open(path, options, lock)?,
+    fn of(path: &Path, opened: Opened) -> Self {
+        Self {
+            opened,
             syncs: Syncs::new(path.to_owned()),
             path: path.to_owned(),
             in_flight: InFlight::new(),
@@ -110,7 +109,7 @@ impl File {
             seeks: Seeks::new(),
             cannot_punch: AtomicBool::new(false),
             cannot_keep: AtomicBool::new(false),
-        })
+        }
     }
 
     /// The same open file, with what was found out about it anew.

@@ -10,7 +10,7 @@ use rustix::fs::{
 };
 
 use super::FileOptions;
-use super::error::OpenError;
+use super::error::{Holder, OpenError};
 use super::lock;
 use super::topology::{Queue, SYSFS};
 
@@ -62,15 +62,36 @@ struct DirectAlign {
     memory: u32,
 }
 
-/// Whether others are kept from writing while it is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lock {
-    Take,
-    /// For who only looks, and stands in nobody's way.
-    Leave,
+pub(super) fn open(path: &Path, options: FileOptions) -> Result<Opened, OpenError> {
+    let lock =
+        |disk: &DiskFile, found: &Stat| lock::take(disk.fd(), path, found, options.read_only);
+    Ok(open_with(path, options, lock)?.0)
 }
 
-pub(super) fn open(path: &Path, options: FileOptions, lock: Lock) -> Result<Opened, OpenError> {
+/// The same for who only looks: it stands in nobody's way, and is told who writes.
+pub(super) fn look_at(path: &Path) -> Result<(Opened, Option<Holder>), OpenError> {
+    let options = FileOptions {
+        read_only: true,
+        direct: false,
+    };
+    open_with(path, options, |disk, found| {
+        match lock::take(disk.fd(), path, found, true) {
+            Ok(()) => {
+                lock::release(disk.fd());
+                Ok(None)
+            }
+            Err(OpenError::InUse { holder, .. }) => Ok(Some(holder)),
+            Err(error) => Err(error),
+        }
+    })
+}
+
+/// Opens it; `lock` has its say before anything is found out about it.
+fn open_with<T>(
+    path: &Path,
+    options: FileOptions,
+    lock: impl FnOnce(&DiskFile, &Stat) -> Result<T, OpenError>,
+) -> Result<(Opened, T), OpenError> {
     let FileOptions { read_only, direct } = options;
     let failed = |error: io::Error| OpenError::of_open(path, read_only, direct, error);
     // Looked at before it is opened: opening a tape or a FIFO does things.
@@ -90,10 +111,9 @@ pub(super) fn open(path: &Path, options: FileOptions, lock: Lock) -> Result<Open
     })?;
     let found = fstat(disk.fd()).map_err(|e| OpenError::system(path, "fstat", e))?;
     let kind = kind_of(path, &found)?;
-    if lock == Lock::Take {
-        lock::take(disk.fd(), path, &found, read_only)?;
-    }
-    examine(path, options, disk, kind, &found)
+    let locked = lock(&disk, &found)?;
+    let opened = examine(path, options, disk, kind, &found)?;
+    Ok((opened, locked))
 }
 
 fn kind_of(path: &Path, stat: &Stat) -> Result<Kind, OpenError> {

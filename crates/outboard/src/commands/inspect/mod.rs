@@ -1,47 +1,104 @@
-//! `outboard inspect`: what a disk is.
+//! `outboard inspect`: what disks are, and what is on them.
 //!
-//! An export is asked about without being used, but for `--map`; any other disk is opened read-only.
+//! # Invariants
 //!
-//! # What it does not do
-//!
-//! It does not look at what is on the disk.
+//! * Everything is opened read-only, and nothing is kept from being used: no lock is held.
+//! * What is wrong on a disk becomes a remark; the rest is told all the same.
 
+mod content;
+mod describe;
+mod graph;
 mod map;
 mod report;
+mod signature;
+mod tree;
 
 use std::future::Future;
-use std::path::Path;
 
-use block::Node;
-use nbd::client::{ClientConfig, ClientError, Target, describe};
+use nbd::client::Target;
+use serde::Serialize;
 
+pub(super) use self::content::Content;
+use self::content::look::Looker;
+use self::content::{Array, Group};
+use self::report::Report;
+use self::signature::Probe;
 use crate::failure::Failure;
-use crate::graph::builder::Builder;
 use crate::graph::{Disk, NamedDisk, resolve};
 use crate::output::Format;
-use report::{BlockSizes, Export, Kind, Replies, Report};
+
+/// Most disks that are looked at together.
+const DISKS_MAX: usize = 256;
 
 /// Arguments of `inspect`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The disk: nbd://HOST/EXPORT, a file, a device or any other
-    #[arg(value_name = "URI|DISK")]
-    disk: String,
+    /// A disk: nbd://HOST/EXPORT, a file, a device or any other; several for what lies on them together
+    #[arg(value_name = "URI|DISK", required = true)]
+    disks: Vec<String>,
 
     /// Tell which parts are data, holes and zeroes
     #[arg(long)]
     map: bool,
+
+    /// Draw the disks that an expression makes
+    #[arg(long, conflicts_with = "map")]
+    graph: bool,
+
+    /// With --graph: tell where this byte is kept (sectors: 2048s)
+    #[arg(long, value_name = "BYTE", requires = "graph")]
+    offset: Option<graph::Offset>,
+}
+
+/// What was found on all disks.
+#[derive(Debug, Serialize)]
+struct Inspection {
+    disks: Vec<Report>,
+    arrays: Vec<Array>,
+    volume_groups: Vec<Group>,
+    /// What knew the signatures; none if nothing did.
+    signatures: Option<String>,
+    /// Why nothing knew them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_signatures: Option<String>,
+}
+
+/// What was found on the only disk.
+#[derive(Debug, Serialize)]
+struct Only<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    arrays: &'a [Array],
+    volume_groups: &'a [Group],
+    signatures: &'a Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_signatures: &'a Option<String>,
 }
 
 /// Inspects.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
-    let named = unnamed(&args.disk)?;
-    let report = on_the_engine(async || Box::pin(inspect(&named, args.map)).await)?;
-    format.print(&report, || report.text())
+    let named: Vec<NamedDisk> = args.disks.iter().map(|text| unnamed(text)).collect::<Result<_, _>>()?;
+    if args.graph || args.map {
+        let [only] = named.as_slice() else {
+            let option = if args.graph { "--graph" } else { "--map" };
+            return Err(Failure::usage(format!("{option} is for one disk")).next("name one"));
+        };
+        if args.graph {
+            return on_the_engine(async || Box::pin(graph::tell(only, args.offset, format)).await);
+        }
+    }
+    if named.len() > DISKS_MAX {
+        return Err(Failure::usage(format!("more than {DISKS_MAX} disks at once")));
+    }
+    let found = on_the_engine(async || Box::pin(inspect(&named, args.map)).await)?;
+    match found.disks.as_slice() {
+        [only] => format.print(&found.only(only), || found.text()),
+        _ => format.print(&found, || found.text()),
+    }
 }
 
 /// An expression of which nothing is served.
-fn unnamed(text: &str) -> Result<NamedDisk, Failure> {
+pub(super) fn unnamed(text: &str) -> Result<NamedDisk, Failure> {
     let named = resolve(text)?;
     match &named.name {
         None => Ok(named),
@@ -75,108 +132,77 @@ where
     engine::run(&config, |_| main()).map_err(|error| Failure::because("cannot start", &error))?
 }
 
-async fn inspect(named: &NamedDisk, with_map: bool) -> Result<Report, Failure> {
-    let mut report = match &named.disk {
-        Disk::Remote { target, .. } => of_export(target).await?,
-        _ => of_disk(named).await?,
+async fn inspect(named: &[NamedDisk], with_map: bool) -> Result<Inspection, Failure> {
+    let probe = Probe::find().await;
+    let (signatures, no_signatures) = match probe.program() {
+        Ok(version) => (Some(version.clone()), None),
+        Err(why) => (None, Some(why.clone())),
     };
-    if with_map {
-        let disk = open(named).await?;
-        // It may have grown since it was described.
-        report.size = disk.geometry().size;
-        report.map = Some(map::of(&disk, report.tells_its_map()).await?);
+    let mut looker = Looker::new(probe);
+    let mut disks = Vec::with_capacity(named.len());
+    for named in named {
+        disks.push(Box::pin(one(named, with_map, &mut looker)).await?);
     }
+    let (arrays, volume_groups) = Box::pin(looker.together()).await;
+    Ok(Inspection {
+        disks,
+        arrays,
+        volume_groups,
+        signatures,
+        no_signatures,
+    })
+}
+
+/// What is on each of these disks, for who serves it. A disk that cannot be opened is a failure.
+pub(super) async fn contents(named: &[NamedDisk]) -> Result<Vec<Content>, Failure> {
+    let mut looker = Looker::new(Probe::find().await);
+    let mut contents = Vec::with_capacity(named.len());
+    for named in named {
+        let (_, seen) = describe::seen(named).await?;
+        contents.push(looker.look(&named.text, &seen.disk).await);
+    }
+    Ok(contents)
+}
+
+/// Describes one disk and looks into it.
+async fn one(named: &NamedDisk, with_map: bool, looker: &mut Looker) -> Result<Report, Failure> {
+    let (mut report, seen) = describe::seen(named).await?;
+    // It may have grown since it was described.
+    report.size = seen.disk.geometry().size;
+    if with_map {
+        report.map = Some(map::of(&seen.disk, report.tells_its_map()).await?);
+    }
+    let mut content = looker.look(&named.text, &seen.disk).await;
+    content.remarks.extend(seen.remark);
+    report.content = Some(content);
     Ok(report)
 }
 
-async fn open(named: &NamedDisk) -> Result<Node, Failure> {
-    Ok(Builder::new(true).build(named).await?)
-}
-
-async fn of_export(target: &Target) -> Result<Report, Failure> {
-    let timeout = ClientConfig::default().request_timeout;
-    let described = Box::pin(describe(target, timeout)).await;
-    let told = described.map_err(|error| {
-        let failure = Failure::from_error(&error);
-        if !matches!(error, ClientError::Handshake { .. }) {
-            return failure;
+impl Inspection {
+    const fn only<'a>(&'a self, report: &'a Report) -> Only<'a> {
+        Only {
+            report,
+            arrays: self.arrays.as_slice(),
+            volume_groups: self.volume_groups.as_slice(),
+            signatures: &self.signatures,
+            no_signatures: &self.no_signatures,
         }
-        let server = Target {
-            export: String::new(),
-            ..target.clone()
-        };
-        failure.next(format!("outboard ls {server} lists what the server has"))
-    })?;
-    let flags: Vec<&'static str> = told
-        .export
-        .flags
-        .iter_names()
-        .map(|(name, _)| name)
-        .collect();
-    let has = |flag: &str| flags.contains(&flag);
-    Ok(Report {
-        disk: target.to_string(),
-        kind: Kind::Export,
-        size: told.export.size,
-        block_size: BlockSizes {
-            minimum: told.export.block_size_min,
-            preferred: told.export.block_size_preferred,
-            maximum: Some(told.export.block_size_max),
-        },
-        rotational: has("ROTATIONAL"),
-        allocated: None,
-        export: Some(Export {
-            read_only: has("READ_ONLY"),
-            name: told.export.name.clone(),
-            description: told.export.description.clone(),
-            protocol: "newstyle-fixed",
-            tls: told.tls,
-            replies: match (told.extended, told.structured) {
-                (true, _) => Replies::Extended,
-                (false, true) => Replies::Structured,
-                (false, false) => Replies::Simple,
-            },
-            contexts: told.contexts,
-            flags,
-        }),
-        map: None,
-    })
-}
+    }
 
-async fn of_disk(named: &NamedDisk) -> Result<Report, Failure> {
-    let disk = open(named).await?;
-    let (kind, allocated) = match &named.disk {
-        Disk::File { path, .. } => of_path(path),
-        Disk::Memory(_) => (Kind::Memory, None),
-        Disk::Null(_) => (Kind::Null, None),
-        Disk::Remote { .. } => (Kind::Export, None),
-        Disk::Blocks { .. } => (Kind::Composed, None),
-    };
-    let geometry = disk.geometry();
-    Ok(Report {
-        disk: named.text.clone(),
-        kind,
-        size: geometry.size,
-        block_size: BlockSizes {
-            minimum: geometry.block_size,
-            preferred: geometry.preferred_block_size,
-            maximum: None,
-        },
-        rotational: geometry.rotational,
-        allocated,
-        export: None,
-        map: None,
-    })
-}
-
-/// What is at a path, and the space that a file takes.
-fn of_path(path: &Path) -> (Kind, Option<u64>) {
-    use std::os::unix::fs::MetadataExt;
-    /// Unit of `st_blocks` (stat(2)), bytes.
-    const UNIT: u64 = 512;
-    match std::fs::metadata(path) {
-        Ok(found) if found.is_file() => (Kind::File, Some(found.blocks().saturating_mul(UNIT))),
-        _ => (Kind::Device, None),
+    /// Each disk's own lines if there is only one, a tree of what all hold, and the map.
+    fn text(&self) -> String {
+        let mut texts = Vec::new();
+        if let [only] = self.disks.as_slice() {
+            texts.push(only.text());
+        }
+        texts.push(tree::draw(&self.disks, &self.arrays, &self.volume_groups));
+        texts.extend(self.no_signatures.as_ref().map(|why| {
+            format!("Filesystems, swap and the like are not told: {why}.")
+        }));
+        if let [only] = self.disks.as_slice() {
+            texts.extend(only.map.as_ref().map(map::Map::text));
+        }
+        texts.join("\n\n")
     }
 }
 

@@ -3,6 +3,7 @@
 use indicatif::HumanBytes;
 use serde::Serialize;
 
+use super::content::Content;
 use super::map::Map;
 use super::visible;
 
@@ -73,6 +74,9 @@ pub(super) struct Report {
     pub(super) export: Option<Export>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) map: Option<Map>,
+    /// What is on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) content: Option<Content>,
 }
 
 /// The context in which servers tell what is allocated.
@@ -91,7 +95,7 @@ impl Report {
         }
     }
 
-    /// Lines of names and values, and the map below them.
+    /// Lines of names and values.
     pub(super) fn text(&self) -> String {
         let mut lines = vec![visible(&self.disk)];
         let mut add = |name: &str, value: String| lines.push(format!("  {name:<12} {value}"));
@@ -121,10 +125,6 @@ impl Report {
             for (name, value) in export.lines() {
                 add(name, value);
             }
-        }
-        if let Some(map) = &self.map {
-            lines.push(String::new());
-            lines.push(map.text());
         }
         lines.join("\n")
     }

@@ -1,0 +1,330 @@
+//! [`Looker`]: looks into disks, and into what lies in them, until there is nothing new.
+//!
+//! # Invariants
+//!
+//! * Disks are only read. How deep and how often is bounded.
+//! * Each disk is told, whatever is wrong on it: that becomes a remark.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use block::{Node, Range};
+use nodes::array::{self, format::Superblock};
+use nodes::partition;
+use nodes::volume::{self, PhysicalVolume};
+use nodes::{Linear, Segment, read_within};
+
+use super::arrays::{self, Array};
+use super::groups::{self, Group};
+use super::partitions::Table;
+use super::{BitmapOf, Content, MemberOf, VolumeOf, array_uuid};
+use crate::commands::inspect::signature::{HEAD_LEN, Probe, image_of};
+
+/// Disks within disks.
+const DEPTH_MAX: u32 = 8;
+/// Parts of disks that are looked into, in all.
+const LOOKS_MAX: usize = 2048;
+/// Volumes and arrays that are looked into, one after the other has shown it.
+const ROUNDS_MAX: usize = 4;
+
+/// A disk, and what it is called.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// `a.img part/2`
+    pub(crate) name: String,
+    /// What tells it from every other place.
+    key: String,
+    /// The disk.
+    pub(crate) disk: Node,
+    /// How many disks it lies in.
+    depth: u32,
+}
+
+/// A member of an array.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    /// Where it is.
+    pub(crate) place: Place,
+    /// What it says.
+    pub(crate) superblock: Superblock,
+    /// Its bitmap.
+    pub(crate) bitmap: Option<BitmapOf>,
+}
+
+/// A physical volume.
+#[derive(Debug, Clone)]
+pub(crate) struct Physical {
+    /// Where it is.
+    pub(crate) place: Place,
+    /// What it says.
+    pub(crate) volume: PhysicalVolume,
+}
+
+/// Looks into disks.
+#[derive(Debug)]
+pub(crate) struct Looker {
+    probe: Probe,
+    looks: usize,
+    members: Vec<Member>,
+    physical: Vec<Physical>,
+}
+
+impl Looker {
+    pub(crate) const fn new(probe: Probe) -> Self {
+        Self {
+            probe,
+            looks: 0,
+            members: Vec::new(),
+            physical: Vec::new(),
+        }
+    }
+
+    /// Looks into a disk that is called `name`.
+    pub(crate) async fn look(&mut self, name: &str, disk: &Node) -> Content {
+        let place = Place {
+            name: name.to_owned(),
+            key: String::new(),
+            disk: disk.clone(),
+            depth: 0,
+        };
+        self.look_into(&place).await
+    }
+
+    /// Puts the arrays and volume groups together that were seen, and looks into them, too.
+    pub(crate) async fn together(&mut self) -> (Vec<Array>, Vec<Group>) {
+        let mut inner: Vec<(String, Content)> = Vec::new();
+        for _ in 0..ROUNDS_MAX {
+            let mut places = arrays::places(&self.members);
+            places.extend(groups::places(&self.physical));
+            places.retain(|place| !inner.iter().any(|(key, _)| *key == place.key));
+            if places.is_empty() {
+                break;
+            }
+            for place in places {
+                let content = self.look_into(&place).await;
+                inner.push((place.key, content));
+            }
+        }
+        let arrays = arrays::assemble(&self.members, &inner);
+        (arrays, groups::assemble(&self.physical, &inner))
+    }
+
+    /// Looks into one place and those within it.
+    async fn look_into(&mut self, place: &Place) -> Content {
+        let mut content = Content::default();
+        self.looks += 1;
+        if self.looks > LOOKS_MAX || place.depth > DEPTH_MAX {
+            content.remark("it is not looked into: there is too much in these disks");
+            return content;
+        }
+        let table = match partition::Table::read(&place.disk).await {
+            Ok(table) => table,
+            Err(e) => content.remark_none(e),
+        };
+        self.member(place, table.as_ref(), &mut content).await;
+        if content.member.is_some() {
+            return content;
+        }
+        self.physical(place, &mut content).await;
+        if content.physical_volume.is_some() {
+            return content;
+        }
+        match self.probe.signature(&place.disk).await {
+            Ok(signature) => content.signature = signature,
+            Err(e) => content.remark(e),
+        }
+        if let Some(table) = table.filter(|table| is_table(table, &content)) {
+            self.table(place, &table, &mut content).await;
+        }
+        if content.is_empty() {
+            let head = Range::new(0, HEAD_LEN);
+            match read_within(&place.disk, head).await {
+                Ok(head) => content.image = image_of(&head),
+                Err(e) => content.remark(e),
+            }
+        }
+        let several = content
+            .signature
+            .as_ref()
+            .map(|found| found.several.join(", "));
+        if let Some(several) = several.filter(|several| !several.is_empty()) {
+            content.remark(format!("it has signatures of several things: {several}"));
+        }
+        content
+    }
+
+    async fn table(&mut self, place: &Place, table: &partition::Table, content: &mut Content) {
+        for remark in table.remarks() {
+            content.remark(remark);
+        }
+        let mut told = Table::of(table);
+        for partition in &mut told.partitions {
+            if partition.extended {
+                continue;
+            }
+            let number = partition.number;
+            let opened = partition::Partition::of(place.disk.clone(), table, number);
+            partition.content = match opened {
+                Ok(opened) => {
+                    let inner = Place {
+                        name: format!("{} {}", place.name, partition.name()),
+                        key: String::new(),
+                        disk: Arc::new(opened),
+                        depth: place.depth + 1,
+                    };
+                    Box::pin(self.look_into(&inner)).await
+                }
+                Err(e) => Content {
+                    remarks: vec![e.to_string()],
+                    ..Content::default()
+                },
+            };
+        }
+        content.table = Some(told);
+    }
+
+    /// Looks for md superblocks.
+    async fn member(
+        &mut self,
+        place: &Place,
+        table: Option<&partition::Table>,
+        content: &mut Content,
+    ) {
+        let found = match array::examine(&place.disk).await {
+            Ok(found) => found,
+            Err(e) => return content.remark(e),
+        };
+        // An old superblock at the end of the last partition is at the end of the disk, too.
+        let in_partition = |at: u64| {
+            let mut entries = table.iter().flat_map(|table| &table.partitions);
+            entries.any(|entry| entry.range.offset <= at && at < entry.range.end())
+        };
+        let found: Vec<_> = found.into_iter().filter(|f| !in_partition(f.at)).collect();
+        for bad in &found {
+            if let Err(problem) = &bad.superblock {
+                let version = bad.version;
+                content.remark(format!(
+                    "a damaged md superblock {version} at byte {}: {problem}",
+                    bad.at
+                ));
+            }
+        }
+        let Some((newest, superblock)) = array::newest(&found) else {
+            return;
+        };
+        for other in &found {
+            if other.superblock.is_ok() && other.at != newest.at {
+                let version = other.version;
+                content.remark(format!(
+                    "an older md superblock {version} at byte {} is left over",
+                    other.at
+                ));
+            }
+        }
+        let bitmap = match &newest.bitmap {
+            Some(Ok(bitmap)) => Some(BitmapOf {
+                chunk: bitmap.chunk,
+                events: bitmap.events,
+                events_cleared: bitmap.events_cleared,
+                version: bitmap.version,
+            }),
+            Some(Err(problem)) => content.remark_none(problem),
+            None => None,
+        };
+        if !superblock.fits(place.disk.geometry().size) {
+            content.remark("its superblock says that it is larger than this disk");
+        }
+        content.member = Some(member_of(superblock, bitmap.clone()));
+        self.members.push(Member {
+            place: place.clone(),
+            superblock: superblock.clone(),
+            bitmap,
+        });
+    }
+
+    /// Looks for an LVM label.
+    async fn physical(&mut self, place: &Place, content: &mut Content) {
+        let volume = match volume::examine(&place.disk).await {
+            Ok(None) => return,
+            Ok(Some(Ok(volume))) => volume,
+            Ok(Some(Err(problem))) => {
+                return content.remark(format!("a damaged LVM physical volume: {problem}"));
+            }
+            Err(e) => return content.remark(e),
+        };
+        for problem in &volume.problems {
+            content.remark(problem);
+        }
+        content.physical_volume = Some(VolumeOf {
+            uuid: volume.header.id.clone(),
+            size: volume.header.size,
+            group: volume.group.as_ref().map(|group| group.name.clone()),
+            group_uuid: volume.group.as_ref().map(|group| group.id.clone()),
+        });
+        self.physical.push(Physical {
+            place: place.clone(),
+            volume,
+        });
+    }
+}
+
+impl Place {
+    /// A part of disks, if it can be made of them.
+    pub(super) fn made_of(name: String, key: String, parts: &[(&Self, Range)]) -> Option<Self> {
+        let depth = parts.iter().map(|(place, _)| place.depth).max()? + 1;
+        let fits = |(place, range): &(&Self, Range)| {
+            let end = range.offset.checked_add(range.len);
+            end.is_some_and(|end| end <= place.disk.geometry().size)
+        };
+        if !parts.iter().all(fits) {
+            return None;
+        }
+        let segments = parts.iter().map(|(place, range)| Segment {
+            disk: place.disk.clone(),
+            range: *range,
+        });
+        let disk = Linear::new(segments.collect()).ok()?;
+        Some(Self {
+            name,
+            key,
+            disk: Arc::new(disk),
+            depth,
+        })
+    }
+}
+
+/// A boot sector of FAT ends like that of a partition table: libblkid tells them apart.
+fn is_table(table: &partition::Table, content: &Content) -> bool {
+    let is_filesystem = content
+        .signature
+        .as_ref()
+        .is_some_and(|found| found.kind.is_some() && found.table.is_none());
+    table.scheme != partition::Scheme::Mbr || !is_filesystem
+}
+
+fn member_of(superblock: &Superblock, bitmap: Option<BitmapOf>) -> MemberOf {
+    MemberOf {
+        array: array_uuid(&superblock.array),
+        name: superblock.name.clone(),
+        version: superblock.version.to_string(),
+        level: superblock.level.to_string(),
+        role: arrays::role(superblock.role),
+        events: superblock.events,
+        updated: superblock.updated,
+        uuid: superblock.device.as_ref().map(array_uuid),
+        data_offset: superblock.data.offset,
+        data_size: superblock.data.len,
+        bitmap,
+    }
+}
+
+impl Content {
+    fn remark(&mut self, what: impl Display) {
+        self.remarks.push(what.to_string());
+    }
+
+    fn remark_none<T>(&mut self, what: impl Display) -> Option<T> {
+        self.remark(what);
+        None
+    }
+}

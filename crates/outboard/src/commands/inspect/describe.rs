@@ -1,0 +1,139 @@
+//! Describing one disk: what an export's server says of it, or what was found when it was opened.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use block::Node;
+use nbd::client::{ClientConfig, ClientError, Target, describe};
+use nodes::File;
+
+use super::report::{BlockSizes, Export, Kind, Replies, Report};
+use crate::failure::Failure;
+use crate::graph::builder::Builder;
+use crate::graph::{Disk, NamedDisk};
+
+/// An open disk that is only looked at.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) disk: Node,
+    /// Who writes it meanwhile.
+    pub(super) remark: Option<String>,
+}
+
+/// Opens a disk for looking at it: a plain file or device also while another program writes it.
+async fn open(named: &NamedDisk) -> Result<Seen, Failure> {
+    let Disk::File {
+        path,
+        direct: false,
+        ..
+    } = &named.disk
+    else {
+        let disk = Builder::new(true).build(named).await?;
+        return Ok(Seen { disk, remark: None });
+    };
+    let (disk, holder) = File::look_at(path).map_err(|error| Failure::from_error(&error))?;
+    Ok(Seen {
+        disk: Arc::new(disk),
+        remark: holder.map(|holder| format!("it is {holder}: what is told may be changing")),
+    })
+}
+
+/// Describes a disk and opens it.
+pub(super) async fn seen(named: &NamedDisk) -> Result<(Report, Seen), Failure> {
+    // What a server says of itself is told even before it is used.
+    let told = match &named.disk {
+        Disk::Remote { target, .. } => Some(of_export(target).await?),
+        _ => None,
+    };
+    let seen = open(named).await?;
+    let report = told.unwrap_or_else(|| of_disk(named, &seen.disk));
+    Ok((report, seen))
+}
+
+async fn of_export(target: &Target) -> Result<Report, Failure> {
+    let timeout = ClientConfig::default().request_timeout;
+    let described = Box::pin(describe(target, timeout)).await;
+    let told = described.map_err(|error| {
+        let failure = Failure::from_error(&error);
+        if !matches!(error, ClientError::Handshake { .. }) {
+            return failure;
+        }
+        let server = Target {
+            export: String::new(),
+            ..target.clone()
+        };
+        failure.next(format!("outboard ls {server} lists what the server has"))
+    })?;
+    let flags: Vec<&'static str> = told
+        .export
+        .flags
+        .iter_names()
+        .map(|(name, _)| name)
+        .collect();
+    let has = |flag: &str| flags.contains(&flag);
+    Ok(Report {
+        disk: target.to_string(),
+        kind: Kind::Export,
+        size: told.export.size,
+        block_size: BlockSizes {
+            minimum: told.export.block_size_min,
+            preferred: told.export.block_size_preferred,
+            maximum: Some(told.export.block_size_max),
+        },
+        rotational: has("ROTATIONAL"),
+        allocated: None,
+        export: Some(Export {
+            read_only: has("READ_ONLY"),
+            name: told.export.name.clone(),
+            description: told.export.description.clone(),
+            protocol: "newstyle-fixed",
+            tls: told.tls,
+            replies: match (told.extended, told.structured) {
+                (true, _) => Replies::Extended,
+                (false, true) => Replies::Structured,
+                (false, false) => Replies::Simple,
+            },
+            contexts: told.contexts,
+            flags,
+        }),
+        map: None,
+        content: None,
+    })
+}
+
+fn of_disk(named: &NamedDisk, disk: &Node) -> Report {
+    let (kind, allocated) = match &named.disk {
+        Disk::File { path, .. } => of_path(path),
+        Disk::Memory(_) => (Kind::Memory, None),
+        Disk::Null(_) => (Kind::Null, None),
+        Disk::Remote { .. } => (Kind::Export, None),
+        _ => (Kind::Composed, None),
+    };
+    let geometry = disk.geometry();
+    Report {
+        disk: named.text.clone(),
+        kind,
+        size: geometry.size,
+        block_size: BlockSizes {
+            minimum: geometry.block_size,
+            preferred: geometry.preferred_block_size,
+            maximum: None,
+        },
+        rotational: geometry.rotational,
+        allocated,
+        export: None,
+        map: None,
+        content: None,
+    }
+}
+
+/// What is at a path, and the space that a file takes.
+fn of_path(path: &Path) -> (Kind, Option<u64>) {
+    use std::os::unix::fs::MetadataExt;
+    /// Unit of `st_blocks` (stat(2)), bytes.
+    const UNIT: u64 = 512;
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() => (Kind::File, Some(found.blocks().saturating_mul(UNIT))),
+        _ => (Kind::Device, None),
+    }
+}

@@ -1,0 +1,121 @@
+//! `serve --auto`: exports what is found on the disks, by stable names.
+//!
+//! ```text
+//! part/2             partition 2 of the only disk
+//! whole              the only disk, which has no partitions
+//! NAME/part/2        the same of several disks, NAME being what is before `=`, or the file's name
+//! ```
+//!
+//! # Invariants
+//!
+//! * What is found decides the names, not the order of looking: the same disk gives the same names.
+//! * What belongs to something larger (a member of an array, a physical volume) is left out, and so is
+//!   what nobody knows: written to alone, it would harm what it belongs to.
+//! * Exports are read-only unless that is asked for.
+
+mod choose;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+use super::exports::free;
+use crate::commands::inspect::{contents, on_the_engine};
+use crate::config::ExportPlan;
+use crate::failure::Failure;
+use crate::graph::{NamedDisk, resolve};
+use crate::output::{Format, columns};
+use choose::{Chosen, LeftOut, choose, prefixes};
+
+/// What is exported, and what is not.
+#[derive(Debug, Serialize)]
+struct Found {
+    exports: Vec<Told>,
+    left_out: Vec<LeftOut>,
+}
+
+/// An export, as it is told.
+#[derive(Debug, Serialize)]
+struct Told {
+    name: String,
+    content: String,
+    read_only: bool,
+}
+
+/// Looks at the disks, says what will be served, and plans it.
+pub(super) fn plan(
+    texts: &[String],
+    writable: bool,
+    format: Format,
+) -> Result<Vec<ExportPlan>, Failure> {
+    let disks: Vec<NamedDisk> = texts
+        .iter()
+        .map(|text| resolve(text))
+        .collect::<Result<_, _>>()?;
+    let prefixes = prefixes(&disks)?;
+    let contents = on_the_engine(async || Box::pin(contents(&disks)).await)?;
+    let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
+    for ((disk, prefix), content) in disks.iter().zip(&prefixes).zip(&contents) {
+        let mut found = choose(disk, prefix, content);
+        chosen.append(&mut found.chosen);
+        left_out.append(&mut found.left_out);
+    }
+    if chosen.is_empty() {
+        let why = left_out
+            .iter()
+            .map(|out| format!("{}: {}", out.what, out.why));
+        let why: Vec<String> = why.collect();
+        let failure = Failure::new(format!("nothing to serve was found: {}", why.join("; ")));
+        return Err(failure.next("`outboard serve DISK` serves a disk as it is"));
+    }
+    tell(&chosen, left_out, !writable, format)?;
+    let plan = |chosen: Chosen| {
+        let mut plans = free(vec![chosen.disk], !writable);
+        let plan = plans.pop().expect("each disk gives a plan");
+        ExportPlan {
+            description: chosen.content,
+            ..plan
+        }
+    };
+    Ok(chosen.into_iter().map(plan).collect())
+}
+
+fn tell(
+    chosen: &[Chosen],
+    left_out: Vec<LeftOut>,
+    read_only: bool,
+    format: Format,
+) -> Result<(), Failure> {
+    let exports = chosen.iter().map(|chosen| Told {
+        name: chosen.name().to_owned(),
+        content: chosen.content.clone(),
+        read_only,
+    });
+    let found = Found {
+        exports: exports.collect(),
+        left_out,
+    };
+    format.print(&found, || found.text())
+}
+
+impl Found {
+    fn text(&self) -> String {
+        let exports = self.exports.iter().map(|export| {
+            let access = if export.read_only {
+                "read-only"
+            } else {
+                "writable"
+            };
+            [
+                export.name.clone(),
+                access.to_owned(),
+                export.content.clone(),
+            ]
+        });
+        let left_out = self.left_out.iter();
+        let left_out =
+            left_out.map(|out| [out.what.clone(), "left out".to_owned(), out.why.clone()]);
+        let rows: Vec<[String; 3]> = exports.chain(left_out).collect();
+        columns(&rows)
+    }
+}

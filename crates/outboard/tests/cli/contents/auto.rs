@@ -1,0 +1,113 @@
+//! `serve --auto`: what is served of disks, under which names, and what is not.
+
+use std::fs;
+
+use serde_json::Value;
+use testkit::requires;
+
+use super::{MIB, Server, answer, empty, failure, folder, outboard, partitioned, physical_volumes};
+
+fn can() -> bool {
+    let needs = ["sgdisk", "mkfs.vfat", "mkfs.ext4", "mkswap", "blkid"];
+    requires::all(&needs.map(requires::command))
+}
+
+fn listed(folder: &std::path::Path) -> Vec<(String, u64, bool)> {
+    let listed = answer(folder, &["ls", "nbd+unix:///?socket=s", "--json"]);
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    let rows = listed.as_array().expect("a list").iter();
+    let row = |row: &Value| {
+        let name = row["name"].as_str().expect("a name").to_owned();
+        let size = row["size"].as_u64().expect("a size");
+        (name, size, row["read_only"].as_bool().expect("told"))
+    };
+    rows.map(row).collect()
+}
+
+#[test]
+fn partitions_are_served_by_their_numbers_and_read_only() {
+    if !can() {
+        return;
+    }
+    let folder = folder();
+    partitioned(folder.path());
+    let before = fs::read(folder.path().join("disk.img")).expect("readable");
+    let serve = [
+        "serve", "--auto", "disk.img", "--listen", "unix:s", "--json",
+    ];
+    let (mut server, found) = Server::start(outboard(folder.path(), &serve));
+    let found: Value = serde_json::from_str(&found).expect("JSON");
+    assert_eq!(found["exports"][1]["name"], "part/2");
+    assert!(
+        server.line().contains("part/2"),
+        "the second line says where"
+    );
+    let expected: Vec<(String, u64, bool)> = [8, 16, 8, 8]
+        .into_iter()
+        .zip(1..)
+        .map(|(size, number)| (format!("part/{number}"), size * MIB, true))
+        .collect();
+    assert_eq!(listed(folder.path()), expected);
+    let uri = "nbd+unix:///part%2F2?socket=s";
+    let text = answer(folder.path(), &["inspect", uri]);
+    assert!(text.contains("ext4 \"holiday pictures\""), "{text}");
+    let after = fs::read(folder.path().join("disk.img")).expect("readable");
+    assert!(before == after, "serving read-only changed it");
+}
+
+#[test]
+fn several_disks_have_their_names_before_and_members_are_left_out() {
+    if !can() {
+        return;
+    }
+    let folder = folder();
+    partitioned(folder.path());
+    physical_volumes(folder.path());
+    let serve = [
+        "serve",
+        "--auto",
+        "--writable",
+        "disk.img",
+        "old=pv0",
+        "plain=ext",
+        "--listen",
+        "unix:s",
+    ];
+    let (mut server, first) = Server::start(outboard(folder.path(), &serve));
+    let mut lines = vec![first];
+    for _ in 0..5 {
+        lines.push(server.line());
+    }
+    let text = lines.join("\n");
+    assert!(text.contains("disk/part/1  writable"), "{text}");
+    assert!(
+        text.contains("old/whole    left out  a physical volume of vg0"),
+        "{text}"
+    );
+    assert!(
+        text.contains("plain/whole  writable  ext4 \"holiday pictures\""),
+        "{text}"
+    );
+    let served = listed(folder.path());
+    assert!(
+        served.contains(&("plain/whole".to_owned(), 16 * MIB, false)),
+        "{served:?}"
+    );
+    assert_eq!(served.len(), 5);
+}
+
+#[test]
+fn nothing_to_serve_is_a_failure_that_says_why() {
+    let folder = folder();
+    empty(folder.path(), "none", MIB);
+    let (status, told) = failure(folder.path(), &["serve", "--auto", "none"]);
+    assert_eq!(status, Some(1));
+    assert_eq!(
+        told,
+        "outboard: nothing to serve was found: whole: nothing known is on it; \
+         `outboard serve DISK` serves a disk as it is"
+    );
+    let (status, told) = failure(folder.path(), &["serve", "--auto", "none", "./none"]);
+    assert_eq!(status, Some(2), "{told}");
+    assert!(told.contains("two disks are named `none`"), "{told}");
+}

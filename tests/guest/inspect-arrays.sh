@@ -1,0 +1,122 @@
+# inspect says of arrays that the kernel's md made what mdadm --examine says of them, for each level and
+# each kind of superblock, complete and after a member failed; and it changes nothing on them.
+#: outboard
+#: timeout 400
+
+for module in md-mod linear raid0 raid1 raid10 raid456; do
+    modprobe $module
+done
+modprobe brd rd_nr=5 rd_size=32768
+
+# The first value of a name in what inspect says of a disk.
+told() {
+    outboard inspect --json "$1" | tr ',{}[]' '\n\n\n\n\n' | sed -n "s/^\"$2\"://p" | head -n 1 | tr -d '"'
+}
+
+# A value of mdadm.
+examined() {
+    mdadm --examine --export "$1" | sed -n "s/^$2=//p"
+}
+
+same() {
+    if [ "$2" != "$3" ]; then
+        echo "$1: inspect says '$2', mdadm '$3'"
+        mdadm --examine "$device"
+        outboard inspect --json "$device"
+        exit 1
+    fi
+}
+
+wipe() {
+    mdadm --stop /dev/md0
+    for device in /dev/ram0 /dev/ram1 /dev/ram2 /dev/ram3; do
+        dd if=/dev/zero of=$device bs=1M count=32 conv=fsync 2>/dev/null
+    done
+}
+
+# Each member of the array says the same to both.
+compare() {
+    for device in $members; do
+        sum=$(sha256sum <$device)
+        same level "$(told $device level)" "$(examined $device MD_LEVEL)"
+        same uuid "$(told $device array)" "$(examined $device MD_UUID)"
+        if [ "$version" != 0.90 ]; then
+            same version "$(told $device version)" "$version"
+            same name "$(told $device name)" "$(examined $device MD_NAME)"
+            same events "$(told $device events)" "$(examined $device MD_EVENTS)"
+            same updated "$(told $device updated)" "$(examined $device MD_UPDATE_TIME)"
+            member=$(mdadm --examine $device | sed -n 's/ *Device Role : Active device //p')
+            same role "$(told $device role)" "${member:-spare}"
+            offset=$(mdadm --examine $device | sed -n 's/ *Data Offset : \([0-9]*\) sectors/\1/p')
+            same data_offset "$(told $device data_offset)" $((offset * 512))
+        else
+            events=$(mdadm --examine $device | sed -n 's/ *Events : //p')
+            same events "$(told $device events)" "$events"
+        fi
+        test "$sum" = "$(sha256sum <$device)"
+    done
+    whole=$(outboard inspect $members | sed -n '/^array/p')
+    echo "$whole"
+}
+
+wait_in_sync() {
+    for _ in $(seq 100); do
+        grep -q -E 'resync|recovery' /proc/mdstat || return 0
+        sleep 0.2
+    done
+    cat /proc/mdstat
+    exit 1
+}
+
+for version in 0.90 1.0 1.1 1.2; do
+    for level in linear 0 1 5 6 10; do
+        case $level in
+        linear | 0 | 1) members="/dev/ram0 /dev/ram1" ;;
+        5) members="/dev/ram0 /dev/ram1 /dev/ram2" ;;
+        *) members="/dev/ram0 /dev/ram1 /dev/ram2 /dev/ram3" ;;
+        esac
+        count=$(echo $members | wc -w)
+        mdadm --create /dev/md0 --run --quiet --metadata=$version --name=photos --homehost=nas \
+            --level=$level --raid-devices=$count $members </dev/null
+        dd if=/dev/urandom of=/dev/md0 bs=64k count=16 conv=fsync 2>/dev/null
+        wait_in_sync
+        sleep 1
+        size=$(($(cat /sys/block/md0/size) * 512))
+        mdadm --stop /dev/md0
+        compare
+        case "$whole" in
+        *" $count of $count members, complete, clean"*) ;;
+        *) echo "level $level, $version: not complete"; exit 1 ;;
+        esac
+        case $level in
+        linear | 0) ;;
+        # An array's size is told after those of its members.
+        *) outboard inspect --json $members | grep -q "\"size\":$size,\"parts\"" ;;
+        esac
+        case $level in
+        1 | 5 | 6 | 10)
+            mdadm --assemble /dev/md0 --run $members
+            mdadm /dev/md0 --fail /dev/ram1
+            dd if=/dev/urandom of=/dev/md0 bs=64k count=16 conv=fsync 2>/dev/null
+            sleep 1
+            mdadm --stop /dev/md0
+            compare
+            case "$whole" in
+            *" $((count - 1)) of $count members, degraded"*) ;;
+            *) echo "level $level, $version: not degraded"; exit 1 ;;
+            esac
+            outboard inspect $members | grep -E 'ram1 .*(stale|faulty)'
+            ;;
+        esac
+        wipe 2>/dev/null
+    done
+done
+
+# What is on a mirror is seen without assembling it.
+mdadm --create /dev/md0 --run --quiet --metadata=1.2 --name=photos --homehost=nas --level=1 \
+    --raid-devices=2 /dev/ram0 /dev/ram1
+mkfs.ext4 -q -L holiday /dev/md0
+mdadm --stop /dev/md0
+outboard inspect /dev/ram1 /dev/ram0
+outboard inspect /dev/ram1 | grep 'md/photos .*ext4 "holiday"'
+outboard inspect /dev/ram1 | grep 'missing .*member 0, not among these disks'
