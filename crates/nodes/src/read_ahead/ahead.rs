@@ -28,6 +28,15 @@ pub(super) type Slot = watch::Receiver<Outcome>;
 struct State {
     streams: Streams,
     pieces: Pieces<Slot>,
+    /// Somebody waits for the disk below to settle.
+    settling: bool,
+}
+
+/// What is to be done for a read beside it.
+#[derive(Debug, Default)]
+pub(super) struct Todo {
+    pub(super) jobs: Vec<Job>,
+    pub(super) settling: Option<Settling>,
 }
 
 /// What all requests share.
@@ -67,6 +76,27 @@ impl Drop for Job {
     }
 }
 
+/// A wait for changes that were dropped, where nothing is read ahead until they have ended.
+#[derive(Debug)]
+pub(super) struct Settling(Arc<Ahead>);
+
+impl Settling {
+    /// Waits.
+    pub(super) async fn run(self, child: Node) {
+        let moment = self.0.state().pieces.now();
+        // A disk that cannot settle is not read ahead there; who asks it is told why.
+        if child.settle().await.is_ok() {
+            self.0.state().pieces.settled(moment);
+        }
+    }
+}
+
+impl Drop for Settling {
+    fn drop(&mut self) {
+        self.0.state().settling = false;
+    }
+}
+
 /// A change that is under way; given up if it is dropped before [`Change::ended`].
 #[derive(Debug)]
 pub(super) struct Change<'a> {
@@ -98,6 +128,7 @@ impl Ahead {
             state: Mutex::new(State {
                 streams: Streams::default(),
                 pieces: Pieces::new(bytes_max),
+                settling: false,
             }),
             ended: Notify::new(),
         }
@@ -107,39 +138,47 @@ impl Ahead {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A read of `range` comes: the pieces that hold it, and those to be read now.
+    /// A read of `range` comes: the pieces that hold it, and what is to be done beside it.
     pub(super) fn observe(
         self: &Arc<Self>,
         range: Range,
         window: &Window,
-    ) -> (Option<Vec<Found<Slot>>>, Vec<Job>) {
+    ) -> (Option<Vec<Found<Slot>>>, Todo) {
         let mut state = self.state();
         let found = state.pieces.find(range, window.piece);
         let wanted = state.streams.observe(range, window);
-        let jobs = wanted.map_or_else(Vec::new, |wanted| self.begin(&mut state, wanted, window));
-        (found, jobs)
+        let begin = |wanted| self.begin(&mut state, wanted, window);
+        (found, wanted.map(begin).unwrap_or_default())
     }
 
     /// Begins the pieces that are wanted and may be had.
-    fn begin(self: &Arc<Self>, state: &mut State, wanted: Wanted, window: &Window) -> Vec<Job> {
-        let State { streams, pieces } = state;
+    fn begin(self: &Arc<Self>, state: &mut State, wanted: Wanted, window: &Window) -> Todo {
+        let State {
+            streams,
+            pieces,
+            settling,
+        } = state;
         // Requests that were overtaken may still come for the piece before.
         pieces.pass(wanted.stream, wanted.next.saturating_sub(window.piece));
         pieces.retain(|stream| streams.knows(stream));
-        let mut jobs = Vec::new();
+        let mut todo = Todo::default();
         for index in wanted.first..wanted.end {
             let range = window.part(index, wanted.next);
+            if pieces.is_haunted(range) && !*settling {
+                *settling = true;
+                todo.settling = Some(Settling(self.clone()));
+            }
             if !pieces.may_begin(index, range) {
                 continue;
             }
             while !pieces.has_room(range.len) {
                 let Some(idle) = streams.idlest(wanted.stream, |s| pieces.holds(s)) else {
-                    return jobs;
+                    return todo;
                 };
                 pieces.retain(|stream| stream != idle);
             }
             let (slot, receiver) = watch::channel(Outcome::UnderWay);
-            jobs.push(Job {
+            todo.jobs.push(Job {
                 ahead: self.clone(),
                 id: pieces.begin(index, range, wanted.stream, receiver),
                 range,
@@ -147,7 +186,7 @@ impl Ahead {
                 well: false,
             });
         }
-        jobs
+        todo
     }
 
     /// Copies `range` if it is there and its reader wants nothing new; `None` if it is not there.

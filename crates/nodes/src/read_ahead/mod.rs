@@ -82,9 +82,12 @@ impl BlockDevice for ReadAhead {
     fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
         Box::pin(async move {
             assert_checked(self.geometry(), range);
-            let (found, jobs) = self.ahead.observe(range, &self.window);
-            for job in jobs {
+            let (found, todo) = self.ahead.observe(range, &self.window);
+            for job in todo.jobs {
                 drop(engine::spawn(job.run(self.child.clone())));
+            }
+            if let Some(settling) = todo.settling {
+                drop(engine::spawn(settling.run(self.child.clone())));
             }
             if let Some(found) = found
                 && let Some(data) = gather(found, range).await

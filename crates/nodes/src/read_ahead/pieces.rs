@@ -95,10 +95,13 @@ impl<S: Clone> Pieces<S> {
             .changes
             .iter()
             .any(|(_, change)| change.overlaps(&range));
-        let haunted = self
-            .haunted
-            .is_some_and(|(_, there)| there.overlaps(&range));
-        !range.is_empty() && !self.kept.contains_key(&index) && !changing && !haunted
+        !range.is_empty() && !self.kept.contains_key(&index) && !changing && !self.is_haunted(range)
+    }
+
+    /// Whether a change of `range` was given up and may land late.
+    pub(super) fn is_haunted(&self, range: Range) -> bool {
+        self.haunted
+            .is_some_and(|(_, there)| there.overlaps(&range))
     }
 
     /// Whether so many bytes more fit.

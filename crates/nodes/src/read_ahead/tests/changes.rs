@@ -142,6 +142,37 @@ fn after_a_settle_it_is_read_ahead_again_where_a_write_was_dropped() {
     });
 }
 
+/// A server that lost a client drops its writes, and settles when it stops. Until then its other
+/// clients read.
+#[test]
+fn where_a_write_was_dropped_it_is_read_ahead_again_once_it_has_landed() {
+    block_on(async {
+        let (_, child, disk) = reading().await;
+        {
+            let mut write = pin!(write(&disk, Range::new(4 * 4096, 4096), 1));
+            assert!(!is_ready(write.as_mut()).await);
+        }
+        let mut read = pin!(expect(&disk, 1, Range::new(2 * 4096, 4096)));
+        assert!(!is_ready(read.as_mut()).await);
+        others().await;
+        let piece = Range::new(3 * 4096, PIECE - 3 * 4096);
+        let covers = |held: &testkit::Held| held.range == Some(piece);
+        assert!(!child.held().iter().any(covers), "it would be haunted");
+        child.release_all().await;
+        read.await;
+        others().await;
+        let next = Range::new(3 * 4096, 4096);
+        let mut read = pin!(expect(&disk, 1, next));
+        assert!(!is_ready(read.as_mut()).await);
+        others().await;
+        let ahead = Range::new(next.end(), PIECE - next.end());
+        assert!(child.held().iter().any(|held| held.range == Some(ahead)));
+        child.hold(false);
+        child.release_all().await;
+        read.await;
+    });
+}
+
 #[test]
 fn settle_waits_for_the_pieces_that_are_under_way() {
     block_on(async {
