@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use block::Node;
+use gpt_disk_types::LbaLe;
 use testkit::CrashDisk;
 
 use super::super::{GrowError, carry_out, grow};
 use super::{
-    MIB, Scheme, Step, Table, image, new_gpt, new_mbr, places, put, remarks, table, two_partitions,
+    MIB, Scheme, Step, Table, image, new_gpt, new_mbr, places, put, remarks, summed, table,
+    two_partitions, with_header,
 };
 
 /// Images looked at after each poll.
-const IMAGES_PER_CUT: usize = 12;
+const IMAGES_PER_CUT: usize = 8;
 
 /// `bytes` with `more` zeroes behind it.
 fn longer(bytes: &[u8], more: u64) -> Vec<u8> {
@@ -75,12 +77,10 @@ fn nothing_but_the_table_is_touched() {
 /// The new backup lies apart from the old one, over a part of it, or in its place.
 #[test]
 fn a_cut_at_any_point_leaves_a_valid_copy_and_growing_again_ends_it() {
-    for more in [16 * MIB, 8 * 512, 0] {
+    let sizes = [Some(MIB), Some(MIB / 2)];
+    for more in [2 * MIB, 8 * 512, 0] {
         for part in [None, Some(2)] {
-            let old = longer(
-                &image(8 * MIB, &new_gpt(512, &[Some(MIB), Some(2 * MIB)])),
-                more,
-            );
+            let old = longer(&image(4 * MIB, &new_gpt(512, &sizes)), more);
             cut_everywhere(&old, part);
         }
     }
@@ -163,6 +163,30 @@ fn a_damaged_primary_is_restored_on_the_way() {
         put(&mut bytes, step);
     }
     assert_eq!(bytes, two_partitions(512));
+}
+
+/// Fuzzing found it: the size that is told wrapped around.
+#[test]
+fn headers_that_leave_no_room_for_a_backup_are_not_written() {
+    for last_usable in [u64::MAX, 1 << 60, 40_000] {
+        let bytes = with_header(two_partitions(512), 512, |header| {
+            header.last_usable_lba = LbaLe::from_u64(last_usable);
+        });
+        let refused = grow(&table(&bytes), bytes.len() as u64, None).unwrap_err();
+        assert!(matches!(refused, GrowError::TooSmall { .. }), "{refused}");
+    }
+}
+
+#[test]
+fn a_partition_over_the_table_itself_is_not_overwritten() {
+    let mut bytes = longer(&two_partitions(512), MIB);
+    bytes[1024 + 32..1024 + 40].copy_from_slice(&10_u64.to_le_bytes());
+    let bytes = summed(bytes, 512, 1024);
+    let refused = grow(&table(&bytes), bytes.len() as u64, None).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "partition 1 lies where its partition table is written"
+    );
 }
 
 #[test]

@@ -1,28 +1,12 @@
 //! Tables that somebody made to do harm: nothing panics, nothing is read or kept without bound, and
 //! what is opened lies on the disk.
 
-use gpt_disk_types::GptHeader;
 use proptest::prelude::*;
 
-use super::super::gpt::{Fault, HEADER, crc32};
-use super::{MIB, Table, TableError, image, new_gpt, new_mbr, read, two_partitions};
-
-/// A valid header again after `change`.
-fn with_header(mut bytes: Vec<u8>, at: usize, change: impl FnOnce(&mut GptHeader)) -> Vec<u8> {
-    let header = &mut bytes[at..at + HEADER];
-    let mut raw: GptHeader = bytemuck::pod_read_unaligned(header);
-    change(&mut raw);
-    raw.update_header_crc32();
-    header.copy_from_slice(bytemuck::bytes_of(&raw));
-    bytes
-}
-
-/// Both sums of the copy at `at` again right.
-fn summed(mut bytes: Vec<u8>, at: usize, entries: usize) -> Vec<u8> {
-    let sum = crc32(&bytes[entries..entries + 128 * 128]);
-    bytes[at + 88..at + 92].copy_from_slice(&sum.to_le_bytes());
-    with_header(bytes, at, |_| {})
-}
+use super::super::gpt::Fault;
+use super::{
+    MIB, Table, TableError, image, new_gpt, new_mbr, read, summed, two_partitions, with_header,
+};
 
 /// What holds of every table, however it came about.
 fn check(size: u64, found: Result<Option<Table>, TableError>) -> Result<(), TestCaseError> {

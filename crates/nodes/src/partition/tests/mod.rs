@@ -10,9 +10,11 @@ mod reading;
 use std::sync::Arc;
 
 use block::Node;
+use gpt_disk_types::GptHeader;
 use testkit::{MemDisk, block_on};
 
 use super::encode::Step;
+use super::gpt::{HEADER, crc32};
 use super::{
     DiskId, Guid, Kind, NewPartition, NewTable, Scheme, Table, TableError, lay_out, steps,
 };
@@ -76,6 +78,23 @@ fn put(bytes: &mut [u8], step: &Step) {
 /// A GPT disk of 16 MiB with a partition of 4 MiB and one of the rest.
 fn two_partitions(block_size: u32) -> Vec<u8> {
     image(16 * MIB, &new_gpt(block_size, &[Some(4 * MIB), None]))
+}
+
+/// A valid header again after `change`.
+fn with_header(mut bytes: Vec<u8>, at: usize, change: impl FnOnce(&mut GptHeader)) -> Vec<u8> {
+    let header = &mut bytes[at..at + HEADER];
+    let mut raw: GptHeader = bytemuck::pod_read_unaligned(header);
+    change(&mut raw);
+    raw.update_header_crc32();
+    header.copy_from_slice(bytemuck::bytes_of(&raw));
+    bytes
+}
+
+/// Both sums of the copy at `at` again right.
+fn summed(mut bytes: Vec<u8>, at: usize, entries: usize) -> Vec<u8> {
+    let sum = crc32(&bytes[entries..entries + 128 * 128]);
+    bytes[at + 88..at + 92].copy_from_slice(&sum.to_le_bytes());
+    with_header(bytes, at, |_| {})
 }
 
 /// A disk in memory.

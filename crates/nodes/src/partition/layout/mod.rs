@@ -6,13 +6,15 @@
 //!   overlap.
 //! * One of them may take the rest, whatever its place in the order.
 
+mod gpt;
+mod mbr;
+
 use block::Range;
-use gpt_disk_types::{GptPartitionEntry, GptPartitionName, GptPartitionType, Guid, LbaLe};
+use gpt_disk_types::Guid;
 
 use super::Kind;
-use super::encode::{empty_record, protective, slot};
-use super::gpt::{Blocks, Copy, ENTRY, Gpt, Header};
-use super::mbr::BootRecord;
+use super::encode::protective;
+use super::gpt::{Blocks, Gpt};
 use super::remark::ALIGNMENT;
 use super::table::{DiskId, Raw, Scheme, Table};
 
@@ -22,8 +24,6 @@ const ENTRIES: u32 = 128;
 const MBR_PARTITIONS_MAX: usize = 60;
 /// Code units of a name in a GPT, at most.
 const LABEL_MAX: usize = 36;
-/// The type of a new extended partition: the one that counts in blocks, not in cylinders.
-const EXTENDED: u8 = 0x0f;
 
 /// A partition that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +121,7 @@ pub fn lay_out(size: u64, new: &NewTable) -> Result<Table, LayoutError> {
     check(new)?;
     let (scheme, partitions, raw) = match new.id {
         DiskId::Guid(disk) => {
-            let copy = gpt(blocks, disk, new)?;
+            let copy = gpt::lay_out(blocks, disk, new)?;
             let record = Some(Box::new(protective(blocks)));
             let partitions = copy.partitions(blocks);
             let gpt = Gpt {
@@ -132,8 +132,8 @@ pub fn lay_out(size: u64, new: &NewTable) -> Result<Table, LayoutError> {
             (Scheme::Gpt, partitions, Raw::Gpt(Box::new(gpt)))
         }
         DiskId::Signature(signature) => {
-            let mbr = mbr(blocks, signature, new)?;
-            (Scheme::Mbr, mbr.partitions, mbr.raw)
+            let (partitions, raw) = mbr::lay_out(blocks, signature, new)?;
+            (Scheme::Mbr, partitions, raw)
         }
     };
     let table = Table {
@@ -218,135 +218,4 @@ fn room(first: u64, end: u64, size: u64) -> Result<Range, LayoutError> {
 
 fn sizes(new: &NewTable) -> Vec<Option<u64>> {
     new.partitions.iter().map(|new| new.size).collect()
-}
-
-fn gpt(blocks: Blocks, disk: Guid, new: &NewTable) -> Result<Copy, LayoutError> {
-    let block = u64::from(blocks.size);
-    let entries_blocks = u64::from(ENTRIES * ENTRY).div_ceil(block);
-    let first_usable = 2 + entries_blocks;
-    let end = blocks.last().saturating_sub(entries_blocks);
-    let room = room(first_usable * block, end * block, blocks.count * block)?;
-    let places = place(room, &vec![0; new.partitions.len()], &sizes(new))?;
-    let mut entries = Vec::new();
-    for ((number, new), place) in (1..).zip(&new.partitions).zip(places) {
-        let raw = GptPartitionEntry {
-            partition_type_guid: match new.kind {
-                Kind::Gpt(guid) => GptPartitionType(guid),
-                Kind::Mbr(_) => return Err(LayoutError::Kind(number)),
-            },
-            unique_partition_guid: new.id,
-            starting_lba: LbaLe::from_u64(place.offset / block),
-            ending_lba: LbaLe::from_u64(place.end() / block - 1),
-            name: label(&new.label).ok_or(LayoutError::Label { number })?,
-            ..GptPartitionEntry::default()
-        };
-        entries.extend_from_slice(bytemuck::bytes_of(&raw));
-    }
-    entries.resize((ENTRIES * ENTRY) as usize, 0);
-    let header = Header {
-        my_lba: 1,
-        alternate_lba: blocks.last(),
-        first_usable,
-        last_usable: end - 1,
-        disk,
-        entries_lba: 2,
-        entry_count: ENTRIES,
-        entries_sum: super::gpt::crc32(&entries),
-    };
-    Ok(Copy { header, entries })
-}
-
-fn label(text: &str) -> Option<GptPartitionName> {
-    let mut name = GptPartitionName::default();
-    let units: Vec<u16> = text.encode_utf16().collect();
-    if units.len() > LABEL_MAX || text.chars().any(char::is_control) {
-        return None;
-    }
-    for (place, unit) in name.0.chunks_exact_mut(2).zip(units) {
-        place.copy_from_slice(&unit.to_le_bytes());
-    }
-    Some(name)
-}
-
-/// A new MBR.
-struct Mbr {
-    partitions: Vec<super::Entry>,
-    raw: Raw,
-}
-
-/// Up to four partitions are primary; of more, all from the fourth on are logical.
-fn mbr(blocks: Blocks, signature: u32, new: &NewTable) -> Result<Mbr, LayoutError> {
-    let block = u64::from(blocks.size);
-    // Both the place and the count of blocks have 32 bits.
-    let end = blocks.count.min(u64::from(u32::MAX)) * block;
-    let room = room(ALIGNMENT, end, blocks.count * block)?;
-    let count = new.partitions.len();
-    let primaries = if count <= 4 { count } else { 3 };
-    let gap = |index: usize| if index < primaries { 0 } else { ALIGNMENT };
-    let gaps: Vec<u64> = (0..count).map(gap).collect();
-    let places = place(room, &gaps, &sizes(new))?;
-    let mut record = empty_record(signature);
-    let kinds: Vec<u8> = kinds(new)?;
-    for (index, place) in places.iter().enumerate().take(primaries) {
-        record.0.partitions[index] = slot_of(kinds[index], *place, 0, block);
-    }
-    let logical = logical(&places[primaries..], &kinds[primaries..], block);
-    if let (Some(first), Some(last)) = (places.get(primaries), places.last()) {
-        let extended = Range::new(
-            first.offset - ALIGNMENT,
-            last.end() - first.offset + ALIGNMENT,
-        );
-        record.0.partitions[3] = slot_of(EXTENDED, extended, 0, block);
-    }
-    let mut partitions = record.primary(blocks);
-    for ((number, (_, ebr)), place) in (5..).zip(&logical).zip(&places[primaries..]) {
-        let own = ebr.primary(blocks).into_iter().next();
-        partitions.extend(own.map(|entry| super::Entry {
-            number,
-            range: *place,
-            id: super::PartitionId::Numbered { signature, number },
-            ..entry
-        }));
-    }
-    let raw = Raw::Mbr {
-        record: Box::new(record),
-        logical,
-    };
-    Ok(Mbr { partitions, raw })
-}
-
-fn kinds(new: &NewTable) -> Result<Vec<u8>, LayoutError> {
-    let numbered = (1..).zip(&new.partitions);
-    let byte = |(number, new): (usize, &NewPartition)| match new.kind {
-        Kind::Mbr(byte) => Ok(byte),
-        Kind::Gpt(_) => Err(LayoutError::Kind(number)),
-    };
-    numbered.map(byte).collect()
-}
-
-/// The boot records before logical partitions, each 1 MiB before its own.
-fn logical(places: &[Range], kinds: &[u8], block: u64) -> Vec<(u64, BootRecord)> {
-    let Some(first) = places.first() else {
-        return Vec::new();
-    };
-    let base = first.offset - ALIGNMENT;
-    let numbered = places.iter().zip(kinds).enumerate();
-    let records = numbered.map(|(index, (place, kind))| {
-        let at = place.offset - ALIGNMENT;
-        let mut record = empty_record(0);
-        record.0.partitions[0] = slot_of(*kind, *place, at, block);
-        if let Some(next) = places.get(index + 1) {
-            let whole = Range::new(next.offset - ALIGNMENT, next.len + ALIGNMENT);
-            // Each link is of the type that DOS gave it, whatever the first one is.
-            record.0.partitions[1] = slot_of(0x05, whole, base, block);
-        }
-        (at, record)
-    });
-    records.collect()
-}
-
-/// A slot for `place`, counted from `base`. All of it was fitted into 32 bits of blocks.
-fn slot_of(kind: u8, place: Range, base: u64, block: u64) -> gpt_disk_types::MbrPartitionRecord {
-    let blocks = |bytes: u64| u32::try_from(bytes / block).expect("an MBR's places have 32 bits");
-    slot(kind, blocks(place.offset - base), blocks(place.len))
 }
