@@ -122,7 +122,7 @@ async fn judge(image: &[u8], how: u8, number: u32) {
         let start = usize::try_from(range.offset).expect("on the disk");
         assert!(bytes == image[start..start + bytes.len()]);
     }
-    for size in [SIZE / 2, SIZE, 2 * SIZE, 7 << 20] {
+    for size in [SIZE / 2, SIZE, 2 * SIZE + (7 << 10)] {
         for number in [None, Some(number)] {
             if let Ok(growth) = partition::grow(&table, size as u64, number) {
                 grow(image, how, size, &table, &growth).await;
