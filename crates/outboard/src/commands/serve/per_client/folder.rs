@@ -8,8 +8,9 @@
 //!
 //! # Invariants
 //!
-//! * The record is there, durably, before the overlay is, and goes after it: an overlay without a
-//!   record is nothing that this program made, and is refused.
+//! * The record is there before the overlay is, and goes after it: an overlay without a record is
+//!   nothing that this program made, and is refused. Before a client uses a new one, both are durable
+//!   with the folders they are in.
 //! * Folders are their owner's alone.
 //! * An overlay that somebody has open is not removed.
 
@@ -62,6 +63,14 @@ pub(super) struct Found {
     pub(super) bytes: u64,
 }
 
+/// Where an overlay is, or may be made.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) path: PathBuf,
+    /// There was none.
+    pub(super) is_new: bool,
+}
+
 /// The overlays of an export.
 #[derive(Debug)]
 pub(super) struct Folder {
@@ -112,7 +121,7 @@ impl Folder {
 
     /// The path of the overlay of `name`, whose record is made or checked: the overlay may be opened,
     /// and made if there is none.
-    pub(super) fn prepare(&self, name: &ClientName, now: u64) -> Result<PathBuf> {
+    pub(super) fn prepare(&self, name: &ClientName, now: u64) -> Result<Prepared> {
         let overlay = self.place(name, &self.image.id, "cow");
         let path = self.place(name, &self.image.id, "json");
         if let Some(mut record) = read(&path)? {
@@ -122,15 +131,21 @@ impl Folder {
                 source,
             })?;
             record.last_seen = now;
-            write(&path, &record, false)?;
-            return Ok(overlay);
+            write(&path, &record)?;
+            let is_new = !overlay.exists();
+            return Ok(Prepared {
+                path: overlay,
+                is_new,
+            });
         }
         if overlay.exists() {
             return Err(FolderError::NoRecord(overlay));
         }
         self.take_place(name)?;
         let record = Record::new(self.export.clone(), name.clone(), self.image.clone(), now);
-        let made = make(&self.path.join(&self.image.id)).and_then(|()| write(&path, &record, true));
+        let folder = self.path.join(&self.image.id);
+        let made = make(&folder).and_then(|()| write(&path, &record));
+        let made = made.and_then(|()| sync(&folder));
         if made.is_err() {
             self.known().remove(&of_client(name));
         }
@@ -150,7 +165,17 @@ impl Folder {
             export = self.export,
             "begins with nothing of its own over {disk}{kept}"
         );
-        Ok(overlay)
+        Ok(Prepared {
+            path: overlay,
+            is_new: true,
+        })
+    }
+
+    /// Makes durable that there is an overlay more.
+    pub(super) fn sync(&self) -> Result<()> {
+        let image = self.path.join(&self.image.id);
+        let folders = [Some(image.as_path()), Some(&self.path), self.path.parent()];
+        folders.into_iter().flatten().try_for_each(sync)
     }
 
     /// Records of `name` over other images.
@@ -185,7 +210,7 @@ impl Folder {
             return Ok(());
         };
         record.last_seen = now;
-        write(&path, &record, false)
+        write(&path, &record)
     }
 
     /// All overlays, those over other images too. What cannot be read is said and left out.
@@ -283,8 +308,8 @@ fn read(path: &Path) -> Result<Option<Record>> {
     record.map(Some)
 }
 
-/// Writes a record in one step: who reads finds the old one or the new one.
-fn write(path: &Path, record: &Record, durably: bool) -> Result<()> {
+/// Writes a record in one step: who reads finds the old one or the new one, also after a power cut.
+fn write(path: &Path, record: &Record) -> Result<()> {
     let work = || {
         let beside = path.with_extension("new");
         let mut options = std::fs::OpenOptions::new();
@@ -294,22 +319,17 @@ fn write(path: &Path, record: &Record, durably: bool) -> Result<()> {
             .truncate(true)
             .open(&beside)?;
         file.write_all(record.text().as_bytes())?;
-        if durably {
-            file.sync_all()?;
-        }
-        std::fs::rename(&beside, path)?;
-        let folder = path.parent().filter(|_| durably);
-        folder.map_or(Ok(()), |folder| {
-            options_of_folder().open(folder)?.sync_all()
-        })
+        file.sync_all()?;
+        std::fs::rename(&beside, path)
     };
     work().map_err(failed("cannot write", path))
 }
 
-fn options_of_folder() -> std::fs::OpenOptions {
+/// Makes what was made in a folder durable.
+fn sync(folder: &Path) -> Result<()> {
     let mut options = std::fs::OpenOptions::new();
-    options.read(true);
-    options
+    let synced = options.read(true).open(folder).and_then(|f| f.sync_all());
+    synced.map_err(failed("cannot sync", folder))
 }
 
 /// The overlay's file, locked as who writes it locks it; `None` if there is none.

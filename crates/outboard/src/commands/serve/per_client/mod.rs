@@ -96,12 +96,17 @@ impl PerClient {
             return Err(Refusal::Changed(self.image.record().disk.clone()));
         }
         let (folder, owner) = (self.folder.clone(), name.clone());
-        let path = engine::blocking(move || folder.prepare(&owner, now())).await?;
+        let place = engine::blocking(move || folder.prepare(&owner, now())).await?;
         let options = OverlayOptions {
             size_max: Some(self.quota),
             ..OverlayOptions::default()
         };
-        let overlay = Overlay::open(self.base.clone(), &path, options).await?;
+        let overlay = Overlay::open(self.base.clone(), &place.path, options).await?;
+        if place.is_new {
+            // What the client is told is durable must still be found after a power cut.
+            let folder = self.folder.clone();
+            engine::blocking(move || folder.sync()).await?;
+        }
         Ok(Arc::new(overlay))
     }
 }
