@@ -34,7 +34,7 @@ fn damage() -> impl Strategy<Value = Vec<(usize, u8)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn any_entries_with_right_sums_are_survived(damage in damage()) {
