@@ -30,10 +30,11 @@ fn superblock(at: u64, bytes: &[u8]) {
         Version::V1_2,
     ];
     for version in versions {
-        // The place is the one it asks for, so that more than the first checks is reached.
+        // The place is the one it asks for, so that more than the first checks is reached; no disk has one
+        // behind this.
         let asked = bytes.get(144..152).map_or(at, |place| {
             let place = place.try_into().expect("eight bytes");
-            u64::from_le_bytes(place).wrapping_mul(512)
+            u64::from_le_bytes(place).wrapping_mul(512) & i64::MAX.cast_unsigned()
         });
         for at in [at, asked] {
             let Ok(Some(found)) = decode_mended(version, at, bytes) else {
