@@ -183,6 +183,29 @@ fn partitions_that_share_bytes_with_another_disk_are_refused() {
     );
 }
 
+#[test]
+fn a_copy_onto_several_files_asks_before_it_writes_over_one() {
+    let folder = folder();
+    fs::write(folder.path().join("source"), vec![7; 1 << 20]).expect("a file");
+    image(folder.path(), "a", MIB / 2);
+    image(folder.path(), "b", MIB / 2);
+    let (status, told) = failure(folder.path(), &["copy", "source", "linear(a, b)"]);
+    assert_eq!(status, Some(1));
+    assert!(
+        told.ends_with("a is part of the target and holds something; --force writes over it"),
+        "{told}"
+    );
+    answer(
+        folder.path(),
+        &["copy", "source", "linear(a, b)", "--force"],
+    );
+    let both = ["a", "b"].map(|name| fs::read(folder.path().join(name)).expect("it is there"));
+    assert_eq!(both.concat(), [7; 1 << 20]);
+    let arguments = ["copy", "a", "linear(a, b)", "--force"];
+    let (_, told) = failure(folder.path(), &arguments);
+    assert!(told.contains("have a disk in common"), "{told}");
+}
+
 /// Takes down what a test that failed half way left attached.
 struct TakenDown<'a>(&'a Path);
 

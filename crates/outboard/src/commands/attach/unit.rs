@@ -92,10 +92,15 @@ fn unit(request: &AttachRequest, program: &Path, name: &str) -> Result<String, S
     let mut lines = vec!["[Unit]".to_owned()];
     let what = request.source.to_string().replace('%', "%%");
     lines.push(format!("Description=Disk {what} (outboard)"));
-    if let Source::Remote(_) = request.source {
+    // A disk of this machine may be made of remote ones.
+    if what.contains("://") {
         lines.push("Wants=network-online.target".to_owned());
         lines.push("After=network-online.target".to_owned());
     }
+    let place = match request.source {
+        Source::Remote(_) => String::new(),
+        Source::Local(_) => working_directory()?,
+    };
     let start = wait.saturating_add(MARGIN_SECONDS);
     lines.push(format!(
         "\
@@ -103,7 +108,7 @@ Before=remote-fs.target
 
 [Service]
 Type=forking
-ExecStart={attach}
+{place}ExecStart={attach}
 ExecStop={program} detach /run/outboard/by-name/{name}
 TimeoutStartSec={start}
 TimeoutStopSec={STOP_SECONDS}
@@ -115,6 +120,14 @@ OOMScoreAdjust=-900
 WantedBy=remote-fs.target"
     ));
     Ok(lines.join("\n"))
+}
+
+/// The line that lets an expression's paths mean at boot what they mean here.
+fn working_directory() -> Result<String, String> {
+    let here = std::env::current_dir();
+    let here = here.map_err(|error| format!("cannot tell the working directory: {error}"))?;
+    let here = utf8(&here)?.replace('%', "%%");
+    Ok(format!("WorkingDirectory={here}\n"))
 }
 
 /// A name from where it is mounted, or else from the disk.
@@ -231,6 +244,25 @@ mod tests {
         );
         assert_eq!(value(&boot, "After"), "network-online.target");
         assert_eq!(value(&boot, "TimeoutStartSec"), "360");
+    }
+
+    #[test]
+    fn the_paths_of_an_expression_are_those_of_the_folder_where_it_was_written() {
+        let source = Source::Local("overlay(golden.img, today.cow)".into());
+        let boot = of(&AttachRequest {
+            source,
+            ..request()
+        });
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(value(&boot, "WorkingDirectory"), here.to_str().unwrap());
+        assert!(!boot.unit.contains("network-online"), "{}", boot.unit);
+        let source = Source::Local("overlay(nbd://nas.lan/golden, today.cow)".into());
+        let boot = of(&AttachRequest {
+            source,
+            ..request()
+        });
+        assert_eq!(value(&boot, "After"), "network-online.target");
+        assert!(!of(&request()).unit.contains("WorkingDirectory"));
     }
 
     #[test]

@@ -283,52 +283,18 @@ fn an_unknown_name_is_answered_with_what_exists() {
     assert!(!problem.to_string().contains("did you mean"), "{problem}");
 }
 
+/// Each text is refused where it is marked, with a message that says so.
+fn refused_there(cases: &[(&str, &str, &str)]) {
+    for (text, place, message) in cases {
+        let (problem, marked) = problem_of(text);
+        assert_eq!(marked, *place, "{text}");
+        assert!(problem.to_string().contains(message), "{text}: {problem}");
+    }
+}
+
 #[test]
-fn wrong_arguments_are_refused_at_their_place() {
-    let cases = [
-        ("memory()", "memory", "SIZE is missing; write memory(SIZE)"),
-        (
-            "memory(1G, 2G)",
-            "2G",
-            "one argument too many; write memory(SIZE)",
-        ),
-        ("memory(huge)", "huge", "expected a size"),
-        ("nbd:///x", "nbd:///x", "nbd:// needs a host"),
-        ("m=nbd://h:99999/x", "nbd://h:99999/x", "is not a port"),
-        (
-            "http://nas.lan/media",
-            "http://nas.lan/media",
-            "remote disks are nbd://, nbd+unix://",
-        ),
-        ("memory(1000)", "1000", "a multiple of 512 bytes"),
-        ("null(0)", "0", "a multiple of 512 bytes"),
-        ("memory(12Q)", "12Q", "`Q` is not a unit"),
-        (
-            "memory(memory(1G))",
-            "memory(1G)",
-            "expected SIZE, found a disk",
-        ),
-        ("file()", "file", "PATH is missing"),
-        ("file(a, direkt=true)", "direkt", "did you mean direct?"),
-        ("file(a, direct=yes)", "yes", "expected true or false"),
-        ("file(a, direct=true, direct=true)", "direct", "given twice"),
-        ("memory(1G, size=1G)", "size", "there is no argument `size`"),
-        (
-            "remote(/srv/a)",
-            "/srv/a",
-            "expected the URI of a remote disk",
-        ),
-        (
-            "remote(nbd://h, connections=0)",
-            "0",
-            "a number from 1 to 16",
-        ),
-        (
-            "remote(nbd://h, connections=17)",
-            "17",
-            "a number from 1 to 16",
-        ),
-        ("remote(nbd://h, connections=all)", "all", "found `all`"),
+fn wrong_arguments_of_what_is_made_of_others_are_refused_at_their_place() {
+    refused_there(&[
         ("remote(nbd://h, timeout=5)", "5", "a time has a unit"),
         (
             "remote(nbd://h, read-ahead=1)",
@@ -381,6 +347,55 @@ fn wrong_arguments_are_refused_at_their_place() {
         ("fault(a, at=1M+0)", "1M+0", "expected OFFSET+LENGTH"),
         ("fault(a, does=break)", "break", "expected fail or tear or"),
         ("fault(a, error=eio)", "eio", "expected io or no-space"),
+    ]);
+}
+
+#[test]
+fn wrong_arguments_are_refused_at_their_place() {
+    let cases = [
+        ("memory()", "memory", "SIZE is missing; write memory(SIZE)"),
+        (
+            "memory(1G, 2G)",
+            "2G",
+            "one argument too many; write memory(SIZE)",
+        ),
+        ("memory(huge)", "huge", "expected a size"),
+        ("nbd:///x", "nbd:///x", "nbd:// needs a host"),
+        ("m=nbd://h:99999/x", "nbd://h:99999/x", "is not a port"),
+        (
+            "http://nas.lan/media",
+            "http://nas.lan/media",
+            "remote disks are nbd://, nbd+unix://",
+        ),
+        ("memory(1000)", "1000", "a multiple of 512 bytes"),
+        ("null(0)", "0", "a multiple of 512 bytes"),
+        ("memory(12Q)", "12Q", "`Q` is not a unit"),
+        (
+            "memory(memory(1G))",
+            "memory(1G)",
+            "expected SIZE, found a disk",
+        ),
+        ("file()", "file", "PATH is missing"),
+        ("file(a, direkt=true)", "direkt", "did you mean direct?"),
+        ("file(a, direct=yes)", "yes", "expected true or false"),
+        ("file(a, direct=true, direct=true)", "direct", "given twice"),
+        ("memory(1G, size=1G)", "size", "there is no argument `size`"),
+        (
+            "remote(/srv/a)",
+            "/srv/a",
+            "expected the URI of a remote disk",
+        ),
+        (
+            "remote(nbd://h, connections=0)",
+            "0",
+            "a number from 1 to 16",
+        ),
+        (
+            "remote(nbd://h, connections=17)",
+            "17",
+            "a number from 1 to 16",
+        ),
+        ("remote(nbd://h, connections=all)", "all", "found `all`"),
         ("blocks(size=512)", "blocks", "DISK is missing"),
         ("blocks(a)", "blocks", "size is missing"),
         ("blocks(a, size=600)", "600", "600 is none"),
@@ -391,11 +406,7 @@ fn wrong_arguments_are_refused_at_their_place() {
             "a multiple of 512 bytes",
         ),
     ];
-    for (text, place, message) in cases {
-        let (problem, marked) = problem_of(text);
-        assert_eq!(marked, place, "{text}");
-        assert!(problem.to_string().contains(message), "{text}: {problem}");
-    }
+    refused_there(&cases);
 }
 
 #[test]
