@@ -4,7 +4,8 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    attach, client, copy, detach, disk, export, inspect, lab, ls, refresh, reload, serve, tls,
+    attach, client, copy, detach, disk, export, inspect, lab, ls, overlay, refresh, reload, serve,
+    tls,
 };
 use crate::failure::Failure;
 use crate::output::Format;
@@ -66,6 +67,9 @@ pub(crate) enum Command {
     /// Make disk images
     #[command(subcommand)]
     Disk(disk::Command),
+    /// See to the changes that overlays keep
+    #[command(subcommand)]
+    Overlay(overlay::Command),
     /// Make certificates
     #[command(subcommand)]
     Tls(tls::Command),

@@ -9,6 +9,7 @@ pub(crate) mod export;
 pub(crate) mod inspect;
 pub(crate) mod lab;
 pub(crate) mod ls;
+pub(crate) mod overlay;
 pub(crate) mod refresh;
 pub(crate) mod reload;
 pub(crate) mod serve;
