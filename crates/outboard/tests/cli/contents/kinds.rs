@@ -180,10 +180,6 @@ fn images_are_named_and_not_opened() {
             "vhdx",
             "an image: Microsoft Virtual Hard Disk 2 (VHDX), not opened",
         ),
-        (
-            "vpc",
-            "an image: Microsoft Virtual Hard Disk (VHD), not opened",
-        ),
         ("vmdk", "an image: Virtual Machine Disk (VMDK), not opened"),
     ] {
         tool(
@@ -194,7 +190,9 @@ fn images_are_named_and_not_opened() {
         let text = looked_at(folder.path(), format);
         assert!(text.contains(expected), "{format}: {text}");
     }
-    empty(folder.path(), "raw", MIB);
+    // Bytes that no packer makes less than a sector of.
+    let noise = (0..1_u32 << 16).map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[2]);
+    fs::write(folder.path().join("raw"), noise.collect::<Vec<u8>>()).expect("written");
     tool(folder.path(), "xz", &["raw"]);
     let text = looked_at(folder.path(), "raw.xz");
     assert!(text.contains("packed: XZ (XZ), not opened"), "{text}");
