@@ -28,7 +28,7 @@ same() {
 }
 
 wipe() {
-    mdadm --stop /dev/md0
+    mdadm --stop /dev/md0 || true
     for device in /dev/ram0 /dev/ram1 /dev/ram2 /dev/ram3; do
         dd if=/dev/zero of=$device bs=1M count=32 conv=fsync 2>/dev/null
     done

@@ -49,7 +49,7 @@ pub(super) fn run(disk: &File, limit: Duration) -> io::Result<Option<Said>> {
     // Files instead of pipes: nobody has to read while it writes.
     let (mut answer, mut messages) = (memory()?, memory()?);
     let mut child = Command::new(program())
-        .args(["-p", "-o", "udev", "/dev/fd/0"])
+        .args(["-p", "-o", "udev", "/proc/self/fd/0"])
         .env("LC_ALL", "C")
         .env("LIBBLKID_DEBUG", "lowprobe")
         .env("BLKID_FILE", "/dev/null")
