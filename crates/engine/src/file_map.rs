@@ -18,6 +18,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use smallvec::SmallVec;
 
 /// A whole file, mapped for reading.
 #[derive(Debug)]
@@ -91,21 +92,25 @@ impl FileMap {
             .is_some_and(|end| end <= self.len as u64)
     }
 
-    /// Sends `len` bytes at `offset` to a socket, without waiting.
+    /// Sends pieces of maps to a socket, one behind the other, as far as it takes them without
+    /// waiting.
     ///
     /// # Errors
-    /// `UnexpectedEof` where the file was truncated; those of send(2).
+    /// `UnexpectedEof` where a file was truncated; those of sendmsg(2).
     ///
     /// # Panics
-    /// If the map does not hold the bytes.
-    pub fn send(&self, socket: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<usize> {
-        assert!(self.holds(offset, len as u64), "checked by the caller");
-        let offset = usize::try_from(offset).expect("within the map");
+    /// If a map does not hold its piece, or there are more than [`MapPiece::MAX`].
+    pub fn send(socket: BorrowedFd<'_>, pieces: &[MapPiece<'_>]) -> io::Result<usize> {
+        assert!(pieces.len() <= MapPiece::MAX, "checked by the caller");
+        let pieces: SmallVec<[libc::iovec; 1]> = pieces.iter().map(MapPiece::iovec).collect();
+        // SAFETY: all fields of the structure may be zero.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = pieces.as_ptr().cast_mut();
+        message.msg_iovlen = pieces.len();
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: the bytes lie in the mapping, which lives as long as `self`; the kernel only
-        // reads them, and answers EFAULT where the file no longer backs them.
-        let sent =
-            unsafe { libc::send(socket.as_raw_fd(), self.start.byte_add(offset), len, flags) };
+        // SAFETY: the vector lives across the call, and its bytes lie in mappings that do so, too;
+        // the kernel only reads them, and answers EFAULT where the file no longer backs them.
+        let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
         if let Ok(sent) = usize::try_from(sent) {
             return Ok(sent);
         }
@@ -114,6 +119,34 @@ impl FileMap {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         Err(error)
+    }
+}
+
+/// Bytes of a map.
+#[derive(Debug, Clone, Copy)]
+pub struct MapPiece<'a> {
+    /// The map.
+    pub map: &'a FileMap,
+    /// Where in it, bytes.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: usize,
+}
+
+impl MapPiece<'_> {
+    /// Pieces sent with one call.
+    pub const MAX: usize = 64;
+
+    fn iovec(&self) -> libc::iovec {
+        let Self { map, offset, len } = *self;
+        assert!(map.holds(offset, len as u64), "checked by the caller");
+        let offset = usize::try_from(offset).expect("within the map");
+        // SAFETY: the offset lies within the mapping.
+        let iov_base = unsafe { map.start.byte_add(offset) };
+        libc::iovec {
+            iov_base,
+            iov_len: len,
+        }
     }
 }
 

@@ -30,7 +30,7 @@ mod runtime;
 pub use buffer::Buffer;
 pub use driver::Backend;
 pub use file::{DiskFile, OpenMode, WriteBufs};
-pub use file_map::FileMap;
+pub use file_map::{FileMap, MapPiece};
 pub use in_flight::{InFlight, Ticket};
 pub use runtime::{BackendChoice, Config, Handle, StartError, blocking, run, spawn, thread};
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use block::{FileRegion, IoBufs};
 use bytes::{Buf, Bytes};
-use engine::FileMap;
+use engine::{FileMap, MapPiece};
 use smallvec::SmallVec;
 
 use super::regions::Piece;
@@ -275,9 +275,7 @@ impl Outbox {
                     let file = region.file.as_fd();
                     socket.send_file(file, region.offset, left.min(*len))
                 }
-                Segment::Mapped { map, offset, len } => {
-                    socket.send_mapped(map, *offset, left.min(*len))
-                }
+                Segment::Mapped { .. } => self.send_mapped(socket, left),
                 Segment::Memory { .. } => self.send_memory(socket, left, more),
             };
             match result {
@@ -310,6 +308,27 @@ impl Outbox {
             [one] => socket.send(one, more),
             many => socket.send_pieces(many, more),
         }
+    }
+
+    /// Sends the mapped segments at the front together, up to `left` bytes.
+    fn send_mapped(&self, socket: &Socket, mut left: usize) -> io::Result<usize> {
+        let mut pieces: SmallVec<[MapPiece<'_>; 1]> = SmallVec::new();
+        for segment in self.queue.iter().take(MapPiece::MAX) {
+            let Segment::Mapped { map, offset, len } = segment else {
+                break;
+            };
+            let len = left.min(*len);
+            if len == 0 {
+                break;
+            }
+            pieces.push(MapPiece {
+                map,
+                offset: *offset,
+                len,
+            });
+            left -= len;
+        }
+        socket.send_mapped(&pieces)
     }
 
     /// Forgets the first `count` bytes of the queue.

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 
 use bytes::BufMut;
-use engine::FileMap;
+use engine::MapPiece;
 
 use crate::tls::Link;
 use plain::Plain;
@@ -118,12 +118,16 @@ impl Socket {
         }
     }
 
-    /// Sends `len` bytes at `offset` of `map`. Under TLS they are read from its file: the mapping is
-    /// the kernel's alone to read.
-    pub(crate) fn send_mapped(&self, map: &FileMap, offset: u64, len: usize) -> io::Result<usize> {
-        match &self.link {
-            None => self.plain.send_mapped(map, offset, len),
-            Some(link) => link.send_file(&self.plain, map.file().as_fd(), offset, len),
+    /// Sends pieces of mapped files. Under TLS the first one is read from its file: the mapping is the
+    /// kernel's alone to read.
+    pub(crate) fn send_mapped(&self, pieces: &[MapPiece<'_>]) -> io::Result<usize> {
+        match (&self.link, pieces) {
+            (None, _) => self.plain.send_mapped(pieces),
+            (Some(_), []) => Ok(0),
+            (Some(link), [first, ..]) => {
+                let file = first.map.file().as_fd();
+                link.send_file(&self.plain, file, first.offset, first.len)
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use engine::FileMap;
+use engine::{FileMap, MapPiece};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, sockopt};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
@@ -142,11 +142,11 @@ impl Plain {
         })
     }
 
-    /// Sends `len` bytes of a mapped file.
-    pub(super) fn send_mapped(&self, map: &FileMap, offset: u64, len: usize) -> io::Result<usize> {
+    /// Sends pieces of mapped files.
+    pub(super) fn send_mapped(&self, pieces: &[MapPiece<'_>]) -> io::Result<usize> {
         // A short count may also be where the file ends, as with `send_file`.
         self.transfer(Interest::WRITABLE, 1, || {
-            map.send(self.as_fd(), offset, len)
+            FileMap::send(self.as_fd(), pieces)
         })
     }
 
