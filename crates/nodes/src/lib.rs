@@ -53,8 +53,8 @@ pub use overlay::{
 };
 pub use partition::Partition;
 pub use parts::{PartError, Segment};
-pub use read_ahead::{ReadAhead, WindowError};
 pub use read::read_within;
+pub use read_ahead::{ReadAhead, WindowError};
 pub use stripe::{LeftOut, Stripe, StripeError};
 pub use throttle::{Rates, Throttle};
 

@@ -143,9 +143,8 @@ fn request(args: Args) -> Result<AttachRequest, Failure> {
             connections = own.unwrap_or(connections);
             timeout = patience.unwrap_or(timeout);
             read_only |= never_written;
-            let target = lasting(target).map_err(|error| {
-                Failure::because(format!("cannot use {}", args.disk), &error)
-            })?;
+            let target = lasting(target)
+                .map_err(|error| Failure::because(format!("cannot use {}", args.disk), &error))?;
             Source::Remote(target.to_string())
         }
         _ => Source::Local(args.disk),

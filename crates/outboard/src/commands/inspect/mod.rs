@@ -77,7 +77,11 @@ struct Only<'a> {
 
 /// Inspects.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
-    let named: Vec<NamedDisk> = args.disks.iter().map(|text| unnamed(text)).collect::<Result<_, _>>()?;
+    let named: Vec<NamedDisk> = args
+        .disks
+        .iter()
+        .map(|text| unnamed(text))
+        .collect::<Result<_, _>>()?;
     if args.graph || args.map {
         let [only] = named.as_slice() else {
             let option = if args.graph { "--graph" } else { "--map" };
@@ -88,7 +92,9 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         }
     }
     if named.len() > DISKS_MAX {
-        return Err(Failure::usage(format!("more than {DISKS_MAX} disks at once")));
+        return Err(Failure::usage(format!(
+            "more than {DISKS_MAX} disks at once"
+        )));
     }
     let found = on_the_engine(async || Box::pin(inspect(&named, args.map)).await)?;
     match found.disks.as_slice() {
@@ -196,9 +202,11 @@ impl Inspection {
             texts.push(only.text());
         }
         texts.push(tree::draw(&self.disks, &self.arrays, &self.volume_groups));
-        texts.extend(self.no_signatures.as_ref().map(|why| {
-            format!("Filesystems, swap and the like are not told: {why}.")
-        }));
+        texts.extend(
+            self.no_signatures
+                .as_ref()
+                .map(|why| format!("Filesystems, swap and the like are not told: {why}.")),
+        );
         if let [only] = self.disks.as_slice() {
             texts.extend(only.map.as_ref().map(map::Map::text));
         }
