@@ -1,6 +1,6 @@
 //! Changes: where they go, what they take along from the base, and how they end.
 
-use block::{Errno, IoBufs, IoError, Now, Operation, Range, Support, WriteFlags};
+use block::{Errno, ExtentKind, IoBufs, IoError, Now, Operation, Range, Support, WriteFlags};
 use engine::Buffer;
 use futures_util::future::try_join;
 use futures_util::stream::{self, StreamExt};
@@ -75,6 +75,7 @@ impl Overlay {
                 }
                 Begun::Prepare(count) => self.prepare(count).await?,
                 Begun::Settle => self.settle_store().await?,
+                Begun::List => self.make_durable().await?,
                 Begun::Full => return Err(self.full(operation, range)),
             }
         }
@@ -129,16 +130,38 @@ impl Overlay {
             flags - WriteFlags::FUA
         };
         for section in sections(range, ZERO_LEN_MAX) {
-            let change = self.begin(Operation::WriteZeroes, section).await?;
-            let sides = Sides::of(change.work.outer, section);
-            let (head, tail) = self.around(sides).await?;
-            let steps = plan::zeroes(&change.work, sides, &head, &tail);
-            self.finish(change, steps, fua).await?;
+            for part in self.not_yet_zero(section, flags).await? {
+                let change = self.begin(Operation::WriteZeroes, part).await?;
+                let sides = Sides::of(change.work.outer, part);
+                let (head, tail) = self.around(sides).await?;
+                let steps = plan::zeroes(&change.work, sides, &head, &tail);
+                self.finish(change, steps, fua).await?;
+            }
         }
         if fua == flags {
             return Ok(());
         }
         self.make_durable().await
+    }
+
+    /// The parts of `section` that have to be zeroed: what the base tells as zeroes and the store does
+    /// not have is left alone, or zeroing an empty disk would list every chunk of it.
+    async fn not_yet_zero(&self, section: Range, flags: WriteFlags) -> Result<Vec<Range>, IoError> {
+        if flags.contains(WriteFlags::NO_HOLE) {
+            return Ok(vec![section]);
+        }
+        let pieces = self.state().pieces(section);
+        let mut wanted = Vec::new();
+        for piece in pieces {
+            if piece.store.is_some() {
+                wanted.push(piece.at);
+                continue;
+            }
+            let extents = self.base.extents(piece.at).await?;
+            let data = extents.iter().filter(|e| e.kind == ExtentKind::Data);
+            wanted.extend(data.map(|extent| extent.range));
+        }
+        Ok(plan::whole_chunks(&wanted, self.layout.chunk(), section))
     }
 
     /// What new chunks hold beside the request.

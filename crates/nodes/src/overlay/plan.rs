@@ -42,6 +42,22 @@ const fn request_end(range: Range) -> u64 {
     range.offset + range.len
 }
 
+/// `ranges`, which are in order, with all of the chunks that they touch, as far as those lie in
+/// `within`; neighbours become one.
+pub(super) fn whole_chunks(ranges: &[Range], chunk: u64, within: Range) -> Vec<Range> {
+    let mut whole: Vec<Range> = Vec::new();
+    for range in ranges {
+        let start = (range.offset / chunk * chunk).max(within.offset);
+        let end = range.end().div_ceil(chunk).saturating_mul(chunk);
+        let end = end.min(within.end());
+        match whole.last_mut() {
+            Some(last) if last.end() >= start => last.len = end.max(last.end()) - last.offset,
+            _ => whole.push(between(start, end)),
+        }
+    }
+    whole
+}
+
 /// The steps that write `data` over all of `work`.
 pub(super) fn writes(work: &Work, data: &IoBufs) -> Vec<Step> {
     steps(work, work.outer, |part| {

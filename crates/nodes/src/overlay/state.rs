@@ -23,6 +23,10 @@ use super::alloc::{Allocator, Mark, Places};
 use super::format::Layout;
 use super::map::{Exception, Map, Run};
 
+/// Chunks that wait for a flush. More are listed before the next one begins: 12 MiB of memory, and of
+/// 4 KiB chunks the 4 GiB that a power cut may take from who never flushes.
+pub(super) const FRESH_MAX: usize = 1 << 20;
+
 /// Bytes of the disk that are neighbours where they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece {
@@ -66,6 +70,8 @@ pub(super) enum Begun {
     Claimed,
     /// Make room for so many tables.
     Prepare(u64),
+    /// List what was published: a flush has been away for long.
+    List,
     /// Wait until the store has settled; there is no free chunk before.
     Settle,
     /// Give up: the store is full.
@@ -171,6 +177,9 @@ impl State {
                 outer: range,
                 pieces,
             });
+        }
+        if self.fresh.len() >= FRESH_MAX {
+            return Begun::List;
         }
         if self.alloc.must_settle() {
             return Begun::Settle;

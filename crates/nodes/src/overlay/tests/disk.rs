@@ -10,7 +10,7 @@ use futures_util::future::{join, join_all};
 use proptest::prelude::*;
 use testkit::{
     Effect, Fault, FaultDisk, MemDisk, OpSpace, TrimLeaves, block_on, check_against_model,
-    check_in_batches, ops, pattern,
+    check_in_batches, ops, pattern, single,
 };
 
 use super::super::Overlay;
@@ -295,6 +295,26 @@ fn zeroes_take_no_space_and_a_trim_gives_it_back() {
         disk.trim(Range::new(40_960, 8192)).await.unwrap();
         let untouched = Range::new(40_960, 8192);
         assert_eq!(read(&disk, untouched).await, pattern(BASE, untouched));
+    });
+}
+
+#[test]
+fn zeroing_what_is_zero_in_the_base_lists_nothing() {
+    block_on(async {
+        let base = Arc::new(MemDisk::new(SIZE));
+        let data = single(pattern(BASE, Range::new(0, 5000)));
+        let place = Range::new(10_000, 5000);
+        base.write(place, data, WriteFlags::empty()).await.unwrap();
+        let store = store_of(4096, store_size(SIZE, 4096));
+        let disk = over(base, Arc::new(store)).await.unwrap();
+        write(&disk, Range::new(40_960, 100), 1).await.unwrap();
+        let all = Range::new(0, SIZE);
+        disk.write_zeroes(all, WriteFlags::FUA).await.unwrap();
+        assert_eq!(read(&disk, all).await, vec![0; 64 * 1024]);
+        // The chunks of 10,000 to 15,000, and the one that was there.
+        assert_eq!(disk.usage().changed, 3);
+        disk.write_zeroes(all, WriteFlags::NO_HOLE).await.unwrap();
+        assert_eq!(disk.usage().changed, SIZE / 4096);
     });
 }
 

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use block::Range;
 use proptest::prelude::*;
 
 use super::super::alloc::{Allocator, GAPS_MAX};
 use super::super::format::{Bounds, FormatError, HEADER_LEN, check, put, read_header, read_table};
 use super::super::map::{CHUNKS_MAX, Exception, LEAF_MAX, Map, Run};
-use super::super::plan::{Tail, sections};
+use super::super::plan::{Tail, sections, whole_chunks};
+use super::super::state::{Begun, FRESH_MAX, Found, State};
 use super::{SMALL, layout};
 
 /// What `dmsetup create … snapshot … P 8` leaves in the first sector of a store.
@@ -234,9 +236,28 @@ proptest! {
     }
 
     #[test]
+    fn whole_chunks_are_those_that_are_touched(
+        touched in prop::collection::btree_set(0_u64..500, 0..60),
+        start in 0_u64..200,
+        len in 0_u64..400,
+    ) {
+        let within = Range::new(start, len);
+        let bytes = touched.range(start..start + len);
+        let ranges: Vec<Range> = bytes.map(|&at| Range::new(at, 1)).collect();
+        let whole = whole_chunks(&ranges, 16, within);
+        let is_in = |at: u64| whole.iter().any(|range| range.overlaps(&Range::new(at, 1)));
+        for at in within.offset..within.end() {
+            let is_touched = ranges.iter().any(|range| range.offset / 16 == at / 16);
+            prop_assert_eq!(is_in(at), is_touched, "byte {}", at);
+        }
+        prop_assert!(whole.windows(2).all(|pair| pair[0].end() < pair[1].offset));
+        prop_assert!(whole.iter().all(|range| within.offset <= range.offset && range.end() <= within.end()));
+    }
+
+    #[test]
     fn sections_cover_a_range(offset in 0_u64..1000, len in 0_u64..1000, len_max in 1_u64..400) {
         let mut at = offset;
-        for section in sections(block::Range::new(offset, len), len_max) {
+        for section in sections(Range::new(offset, len), len_max) {
             prop_assert_eq!(section.offset, at);
             prop_assert!((1..=len_max).contains(&section.len));
             at = section.end();
@@ -316,7 +337,8 @@ fn bytes_behind_the_end_of_a_table_are_noticed() {
 #[test]
 fn an_exception_takes_at_most_32_bytes() {
     const COUNT: u64 = 100_000;
-    let orders: [(&str, fn(u64) -> u64); 3] = [
+    type Order = fn(u64) -> u64;
+    let orders: [(&str, Order); 3] = [
         ("scattered", |n| {
             n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (1 << 28)
         }),
@@ -338,4 +360,30 @@ fn an_exception_takes_at_most_32_bytes() {
     let map = Map::of_sorted(&sorted);
     assert!(map.bytes() as u64 / map.count() <= 13);
     assert!(size_of::<Exception>() == 12 && LEAF_MAX >= 64);
+}
+
+#[test]
+fn what_waits_for_a_flush_is_listed_before_it_is_too_much() {
+    let chunks = FRESH_MAX as u64;
+    let layout = layout(4096);
+    let mut state = State::new(Found {
+        layout,
+        size: (chunks + 2) * 4096,
+        map: Map::of_sorted(&[]),
+        alloc: Allocator::new(layout, Vec::new(), 2, layout.chunks_for(chunks + 2)),
+    });
+    state.prepared(u64::MAX);
+    let begin = |state: &mut State, range| match state.begin(range) {
+        Begun::Go(work) => {
+            state.publish(work.claim.unwrap());
+            true
+        }
+        Begun::List => false,
+        other => panic!("{other:?}"),
+    };
+    assert!(begin(&mut state, Range::new(0, chunks * 4096)));
+    let next = Range::new(chunks * 4096, 4096);
+    assert!(!begin(&mut state, next));
+    state.committed(FRESH_MAX);
+    assert!(begin(&mut state, next));
 }
