@@ -1,21 +1,34 @@
 # inspect says of arrays that the kernel's md made what mdadm --examine says of them, for each level and
-# each kind of superblock, complete and after a member failed; and it changes nothing on them.
+# each kind of superblock (not for each pair of them: it takes its time here), complete and after a
+# member failed; and it changes nothing on them.
 #: outboard
-#: timeout 400
+#: timeout 600
 
 for module in md-mod linear raid0 raid1 raid10 raid456; do
     modprobe $module
 done
-modprobe brd rd_nr=5 rd_size=32768
+modprobe brd rd_nr=5 rd_size=16384
 
-# The first value of a name in what inspect says of a disk.
+# Asks both about a device.
+ask() {
+    ours=$(outboard inspect --json "$1" | tr ',{}[]' '\n\n\n\n\n')
+    theirs=$(mdadm --examine --export "$1")
+    details=$(mdadm --examine "$1")
+}
+
+# The first value of a name in what inspect said.
 told() {
-    outboard inspect --json "$1" | tr ',{}[]' '\n\n\n\n\n' | sed -n "s/^\"$2\"://p" | head -n 1 | tr -d '"'
+    echo "$ours" | sed -n "s/^\"$1\"://p" | head -n 1 | tr -d '"'
 }
 
 # A value of mdadm.
 examined() {
-    mdadm --examine --export "$1" | sed -n "s/^$2=//p"
+    echo "$theirs" | sed -n "s/^$1=//p"
+}
+
+# A value of mdadm for people.
+detail() {
+    echo "$details" | sed -n "s/ *$1//p"
 }
 
 same() {
@@ -30,7 +43,7 @@ same() {
 wipe() {
     mdadm --stop /dev/md0 || true
     for device in /dev/ram0 /dev/ram1 /dev/ram2 /dev/ram3; do
-        dd if=/dev/zero of=$device bs=1M count=32 conv=fsync 2>/dev/null
+        dd if=/dev/zero of=$device bs=1M count=16 conv=fsync 2>/dev/null
     done
 }
 
@@ -38,20 +51,20 @@ wipe() {
 compare() {
     for device in $members; do
         sum=$(sha256sum <$device)
-        same level "$(told $device level)" "$(examined $device MD_LEVEL)"
-        same uuid "$(told $device array)" "$(examined $device MD_UUID)"
+        ask $device
+        same level "$(told level)" "$(examined MD_LEVEL)"
+        same uuid "$(told array)" "$(examined MD_UUID)"
         if [ "$version" != 0.90 ]; then
-            same version "$(told $device version)" "$version"
-            same name "$(told $device name)" "$(examined $device MD_NAME)"
-            same events "$(told $device events)" "$(examined $device MD_EVENTS)"
-            same updated "$(told $device updated)" "$(examined $device MD_UPDATE_TIME)"
-            member=$(mdadm --examine $device | sed -n 's/ *Device Role : Active device //p')
-            same role "$(told $device role)" "${member:-spare}"
-            offset=$(mdadm --examine $device | sed -n 's/ *Data Offset : \([0-9]*\) sectors/\1/p')
-            same data_offset "$(told $device data_offset)" $((offset * 512))
+            same version "$(told version)" "$version"
+            same name "$(told name)" "$(examined MD_NAME)"
+            same events "$(told events)" "$(examined MD_EVENTS)"
+            same updated "$(told updated)" "$(examined MD_UPDATE_TIME)"
+            member=$(detail 'Device Role : Active device ')
+            same role "$(told role)" "${member:-spare}"
+            offset=$(echo "$details" | sed -n 's/ *Data Offset : \([0-9]*\) sectors/\1/p')
+            same data_offset "$(told data_offset)" $((offset * 512))
         else
-            events=$(mdadm --examine $device | sed -n 's/ *Events : //p')
-            same events "$(told $device events)" "$events"
+            same events "$(told events)" "$(detail 'Events : ')"
         fi
         test "$sum" = "$(sha256sum <$device)"
     done
@@ -69,7 +82,9 @@ wait_in_sync() {
 }
 
 for version in 0.90 1.0 1.1 1.2; do
-    for level in linear 0 1 5 6 10; do
+    levels="1 5"
+    test "$version" != 1.2 || levels="linear 0 1 5 6 10"
+    for level in $levels; do
         case $level in
         linear | 0 | 1) members="/dev/ram0 /dev/ram1" ;;
         5) members="/dev/ram0 /dev/ram1 /dev/ram2" ;;
