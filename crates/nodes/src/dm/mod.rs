@@ -9,8 +9,8 @@
 //! 244252672 8          zero
 //! ```
 //!
-//! Three steps, of which only the middle one, the caller's, waits: [`parse`] reads the text,
-//! [`Table::needs`] says which disks it wants, [`assemble`] makes the table's disk of them.
+//! Three steps, of which only the middle one, the caller's, waits: [`parse()`] reads the text,
+//! [`Table::needs`] says which disks it wants, [`assemble()`] makes the table's disk of them.
 //!
 //! # Invariants
 //!
