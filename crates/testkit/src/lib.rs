@@ -38,7 +38,7 @@ pub use fault_disk::{Effect, Fault, FaultDisk};
 pub use held_disk::{Held, HeldDisk};
 pub use image::{SECTOR, TrimLeaves};
 pub use mem_disk::MemDisk;
-pub use model::{Model, Op, OpSpace, ops};
+pub use model::{Model, Op, OpSpace, one_of_each, ops};
 pub use mounts::{LoopDevice, TmpfsMount};
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use engine::clock;
 use futures_util::future::join_all;
 use proptest::prelude::*;
 use testkit::{
-    HeldDisk, MemDisk, Op, OpSpace, block_on, check_against_model, check_dropped_futures,
-    check_in_batches, ops, single,
+    HeldDisk, MemDisk, OpSpace, block_on, check_against_model, check_dropped_futures,
+    check_in_batches, one_of_each, ops, single,
 };
 
 use super::{Delay, DelayTimes};
@@ -208,12 +208,6 @@ fn a_dropped_future_leaves_nothing_behind_after_settle() {
         let disk = Delay::new(children[0].clone(), DelayTimes::default());
         Ok(Arc::new(disk) as Node)
     };
-    let write = Op::Write {
-        range: RANGE,
-        fill: 3,
-        flags: WriteFlags::empty(),
-        now: false,
-    };
-    let list = [write, Op::Trim { range: RANGE }, Op::Flush];
+    let list = one_of_each(RANGE, SIZE);
     block_on(check_dropped_futures(open, &[SIZE], &list)).unwrap();
 }

@@ -136,12 +136,7 @@ impl Overlay {
         top: &Path,
         options: OverlayOptions,
     ) -> Result<Self, OverlayError> {
-        let wanted = Wanted {
-            options,
-            base: base.geometry(),
-            grows: true,
-        };
-        let store = open::at_path(top, wanted).await?;
+        let store = open::at_path(top, wanted(&base, options)).await?;
         Self::assemble(base, store, options).await
     }
 
@@ -154,12 +149,7 @@ impl Overlay {
         store: Node,
         options: OverlayOptions,
     ) -> Result<Self, OverlayError> {
-        let wanted = Wanted {
-            options,
-            base: base.geometry(),
-            grows: true,
-        };
-        let store = open::on_disk(store, wanted).await?;
+        let store = open::on_disk(store, wanted(&base, options)).await?;
         Self::assemble(base, store, options).await
     }
 
@@ -230,6 +220,15 @@ impl Overlay {
             Some(at) => (&self.store, Range::new(at, piece.at.len)),
             None => (&self.base, piece.at),
         }
+    }
+}
+
+/// What a store must be to be written over `base`.
+fn wanted(base: &Node, options: OverlayOptions) -> Wanted<'_> {
+    Wanted {
+        options,
+        base: base.geometry(),
+        grows: true,
     }
 }
 

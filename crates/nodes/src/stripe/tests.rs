@@ -7,8 +7,8 @@ use block::{BlockDevice, ExtentKind, Node, Now, Range, WriteFlags};
 use futures_util::future::poll_immediate;
 use proptest::prelude::*;
 use testkit::{
-    HeldDisk, MemDisk, Op, OpSpace, TrimLeaves, block_on, check_against_model, check_crashes,
-    check_dropped_futures, check_in_batches, gather, ops, pattern, single,
+    HeldDisk, MemDisk, OpSpace, TrimLeaves, block_on, check_against_model, check_crashes,
+    check_dropped_futures, check_in_batches, gather, one_of_each, ops, pattern, single,
 };
 
 use super::plan::Deal;
@@ -108,21 +108,7 @@ proptest! {
 #[test]
 fn a_dropped_future_leaves_nothing_behind_after_settle() {
     let range = Range::new(1500, 15_000);
-    let flags = WriteFlags::FUA;
-    let write = |range| Op::Write {
-        range,
-        fill: 7,
-        flags,
-        now: false,
-    };
-    let list = [
-        write(range),
-        write(Range::new(0, SIZE)),
-        Op::WriteZeroes { range, flags },
-        Op::Trim { range },
-        Op::Read { range },
-        Op::Flush,
-    ];
+    let list = one_of_each(range, SIZE);
     block_on(check_dropped_futures(open, &SIZES, &list)).unwrap();
 }
 

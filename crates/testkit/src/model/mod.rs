@@ -3,7 +3,7 @@
 mod op;
 mod sectors;
 
-pub use op::{Op, OpSpace, ops};
+pub use op::{Op, OpSpace, one_of_each, ops};
 pub(crate) use sectors::Sectors;
 
 use block::Range;

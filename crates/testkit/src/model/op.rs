@@ -113,6 +113,26 @@ fn op(space: OpSpace) -> impl Strategy<Value = Op> {
     ]
 }
 
+/// A request of each kind on `range`, and a write of the whole disk of `size` bytes among them.
+#[must_use]
+pub fn one_of_each(range: Range, size: u64) -> Vec<Op> {
+    let flags = WriteFlags::FUA;
+    let write = |range| Op::Write {
+        range,
+        fill: 7,
+        flags,
+        now: false,
+    };
+    vec![
+        write(range),
+        write(Range::new(0, size)),
+        Op::WriteZeroes { range, flags },
+        Op::Trim { range },
+        Op::Read { range },
+        Op::Flush,
+    ]
+}
+
 /// Ranges of at least one block.
 fn ranges(space: OpSpace) -> impl Strategy<Value = Range> {
     let block = u64::from(space.block_size);
