@@ -1,6 +1,6 @@
 //! What every node asserts and refuses before it does anything.
 
-use block::{Errno, Geometry, IoBufs, IoError, Operation, Range};
+use block::{Errno, Geometry, IoBufs, IoError, Node, Operation, Range, Support, WriteFlags};
 
 /// Asserts that the export checked `range`; refuses changes of a read-only disk.
 ///
@@ -21,6 +21,45 @@ pub(crate) fn admit(
             .because("the disk is read-only"));
     }
     Ok(())
+}
+
+/// The same, and refuses what the disk does not do: zeroing that is to be fast must be native.
+///
+/// # Panics
+/// As [`admit`].
+pub(crate) fn admit_change(
+    geometry: &Geometry,
+    operation: Operation,
+    range: Range,
+    flags: WriteFlags,
+) -> Result<(), IoError> {
+    admit(geometry, operation, range)?;
+    let support = match operation {
+        Operation::Trim => geometry.trim,
+        Operation::WriteZeroes => geometry.write_zeroes,
+        _ => Support::Native,
+    };
+    let fast = flags.contains(WriteFlags::FAST_ZERO);
+    if support.any() && (support == Support::Native || !fast) {
+        return Ok(());
+    }
+    Err(IoError::new(Errno::NotSupported, operation, Some(range)))
+}
+
+/// Flushes a disk, if it has anything to flush.
+pub(crate) async fn flush(disk: &Node) -> Result<(), IoError> {
+    if disk.geometry().flush.any() {
+        return disk.flush().await;
+    }
+    Ok(())
+}
+
+/// What a node over `child` is when that is measured anew: the same, made by `over`.
+pub(crate) async fn remeasured(
+    child: &Node,
+    over: impl FnOnce(Node) -> Node,
+) -> Result<Option<Node>, IoError> {
+    Ok(child.remeasure().await?.map(over))
 }
 
 /// Asserts that the export checked `range`.

@@ -23,3 +23,11 @@ pub(crate) fn zeroes(len: usize) -> IoBufs {
         .chain((rest > 0).then(|| ZEROES.slice(..rest)))
         .collect()
 }
+
+/// Whether all bytes are zero. Blocks of a size that the compiler makes wide instructions of.
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
+    const WIDE: usize = 256;
+    let (blocks, rest) = bytes.as_chunks::<WIDE>();
+    let block_is_zero = |block: &[u8]| block.iter().fold(0, |all, byte| all | byte) == 0;
+    blocks.iter().all(|block| block_is_zero(block)) && block_is_zero(rest)
+}

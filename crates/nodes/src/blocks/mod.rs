@@ -29,8 +29,8 @@ mod tests;
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Errno, Extent, FileRegion, Geometry, IoBufs, IoError, IoFuture, Node, Now,
-    Operation, Range, Support, WriteFlags,
+    BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoError, IoFuture, Node, Now, Operation,
+    Range, WriteFlags,
 };
 use engine::Buffer;
 use futures_util::future::try_join;
@@ -39,7 +39,7 @@ use self::locks::{Guard, Locks};
 use self::plan::Place;
 pub(crate) use self::plan::slice;
 use self::state::Access;
-use crate::guard::{admit, assert_checked, assert_len, len_of};
+use crate::guard::{admit, admit_change, assert_checked, assert_len, len_of};
 use crate::zeroes::zeroes;
 
 /// Largest block size of the contract, bytes.
@@ -110,17 +110,7 @@ impl Blocks {
 
     /// Refuses what the disk below cannot do, also where only edges would be written.
     fn admit(&self, operation: Operation, range: Range, flags: WriteFlags) -> Result<(), IoError> {
-        admit(&self.geometry, operation, range)?;
-        let support = match operation {
-            Operation::Trim => self.geometry.trim,
-            Operation::WriteZeroes => self.geometry.write_zeroes,
-            _ => Support::Native,
-        };
-        let fast = flags.contains(WriteFlags::FAST_ZERO);
-        if support.any() && (support == Support::Native || !fast) {
-            return Ok(());
-        }
-        Err(IoError::new(Errno::NotSupported, operation, Some(range)))
+        admit_change(&self.geometry, operation, range, flags)
     }
 
     /// What the blocks at the ends of `place` hold beside it: before the request, and behind it.

@@ -18,6 +18,8 @@ use std::collections::VecDeque;
 use block::{Extent, ExtentKind, IoBufs, Range};
 use smallvec::SmallVec;
 
+use crate::zeroes::is_zero;
+
 /// Runs of zeroes are looked for in cells of this size at least, bytes: a smaller one costs more
 /// requests than it saves.
 pub(super) const CELL_MIN: u64 = 32 * 1024;
@@ -220,14 +222,6 @@ pub(super) fn parts(range: Range, data: &IoBufs, cell: u64) -> SmallVec<[Part; 4
         at = end;
     }
     parts
-}
-
-/// Whether all bytes are zero. Blocks of a size that the compiler makes wide instructions of.
-fn is_zero(bytes: &[u8]) -> bool {
-    const WIDE: usize = 256;
-    let (blocks, rest) = bytes.as_chunks::<WIDE>();
-    let block_is_zero = |block: &[u8]| block.iter().fold(0, |all, byte| all | byte) == 0;
-    blocks.iter().all(|block| block_is_zero(block)) && block_is_zero(rest)
 }
 
 /// Where two answers of one length differ first.

@@ -29,6 +29,7 @@ use block::{
 use engine::clock;
 
 pub use self::plan::DelayTimes;
+use crate::guard::remeasured;
 
 /// A disk that answers late.
 #[derive(Debug)]
@@ -107,16 +108,13 @@ impl BlockDevice for Delay {
     }
 
     fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
-        Box::pin(async move {
-            let child = self.child.remeasure().await?;
-            Ok(child.map(|child| -> Node {
-                Arc::new(Self {
-                    child,
-                    times: self.times,
-                    drawn: self.drawn.clone(),
-                })
-            }))
-        })
+        Box::pin(remeasured(&self.child, |child| {
+            Arc::new(Self {
+                child,
+                times: self.times,
+                drawn: self.drawn.clone(),
+            })
+        }))
     }
 
     fn read_now(&self, range: Range, into: &mut [u8]) -> Now {

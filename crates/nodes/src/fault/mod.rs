@@ -55,7 +55,7 @@ pub use self::drive::FaultHandle;
 pub use self::plan::{FaultEffect, FaultPlan, FaultRule};
 use self::state::Verdict;
 use crate::blocks::slice;
-use crate::guard::{admit, assert_len, len_of};
+use crate::guard::{admit, assert_len, len_of, remeasured};
 
 /// Why a request failed that would not have.
 #[derive(Debug, thiserror::Error)]
@@ -250,7 +250,10 @@ impl BlockDevice for Fault {
             let over = |cache: &Cache| cache.over(range);
             let over = self.drive.inside().cache.as_ref().map(over);
             let data = self.child.read(range).await?;
-            Ok(over.map_or_else(|| data.clone(), |over| lay_over(range, data.clone(), &over)))
+            Ok(match over {
+                None => data,
+                Some(over) => lay_over(range, data, &over),
+            })
         }))
     }
 
@@ -316,10 +319,9 @@ impl BlockDevice for Fault {
     fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(self.run(Operation::Measure, None, async {
             self.judge(Operation::Measure, None)?;
-            let child = self.child.remeasure().await?;
-            Ok(child.map(|child| -> Node {
-                Arc::new(Self::with(child, self.cached, self.drive.clone()))
-            }))
+            let over =
+                |child| -> Node { Arc::new(Self::with(child, self.cached, self.drive.clone())) };
+            remeasured(&self.child, over).await
         }))
     }
 }

@@ -1,6 +1,6 @@
 //! Changes: where they go, what they take along from the base, and how they end.
 
-use block::{Errno, ExtentKind, IoBufs, IoError, Now, Operation, Range, Support, WriteFlags};
+use block::{Errno, ExtentKind, IoBufs, IoError, Now, Operation, Range, WriteFlags};
 use engine::Buffer;
 use futures_util::future::try_join;
 use futures_util::stream::{self, StreamExt};
@@ -118,11 +118,6 @@ impl Overlay {
         range: Range,
         flags: WriteFlags,
     ) -> Result<(), IoError> {
-        let native = self.store.geometry().write_zeroes == Support::Native;
-        if flags.contains(WriteFlags::FAST_ZERO) && !native {
-            let errno = Errno::NotSupported;
-            return Err(IoError::new(errno, Operation::WriteZeroes, Some(range)));
-        }
         let at_once = range.len <= ZERO_LEN_MAX;
         let fua = if at_once {
             flags
@@ -184,12 +179,9 @@ impl Overlay {
     ) -> Result<(), IoError> {
         let fua = flags.contains(WriteFlags::FUA);
         // Where all chunks are listed already, the data is all that there is to make durable.
-        let listed = change.work.claim.is_none() && self.state().fresh().is_empty();
+        let listed = fua && change.work.claim.is_none() && self.state().fresh().is_empty();
         let mut below = flags;
-        below.set(
-            WriteFlags::FUA,
-            fua && listed && self.store.geometry().fua.any(),
-        );
+        below.set(WriteFlags::FUA, listed && self.store.geometry().fua.any());
         change.under_way = true;
         let written = stream::iter(steps)
             .map(|step| self.step(step, below))

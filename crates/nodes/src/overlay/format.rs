@@ -16,6 +16,7 @@
 //!   chunks that are no power of two, exceptions that point nowhere, or two of one chunk.
 
 use super::map::{CHUNKS_MAX, Exception};
+use crate::zeroes::is_zero;
 
 /// First bytes of a store.
 const MAGIC: [u8; 4] = *b"SnAp";
@@ -169,7 +170,7 @@ impl Layout {
 /// Reads the first bytes of a store. `None`: they are zeroes, which is what the kernel takes for a
 /// new one.
 pub(super) fn read_header(bytes: &[u8]) -> Result<Option<Layout>, FormatError> {
-    if bytes.iter().all(|&byte| byte == 0) {
+    if is_zero(bytes) {
         return Ok(None);
     }
     let Some((fields, _)) = bytes.split_first_chunk::<HEADER_LEN>() else {

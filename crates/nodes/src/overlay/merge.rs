@@ -10,7 +10,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use block::{IoBufs, IoError, Node, Range, Support, WriteFlags};
+use block::{IoError, Node, Range, Support, WriteFlags};
 use futures_util::stream::{self, TryStreamExt};
 
 use super::map::{Map, Run};
@@ -18,7 +18,8 @@ use super::open::{self, Wanted};
 use super::plan::sections;
 use super::store::Store;
 use super::{Overlay, OverlayError, OverlayOptions};
-use crate::zeroes::zeroes;
+use crate::guard::flush;
+use crate::zeroes::{is_zero, zeroes};
 
 /// Bytes copied together.
 const PIECE: u64 = 1 << 20;
@@ -113,9 +114,7 @@ async fn commit_store(
             Ok(())
         })
         .await?;
-    if base.geometry().flush.any() {
-        base.flush().await.map_err(OverlayError::Base)?;
-    }
+    flush(base).await.map_err(OverlayError::Base)?;
     let emptied = empty(&store, map.count()).await;
     emptied.map_err(store.failed())?;
     Ok(total)
@@ -145,23 +144,14 @@ async fn copy(base: &Node, store: &Store, piece: Piece) -> Result<(), OverlayErr
     let data = store.node.read(piece.store).await;
     let data = data.map_err(store.failed())?;
     let plain = WriteFlags::empty();
-    let zeroed = base.geometry().write_zeroes == Support::Native && is_zero(&data);
+    let native = base.geometry().write_zeroes == Support::Native;
+    let zeroed = native && data.iter().all(|slice| is_zero(slice));
     let written = if zeroed {
         base.write_zeroes(piece.base, plain).await
     } else {
         base.write(piece.base, data, plain).await
     };
     written.map_err(OverlayError::Base)
-}
-
-fn is_zero(data: &IoBufs) -> bool {
-    let zero = |slice: &[u8]| {
-        zeroes(slice.len())
-            .iter()
-            .try_fold(slice, |rest, zeroes| rest.strip_prefix(&**zeroes))
-            .is_some()
-    };
-    data.iter().all(|slice| zero(slice))
 }
 
 /// Makes a store that lists `count` exceptions list none, and gives its space back.
@@ -179,7 +169,7 @@ async fn empty(store: &Store, count: u64) -> Result<(), IoError> {
         }
         let data = zeroes(part.len_usize());
         store.node.write(part, data, WriteFlags::empty()).await?;
-        store.flush().await?;
+        flush(&store.node).await?;
     }
     let data = Range::new(table.end(), store.chunks() * chunk - table.end());
     if store.node.geometry().trim.any() && !data.is_empty() {

@@ -44,8 +44,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use block::{
-    BlockDevice, Errno, Extent, FileRegion, Geometry, IoBufs, IoError, IoFuture, Node, Now,
-    Operation, Range, Support, WriteFlags,
+    BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoError, IoFuture, Node, Now, Operation,
+    Range, Support, WriteFlags,
 };
 use tokio::sync::Notify;
 
@@ -60,7 +60,7 @@ use self::state::{Found, Piece, State};
 pub use self::status::{StoreStatus, Validity};
 use self::store::Store;
 use self::tables::{Failure, Tables};
-use crate::guard::{admit, assert_checked, assert_len, len_of};
+use crate::guard::{admit, admit_change, assert_checked, assert_len, len_of};
 
 /// Chunk of a store that is made, bytes.
 const CHUNK_DEFAULT: u32 = 4096;
@@ -206,14 +206,6 @@ impl Overlay {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn admit(&self, operation: Operation, range: Range, support: Support) -> Result<(), IoError> {
-        admit(&self.geometry, operation, range)?;
-        if support.any() {
-            return Ok(());
-        }
-        Err(IoError::new(Errno::NotSupported, operation, Some(range)))
-    }
-
     /// The node that holds a piece, and where.
     fn below(&self, piece: &Piece) -> (&Node, Range) {
         match piece.store {
@@ -300,7 +292,7 @@ impl BlockDevice for Overlay {
 
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            self.admit(Operation::Write, range, Support::Native)?;
+            admit(&self.geometry, Operation::Write, range)?;
             assert_len(range, len_of(&data));
             if range.is_empty() {
                 return Ok(());
@@ -321,7 +313,7 @@ impl BlockDevice for Overlay {
 
     fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            self.admit(Operation::WriteZeroes, range, self.geometry.write_zeroes)?;
+            admit_change(&self.geometry, Operation::WriteZeroes, range, flags)?;
             let zeroed = self.change_to_zeroes(range, flags).await;
             about(Some(range), Operation::WriteZeroes, zeroed)
         })
@@ -329,7 +321,7 @@ impl BlockDevice for Overlay {
 
     fn trim(&self, range: Range) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            self.admit(Operation::Trim, range, self.geometry.trim)?;
+            admit_change(&self.geometry, Operation::Trim, range, WriteFlags::empty())?;
             about(Some(range), Operation::Trim, self.trim_store(range).await)
         })
     }

@@ -18,7 +18,8 @@ use super::format::{self, Bounds, FormatError, Layout, read_header, read_table};
 use super::map::{CHUNKS_MAX, Exception};
 use super::open::Wanted;
 use super::plan::{Tail, sections};
-use crate::zeroes::zeroes;
+use crate::guard::flush;
+use crate::zeroes::{is_zero, zeroes};
 
 /// What is read to find the header, bytes: what lvcreate zeroes of a new store.
 const HEAD_LEN: u64 = 4096;
@@ -96,7 +97,7 @@ async fn is_blank(node: &Node, look: Look) -> Result<bool, IoError> {
     };
     for part in parts {
         for extent in node.extents(part).await? {
-            if extent.kind == ExtentKind::Data && !is_zero(node, extent.range).await? {
+            if extent.kind == ExtentKind::Data && !reads_zero(node, extent.range).await? {
                 return Ok(false);
             }
         }
@@ -104,10 +105,10 @@ async fn is_blank(node: &Node, look: Look) -> Result<bool, IoError> {
     Ok(true)
 }
 
-async fn is_zero(node: &Node, range: Range) -> Result<bool, IoError> {
+async fn reads_zero(node: &Node, range: Range) -> Result<bool, IoError> {
     for section in sections(range, LOOK_LEN) {
         let data = node.read(section).await?;
-        if data.iter().flatten().any(|&byte| byte != 0) {
+        if !data.iter().all(|slice| is_zero(slice)) {
             return Ok(false);
         }
     }
@@ -219,18 +220,11 @@ impl Store {
         let made = async {
             let table = Range::new(self.layout.table(0) * chunk, chunk);
             self.node.write(table, empty, plain).await?;
-            self.flush().await?;
+            flush(&self.node).await?;
             self.node.write(Range::new(0, chunk), header, plain).await?;
-            self.flush().await
+            flush(&self.node).await
         };
         made.await.map_err(self.failed())
-    }
-
-    pub(super) async fn flush(&self) -> Result<(), IoError> {
-        if self.node.geometry().flush.any() {
-            return self.node.flush().await;
-        }
-        Ok(())
     }
 
     /// Reads all exceptions, many tables at a time.

@@ -23,6 +23,7 @@ use futures_util::stream::{self, TryStreamExt};
 use super::Overlay;
 use super::map::Exception;
 use super::plan::Tail;
+use crate::guard::flush;
 use crate::zeroes::zeroes;
 
 /// Tables that are written at once.
@@ -72,7 +73,7 @@ impl Overlay {
 
     async fn list_all(&self) -> Result<(), IoError> {
         if self.state().fresh().is_empty() {
-            return self.sync().await;
+            return flush(&self.store).await;
         }
         let mut tables = self.tables.lock().await;
         // Another flush may have failed while this one waited.
@@ -83,10 +84,10 @@ impl Overlay {
         let added = self.state().fresh().to_vec();
         if added.is_empty() {
             drop(tables);
-            return self.sync().await;
+            return flush(&self.store).await;
         }
         if tables.ahead {
-            self.sync().await?;
+            flush(&self.store).await?;
         }
         (tables.in_doubt, tables.ahead) = (true, true);
         self.list(&tables.tail, &added).await?;
@@ -105,7 +106,7 @@ impl Overlay {
                 self.write_table(index, table, WriteFlags::empty()).await
             })
             .await?;
-        self.sync().await?;
+        flush(&self.store).await?;
         let Some((index, table)) = first else {
             return Ok(());
         };
@@ -113,7 +114,7 @@ impl Overlay {
             return self.write_table(index, table, WriteFlags::FUA).await;
         }
         self.write_table(index, table, WriteFlags::empty()).await?;
-        self.sync().await
+        flush(&self.store).await
     }
 
     async fn write_table(
@@ -129,14 +130,6 @@ impl Overlay {
     fn table_range(&self, index: u64) -> Range {
         let chunk = self.layout.chunk();
         Range::new(self.layout.table(index) * chunk, chunk)
-    }
-
-    /// Flushes the store, where it has something to flush.
-    async fn sync(&self) -> Result<(), IoError> {
-        if self.store.geometry().flush.any() {
-            return self.store.flush().await;
-        }
-        Ok(())
     }
 
     /// Waits for a table that may still be on its way.
@@ -155,7 +148,7 @@ impl Overlay {
         let table = tables.tail.table().to_vec();
         let index = tables.tail.index();
         self.write_table(index, table, WriteFlags::empty()).await?;
-        self.sync().await?;
+        flush(&self.store).await?;
         tables.in_doubt = false;
         Ok(())
     }

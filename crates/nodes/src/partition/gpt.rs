@@ -130,7 +130,8 @@ pub(super) struct Gpt {
 
 /// Checksum of headers and entries.
 pub(super) fn crc32(bytes: &[u8]) -> u32 {
-    crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC).checksum(bytes)
+    const CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC);
+    CRC.checksum(bytes)
 }
 
 impl Header {

@@ -8,6 +8,7 @@ use super::mbr::{BootRecord, Chain, Protection, RECORD};
 use super::remark::Remark;
 use super::table::{DiskId, Entry, Raw, Scheme, Table};
 use crate::read::read_within;
+use crate::zeroes::is_zero;
 
 /// Block sizes that tables count in, bytes.
 const BLOCK_SIZES: [u32; 2] = [512, 4096];
@@ -38,7 +39,7 @@ impl Table {
             return read_mbr(disk, record, has_gpt).await.map(Some);
         }
         // A backup without anything before it may be all that is left, or long forgotten.
-        let is_wiped = head.iter().all(|&byte| byte == 0);
+        let is_wiped = is_zero(&head);
         let speaks = record.is_some_and(|record| record.speaks_of_gpt());
         match (look.primary, look.backup) {
             (Ok(used), backup) => {

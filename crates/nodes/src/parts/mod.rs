@@ -21,15 +21,12 @@ use std::fmt::Debug;
 use std::future::ready;
 use std::sync::Arc;
 
-use block::{
-    Errno, Extent, Geometry, IoBufs, IoError, IoFuture, Node, Now, Operation, Range, Support,
-    WriteFlags,
-};
+use block::{Extent, Geometry, IoBufs, IoError, IoFuture, Node, Now, Operation, Range, WriteFlags};
 use futures_util::future::{join_all, try_join_all};
 
 pub use self::geometry::PartError;
 pub(crate) use self::share::{Lay, Share};
-use crate::guard::{admit, assert_checked, assert_len, len_of};
+use crate::guard::{admit, admit_change, assert_checked, assert_len, len_of};
 
 /// Parts of one disk, at most.
 pub(crate) const PARTS_MAX: usize = 65_536;
@@ -169,32 +166,27 @@ impl<L: Layout> Parts<L> {
     }
 
     pub(crate) fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
-        let fast = flags.contains(WriteFlags::FAST_ZERO);
-        let support = self.geometry.write_zeroes;
-        let does = support.any() && (support == Support::Native || !fast);
-        self.change(Operation::WriteZeroes, range, does, move |disk, below| {
+        self.change(Operation::WriteZeroes, range, flags, move |disk, below| {
             disk.write_zeroes(below, flags)
         })
     }
 
     pub(crate) fn trim(&self, range: Range) -> IoFuture<'_, ()> {
-        let does = self.geometry.trim.any();
-        self.change(Operation::Trim, range, does, |disk, below| disk.trim(below))
+        let flags = WriteFlags::empty();
+        self.change(Operation::Trim, range, flags, |disk, below| {
+            disk.trim(below)
+        })
     }
 
-    /// A change without data, if the whole `does` it at all.
+    /// A change without data.
     fn change<'a>(
         &'a self,
         operation: Operation,
         range: Range,
-        does: bool,
+        flags: WriteFlags,
         ask: impl Fn(&'a Node, Range) -> IoFuture<'a, ()> + Send + Sync + 'a,
     ) -> IoFuture<'a, ()> {
-        let refused = admit(&self.geometry, operation, range).and_then(|()| {
-            let error = IoError::new(Errno::NotSupported, operation, Some(range));
-            if does { Ok(()) } else { Err(error) }
-        });
-        if let Err(refused) = refused {
+        if let Err(refused) = admit_change(&self.geometry, operation, range, flags) {
             return Box::pin(ready(Err(refused)));
         }
         if let Some((disk, below)) = self.single(range) {

@@ -38,6 +38,7 @@ use block::{BlockDevice, Extent, Geometry, IoBufs, IoFuture, Node, Now, Range, W
 use self::ahead::{Ahead, gather};
 use self::plan::Window;
 pub use self::plan::WindowError;
+use crate::guard::remeasured;
 use crate::guard::{assert_checked, assert_len};
 
 /// A disk that is read ahead.
@@ -123,16 +124,13 @@ impl BlockDevice for ReadAhead {
     }
 
     fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
-        Box::pin(async move {
-            let Some(child) = self.child.remeasure().await? else {
-                return Ok(None);
-            };
-            Ok(Some(Arc::new(Self {
+        Box::pin(remeasured(&self.child, |child| {
+            Arc::new(Self {
                 window: self.window.on(child.geometry().size),
                 child,
                 ahead: self.ahead.clone(),
-            }) as Node))
-        })
+            })
+        }))
     }
 
     fn read_now(&self, range: Range, into: &mut [u8]) -> Now {

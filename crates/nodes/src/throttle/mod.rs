@@ -39,6 +39,7 @@ use engine::clock;
 
 use self::gate::Gate;
 pub use self::plan::Rates;
+use crate::guard::remeasured;
 
 /// The lines of one throttled disk.
 #[derive(Debug)]
@@ -172,15 +173,12 @@ impl BlockDevice for Throttle {
     }
 
     fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
-        Box::pin(async move {
-            let child = self.child.remeasure().await?;
-            Ok(child.map(|child| -> Node {
-                Arc::new(Self {
-                    child,
-                    gates: self.gates.clone(),
-                })
-            }))
-        })
+        Box::pin(remeasured(&self.child, |child| {
+            Arc::new(Self {
+                child,
+                gates: self.gates.clone(),
+            })
+        }))
     }
 
     fn read_now(&self, range: Range, into: &mut [u8]) -> Now {

@@ -9,7 +9,8 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use testkit::{LoopDevice, OpSpace, TmpfsMount, check_in_batches, ops, pattern, requires, single};
 
-use super::{DIRECT, READ_ONLY, WRITABLE, image, on_each_backend, read, write};
+use super::{DIRECT, READ_ONLY, WRITABLE, image, read, write};
+use crate::timed::on_each_backend;
 use crate::{File, OpenError};
 
 const MIB: u64 = 1 << 20;

@@ -9,8 +9,9 @@ use futures_util::FutureExt;
 use proptest::prelude::*;
 use testkit::{OpSpace, check_against_model, check_in_batches, ops, pattern, single};
 
-use super::{DIRECT, WRITABLE, image, on_each_backend, read, write};
+use super::{DIRECT, WRITABLE, image, read, write};
 use crate::file::open::ReadNow;
+use crate::timed::on_each_backend;
 use crate::{File, FileOptions, OpenError};
 
 const SIZE: u64 = 128 * 1024;

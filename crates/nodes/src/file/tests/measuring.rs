@@ -3,7 +3,8 @@
 use block::{BlockDevice, Range};
 use testkit::{gather, pattern, single};
 
-use super::{File, READ_ONLY, WRITABLE, image, on_each_backend, write};
+use super::{File, READ_ONLY, WRITABLE, image, write};
+use crate::timed::on_each_backend;
 
 const SIZE: u64 = 64 << 10;
 

@@ -9,8 +9,7 @@ mod pure;
 use std::path::{Path, PathBuf};
 
 use block::{BlockDevice, IoError, Range, WriteFlags};
-use engine::{BackendChoice, Config};
-use testkit::{gather, pattern, requires, single};
+use testkit::{gather, pattern, single};
 
 use super::{File, FileOptions};
 
@@ -26,18 +25,6 @@ const DIRECT: FileOptions = FileOptions {
     read_only: false,
     direct: true,
 };
-
-/// Runs `test` on the engine with blocking threads, and with io_uring where it works.
-fn on_each_backend<F: Future<Output = ()>>(test: impl Fn() -> F) {
-    let run = |backend| {
-        let config = Config { backend, cores: 1 };
-        engine::run(&config, |_| test()).unwrap();
-    };
-    run(BackendChoice::Threads);
-    if requires::all(&[requires::io_uring()]) {
-        run(BackendChoice::Uring);
-    }
-}
 
 /// A sparse file of `size` bytes in `folder`.
 fn image(folder: &Path, size: u64) -> PathBuf {

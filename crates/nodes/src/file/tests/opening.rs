@@ -7,7 +7,8 @@ use block::{BlockDevice, Errno, Range, WriteFlags};
 use testkit::proc::Process;
 use testkit::{requires, single};
 
-use super::{DIRECT, READ_ONLY, WRITABLE, image, on_each_backend};
+use super::{DIRECT, READ_ONLY, WRITABLE, image};
+use crate::timed::on_each_backend;
 use crate::{File, OpenError};
 
 #[test]

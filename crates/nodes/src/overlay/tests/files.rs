@@ -13,7 +13,8 @@ use testkit::{Op, OpSpace, check_against_model, ops, pattern};
 use super::super::format::put;
 use super::super::map::Exception;
 use super::super::{Overlay, OverlayError, OverlayOptions, StoreStatus, Validity};
-use super::{SIZE, base_bytes, base_of, layout, on_each_backend, options, read, store_size, write};
+use super::{SIZE, base_bytes, base_of, layout, options, read, store_size, write};
+use crate::timed::on_each_backend;
 use crate::{File, FileOptions, Null};
 
 fn base_file(folder: &Path) -> Node {

@@ -13,8 +13,7 @@ mod space;
 use std::sync::Arc;
 
 use block::{BlockDevice, IoBufs, IoError, Node, Range, WriteFlags};
-use engine::{BackendChoice, Config};
-use testkit::{HeldDisk, MemDisk, gather, pattern, requires, single};
+use testkit::{HeldDisk, MemDisk, gather, pattern, single};
 
 use super::format::Layout;
 use super::{Overlay, OverlayError, OverlayOptions};
@@ -85,16 +84,4 @@ async fn read(disk: &dyn BlockDevice, range: Range) -> Vec<u8> {
 
 async fn read_all(disk: &dyn BlockDevice) -> Vec<u8> {
     read(disk, Range::new(0, disk.geometry().size)).await
-}
-
-/// Runs `test` on the engine with blocking threads, and with io_uring where it works.
-fn on_each_backend<F: Future<Output = ()>>(test: impl Fn() -> F) {
-    let run = |backend| {
-        let config = Config { backend, cores: 1 };
-        engine::run(&config, |_| test()).unwrap();
-    };
-    run(BackendChoice::Threads);
-    if requires::all(&[requires::io_uring()]) {
-        run(BackendChoice::Uring);
-    }
 }

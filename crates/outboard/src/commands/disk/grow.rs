@@ -15,6 +15,7 @@ use nodes::partition::{self, GrowError, Growth, Table};
 use nodes::{File, FileOptions};
 use serde::Serialize;
 
+use crate::commands::inspect::on_the_engine;
 use crate::failure::Failure;
 use crate::graph::{ByteSize, SECTOR};
 use crate::output::Format;
@@ -62,12 +63,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         );
         return Err(Failure::usage(what));
     }
-    let config = engine::Config {
-        backend: engine::BackendChoice::Auto,
-        cores: 1,
-    };
-    let main = async |_| Box::pin(grow(args, format)).await;
-    engine::run(&config, main).map_err(|error| Failure::because("cannot start", &error))?
+    on_the_engine(async || Box::pin(grow(args, format)).await)
 }
 
 async fn grow(args: &Args, format: Format) -> Result<(), Failure> {

@@ -126,7 +126,7 @@ pub(super) fn server(text: &str) -> Result<Target, Failure> {
     }
 }
 
-/// Runs `main` on an engine of one core: it asks questions, and moves nothing.
+/// Runs `main` on an engine of one core, for what moves little.
 pub(super) fn on_the_engine<F, T>(main: impl FnOnce() -> F) -> Result<T, Failure>
 where
     F: Future<Output = Result<T, Failure>>,

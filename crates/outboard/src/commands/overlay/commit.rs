@@ -14,9 +14,10 @@ use indicatif::{HumanBytes, ProgressBar, ProgressFinish, ProgressStyle};
 use nodes::{Committing, Overlay, OverlayError};
 use serde::Serialize;
 
+use crate::commands::inspect::{on_the_engine, unnamed};
 use crate::failure::Failure;
+use crate::graph::NamedDisk;
 use crate::graph::builder::Builder;
-use crate::graph::{NamedDisk, resolve};
 use crate::interrupt::Interrupt;
 use crate::output::Format;
 
@@ -47,22 +48,10 @@ struct Done<'a> {
 
 /// Commits.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
-    let named = resolve(&args.base)?;
-    if let Some(name) = &named.name {
-        let what = format!("`{name}=` names an export, and nothing is served here");
-        return Err(
-            Failure::usage(what).next("give the disk alone, in quotes if its path has a `=`")
-        );
-    }
+    let named = unnamed(&args.base)?;
     let interrupt = Interrupt::watch()?;
-    let config = engine::Config {
-        backend: engine::BackendChoice::Auto,
-        cores: 1,
-    };
     let begin = clock::now();
-    let commit = async |_| Box::pin(commit(args, &named, &interrupt)).await;
-    let committed = engine::run(&config, commit)
-        .map_err(|error| Failure::because("cannot start", &error))??;
+    let committed = on_the_engine(async || Box::pin(commit(args, &named, &interrupt)).await)?;
     let seconds = clock::now().saturating_duration_since(begin).as_secs_f64();
     let top = args.top.display().to_string();
     let base = &args.base;

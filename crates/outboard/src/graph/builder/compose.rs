@@ -155,9 +155,10 @@ impl Builder {
             });
         }
         // Another disk's file is not even looked into.
-        if let Some((_, own)) = self.own_file(top, place.read_only, place, *span) {
+        let found = self.own_file(top, place.read_only, place, *span);
+        if let Some((_, own)) = &found {
             let mut claims = self.held.clone();
-            claims.extend(own.into_claims());
+            claims.extend(own.clone().into_claims());
             refuse_collision(&claims)?;
         }
         let usual = OverlayOptions::default();
@@ -171,7 +172,9 @@ impl Builder {
         let node = opened.map_err(|source| place.refused(*span, source))?;
         let mut footprint = base.footprint.clone();
         let mut children = vec![base];
-        if let Some((file, own)) = self.own_file(top, place.read_only, place, *span) {
+        // It may have been made just now.
+        let found = found.or_else(|| self.own_file(top, place.read_only, place, *span));
+        if let Some((file, own)) = found {
             footprint.add(0, own);
             children.push(file);
         }

@@ -47,7 +47,7 @@ const TIME_MAX: Duration = Duration::from_secs(20);
 /// Copied from both ends where blkid does not say where it looks.
 const ENDS: u64 = 2 << 20;
 /// Read at once, bytes.
-const PIECE_MAX: u64 = 1 << 20;
+const PIECE_MAX: usize = 1 << 20;
 
 /// Asks about disks.
 #[derive(Debug, Clone)]
@@ -131,8 +131,8 @@ impl Copy {
 
     /// Copies a range of the disk.
     async fn fill(&self, disk: &Node, range: Range) -> Result<(), ProbeError> {
-        for start in (range.offset..range.end()).step_by(1 << 20) {
-            let piece = Range::new(start, PIECE_MAX.min(range.end() - start));
+        for start in (range.offset..range.end()).step_by(PIECE_MAX) {
+            let piece = Range::new(start, (PIECE_MAX as u64).min(range.end() - start));
             let data = read_within(disk, piece).await?;
             self.0.write_all_at(&data, start)?;
         }
