@@ -1,0 +1,36 @@
+//! [`Member`]: a disk with a superblock of the array, as it was read.
+
+use std::sync::Arc;
+
+use block::{Node, Range};
+
+use super::format::Superblock;
+use super::options::Reopen;
+
+/// A disk with a superblock of the array, as it was read when the array was opened.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    /// What it is called in messages.
+    pub(super) name: String,
+    /// The disk.
+    pub(super) disk: Node,
+    /// It is on another machine.
+    pub(super) remote: bool,
+    /// How it is opened again after it was away.
+    pub(super) reopen: Option<Arc<dyn Reopen>>,
+    /// Where its superblock is, byte of the disk.
+    pub(super) at: u64,
+    /// What that says.
+    pub(super) superblock: Superblock,
+    /// The bytes of it, for what this program does not know and must keep.
+    pub(super) bytes: Vec<u8>,
+    /// What cannot be read of it, bytes of its data; in order, apart from each other.
+    pub(super) bad: Vec<Range>,
+}
+
+impl Member {
+    /// Where bytes of its data are on the disk.
+    pub(super) const fn place(&self, within: Range) -> Range {
+        Range::new(self.superblock.data.offset + within.offset, within.len)
+    }
+}

@@ -1,0 +1,97 @@
+//! How an array is opened. Plain data.
+
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::Node;
+
+/// A disk that is to be a member, and what is known of it from outside.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// What it is called in messages and by who names a member: a path, a URI.
+    pub name: String,
+    /// The disk. `None`: it cannot be reached now.
+    pub disk: Option<Node>,
+    /// It is on another machine: reads prefer others.
+    pub remote: bool,
+    /// How it is opened (again), for a member that was away. `None`: it is not tried.
+    pub reopen: Option<Arc<dyn Reopen>>,
+}
+
+/// Opens a disk that could not be reached, or that was away.
+pub trait Reopen: Debug + Send + Sync {
+    /// Tries once; the error is for messages.
+    fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, String>> + Send + '_>>;
+}
+
+/// How an array is opened.
+#[derive(Debug, Clone)]
+pub struct ArrayOptions {
+    /// Write nothing at all, no superblock either.
+    pub read_only: bool,
+    /// Start although members are missing that worked when the array was used last.
+    pub run: bool,
+    /// After a split brain: the candidate (by its place among them) whose side counts. The other side
+    /// is copied anew, all of it.
+    pub prefer: Option<usize>,
+    /// How RAID 0 of unequal members lies, where its superblocks do not tell.
+    pub raid0_layout: Option<Raid0Layout>,
+    /// Open RAID 4, 5, 6 for reading although it is dirty and degraded: what was being written when
+    /// it stopped may be wrong.
+    pub force_dirty_degraded: bool,
+    /// How long a request to a member may take before that member has failed.
+    pub member_timeout: Duration,
+    /// Bounds of resync, recovery and scrub.
+    pub rates: SyncRates,
+    /// Work in the background by itself (clean after idle, clearing of bits, resync, recovery, members
+    /// that come back). Without, whoever opened it asks for each step: tests do.
+    pub background: bool,
+}
+
+/// Bounds of resync, recovery and scrub, bytes a second: as md's `sync_speed_min` and `_max`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SyncRates {
+    /// What it takes although users wait.
+    pub min: u64,
+    /// What it takes when nobody else is there.
+    pub max: u64,
+}
+
+/// How RAID 0 lies behind its shortest member (md's layouts).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Raid0Layout {
+    /// 1: as kernels before 3.14 did.
+    Original,
+    /// 2: as those since do.
+    Alternate,
+}
+
+/// The usual time for a member's answer.
+pub const MEMBER_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Default for SyncRates {
+    /// The kernel's own bounds are 1 MiB/s and 200 MiB/s; the upper one is from spinning disks.
+    fn default() -> Self {
+        Self {
+            min: 1 << 20,
+            max: 2 << 30,
+        }
+    }
+}
+
+impl Default for ArrayOptions {
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            run: false,
+            prefer: None,
+            raid0_layout: None,
+            force_dirty_degraded: false,
+            member_timeout: MEMBER_TIMEOUT,
+            rates: SyncRates::default(),
+            background: true,
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! How an array is: what `status`, metrics and `on_event` tell. Plain data.
+
+use std::time::Duration;
+
+use super::format::{Level, Version};
+
+/// How an array is at one moment. Sizes and places are bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArrayStatus {
+    /// Its name, with the host's before a colon where there is one.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: [u8; 16],
+    /// Its RAID level.
+    pub level: Level,
+    /// How data and copies lie, by the level's own numbers.
+    pub layout: u32,
+    /// Kind of its superblocks.
+    pub version: Version,
+    /// Size of the array.
+    pub size: u64,
+    /// Chunk; 0 where there is none.
+    pub chunk: u64,
+    /// Parts of the complete array.
+    pub parts: u32,
+    /// Parts that work.
+    pub working: u32,
+    /// Whether nothing may be written.
+    pub read_only: bool,
+    /// Whether all members know that no write is under way.
+    pub clean: bool,
+    /// Changes of its state.
+    pub events: u64,
+    /// Its bitmap.
+    pub bitmap: Option<BitmapStatus>,
+    /// Its members by their parts, then spares and those that failed.
+    pub members: Vec<MemberStatus>,
+    /// What is being done in the background.
+    pub sync: Option<SyncStatus>,
+    /// What the last scrub found; `None`: there was none since the array was opened.
+    pub scrubbed: Option<Scrubbed>,
+}
+
+/// A write-intent bitmap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BitmapStatus {
+    /// Bytes for each bit.
+    pub chunk: u64,
+    /// Bits.
+    pub chunks: u64,
+    /// Bits that are set.
+    pub dirty: u64,
+}
+
+/// One member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// What it is called.
+    pub name: String,
+    /// The part that it holds, or held; `None`: a spare.
+    pub part: Option<u16>,
+    /// How it stands.
+    pub state: MemberState,
+    /// Reads prefer others.
+    pub write_mostly: bool,
+    /// Errors fail it at once.
+    pub fail_fast: bool,
+    /// It is on another machine.
+    pub remote: bool,
+    /// Read errors that were repaired from other members.
+    pub corrected: u64,
+    /// Why it failed.
+    pub why: Option<String>,
+}
+
+/// How a member stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MemberState {
+    /// It holds its part.
+    InSync,
+    /// It is rebuilt up to this byte.
+    Rebuilding(u64),
+    /// It waits for a member to fail.
+    Spare,
+    /// It failed, and the array goes on without it.
+    Failed,
+    /// The array went on without it before it was opened.
+    Stale,
+    /// The part has nobody.
+    Missing,
+}
+
+/// What is being done in the background.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SyncStatus {
+    /// What.
+    pub kind: SyncKind,
+    /// How far, bytes of a member (of the array for RAID 10).
+    pub done: u64,
+    /// Of how much.
+    pub of: u64,
+    /// Bytes a second, lately.
+    pub speed: u64,
+    /// How long it will take at that speed.
+    pub left: Option<Duration>,
+    /// Places where copies differed, so far (scrub).
+    pub mismatches: u64,
+}
+
+/// What can be done in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SyncKind {
+    /// Copies are made alike after a crash.
+    Resync,
+    /// A member is made anew, or brought up to date.
+    Recovery,
+    /// Copies are compared.
+    Check,
+    /// Copies are compared, and made alike where they differ.
+    Repair,
+}
+
+/// What a scrub found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Scrubbed {
+    /// Sectors of 512 bytes that differed (md's `mismatch_cnt`).
+    pub mismatches: u64,
+    /// Where, bytes of the array: the first [`PLACES_MAX`].
+    pub places: Vec<block::Range>,
+    /// Whether they were made alike.
+    pub repaired: bool,
+    /// Whether it came to the end.
+    pub finished: bool,
+}
+
+/// Places of differences that are kept, at most.
+pub const PLACES_MAX: usize = 1000;
+
+/// Something that whoever watches an array wants to know (the names of `mdadm --monitor`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArrayEvent {
+    /// A member failed.
+    Fail {
+        /// Which.
+        member: String,
+        /// Why.
+        why: String,
+    },
+    /// A spare became a member, or a member came back: it is in sync now.
+    SpareActive {
+        /// Which.
+        member: String,
+    },
+    /// The array runs with parts missing.
+    DegradedArray,
+    /// Work in the background began.
+    RebuildStarted(SyncKind),
+    /// It ended.
+    RebuildFinished {
+        /// What it was.
+        kind: SyncKind,
+        /// Differences that it found.
+        mismatches: u64,
+    },
+    /// A member that was away is there again.
+    MemberBack {
+        /// Which.
+        member: String,
+    },
+}
