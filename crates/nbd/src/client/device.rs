@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::client::disk::geometry;
 use crate::client::growth::whole_blocks;
 use crate::client::session::work::{Brought, Message, Submission, Work};
-use crate::client::session::{Session, Shared, connect_all};
+use crate::client::session::{Aborted, Session, Shared, connect_all};
 use crate::client::{Changed, ClientConfig, ClientError, ClientHealth, Target, describe, limits};
 
 /// A remote export. The requests of any number of callers go over its connections together.
@@ -24,6 +24,7 @@ pub struct Client {
     /// Size when this handle was made, bytes.
     measured: u64,
     inbox: mpsc::Sender<Message>,
+    aborts: mpsc::Sender<Aborted>,
     shared: Arc<Shared>,
 }
 
@@ -42,6 +43,7 @@ impl Client {
         let dialed = connect_all(&target, &config).await?;
         let export = dialed[0].export().clone();
         let (sender, inbox) = mpsc::channel(limits::INBOX_MAX);
+        let (aborts, aborted) = mpsc::channel(1);
         let geometry = geometry(&export, config.read_only);
         let shared = Arc::new(Shared::new(geometry));
         let client = Self {
@@ -50,9 +52,10 @@ impl Client {
             measured: shared.geometry().size,
             export,
             inbox: sender,
+            aborts,
             shared: Arc::clone(&shared),
         };
-        let session = Session::new(target, config, dialed, inbox, shared);
+        let session = Session::new(target, config, dialed, (inbox, aborted), shared);
         drop(engine::spawn(session.run()));
         Ok(Arc::new(client))
     }
@@ -80,6 +83,17 @@ impl Client {
     pub async fn close(&self) {
         let (done, over) = oneshot::channel();
         if self.inbox.send(Message::Close(done)).await.is_ok() {
+            // The session drops its end, which is the answer.
+            drop(over.await);
+        }
+    }
+
+    /// Ends at once: when this returns, nothing more is sent to the server, neither what is in flight
+    /// nor what was acknowledged and not flushed, whenever it comes back. Requests fail from now on.
+    /// For a disk that others go on without: what reached it late would be older than what is there.
+    pub async fn abort(&self) {
+        let (done, over) = oneshot::channel();
+        if self.aborts.send(done).await.is_ok() {
             // The session drops its end, which is the answer.
             drop(over.await);
         }
@@ -124,6 +138,7 @@ impl Client {
             request_timeout: self.request_timeout,
             measured: size,
             inbox: self.inbox.clone(),
+            aborts: self.aborts.clone(),
             shared: Arc::clone(&self.shared),
         };
         Ok((size > self.measured).then(again))

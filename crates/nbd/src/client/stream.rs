@@ -8,6 +8,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::BufMut;
 use rustix::net::sockopt;
@@ -149,6 +150,16 @@ impl Stream {
             }
         }
         Ok(())
+    }
+
+    /// Closes it, and over TCP what was not sent yet is not sent: otherwise the kernel would go on
+    /// trying for minutes, and a server that comes back would get it after what was sent later.
+    pub(super) fn reset(self) {
+        if let Plain::Tcp(stream) = &self.plain
+            && let Err(e) = sockopt::set_socket_linger(stream, Some(Duration::ZERO))
+        {
+            tracing::debug!("a connection is closed in good order: {e}");
+        }
     }
 
     /// The bare socket, blocking.

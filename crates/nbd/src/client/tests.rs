@@ -1,6 +1,7 @@
 //! Tests of the client against [`fake::Fake`], a server that does what a test tells it, and
 //! against the servers that are installed.
 
+mod abort;
 mod basics;
 mod dialing;
 mod extents;

@@ -296,8 +296,10 @@ impl Connection {
         self.payload = (!whole).then_some((cookie, offset + u64::from(taken)));
     }
 
-    /// Gives the connection up and returns what was in flight.
+    /// Gives the connection up and returns what was in flight. What its socket has not sent yet is
+    /// never sent: it may be sent again elsewhere, and must not arrive after that.
     pub(crate) fn abandon(mut self) -> Vec<Part> {
+        self.stream.reset();
         self.decoder.drain()
     }
 

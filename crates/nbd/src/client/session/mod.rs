@@ -17,6 +17,7 @@
 //! In Replaying and Lost no request of a caller is sent. What was in flight is sent again, behind
 //! the journal and before what is new.
 
+mod abort;
 pub(super) mod ages;
 pub(super) mod allocation;
 mod connection;
@@ -47,6 +48,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::client::dial::Dialed;
 use crate::client::{ClientConfig, ClientError, Target, limits};
+pub(super) use abort::Aborted;
 use connection::{Connection, Finished};
 pub(super) use dialing::connect_all;
 use dispatch::Writing;
@@ -88,6 +90,9 @@ pub(super) struct Session {
     inbox: mpsc::Receiver<Message>,
     /// No client is left to send anything.
     inbox_closed: bool,
+    /// Who wants it to end at once. Beside the inbox, which nobody looks into while no more requests
+    /// are taken up.
+    aborts: mpsc::Receiver<Aborted>,
     arrived: Vec<Message>,
     jobs: Jobs,
     connections: Vec<Connection>,
@@ -121,6 +126,7 @@ struct Closing {
 #[derive(Default)]
 struct Wake {
     inbox_closed: bool,
+    aborted: Option<Aborted>,
     timer: bool,
     dialed: Option<Result<Vec<Dialed>, ClientError>>,
 }
@@ -131,7 +137,7 @@ impl Session {
         target: Target,
         config: ClientConfig,
         dialed: Vec<Dialed>,
-        inbox: mpsc::Receiver<Message>,
+        (inbox, aborts): (mpsc::Receiver<Message>, mpsc::Receiver<Aborted>),
         shared: Arc<Shared>,
     ) -> Self {
         let mut export = dialed[0].export().clone();
@@ -144,6 +150,7 @@ impl Session {
             export,
             inbox,
             inbox_closed: false,
+            aborts,
             arrived: Vec::new(),
             jobs: Jobs::default(),
             connections: Vec::new(),
@@ -192,6 +199,11 @@ impl Session {
     fn poll_wake(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
         let mut wake = Wake::default();
         let mut ready = false;
+        // A channel without senders is that of an inbox without senders.
+        if let Poll::Ready(Some(aborted)) = self.aborts.poll_recv(cx) {
+            wake.aborted = Some(aborted);
+            ready = true;
+        }
         let room = self.jobs_max().saturating_sub(self.jobs.len());
         if room > 0
             && !self.inbox_closed
@@ -226,6 +238,10 @@ impl Session {
 
     fn apply(&mut self, wake: Wake) {
         let now = clock::now();
+        if let Some(aborted) = wake.aborted {
+            self.abort(aborted, now);
+            return;
+        }
         if let Some(result) = wake.dialed {
             self.dialed(result, now);
         }
