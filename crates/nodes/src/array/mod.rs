@@ -31,6 +31,7 @@ mod member;
 mod node;
 mod options;
 mod status;
+mod sync;
 #[cfg(test)]
 mod tests;
 

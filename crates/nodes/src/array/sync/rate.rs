@@ -1,0 +1,126 @@
+//! [`Rate`]: how fast work in the background may go, so that users hardly notice it. Pure.
+//!
+//! ```text
+//! users asked for something in the last moment   the rate falls, quickly, down to the smallest
+//! nobody did                                     it rises, up to the largest
+//! ```
+//!
+//! # Invariants
+//!
+//! * The rate is never below the smallest that is allowed and never above the largest, so that work in
+//!   the background always comes to its end.
+//! * While users are there one window is under way at a time, and it is a small one: what a user's
+//!   request waits for is short. Between windows the time is left alone that they are paid with.
+//!
+//! # What it does not do
+//!
+//! It reads no clock and counts no requests: whoever works tells both.
+
+use std::time::Duration;
+
+use super::super::options::SyncRates;
+
+/// How often it is looked whether users were there.
+const MOMENT: Duration = Duration::from_millis(10);
+/// How much of the rate is left after a moment with users.
+const FALL: u64 = 4;
+/// Shortest and longest window, bytes. A short one costs a slow card 10 ms, and there are four of them
+/// in a second at the usual smallest rate: too few to be seen among the slowest hundredth of requests.
+const WINDOW_MIN: u64 = 256 << 10;
+const WINDOW_MAX: u64 = 1 << 20;
+/// Windows under way at once while nobody else is there.
+const WINDOWS_MAX: usize = 6;
+/// A window is what this time pays for, within its bounds.
+const WINDOW_TIME: Duration = Duration::from_millis(20);
+
+/// How fast work in the background may go.
+#[derive(Debug)]
+pub(in crate::array) struct Rate {
+    bounds: SyncRates,
+    /// Bytes a second, now.
+    rate: u64,
+    /// When everything that was taken is paid for.
+    paid: Duration,
+    /// When it was looked for users the last time, and what they had asked for by then.
+    looked: Duration,
+    seen: u64,
+    /// Whether users were there then.
+    busy: bool,
+}
+
+impl Rate {
+    /// Begins at `now`, when users had asked for `requests` things so far.
+    pub(in crate::array) fn new(bounds: SyncRates, now: Duration, requests: u64) -> Self {
+        let bounds = sane(bounds);
+        Self {
+            bounds,
+            rate: bounds.max,
+            paid: now,
+            looked: now,
+            seen: requests,
+            busy: false,
+        }
+    }
+
+    /// Tells what users had asked for by `now`.
+    pub(in crate::array) fn look(&mut self, now: Duration, requests: u64) {
+        let moments = now.saturating_sub(self.looked).as_millis() / MOMENT.as_millis();
+        if moments == 0 {
+            return;
+        }
+        self.looked = now;
+        self.busy = self.seen != requests;
+        self.seen = requests;
+        if self.busy {
+            self.rate = (self.rate / FALL).max(self.bounds.min);
+            return;
+        }
+        for _ in 0..moments.min(64) {
+            let more = self.rate.saturating_add(self.rate / 2 + 1);
+            self.rate = more.min(self.bounds.max);
+        }
+    }
+
+    /// Bytes that the next window should have.
+    pub(in crate::array) fn window(&self) -> u64 {
+        let millis = u64::try_from(WINDOW_TIME.as_millis()).expect("a few");
+        let len = self.rate / 1000 * millis;
+        len.clamp(WINDOW_MIN, WINDOW_MAX) / WINDOW_MIN * WINDOW_MIN
+    }
+
+    /// How many windows may be under way.
+    pub(in crate::array) const fn windows(&self) -> usize {
+        if self.busy { 1 } else { WINDOWS_MAX }
+    }
+
+    /// How long to wait before another window begins.
+    pub(in crate::array) const fn wait(&self, now: Duration) -> Duration {
+        self.paid.saturating_sub(now)
+    }
+
+    /// A window of `bytes` begins at `now`. What was not used before is lost: an idle time is not saved
+    /// up for a burst.
+    pub(in crate::array) fn take(&mut self, now: Duration, bytes: u64) {
+        self.paid = self.paid.max(now) + time_for(bytes, self.rate);
+    }
+
+    /// Bytes a second that it allows now.
+    pub(in crate::array) const fn allowed(&self) -> u64 {
+        self.rate
+    }
+}
+
+/// Bounds that can be kept: at least a byte a second, and the smallest not above the largest.
+fn sane(bounds: SyncRates) -> SyncRates {
+    let max = bounds.max.max(1);
+    SyncRates {
+        min: bounds.min.clamp(1, max),
+        max,
+    }
+}
+
+/// How long `bytes` take at `rate` bytes a second.
+fn time_for(bytes: u64, rate: u64) -> Duration {
+    let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}

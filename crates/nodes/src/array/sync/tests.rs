@@ -1,0 +1,177 @@
+//! Tests of the pure parts.
+
+use std::time::Duration;
+
+use block::Range;
+use proptest::prelude::*;
+
+use super::super::options::SyncRates;
+use super::plan::Walk;
+use super::progress::Progress;
+use super::rate::Rate;
+
+const MIB: u64 = 1 << 20;
+
+const RATES: SyncRates = SyncRates {
+    min: MIB,
+    max: 2 << 30,
+};
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Bytes that are worked through from 0 to `end`, where users ask for something every `gap` (0: never).
+fn worked(rates: SyncRates, end: Duration, gap: Duration) -> u64 {
+    let mut rate = Rate::new(rates, Duration::ZERO, 0);
+    let (mut now, mut bytes) = (Duration::ZERO, 0);
+    while now < end {
+        let asked = now.as_nanos().checked_div(gap.as_nanos()).unwrap_or(0);
+        rate.look(now, u64::try_from(asked).unwrap());
+        if rate.wait(now).is_zero() {
+            let len = rate.window();
+            rate.take(now, len);
+            bytes += len;
+        }
+        now += ms(1).min(rate.wait(now).max(Duration::from_micros(100)));
+    }
+    bytes
+}
+
+#[test]
+fn alone_it_goes_at_the_largest_rate() {
+    let rates = SyncRates {
+        min: MIB,
+        max: 100 * MIB,
+    };
+    let bytes = worked(rates, Duration::from_secs(10), Duration::ZERO);
+    assert!((990 * MIB..=1001 * MIB).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn with_users_who_never_rest_it_goes_down_to_the_smallest_rate_and_not_below() {
+    let bytes = worked(RATES, Duration::from_secs(100), ms(1));
+    assert!((100 * MIB..=130 * MIB).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn users_who_ask_now_and_then_leave_it_most_of_the_speed() {
+    let rates = SyncRates {
+        min: MIB,
+        max: 100 * MIB,
+    };
+    let bytes = worked(rates, Duration::from_secs(10), ms(500));
+    assert!(bytes > 700 * MIB, "{bytes}");
+}
+
+#[test]
+fn while_users_are_there_windows_are_short_and_one_at_a_time() {
+    let mut rate = Rate::new(RATES, Duration::ZERO, 0);
+    assert_eq!((rate.window(), rate.windows()), (MIB, 6));
+    for n in 1..20 {
+        rate.look(ms(10 * n), n);
+    }
+    assert_eq!((rate.window(), rate.windows()), (MIB / 4, 1));
+    assert_eq!(rate.allowed(), MIB);
+    for n in 20..60 {
+        rate.look(ms(10 * n), 19);
+    }
+    assert_eq!((rate.window(), rate.windows()), (MIB, 6));
+}
+
+#[test]
+fn rates_that_make_no_sense_are_made_to() {
+    for (min, max) in [(0, 0), (10, 5), (u64::MAX, u64::MAX), (0, u64::MAX)] {
+        let mut rate = Rate::new(SyncRates { min, max }, Duration::ZERO, 0);
+        rate.look(ms(100), 7);
+        rate.look(ms(10_000_000), 7);
+        rate.take(ms(200), u64::MAX);
+        assert!(rate.allowed() >= 1 && rate.allowed() <= max.max(1));
+        assert!(rate.window() > 0);
+    }
+}
+
+#[test]
+fn speed_and_time_left_are_those_of_the_last_seconds() {
+    let mut progress = Progress::new(Duration::ZERO, 0, 1000 * MIB);
+    assert_eq!(progress.left(Duration::ZERO), None);
+    // Slow at first, ten times faster later.
+    let mut done = 0;
+    for second in 1..=40 {
+        let more = if second <= 20 { MIB } else { 10 * MIB };
+        done += more;
+        progress.advance(Duration::from_secs(second), more, done);
+    }
+    let now = Duration::from_secs(40);
+    let speed = progress.speed(now);
+    assert!((9 * MIB..=10 * MIB).contains(&speed), "{speed}");
+    let left = progress.left(now).unwrap().as_secs();
+    assert!((75..=90).contains(&left), "{left}");
+}
+
+#[test]
+fn places_that_are_passed_over_are_progress_and_no_speed() {
+    let mut progress = Progress::new(Duration::ZERO, 0, 1000);
+    progress.advance(Duration::from_secs(1), 10, 900);
+    assert_eq!((progress.done(), progress.of()), (900, 1000));
+    assert_eq!(progress.speed(Duration::from_secs(1)), 10);
+    assert_eq!(
+        progress.left(Duration::from_secs(1)),
+        Some(Duration::from_secs(10))
+    );
+}
+
+proptest! {
+    /// Windows are finished, given back and handed out again in any order.
+    #[test]
+    fn every_wanted_byte_is_in_one_window_and_nothing_under_way_is_told_as_reached(
+        end in 1_u64..400,
+        from in 0_u64..400,
+        wanted in proptest::collection::vec(any::<bool>(), 400),
+        len_max in 1_u64..40,
+        choices in proptest::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 1..2000),
+    ) {
+        let mut walk = Walk::new(from, end);
+        let next = |at: u64| {
+            let is = |at: &u64| wanted[usize::try_from(*at).unwrap()];
+            let start = (at..400).find(is)?;
+            let len = (start..400).take_while(is).count();
+            Some(Range::new(start, u64::try_from(len).unwrap()))
+        };
+        let mut open: Vec<Range> = Vec::new();
+        let mut seen = vec![0; 400];
+        let mut reached = walk.reached();
+        let mut retries = 0;
+        let mut choices = choices.into_iter().cycle();
+        while !walk.is_done() {
+            let (index, begin) = choices.next().unwrap();
+            let window = if begin && open.len() < 4 { walk.next(len_max, next) } else { None };
+            if let Some(window) = window {
+                prop_assert!(window.len <= len_max && window.offset >= reached);
+                open.push(window);
+            } else if !open.is_empty() {
+                let window = open.swap_remove(index.index(open.len()));
+                if begin && retries < 50 {
+                    retries += 1;
+                    walk.give_back(window);
+                } else {
+                    walk.finish(window);
+                    (window.offset..window.end()).for_each(|at| seen[usize::try_from(at).unwrap()] += 1);
+                }
+            } else {
+                let window = walk.next(len_max, next);
+                open.extend(window);
+            }
+            prop_assert!(walk.reached() >= reached, "it never goes back");
+            reached = walk.reached();
+            prop_assert!(open.iter().all(|window| window.offset >= reached));
+            prop_assert_eq!(walk.under_way(), open.len());
+        }
+        for at in 0..400_u64 {
+            let index = usize::try_from(at).unwrap();
+            let once = (from..end).contains(&at) && wanted[index];
+            prop_assert_eq!(seen[index], u32::from(once), "byte {}", at);
+        }
+        prop_assert_eq!(walk.reached(), end.max(from.min(end)));
+    }
+}
