@@ -101,6 +101,7 @@ pub(super) fn overlay(script: &str, binary: Option<&Path>) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     archive.program("init", include_bytes!("init.sh"))?;
     archive.file("guest/script.sh", script.as_bytes())?;
+    archive.program("usr/bin/host", include_bytes!("host.sh"))?;
     let local_top = include_bytes!("../../../packaging/initramfs-tools/local-top");
     archive.program("guest/local-top", local_top)?;
     let attach_root = include_bytes!("../../../tests/guest/rootfs/attach-root.sh");

@@ -1,20 +1,23 @@
 //! One run of the guest: QEMU without hardware help, its console read line by line, the host's servers
-//! killed and started as the script asks, and an end to everything when time is up.
+//! killed and started as the script asks, its part of the script run, and an end to everything when time is
+//! up.
 //!
 //! The script has a serial line of its own, so that no message of the kernel lands inside a line of it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 
+use super::host::HostPart;
 use super::image::{self, Image};
 use super::rootfs;
-use super::script::{self, Said, Served};
+use super::script::{self, Disk, Said, Served};
 use crate::clock;
 use crate::servers::{Launcher, Server, Serving, free_port};
 
@@ -37,16 +40,31 @@ pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<()> {
     let wants = script::wants(job.script)?;
     let binary = job.binary.filter(|_| wants.outboard);
     let mut hosts = Hosts::start(job, &wants.servers, binary)?;
+    let (guests_part, hosts_part) = script::halves(job.script);
+    let host_part = HostPart::write(job.folder, hosts_part, job.binary)?;
+    for disk in &wants.disks {
+        std::fs::File::create(image_of(job.folder, disk))?.set_len(disk.size)?;
+    }
     let initrd = job.folder.join("initrd");
     let mut archive = std::fs::File::create(&initrd)
         .with_context(|| format!("cannot write {}", initrd.display()))?;
     archive.write_all(&std::fs::read(&image.base)?)?;
-    archive.write_all(&image::overlay(job.script, binary)?)?;
+    archive.write_all(&image::overlay(guests_part, binary)?)?;
     drop(archive);
     let kernel_log = job.folder.join("kernel.log");
-    let mut machine = Machine::start(image, &initrd, &kernel_log, &hosts.variables())?;
+    let mut command = machine_command(image, &initrd, &kernel_log, &hosts.variables());
+    for disk in &wants.disks {
+        add_disk(&mut command, &image_of(job.folder, disk));
+    }
+    let mut machine = Machine::start(command)?;
     let mut console = Vec::new();
-    let outcome = follow(&mut machine, &mut hosts, &mut console, wants.timeout_s);
+    let outcome = follow(
+        &mut machine,
+        &mut hosts,
+        &host_part,
+        &mut console,
+        wants.timeout_s,
+    );
     drop(machine);
     let outcome = outcome.and_then(|()| hosts.check());
     std::fs::write(job.folder.join("console.log"), console.join("\n"))?;
@@ -71,6 +89,7 @@ fn show(who: &str, lines: &[String]) {
 fn follow(
     machine: &mut Machine,
     hosts: &mut Hosts<'_>,
+    host_part: &HostPart,
     console: &mut Vec<String>,
     timeout_s: u64,
 ) -> Result<()> {
@@ -91,6 +110,10 @@ fn follow(
             Some(Said::Start(name)) => hosts.restart(&name)?,
             Some(Said::Grow(name, size)) => hosts.grow(&name, size)?,
             Some(Said::Proof(name, text)) => hosts.host(&name)?.proof = Some(text),
+            Some(Said::Host(words)) => {
+                let answer = machine.standing_still(|| host_part.run(&words, console))?;
+                machine.say(&answer)?;
+            }
             Some(Said::Exit(code)) => {
                 ensure!(code == 0, "the script ended with status {code}");
                 return Ok(());
@@ -100,52 +123,76 @@ fn follow(
     }
 }
 
+/// Where the image of a disk is.
+fn image_of(folder: &Path, disk: &Disk) -> PathBuf {
+    folder.join(format!("{}.img", disk.name))
+}
+
+/// The command of a machine without disks.
+fn machine_command(image: &Image, initrd: &Path, kernel_log: &Path, variables: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--pdeathsig", "KILL", "--", "qemu-system-x86_64"])
+        .args(["-accel", "tcg,thread=multi", "-cpu", "max"])
+        .args(["-smp", "2", "-m", "1024"])
+        .args(["-nodefaults", "-display", "none", "-no-reboot"])
+        .args(["-netdev", "user,id=net"])
+        .args(["-device", "virtio-net-pci,netdev=net,romfile="])
+        .arg("-serial")
+        .arg(format!("file:{}", kernel_log.display()))
+        .args(["-serial", "stdio"])
+        .arg("-kernel")
+        .arg(&image.kernel)
+        .arg("-initrd")
+        .arg(initrd)
+        .arg("-append")
+        .arg(format!(
+            "console=ttyS0 quiet panic=-1 random.trust_cpu=on {variables}"
+        ))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command
+}
+
+/// Gives the machine a disk: what it wrote there is in the image at once, and the host may write too.
+fn add_disk(command: &mut Command, image: &Path) {
+    command.arg("-drive").arg(format!(
+        "file={},format=raw,if=virtio,cache=unsafe,file.locking=off",
+        image.display()
+    ));
+}
+
 /// QEMU and the lines of its console.
 #[derive(Debug)]
 struct Machine {
     qemu: Child,
+    stdin: ChildStdin,
     lines: Receiver<String>,
 }
 
 impl Machine {
-    fn start(image: &Image, initrd: &Path, kernel_log: &Path, variables: &str) -> Result<Self> {
-        let mut command = Command::new("setpriv");
-        command
-            .args(["--pdeathsig", "KILL", "--", "qemu-system-x86_64"])
-            .args([
-                "-accel",
-                "tcg,thread=multi",
-                "-cpu",
-                "max",
-                "-smp",
-                "2",
-                "-m",
-                "1024",
-            ])
-            .args(["-nodefaults", "-display", "none", "-no-reboot"])
-            .args([
-                "-netdev",
-                "user,id=net",
-                "-device",
-                "virtio-net-pci,netdev=net,romfile=",
-            ])
-            .arg("-serial")
-            .arg(format!("file:{}", kernel_log.display()))
-            .args(["-serial", "stdio"])
-            .arg("-kernel")
-            .arg(&image.kernel)
-            .arg("-initrd")
-            .arg(initrd)
-            .arg("-append")
-            .arg(format!(
-                "console=ttyS0 quiet panic=-1 random.trust_cpu=on {variables}"
-            ))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped());
+    fn start(mut command: Command) -> Result<Self> {
         let mut qemu = command.spawn().context("cannot start qemu-system-x86_64")?;
+        let stdin = qemu.stdin.take().context("QEMU takes no answers")?;
         let stdout = qemu.stdout.take().context("QEMU has no console")?;
         let lines = read_lines(stdout);
-        Ok(Self { qemu, lines })
+        Ok(Self { qemu, stdin, lines })
+    }
+
+    /// Does something while the guest and its disks stand still.
+    ///
+    /// What the guest wrote until then is in the images, and nothing else: what a power cut leaves.
+    fn standing_still<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
+        let process = Pid::from_child(&self.qemu);
+        kill_process(process, Signal::STOP).context("cannot stop QEMU")?;
+        let done = act();
+        kill_process(process, Signal::CONT).context("cannot go on with QEMU")?;
+        done
+    }
+
+    /// Says a line on the script's serial line.
+    fn say(&mut self, line: &str) -> Result<()> {
+        writeln!(self.stdin, "{line}").context("QEMU takes no answer")
     }
 }
 

@@ -5,6 +5,7 @@
 //! Every script in `tests/guest/` is a test; its exit status is the verdict.
 
 mod cpio;
+mod host;
 mod image;
 mod machine;
 mod modules;

@@ -3,13 +3,16 @@
 //! ```text
 //! #: serve DISK 512M       the host serves an empty image; its port is the guest's $DISK
 //! #: root DISK 96M         the same with a root filesystem, see `rootfs`
+//! #: disk NAME 24M         an empty image NAME.img is a disk of the guest's machine: /dev/vda and on
 //! #: timeout 120           seconds until the guest is given up
 //! #: outboard              our binary is in the guest
+//! #: host                  what follows is no part of the guest's script: it is the host's, see `host`
 //! ```
 //!
 //! On the console: `@kill DISK` ends that server without a word, `@start DISK` starts it again on the
 //! same port and image, `@grow DISK 96M` makes its image larger, `@proof DISK TEXT` says what a root
-//! filesystem must hold at the end, `@exit N` is the script's end.
+//! filesystem must hold at the end, `@host WORD…` has the host's part of the script run with these words,
+//! `@exit N` is the script's end.
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -27,10 +30,20 @@ pub(super) struct Served {
     pub(super) is_root: bool,
 }
 
+/// A disk of the guest's machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Disk {
+    /// The image's name, without its ending.
+    pub(super) name: String,
+    /// Bytes of the image.
+    pub(super) size: u64,
+}
+
 /// What a script asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wants {
     pub(super) servers: Vec<Served>,
+    pub(super) disks: Vec<Disk>,
     pub(super) timeout_s: u64,
     pub(super) outboard: bool,
 }
@@ -42,17 +55,25 @@ pub(super) enum Said {
     Start(String),
     Grow(String, u64),
     Proof(String, String),
+    Host(Vec<String>),
     Exit(i32),
+}
+
+/// The guest's part of a script, and the host's, which may be none.
+pub(super) fn halves(script: &str) -> (&str, &str) {
+    script.split_once("\n#: host\n").unwrap_or((script, ""))
 }
 
 /// Reads the `#:` lines of a script.
 pub(super) fn wants(script: &str) -> Result<Wants> {
     let mut wants = Wants {
         servers: Vec::new(),
+        disks: Vec::new(),
         timeout_s: DEFAULT_TIMEOUT,
         outboard: false,
     };
-    for line in script.lines().filter_map(|line| line.strip_prefix("#:")) {
+    let (guests, _) = halves(script);
+    for line in guests.lines().filter_map(|line| line.strip_prefix("#:")) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             [kind @ ("serve" | "root"), name, size] => wants.servers.push(Served {
@@ -60,13 +81,17 @@ pub(super) fn wants(script: &str) -> Result<Wants> {
                 size: bytes(size)?,
                 is_root: kind == "root",
             }),
+            ["disk", name, size] => wants.disks.push(Disk {
+                name: variable(name)?,
+                size: bytes(size)?,
+            }),
             ["timeout", seconds] => {
                 wants.timeout_s = seconds
                     .parse()
                     .with_context(|| format!("#: timeout {seconds} is no number"))?;
             }
             ["outboard"] => wants.outboard = true,
-            _ => bail!("#:{line} is neither serve, root, timeout nor outboard"),
+            _ => bail!("#:{line} is neither serve, root, disk, timeout, outboard nor host"),
         }
     }
     Ok(wants)
@@ -82,6 +107,9 @@ pub(super) fn said(line: &str) -> Option<Said> {
             .ok()
             .map(|size| Said::Grow(name.to_owned(), size)),
         ["@proof", name, text] => Some(Said::Proof(name.to_owned(), text.to_owned())),
+        ["@host", ref words @ ..] if !words.is_empty() => Some(Said::Host(
+            words.iter().map(|&word| word.to_owned()).collect(),
+        )),
         ["@exit", code] => code.parse().ok().map(Said::Exit),
         _ => None,
     }

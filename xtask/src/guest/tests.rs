@@ -2,7 +2,7 @@
 
 use super::cpio::Archive;
 use super::modules::closure;
-use super::script::{Said, Served, Wants, said, wants};
+use super::script::{Disk, Said, Served, Wants, halves, said, wants};
 
 const DEP: &str = "kernel/fs/ext4/ext4.ko: kernel/lib/crc16.ko kernel/fs/mbcache.ko\n\
                    kernel/lib/crc16.ko:\nkernel/fs/mbcache.ko:\nkernel/drivers/md/dm-mod.ko:\n";
@@ -53,8 +53,7 @@ fn an_archive_has_each_folder_once_and_ends_where_another_can_follow() {
 
 #[test]
 fn a_script_says_what_it_needs_in_its_comments() {
-    let text =
-        "#: serve DISK 512M\n#: root OTHER 1G\n#: timeout 60\n#: outboard\necho '#: not this'\n";
+    let text = "#: serve DISK 512M\n#: root OTHER 1G\n#: disk A 24M\n#: timeout 60\n#: outboard\necho '#: not this'\n";
     assert_eq!(
         wants(text).unwrap(),
         Wants {
@@ -70,6 +69,10 @@ fn a_script_says_what_it_needs_in_its_comments() {
                     is_root: true,
                 },
             ],
+            disks: vec![Disk {
+                name: "A".to_owned(),
+                size: 24 << 20,
+            }],
             timeout_s: 60,
             outboard: true,
         }
@@ -80,6 +83,7 @@ fn a_script_says_what_it_needs_in_its_comments() {
 fn a_wish_that_is_not_understood_is_an_error() {
     for text in [
         "#: serve disk 1M",
+        "#: disk a 1M",
         "#: serve DISK 1",
         "#: serve DISK xG",
         "#: server",
@@ -87,6 +91,17 @@ fn a_wish_that_is_not_understood_is_an_error() {
     ] {
         assert!(wants(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn what_follows_the_word_host_is_not_the_guests() {
+    let text = "#: disk A 24M\nhost one two\n#: host\n#: nonsense\necho $1\n";
+    assert_eq!(
+        halves(text),
+        ("#: disk A 24M\nhost one two", "#: nonsense\necho $1\n")
+    );
+    assert_eq!(wants(text).unwrap().disks.len(), 1);
+    assert_eq!(halves("echo\n"), ("echo\n", ""));
 }
 
 #[test]
@@ -100,5 +115,8 @@ fn only_whole_lines_of_the_console_speak_to_the_host() {
     assert_eq!(said("@proof DISK 7f-3\r"), Some(proof));
     assert_eq!(said("@grow DISK much"), None);
     assert_eq!(said("echo @exit 3"), None);
+    let words = vec!["read".to_owned(), "1.2".to_owned()];
+    assert_eq!(said("@host read 1.2\r"), Some(Said::Host(words)));
+    assert_eq!(said("@host"), None);
     assert_eq!(said("@exit"), None);
 }
