@@ -42,3 +42,11 @@ impl<'a> Fields<'a> {
         u64::from_le_bytes(self.bytes(at))
     }
 }
+
+/// Writes a field of `N` bytes at `at`.
+///
+/// # Panics
+/// If it lies outside.
+pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, field: [u8; N]) {
+    bytes[at..at + N].copy_from_slice(&field);
+}

@@ -18,6 +18,7 @@
 //! what whoever opens an array must refuse.
 
 pub mod bitmap;
+mod changes;
 mod names;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -26,12 +27,15 @@ mod v1;
 
 use block::Range;
 
+pub use self::changes::{Changes, numbers_max, patch, written};
 pub use self::names::{Level, layout_name};
 
 /// Bytes of a disk that one superblock can take.
 pub const PLACE_LEN: u64 = 4096;
 /// Most roles that a superblock has.
 pub const MEMBERS_MAX: u32 = 1920;
+/// Most members, spares included, that a superblock 0.90 has places for.
+const NUMBERS_MAX_0_90: usize = 27;
 /// Unit of offsets and lengths in superblocks, bytes.
 const SECTOR: u64 = 512;
 /// First word of every superblock.
@@ -136,6 +140,10 @@ pub struct Superblock {
     pub bitmap_at: Option<u64>,
     /// Where the log of bad blocks is.
     pub bad_blocks: Option<Range>,
+    /// Units of that log: sectors, shifted left by this.
+    pub bad_blocks_shift: u8,
+    /// Read errors of this member that were corrected; not counted in 0.90.
+    pub corrected: u32,
     /// Bits of what this array uses; 0 in 0.90.
     pub features: u32,
     /// Reads prefer other members.
@@ -158,12 +166,20 @@ pub mod features {
     pub const BAD_BLOCKS: u32 = 8;
     /// This member stands in for one that still works.
     pub const REPLACEMENT: u32 = 0x10;
+    /// The data begins elsewhere after a reshape.
+    pub const NEW_OFFSET: u32 = 0x40;
+    /// The bitmap tells what of this member is still to be copied.
+    pub const RECOVERY_BITMAP: u32 = 0x80;
+    /// Several machines use the array at once.
+    pub const CLUSTERED: u32 = 0x100;
     /// One member keeps a journal.
     pub const JOURNAL: u32 = 0x200;
     /// Each member keeps partial parity.
     pub const PPL: u32 = 0x400;
     /// More than one piece of it.
     pub const MULTIPLE_PPLS: u32 = 0x800;
+    /// The layout of RAID 0 means something.
+    pub const RAID0_LAYOUT: u32 = 0x1000;
     /// All that have a meaning.
     pub const KNOWN: u32 = 0x1fff;
 }
@@ -263,6 +279,20 @@ pub fn decode(version: Version, at: u64, bytes: &[u8]) -> Result<Option<Superblo
     match version {
         Version::V0_90 { .. } => v0::decode(at, bytes),
         Version::V1_0 | Version::V1_1 | Version::V1_2 => v1::decode(version, at, bytes),
+    }
+}
+
+/// The bytes of a whole superblock that belongs at byte `at` of its disk, [`PLACE_LEN`] of them: zeroes are behind it.
+///
+/// Fields that a [`Superblock`] does not have are 0.
+///
+/// # Panics
+/// If there are more roles than [`numbers_max`], or a bitmap or log lies further away than a superblock can say.
+#[must_use]
+pub fn encode(of: &Superblock, at: u64) -> Vec<u8> {
+    match of.version {
+        Version::V0_90 { big_endian } => v0::encode(of, big_endian),
+        _ => v1::encode(of, at),
     }
 }
 

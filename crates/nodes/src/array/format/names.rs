@@ -39,6 +39,21 @@ impl Level {
         }
     }
 
+    /// md's number.
+    #[must_use]
+    pub const fn number(self) -> i32 {
+        match self {
+            Self::Linear => -1,
+            Self::Raid0 => 0,
+            Self::Raid1 => 1,
+            Self::Raid4 => 4,
+            Self::Raid5 => 5,
+            Self::Raid6 => 6,
+            Self::Raid10 => 10,
+            Self::Other(number) => number,
+        }
+    }
+
     /// Whether the data can be had from these parts, of which `present` says whether they are there.
     #[must_use]
     pub fn survives(self, layout: u32, present: &[bool]) -> bool {

@@ -1,6 +1,7 @@
 //! Tests of superblocks: against an encoder of their own, against those that mdadm made, and against
 //! mdadm reading what the encoder made.
 
+mod changing;
 pub(crate) mod encode;
 mod judged;
 mod reading;
@@ -11,6 +12,15 @@ use super::{Level, Role, Superblock, Version, places};
 
 /// Bytes of the disks that superblocks of tests are on.
 pub(crate) const DISK_LEN: u64 = 64 << 20;
+
+/// Every kind of superblock.
+pub(crate) const VERSIONS: [Version; 5] = [
+    Version::V0_90 { big_endian: false },
+    Version::V0_90 { big_endian: true },
+    Version::V1_0,
+    Version::V1_1,
+    Version::V1_2,
+];
 
 /// Where a superblock is on a disk of [`DISK_LEN`].
 pub(crate) fn place(version: Version) -> u64 {
@@ -57,6 +67,8 @@ pub(crate) fn mirror(version: Version, number: u16) -> Superblock {
         roles,
         bitmap_at: None,
         bad_blocks: None,
+        bad_blocks_shift: 0,
+        corrected: 0,
         features: 0,
         write_mostly: false,
         fail_fast: false,

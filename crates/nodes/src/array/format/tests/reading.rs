@@ -3,19 +3,11 @@
 use proptest::prelude::*;
 
 use super::encode::{seal, superblock};
-use super::{DISK_LEN, mirror, place};
+use super::{DISK_LEN, VERSIONS, mirror, place};
 use crate::array::format::bitmap::{self, Bitmap};
 use crate::array::format::{
     Level, MEMBERS_MAX, Problem, Role, Superblock, Version, decode, features, layout_name, places,
 };
-
-const VERSIONS: [Version; 5] = [
-    Version::V0_90 { big_endian: false },
-    Version::V0_90 { big_endian: true },
-    Version::V1_0,
-    Version::V1_1,
-    Version::V1_2,
-];
 
 fn read_again(of: &Superblock) -> Result<Option<Superblock>, Problem> {
     let at = place(of.version);

@@ -8,6 +8,10 @@ use super::{
 };
 use crate::fields::Fields;
 
+mod write;
+
+pub(super) use self::write::{encode, len, patch};
+
 /// Bytes before the roles.
 pub(super) const FIXED_LEN: usize = 256;
 /// Where the checksum is.
@@ -16,6 +20,35 @@ pub(super) const CHECKSUM_AT: usize = 216;
 const SECONDS: u64 = (1 << 40) - 1;
 const WRITE_MOSTLY: u8 = 1;
 const FAIL_FAST: u8 = 2;
+
+/// Where the fields are that are both read and written.
+mod field {
+    pub(super) const FEATURES: usize = 8;
+    pub(super) const ARRAY: usize = 16;
+    pub(super) const NAME: usize = 32;
+    pub(super) const CREATED: usize = 64;
+    pub(super) const LEVEL: usize = 72;
+    pub(super) const LAYOUT: usize = 76;
+    pub(super) const SIZE: usize = 80;
+    pub(super) const CHUNK: usize = 88;
+    pub(super) const MEMBERS: usize = 92;
+    pub(super) const BITMAP_AT: usize = 96;
+    pub(super) const DATA_AT: usize = 128;
+    pub(super) const DATA_LEN: usize = 136;
+    pub(super) const PLACE: usize = 144;
+    pub(super) const REBUILT_TO: usize = 152;
+    pub(super) const NUMBER: usize = 160;
+    pub(super) const CORRECTED: usize = 164;
+    pub(super) const DEVICE: usize = 168;
+    pub(super) const FLAGS: usize = 184;
+    pub(super) const BAD_BLOCKS_SHIFT: usize = 185;
+    pub(super) const BAD_BLOCKS_LEN: usize = 186;
+    pub(super) const BAD_BLOCKS_AT: usize = 188;
+    pub(super) const UPDATED: usize = 192;
+    pub(super) const EVENTS: usize = 200;
+    pub(super) const SYNCED_TO: usize = 208;
+    pub(super) const ROLES: usize = 220;
+}
 
 /// The bytes of the superblock that begins `bytes`, by what it says of its roles.
 fn whole(bytes: &[u8]) -> Result<Option<&[u8]>, Problem> {
@@ -26,7 +59,7 @@ fn whole(bytes: &[u8]) -> Result<Option<&[u8]>, Problem> {
     if fields.u32(0) != MAGIC || fields.u32(4) != 1 {
         return Ok(None);
     }
-    let count = fields.u32(220);
+    let count = fields.u32(field::ROLES);
     let problem = Problem::Field {
         field: "number of roles",
         value: count.into(),
@@ -65,11 +98,11 @@ pub(super) fn decode(
     if stored != computed {
         return Err(Problem::Checksum { stored, computed });
     }
-    let expected = bytes_of(fields.u64(144), "place")?;
+    let expected = bytes_of(fields.u64(field::PLACE), "place")?;
     if expected != at {
         return Err(Problem::Elsewhere { expected });
     }
-    let members = fields.u32(92);
+    let members = fields.u32(field::MEMBERS);
     if members > MEMBERS_MAX {
         let field = "number of members";
         let value = members.into();
@@ -79,35 +112,37 @@ pub(super) fn decode(
         .step_by(2)
         .map(|at| role(fields.u16(at)))
         .collect();
-    let own = usize::try_from(fields.u32(160)).ok();
+    let own = usize::try_from(fields.u32(field::NUMBER)).ok();
     let own = own.and_then(|number| roles.get(number));
-    let bits = fields.u32(8);
-    let level = Level::of(fields.i32(72));
+    let bits = fields.u32(field::FEATURES);
+    let level = Level::of(fields.i32(field::LEVEL));
     let found = Superblock {
         version,
-        array: fields.bytes(16),
-        name: name(&fields.bytes::<32>(32)),
-        created: fields.u64(64) & SECONDS,
-        updated: fields.u64(192) & SECONDS,
+        array: fields.bytes(field::ARRAY),
+        name: name(&fields.bytes::<32>(field::NAME)),
+        created: fields.u64(field::CREATED) & SECONDS,
+        updated: fields.u64(field::UPDATED) & SECONDS,
         level,
-        layout: fields.u32(76),
-        chunk: u64::from(fields.u32(88)) * SECTOR,
+        layout: fields.u32(field::LAYOUT),
+        chunk: u64::from(fields.u32(field::CHUNK)) * SECTOR,
         members,
-        member_size: bytes_of(fields.u64(80), "size")?,
+        member_size: bytes_of(fields.u64(field::SIZE), "size")?,
         data: data(fields)?,
-        events: fields.u64(200),
-        synced_to: synced_to(fields.u64(208)),
+        events: fields.u64(field::EVENTS),
+        synced_to: synced_to(fields.u64(field::SYNCED_TO)),
         rebuilt_to: (bits & features::RECOVERY_OFFSET != 0 && bits & features::JOURNAL == 0)
-            .then(|| fields.u64(152).saturating_mul(SECTOR)),
-        device: Some(fields.bytes(168)),
-        number: fields.u32(160),
+            .then(|| fields.u64(field::REBUILT_TO).saturating_mul(SECTOR)),
+        device: Some(fields.bytes(field::DEVICE)),
+        number: fields.u32(field::NUMBER),
         role: own.copied().unwrap_or(Role::Spare),
         roles,
         bitmap_at: bitmap_at(fields, at, bits),
         bad_blocks: bad_blocks(fields, at),
+        bad_blocks_shift: fields.u8(field::BAD_BLOCKS_SHIFT),
+        corrected: fields.u32(field::CORRECTED),
         features: bits,
-        write_mostly: fields.u8(184) & WRITE_MOSTLY != 0,
-        fail_fast: fields.u8(184) & FAIL_FAST != 0,
+        write_mostly: fields.u8(field::FLAGS) & WRITE_MOSTLY != 0,
+        fail_fast: fields.u8(field::FLAGS) & FAIL_FAST != 0,
         reshape: (bits & features::RESHAPE != 0).then(|| reshape(fields)),
     };
     Ok(Some(found))
@@ -128,8 +163,8 @@ fn name(bytes: &[u8]) -> String {
 }
 
 fn data(fields: Fields<'_>) -> Result<Range, Problem> {
-    let offset = bytes_of(fields.u64(128), "data offset")?;
-    let len = bytes_of(fields.u64(136), "data size")?;
+    let offset = bytes_of(fields.u64(field::DATA_AT), "data offset")?;
+    let len = bytes_of(fields.u64(field::DATA_LEN), "data size")?;
     if i64::try_from(offset + len).is_err() {
         let field = "end of data";
         let value = offset + len;
@@ -154,11 +189,14 @@ fn beside(at: u64, sectors: i32) -> Option<u64> {
 
 fn bitmap_at(fields: Fields<'_>, at: u64, bits: u32) -> Option<u64> {
     let has = bits & features::BITMAP != 0 && bits & (features::PPL | features::MULTIPLE_PPLS) == 0;
-    beside(at, fields.i32(96)).filter(|_| has)
+    beside(at, fields.i32(field::BITMAP_AT)).filter(|_| has)
 }
 
 fn bad_blocks(fields: Fields<'_>, at: u64) -> Option<Range> {
-    let (offset, sectors) = (fields.i32(188), fields.u16(186));
+    let (offset, sectors) = (
+        fields.i32(field::BAD_BLOCKS_AT),
+        fields.u16(field::BAD_BLOCKS_LEN),
+    );
     let start = beside(at, offset).filter(|_| offset != 0 && sectors != 0)?;
     Some(Range::new(start, u64::from(sectors) * SECTOR))
 }

@@ -3,14 +3,20 @@
 use block::Range;
 
 use super::{
-    Level, MAGIC, PLACE_LEN, Problem, Reshape, Role, SECTOR, Superblock, Version, bytes_of,
-    fold_sum,
+    Level, MAGIC, NUMBERS_MAX_0_90, PLACE_LEN, Problem, Reshape, Role, SECTOR, Superblock, Version,
+    bytes_of, fold_sum,
 };
+
+mod write;
+
+pub(super) use self::write::{encode, patch};
 
 /// Words of a superblock.
 const WORDS: usize = 1024;
+/// Bytes of a superblock.
+pub(super) const LEN: usize = WORDS * 4;
 /// Members that it has a place for.
-const DISKS: usize = 27;
+const DISKS: usize = NUMBERS_MAX_0_90;
 /// Word of the first member's description, and words of each.
 const DISK_AT: usize = 128;
 const DISK_LEN: usize = 32;
@@ -131,6 +137,8 @@ pub(super) fn decode(at: u64, bytes: &[u8]) -> Result<Option<Superblock>, Proble
         roles: roles(&words),
         bitmap_at: (state & BITMAP != 0).then(|| at + PLACE_LEN),
         bad_blocks: None,
+        bad_blocks_shift: 0,
+        corrected: 0,
         features: 0,
         write_mostly: words.at(THIS_AT + 4) & WRITE_MOSTLY != 0,
         fail_fast: words.at(THIS_AT + 4) & FAIL_FAST != 0,
