@@ -17,6 +17,7 @@
 //! It judges no set of superblocks, and refuses no feature: [`Superblock::unknown_features`] tells
 //! what whoever opens an array must refuse.
 
+pub mod bad_blocks;
 pub mod bitmap;
 mod changes;
 mod names;

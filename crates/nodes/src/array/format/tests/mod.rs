@@ -1,6 +1,7 @@
 //! Tests of superblocks: against an encoder of their own, against those that mdadm made, and against
 //! mdadm reading what the encoder made.
 
+mod bad_blocks;
 mod changing;
 pub(crate) mod encode;
 mod judged;
