@@ -1,9 +1,12 @@
 //! [`Assembly`]: who holds what of an array. Plain data, between `assemble` (which decides it) and
 //! the nodes (which stand on it).
 
+use std::sync::Arc;
+
 use super::format::bitmap::Bitmap;
 use super::format::{Level, Version};
 use super::member::Member;
+use super::options::Reopen;
 
 /// What all members agree on. Sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +40,8 @@ pub(super) struct Assembly {
     pub(super) parts: Vec<Part>,
     /// Members that hold no part now.
     pub(super) others: Vec<Other>,
+    /// Members that could not be reached: which part they hold, if any, is not known.
+    pub(super) absent: Vec<Absent>,
     /// Changes that the freshest member has seen.
     pub(super) events: u64,
     /// Up to where copies and parity are alike, bytes of a member (of the array for RAID 10); `None`:
@@ -64,6 +69,17 @@ pub(super) struct Other {
     pub(super) member: Member,
     /// What it is.
     pub(super) kind: OtherKind,
+}
+
+/// A member that could not be reached when the array was opened.
+#[derive(Debug, Clone)]
+pub(super) struct Absent {
+    /// What it is called in messages.
+    pub(super) name: String,
+    /// It is on another machine.
+    pub(super) remote: bool,
+    /// How it is opened once it is there.
+    pub(super) reopen: Option<Arc<dyn Reopen>>,
 }
 
 /// What a member is that holds no part now.

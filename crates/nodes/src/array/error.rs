@@ -32,6 +32,14 @@ impl ArrayError {
         }
     }
 
+    /// The same, where what to do next names things.
+    pub(super) fn refused_with(what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self::Refused {
+            what: what.into(),
+            next: Some(next.into()),
+        }
+    }
+
     /// What to do next.
     #[must_use]
     pub fn next(&self) -> Option<&str> {

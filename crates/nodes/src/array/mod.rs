@@ -22,23 +22,29 @@
 // While what stands on these is being built.
 #![allow(dead_code)]
 
+mod assemble;
 mod assembly;
 mod create;
 mod error;
 mod examine;
 pub mod format;
+mod layout;
 mod member;
 mod node;
+mod open;
 mod options;
 mod status;
+mod striped;
 mod sync;
 #[cfg(test)]
 mod tests;
 
+pub use self::assemble::{Picture, Standing};
 pub use self::create::{BitmapChoice, CreateOptions, Created, NewMember, create};
 pub use self::error::ArrayError;
 pub use self::examine::{Found, examine, newest};
-pub use self::node::{AddOptions, Array, open};
+pub use self::node::{AddOptions, Array};
+pub use self::open::open;
 pub use self::options::{ArrayOptions, Candidate, MEMBER_TIMEOUT, Raid0Layout, Reopen, SyncRates};
 pub use self::status::{
     ArrayEvent, ArrayStatus, BitmapStatus, MemberState, MemberStatus, PLACES_MAX, Scrubbed,

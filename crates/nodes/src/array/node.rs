@@ -1,13 +1,13 @@
 //! [`Array`]: the disk, and everything that can be asked of a running array.
 
-use std::sync::Arc;
-
 use block::{
     BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoFuture, Node, Now, Range, WriteFlags,
 };
 use tokio::sync::broadcast;
 
-use super::{ArrayError, ArrayEvent, ArrayOptions, ArrayStatus, Candidate, SyncKind};
+use super::format::Level;
+use super::striped::Striped;
+use super::{ArrayError, ArrayEvent, ArrayStatus, Candidate, SyncKind};
 
 /// An array that is open.
 #[derive(Debug)]
@@ -17,7 +17,10 @@ pub struct Array {
 
 /// What carries out its requests, by level.
 #[derive(Debug)]
-enum Kind {}
+pub(super) enum Kind {
+    /// Linear, RAID 0.
+    Striped(Striped),
+}
 
 /// How a member is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,28 +31,38 @@ pub struct AddOptions {
     pub fail_fast: bool,
 }
 
-/// Opens the array that `candidates` are members of.
-///
-/// # Errors
-/// [`ArrayError`]: why not, and what to do next; nothing was written.
-pub async fn open(
-    _candidates: Vec<Candidate>,
-    _options: ArrayOptions,
-) -> Result<Arc<Array>, ArrayError> {
-    Err(ArrayError::refused("arrays are not opened yet", None))
+/// Why something cannot be asked of an array.
+fn no_copies(level: Level, what: &str) -> ArrayError {
+    let next = "only mirrors (RAID 1 and 10) can do that";
+    ArrayError::refused(format!("{level} keeps no copies: {what}"), next)
 }
 
 impl Array {
+    pub(super) const fn of(kind: Kind) -> Self {
+        Self { kind }
+    }
+
+    /// What carries out its requests.
+    fn disk(&self) -> &dyn BlockDevice {
+        match &self.kind {
+            Kind::Striped(striped) => striped,
+        }
+    }
+
     /// How it is now.
     #[must_use]
     pub fn status(&self) -> ArrayStatus {
-        match self.kind {}
+        match &self.kind {
+            Kind::Striped(striped) => striped.status(),
+        }
     }
 
     /// What happens to it from now on. Who is too slow misses the oldest.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<ArrayEvent> {
-        match self.kind {}
+        match &self.kind {
+            Kind::Striped(striped) => striped.events(),
+        }
     }
 
     /// Makes a disk a spare; recovery begins at once where a part is missing. Whatever the disk held is
@@ -58,7 +71,9 @@ impl Array {
     /// # Errors
     /// Why it cannot be a member.
     pub async fn add(&self, _disk: Candidate, _options: AddOptions) -> Result<(), ArrayError> {
-        match self.kind {}
+        match &self.kind {
+            Kind::Striped(_) => Err(self.refused("no member can be added")),
+        }
     }
 
     /// Takes a member back that was away: only what the bitmap says is copied.
@@ -66,7 +81,9 @@ impl Array {
     /// # Errors
     /// Why that is not enough for it; [`add`](Self::add) copies all.
     pub async fn re_add(&self, _disk: Candidate) -> Result<(), ArrayError> {
-        match self.kind {}
+        match &self.kind {
+            Kind::Striped(_) => Err(self.refused("no member can come back")),
+        }
     }
 
     /// Declares a member failed, by its name.
@@ -74,7 +91,9 @@ impl Array {
     /// # Errors
     /// There is none of that name, or it is the last one that holds its part.
     pub async fn fail(&self, _member: &str) -> Result<(), ArrayError> {
-        match self.kind {}
+        match &self.kind {
+            Kind::Striped(_) => Err(self.refused("no member can fail without the array")),
+        }
     }
 
     /// Forgets a spare or a failed member, by its name.
@@ -82,7 +101,9 @@ impl Array {
     /// # Errors
     /// There is none of that name, or it works.
     pub async fn remove(&self, _member: &str) -> Result<(), ArrayError> {
-        match self.kind {}
+        match &self.kind {
+            Kind::Striped(_) => Err(self.refused("no member can be removed")),
+        }
     }
 
     /// Changes how many parts a mirror has.
@@ -90,7 +111,9 @@ impl Array {
     /// # Errors
     /// It is no mirror, or working members would be left over.
     pub async fn grow(&self, _parts: u32) -> Result<(), ArrayError> {
-        match self.kind {}
+        match &self.kind {
+            Kind::Striped(_) => Err(self.refused("it cannot have more of them")),
+        }
     }
 
     /// Begins a scrub ([`SyncKind::Check`] or [`SyncKind::Repair`]) in the background.
@@ -98,12 +121,16 @@ impl Array {
     /// # Errors
     /// There are no copies to compare, or it resyncs already.
     pub fn scrub(&self, _kind: SyncKind) -> Result<(), ArrayError> {
-        match self.kind {}
+        match &self.kind {
+            Kind::Striped(_) => Err(self.refused("there is nothing to compare")),
+        }
     }
 
     /// Ends a scrub early.
     pub fn stop_scrub(&self) {
-        match self.kind {}
+        match &self.kind {
+            Kind::Striped(_) => {}
+        }
     }
 
     /// Resolves once nothing is being done in the background.
@@ -111,7 +138,9 @@ impl Array {
     /// # Errors
     /// What it ended with, if not well.
     pub async fn synced(&self) -> Result<(), ArrayError> {
-        match self.kind {}
+        match &self.kind {
+            Kind::Striped(_) => Ok(()),
+        }
     }
 
     /// Waits for writes, marks the array clean and ends the work in the background; later changes
@@ -120,60 +149,66 @@ impl Array {
     /// # Errors
     /// A member could not be told: the array is dirty then, not lost.
     pub async fn stop(&self) -> Result<(), ArrayError> {
-        match self.kind {}
+        match &self.kind {
+            Kind::Striped(striped) => striped.stop().await,
+        }
+    }
+
+    fn refused(&self, what: &str) -> ArrayError {
+        no_copies(self.status().level, what)
     }
 }
 
 impl BlockDevice for Array {
     fn geometry(&self) -> &Geometry {
-        match self.kind {}
+        self.disk().geometry()
     }
 
-    fn read(&self, _range: Range) -> IoFuture<'_, IoBufs> {
-        match self.kind {}
+    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
+        self.disk().read(range)
     }
 
-    fn write(&self, _range: Range, _data: IoBufs, _flags: WriteFlags) -> IoFuture<'_, ()> {
-        match self.kind {}
+    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
+        self.disk().write(range, data, flags)
     }
 
     fn flush(&self) -> IoFuture<'_, ()> {
-        match self.kind {}
+        self.disk().flush()
     }
 
-    fn write_zeroes(&self, _range: Range, _flags: WriteFlags) -> IoFuture<'_, ()> {
-        match self.kind {}
+    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
+        self.disk().write_zeroes(range, flags)
     }
 
-    fn trim(&self, _range: Range) -> IoFuture<'_, ()> {
-        match self.kind {}
+    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
+        self.disk().trim(range)
     }
 
-    fn extents(&self, _range: Range) -> IoFuture<'_, Vec<Extent>> {
-        match self.kind {}
+    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
+        self.disk().extents(range)
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {
-        match self.kind {}
+        self.disk().settle()
     }
 
-    fn remap(&self, _range: Range) -> Option<(&Node, Range)> {
-        match self.kind {}
+    fn remap(&self, range: Range) -> Option<(&Node, Range)> {
+        self.disk().remap(range)
     }
 
-    fn remap_start(&self, _range: Range) -> Option<(&Node, Range)> {
-        match self.kind {}
+    fn remap_start(&self, range: Range) -> Option<(&Node, Range)> {
+        self.disk().remap_start(range)
     }
 
-    fn read_now(&self, _range: Range, _into: &mut [u8]) -> Now {
-        match self.kind {}
+    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+        self.disk().read_now(range, into)
     }
 
-    fn write_now(&self, _range: Range, _data: &[u8]) -> Now {
-        match self.kind {}
+    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+        self.disk().write_now(range, data)
     }
 
-    fn file_region(&self, _range: Range) -> Option<FileRegion> {
-        match self.kind {}
+    fn file_region(&self, range: Range) -> Option<FileRegion> {
+        self.disk().file_region(range)
     }
 }

@@ -33,6 +33,8 @@ pub struct ArrayOptions {
     pub read_only: bool,
     /// Start although members are missing that worked when the array was used last.
     pub run: bool,
+    /// So many members are known to be missing: that they are is no reason not to start.
+    pub missing: usize,
     /// After a split brain: the candidate (by its place among them) whose side counts. The other side
     /// is copied anew, all of it.
     pub prefer: Option<usize>,
@@ -86,6 +88,7 @@ impl Default for ArrayOptions {
         Self {
             read_only: false,
             run: false,
+            missing: 0,
             prefer: None,
             raid0_layout: None,
             force_dirty_degraded: false,

@@ -28,6 +28,8 @@ pub(super) enum Kind {
     Linear,
     /// `stripe(DISK, …)`
     Stripe,
+    /// `array(MEMBER, …)`
+    Array,
     /// `overlay(BASE, TOP, …)`
     Overlay,
     /// `dm(TABLE-FILE)`
@@ -58,6 +60,9 @@ impl Kind {
             Self::Partition => "partition(DISK, NUMBER)",
             Self::Linear => "linear(DISK, …)",
             Self::Stripe => "stripe(DISK, …, chunk=64K, trim=true)",
+            Self::Array => {
+                "array(MEMBER, …, run=true, prefer=MEMBER, member-timeout=5s, raid0-layout=original|alternate, force-dirty-degraded=true), `missing` for a MEMBER that is not there"
+            }
             Self::Overlay => "overlay(BASE, TOP, chunk=4K, quota=10G)",
             Self::Dm => "dm(TABLE-FILE)",
             Self::Zero => "zero(SIZE)",
@@ -85,7 +90,7 @@ pub(super) const ENTRIES: [Entry; 17] = [
     built("partition", Kind::Partition),
     built("linear", Kind::Linear),
     built("stripe", Kind::Stripe),
-    later("array"),
+    built("array", Kind::Array),
     later("volume"),
     built("dm", Kind::Dm),
     built("overlay", Kind::Overlay),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nbd::client::Target;
+use nodes::array::Raid0Layout;
 use nodes::{DelayTimes, FaultPlan, Rates};
 
 use super::size::ByteSize;
@@ -80,6 +81,8 @@ pub(crate) enum Disk {
         /// Where the call stands.
         span: Span,
     },
+    /// An md array.
+    Array(Array),
     /// A disk that is never written, and a file with what differs from it.
     Overlay(Overlay),
     /// Another disk, answering late.
@@ -127,6 +130,29 @@ pub(crate) struct Overlay {
     pub(crate) span: Span,
 }
 
+/// An md array of the disks that are its members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Array {
+    /// The disks, in any order: their superblocks tell which is which.
+    pub(crate) members: Vec<Disk>,
+    /// What each is called in messages and by who names a member.
+    pub(crate) names: Vec<String>,
+    /// So many members are known to be missing.
+    pub(crate) missing: usize,
+    /// Start although members are missing that worked when it was used last.
+    pub(crate) run: bool,
+    /// The member whose side counts after a split brain.
+    pub(crate) prefer: Option<usize>,
+    /// How RAID 0 of unequal members lies, where its superblocks do not tell.
+    pub(crate) raid0_layout: Option<Raid0Layout>,
+    /// Read RAID 4, 5, 6 although it is dirty and degraded.
+    pub(crate) force_dirty_degraded: bool,
+    /// How long a request to a member may take, if not as long as usual.
+    pub(crate) member_timeout: Option<Duration>,
+    /// Where the call stands.
+    pub(crate) span: Span,
+}
+
 /// `[NAME=]DISK`, understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedDisk {
@@ -148,6 +174,7 @@ impl Disk {
             | Self::Throttle { disk, .. }
             | Self::Fault { disk, .. } => std::slice::from_ref(disk),
             Self::Overlay(overlay) => std::slice::from_ref(&overlay.base),
+            Self::Array(array) => &array.members,
             Self::Linear { disks, .. } | Self::Stripe { disks, .. } => disks,
             Self::File { .. }
             | Self::Memory(_)
@@ -162,7 +189,11 @@ impl Disk {
     /// Whether this disk can be kept from being written.
     pub(crate) fn can_be_read_only(&self) -> bool {
         match self {
-            Self::File { .. } | Self::Remote { .. } | Self::Overlay(_) | Self::Dm { .. } => true,
+            Self::File { .. }
+            | Self::Remote { .. }
+            | Self::Array(_)
+            | Self::Overlay(_)
+            | Self::Dm { .. } => true,
             _ => self.children().iter().any(Self::can_be_read_only),
         }
     }

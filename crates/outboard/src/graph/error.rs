@@ -104,6 +104,14 @@ pub(crate) enum Problem {
         /// What is wrong with it.
         reason: String,
     },
+    /// `prefer=` and something else than a member.
+    #[error(
+        "`{found}` is none of the members: write one as it is written before, or its place from 1 on"
+    )]
+    NoMember {
+        /// What stands there.
+        found: String,
+    },
     /// A call that lacks an argument.
     #[error("{argument} is missing; write {usage}")]
     Missing {

@@ -29,6 +29,7 @@
 //! It holds no node of its own: those are in `nodes` and `nbd`.
 
 mod arguments;
+mod arrays;
 pub(crate) mod builder;
 mod catalog;
 mod disk;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use nbd::client::limits;
 
 use super::arguments::Arguments;
+use super::arrays;
 use super::catalog::{self, Entry, Kind};
 use super::disk::{Disk, NamedDisk, Overlay};
 use super::error::{ExpressionError, Problem};
@@ -136,6 +137,7 @@ fn made(kind: Kind, span: Span, arguments: &mut Arguments<'_>) -> Resolved<Disk>
             disk: child(arguments)?,
             plan: hurdles::fault(arguments)?,
         },
+        Kind::Array => Disk::Array(arrays::array(arguments, span, disk)?),
         Kind::Overlay => Disk::Overlay(overlay(arguments)?),
         Kind::Dm => {
             let word = arguments.word("TABLE-FILE")?;

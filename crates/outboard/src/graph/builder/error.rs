@@ -4,6 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use nbd::client::ClientError;
+use nodes::array::ArrayError;
 use nodes::{OpenError, OverlayError};
 
 use crate::graph::ExpressionError;
@@ -84,6 +85,14 @@ pub(crate) enum BuildError {
         /// What the user can do about it, if that does not say so.
         next: Option<&'static str>,
     },
+    /// Disks that make no array that can be opened.
+    #[error("{source}")]
+    Array {
+        /// Where the call stands.
+        mark: Mark,
+        /// Why.
+        source: ArrayError,
+    },
     /// A table that cannot be read, or makes no sense.
     #[error("{}: {source}", path.display())]
     Text {
@@ -126,6 +135,7 @@ impl BuildError {
             | Self::TooDeep { mark, .. }
             | Self::Remote { mark, .. }
             | Self::Text { mark, .. }
+            | Self::Array { mark, .. }
             | Self::Node { mark, .. } => vec![mark],
             Self::Name { source, .. } => vec![&source.mark],
             Self::Twice { first, second, .. } | Self::Unlike { first, second, .. } => {
@@ -150,12 +160,13 @@ impl BuildError {
             | Self::TooDeep { .. }
             | Self::Remote { .. }
             | Self::Text { .. }
+            | Self::Array { .. }
             | Self::Name { .. } => false,
         }
     }
 
     /// What the user can do about it, if the message does not say so.
-    pub(crate) fn next(&self) -> Option<&'static str> {
+    pub(crate) fn next(&self) -> Option<&str> {
         match self {
             Self::File { .. } | Self::Remote { .. } | Self::Text { .. } | Self::Name { .. } => None,
             Self::Twice { .. } => Some("make it read-only in both: file(PATH, read-only=true)"),
@@ -166,6 +177,7 @@ impl BuildError {
             Self::Circle { .. } | Self::TooDeep { .. } => {
                 Some("name files and devices in the table")
             }
+            Self::Array { source, .. } => source.next(),
             Self::Node { next, .. } => *next,
             Self::Table { source, .. } => source.next(),
         }

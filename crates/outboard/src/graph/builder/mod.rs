@@ -7,6 +7,7 @@
 //! * Disks that have different bytes of one file share the file: it is open, and locked, once.
 //! * What is below an overlay is opened for reading only.
 
+mod array;
 mod built;
 mod claims;
 mod compose;
@@ -23,6 +24,7 @@ use block::Node;
 use nbd::client::{Address, Client, ClientConfig, Target};
 use nodes::{Delay, ErrorDisk, Fault, FaultPlan, Memory, Null, ReadAhead, Throttle, Zero};
 
+pub(crate) use self::array::OpenArray;
 pub(crate) use self::built::Built;
 pub(crate) use self::claims::Claim;
 use self::claims::{Identity, Leaf, collision};
@@ -41,6 +43,8 @@ pub(crate) struct Builder {
     held: Vec<Claim>,
     /// The files of the disk that is being built.
     leaves: Vec<Arc<Leaf>>,
+    /// Every array that was opened.
+    arrays: Vec<OpenArray>,
 }
 
 /// Where a disk that is opened is written, and how it is used.
@@ -84,6 +88,7 @@ impl Builder {
             connections: ClientConfig::default().connections,
             held: Vec::new(),
             leaves: Vec::new(),
+            arrays: Vec::new(),
         }
     }
 
@@ -159,6 +164,7 @@ impl Builder {
                 trim,
                 span,
             } => self.stripe(disks, (*chunk, *trim), place, *span).await,
+            Disk::Array(array) => self.array(array, place).await,
             Disk::Overlay(overlay) => self.overlay(overlay, place).await,
             Disk::Dm { path, span } => self.table(path, place, *span).await,
             Disk::Delay { disk, times } => {

@@ -1,6 +1,7 @@
-//! Tests of the expression language: [`grammar`] of its form, [`meaning`] of its names, [`sizes`],
+//! Tests of the expression language: [`grammar`] of its form, [`meaning`] of its names, [`arrays`], [`sizes`],
 //! [`times`].
 
+mod arrays;
 mod grammar;
 mod meaning;
 mod sizes;

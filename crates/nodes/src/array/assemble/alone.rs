@@ -1,0 +1,193 @@
+//! What is wrong with one member, whatever the others say. Pure.
+
+use super::{Rules, Witness, bits, is_kept, layout_of};
+use crate::array::ArrayError;
+use crate::array::format::{Level, Role, Superblock, Version, features, layout_name};
+
+/// Bits of features that are refused whoever asks, what they mean, and what to do.
+const REFUSED: [(u32, &str, &str); 2] = [
+    (
+        bits::CLUSTERED,
+        "a cluster's",
+        "several machines may write to it: use it on one of them",
+    ),
+    (
+        features::JOURNAL,
+        "one with a journal, which may hold the only copy of what was written last",
+        "assemble it once with mdadm, and remove the journal there",
+    ),
+];
+
+/// What is refused for writing alone.
+const NOT_WRITTEN: [(u32, &str, &str); 2] = [
+    (
+        features::PPL | features::MULTIPLE_PPLS,
+        "keeps partial parity (PPL)",
+        "open it read-only",
+    ),
+    (
+        features::REPLACEMENT,
+        "is taking the place of a member that still works",
+        "open it read-only, or let mdadm finish the replacement",
+    ),
+];
+
+/// Refuses what cannot be opened, or not so.
+pub(super) fn check(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> {
+    let superblock = &witness.superblock;
+    let name = &witness.name;
+    let unknown = superblock.unknown_features();
+    if unknown != 0 {
+        return Err(ArrayError::refused(
+            format!("{name} has features that are not known here: {unknown:#x}"),
+            "open it with the kernel that made it",
+        ));
+    }
+    for (bit, what, next) in REFUSED {
+        let is_journal = bit == features::JOURNAL && superblock.role == Role::Journal;
+        if superblock.features & bit != 0 || is_journal {
+            return Err(ArrayError::refused(
+                format!("the array of {name} is {what}"),
+                next,
+            ));
+        }
+    }
+    let moves = features::RESHAPE | bits::RESHAPE_BACKWARDS | bits::NEW_OFFSET;
+    if superblock.reshape.is_some() || superblock.features & moves != 0 {
+        return Err(ArrayError::refused(
+            format!("the array of {name} was being reshaped, half done"),
+            "let mdadm finish that: `mdadm --assemble`",
+        ));
+    }
+    for (bits, what, next) in NOT_WRITTEN {
+        if !rules.read_only && superblock.features & bits != 0 {
+            return Err(ArrayError::refused(format!("{name} {what}"), next));
+        }
+    }
+    shape(witness)?;
+    room(witness)?;
+    bitmap(witness, rules)
+}
+
+/// Level, layout, chunk and count of members.
+fn shape(witness: &Witness) -> Result<(), ArrayError> {
+    let Superblock {
+        level,
+        chunk,
+        members,
+        ..
+    } = witness.superblock;
+    let layout = layout_of(&witness.superblock);
+    let of = format!("the array of {}", witness.name);
+    let refused = |what: String, next: &'static str| Err(ArrayError::refused(what, next));
+    match level {
+        Level::Other(-100) => {
+            let next = "assemble it with mdadm: containers are not opened here";
+            return refused(format!("{} is of a container", witness.name), next);
+        }
+        Level::Other(_) => {
+            return refused(format!("{of} is of {level}"), "use it with the kernel");
+        }
+        Level::Raid10 if layout >> 17 == 1 => {
+            let next = "copy it with a kernel that has it";
+            return refused(
+                format!("{of} has the first variant of far sets, which is broken"),
+                next,
+            );
+        }
+        _ => {}
+    }
+    if !facts_can_be(level, layout, members) {
+        let layout = layout_name(level, layout).unwrap_or_else(|| format!("layout {layout:#x}"));
+        let next = "see `outboard inspect` for what the other disks say";
+        return refused(
+            format!("{of} cannot be {level} of {members} members, {layout}"),
+            next,
+        );
+    }
+    let needs_chunk = !matches!(level, Level::Raid1 | Level::Linear);
+    if !chunk.is_multiple_of(512) || (needs_chunk && chunk == 0) {
+        let next = "see `outboard inspect` for what the other disks say";
+        return refused(format!("{of} has chunks of {chunk} bytes"), next);
+    }
+    Ok(())
+}
+
+/// Whether there is such an array at all.
+fn facts_can_be(level: Level, layout: u32, members: u32) -> bool {
+    let enough = match level {
+        Level::Linear | Level::Raid0 | Level::Raid1 | Level::Raid10 => 1,
+        Level::Raid4 | Level::Raid5 => 2,
+        Level::Raid6 => 3,
+        Level::Other(_) => return false,
+    };
+    let known = match level {
+        Level::Raid5 => layout <= 5,
+        Level::Raid6 => layout <= 5 || (8..=10).contains(&layout) || (16..=20).contains(&layout),
+        Level::Raid0 => layout <= 2,
+        Level::Raid10 => {
+            let (near, far) = (layout & 0xff, layout >> 8 & 0xff);
+            near > 0 && far > 0 && near * far <= members && matches!(layout >> 17, 0 | 2)
+        }
+        _ => true,
+    };
+    members >= enough && known
+}
+
+/// Whether the data are on the disk at all.
+fn room(witness: &Witness) -> Result<(), ArrayError> {
+    let Witness {
+        name,
+        size,
+        superblock,
+        ..
+    } = witness;
+    let next = "is it a copy that was cut short, or the wrong partition?";
+    if !superblock.fits(*size) {
+        let needs = superblock.data.offset.saturating_add(superblock.data.len);
+        return Err(ArrayError::refused(
+            format!("{name} has {size} bytes, its superblock tells of {needs}"),
+            next,
+        ));
+    }
+    if superblock.member_size > superblock.data.len && superblock.role != Role::Spare {
+        let (len, needs) = (superblock.data.len, superblock.member_size);
+        return Err(ArrayError::refused(
+            format!("{name} has room for {len} bytes of data, the array needs {needs}"),
+            next,
+        ));
+    }
+    Ok(())
+}
+
+/// A bitmap that cannot be kept as it must be is refused for writing.
+fn bitmap(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> {
+    if rules.read_only {
+        return Ok(());
+    }
+    let name = &witness.name;
+    let next = "open it read-only, or take the bitmap away: `mdadm --grow --bitmap=none`";
+    match &witness.bitmap {
+        Some(Ok(found)) if !is_kept(found.version) => {
+            let kind = match found.version {
+                5 => "a cluster's",
+                6 => "a lockless one",
+                _ => "of a kind that is not known here",
+            };
+            let version = found.version;
+            let what = format!("the bitmap of {name} is {kind} (version {version})");
+            Err(ArrayError::refused(what, next))
+        }
+        _ if !matches!(
+            witness.superblock.version,
+            Version::V0_90 { big_endian: true }
+        ) =>
+        {
+            Ok(())
+        }
+        _ => Err(ArrayError::refused(
+            format!("{name} was made by a machine of the other byte order"),
+            "open it read-only",
+        )),
+    }
+}

@@ -1,0 +1,214 @@
+//! What members contradict each other in. Pure.
+
+use super::picture::{lists, own_part};
+use super::{Picture, Rules, Standing, Witness, layout_of};
+use crate::array::ArrayError;
+use crate::array::format::{Superblock, Version};
+
+/// Refuses members of different arrays.
+pub(super) fn same_array(first: &Witness, other: &Witness) -> Result<(), ArrayError> {
+    let (a, b) = (&first.superblock, &other.superblock);
+    if a.array == b.array {
+        return Ok(());
+    }
+    let called = |superblock: &Superblock| match superblock.version {
+        Version::V0_90 { .. } => format!("array {}", uuid(&superblock.array)),
+        _ => format!("array {} ({})", superblock.name, uuid(&superblock.array)),
+    };
+    Err(ArrayError::refused(
+        format!(
+            "{} belongs to {}, {} to {}",
+            first.name,
+            called(a),
+            other.name,
+            called(b)
+        ),
+        "name the members of one array",
+    ))
+}
+
+/// md's way of writing a UUID.
+fn uuid(bytes: &[u8; 16]) -> String {
+    let words = bytes.chunks_exact(4).map(|word| {
+        let bytes = word.iter().map(|byte| format!("{byte:02x}"));
+        bytes.collect::<String>()
+    });
+    words.collect::<Vec<_>>().join(":")
+}
+
+/// Refuses a member that is there twice, be it a copy.
+pub(super) fn no_copies(witnesses: &[Witness]) -> Result<(), ArrayError> {
+    for (index, one) in witnesses.iter().enumerate() {
+        for other in &witnesses[index + 1..] {
+            let (a, b) = (&one.superblock, &other.superblock);
+            // Superblocks 0.90 have no UUID of their own: one that was replaced has the same number.
+            let same = match (a.device, b.device) {
+                (Some(a), Some(b)) => a == b,
+                _ => a.number == b.number && a.events == b.events && own_part(a).is_some(),
+            };
+            if same {
+                let what = if one.name == other.name {
+                    format!("{} is named twice", one.name)
+                } else {
+                    format!(
+                        "{} and {} are the same member: one is a copy, or another way to the other",
+                        one.name, other.name
+                    )
+                };
+                return Err(ArrayError::refused(what, "name one of them"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses members that tell of another form than the freshest does.
+pub(super) fn agreement(witnesses: &[Witness], picture: &Picture) -> Result<(), ArrayError> {
+    let fresh = &witnesses[picture.freshest];
+    let a = &fresh.superblock;
+    for other in witnesses {
+        let b = &other.superblock;
+        let differ = |what: String| {
+            Err(ArrayError::refused(
+                what,
+                "leave the one out that does not belong to the array as it is now",
+            ))
+        };
+        let (one, two) = (&fresh.name, &other.name);
+        if a.level != b.level {
+            return differ(format!(
+                "by {one} the array is {}, by {two} {}",
+                a.level, b.level
+            ));
+        }
+        if layout_of(a) != layout_of(b) {
+            let (a, b) = (layout_of(a), layout_of(b));
+            return differ(format!(
+                "by {one} the array has layout {a:#x}, by {two} {b:#x}"
+            ));
+        }
+        if a.chunk != b.chunk {
+            let (a, b) = (a.chunk, b.chunk);
+            return differ(format!(
+                "by {one} the array has chunks of {a} bytes, by {two} of {b}"
+            ));
+        }
+        if a.member_size != b.member_size {
+            let (a, b) = (a.member_size, b.member_size);
+            return differ(format!(
+                "by {one} the array uses {a} bytes of each member, by {two} {b}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses two members that hold the same part by everybody's word.
+pub(super) fn one_for_each_part(
+    witnesses: &[Witness],
+    picture: &Picture,
+) -> Result<(), ArrayError> {
+    let holds = || {
+        let all = picture.standings.iter().enumerate();
+        all.filter_map(|(index, standing)| Some((index, standing.holds()?)))
+    };
+    for (one, part) in holds() {
+        let Some((other, _)) = holds().find(|(other, held)| *other > one && *held == part) else {
+            continue;
+        };
+        let (one, other) = (&witnesses[one].name, &witnesses[other].name);
+        return Err(ArrayError::refused(
+            format!("{one} and {other} both hold part {part}"),
+            "leave one of them out",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses members that were written each without the others, unless one side is preferred.
+pub(super) fn no_split(
+    witnesses: &[Witness],
+    picture: &Picture,
+    rules: &Rules,
+) -> Result<(), ArrayError> {
+    let is_split = |standing: &Standing| matches!(standing, Standing::Split { .. });
+    let split: Vec<usize> = picture
+        .standings
+        .iter()
+        .enumerate()
+        .filter(|(_, standing)| is_split(standing))
+        .map(|(index, _)| index)
+        .collect();
+    if split.is_empty() || rules.prefer.is_some() {
+        return Ok(());
+    }
+    let fresh = picture.freshest;
+    let beside = |center: usize, index: usize| {
+        let (a, b) = (&witnesses[center].superblock, &witnesses[index].superblock);
+        index == center || (lists(a, b) && lists(b, a))
+    };
+    let other = split[0];
+    let side = |center: usize| -> Vec<usize> {
+        (0..witnesses.len())
+            .filter(|&index| beside(center, index))
+            .collect()
+    };
+    let (ours, theirs) = (side(fresh), side(other));
+    let (one, two) = (&witnesses[fresh].name, &witnesses[other].name);
+    Err(ArrayError::refused_with(
+        format!(
+            "the array was used in two ways, and they differ: {}; {}",
+            story(witnesses, &ours),
+            story(witnesses, &theirs)
+        ),
+        format!(
+            "decide whose data count: prefer={one} or prefer={two}; the other side is then copied anew, \
+             and what only it has is lost (look at each alone first, read-only)"
+        ),
+    ))
+}
+
+/// What one side has seen.
+fn story(witnesses: &[Witness], side: &[usize]) -> String {
+    let names: Vec<&str> = side.iter().map(|&i| witnesses[i].name.as_str()).collect();
+    let newest = side
+        .iter()
+        .map(|&index| &witnesses[index].superblock)
+        .max_by_key(|superblock| superblock.events)
+        .expect("a side has a member");
+    format!(
+        "{} without the rest ({} events, last written {})",
+        names.join(" and "),
+        newest.events,
+        written(newest.updated)
+    )
+}
+
+/// Seconds since 1970, as a date and a time of day in UTC.
+fn written(seconds: u64) -> String {
+    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    // Years that begin in March have their odd day at the end.
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let moon = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * moon + 2) / 5 + 1;
+    let month = if moon < 10 { moon + 3 } else { moon - 9 };
+    let year = year + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::written;
+
+    #[test]
+    fn times_are_told_as_dates() {
+        assert_eq!(written(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(written(951_782_399), "2000-02-28 23:59:59 UTC");
+        assert_eq!(written(951_827_696), "2000-02-29 12:34:56 UTC");
+        assert_eq!(written(1_795_288_099), "2026-11-21 19:08:19 UTC");
+    }
+}

@@ -1,0 +1,120 @@
+//! Whether enough members are here. Pure.
+
+use super::{Picture, Rules, Standing, Witness};
+use crate::array::ArrayError;
+use crate::array::format::Level;
+
+/// Refuses an array whose data cannot be had, that lacks members which worked when it was used last, or of
+/// which what was being written may be wrong.
+pub(super) fn check(
+    witnesses: &[Witness],
+    picture: &Picture,
+    rules: &Rules,
+) -> Result<(), ArrayError> {
+    let fresh = &witnesses[picture.freshest].superblock;
+    let in_sync = picture.in_sync(fresh.members);
+    let holders = picture.holders(fresh.members);
+    let name = called(witnesses, picture);
+    let absent: Vec<usize> = (0..holders.len())
+        .filter(|&p| holders[p].is_none())
+        .collect();
+    if !fresh.level.survives(fresh.layout, &in_sync) {
+        let here = in_sync.iter().filter(|held| **held).count();
+        let what = format!(
+            "array {name} ({}) needs more than the {here} of its {} members that are here{}",
+            fresh.level,
+            fresh.members,
+            aside(witnesses, picture, rules)
+        );
+        return Err(ArrayError::refused(what, next_of_too_few(picture, rules)));
+    }
+    let working = fresh.working();
+    let lost: Vec<String> = absent
+        .iter()
+        .filter(|&&part| working.get(part) == Some(&true))
+        .map(ToString::to_string)
+        .collect();
+    if lost.len() > rules.missing && !rules.run {
+        let (parts, worked) = match lost.as_slice() {
+            [only] => (format!("part {only} is"), "it"),
+            _ => (format!("parts {} are", lost.join(", ")), "they"),
+        };
+        return Err(ArrayError::refused(
+            format!(
+                "{parts} missing of array {name}, and {worked} worked when it was used last{}",
+                aside(witnesses, picture, rules)
+            ),
+            "name all members, or add run=true to start without",
+        ));
+    }
+    dirty_and_degraded(witnesses, picture, rules, &in_sync)
+}
+
+/// What was being written when RAID 4, 5 or 6 stopped may have parity that does not fit.
+fn dirty_and_degraded(
+    witnesses: &[Witness],
+    picture: &Picture,
+    rules: &Rules,
+    in_sync: &[bool],
+) -> Result<(), ArrayError> {
+    let fresh = &witnesses[picture.freshest].superblock;
+    let has_parity = matches!(fresh.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
+    let whole = in_sync.iter().all(|held| *held);
+    if !has_parity || whole || fresh.synced_to.is_none() || rules.force_dirty_degraded {
+        return Ok(());
+    }
+    let name = called(witnesses, picture);
+    Err(ArrayError::refused(
+        format!(
+            "array {name} ({}) was being written when it stopped, and members are missing: what was \
+             written last may be wrong where it is computed from parity",
+            fresh.level
+        ),
+        "name all members, or add force-dirty-degraded=true to read it all the same",
+    ))
+}
+
+/// The array's name for messages.
+fn called(witnesses: &[Witness], picture: &Picture) -> String {
+    let name = &witnesses[picture.freshest].superblock.name;
+    name.split_once(':')
+        .map_or(name.as_str(), |(_, name)| name)
+        .to_owned()
+}
+
+/// What is told of the members that are not used.
+fn aside(witnesses: &[Witness], picture: &Picture, rules: &Rules) -> String {
+    let mut told: Vec<String> = Vec::new();
+    let fresh = &witnesses[picture.freshest].superblock;
+    for (witness, standing) in witnesses.iter().zip(&picture.standings) {
+        let name = &witness.name;
+        told.extend(match standing {
+            Standing::Stale { .. } | Standing::Split { .. } => Some(format!(
+                "{name} is stale: it has seen {} events, the array {}",
+                witness.superblock.events, fresh.events
+            )),
+            Standing::Rebuilding { .. } => Some(format!("{name} is only partly rebuilt")),
+            Standing::Failed => Some(format!("{name} has failed")),
+            Standing::Spare => Some(format!("{name} is a spare")),
+            Standing::Replacement { .. } => Some(format!("{name} only replaces another member")),
+            Standing::InSync { .. } | Standing::Journal => None,
+        });
+    }
+    let unreachable = rules.unreachable.iter();
+    told.extend(unreachable.map(|name| format!("{name} cannot be reached")));
+    match told.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", told.join("; ")),
+    }
+}
+
+fn next_of_too_few(picture: &Picture, rules: &Rules) -> &'static str {
+    let stale = |standing: &Standing| matches!(standing, Standing::Stale { .. });
+    if !rules.unreachable.is_empty() {
+        return "see that the servers of the other members run";
+    }
+    if picture.standings.iter().any(stale) {
+        return "find the missing members; or decide for the data of one that is stale: prefer=MEMBER";
+    }
+    "name all its members: `outboard inspect DISK…` shows what is on each"
+}

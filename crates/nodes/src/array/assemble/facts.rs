@@ -1,0 +1,94 @@
+//! [`Facts`] of a set of members: what all agree on, and the array's size. Pure.
+
+use super::{Picture, Rules, Witness, layout_of};
+use crate::array::ArrayError;
+use crate::array::assembly::Facts;
+use crate::array::format::{Level, Superblock};
+use crate::array::layout::{linear, raid0};
+use crate::array::striped::raid0_layout;
+
+/// What the freshest member says, and what follows from it.
+pub(super) fn of(
+    witnesses: &[Witness],
+    picture: &Picture,
+    rules: &Rules,
+) -> Result<Facts, ArrayError> {
+    let fresh = &witnesses[picture.freshest].superblock;
+    let size = match fresh.level {
+        Level::Linear | Level::Raid0 => striped(witnesses, picture, rules)?,
+        _ => copied(fresh),
+    };
+    let size = size.filter(|size| i64::try_from(*size).is_ok() && *size > 0);
+    let size = size.ok_or_else(|| {
+        let name = &witnesses[picture.freshest].name;
+        ArrayError::refused(
+            format!("{name} tells of an array of a size that cannot be"),
+            "see `outboard inspect` for what the other disks say",
+        )
+    })?;
+    Ok(Facts {
+        uuid: fresh.array,
+        name: fresh.name.clone(),
+        version: fresh.version,
+        level: fresh.level,
+        layout: layout_of(fresh),
+        chunk: fresh.chunk,
+        parts: fresh.members,
+        member_size: fresh.member_size,
+        size,
+    })
+}
+
+/// Of levels whose members are all used to the same length.
+fn copied(of: &Superblock) -> Option<u64> {
+    let members = u64::from(of.members);
+    let whole = |size: u64| size - size.checked_rem(of.chunk).unwrap_or(0);
+    match of.level {
+        Level::Raid1 => Some(whole(of.member_size)),
+        Level::Raid4 | Level::Raid5 => whole(of.member_size).checked_mul(members.checked_sub(1)?),
+        Level::Raid6 => whole(of.member_size).checked_mul(members.checked_sub(2)?),
+        Level::Raid10 => {
+            let (near, far) = (
+                u64::from(of.layout & 0xff),
+                u64::from(of.layout >> 8 & 0xff),
+            );
+            let rows = (of.member_size.checked_div(of.chunk)?).checked_div(far)?;
+            let chunks = rows.checked_mul(members)?.checked_div(near)?;
+            chunks.checked_mul(of.chunk)
+        }
+        Level::Linear | Level::Raid0 | Level::Other(_) => None,
+    }
+}
+
+/// Of levels whose members may differ; all of them must be here for that, and whether they are is judged
+/// later: without them the size is a guess that nobody uses.
+fn striped(
+    witnesses: &[Witness],
+    picture: &Picture,
+    rules: &Rules,
+) -> Result<Option<u64>, ArrayError> {
+    let fresh = &witnesses[picture.freshest].superblock;
+    let holders = picture.holders(fresh.members);
+    let lens: Vec<u64> = holders
+        .iter()
+        .flatten()
+        .map(|&index| witnesses[index].superblock.data.len)
+        .collect();
+    let sum = |lens: Vec<u64>| lens.into_iter().try_fold(0, u64::checked_add);
+    if fresh.level == Level::Linear {
+        let runs = linear::runs(&lens, fresh.chunk);
+        return Ok(sum(runs.iter().map(|run| run.within.len).collect()));
+    }
+    let layout = raid0_layout(layout_of(fresh), rules.raid0_layout);
+    let Some(zones) = raid0::zones(&lens, fresh.chunk, layout) else {
+        let name = &fresh.name;
+        return Err(ArrayError::refused(
+            format!(
+                "the members of RAID 0 array {name} differ in size, and it does not say how they are used"
+            ),
+            "add raid0-layout=original if a kernel before 3.14 made it, else raid0-layout=alternate; \
+             read-only first: with the wrong one, the data is garbage",
+        ));
+    };
+    Ok(sum(zones.iter().map(raid0::Zone::len).collect()))
+}

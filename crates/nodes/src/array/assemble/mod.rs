@@ -1,0 +1,147 @@
+//! `assemble`: superblocks to who holds what, or why that is no array that can be opened. Pure.
+//!
+//! ```text
+//! witnesses ──► alone ──► between ──► picture ──► enough ──► verdict
+//!               each by   what all    who is     who is
+//!               itself    agree on    fresh      missing
+//! ```
+//!
+//! # Invariants
+//!
+//! * A member is used only if its superblock, its table and the freshest member's agree that it holds its
+//!   part now ([`Picture`]).
+//! * What is not understood is refused by name, with what to do next. Reading is refused less than writing,
+//!   and only where nothing is read that may be wrong.
+//!
+//! # What it does not do
+//!
+//! It reads nothing and knows no disks: members are told by their place among the witnesses.
+
+mod alone;
+mod between;
+mod enough;
+mod facts;
+mod picture;
+mod verdict;
+
+use super::assembly::{Facts, OtherKind};
+use super::format::bitmap::{self, Bitmap};
+use super::format::{Level, Superblock};
+use super::{ArrayError, Raid0Layout};
+
+pub use self::picture::{Picture, Standing};
+
+/// What is known of a member.
+#[derive(Debug, Clone)]
+pub(super) struct Witness {
+    /// What it is called.
+    pub(super) name: String,
+    /// Size of its disk, bytes.
+    pub(super) size: u64,
+    /// What it says.
+    pub(super) superblock: Superblock,
+    /// Its bitmap, or what is wrong with it; `None` where it has none.
+    pub(super) bitmap: Option<Result<Bitmap, bitmap::Problem>>,
+}
+
+/// What whoever opens the array wants, and what is known from outside.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rules {
+    /// Nothing will be written.
+    pub(super) read_only: bool,
+    /// Start although members are missing that worked when it was used last.
+    pub(super) run: bool,
+    /// So many of them are known to be missing.
+    pub(super) missing: usize,
+    /// The witness whose side counts.
+    pub(super) prefer: Option<usize>,
+    /// How RAID 0 begins its zones, where the superblocks do not tell.
+    pub(super) raid0_layout: Option<Raid0Layout>,
+    /// Open RAID 4, 5, 6 although it is dirty and degraded.
+    pub(super) force_dirty_degraded: bool,
+    /// Names of members that cannot be reached.
+    pub(super) unreachable: Vec<String>,
+}
+
+/// Who holds what. Members are told by their place among the witnesses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// What all agree on.
+    pub(super) facts: Facts,
+    /// The member whose word counts.
+    pub(super) freshest: usize,
+    /// Who holds each part, and up to where.
+    pub(super) parts: Vec<Option<(usize, Option<u64>)>>,
+    /// Who holds none. A stale member is told as one that cannot come back by the bitmap: that is for who
+    /// has read the bits.
+    pub(super) others: Vec<(usize, OtherKind)>,
+    /// Whose bitmap counts, if there is one that can be used; whether it is behind the superblocks.
+    pub(super) bitmap: Option<UsedBitmap>,
+    /// What whoever opens it should be told.
+    pub(super) remarks: Vec<String>,
+}
+
+/// A bitmap that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UsedBitmap {
+    /// Whose.
+    pub(super) of: usize,
+    /// It is older than the superblocks, or says itself that it is not to be trusted: all its bits count
+    /// as set.
+    pub(super) stale: bool,
+}
+
+/// Bits of features that [`super::format::features`] may come to name.
+mod bits {
+    pub(super) const RESHAPE_BACKWARDS: u32 = 0x20;
+    pub(super) const NEW_OFFSET: u32 = 0x40;
+    pub(super) const CLUSTERED: u32 = 0x100;
+    pub(super) const RAID0_LAYOUT: u32 = 0x1000;
+}
+
+/// Whether a bitmap of this version is one that this program keeps.
+const fn is_kept(version: u32) -> bool {
+    matches!(version, 3 | 4)
+}
+
+/// The layout, where it means something: that of RAID 0 only if a bit says so.
+const fn layout_of(superblock: &Superblock) -> u32 {
+    match superblock.level {
+        Level::Raid0 if superblock.features & bits::RAID0_LAYOUT == 0 => 0,
+        _ => superblock.layout,
+    }
+}
+
+/// Puts an array together of `witnesses`.
+pub(super) fn assemble(witnesses: &[Witness], rules: &Rules) -> Result<Verdict, ArrayError> {
+    let Some(first) = witnesses.first() else {
+        return Err(none(rules));
+    };
+    for witness in witnesses {
+        between::same_array(first, witness)?;
+        alone::check(witness, rules)?;
+    }
+    between::no_copies(witnesses)?;
+    let superblocks: Vec<&Superblock> = witnesses.iter().map(|w| &w.superblock).collect();
+    let picture = Picture::of(&superblocks, rules.prefer).expect("there is a first one");
+    between::agreement(witnesses, &picture)?;
+    between::one_for_each_part(witnesses, &picture)?;
+    between::no_split(witnesses, &picture, rules)?;
+    let facts = facts::of(witnesses, &picture, rules)?;
+    enough::check(witnesses, &picture, rules)?;
+    Ok(verdict::of(witnesses, &picture, facts, rules))
+}
+
+fn none(rules: &Rules) -> ArrayError {
+    match rules.unreachable.as_slice() {
+        [] => ArrayError::refused("no member is named", "name the disks of the array"),
+        [only] => ArrayError::refused(
+            format!("the only member that is named, {only}, cannot be reached"),
+            "see that its server runs",
+        ),
+        several => ArrayError::refused(
+            format!("none of the members can be reached: {}", several.join(", ")),
+            "see that their servers run",
+        ),
+    }
+}

@@ -1,0 +1,205 @@
+//! [`Picture`]: how the members of a set stand to each other. Pure; it refuses nothing.
+//!
+//! # The rules
+//!
+//! * The freshest member, spares aside, is the one whose word counts. A member is up to date if it has seen
+//!   as many changes, or one less: superblocks are written one after the other.
+//! * What part a member holds is told by the freshest member's table, at the member's number.
+//! * A member went its own way (*split brain*) if its own table has a part that nobody holds, and no member
+//!   in it is one of those that the freshest member's side works with: it was written without any of them.
+//!   One that knows of at least one of them was left behind while that one went on: it is only stale.
+
+use crate::array::format::{Role, Superblock, features};
+
+/// How a member stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It holds its part.
+    InSync {
+        /// Which.
+        part: u16,
+    },
+    /// It is made anew, and holds its part so far.
+    Rebuilding {
+        /// Which.
+        part: u16,
+        /// Up to this byte of its data.
+        to: u64,
+    },
+    /// It is to take the place of a member that still works.
+    Replacement {
+        /// Whose part.
+        part: u16,
+    },
+    /// The array went on without it.
+    Stale {
+        /// What it held.
+        part: u16,
+    },
+    /// It was written without the others, and they without it.
+    Split {
+        /// What it holds.
+        part: u16,
+    },
+    /// It waits for a member to fail.
+    Spare,
+    /// The array says that it failed.
+    Failed,
+    /// It keeps the journal.
+    Journal,
+}
+
+impl Standing {
+    /// The part that it holds, all or some of it.
+    #[must_use]
+    pub const fn holds(self) -> Option<u16> {
+        match self {
+            Self::InSync { part } | Self::Rebuilding { part, .. } => Some(part),
+            _ => None,
+        }
+    }
+}
+
+/// How the members of a set stand to each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Picture {
+    /// Index of the member whose word counts.
+    pub freshest: usize,
+    /// By member.
+    pub standings: Vec<Standing>,
+}
+
+impl Picture {
+    /// Looks at the superblocks of one array; `prefer` is the member whose side counts, whatever the
+    /// others have seen. `None` if there is no superblock.
+    #[must_use]
+    pub fn of(superblocks: &[&Superblock], prefer: Option<usize>) -> Option<Self> {
+        let freshest = match prefer {
+            Some(preferred) if preferred < superblocks.len() => side(superblocks, preferred),
+            _ => freshest(superblocks, |_| true)?,
+        };
+        let fresh = superblocks[freshest];
+        let mut standings: Vec<Standing> = superblocks
+            .iter()
+            .map(|member| standing(member, fresh, prefer.is_some()))
+            .collect();
+        let working: Vec<&Superblock> = (superblocks.iter().zip(&standings))
+            .filter(|(_, standing)| standing.holds().is_some())
+            .map(|(member, _)| *member)
+            .collect();
+        for (member, standing) in superblocks.iter().zip(&mut standings) {
+            if let Standing::Stale { part } = *standing
+                && went_its_own_way(member, &working)
+            {
+                *standing = Standing::Split { part };
+            }
+        }
+        Some(Self {
+            freshest,
+            standings,
+        })
+    }
+
+    /// Who holds each of `parts`: those that are in sync before those that are made anew.
+    #[must_use]
+    pub fn holders(&self, parts: u32) -> Vec<Option<usize>> {
+        let holder = |part: u32| {
+            let all = || self.standings.iter().enumerate();
+            let in_sync = all().find(
+                |(_, standing)| matches!(standing, Standing::InSync { part: own } if u32::from(*own) == part),
+            );
+            let any = || all().find(|(_, standing)| standing.holds().map(u32::from) == Some(part));
+            in_sync.or_else(any).map(|(index, _)| index)
+        };
+        (0..parts).map(holder).collect()
+    }
+
+    /// Which parts are held without a gap.
+    #[must_use]
+    pub fn in_sync(&self, parts: u32) -> Vec<bool> {
+        let held = |part: u32| {
+            let mut standings = self.standings.iter();
+            standings
+                .any(|standing| matches!(standing, Standing::InSync { part: own } if u32::from(*own) == part))
+        };
+        (0..parts).map(held).collect()
+    }
+}
+
+/// The part that a member holds by its own word.
+pub(super) const fn own_part(member: &Superblock) -> Option<u16> {
+    match member.role {
+        Role::Active(part) => Some(part),
+        _ => None,
+    }
+}
+
+/// What `table` says that `member` is.
+pub(super) fn told(table: &Superblock, member: &Superblock) -> Role {
+    let index = usize::try_from(member.number).ok();
+    let told = index.and_then(|index| table.roles.get(index));
+    told.copied().unwrap_or(Role::Faulty)
+}
+
+/// Whether `table` has `member` as a working one.
+pub(super) fn lists(table: &Superblock, member: &Superblock) -> bool {
+    own_part(member).is_some_and(|part| told(table, member) == Role::Active(part))
+}
+
+/// The member with most changes among those that `counts` lets through, the first of equals. Spares count
+/// only where there is nothing else, and a member that is made anew only behind one that is not.
+fn freshest(members: &[&Superblock], counts: impl Fn(&Superblock) -> bool) -> Option<usize> {
+    let rank = |member: &Superblock| {
+        let active = own_part(member).is_some();
+        (active, member.events, member.rebuilt_to.is_none())
+    };
+    let counted = members.iter().enumerate().rev();
+    let counted = counted.filter(|(_, member)| counts(member));
+    counted
+        .max_by_key(|(_, member)| rank(member))
+        .map(|(index, _)| index)
+}
+
+/// The freshest member of those that work with `preferred`.
+fn side(members: &[&Superblock], preferred: usize) -> usize {
+    let center = members[preferred];
+    let beside = |member: &Superblock| {
+        std::ptr::eq(member, center) || (lists(center, member) && lists(member, center))
+    };
+    freshest(members, beside).unwrap_or(preferred)
+}
+
+/// How `member` stands by the word of `fresh`. With a preferred side, what lies beyond it may have seen
+/// more changes than it.
+fn standing(member: &Superblock, fresh: &Superblock, preferred: bool) -> Standing {
+    let own = match member.role {
+        Role::Journal => return Standing::Journal,
+        Role::Spare => return Standing::Spare,
+        Role::Faulty => return Standing::Failed,
+        Role::Active(own) => own,
+    };
+    if std::ptr::eq(member, fresh) {
+        return holding(member, own);
+    }
+    let ahead = preferred && member.events > fresh.events.saturating_add(1);
+    let up_to_date = member.events.saturating_add(1) >= fresh.events && !ahead;
+    match told(fresh, member) {
+        Role::Active(part) if up_to_date => holding(member, part),
+        _ => Standing::Stale { part: own },
+    }
+}
+
+const fn holding(member: &Superblock, part: u16) -> Standing {
+    if member.features & features::REPLACEMENT != 0 {
+        return Standing::Replacement { part };
+    }
+    match member.rebuilt_to {
+        Some(to) => Standing::Rebuilding { part, to },
+        None => Standing::InSync { part },
+    }
+}
+
+fn went_its_own_way(member: &Superblock, working: &[&Superblock]) -> bool {
+    let alone = member.working().contains(&false);
+    alone && !working.iter().any(|other| lists(member, other))
+}

@@ -1,0 +1,107 @@
+//! [`Verdict`] of a set of members that makes an array. Pure.
+
+use super::{Picture, Rules, Standing, UsedBitmap, Verdict, Witness, is_kept};
+use crate::array::assembly::{Facts, OtherKind};
+use crate::array::format::Level;
+
+/// Who holds what.
+pub(super) fn of(witnesses: &[Witness], picture: &Picture, facts: Facts, rules: &Rules) -> Verdict {
+    let holders = picture.holders(facts.parts);
+    let rebuilt_to = |index: usize| match picture.standings[index] {
+        Standing::Rebuilding { to, .. } => Some(to),
+        _ => None,
+    };
+    let parts = holders
+        .iter()
+        .map(|holder| holder.map(|index| (index, rebuilt_to(index))))
+        .collect();
+    let others = (picture.standings.iter().enumerate())
+        .filter_map(|(index, standing)| Some((index, other(*standing)?)))
+        .collect();
+    let mut remarks = remarks(witnesses, picture, rules);
+    let bitmap = used_bitmap(witnesses, picture, &facts, &mut remarks);
+    Verdict {
+        facts,
+        freshest: picture.freshest,
+        parts,
+        others,
+        bitmap,
+        remarks,
+    }
+}
+
+const fn other(standing: Standing) -> Option<OtherKind> {
+    match standing {
+        Standing::InSync { .. } | Standing::Rebuilding { .. } | Standing::Journal => None,
+        // It holds nothing that is relied on.
+        Standing::Spare | Standing::Replacement { .. } => Some(OtherKind::Spare),
+        Standing::Failed | Standing::Split { .. } => Some(OtherKind::Failed),
+        Standing::Stale { part } => Some(OtherKind::Stale {
+            part,
+            by_bitmap: false,
+        }),
+    }
+}
+
+fn remarks(witnesses: &[Witness], picture: &Picture, rules: &Rules) -> Vec<String> {
+    let fresh = &witnesses[picture.freshest];
+    let mut remarks = Vec::new();
+    for (witness, standing) in witnesses.iter().zip(&picture.standings) {
+        let name = &witness.name;
+        let seen = witness.superblock.events;
+        remarks.extend(match standing {
+            Standing::Stale { .. } => Some(format!(
+                "{name} is stale: it has seen {seen} events, the array {}",
+                fresh.superblock.events
+            )),
+            Standing::Split { .. } => Some(format!(
+                "{name} is to be copied anew, all of it: the side of {} is preferred",
+                fresh.name
+            )),
+            Standing::Failed => Some(format!("{name} has failed")),
+            Standing::Replacement { .. } => Some(format!(
+                "{name} was to take the place of another member and is not used"
+            )),
+            _ => None,
+        });
+    }
+    let unreachable = rules.unreachable.iter();
+    remarks.extend(unreachable.map(|name| format!("{name} cannot be reached")));
+    remarks
+}
+
+/// The freshest member's bitmap, if it can be used.
+fn used_bitmap(
+    witnesses: &[Witness],
+    picture: &Picture,
+    facts: &Facts,
+    remarks: &mut Vec<String>,
+) -> Option<UsedBitmap> {
+    let fresh = &witnesses[picture.freshest];
+    let mut without = |why: String| {
+        let name = &fresh.name;
+        remarks.push(format!("the bitmap of {name} is not used: {why}"));
+        None
+    };
+    let found = match fresh.bitmap.as_ref()? {
+        Ok(found) => found,
+        Err(problem) => return without(problem.to_string()),
+    };
+    if !is_kept(found.version) {
+        return without(format!("it is of version {}", found.version));
+    }
+    if found.array != facts.uuid {
+        return without("it is another array's".to_owned());
+    }
+    let covers = match facts.level {
+        Level::Raid10 => facts.size,
+        _ => facts.member_size,
+    };
+    if found.size != covers {
+        return without(format!("it is for {} bytes, not for {covers}", found.size));
+    }
+    Some(UsedBitmap {
+        of: picture.freshest,
+        stale: found.stale || found.events < fresh.superblock.events,
+    })
+}

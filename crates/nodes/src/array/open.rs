@@ -1,0 +1,243 @@
+//! [`open`]: candidates are examined, put together by [`assemble`](super::assemble), and made a node.
+//!
+//! # Invariants
+//!
+//! * All members are examined at the same time, and nothing is written: what is written when an array is
+//!   opened for writing is its node's, once all of them were understood.
+
+use std::sync::Arc;
+
+use block::{IoError, Node, Range};
+use futures_util::future::join_all;
+
+use super::assemble::{Rules, Verdict, Witness, assemble};
+use super::assembly::{Absent, Assembly, Other, Part};
+use super::examine::{Found, examine, newest};
+use super::format::{Level, PLACE_LEN, Superblock};
+use super::member::Member;
+use super::node::Kind;
+use super::striped::Striped;
+use super::{Array, ArrayError, ArrayOptions, Candidate};
+use crate::read_within;
+
+/// Ends of disks where metadata of firmware RAID is looked for, bytes.
+const TAIL_LEN: u64 = 1024;
+/// Firmware RAID of Intel: 1 KiB before the end.
+const IMSM: &[u8] = b"Intel Raid ISM Cfg Sig. ";
+/// Firmware RAID by the standard of SNIA: in the last 512 bytes.
+const DDF: [u8; 4] = [0xde, 0x11, 0xde, 0x11];
+
+/// Opens the array that `candidates` are members of.
+///
+/// # Errors
+/// [`ArrayError`]: why not, and what to do next; nothing was written.
+pub async fn open(
+    candidates: Vec<Candidate>,
+    options: ArrayOptions,
+) -> Result<Arc<Array>, ArrayError> {
+    let assembly = Box::pin(assembled(candidates, &options)).await?;
+    for remark in &assembly.remarks {
+        tracing::warn!("array {}: {remark}", assembly.facts.name);
+    }
+    let kind = match assembly.facts.level {
+        Level::Linear | Level::Raid0 => Kind::Striped(Striped::open(assembly, &options)?),
+        level => {
+            let what = format!("arrays of {level} are not opened yet");
+            return Err(ArrayError::refused(what, None));
+        }
+    };
+    Ok(Arc::new(Array::of(kind)))
+}
+
+/// A candidate that was examined.
+#[derive(Debug)]
+struct Examined {
+    /// Its place among the candidates.
+    index: usize,
+    disk: Node,
+    found: Found,
+    superblock: Superblock,
+    bytes: Vec<u8>,
+}
+
+/// Reads the candidates and puts them together.
+pub(super) async fn assembled(
+    candidates: Vec<Candidate>,
+    options: &ArrayOptions,
+) -> Result<Assembly, ArrayError> {
+    let reached = candidates.iter().enumerate();
+    let reached = reached.filter_map(|(index, c)| Some((index, c, c.disk.as_ref()?)));
+    let reading = reached.map(|(index, candidate, disk)| look_at(index, candidate, disk));
+    let mut examined = Vec::with_capacity(candidates.len());
+    for answer in join_all(reading).await {
+        examined.push(answer?);
+    }
+    let unreached = || {
+        candidates
+            .iter()
+            .filter(|candidate| candidate.disk.is_none())
+    };
+    let witness = |one: &Examined| Witness {
+        name: candidates[one.index].name.clone(),
+        size: one.disk.geometry().size,
+        superblock: one.superblock.clone(),
+        bitmap: one.found.bitmap.clone(),
+    };
+    let witnesses: Vec<Witness> = examined.iter().map(witness).collect();
+    let rules = Rules {
+        read_only: options.read_only,
+        run: options.run,
+        missing: options.missing,
+        prefer: preferred(&candidates, &examined, options)?,
+        raid0_layout: options.raid0_layout,
+        force_dirty_degraded: options.force_dirty_degraded,
+        unreachable: unreached()
+            .map(|candidate| candidate.name.clone())
+            .collect(),
+    };
+    let verdict = assemble(&witnesses, &rules)?;
+    let absent = unreached().map(|candidate| Absent {
+        name: candidate.name.clone(),
+        remote: candidate.remote,
+        reopen: candidate.reopen.clone(),
+    });
+    let absent = absent.collect();
+    Ok(put_together(verdict, &candidates, examined, absent))
+}
+
+/// The preferred candidate's place among those that were examined.
+fn preferred(
+    candidates: &[Candidate],
+    examined: &[Examined],
+    options: &ArrayOptions,
+) -> Result<Option<usize>, ArrayError> {
+    let Some(wished) = options.prefer else {
+        return Ok(None);
+    };
+    let place = examined.iter().position(|one| one.index == wished);
+    if place.is_some() {
+        return Ok(place);
+    }
+    let name = candidates
+        .get(wished)
+        .map_or("the preferred member", |c| &c.name);
+    Err(ArrayError::refused(
+        format!("{name} is preferred and cannot be reached"),
+        "prefer a member that is here",
+    ))
+}
+
+/// The superblock of a candidate that counts.
+async fn look_at(index: usize, candidate: &Candidate, disk: &Node) -> Result<Examined, ArrayError> {
+    let failed = |source: IoError| ArrayError::Read {
+        member: candidate.name.clone(),
+        source,
+    };
+    let all = examine(disk).await.map_err(failed)?;
+    let Some((found, superblock)) = newest(&all) else {
+        return Err(no_member(candidate, disk, &all).await.map_err(failed)?);
+    };
+    let place = Range::new(found.at, PLACE_LEN);
+    let bytes = read_within(disk, place).await.map_err(failed)?;
+    Ok(Examined {
+        index,
+        disk: disk.clone(),
+        superblock: superblock.clone(),
+        found: found.clone(),
+        bytes,
+    })
+}
+
+/// Why a disk without a good superblock is no member.
+async fn no_member(
+    candidate: &Candidate,
+    disk: &Node,
+    all: &[Found],
+) -> Result<ArrayError, IoError> {
+    let name = &candidate.name;
+    if let Some((found, problem)) = all
+        .iter()
+        .find_map(|f| Some((f, f.superblock.as_ref().err()?)))
+    {
+        return Ok(ArrayError::refused(
+            format!(
+                "the superblock {} of {name} is damaged: {problem}",
+                found.version
+            ),
+            "write `missing` in its place to go on without it",
+        ));
+    }
+    let size = disk.geometry().size;
+    let start = size.saturating_sub(TAIL_LEN);
+    let tail = read_within(disk, Range::new(start, TAIL_LEN)).await?;
+    let firmware = if tail.starts_with(IMSM) {
+        Some("Intel's firmware RAID (IMSM)")
+    } else if tail.len() >= 512 && tail[tail.len() - 512..].starts_with(&DDF) {
+        Some("firmware RAID (DDF)")
+    } else {
+        None
+    };
+    Ok(match firmware {
+        Some(kind) => ArrayError::refused(
+            format!("{name} is a member of {kind}"),
+            "assemble it with mdadm: containers are not opened here",
+        ),
+        None => ArrayError::refused(
+            format!("{name} has no md superblock: it is no member of an array"),
+            "`outboard inspect DISK` shows what is on it",
+        ),
+    })
+}
+
+fn put_together(
+    verdict: Verdict,
+    candidates: &[Candidate],
+    examined: Vec<Examined>,
+    absent: Vec<Absent>,
+) -> Assembly {
+    let fresh = &examined[verdict.freshest];
+    let (events, synced_to) = (fresh.superblock.events, fresh.superblock.synced_to);
+    let bitmap = verdict.bitmap.and_then(|used| {
+        let found = examined[used.of].found.bitmap.as_ref()?.as_ref().ok()?;
+        let mut bitmap = *found;
+        bitmap.stale |= used.stale;
+        Some(bitmap)
+    });
+    let mut members: Vec<Option<Member>> = examined
+        .into_iter()
+        .map(|one| {
+            let candidate = &candidates[one.index];
+            Some(Member {
+                name: candidate.name.clone(),
+                disk: one.disk,
+                remote: candidate.remote,
+                reopen: candidate.reopen.clone(),
+                at: one.found.at,
+                superblock: one.superblock,
+                bytes: one.bytes,
+                bad: Vec::new(),
+            })
+        })
+        .collect();
+    let mut take = |index: usize| members[index].take().expect("each is in one place");
+    let parts = verdict.parts.iter().map(|held| Part {
+        rebuilt_to: held.and_then(|(_, to)| to),
+        member: held.map(|(index, _)| take(index)),
+    });
+    let parts = parts.collect();
+    let others = verdict.others.iter().map(|&(index, kind)| Other {
+        member: take(index),
+        kind,
+    });
+    let others = others.collect();
+    Assembly {
+        facts: verdict.facts,
+        parts,
+        others,
+        absent,
+        events,
+        synced_to,
+        bitmap,
+        remarks: verdict.remarks,
+    }
+}

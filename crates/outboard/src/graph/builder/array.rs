@@ -1,0 +1,142 @@
+//! `array(MEMBER, …)`: md arrays of the disks that are their members.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use block::Node;
+use nodes::array::{self, ArrayError, ArrayOptions, Candidate, MEMBER_TIMEOUT, Reopen};
+
+use super::built::Built;
+use super::claims::Footprint;
+use super::compose::made;
+use super::{BuildError, Builder, Place, Result, refuse_collision};
+use crate::graph::disk::{self, Disk};
+
+/// An array that a builder has opened.
+#[allow(dead_code, reason = "until a server answers for its arrays")]
+#[derive(Debug, Clone)]
+pub(crate) struct OpenArray {
+    /// The expression that it is in.
+    pub(crate) text: String,
+    /// The array itself.
+    pub(crate) array: Arc<array::Array>,
+}
+
+/// Opens a disk whose bytes are all on other machines, once more.
+#[derive(Debug)]
+struct Again {
+    disk: Disk,
+    text: String,
+    read_only: bool,
+    connections: usize,
+}
+
+impl Reopen for Again {
+    fn reopen(
+        &self,
+    ) -> Pin<Box<dyn Future<Output = std::result::Result<Node, String>> + Send + '_>> {
+        Box::pin(async {
+            let mut builder = Builder::new(self.read_only).with_connections(self.connections);
+            let place = Place {
+                text: &self.text,
+                read_only: self.read_only,
+                kept: false,
+                tables: Vec::new(),
+            };
+            let built = builder.child(&self.disk, &place).await;
+            let built = built.map_err(|error| error.to_string())?;
+            Ok(built.disk().clone())
+        })
+    }
+}
+
+impl Builder {
+    /// The arrays that were opened, in that order.
+    #[allow(dead_code, reason = "until a server answers for its arrays")]
+    pub(crate) fn arrays(&self) -> &[OpenArray] {
+        &self.arrays
+    }
+
+    pub(super) async fn array(&mut self, array: &disk::Array, place: &Place<'_>) -> Result<Built> {
+        let mut candidates = Vec::with_capacity(array.members.len());
+        let mut children = Vec::with_capacity(array.members.len());
+        for (disk, name) in array.members.iter().zip(&array.names) {
+            let (candidate, child) = self.member(disk, name, place).await?;
+            candidates.push(candidate);
+            children.extend(child);
+        }
+        let mut footprint = Footprint::default();
+        for child in &children {
+            footprint.add(0, child.footprint.clone().scattered());
+        }
+        // Opening an array for writing writes.
+        let mut claims = self.held.clone();
+        claims.extend(footprint.clone().into_claims());
+        refuse_collision(&claims)?;
+        let options = ArrayOptions {
+            read_only: place.read_only,
+            run: array.run,
+            missing: array.missing,
+            prefer: array.prefer,
+            raid0_layout: array.raid0_layout,
+            force_dirty_degraded: array.force_dirty_degraded,
+            member_timeout: array.member_timeout.unwrap_or(MEMBER_TIMEOUT),
+            ..ArrayOptions::default()
+        };
+        let opened = Box::pin(array::open(candidates, options)).await;
+        let opened = opened.map_err(|source| not_opened(array, place, source))?;
+        self.arrays.push(OpenArray {
+            text: place.text.to_owned(),
+            array: opened.clone(),
+        });
+        let status = opened.status();
+        let about = format!("{} {}", status.level, status.name);
+        let built = made("array", about, opened, children, footprint);
+        Ok(Built {
+            read_only: place.kept,
+            ..built
+        })
+    }
+
+    /// A disk that is to be a member, open if it can be reached.
+    async fn member(
+        &mut self,
+        disk: &Disk,
+        name: &str,
+        place: &Place<'_>,
+    ) -> Result<(Candidate, Option<Built>)> {
+        let is_remote = |leaf: &&Disk| matches!(leaf, Disk::Remote { .. });
+        let remote = disk.leaves().iter().all(is_remote);
+        let again = || Again {
+            disk: disk.clone(),
+            text: place.text.to_owned(),
+            read_only: place.read_only,
+            connections: self.connections,
+        };
+        let reopen = remote.then(|| Arc::new(again()) as Arc<dyn Reopen>);
+        let child = match self.child(disk, place).await {
+            Ok(child) => Some(child),
+            Err(BuildError::Remote { source, .. }) if remote => {
+                tracing::warn!("{name}: {source}");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let candidate = Candidate {
+            name: name.to_owned(),
+            disk: child.as_ref().map(|child| child.disk().clone()),
+            remote,
+            reopen,
+        };
+        Ok((candidate, child))
+    }
+}
+
+/// Why the array is not opened, at its place.
+fn not_opened(array: &disk::Array, place: &Place<'_>, source: ArrayError) -> BuildError {
+    BuildError::Array {
+        mark: place.mark(array.span),
+        source,
+    }
+}
