@@ -81,7 +81,7 @@ pub(super) async fn assembled(
         name: candidates[one.index].name.clone(),
         size: one.disk.geometry().size,
         superblock: one.superblock.clone(),
-        bitmap: one.found.bitmap.clone(),
+        bitmap: one.found.bitmap,
     };
     let witnesses: Vec<Witness> = examined.iter().map(witness).collect();
     let rules = Rules {

@@ -1,13 +1,16 @@
 //! What is wrong with one member, whatever the others say. Pure.
 
-use super::{Rules, Witness, bits, is_kept, layout_of};
+use super::{Rules, Witness, is_kept, layout_of};
 use crate::array::ArrayError;
 use crate::array::format::{Level, Role, Superblock, Version, features, layout_name};
+
+/// The reshape went from the end to the beginning.
+const RESHAPE_BACKWARDS: u32 = 0x20;
 
 /// Bits of features that are refused whoever asks, what they mean, and what to do.
 const REFUSED: [(u32, &str, &str); 2] = [
     (
-        bits::CLUSTERED,
+        features::CLUSTERED,
         "a cluster's",
         "several machines may write to it: use it on one of them",
     ),
@@ -52,7 +55,7 @@ pub(super) fn check(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> 
             ));
         }
     }
-    let moves = features::RESHAPE | bits::RESHAPE_BACKWARDS | bits::NEW_OFFSET;
+    let moves = features::RESHAPE | RESHAPE_BACKWARDS | features::NEW_OFFSET;
     if superblock.reshape.is_some() || superblock.features & moves != 0 {
         return Err(ArrayError::refused(
             format!("the array of {name} was being reshaped, half done"),

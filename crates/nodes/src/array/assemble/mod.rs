@@ -26,7 +26,7 @@ mod verdict;
 
 use super::assembly::{Facts, OtherKind};
 use super::format::bitmap::{self, Bitmap};
-use super::format::{Level, Superblock};
+use super::format::{Level, Superblock, features};
 use super::{ArrayError, Raid0Layout};
 
 pub use self::picture::{Picture, Standing};
@@ -91,14 +91,6 @@ pub(super) struct UsedBitmap {
     pub(super) stale: bool,
 }
 
-/// Bits of features that [`super::format::features`] may come to name.
-mod bits {
-    pub(super) const RESHAPE_BACKWARDS: u32 = 0x20;
-    pub(super) const NEW_OFFSET: u32 = 0x40;
-    pub(super) const CLUSTERED: u32 = 0x100;
-    pub(super) const RAID0_LAYOUT: u32 = 0x1000;
-}
-
 /// Whether a bitmap of this version is one that this program keeps.
 const fn is_kept(version: u32) -> bool {
     matches!(version, 3 | 4)
@@ -107,7 +99,7 @@ const fn is_kept(version: u32) -> bool {
 /// The layout, where it means something: that of RAID 0 only if a bit says so.
 const fn layout_of(superblock: &Superblock) -> u32 {
     match superblock.level {
-        Level::Raid0 if superblock.features & bits::RAID0_LAYOUT == 0 => 0,
+        Level::Raid0 if superblock.features & features::RAID0_LAYOUT == 0 => 0,
         _ => superblock.layout,
     }
 }
