@@ -25,6 +25,7 @@ mod file_map;
 mod in_flight;
 pub mod loopdev;
 pub mod page_cache;
+pub mod parity;
 mod runtime;
 
 pub use buffer::Buffer;
