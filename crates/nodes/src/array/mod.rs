@@ -33,6 +33,7 @@ mod member;
 mod node;
 mod open;
 mod options;
+mod parity;
 mod status;
 mod striped;
 mod sync;

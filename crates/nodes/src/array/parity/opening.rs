@@ -1,0 +1,107 @@
+//! What an array must be to be opened, and what of it is lost from the beginning. Pure.
+
+use block::{Geometry, Range, Support};
+
+use super::super::ArrayError;
+use super::super::assembly::{Assembly, Facts};
+use super::super::member::Member;
+use super::layout::Layout;
+use super::lost::Lost;
+
+/// The layout of an array, if it has one.
+pub(super) fn layout(facts: &Facts) -> Result<Layout, ArrayError> {
+    let layout = Layout::new(facts.level, facts.layout, facts.parts, facts.chunk);
+    let layout = layout.map_err(|what| ArrayError::refused(what, None))?;
+    let rows = facts.member_size / layout.chunk;
+    let fits = rows.checked_mul(layout.row_len()) == Some(facts.size);
+    if !fits || i64::try_from(facts.size).is_err() {
+        let what = format!(
+            "{} parts of {} bytes in chunks of {} bytes are no {} of {} bytes",
+            facts.parts, facts.member_size, facts.chunk, facts.level, facts.size
+        );
+        return Err(ArrayError::refused(what, None));
+    }
+    Ok(layout)
+}
+
+/// The array as a disk: read-only, in the largest blocks that a member has.
+pub(super) fn geometry(assembly: &Assembly, layout: &Layout) -> Result<Geometry, ArrayError> {
+    let mut whole = Geometry {
+        read_only: true,
+        flush: Support::None,
+        fua: Support::None,
+        trim: Support::None,
+        write_zeroes: Support::None,
+        ..Geometry::native(assembly.facts.size)
+    };
+    let members = || {
+        let parts = assembly.parts.iter();
+        parts.filter_map(|part| part.member.as_ref())
+    };
+    for member in members() {
+        let of = member.disk.geometry();
+        whole.block_size = whole.block_size.max(of.block_size);
+        whole.preferred_block_size = whole.preferred_block_size.max(of.preferred_block_size);
+        whole.rotational |= of.rotational;
+    }
+    for member in members() {
+        check(
+            member,
+            assembly.facts.member_size,
+            layout.chunk,
+            whole.block_size,
+        )?;
+    }
+    Ok(whole)
+}
+
+/// Checks that a member has its data, in whole blocks.
+fn check(member: &Member, used: u64, chunk: u64, block_size: u32) -> Result<(), ArrayError> {
+    let (name, data) = (&member.name, member.superblock.data);
+    let size = member.disk.geometry().size;
+    if data.len < used || data.check(size, 1).is_err() {
+        let what = format!(
+            "{name} is too small: it has {size} bytes, and should have {used} from byte {} on",
+            data.offset
+        );
+        return Err(ArrayError::refused(what, None));
+    }
+    let block = u64::from(block_size);
+    if !data.offset.is_multiple_of(block) || !chunk.is_multiple_of(block) {
+        let what = format!(
+            "the data of {name} begins at byte {}, in chunks of {chunk} bytes: that is not made of \
+             whole blocks of {block_size} bytes, which a member has",
+            data.offset
+        );
+        let next = "put smaller blocks on the members: blocks(DISK, size=512)";
+        return Err(ArrayError::refused(what, next));
+    }
+    Ok(())
+}
+
+/// What cannot be read, or not be trusted, from the beginning. `trusts_parity`: also where the array
+/// was not in sync.
+pub(super) fn lost(assembly: &Assembly, block_size: u32, trusts_parity: bool) -> Lost {
+    let used = assembly.facts.member_size;
+    let whole = Range::new(0, used);
+    let mut lost = Lost::nothing(assembly.parts.len(), block_size.into());
+    for (index, part) in assembly.parts.iter().enumerate() {
+        let Some(member) = &part.member else {
+            lost.add(index, whole);
+            continue;
+        };
+        if let Some(to) = part.rebuilt_to.filter(|to| *to < used) {
+            // Blocks that are rebuilt in part are not.
+            lost.add(index, Range::new(to, used - to));
+        }
+        for bad in &member.bad {
+            let start = bad.offset.min(used);
+            let end = bad.offset.saturating_add(bad.len).min(used);
+            lost.add(index, Range::new(start, end - start));
+        }
+    }
+    if let Some(to) = assembly.synced_to.filter(|to| *to < used && !trusts_parity) {
+        lost.add_unsynced(Range::new(to, used - to));
+    }
+    lost
+}

@@ -1,0 +1,99 @@
+//! How the array is, for who asks.
+
+use std::sync::atomic::Ordering;
+
+use super::super::assembly::OtherKind;
+use super::super::{ArrayStatus, MemberState, MemberStatus};
+use super::Parity;
+use super::members::Held;
+
+impl Parity {
+    /// How it is now.
+    pub(in super::super) fn status(&self) -> ArrayStatus {
+        let held = self.members.held();
+        let members: Vec<MemberStatus> = (0..)
+            .zip(held)
+            .map(|(part, held)| match held {
+                Some(held) => working(part, held),
+                None => missing(part),
+            })
+            .collect();
+        let working = (members.iter()).filter(|member| member.state == MemberState::InSync);
+        let facts = &self.facts;
+        ArrayStatus {
+            name: facts.name.clone(),
+            uuid: facts.uuid,
+            level: facts.level,
+            layout: facts.layout,
+            version: facts.version,
+            size: facts.size,
+            chunk: facts.chunk,
+            parts: facts.parts,
+            working: u32::try_from(working.count()).unwrap_or(facts.parts),
+            read_only: true,
+            clean: self.clean,
+            events: self.events,
+            bitmap: None,
+            members: members.into_iter().chain(self.without_part()).collect(),
+            sync: None,
+            scrubbed: None,
+        }
+    }
+
+    /// Bytes that were reckoned since it was opened.
+    pub(in super::super) fn rebuilt(&self) -> u64 {
+        self.rebuilt.load(Ordering::Relaxed)
+    }
+
+    fn without_part(&self) -> impl Iterator<Item = MemberStatus> {
+        self.others.iter().map(|other| {
+            let (part, state) = match other.kind {
+                OtherKind::Spare => (None, MemberState::Spare),
+                OtherKind::Stale { part, .. } => (Some(part), MemberState::Stale),
+                OtherKind::Failed => (None, MemberState::Failed),
+            };
+            MemberStatus {
+                name: other.member.name.clone(),
+                part,
+                state,
+                write_mostly: other.member.superblock.write_mostly,
+                fail_fast: other.member.superblock.fail_fast,
+                remote: other.member.remote,
+                corrected: 0,
+                why: None,
+            }
+        })
+    }
+}
+
+fn working(part: u16, held: &Held) -> MemberStatus {
+    let why = held.why();
+    let state = match (&why, held.rebuilt_to) {
+        (Some(_), _) => MemberState::Failed,
+        (None, Some(to)) => MemberState::Rebuilding(to),
+        (None, None) => MemberState::InSync,
+    };
+    MemberStatus {
+        name: held.member.name.clone(),
+        part: Some(part),
+        state,
+        write_mostly: held.member.superblock.write_mostly,
+        fail_fast: held.member.superblock.fail_fast,
+        remote: held.member.remote,
+        corrected: held.corrected(),
+        why,
+    }
+}
+
+fn missing(part: u16) -> MemberStatus {
+    MemberStatus {
+        name: "missing".to_owned(),
+        part: Some(part),
+        state: MemberState::Missing,
+        write_mostly: false,
+        fail_fast: false,
+        remote: false,
+        corrected: 0,
+        why: None,
+    }
+}
