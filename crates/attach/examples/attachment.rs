@@ -1,18 +1,20 @@
 //! A small program on the crate: attaches a disk in memory or a remote one, lists, detaches. The end-to-end tests
 //! drive it as a user would.
 //!
-//!     attachment attach 64M|size=BYTES|copy=FILE|slow=64M|URI [--mount DIR] [--mkfs FS] [--via WAY] [--read-only]
+//!     attachment attach 64M|size=BYTES|copy=FILE|slow=64M|kept=FILE|URI [--mount DIR] [--mkfs FS] [--via WAY] [--read-only]
 //!                       [--name NAME] [--for-root]
 //!     attachment detach DEVICE|DIR|--all [--force]
 //!     attachment refresh DEVICE|DIR
 //!     attachment status
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
+use std::path::PathBuf;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use attach::{AttachRequest, DetachOptions, Source, Which};
+use attach::{AttachRequest, DetachOptions, Keeper, LocalDisk, Source, Which};
 
 const BACKGROUND: &str = "background";
 
@@ -44,13 +46,42 @@ fn main() -> ExitCode {
 /// How long a `slow=` disk takes to open.
 const SLOW_FOR: Duration = Duration::from_secs(2);
 
-async fn open_slowly(text: &str, read_only: bool) -> Result<block::Node, String> {
+/// Where a `kept=` disk's file says this, it cannot be closed.
+const BROKEN: &str = "broken";
+
+async fn open_slowly(text: &str, read_only: bool) -> Result<LocalDisk, String> {
+    if let Some(file) = text.strip_prefix("kept=") {
+        let file = std::path::absolute(file).map_err(|e| e.to_string())?;
+        return Ok(LocalDisk {
+            disk: open("64M", read_only)?,
+            keeper: Some(Box::new(InFile(file))),
+        });
+    }
     match text.strip_prefix("slow=") {
         Some(rest) => {
             engine::clock::sleep(SLOW_FOR).await;
-            open(rest, read_only)
+            open(rest, read_only).map(LocalDisk::from)
         }
-        None => open(text, read_only),
+        None => open(text, read_only).map(LocalDisk::from),
+    }
+}
+
+/// What is wrong with the disk is what the file says; afterwards the file says `closed`.
+struct InFile(PathBuf);
+
+impl Keeper for InFile {
+    fn trouble(&self) -> Option<String> {
+        let said = std::fs::read_to_string(&self.0).unwrap_or_default();
+        Some(said).filter(|said| !said.is_empty())
+    }
+
+    fn close(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
+        Box::pin(async {
+            match self.trouble() {
+                Some(said) if said == BROKEN => Err(said),
+                _ => std::fs::write(&self.0, "closed").map_err(|e| e.to_string()),
+            }
+        })
     }
 }
 

@@ -23,6 +23,11 @@ pub enum Health {
         /// How.
         why: String,
     },
+    /// It answers, and something of it is missing.
+    Degraded {
+        /// What.
+        why: String,
+    },
     /// It is not complete yet.
     Starting,
     /// Its process lives and does not answer.
@@ -37,6 +42,7 @@ impl std::fmt::Display for Health {
             Self::Connected => f.write_str("connected"),
             Self::Reconnecting { for_s, why } => write!(f, "reconnecting for {for_s} s: {why}"),
             Self::Failing { why } => write!(f, "failing: {why}"),
+            Self::Degraded { why } => write!(f, "degraded: {why}"),
             Self::Starting => f.write_str("starting"),
             Self::Unresponsive => f.write_str("its process does not answer"),
             Self::Dead => f.write_str("its process is dead: detach it to clean up"),

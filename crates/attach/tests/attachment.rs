@@ -355,6 +355,33 @@ fn what_cannot_be_attached_says_why_in_a_line_and_leaves_nothing() {
 }
 
 #[test]
+fn a_disk_that_is_looked_after_tells_its_trouble_and_is_closed_in_order() {
+    let Some(world) = World::new() else { return };
+    let kept = world.folder.path().join("kept");
+    fs::write(&kept, "").unwrap();
+    let device = world.ok(&["attach", "kept=kept"]);
+    assert!(world.ok(&["status"]).contains("connected"));
+    fs::write(&kept, "one is missing").unwrap();
+    let status = world.ok(&["status"]);
+    assert!(status.contains(r#""state":"degraded""#), "{status}");
+    assert!(status.contains("one is missing"), "{status}");
+    world.ok(&["detach", &device]);
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "closed");
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_disk_that_cannot_be_closed_in_order_is_detached_and_says_so() {
+    let Some(world) = World::new() else { return };
+    fs::write(world.folder.path().join("kept"), "broken").unwrap();
+    let device = world.ok(&["attach", "kept=kept"]);
+    let said = world.fails(&["detach", &device]);
+    let wanted = "left: kept=kept is not stopped in order: broken";
+    assert!(said.contains(wanted), "{said}");
+    world.assert_nothing_left();
+}
+
+#[test]
 fn a_filesystem_is_never_made_over_something() {
     let Some(world) = World::new() else { return };
     let image = world.folder.path().join("image");

@@ -16,6 +16,7 @@ use crate::error::AttachError;
 use crate::fuse::{self, Follower};
 use crate::growth::ASKED_MAX;
 use crate::kernel;
+use crate::local::LocalDisk;
 use crate::remote::Remote;
 use crate::request::{Source, Via};
 use crate::state::Way;
@@ -31,12 +32,14 @@ impl Session {
     pub(super) async fn attach<F, Fut>(&mut self, open_local: F) -> Result<PathBuf, AttachError>
     where
         F: FnOnce(String, bool) -> Fut,
-        Fut: Future<Output = Result<Node, String>>,
+        Fut: Future<Output = Result<LocalDisk, String>>,
     {
         self.record.way = self.choose_way().await?;
         if let Source::Local(text) = self.request.source.clone() {
             let opened = open_local(text, !self.request.read_only).await;
-            return self.attach_fuse(opened.map_err(AttachError::Disk)?).await;
+            let LocalDisk { disk, keeper } = opened.map_err(AttachError::Disk)?;
+            self.keeper = keeper.map(Arc::from);
+            return self.attach_fuse(disk).await;
         }
         let (started, mut pause) = (engine::clock::now(), PAUSE_FIRST);
         loop {

@@ -1,4 +1,5 @@
 //! What an attachment's owner waits for beside questions: signals, and the end of the device.
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -6,6 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::faults::Faults;
 use crate::fuse::FuseError;
 use crate::health::{Health, Reach};
+use crate::local::Keeper;
 use crate::remote::Remote;
 use crate::teardown::{Hands, LoopHands};
 
@@ -64,14 +66,28 @@ pub(super) fn unreachable(remote: Option<&Remote>, reach: &Reach) -> Option<(Dur
     remote.and_then(Remote::gone).or_else(|| reach.gone())
 }
 
-/// How the attachment is.
-pub(super) fn health(remote: Option<&Remote>, reach: &Reach, faults: &Faults) -> Health {
-    match (unreachable(remote, reach), faults.failing()) {
-        (Some((gone, why)), _) => Health::Reconnecting {
-            for_s: gone.as_secs(),
-            why,
-        },
-        (None, Some(why)) => Health::Failing { why },
-        (None, None) => Health::Connected,
+/// All that tells how the attachment is.
+pub(super) struct Whole {
+    pub(super) remote: Option<Remote>,
+    pub(super) reach: Arc<Reach>,
+    pub(super) faults: Arc<Faults>,
+    pub(super) keeper: Option<Arc<dyn Keeper>>,
+}
+
+impl Whole {
+    /// How the attachment is: the worst there is to say.
+    pub(super) fn health(&self) -> Health {
+        if let Some((gone, why)) = unreachable(self.remote.as_ref(), &self.reach) {
+            let for_s = gone.as_secs();
+            return Health::Reconnecting { for_s, why };
+        }
+        if let Some(why) = self.faults.failing() {
+            return Health::Failing { why };
+        }
+        let trouble = self.keeper.as_ref().and_then(|keeper| keeper.trouble());
+        match trouble {
+            Some(why) => Health::Degraded { why },
+            None => Health::Connected,
+        }
     }
 }

@@ -22,10 +22,10 @@ mod start;
 use std::future::Future;
 use std::io::{self, Read as _, Write as _};
 
-use block::Node;
 use rustix::mm::MlockAllFlags;
 
 use crate::error::AttachError;
+use crate::local::LocalDisk;
 use crate::state::Folder;
 use message::{LINE_LEN_MAX, Launch, Started};
 use session::Session;
@@ -45,7 +45,7 @@ const CORES: usize = 1;
 pub fn run<F, Fut>(open_local: F) -> Result<(), AttachError>
 where
     F: FnOnce(String, bool) -> Fut,
-    Fut: Future<Output = Result<Node, String>>,
+    Fut: Future<Output = Result<LocalDisk, String>>,
 {
     let launch = read_launch().map_err(AttachError::Launch)?;
     if let Err(e) = rustix::process::setsid() {
@@ -95,7 +95,7 @@ fn tell(started: &Started) -> io::Result<()> {
 async fn own<F, Fut>(launch: Launch, folder: Folder, open_local: F) -> Result<(), AttachError>
 where
     F: FnOnce(String, bool) -> Fut,
-    Fut: Future<Output = Result<Node, String>>,
+    Fut: Future<Output = Result<LocalDisk, String>>,
 {
     let mut session = match Session::new(folder, launch.request) {
         Ok(session) => session,
@@ -106,6 +106,8 @@ where
     };
     match session.bring_up(open_local).await {
         Ok(attached) => {
+            // Whoever is told may ask at once.
+            let questions = session.answer();
             if let Err(e) = tell(&Started::Ready(attached)) {
                 tracing::warn!("nobody waits for this attachment ({e}): taking it down");
                 session.abandon().await;
@@ -113,7 +115,7 @@ where
             }
             // Keeps no directory busy. The disk's files are open by now.
             drop(std::env::set_current_dir("/"));
-            session.serve().await;
+            session.serve(questions).await;
             Ok(())
         }
         Err(e) => {

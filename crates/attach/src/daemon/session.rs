@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::control::{Answers, DETACHES_MAX, DetachAsked, listen};
-use super::events::{ended, health, signals, unreachable};
+use super::events::{Signals, Whole, ended, signals, unreachable};
 use super::message::{Attached, Remains, Reply};
 use super::start::first_record;
 use crate::error::AttachError;
@@ -18,6 +18,7 @@ use crate::facts;
 use crate::faults::Faults;
 use crate::growth::Asked;
 use crate::health::Reach;
+use crate::local::{Keeper, LocalDisk};
 use crate::mount;
 use crate::probe;
 use crate::remote::Remote;
@@ -35,6 +36,8 @@ pub(super) struct Session {
     pub(super) record: Record,
     pub(super) hands: Hands,
     pub(super) disk: Option<Node>,
+    /// Who looks after a disk of this machine.
+    pub(super) keeper: Option<Arc<dyn Keeper>>,
     pub(super) remote: Option<Remote>,
     pub(super) faults: Arc<Faults>,
     pub(super) reach: Arc<Reach>,
@@ -52,6 +55,7 @@ impl Session {
             record,
             hands: Hands::None,
             disk: None,
+            keeper: None,
             remote: None,
             faults: Arc::default(),
             reach: Arc::default(),
@@ -63,7 +67,7 @@ impl Session {
     pub(super) async fn bring_up<F, Fut>(&mut self, open_local: F) -> Result<Attached, AttachError>
     where
         F: FnOnce(String, bool) -> Fut,
-        Fut: Future<Output = Result<Node, String>>,
+        Fut: Future<Output = Result<LocalDisk, String>>,
     {
         let place = self.request.mount.as_deref().map(mount::inspect);
         let place = place.transpose()?;
@@ -108,9 +112,10 @@ impl Session {
         unreachable(self.remote.as_ref(), &self.reach).map(|(_, why)| why)
     }
 
-    /// Serves until it is taken down.
-    pub(super) async fn serve(mut self) {
-        let (asks, mut asked) = mpsc::channel(DETACHES_MAX);
+    /// Answers questions from here on; those to take it down, and signals, wait for
+    /// [`serve`](Self::serve).
+    pub(super) fn answer(&self) -> Questions {
+        let (asks, asked) = mpsc::channel(DETACHES_MAX);
         let listener = match self.listen(asks) {
             Ok(listener) => listener,
             Err(e) => {
@@ -118,7 +123,20 @@ impl Session {
                 engine::spawn(std::future::pending())
             }
         };
-        let mut terminate = signals();
+        Questions {
+            asked,
+            listener,
+            terminate: signals(),
+        }
+    }
+
+    /// Serves until it is taken down.
+    pub(super) async fn serve(mut self, questions: Questions) {
+        let Questions {
+            mut asked,
+            listener,
+            mut terminate,
+        } = questions;
         loop {
             let event = tokio::select! {
                 Some(ask) = asked.recv() => Event::Detach(ask),
@@ -141,10 +159,14 @@ impl Session {
             what: "listen on",
             source,
         })?;
-        let (remote, reach, faults) =
-            (self.remote.clone(), self.reach.clone(), self.faults.clone());
+        let whole = Whole {
+            remote: self.remote.clone(),
+            reach: self.reach.clone(),
+            faults: self.faults.clone(),
+            keeper: self.keeper.clone(),
+        };
         let answers = Answers {
-            health: Box::new(move || health(remote.as_ref(), &reach, &faults)),
+            health: Box::new(move || whole.health()),
             detach: asks,
             grow: self.grow.clone(),
         };
@@ -220,6 +242,15 @@ impl Session {
         {
             tracing::info!("writes that were cut off have not ended yet");
         }
+        if let Some(keeper) = self.keeper.take() {
+            let closed = engine::clock::timeout(timeout, keeper.close()).await;
+            if let Err(why) = closed.unwrap_or_else(|_| Err("it does not end".to_owned())) {
+                let source = &self.request.source;
+                remains
+                    .left
+                    .push(format!("{source} is not stopped in order: {why}"));
+            }
+        }
         if let Some(remote) = self.remote.take() {
             remote.close().await;
         }
@@ -231,6 +262,13 @@ impl Session {
         }
         Ok(remains)
     }
+}
+
+/// Who answers questions, and where those go that change something.
+pub(super) struct Questions {
+    asked: mpsc::Receiver<DetachAsked>,
+    listener: JoinHandle<()>,
+    terminate: Signals,
 }
 
 enum Event {

@@ -6,8 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use attach::{AttachError, AttachRequest, Attached, Source, Via};
-use block::Node;
+use attach::{AttachError, AttachRequest, Attached, LocalDisk, Source, Via};
 
 use crate::failure::Failure;
 use crate::graph::builder::{Builder, lasting};
@@ -93,10 +92,12 @@ pub(crate) fn background() -> Result<(), Failure> {
     attach::daemon::run(open).map_err(Failure::new)
 }
 
-async fn open(text: String, writable: bool) -> Result<Node, String> {
+async fn open(text: String, writable: bool) -> Result<LocalDisk, String> {
     let named = resolve(&text).map_err(|error| error.to_string())?;
     let built = Builder::new(!writable).build(&named).await;
-    built.map_err(|error| Failure::from(error).line())
+    built
+        .map(LocalDisk::from)
+        .map_err(|error| Failure::from(error).line())
 }
 
 /// The request of `outboard attach DISK` with nothing else said.
