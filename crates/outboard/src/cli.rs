@@ -4,8 +4,8 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    attach, client, copy, detach, disk, export, inspect, lab, ls, overlay, refresh, reload, serve,
-    tls,
+    array, attach, client, copy, detach, disk, export, inspect, lab, ls, overlay, refresh, reload,
+    serve, tls,
 };
 use crate::failure::Failure;
 use crate::output::Format;
@@ -67,6 +67,9 @@ pub(crate) enum Command {
     /// Make disk images
     #[command(subcommand)]
     Disk(disk::Command),
+    /// Make arrays (Linux software RAID), and see to them
+    #[command(subcommand)]
+    Array(array::Command),
     /// See to the changes that overlays keep
     #[command(subcommand)]
     Overlay(overlay::Command),

@@ -7,6 +7,7 @@ use std::error::Error;
 use std::fmt::Display;
 use std::process::ExitCode;
 
+use nodes::array::ArrayError;
 use serde::Serialize;
 
 use crate::graph::builder::BuildError;
@@ -70,6 +71,11 @@ impl Failure {
         self
     }
 
+    /// Whether it says what can be done about it.
+    pub(crate) const fn has_next(&self) -> bool {
+        self.next.is_some()
+    }
+
     /// A place in an expression, shown below the line.
     pub(crate) fn at(mut self, mark: &Mark) -> Self {
         self.pictures.push(mark.picture());
@@ -124,6 +130,16 @@ impl From<BuildError> for Failure {
             .into_iter()
             .filter(|mark| mark.text.contains('('));
         composed.fold(failure, Self::at)
+    }
+}
+
+impl From<ArrayError> for Failure {
+    fn from(error: ArrayError) -> Self {
+        let failure = Self::from_error(&error);
+        match error.next() {
+            Some(next) => failure.next(next),
+            None => failure,
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 //!
 //! No protocol, no I/O path, no disk of its own.
 
+mod arrays;
 mod cli;
 mod commands;
 mod config;
@@ -68,6 +69,7 @@ fn run(cli: Cli, format: output::Format) -> Result<(), Failure> {
         Command::Ls(args) => commands::ls::run(&args, format),
         Command::Copy(args) => commands::copy::run(&args, format),
         Command::Disk(command) => commands::disk::run(command, format),
+        Command::Array(command) => commands::array::run(command, format),
         Command::Overlay(command) => commands::overlay::run(&command, format),
         Command::Tls(command) => commands::tls::run(command, format),
         Command::Lab(command) => commands::lab::run(command, format),

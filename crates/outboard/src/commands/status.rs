@@ -4,6 +4,7 @@ use attach::AttachmentStatus;
 use nbd::server::{ClientDiskFigures, ExportFigures, Figures, Op};
 use serde::Serialize;
 
+use crate::arrays::show;
 use crate::control::{self, ServerStatus};
 use crate::failure::Failure;
 use crate::graph::ByteSize;
@@ -58,6 +59,11 @@ fn server(server: &ServerStatus) -> String {
         &std::iter::once(head).chain(rows).collect::<Vec<_>>(),
     ));
     parts.extend(exports.iter().filter_map(overlays));
+    let arrays = server
+        .arrays
+        .iter()
+        .map(|array| format!("array {}", show::line(array)));
+    parts.extend(arrays);
     let clients: Vec<_> = exports.iter().flat_map(client_rows).collect();
     if !clients.is_empty() {
         let head = CLIENT_HEAD.map(str::to_owned);

@@ -66,6 +66,7 @@ fn later(old: &Plan, new: &Plan) -> Vec<&'static str> {
         ("control", old.control != new.control),
         ("metrics", old.metrics != new.metrics),
         ("user", old.user != new.user),
+        ("on_event", old.on_event != new.on_event),
     ];
     let differ = differ.into_iter().filter(|(_, differs)| *differs);
     differ.map(|(key, _)| key).collect()

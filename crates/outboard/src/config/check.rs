@@ -59,6 +59,7 @@ pub(crate) fn parse(text: &str) -> Result<Plan, Slip> {
         control: file.control,
         metrics: file.metrics.map(|at| metrics(values, &at)).transpose()?,
         user: file.user.map(|user| self::user(values, user)).transpose()?,
+        on_event: file.on_event.map(|of| on_event(values, of)).transpose()?,
     };
     certificates_need_tls(values, &file.export, &plan)?;
     Ok(plan)
@@ -159,6 +160,25 @@ fn user(values: Values<'_>, user: Spanned<String>) -> Result<String, Slip> {
         return Err(values.slip(&user, "not a user's name or number"));
     }
     Ok(user.into_inner())
+}
+
+/// A program is named by its path: what a shell would look up depends on who started the server.
+fn on_event(values: Values<'_>, command: Spanned<file::Command>) -> Result<Vec<String>, Slip> {
+    let (program, arguments) = match command.get_ref() {
+        file::Command::Program(program) => (program.clone(), Vec::new()),
+        file::Command::WithArguments(words) => match words.split_first() {
+            Some((program, arguments)) => (program.clone(), arguments.to_vec()),
+            None => return Err(values.slip(&command, "no program")),
+        },
+    };
+    if !program.starts_with('/') {
+        let what = format!(
+            "{program:?} is no absolute path of a program; arguments go into a list: \
+             [\"/usr/bin/logger\", \"-t\", \"arrays\"]"
+        );
+        return Err(values.slip(&command, what));
+    }
+    Ok(std::iter::once(program).chain(arguments).collect())
 }
 
 fn limits(values: Values<'_>, table: &LimitsTable) -> Result<Limits, Slip> {

@@ -16,11 +16,23 @@ pub(super) struct File {
     pub(super) control: Option<PathBuf>,
     pub(super) metrics: Option<Spanned<String>>,
     pub(super) user: Option<Spanned<String>>,
+    pub(super) on_event: Option<Spanned<Command>>,
     pub(super) tls: Option<Tls>,
     #[serde(default)]
     pub(super) limits: LimitsTable,
     #[serde(default)]
     pub(super) export: Vec<Spanned<ExportTable>>,
+}
+
+/// A program, or a program and its first arguments.
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a program, or a list of it and its arguments, is wanted"
+)]
+pub(super) enum Command {
+    Program(String),
+    WithArguments(Vec<String>),
 }
 
 /// `[tls]`

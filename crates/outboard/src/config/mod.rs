@@ -58,6 +58,8 @@ pub(crate) struct Plan {
     pub(crate) metrics: Option<SocketAddr>,
     /// Whom the server becomes once its sockets are open.
     pub(crate) user: Option<String>,
+    /// What is run when something happens to an array: a program and its first arguments.
+    pub(crate) on_event: Option<Vec<String>>,
 }
 
 /// An export as the file has it.

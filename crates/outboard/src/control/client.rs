@@ -43,10 +43,12 @@ pub(crate) enum AskError {
 /// Asks the server at `path`.
 pub(crate) fn ask(path: &Path, ask: Ask) -> Result<Answer, AskError> {
     let limit = match ask {
-        Ask::Status => STATUS_TIMEOUT,
-        Ask::Reload | Ask::Resize { .. } | Ask::Disconnect { .. } | Ask::DropOverlay(_) => {
-            CHANGE_TIMEOUT
-        }
+        Ask::Status | Ask::Arrays => STATUS_TIMEOUT,
+        Ask::Reload
+        | Ask::Resize { .. }
+        | Ask::Disconnect { .. }
+        | Ask::DropOverlay(_)
+        | Ask::Array(_) => CHANGE_TIMEOUT,
     };
     let line = exchange(path, ask, limit).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {

@@ -12,6 +12,7 @@
 //!   bounded by who reads them ([`ANSWER_MAX`]).
 //! * Whoever speaks another version is told so, and nothing is done.
 
+pub(crate) mod arrays;
 pub(crate) mod client;
 pub(crate) mod place;
 pub(crate) mod server;
@@ -22,6 +23,9 @@ use std::path::PathBuf;
 
 use nbd::server::ServerFigures;
 use serde::{Deserialize, Serialize};
+
+pub(crate) use self::arrays::{ArrayAsk, ArrayStep};
+use crate::arrays::report::ArrayReport;
 
 /// The version of the questions and answers.
 pub(crate) const VERSION: u32 = 1;
@@ -59,6 +63,10 @@ pub(crate) enum Ask {
     },
     /// Remove overlays.
     DropOverlay(DropOverlay),
+    /// How the arrays are.
+    Arrays,
+    /// Change an array.
+    Array(ArrayAsk),
 }
 
 /// Which overlays are to be removed.
@@ -112,6 +120,10 @@ pub(crate) enum Answer {
         /// Why others are not.
         kept: Vec<String>,
     },
+    /// How the arrays are.
+    Arrays(Vec<ArrayReport>),
+    /// How the array is that was changed.
+    Array(Box<ArrayReport>),
 }
 
 /// An overlay that was removed.
@@ -146,6 +158,9 @@ pub(crate) struct ServerStatus {
     pub(crate) up_seconds: u64,
     /// Exports, clients and figures.
     pub(crate) figures: ServerFigures,
+    /// Its arrays.
+    #[serde(default)]
+    pub(crate) arrays: Vec<ArrayReport>,
 }
 
 /// What a reload did, by names of exports.

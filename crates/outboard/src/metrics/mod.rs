@@ -7,6 +7,7 @@
 //!   its figures are copied.
 //! * Connections at once are bounded ([`CONNECTIONS_MAX`]), and so is the time of their heads.
 
+mod arrays;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -26,6 +27,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use nbd::server::Control;
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::arrays::Arrays;
 use crate::failure::Failure;
 
 /// Connections at once; more must wait.
@@ -51,8 +53,12 @@ pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     bound.map_err(|e| Failure::because(format!("cannot serve metrics on {address}"), &e))
 }
 
-/// Answers on `listener` what `control` says.
-pub(crate) fn start(listener: TcpListener, control: Control) -> Result<Metrics, Failure> {
+/// Answers on `listener` what `control` and `arrays` say.
+pub(crate) fn start(
+    listener: TcpListener,
+    control: Control,
+    arrays: Arc<Arrays>,
+) -> Result<Metrics, Failure> {
     let failed = |e: io::Error| Failure::because("cannot serve metrics", &e);
     let (stop, stopped) = oneshot::channel();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -64,7 +70,7 @@ pub(crate) fn start(listener: TcpListener, control: Control) -> Result<Metrics, 
         runtime.block_on(async {
             tokio::select! {
                 _ = stopped => {}
-                served = serve(listener, control) => {
+                served = serve(listener, control, arrays) => {
                     if let Err(e) = served {
                         tracing::error!("metrics: {e}");
                     }
@@ -90,7 +96,7 @@ impl Drop for Metrics {
     }
 }
 
-async fn serve(listener: TcpListener, control: Control) -> io::Result<()> {
+async fn serve(listener: TcpListener, control: Control, arrays: Arc<Arrays>) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -103,9 +109,10 @@ async fn serve(listener: TcpListener, control: Control) -> io::Result<()> {
                 continue;
             }
         };
-        let control = control.clone();
+        let (control, arrays) = (control.clone(), arrays.clone());
         drop(engine::spawn(async move {
-            let answer = service_fn(|request| std::future::ready(answer(&request, &control)));
+            let answer =
+                service_fn(|request| std::future::ready(answer(&request, &control, &arrays)));
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
@@ -119,7 +126,11 @@ async fn serve(listener: TcpListener, control: Control) -> io::Result<()> {
     }
 }
 
-fn answer(request: &Request<Incoming>, control: &Control) -> Result<Response<String>, Infallible> {
+fn answer(
+    request: &Request<Incoming>,
+    control: &Control,
+    arrays: &Arrays,
+) -> Result<Response<String>, Infallible> {
     let mut response = Response::new(String::new());
     if request.uri().path() != "/metrics" {
         *response.status_mut() = StatusCode::NOT_FOUND;
@@ -132,7 +143,7 @@ fn answer(request: &Request<Incoming>, control: &Control) -> Result<Response<Str
         headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Ok(response);
     }
-    *response.body_mut() = text::of(&control.figures());
+    *response.body_mut() = text::of(&control.figures(), &arrays.reports());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(TEXT));
     Ok(response)

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 
 use nbd::server::{
     ClientDiskFigures, ClientName, CommandFigures, ExportFigures, Figures, Op, ServerFigures,
 };
 
 use super::text;
+use crate::arrays::report::{Kind, State, SyncReport};
 
 fn figures() -> ServerFigures {
     let mut read = CommandFigures::none(Op::Read);
@@ -100,7 +102,7 @@ fn read(text: &str) -> HashMap<String, f64> {
 
 #[test]
 fn the_text_follows_the_format_and_tells_the_figures() {
-    let samples = read(&text::of(&figures()));
+    let samples = read(&text::of(&figures(), &[]));
     let labels = "export=\"a \\\"b\\\"\\\\\\nc\",command=\"read\"";
     let value = |series: String| samples[&series];
     assert!((value(format!("outboard_requests_total{{{labels}}}")) - 7.0).abs() < 1e-9);
@@ -124,7 +126,7 @@ fn the_text_follows_the_format_and_tells_the_figures() {
 
 #[test]
 fn overlays_of_clients_are_counted_where_there_are_some() {
-    let samples = read(&text::of(&figures()));
+    let samples = read(&text::of(&figures(), &[]));
     for (name, expected) in [
         ("overlays", 1.0),
         ("overlays_older", 1.0),
@@ -136,7 +138,7 @@ fn overlays_of_clients_are_counted_where_there_are_some() {
     }
     let mut without = figures();
     without.exports[0].client_disks = None;
-    assert!(!text::of(&without).contains("overlay"));
+    assert!(!text::of(&without, &[]).contains("overlay"));
 }
 
 fn get(address: SocketAddr, request: &str) -> String {
@@ -156,13 +158,13 @@ fn a_scrape_over_http_gets_the_text_and_nothing_else_is_there() {
     let export = nbd::server::Export {
         name: "a".to_owned(),
         description: String::new(),
-        disk: std::sync::Arc::new(testkit::MemDisk::new(4096)).into(),
+        disk: Arc::new(testkit::MemDisk::new(4096)).into(),
     };
     let limits = nbd::server::Limits::default();
     let server = nbd::server::Server::new(vec![export], limits).expect("an export");
     let listener = super::bind(([127, 0, 0, 1], 0).into()).expect("a free port");
     let address = listener.local_addr().expect("bound");
-    let metrics = super::start(listener, server.control()).expect("it starts");
+    let metrics = super::start(listener, server.control(), Arc::default()).expect("it starts");
     let answer = get(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
@@ -181,4 +183,33 @@ fn a_scrape_over_http_gets_the_text_and_nothing_else_is_there() {
         TcpStream::connect(address).is_err(),
         "it ends with its server"
     );
+}
+
+#[test]
+fn arrays_are_told_with_their_members_and_what_is_done() {
+    let mut array = crate::arrays::tests::mirror();
+    array.working = 1;
+    array.members[1].state = State::Rebuilding;
+    array.members[0].corrected = 3;
+    array.sync = Some(SyncReport {
+        kind: Kind::Recovery,
+        done: 100,
+        of: 400,
+        speed: 7,
+        seconds_left: None,
+        mismatches: 0,
+    });
+    let samples = read(&text::of(&figures(), &[array]));
+    let labels = "array=\"media\",uuid=\"00112233:44556677:8899aabb:ccddeeff\",export=\"films\"";
+    let value =
+        |name: &str, more: &str| samples[&format!("outboard_array_{name}{{{labels}{more}}}")];
+    assert_eq!(value("degraded", ""), 1.0);
+    assert_eq!(value("members", ",state=\"rebuilding\""), 1.0);
+    assert_eq!(value("members", ",state=\"failed\""), 0.0);
+    assert_eq!(value("sync", ",kind=\"recovery\""), 1.0);
+    assert_eq!(value("sync", ",kind=\"check\""), 0.0);
+    assert_eq!(value("sync_done_bytes", ""), 100.0);
+    assert_eq!(value("corrected_reads_total", ""), 3.0);
+    assert_eq!(value("bitmap_dirty_chunks", ""), 0.0);
+    assert!(!text::of(&figures(), &[]).contains("outboard_array"));
 }

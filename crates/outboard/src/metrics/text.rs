@@ -8,18 +8,20 @@ use nbd::server::{
     BUCKETS, ClientDiskFigures, CommandFigures, ExportFigures, ServerFigures, bucket_limit,
 };
 
+use crate::arrays::report::ArrayReport;
+
 const NANOS: f64 = 1e9;
 
 /// Text that grows.
-struct Text(String);
+pub(super) struct Text(String);
 
 impl Text {
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
+    pub(super) fn head(&mut self, name: &str, kind: &str, help: &str) {
         self.line(format_args!("# HELP {name} {help}"));
         self.line(format_args!("# TYPE {name} {kind}"));
     }
 
-    fn value(&mut self, name: &str, labels: &str, value: impl Display) {
+    pub(super) fn value(&mut self, name: &str, labels: &str, value: impl Display) {
         if labels.is_empty() {
             self.line(format_args!("{name} {value}"));
         } else {
@@ -34,13 +36,14 @@ impl Text {
 }
 
 /// The whole answer to a scrape.
-pub(super) fn of(figures: &ServerFigures) -> String {
+pub(super) fn of(figures: &ServerFigures, arrays: &[ArrayReport]) -> String {
     let mut text = Text(String::new());
     server(&mut text, figures);
     exports(&mut text, figures);
     overlays(&mut text, figures);
     commands(&mut text, figures);
     latencies(&mut text, figures);
+    super::arrays::write(&mut text, arrays);
     text.0
 }
 
@@ -244,7 +247,7 @@ fn labels(export: &ExportFigures, command: &CommandFigures) -> String {
 }
 
 /// A label's value, as the format wants it.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('"', "\\\"")
         .replace('\n', "\\n")

@@ -19,10 +19,11 @@ use nbd::client::Target;
 use serde::Serialize;
 
 pub(super) use self::content::Content;
+pub(crate) use self::content::array_uuid;
 use self::content::look::Looker;
 use self::content::{Array, Group};
 use self::report::Report;
-use self::signature::Probe;
+pub(crate) use self::signature::Probe;
 use crate::failure::Failure;
 use crate::graph::{Disk, NamedDisk, resolve};
 use crate::output::Format;
@@ -215,7 +216,7 @@ impl Inspection {
 }
 
 /// A text from outside, for a terminal.
-pub(super) fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     let shown = text.chars().map(|c| if c.is_control() { '·' } else { c });
     shown.collect()
 }

@@ -17,6 +17,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use super::notify;
 use super::opened::{Opened, Opening};
 use super::overlays::{changed_images, drop_overlays};
+use crate::arrays::Arrays;
 use crate::config::{self, Changes, ExportPlan, Plan};
 use crate::control::server::{Answering, Oracle};
 use crate::control::{Answer, Ask, Reloaded, ServerStatus};
@@ -41,16 +42,17 @@ pub(super) struct About {
 #[derive(Debug)]
 pub(super) struct Live {
     about: About,
-    control: Control,
+    pub(super) control: Control,
     tls: Option<nbd::tls::ServerTls>,
-    running: Mutex<Running>,
+    pub(super) arrays: Arc<Arrays>,
+    pub(super) running: Mutex<Running>,
 }
 
 /// What runs, and the files it writes.
 #[derive(Debug)]
-struct Running {
-    plan: Plan,
-    open: Vec<Opened>,
+pub(super) struct Running {
+    pub(super) plan: Plan,
+    pub(super) open: Vec<Opened>,
 }
 
 impl Live {
@@ -58,14 +60,15 @@ impl Live {
         about: About,
         control: Control,
         tls: Option<nbd::tls::ServerTls>,
-        plan: Plan,
-        open: Vec<Opened>,
+        arrays: Arc<Arrays>,
+        running: Running,
     ) -> Arc<Self> {
         Arc::new(Self {
             about,
             control,
             tls,
-            running: Mutex::new(Running { plan, open }),
+            arrays,
+            running: Mutex::new(running),
         })
     }
 
@@ -133,7 +136,8 @@ impl Live {
         let mut done = Reloaded::default();
         let mut opened = opening.done();
         for name in &changes.remove {
-            note(self.control.remove(name).await, &mut done);
+            let ended = self.control.remove(name).await;
+            self.end_arrays(name, ended, &mut done).await;
             done.removed.push(name.clone());
         }
         for export in &changes.replace {
@@ -145,7 +149,7 @@ impl Live {
                 }
                 None => self.control.remove(&export.name).await,
             };
-            note(result, &mut done);
+            self.end_arrays(&export.name, result, &mut done).await;
             done.replaced.push(export.name.clone());
         }
         for export in &changes.renew {
@@ -153,11 +157,14 @@ impl Live {
             if let Some(ExportDisk::PerClient(overlays)) = ready.and_then(Opened::take) {
                 note(self.control.renew(&export.name, overlays), &mut done);
             }
+            // Clients that are connected read on from the old ones.
+            self.arrays.forget(&export.name);
             done.renewed.push(export.name.clone());
         }
         let mut gone = leaving(&changes);
         gone.extend(done.renewed.iter().cloned());
         running.open.retain(|open| !gone.contains(&open.name));
+        watch(&self.arrays, &mut opened);
         running.open.append(&mut opened);
         for export in &changes.add {
             let ready = running
@@ -208,7 +215,9 @@ impl Live {
             let mut opening = Opening::beside(&running.open, &[]);
             match opening.open(&candidate).await {
                 Ok(()) => {
-                    running.open.extend(opening.done());
+                    let mut opened = opening.done();
+                    watch(&self.arrays, &mut opened);
+                    running.open.append(&mut opened);
                     found = Some(candidate);
                     break;
                 }
@@ -232,6 +241,15 @@ impl Live {
         }
     }
 
+    /// Stops the arrays of an export that has ended.
+    async fn end_arrays(&self, export: &str, ended: Result<(), ChangeError>, done: &mut Reloaded) {
+        // Somebody still writes to it: it is stopped with the server.
+        if !matches!(ended, Err(ChangeError::Busy { .. })) {
+            done.warnings.extend(self.arrays.stop(export).await);
+        }
+        note(ended, done);
+    }
+
     async fn status(&self) -> ServerStatus {
         let control = self.control.clone();
         // Overlays are looked for in their folders.
@@ -246,6 +264,7 @@ impl Live {
             metrics: self.about.metrics.clone(),
             up_seconds: up.as_secs(),
             figures,
+            arrays: self.arrays.reports(),
         }
     }
 
@@ -279,8 +298,17 @@ impl Oracle for Live {
                     let _one_at_a_time = self.running.lock().await;
                     drop_overlays(&self.control, which).await
                 }
+                Ask::Arrays => Ok(Answer::Arrays(self.arrays.reports())),
+                Ask::Array(ask) => self.array(ask).await,
             }
         })
+    }
+}
+
+/// Takes the arrays of disks that were opened in.
+pub(super) fn watch(arrays: &Arrays, opened: &mut [Opened]) {
+    for opened in opened {
+        arrays.add(&opened.name.clone(), opened.take_arrays());
     }
 }
 

@@ -11,6 +11,7 @@
 //! * Whatever way it ends, but by SIGKILL, its Unix sockets and its port file are removed.
 
 mod announce;
+pub(crate) mod arrays;
 mod auto;
 mod exports;
 pub(crate) mod listen;
@@ -37,13 +38,15 @@ use nbd::server::{Limits, Server};
 use rustix::fs::FileType;
 use tokio::sync::oneshot;
 
+use crate::arrays::Arrays;
+use crate::arrays::hook::Hook;
 use crate::config::{self, OverlayPlan, Plan};
 use crate::control::{self, place};
 use crate::failure::Failure;
 use crate::metrics;
 use crate::output::Format;
 use listen::Place;
-use live::{About, Live, offer};
+use live::{About, Live, Running, offer};
 use opened::{Opened, Opening};
 use places::Places;
 use sockets::{Sockets, Wanted};
@@ -113,6 +116,10 @@ pub(crate) struct Args {
     /// Where the control socket is, instead of in the runtime directory
     #[arg(long, value_name = "PATH", conflicts_with = "stdin")]
     control: Option<PathBuf>,
+
+    /// Run this program when something happens to an array: PROGRAM EVENT ARRAY [MEMBER]
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "config")]
+    on_event: Option<String>,
 
     /// Stop when the process that started this one ends
     #[arg(long)]
@@ -192,7 +199,7 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
         }
     };
     args.engine
-        .run(async |handle| serve(handle, &args, plan, clients, format).await)
+        .run(async |handle| Box::pin(serve(handle, &args, plan, clients, format)).await)
 }
 
 /// What the arguments ask for.
@@ -228,6 +235,7 @@ fn plan(args: &Args, format: Format) -> Result<Plan, Failure> {
         control: args.control.clone(),
         metrics: args.metrics,
         user: None,
+        on_event: args.on_event.clone().map(|program| vec![program]),
     })
 }
 
@@ -280,7 +288,9 @@ async fn serve(
     format: Format,
 ) -> Result<(), Failure> {
     let mut stop = Stop::watch(args.exit_with_parent, args.config.is_some())?;
-    let (exports, open) = stop.before(open(&plan)).await?;
+    let (exports, mut open) = stop.before(open(&plan)).await?;
+    let arrays = Arc::new(Arrays::new(plan.on_event.clone().map(Hook::start)));
+    live::watch(&arrays, &mut open);
     let mut server = Server::with_rules(exports, plan.limits.clone()).map_err(Failure::new)?;
     let tls = tls::load(&plan)?;
     if let Some((tls, demand)) = &tls {
@@ -295,6 +305,7 @@ async fn serve(
     let sockets = match clients {
         Clients::One(socket) => {
             let serving = server.serve_connection(&handle, socket, told);
+            let serving = and_stop(serving, &arrays);
             return stop.during(tell, serving, || ()).await;
         }
         Clients::Listen(wanted) => wanted.open()?,
@@ -320,7 +331,9 @@ async fn serve(
         since: engine::clock::now(),
     };
     let controls = server.control();
-    let live = Live::new(about, controls.clone(), tls.map(|(tls, _)| tls), plan, open);
+    let running = Running { plan, open };
+    let tls = tls.map(|(tls, _)| tls);
+    let live = Live::new(about, controls.clone(), tls, arrays.clone(), running);
     if let Some(control) = &control {
         control::server::start(control, live.clone())?;
     }
@@ -328,15 +341,26 @@ async fn serve(
         reload_at_hangup(live)?;
     }
     let _metrics = metrics
-        .map(|listener| metrics::start(listener, controls))
+        .map(|listener| metrics::start(listener, controls, arrays.clone()))
         .transpose()?;
     notify::tell("READY=1");
-    let serving = server.serve(&handle, listeners, told);
+    let serving = and_stop(server.serve(&handle, listeners, told), &arrays);
     let clean_up = || {
         traces.remove();
         control.iter().for_each(place::ControlSocket::remove);
     };
     stop.during(tell, serving, clean_up).await
+}
+
+/// Serves, and marks the arrays clean when all is flushed.
+async fn and_stop<E>(
+    serving: impl Future<Output = Result<(), E>>,
+    arrays: &Arrays,
+) -> Result<(), E> {
+    let served = serving.await;
+    // What could not be done is in the log; the data is there in any case.
+    drop(arrays.stop_all().await);
+    served
 }
 
 /// Reads the configuration again at each SIGHUP.

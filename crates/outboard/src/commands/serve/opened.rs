@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use block::Node;
 use nbd::server::{DiskPerClient as _, ExportDisk};
+use nodes::array::Array;
 
 use super::per_client::{PerClient, PerClientError};
 use crate::config::ExportPlan;
 use crate::failure::Failure;
+use crate::graph::NamedDisk;
 use crate::graph::builder::{BuildError, Builder, Claim};
 
 /// An export's disk and the bytes of files that it has.
@@ -18,6 +21,8 @@ pub(super) struct Opened {
     disk: Option<ExportDisk>,
     /// Number of the image that its clients have overlays over.
     image: Option<String>,
+    /// The arrays that it stands on, until somebody watches them.
+    arrays: Vec<Arc<Array>>,
     written: Vec<Claim>,
 }
 
@@ -52,6 +57,11 @@ impl Opened {
     /// Hands the disk over; `None` if that was done before.
     pub(super) fn take(&mut self) -> Option<ExportDisk> {
         self.disk.take()
+    }
+
+    /// Hands the arrays over that the disk stands on.
+    pub(super) fn take_arrays(&mut self) -> Vec<Arc<Array>> {
+        std::mem::take(&mut self.arrays)
     }
 
     /// Number of the image that its clients have overlays over.
@@ -93,14 +103,36 @@ impl Opening {
                 (ExportDisk::PerClient(Arc::new(overlays)), Some(image))
             }
         };
+        let arrays = Vec::new();
         self.written = builder.claims();
         self.opened.push(Opened {
             name: export.name.clone(),
             disk: Some(disk),
             image,
+            arrays,
             written: self.written[known..].to_vec(),
         });
         Ok(())
+    }
+
+    /// Opens one more disk for the arrays of an export that is open.
+    pub(super) async fn member(
+        open: &mut [Opened],
+        export: &str,
+        disk: &NamedDisk,
+    ) -> Result<Node, BuildError> {
+        for opened in open.iter_mut() {
+            // What members had that are gone.
+            opened.written.retain(Claim::is_alive);
+        }
+        let held: Vec<Claim> = open.iter().flat_map(|open| open.written.clone()).collect();
+        let known = held.len();
+        let mut builder = Builder::new(false).beside(held);
+        let node = Box::pin(builder.build(disk)).await?;
+        if let Some(opened) = open.iter_mut().find(|open| open.name == export) {
+            opened.written.extend_from_slice(&builder.claims()[known..]);
+        }
+        Ok(node)
     }
 
     /// The disks that were opened, in that order.

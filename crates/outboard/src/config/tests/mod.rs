@@ -278,3 +278,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_program_for_events_is_a_path_alone_or_with_arguments() {
+    let of = |value: &str| plan(&format!("on_event = {value}\n{SMALL}")).on_event;
+    assert_eq!(of("\"/bin/x y\""), Some(vec!["/bin/x y".to_owned()]));
+    let words = ["/bin/x", "-t", "a"].map(str::to_owned).to_vec();
+    assert_eq!(of("[\"/bin/x\", \"-t\", \"a\"]"), Some(words));
+    for (wrong, word) in [
+        ("\"x y\"", "absolute"),
+        ("[]", "no program"),
+        ("1", "wanted"),
+    ] {
+        let text = format!("on_event = {wrong}\n{SMALL}");
+        assert_slip(&text, "line 1, column 12", word);
+    }
+}

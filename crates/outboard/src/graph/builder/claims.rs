@@ -63,6 +63,13 @@ pub(crate) struct Claim {
     pub(super) writes: bool,
 }
 
+impl Claim {
+    /// Whether somebody may still have the bytes: a disk that is closed has none.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.leaf.node.is_none() || self.leaf.node().is_some()
+    }
+}
+
 /// All of a file, however large it grows.
 const ALL: Range = Range::new(0, u64::MAX);
 

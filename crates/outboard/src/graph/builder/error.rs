@@ -165,6 +165,18 @@ impl BuildError {
         }
     }
 
+    /// The other process that has a file open, if that is in the way.
+    pub(crate) fn in_use_by(&self) -> Option<u32> {
+        match self {
+            Self::File {
+                source: OpenError::InUse { holder, .. },
+                ..
+            } => holder.process.filter(|id| *id != std::process::id()),
+            Self::Table { source, .. } => source.in_use_by(),
+            _ => None,
+        }
+    }
+
     /// What the user can do about it, if the message does not say so.
     pub(crate) fn next(&self) -> Option<&str> {
         match self {

@@ -1,0 +1,175 @@
+//! [`Hook`]: runs a program of the user's when something happens to an array, as `mdadm --monitor` does.
+//!
+//! ```text
+//! PROGRAM… EVENT ARRAY [MEMBER]       and the same, and more, in OUTBOARD_… variables
+//! ```
+//!
+//! # Invariants
+//!
+//! * One program at a time, in the order of the events; [`WAITING_MAX`] wait, more are dropped and said.
+//! * No shell: what an array or a member is called is an argument, whatever is in it.
+//! * A program that does not end within [`TIME_MAX`] is ended, with all that it started.
+//! * Nobody waits for it but the end of the process, and that for [`LAST_TIME`] at most.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use engine::clock;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinHandle;
+
+/// Events that wait for the program.
+const WAITING_MAX: usize = 64;
+/// How long the program may take.
+const TIME_MAX: Duration = Duration::from_secs(60);
+/// How long the end of the process waits for what has happened to be told.
+const LAST_TIME: Duration = Duration::from_secs(5);
+/// Time between two looks whether it has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What the program is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// `Fail`, `SpareActive`… as mdadm calls them.
+    pub(crate) event: &'static str,
+    /// The array's name.
+    pub(crate) array: String,
+    /// The member, where there is one.
+    pub(crate) member: Option<String>,
+    /// More, for `OUTBOARD_…` variables.
+    pub(crate) more: Vec<(&'static str, String)>,
+}
+
+/// Runs the program. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Hook(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// `None`: no more is told.
+    queue: Mutex<Option<Sender<Told>>>,
+    worker: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Hook {
+    /// One that runs `command`: a program and its first arguments. Call on the engine.
+    pub(crate) fn start(command: Vec<String>) -> Self {
+        let (queue, waiting) = channel(WAITING_MAX);
+        let worker = engine::spawn(work(command, waiting));
+        Self(Arc::new(Shared {
+            queue: Mutex::new(Some(queue)),
+            worker: Mutex::new(Some(worker)),
+        }))
+    }
+
+    /// Tells the program, in its turn.
+    pub(crate) fn tell(&self, told: Told) {
+        let queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(queue) = &*queue else {
+            return;
+        };
+        if let Err(TrySendError::Full(told)) = queue.try_send(told) {
+            let (event, array) = (told.event, &told.array);
+            tracing::error!("on_event: {event} of {array} is not told: {WAITING_MAX} others wait");
+        }
+    }
+
+    /// Waits until all that happened is told, or for long enough.
+    pub(crate) async fn finish(&self) {
+        let close = |queue: &Mutex<Option<Sender<Told>>>| {
+            drop(queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        };
+        close(&self.0.queue);
+        let worker = self
+            .0
+            .worker
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(worker) = worker else {
+            return;
+        };
+        if clock::timeout(LAST_TIME, worker).await.is_err() {
+            tracing::error!("on_event: not all that happened was told: the program takes too long");
+        }
+    }
+}
+
+async fn work(command: Vec<String>, mut waiting: Receiver<Told>) {
+    while let Some(told) = waiting.recv().await {
+        let (event, array) = (told.event, told.array.clone());
+        if let Err(why) = run(&command, &told).await {
+            let program = command.first().map_or("", String::as_str);
+            tracing::error!("on_event: {program} {event} {array}: {why}");
+        }
+    }
+}
+
+/// Runs the program to its end.
+async fn run(command: &[String], told: &Told) -> Result<(), String> {
+    let mut child = start(command, told).map_err(|error| format!("cannot be run: {error}"))?;
+    let begin = clock::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return judged(status),
+            Ok(None) => {}
+            Err(error) => return Err(format!("cannot be waited for: {error}")),
+        }
+        if clock::now().saturating_duration_since(begin) > TIME_MAX {
+            end(child).await;
+            return Err(format!("ended by force after {} s", TIME_MAX.as_secs()));
+        }
+        clock::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn start(command: &[String], told: &Told) -> io::Result<Child> {
+    let (program, first) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut command = Command::new(program);
+    command.args(first).arg(told.event).arg(&told.array);
+    command.args(&told.member);
+    command.env("OUTBOARD_EVENT", told.event);
+    command.env("OUTBOARD_ARRAY", &told.array);
+    command.env(
+        "OUTBOARD_MEMBER",
+        told.member.as_deref().unwrap_or_default(),
+    );
+    for (name, value) in &told.more {
+        command.env(name, value);
+    }
+    // Sockets and words that are this process's own.
+    for own in [
+        "LISTEN_FDS",
+        "LISTEN_PID",
+        "LISTEN_FDNAMES",
+        "NOTIFY_SOCKET",
+    ] {
+        command.env_remove(own);
+    }
+    // Standard output is for answers, and may be a client's socket.
+    let errors = io::stderr().as_fd().try_clone_to_owned()?;
+    command.stdin(Stdio::null()).stdout(errors).process_group(0);
+    command.spawn()
+}
+
+fn judged(status: ExitStatus) -> Result<(), String> {
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("it ended with {status}")),
+    }
+}
+
+/// Ends the program and all that it started.
+async fn end(mut child: Child) {
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    if let Some(Err(error)) = id.map(|id| kill_process_group(id, Signal::KILL)) {
+        tracing::warn!("on_event: {error}");
+    }
+    drop(engine::blocking(move || child.wait()).await);
+}

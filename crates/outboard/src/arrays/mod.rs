@@ -1,0 +1,147 @@
+//! [`Arrays`]: the md arrays of this process: which there are, what happens to them, and their end.
+//!
+//! ```text
+//! export "media" ─► Arc<Array> ─┬─► reports   control socket, status, metrics   (report, show)
+//!                               ├─► events    log, a program of the user's      (watch, hook)
+//!                               └─► stop      when the export ends, or the process
+//! ```
+//!
+//! # Invariants
+//!
+//! * An array is stopped after the disk that stands on it was flushed, never before.
+//! * Nothing here is on the way of a request.
+//!
+//! # What it does not do
+//!
+//! It opens no array: those of an export are opened with its disk.
+
+pub(crate) mod hook;
+pub(crate) mod report;
+pub(crate) mod show;
+pub(crate) mod taking;
+#[cfg(test)]
+pub(crate) mod tests;
+mod watch;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use engine::clock;
+use nodes::array::Array;
+
+use self::hook::Hook;
+use self::report::ArrayReport;
+
+/// How long the members of one array may take to be told that it is clean.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// An array and the export whose disk stands on it.
+#[derive(Debug, Clone)]
+struct Served {
+    export: String,
+    array: Arc<Array>,
+}
+
+/// The arrays of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Arrays {
+    served: Mutex<Vec<Served>>,
+    hook: Option<Hook>,
+}
+
+impl Arrays {
+    /// None yet; `hook` is told what happens to those that come.
+    pub(crate) fn new(hook: Option<Hook>) -> Self {
+        Self {
+            served: Mutex::default(),
+            hook,
+        }
+    }
+
+    /// Takes the arrays of an export in and watches them from here on. Call on the engine.
+    pub(crate) fn add(&self, export: &str, arrays: Vec<Arc<Array>>) {
+        for array in arrays {
+            watch::start(export, &array, self.hook.clone());
+            let export = export.to_owned();
+            self.served().push(Served { export, array });
+        }
+    }
+
+    /// How all of them are.
+    pub(crate) fn reports(&self) -> Vec<ArrayReport> {
+        // The lock is not held while an array is asked.
+        let served = self.served().clone();
+        let report = |one: &Served| ArrayReport::of(Some(&one.export), &one.array.status());
+        served.iter().map(report).collect()
+    }
+
+    /// The array of this UUID (as [`report::uuid`] writes it) of this export.
+    pub(crate) fn find(&self, export: &str, uuid: &str) -> Option<Arc<Array>> {
+        let served = self.served();
+        let mut of_export = served.iter().filter(|one| one.export == export);
+        let found = of_export.find(|one| report::uuid(&one.array.status().uuid) == uuid)?;
+        Some(found.array.clone())
+    }
+
+    /// Lets the arrays of an export go, whose disk is used on.
+    pub(crate) fn forget(&self, export: &str) {
+        self.served().retain(|one| one.export != export);
+    }
+
+    /// Marks the arrays of an export clean, whose disk was flushed, and lets them go. What could not
+    /// be done.
+    pub(crate) async fn stop(&self, export: &str) -> Vec<String> {
+        let leaving = {
+            let mut served = self.served();
+            let (leaving, staying) = served.drain(..).partition(|one| one.export == export);
+            *served = staying;
+            leaving
+        };
+        stop(leaving).await
+    }
+
+    /// The same for all, at the end of the process; what happened until then is told to the end.
+    pub(crate) async fn stop_all(&self) -> Vec<String> {
+        let all = std::mem::take(&mut *self.served());
+        let problems = stop(all).await;
+        if let Some(hook) = &self.hook {
+            hook.finish().await;
+        }
+        problems
+    }
+
+    fn served(&self) -> MutexGuard<'_, Vec<Served>> {
+        // A list of names and pointers is right at every moment.
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Stops them one by one. What could not be done.
+async fn stop(arrays: Vec<Served>) -> Vec<String> {
+    let mut problems = Vec::new();
+    for Served { array, .. } in arrays {
+        if let Err(why) = stop_one(&array).await {
+            tracing::error!("{why}");
+            problems.push(why);
+        }
+    }
+    problems
+}
+
+/// Marks an array clean and ends its work in the background, or tells why its copies are compared
+/// again at the next start.
+pub(crate) async fn stop_one(array: &Array) -> Result<(), String> {
+    let name = report::short_name(&array.status().name).to_owned();
+    let why = match clock::timeout(STOP_TIMEOUT, array.stop()).await {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!(
+            "a member did not answer within {} s",
+            STOP_TIMEOUT.as_secs()
+        ),
+    };
+    Err(format!(
+        "the array {name} could not be marked clean: {why}; what was written is there, and its copies are made alike \
+         at the next start"
+    ))
+}

@@ -1,0 +1,334 @@
+//! [`ArrayReport`]: how an array is, as programs are told, over the control socket and by `--json`.
+//! Plain data; sizes and places are bytes.
+
+use nodes::array::format::layout_name;
+use nodes::array::{ArrayStatus, MemberState, MemberStatus, Scrubbed, SyncKind, SyncStatus};
+use serde::{Deserialize, Serialize};
+
+/// How an array is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ArrayReport {
+    /// The export whose disk stands on it; none for one that nobody serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) export: Option<String>,
+    /// Its name, with the host's before a colon where there is one.
+    pub(crate) name: String,
+    /// Its UUID, as mdadm writes it.
+    pub(crate) uuid: String,
+    /// `raid1`…
+    pub(crate) level: String,
+    /// How data and copies lie, where the level has several ways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) layout: Option<String>,
+    /// Kind of its superblocks: `1.2`…
+    pub(crate) version: String,
+    /// Its size.
+    pub(crate) size: u64,
+    /// Chunk; 0 where there is none.
+    pub(crate) chunk: u64,
+    /// Parts of the complete array.
+    pub(crate) parts: u32,
+    /// Parts that work.
+    pub(crate) working: u32,
+    /// Nothing may be written.
+    pub(crate) read_only: bool,
+    /// All members know that no write is under way.
+    pub(crate) clean: bool,
+    /// Changes of its state.
+    pub(crate) events: u64,
+    /// Its write-intent bitmap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bitmap: Option<BitmapReport>,
+    /// By part, then spares and those that failed.
+    pub(crate) members: Vec<MemberReport>,
+    /// What is done in the background.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sync: Option<SyncReport>,
+    /// What the last scrub found, since it was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) scrubbed: Option<ScrubReport>,
+}
+
+/// A write-intent bitmap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BitmapReport {
+    /// Bytes for each bit.
+    pub(crate) chunk: u64,
+    /// Bits.
+    pub(crate) chunks: u64,
+    /// Bits that are set.
+    pub(crate) dirty: u64,
+}
+
+/// One member.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MemberReport {
+    /// What it is called.
+    pub(crate) name: String,
+    /// The part that it holds, or held.
+    pub(crate) part: Option<u16>,
+    /// How it stands.
+    pub(crate) state: State,
+    /// Up to where it is made anew, while it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rebuilt_to: Option<u64>,
+    /// Reads prefer others.
+    pub(crate) write_mostly: bool,
+    /// Errors fail it at once.
+    pub(crate) fail_fast: bool,
+    /// It is on another machine.
+    pub(crate) remote: bool,
+    /// Read errors that were repaired from others.
+    pub(crate) corrected: u64,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
+}
+
+/// How a member stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    /// It holds its part.
+    InSync,
+    /// It is made anew, or brought up to date.
+    Rebuilding,
+    /// It waits for a member to fail.
+    Spare,
+    /// It failed.
+    Failed,
+    /// The array went on without it before it was opened.
+    Stale,
+    /// The part has nobody.
+    Missing,
+}
+
+/// What is done in the background.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SyncReport {
+    /// What.
+    pub(crate) kind: Kind,
+    /// How far.
+    pub(crate) done: u64,
+    /// Of how much.
+    pub(crate) of: u64,
+    /// Bytes a second, lately.
+    pub(crate) speed: u64,
+    /// Seconds that are left at that speed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) seconds_left: Option<u64>,
+    /// Places where copies differed, so far.
+    pub(crate) mismatches: u64,
+}
+
+/// What can be done in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    /// Copies are made alike after a crash.
+    Resync,
+    /// A member is made anew, or brought up to date.
+    Recovery,
+    /// Copies are compared.
+    Check,
+    /// Copies are compared, and made alike.
+    Repair,
+}
+
+/// What a scrub found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ScrubReport {
+    /// Sectors of 512 bytes that differed.
+    pub(crate) mismatches: u64,
+    /// Where, bytes of the array: the first thousand.
+    pub(crate) places: Vec<PlaceReport>,
+    /// They were made alike.
+    pub(crate) repaired: bool,
+    /// It came to the end.
+    pub(crate) finished: bool,
+}
+
+/// Bytes of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PlaceReport {
+    /// The first one.
+    pub(crate) offset: u64,
+    /// How many.
+    pub(crate) len: u64,
+}
+
+impl ArrayReport {
+    /// That of an array with this status.
+    pub(crate) fn of(export: Option<&str>, status: &ArrayStatus) -> Self {
+        Self {
+            export: export.map(str::to_owned),
+            name: status.name.clone(),
+            uuid: uuid(&status.uuid),
+            level: status.level.to_string(),
+            layout: layout_name(status.level, status.layout),
+            version: status.version.to_string(),
+            size: status.size,
+            chunk: status.chunk,
+            parts: status.parts,
+            working: status.working,
+            read_only: status.read_only,
+            clean: status.clean,
+            events: status.events,
+            bitmap: status.bitmap.map(|bitmap| BitmapReport {
+                chunk: bitmap.chunk,
+                chunks: bitmap.chunks,
+                dirty: bitmap.dirty,
+            }),
+            members: status.members.iter().map(MemberReport::of).collect(),
+            sync: status.sync.as_ref().map(SyncReport::of),
+            scrubbed: status.scrubbed.as_ref().map(ScrubReport::of),
+        }
+    }
+
+    /// Whether parts are missing.
+    pub(crate) const fn is_degraded(&self) -> bool {
+        self.working < self.parts
+    }
+
+    /// Whether something is being done in the background.
+    pub(crate) fn is_busy(&self) -> bool {
+        let rebuilding = |member: &MemberReport| member.state == State::Rebuilding;
+        self.sync.is_some() || self.members.iter().any(rebuilding)
+    }
+
+    /// Its name, without the host's.
+    pub(crate) fn short_name(&self) -> &str {
+        short_name(&self.name)
+    }
+}
+
+/// A name without the host's.
+pub(crate) fn short_name(name: &str) -> &str {
+    name.split_once(':').map_or(name, |(_, own)| own)
+}
+
+/// A UUID as mdadm writes it: `3aaa0122:29827cfa:5331ad66:ca767371`.
+pub(crate) fn uuid(bytes: &[u8; 16]) -> String {
+    crate::commands::inspect::array_uuid(bytes)
+}
+
+impl MemberReport {
+    fn of(member: &MemberStatus) -> Self {
+        let (state, rebuilt_to) = match member.state {
+            MemberState::InSync => (State::InSync, None),
+            MemberState::Rebuilding(to) => (State::Rebuilding, Some(to)),
+            MemberState::Spare => (State::Spare, None),
+            MemberState::Failed => (State::Failed, None),
+            MemberState::Stale => (State::Stale, None),
+            MemberState::Missing => (State::Missing, None),
+        };
+        Self {
+            name: member.name.clone(),
+            part: member.part,
+            state,
+            rebuilt_to,
+            write_mostly: member.write_mostly,
+            fail_fast: member.fail_fast,
+            remote: member.remote,
+            corrected: member.corrected,
+            why: member.why.clone(),
+        }
+    }
+}
+
+impl SyncReport {
+    fn of(sync: &SyncStatus) -> Self {
+        Self {
+            kind: sync.kind.into(),
+            done: sync.done,
+            of: sync.of,
+            speed: sync.speed,
+            seconds_left: sync.left.map(|left| left.as_secs()),
+            mismatches: sync.mismatches,
+        }
+    }
+
+    /// How far, in tenths of a percent.
+    pub(crate) fn per_mille(&self) -> u64 {
+        let done = u128::from(self.done.min(self.of)) * 1000 / u128::from(self.of.max(1));
+        u64::try_from(done).unwrap_or(1000)
+    }
+}
+
+impl ScrubReport {
+    fn of(scrubbed: &Scrubbed) -> Self {
+        let place = |range: &block::Range| PlaceReport {
+            offset: range.offset,
+            len: range.len,
+        };
+        Self {
+            mismatches: scrubbed.mismatches,
+            places: scrubbed.places.iter().map(place).collect(),
+            repaired: scrubbed.repaired,
+            finished: scrubbed.finished,
+        }
+    }
+}
+
+impl From<SyncKind> for Kind {
+    fn from(kind: SyncKind) -> Self {
+        match kind {
+            SyncKind::Resync => Self::Resync,
+            SyncKind::Recovery => Self::Recovery,
+            SyncKind::Check => Self::Check,
+            SyncKind::Repair => Self::Repair,
+        }
+    }
+}
+
+impl Kind {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Resync, Self::Recovery, Self::Check, Self::Repair];
+
+    /// Whether copies are compared.
+    pub(crate) const fn is_scrub(self) -> bool {
+        matches!(self, Self::Check | Self::Repair)
+    }
+
+    /// Its name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Resync => "resync",
+            Self::Recovery => "recovery",
+            Self::Check => "check",
+            Self::Repair => "repair",
+        }
+    }
+}
+
+impl State {
+    /// All of them.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::InSync,
+        Self::Rebuilding,
+        Self::Spare,
+        Self::Failed,
+        Self::Stale,
+        Self::Missing,
+    ];
+
+    /// In words.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::InSync => "in sync",
+            Self::Rebuilding => "rebuilding",
+            Self::Spare => "spare",
+            Self::Failed => "failed",
+            Self::Stale => "stale",
+            Self::Missing => "missing",
+        }
+    }
+
+    /// In one word, for programs.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::InSync => "in_sync",
+            other => other.words(),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Before a disk becomes a member: whether it holds something that somebody may want (asked of blkid, as
+//! `attach --mkfs` and `inspect` do), and whether it is one already.
+
+use block::Node;
+use nodes::array::{Array, examine, newest};
+
+use super::report::{ArrayReport, State, short_name, uuid};
+use crate::commands::inspect::Probe;
+use crate::failure::Failure;
+
+/// Refuses a disk that is not empty. A member of the array `own` (its UUID) is its own to take back.
+pub(crate) async fn refuse_full(name: &str, disk: &Node, own: Option<&str>) -> Result<(), Failure> {
+    let found = examine(disk).await;
+    let found =
+        found.map_err(|error| Failure::because(format!("{name} cannot be read"), &error))?;
+    if let Some((_, superblock)) = newest(&found) {
+        let array = uuid(&superblock.array);
+        if own == Some(array.as_str()) {
+            return Ok(());
+        }
+        let of = short_name(&superblock.name);
+        return Err(full(
+            name,
+            &format!("a superblock of the array {of} ({array})"),
+        ));
+    }
+    let probe = Probe::find().await;
+    if let Err(why) = probe.program() {
+        let failure = Failure::new(format!("nobody can tell what is on {name}: {why}"));
+        return Err(failure.next("--force takes it in any case"));
+    }
+    let signature = probe.signature(disk).await;
+    let signature =
+        signature.map_err(|error| Failure::because(format!("what is on {name}"), &error))?;
+    let Some(signature) = signature else {
+        return Ok(());
+    };
+    let table = || {
+        signature
+            .table
+            .as_ref()
+            .map(|table| format!("a partition table ({table})"))
+    };
+    let what = signature.in_words().or_else(table);
+    Err(full(
+        name,
+        what.as_deref().unwrap_or("something that blkid knows"),
+    ))
+}
+
+fn full(name: &str, what: &str) -> Failure {
+    let what = format!("{name} is not empty, it holds {what}; nothing was changed");
+    Failure::new(what).next("--force overwrites it")
+}
+
+/// Forgets a member of this name that failed: it is closed then, and can be opened again.
+pub(crate) async fn forget(array: &Array, name: &str) -> Result<(), Failure> {
+    let report = ArrayReport::of(None, &array.status());
+    let mut members = report.members.iter();
+    match members.find(|member| member.name == name && member.state != State::Missing) {
+        None => Ok(()),
+        Some(member) if matches!(member.state, State::Failed | State::Stale) => {
+            array.remove(name).await.map_err(Failure::from)
+        }
+        Some(member) => {
+            let state = member.state.words();
+            let failure = Failure::new(format!("{name} is a member already, it is {state}"));
+            Err(failure.next("outboard array fail takes it out"))
+        }
+    }
+}

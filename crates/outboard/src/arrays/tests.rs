@@ -1,0 +1,259 @@
+//! Tests of what is told of arrays, and of the program that is told.
+
+use std::time::Duration;
+
+use nodes::array::format::{Level, Version};
+use nodes::array::{
+    ArrayEvent, ArrayStatus, BitmapStatus, MemberState, MemberStatus, Scrubbed, SyncKind,
+    SyncStatus,
+};
+
+use super::hook::{Hook, Told};
+use super::report::ArrayReport;
+use super::show;
+use super::watch::Watched;
+
+fn status() -> ArrayStatus {
+    ArrayStatus {
+        name: "nas:media".to_owned(),
+        uuid: *b"\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff",
+        level: Level::Raid1,
+        layout: 0,
+        version: Version::V1_2,
+        size: 4 << 30,
+        chunk: 0,
+        parts: 2,
+        working: 2,
+        read_only: false,
+        clean: true,
+        events: 17,
+        bitmap: Some(BitmapStatus {
+            chunk: 64 << 20,
+            chunks: 64,
+            dirty: 0,
+        }),
+        members: vec![of("a.img", Some(0)), of("b.img", Some(1))],
+        sync: None,
+        scrubbed: None,
+    }
+}
+
+fn of(name: &str, part: Option<u16>) -> MemberStatus {
+    MemberStatus {
+        name: name.to_owned(),
+        part,
+        state: MemberState::InSync,
+        write_mostly: false,
+        fail_fast: false,
+        remote: false,
+        corrected: 0,
+        why: None,
+    }
+}
+
+/// A mirror of `a.img` and `b.img`, as it is told.
+pub(crate) fn mirror() -> ArrayReport {
+    ArrayReport::of(Some("films"), &status())
+}
+
+#[test]
+fn an_array_that_is_well_is_told_in_few_lines() {
+    assert_eq!(
+        show::tree(&mirror()),
+        "media: raid1 of 2, 4.00 GiB, complete, clean\n\
+         ├─0  a.img  in sync\n\
+         └─1  b.img  in sync\n  \
+           bitmap  0 of 64 chunks of 64.00 MiB dirty\n  \
+           uuid    00112233:44556677:8899aabb:ccddeeff\n  \
+           format  superblocks 1.2, 17 events\n  \
+           export  films"
+    );
+    assert_eq!(
+        show::line(&mirror()),
+        "media: raid1 of 2, 4.00 GiB, complete, clean"
+    );
+}
+
+#[test]
+fn what_is_wrong_and_what_is_done_about_it_is_told() {
+    let mut status = status();
+    status.working = 1;
+    status.clean = false;
+    status.members[1].state = MemberState::Failed;
+    status.members[1].why = Some("it cannot be written: I/O error".to_owned());
+    let mut spare = of("nbd://nas/c", Some(1));
+    spare.state = MemberState::Rebuilding(1 << 30);
+    spare.remote = true;
+    status.members.insert(1, spare);
+    status.sync = Some(SyncStatus {
+        kind: SyncKind::Recovery,
+        done: 1 << 30,
+        of: 4 << 30,
+        speed: 256 << 20,
+        left: Some(Duration::from_secs(12)),
+        mismatches: 0,
+    });
+    let report = ArrayReport::of(None, &status);
+    assert_eq!(
+        show::tree(&report),
+        "media: raid1 of 2, 4.00 GiB, degraded: 1 of 2 parts work, in use\n\
+         ├─0  a.img        in sync\n\
+         ├─1  nbd://nas/c  rebuilding, remote\n\
+         └─1  b.img        failed: it cannot be written: I/O error\n  \
+           recovery  ━━━━━━──────────────────  25.0 %, 1.00 GiB of 4.00 GiB, 256.00 MiB/s, 12 s left\n  \
+           bitmap    0 of 64 chunks of 64.00 MiB dirty\n  \
+           uuid      00112233:44556677:8899aabb:ccddeeff\n  \
+           format    superblocks 1.2, 17 events"
+    );
+    assert_eq!(
+        show::line(&report),
+        "media: raid1 of 2, 4.00 GiB, degraded: 1 of 2 parts work, in use; recovery 25.0 %, 1.00 GiB of 4.00 GiB, \
+         256.00 MiB/s, 12 s left; b.img is failed"
+    );
+}
+
+#[test]
+fn a_scrub_tells_the_first_places_and_how_many_there_are() {
+    let range = |n: u64| block::Range::new(n << 20, 4096);
+    let scrubbed = |places: u64, repaired, finished| {
+        let mut status = status();
+        status.scrubbed = Some(Scrubbed {
+            mismatches: places * 8,
+            places: (0..places).map(range).collect(),
+            repaired,
+            finished,
+        });
+        show::scrub(&ArrayReport::of(None, &status).scrubbed.unwrap())
+    };
+    assert_eq!(scrubbed(0, false, true), "all copies are alike");
+    assert_eq!(
+        scrubbed(0, false, false),
+        "all copies are alike, ended before its end"
+    );
+    assert_eq!(
+        scrubbed(2, true, true),
+        "16 sectors of 512 bytes differed and were made alike, at 0+4096, 1048576+4096"
+    );
+    let many = scrubbed(12, false, true);
+    assert!(
+        many.ends_with(" and 2 more places (--json lists them)"),
+        "{many}"
+    );
+}
+
+#[test]
+fn a_report_survives_the_control_socket() {
+    let report = mirror();
+    let line = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<ArrayReport>(&line).unwrap(), report);
+}
+
+#[test]
+fn events_have_mdadms_names() {
+    let watched = Watched {
+        array: "media".to_owned(),
+        uuid: "0:0:0:0".to_owned(),
+        export: "films".to_owned(),
+    };
+    let member = || "b.img".to_owned();
+    let kind = SyncKind::Check;
+    let events = [
+        (
+            ArrayEvent::Fail {
+                member: member(),
+                why: "gone".to_owned(),
+            },
+            "Fail",
+            true,
+        ),
+        (
+            ArrayEvent::SpareActive { member: member() },
+            "SpareActive",
+            true,
+        ),
+        (ArrayEvent::DegradedArray, "DegradedArray", false),
+        (ArrayEvent::RebuildStarted(kind), "RebuildStarted", false),
+        (
+            ArrayEvent::RebuildFinished {
+                kind,
+                mismatches: 8,
+            },
+            "RebuildFinished",
+            false,
+        ),
+        (
+            ArrayEvent::MemberBack { member: member() },
+            "MemberBack",
+            true,
+        ),
+    ];
+    for (event, name, has_member) in events {
+        let told = watched.told(&event);
+        assert_eq!((told.event, told.array.as_str()), (name, "media"));
+        assert_eq!(told.member, has_member.then(member));
+    }
+    let told = watched.told(&ArrayEvent::RebuildFinished {
+        kind,
+        mismatches: 8,
+    });
+    assert!(
+        told.more.contains(&("OUTBOARD_MISMATCHES", "8".to_owned())),
+        "{told:?}"
+    );
+}
+
+fn told(event: &'static str, member: Option<&str>) -> Told {
+    Told {
+        event,
+        array: "media; rm -rf x".to_owned(),
+        member: member.map(str::to_owned),
+        more: vec![("OUTBOARD_TEXT", "b.img failed: gone".to_owned())],
+    }
+}
+
+fn on_an_engine<F: Future>(main: impl FnOnce() -> F) -> F::Output {
+    let config = engine::Config {
+        cores: 1,
+        ..engine::Config::default()
+    };
+    engine::run(&config, |_| main()).expect("the engine starts")
+}
+
+#[test]
+fn the_program_gets_its_words_in_order_and_no_shell_reads_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let script = "printf '[%s]' \"$@\" \"$OUTBOARD_EVENT\" \"$OUTBOARD_TEXT\" >> \"$0\"";
+    let command = ["/bin/sh", "-c", script, out.to_str().unwrap(), "own"].map(str::to_owned);
+    on_an_engine(async || {
+        let hook = Hook::start(command.to_vec());
+        hook.tell(told("Fail", Some("b.img")));
+        hook.tell(told("DegradedArray", None));
+        hook.finish().await;
+        // Nobody is told any more, and nobody waits.
+        hook.tell(told("Fail", None));
+        hook.finish().await;
+    });
+    assert_eq!(
+        std::fs::read_to_string(out).unwrap(),
+        "[own][Fail][media; rm -rf x][b.img][Fail][b.img failed: gone]\
+         [own][DegradedArray][media; rm -rf x][DegradedArray][b.img failed: gone]"
+    );
+}
+
+#[test]
+fn a_program_that_is_not_there_or_fails_is_no_harm_to_the_next_event() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let script = "echo x >> \"$0\"; exit 3";
+    let failing = ["/bin/sh", "-c", script, out.to_str().unwrap()].map(str::to_owned);
+    for command in [failing.to_vec(), vec!["/nonexistent/program".to_owned()]] {
+        on_an_engine(async || {
+            let hook = Hook::start(command);
+            hook.tell(told("Fail", None));
+            hook.tell(told("Fail", None));
+            hook.finish().await;
+        });
+    }
+    assert_eq!(std::fs::read_to_string(out).unwrap(), "x\nx\n");
+}

@@ -1,0 +1,225 @@
+//! `outboard array create`: the superblocks of a new array.
+//!
+//! # Invariants
+//!
+//! * Nothing is written before every disk was opened, found empty (or forced) and found fit.
+
+use block::Node;
+use indicatif::HumanBytes;
+use nodes::array::format::{Level, Version};
+use nodes::array::{BitmapChoice, CreateOptions, NewMember};
+use serde::Serialize;
+
+use super::offline::candidate;
+use super::words;
+use crate::arrays::report::uuid;
+use crate::arrays::taking;
+use crate::commands::inspect::on_the_engine;
+use crate::failure::Failure;
+use crate::graph::ByteSize;
+use crate::graph::builder::Builder;
+use crate::output::Format;
+
+/// What stands for a part without a member.
+const MISSING: &str = "missing";
+/// Room for a name in a superblock, bytes (`docs/formats/md.md`).
+const NAME_MAX: usize = 32;
+/// What an array is called if nobody says.
+const NAME: &str = "array";
+/// Most disks of one array: more are a slip of a `*`.
+const MEMBERS_MAX: usize = 384;
+
+/// Arguments of `array create`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Its members in order: files, devices or any other disks; `missing` for one that comes later
+    #[arg(value_name = "MEMBER|missing", required = true)]
+    members: Vec<String>,
+
+    /// How data lie: 1 (mirror), 10 (stripe of mirrors), 0 (stripe), linear
+    #[arg(long, short, value_parser = words::level)]
+    level: Level,
+
+    /// Kind of superblock: 1.2, 1.1, 1.0 (at the end: the data begin at byte 0) or 0.90
+    #[arg(long, short = 'e', value_name = "VERSION", default_value = "1.2", value_parser = words::version)]
+    metadata: Version,
+
+    /// Chunk of a stripe [default: 512K]
+    #[arg(long, short, value_name = "SIZE")]
+    chunk: Option<ByteSize>,
+
+    /// Copies of level 10: n2 (side by side), f2 (in other halves), o2 (a chunk further) [default: n2]
+    #[arg(long, value_name = "LAYOUT", value_parser = words::layout)]
+    layout: Option<u32>,
+
+    /// What was written is noted, so that little is copied later: internal, none, or its chunk's size
+    #[arg(long, value_name = "KIND", default_value = "internal", value_parser = words::bitmap)]
+    bitmap: BitmapChoice,
+
+    /// Do not make the copies alike: they are already, or nobody minds
+    #[arg(long)]
+    assume_clean: bool,
+
+    /// What it is called
+    #[arg(long, short = 'N', default_value = NAME)]
+    name: String,
+
+    /// Use only so much of each member
+    #[arg(long, short = 'z')]
+    size: Option<ByteSize>,
+
+    /// A disk that waits for a member to fail
+    #[arg(long, value_name = "DISK")]
+    spare: Vec<String>,
+
+    /// A member that is read from only if no other can be
+    #[arg(long, value_name = "MEMBER")]
+    write_mostly: Vec<String>,
+
+    /// Fail members at their first error
+    #[arg(long)]
+    failfast: bool,
+
+    /// Whatever is on the disks
+    #[arg(long)]
+    force: bool,
+}
+
+/// What was made.
+#[derive(Debug, Serialize)]
+struct Made<'a> {
+    name: &'a str,
+    uuid: String,
+    level: String,
+    size: u64,
+    members: &'a [String],
+    spares: &'a [String],
+    /// The disk expression that opens it.
+    disk: String,
+}
+
+/// Makes it.
+pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
+    check(args)?;
+    let created = on_the_engine(async || Box::pin(create(args)).await)?;
+    let here = args.members.iter().filter(|member| *member != MISSING);
+    let disks: Vec<&str> = here.chain(&args.spare).map(String::as_str).collect();
+    let made = Made {
+        name: &args.name,
+        uuid: uuid(&created.uuid),
+        level: args.level.to_string(),
+        size: created.size,
+        members: &args.members,
+        spares: &args.spare,
+        disk: format!("array({})", disks.join(", ")),
+    };
+    format.print(&made, || text(&made))
+}
+
+fn text(made: &Made<'_>) -> String {
+    let count = made.members.len();
+    let missing = made.members.iter().filter(|member| *member == MISSING);
+    let missing = match missing.count() {
+        0 => String::new(),
+        missing => format!(", {missing} missing"),
+    };
+    let spares = match made.spares.len() {
+        0 => String::new(),
+        1 => ", 1 spare".to_owned(),
+        spares => format!(", {spares} spares"),
+    };
+    let size = HumanBytes(made.size);
+    format!(
+        "{}: {} of {count}{missing}{spares}, {size}, {}\nserve it:  outboard serve '{}={}'\nattach it: outboard attach '{}'",
+        made.name, made.level, made.uuid, made.name, made.disk, made.disk
+    )
+}
+
+/// What the command line alone shows to be wrong.
+fn check(args: &Args) -> Result<(), Failure> {
+    let all: Vec<&String> = args.members.iter().chain(&args.spare).collect();
+    if all.len() > MEMBERS_MAX {
+        return Err(Failure::usage(format!("more than {MEMBERS_MAX} disks")));
+    }
+    for (n, disk) in all.iter().enumerate() {
+        if *disk != MISSING && all[..n].contains(disk) {
+            let what = format!("{disk} is named twice");
+            return Err(Failure::usage(what).next("each member is a disk of its own"));
+        }
+    }
+    if args.spare.iter().any(|spare| spare == MISSING) {
+        return Err(Failure::usage("a spare cannot be missing").next("leave it away"));
+    }
+    let unknown = args.write_mostly.iter();
+    let mut unknown = unknown.filter(|disk| !all.contains(disk) || *disk == MISSING);
+    if let Some(unknown) = unknown.next() {
+        let what = format!("--write-mostly {unknown}: it is none of the members");
+        return Err(Failure::usage(what).next("write it as it stands among them"));
+    }
+    if args.layout.is_some() && args.level != Level::Raid10 {
+        let what = format!("{} has no layouts", args.level);
+        return Err(Failure::usage(what).next("leave --layout away, or use --level 10"));
+    }
+    if args.name.is_empty() || args.name.len() > NAME_MAX || args.name.contains(':') {
+        let what = format!("`{}` is no name of an array", args.name);
+        let next = format!("up to {NAME_MAX} bytes, without a colon");
+        return Err(Failure::usage(what).next(next));
+    }
+    Ok(())
+}
+
+async fn create(args: &Args) -> Result<nodes::array::Created, Failure> {
+    let mut builder = Builder::new(false);
+    let mut parts = Vec::with_capacity(args.members.len());
+    for member in &args.members {
+        parts.push(new_member(&mut builder, args, member).await?);
+    }
+    let mut spares = Vec::with_capacity(args.spare.len());
+    for spare in &args.spare {
+        spares.push(new_member(&mut builder, args, spare).await?);
+    }
+    if !args.force {
+        for member in parts.iter().chain(&spares) {
+            if let Some(disk) = &member.disk {
+                taking::refuse_full(&member.name, disk, None).await?;
+            }
+        }
+    }
+    let options = CreateOptions {
+        level: args.level,
+        layout: args.layout,
+        chunk: args.chunk.map(|size| size.0),
+        version: args.metadata,
+        name: with_host(&args.name),
+        bitmap: args.bitmap,
+        assume_clean: args.assume_clean,
+        size: args.size.map(|size| size.0),
+    };
+    Ok(nodes::array::create(parts, spares, options).await?)
+}
+
+async fn new_member(builder: &mut Builder, args: &Args, text: &str) -> Result<NewMember, Failure> {
+    let disk: Option<Node> = if text == MISSING {
+        None
+    } else {
+        Box::pin(candidate(builder, text)).await?.disk
+    };
+    Ok(NewMember {
+        name: text.to_owned(),
+        disk,
+        write_mostly: args.write_mostly.iter().any(|named| named == text),
+        fail_fast: args.failfast,
+    })
+}
+
+/// The name with this machine's before it, as mdadm has it, where both have room: Linux then knows the
+/// array for its own.
+fn with_host(name: &str) -> String {
+    let uname = rustix::system::uname();
+    let host = uname.nodename().to_str().unwrap_or_default();
+    let full = format!("{host}:{name}");
+    if host.is_empty() || full.len() > NAME_MAX {
+        return name.to_owned();
+    }
+    full
+}

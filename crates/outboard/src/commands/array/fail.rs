@@ -1,0 +1,42 @@
+//! `outboard array fail`: a member has failed, whatever it says itself.
+
+use super::offline::Offline;
+use super::outcome::{Change, Waits, carry_out};
+use super::target::{ArrayArgs, member};
+use crate::arrays::report::ArrayReport;
+use crate::control::ArrayStep;
+use crate::failure::Failure;
+use crate::output::Format;
+
+/// Arguments of `array fail`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    array: ArrayArgs,
+
+    /// The member that has failed, as `status` calls it
+    #[arg(long, value_name = "MEMBER", required = true)]
+    member: String,
+}
+
+/// Does it.
+pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
+    // What a spare begins to do now is not waited for.
+    let waits = Waits {
+        wait: false,
+        no_wait: true,
+    };
+    carry_out(&args.array, &args, waits, format)
+}
+
+impl Change for Args {
+    fn step(&self, report: &ArrayReport) -> Result<ArrayStep, Failure> {
+        let member = member(report, &self.member)?;
+        Ok(ArrayStep::Fail { member })
+    }
+
+    async fn apply(&self, offline: &Offline) -> Result<(), Failure> {
+        let member = member(&offline.report(), &self.member)?;
+        Ok(offline.array().fail(&member).await?)
+    }
+}

@@ -1,0 +1,149 @@
+//! [`Offline`]: an array that nobody runs, opened from its members for the time of a command.
+//!
+//! # Invariants
+//!
+//! * Its members are locked meanwhile: nobody else writes them.
+//! * Whatever happens, it is stopped before the command ends: its members are told that it is clean.
+
+use std::sync::Arc;
+
+use nodes::array::{Array, ArrayOptions, Candidate, open};
+
+use super::target::How;
+use crate::arrays::report::ArrayReport;
+use crate::arrays::{show, stop_one};
+use crate::commands::inspect::unnamed;
+use crate::control::client::statuses;
+use crate::failure::Failure;
+use crate::graph::builder::{BuildError, Builder, Claim};
+use crate::graph::{Disk, NamedDisk};
+
+/// An array that is open here.
+#[derive(Debug)]
+pub(super) struct Offline {
+    array: Arc<Array>,
+    writable: bool,
+    held: Vec<Claim>,
+}
+
+impl Offline {
+    /// Opens the array of these members.
+    pub(super) async fn open(
+        members: &[String],
+        how: &How,
+        writable: bool,
+    ) -> Result<Self, Failure> {
+        let prefer = how
+            .prefer
+            .as_ref()
+            .map(|side| preferred(members, side))
+            .transpose()?;
+        let mut builder = Builder::new(!writable);
+        let mut candidates = Vec::with_capacity(members.len());
+        for text in members {
+            candidates.push(Box::pin(candidate(&mut builder, text)).await?);
+        }
+        let options = ArrayOptions {
+            read_only: !writable,
+            // To look at what is left does no harm.
+            run: how.run || !writable,
+            force_dirty_degraded: !writable,
+            prefer,
+            ..ArrayOptions::default()
+        };
+        let array = open(candidates, options).await.map_err(|error| {
+            let failure = Failure::from(error);
+            if failure.has_next() {
+                return failure;
+            }
+            let all = members.join(" ");
+            failure.next(format!(
+                "outboard inspect {all} tells what each of them says"
+            ))
+        })?;
+        Ok(Self {
+            array,
+            writable,
+            held: builder.claims(),
+        })
+    }
+
+    /// The array.
+    pub(super) fn array(&self) -> &Array {
+        &self.array
+    }
+
+    /// How it is.
+    pub(super) fn report(&self) -> ArrayReport {
+        ArrayReport::of(None, &self.array.status())
+    }
+
+    /// Opens one more disk, which no member may be.
+    pub(super) async fn disk(&self, text: &str) -> Result<Candidate, Failure> {
+        let mut held = self.held.clone();
+        held.retain(Claim::is_alive);
+        let mut builder = Builder::new(false).beside(held);
+        Box::pin(candidate(&mut builder, text)).await
+    }
+
+    /// Stops it, and tells how it was at last if what was done with it went well.
+    pub(super) async fn close(self, done: Result<(), Failure>) -> Result<ArrayReport, Failure> {
+        let stopped = match self.writable {
+            true => stop_one(&self.array).await,
+            false => Ok(()),
+        };
+        let report = self.report();
+        match (done, stopped) {
+            (Ok(()), Ok(())) => Ok(report),
+            (Ok(()), Err(why)) => Err(Failure::new(why)),
+            (Err(failure), Ok(())) => Err(failure),
+            (Err(failure), Err(why)) => {
+                tracing::error!("{why}; {}", show::health(&report));
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// Which of the members `--prefer` names.
+fn preferred(members: &[String], side: &str) -> Result<usize, Failure> {
+    let at = members.iter().position(|member| member == side);
+    at.ok_or_else(|| {
+        let what = format!("--prefer {side}: it is none of the members");
+        Failure::usage(what).next(format!(
+            "write one of {} as it stands there",
+            members.join(", ")
+        ))
+    })
+}
+
+/// Opens a disk that is, or shall be, a member.
+pub(super) async fn candidate(builder: &mut Builder, text: &str) -> Result<Candidate, Failure> {
+    let named = unnamed(text)?;
+    let built = builder.build(&named).await;
+    let disk = built.map_err(|error| in_use(error, &named))?;
+    Ok(Candidate {
+        name: text.to_owned(),
+        disk: Some(disk),
+        remote: matches!(named.disk, Disk::Remote { .. }),
+        reopen: None,
+    })
+}
+
+/// Tells how a disk can be reached that a server here has.
+fn in_use(error: BuildError, named: &NamedDisk) -> Failure {
+    let Some(process) = error.in_use_by() else {
+        return error.into();
+    };
+    let mut servers = statuses().into_iter();
+    let found = servers.find(|server| server.process == process && !server.arrays.is_empty());
+    let Some(server) = found else {
+        return error.into();
+    };
+    let names: Vec<&str> = server.arrays.iter().map(ArrayReport::short_name).collect();
+    let what = format!("{} is in use by the server {}", named.text, server.name);
+    Failure::new(what).next(format!(
+        "name the array instead of its members: {}",
+        names.join(", ")
+    ))
+}

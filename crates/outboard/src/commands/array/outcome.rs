@@ -1,0 +1,105 @@
+//! Doing one thing with an array, wherever it is, waiting for what that begins, and telling how it is then.
+
+use nodes::array::Array;
+
+use super::offline::Offline;
+use super::progress::{Bar, TICK};
+use super::target::{ArrayArgs, Served, Target};
+use crate::arrays::report::ArrayReport;
+use crate::arrays::show;
+use crate::commands::inspect::on_the_engine;
+use crate::control::ArrayStep;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::Format;
+
+/// Whether a command waits for the work in the background that it begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::Args)]
+pub(super) struct Waits {
+    /// An array that a server runs: wait until the work in the background is done
+    #[arg(long, conflicts_with = "no_wait")]
+    pub(super) wait: bool,
+
+    /// Given members: leave the work to whoever opens the array next
+    #[arg(long)]
+    pub(super) no_wait: bool,
+}
+
+/// What is done with an array that is opened here.
+pub(super) trait Change {
+    /// The same, for a server.
+    fn step(&self, report: &ArrayReport) -> Result<ArrayStep, Failure>;
+
+    /// Does it.
+    fn apply(&self, offline: &Offline) -> impl Future<Output = Result<(), Failure>>;
+}
+
+/// Does `change`, and prints how the array is then.
+pub(super) fn carry_out(
+    array: &ArrayArgs,
+    change: &impl Change,
+    waits: Waits,
+    format: Format,
+) -> Result<(), Failure> {
+    let report = match array.find()? {
+        Target::Served(mut served) => {
+            let step = change.step(&served.report)?;
+            served.ask(step)?;
+            if waits.wait {
+                wait_for_server(&mut served)?;
+            }
+            served.report
+        }
+        Target::Members(members) => {
+            let interrupt = Interrupt::watch()?;
+            on_the_engine(async || {
+                let offline = Box::pin(Offline::open(&members, &array.how, true)).await?;
+                let done = async {
+                    change.apply(&offline).await?;
+                    match waits.no_wait {
+                        false => wait_here(offline.array(), &interrupt).await,
+                        true => Ok(()),
+                    }
+                };
+                let done = Box::pin(done).await;
+                offline.close(done).await
+            })?
+        }
+    };
+    format.print(&report, || show::tree(&report))
+}
+
+/// Waits until nothing is done in the background of an array that a server runs.
+pub(super) fn wait_for_server(served: &mut Served) -> Result<(), Failure> {
+    let interrupt = Interrupt::watch()?;
+    let bar = Bar::new();
+    loop {
+        served.look()?;
+        if !served.report.is_busy() {
+            return Ok(());
+        }
+        if interrupt.came() {
+            drop(bar);
+            return Err(Failure::new("interrupted").next("the server goes on with it"));
+        }
+        bar.show(&served.report);
+        std::thread::sleep(TICK);
+    }
+}
+
+/// The same for one that is open here.
+pub(super) async fn wait_here(array: &Array, interrupt: &Interrupt) -> Result<(), Failure> {
+    let bar = Bar::new();
+    let mut synced = std::pin::pin!(array.synced());
+    loop {
+        if let Ok(done) = engine::clock::timeout(TICK, synced.as_mut()).await {
+            return done.map_err(Failure::from);
+        }
+        if interrupt.came() {
+            drop(bar);
+            let next = "it goes on from there when the array is opened next";
+            return Err(Failure::new("interrupted").next(next));
+        }
+        bar.show(&ArrayReport::of(None, &array.status()));
+    }
+}

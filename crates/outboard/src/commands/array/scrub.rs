@@ -1,0 +1,62 @@
+//! `outboard array scrub`: all copies are read and compared.
+
+use nodes::array::SyncKind;
+
+use super::offline::Offline;
+use super::outcome::{Change, Waits, carry_out};
+use super::target::{ArrayArgs, Target};
+use crate::arrays::report::ArrayReport;
+use crate::control::ArrayStep;
+use crate::failure::Failure;
+use crate::output::Format;
+
+/// Arguments of `array scrub`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    array: ArrayArgs,
+
+    /// Make copies alike where they differ: the first member's count
+    #[arg(long, conflicts_with = "stop")]
+    repair: bool,
+
+    /// End the scrub that a server is at
+    #[arg(long, conflicts_with = "wait")]
+    stop: bool,
+
+    /// An array that a server runs: wait until it is done, and print what was found
+    #[arg(long)]
+    wait: bool,
+}
+
+/// Scrubs.
+pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
+    if let (true, Target::Members(_)) = (args.stop, args.array.find()?) {
+        let what = "--stop is for an array that a server runs";
+        return Err(Failure::usage(what).next("a scrub of members ends with Ctrl-C"));
+    }
+    let waits = Waits {
+        wait: args.wait,
+        no_wait: false,
+    };
+    carry_out(&args.array, args, waits, format)
+}
+
+impl Change for Args {
+    fn step(&self, _: &ArrayReport) -> Result<ArrayStep, Failure> {
+        let repair = self.repair;
+        Ok(match self.stop {
+            true => ArrayStep::StopScrub,
+            false => ArrayStep::Scrub { repair },
+        })
+    }
+
+    async fn apply(&self, offline: &Offline) -> Result<(), Failure> {
+        let kind = if self.repair {
+            SyncKind::Repair
+        } else {
+            SyncKind::Check
+        };
+        Ok(offline.array().scrub(kind)?)
+    }
+}

@@ -1,0 +1,38 @@
+//! `outboard array wait`: until copies are alike, and nothing is left to do.
+
+use super::offline::Offline;
+use super::outcome::{Change, Waits, carry_out, wait_for_server};
+use super::target::{ArrayArgs, Target};
+use crate::arrays::report::ArrayReport;
+use crate::arrays::show;
+use crate::control::ArrayStep;
+use crate::failure::Failure;
+use crate::output::Format;
+
+/// Arguments of `array wait`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    array: ArrayArgs,
+}
+
+/// Waits. What nobody runs is opened, so that what is left to do is done.
+pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
+    match args.array.find()? {
+        Target::Served(mut served) => {
+            wait_for_server(&mut served)?;
+            format.print(&served.report, || show::tree(&served.report))
+        }
+        Target::Members(_) => carry_out(&args.array, args, Waits::default(), format),
+    }
+}
+
+impl Change for Args {
+    fn step(&self, _: &ArrayReport) -> Result<ArrayStep, Failure> {
+        unreachable!("a server is only looked at")
+    }
+
+    async fn apply(&self, _: &Offline) -> Result<(), Failure> {
+        Ok(())
+    }
+}

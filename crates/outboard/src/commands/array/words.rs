@@ -1,0 +1,66 @@
+//! Levels, layouts, kinds of superblocks and bitmaps as mdadm's users write them. Pure.
+
+use nodes::array::BitmapChoice;
+use nodes::array::format::{Level, Version};
+
+use crate::graph::ByteSize;
+
+/// `--level`
+pub(super) fn level(text: &str) -> Result<Level, String> {
+    match text {
+        "linear" => Ok(Level::Linear),
+        "0" | "raid0" | "stripe" => Ok(Level::Raid0),
+        "1" | "raid1" | "mirror" => Ok(Level::Raid1),
+        "10" | "raid10" => Ok(Level::Raid10),
+        "4" | "5" | "6" | "raid4" | "raid5" | "raid6" => {
+            Err("arrays with parity are read here, not made: make it with mdadm".to_owned())
+        }
+        _ => Err("known are 1 (mirror), 10, 0 (stripe) and linear".to_owned()),
+    }
+}
+
+/// `--metadata`
+pub(super) fn version(text: &str) -> Result<Version, String> {
+    match text {
+        "1.2" | "1" | "default" => Ok(Version::V1_2),
+        "1.1" => Ok(Version::V1_1),
+        "1.0" => Ok(Version::V1_0),
+        "0.90" | "0" | "0.9" => Ok(Version::V0_90 {
+            big_endian: cfg!(target_endian = "big"),
+        }),
+        _ => Err("known are 1.2, 1.1, 1.0 and 0.90".to_owned()),
+    }
+}
+
+/// `--layout` of RAID 10, as md's number: near copies in the lowest byte, far ones in the next, and
+/// a bit for those of `offset`.
+pub(super) fn layout(text: &str) -> Result<u32, String> {
+    const OFFSET: u32 = 1 << 16;
+    let wrong = || "n2, f2 and o2 are known, with as many copies as the number says".to_owned();
+    let (way, copies) = text.split_at_checked(1).ok_or_else(wrong)?;
+    let copies: u32 = copies.parse().map_err(|_| wrong())?;
+    if !(1..=255).contains(&copies) {
+        return Err(wrong());
+    }
+    match way {
+        "n" => Ok(1 << 8 | copies),
+        "f" => Ok(copies << 8 | 1),
+        "o" => Ok(OFFSET | copies << 8 | 1),
+        _ => Err(wrong()),
+    }
+}
+
+/// `--bitmap`
+pub(super) fn bitmap(text: &str) -> Result<BitmapChoice, String> {
+    match text {
+        "internal" => Ok(BitmapChoice::Usual),
+        "none" => Ok(BitmapChoice::None),
+        size => match size.parse::<ByteSize>() {
+            Ok(ByteSize(chunk)) if chunk.is_power_of_two() => Ok(BitmapChoice::Chunk(chunk)),
+            Ok(_) => Err("its chunk is a power of two, like 64M".to_owned()),
+            Err(error) => Err(format!(
+                "internal, none, or the size of its chunk ({error})"
+            )),
+        },
+    }
+}

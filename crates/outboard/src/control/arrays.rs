@@ -1,0 +1,64 @@
+//! What can be asked of the arrays of a server. Plain data.
+
+use serde::{Deserialize, Serialize};
+
+/// A change of one array.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ArrayAsk {
+    /// The export whose disk stands on it.
+    pub(crate) export: String,
+    /// Its UUID, as mdadm writes it: a name may have come to mean another array meanwhile.
+    pub(crate) uuid: String,
+    /// What is to be done.
+    pub(crate) step: ArrayStep,
+}
+
+/// What can be done with an array.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum ArrayStep {
+    /// Make a disk a member.
+    Add {
+        /// The disk, as an expression; its paths are absolute.
+        disk: String,
+        /// Reads prefer others.
+        write_mostly: bool,
+        /// Errors fail it at once.
+        fail_fast: bool,
+        /// Whatever is on it.
+        force: bool,
+    },
+    /// Take a member back that was away.
+    ReAdd {
+        /// The disk, as an expression; its paths are absolute.
+        disk: String,
+    },
+    /// Declare a member failed.
+    Fail {
+        /// Its name.
+        member: String,
+    },
+    /// Forget a member that failed, or a spare.
+    Remove {
+        /// Its name.
+        member: String,
+    },
+    /// Change the count of parts.
+    Grow {
+        /// How many.
+        parts: u32,
+    },
+    /// Compare all copies.
+    Scrub {
+        /// Make them alike where they differ.
+        repair: bool,
+    },
+    /// End a scrub early.
+    StopScrub,
+    /// End the export, mark the array clean and close it.
+    Stop {
+        /// Also if clients are connected.
+        force: bool,
+    },
+}
