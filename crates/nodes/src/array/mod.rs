@@ -29,7 +29,6 @@ mod error;
 mod examine;
 pub mod format;
 mod layout;
-mod logs;
 mod member;
 mod node;
 mod open;

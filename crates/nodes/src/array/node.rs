@@ -6,6 +6,7 @@ use block::{
 use tokio::sync::broadcast;
 
 use super::format::Level;
+use super::parity::Parity;
 use super::striped::Striped;
 use super::{ArrayError, ArrayEvent, ArrayStatus, Candidate, SyncKind};
 
@@ -20,6 +21,8 @@ pub struct Array {
 pub(super) enum Kind {
     /// Linear, RAID 0.
     Striped(Striped),
+    /// RAID 4, 5, 6.
+    Parity(Parity),
 }
 
 /// How a member is added.
@@ -46,6 +49,7 @@ impl Array {
     fn disk(&self) -> &dyn BlockDevice {
         match &self.kind {
             Kind::Striped(striped) => striped,
+            Kind::Parity(parity) => parity,
         }
     }
 
@@ -54,6 +58,7 @@ impl Array {
     pub fn status(&self) -> ArrayStatus {
         match &self.kind {
             Kind::Striped(striped) => striped.status(),
+            Kind::Parity(parity) => parity.status(),
         }
     }
 
@@ -62,6 +67,7 @@ impl Array {
     pub fn events(&self) -> broadcast::Receiver<ArrayEvent> {
         match &self.kind {
             Kind::Striped(striped) => striped.events(),
+            Kind::Parity(parity) => parity.events(),
         }
     }
 
@@ -72,7 +78,7 @@ impl Array {
     /// Why it cannot be a member.
     pub async fn add(&self, _disk: Candidate, _options: AddOptions) -> Result<(), ArrayError> {
         match &self.kind {
-            Kind::Striped(_) => Err(self.refused("no member can be added")),
+            Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can be added")),
         }
     }
 
@@ -82,7 +88,7 @@ impl Array {
     /// Why that is not enough for it; [`add`](Self::add) copies all.
     pub async fn re_add(&self, _disk: Candidate) -> Result<(), ArrayError> {
         match &self.kind {
-            Kind::Striped(_) => Err(self.refused("no member can come back")),
+            Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can come back")),
         }
     }
 
@@ -92,7 +98,9 @@ impl Array {
     /// There is none of that name, or it is the last one that holds its part.
     pub async fn fail(&self, _member: &str) -> Result<(), ArrayError> {
         match &self.kind {
-            Kind::Striped(_) => Err(self.refused("no member can fail without the array")),
+            Kind::Striped(_) | Kind::Parity(_) => {
+                Err(self.refused("no member can fail without the array"))
+            }
         }
     }
 
@@ -102,7 +110,7 @@ impl Array {
     /// There is none of that name, or it works.
     pub async fn remove(&self, _member: &str) -> Result<(), ArrayError> {
         match &self.kind {
-            Kind::Striped(_) => Err(self.refused("no member can be removed")),
+            Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can be removed")),
         }
     }
 
@@ -112,7 +120,7 @@ impl Array {
     /// It is no mirror, or working members would be left over.
     pub async fn grow(&self, _parts: u32) -> Result<(), ArrayError> {
         match &self.kind {
-            Kind::Striped(_) => Err(self.refused("it cannot have more of them")),
+            Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("it cannot have more of them")),
         }
     }
 
@@ -122,14 +130,14 @@ impl Array {
     /// There are no copies to compare, or it resyncs already.
     pub fn scrub(&self, _kind: SyncKind) -> Result<(), ArrayError> {
         match &self.kind {
-            Kind::Striped(_) => Err(self.refused("there is nothing to compare")),
+            Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("there is nothing to compare")),
         }
     }
 
     /// Ends a scrub early.
     pub fn stop_scrub(&self) {
         match &self.kind {
-            Kind::Striped(_) => {}
+            Kind::Striped(_) | Kind::Parity(_) => {}
         }
     }
 
@@ -139,7 +147,7 @@ impl Array {
     /// What it ended with, if not well.
     pub async fn synced(&self) -> Result<(), ArrayError> {
         match &self.kind {
-            Kind::Striped(_) => Ok(()),
+            Kind::Striped(_) | Kind::Parity(_) => Ok(()),
         }
     }
 
@@ -151,11 +159,22 @@ impl Array {
     pub async fn stop(&self) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(striped) => striped.stop().await,
+            // It is only read.
+            Kind::Parity(_) => Ok(()),
         }
     }
 
     fn refused(&self, what: &str) -> ArrayError {
-        no_copies(self.status().level, what)
+        match &self.kind {
+            Kind::Striped(_) => no_copies(self.status().level, what),
+            Kind::Parity(_) => {
+                let level = self.status().level;
+                ArrayError::refused(
+                    format!("arrays of {level} are only read here: {what}"),
+                    "do that with mdadm",
+                )
+            }
+        }
     }
 }
 
