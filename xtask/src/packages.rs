@@ -85,11 +85,13 @@ pub(crate) const GUEST: &[Package] = &[
     package("fdisk", "sfdisk in the guest"),
     package("gdisk", "sgdisk in the guest"),
     package("kmod", "depmod, which lists what modules depend on"),
+    package("libnbd-bin", "fills arrays that the guest judges"),
     package("lvm2", "snapshots in the guest"),
     package("mdadm", "arrays in the guest"),
     package("mount", "losetup in the guest"),
     package("nbd-client", "the stock client in the guest"),
     package("qemu-system-x86", "the guest's machine"),
+    package("qemu-utils", "writes to arrays that the guest judges"),
     package("util-linux", "blkid and partx in the guest"),
     package("xfsprogs", "mkfs.xfs and xfs_repair in the guest"),
 ];

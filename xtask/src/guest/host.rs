@@ -1,7 +1,8 @@
 //! The host's part of a script: what is done at the speed of this machine, beside the guest.
 //!
 //! It is a shell script of its own, run from its first line for every `@host WORD…` with these words as its
-//! arguments, in the folder of the run, where the images of the disks are, with `outboard` found first.
+//! arguments, in the folder of the run, where the images of the disks are, with `outboard` found first and
+//! the folder of the scripts in `SCRIPTS`.
 //! What it prints is shown with the console; its last line is the answer to the guest. When it fails, so
 //! does the whole script.
 
@@ -10,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+
+use crate::shell;
 
 /// The part, written where it is run.
 #[derive(Debug)]
@@ -51,6 +54,7 @@ impl HostPart {
             .args(words)
             .current_dir(&self.folder)
             .env("PATH", &self.path)
+            .env("SCRIPTS", shell::root().join("tests/guest"))
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)

@@ -1,0 +1,81 @@
+# For scripts about arrays, in the guest: what several of them ask of the kernel's md. Disks of the host are
+# /dev/vda and on, and called A and on.
+
+for module in virtio_blk md-mod linear raid0 raid1 raid10 raid456; do
+    modprobe $module
+done
+
+# The devices of these letters.
+devices() {
+    echo "$*" | tr A-Z a-z | sed 's,[a-z],/dev/vd& ,g'
+}
+
+# Says what differs, and ends.
+same() {
+    test "$2" = "$3" || {
+        echo "$1: '$2' instead of '$3'"
+        cat /proc/mdstat
+        mdadm --examine $disks
+        exit 1
+    }
+}
+
+# Runs a program whose words matter only when it fails.
+quietly() {
+    "$@" </dev/null >/tmp/said 2>&1 || {
+        echo "$*"
+        cat /tmp/said /proc/mdstat
+        mdadm --examine $disks
+        exit 1
+    }
+}
+
+# The kernel assembles $disks, or those given. What the host changed is read anew.
+assemble() {
+    for disk in $disks; do
+        blockdev --flushbufs $disk
+    done
+    quietly mdadm --assemble /dev/md0 "$@" $disks
+}
+
+stop() {
+    quietly mdadm --stop /dev/md0
+}
+
+md() {
+    cat /sys/block/md0/md/$1
+}
+
+idle() {
+    for _ in $(seq 600); do
+        case $(md sync_action) in
+        idle | frozen) return ;;
+        esac
+        sleep 0.05
+    done
+    echo "md0 is not done with its $(md sync_action)"
+    cat /proc/mdstat
+    exit 1
+}
+
+# Whether the kernel finds that nothing is missing and all copies are alike.
+check() {
+    idle
+    same "$name, missing" "$(md degraded)" 0
+    echo check >/sys/block/md0/md/sync_action
+    idle
+    same "$name, mismatches" "$(md mismatch_cnt)" 0
+}
+
+size() {
+    echo $(($(cat /sys/block/md0/size) * 512))
+}
+
+sum() {
+    sha256sum <$1 | cut -d ' ' -f 1
+}
+
+# Sectors that were written to a device since the machine started.
+written() {
+    cat /sys/block/${1#/dev/}/stat | tr -s ' ' | cut -d ' ' -f 8
+}

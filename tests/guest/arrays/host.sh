@@ -1,0 +1,89 @@
+# For scripts about arrays, on the host: how members are made blank, arrays made, served and written. Images
+# of the guest's disks are A.img and on, here.
+
+# The images of these letters.
+images() {
+    echo "$*" | tr -d ' ' | sed 's/./&.img /g; s/ $//'
+}
+
+# These images as an array, with more arguments behind a comma.
+array() {
+    echo "array($(echo $1 | sed 's/ /, /g')${2-})"
+}
+
+# These images without one.
+without() {
+    echo " $1 " | sed "s/ $2 / /; s/^ //; s/ $//"
+}
+
+# Holes again, of the same size.
+blank() {
+    for image; do
+        bytes=$(stat -c %s $image)
+        truncate -s 0 $image
+        truncate -s $bytes $image
+    done
+}
+
+# Runs a program whose words matter only when it fails.
+quietly() {
+    "$@" >said 2>&1 || {
+        echo "$*"
+        cat said
+        exit 1
+    }
+}
+
+# Serves a disk at $uri, until `finish`.
+serve() {
+    rm -f socket
+    outboard serve "$1" --listen "unix:$PWD/socket" >served 2>&1 &
+    server=$!
+    uri="nbd+unix:///?socket=$PWD/socket"
+    for _ in $(seq 200); do
+        test ! -e socket || return 0
+        sleep 0.02
+    done
+    cat served
+    exit 1
+}
+
+# Ends the server in good order.
+finish() {
+    kill $server
+    wait $server || {
+        cat served
+        exit 1
+    }
+}
+
+# Writes for qemu-io, the same for the same seed: between two bytes, of 512 bytes to 128 KiB, some zeroes.
+writes() {
+    awk -v seed=$1 -v from=$2 -v to=$3 -v count=$4 'BEGIN {
+        srand(seed)
+        for (i = 0; i < count; i++) {
+            len = 512 * (1 + int(rand() * (rand() < 0.5 ? 16 : 256)))
+            offset = from + 512 * int(rand() * (to - from - len) / 512)
+            fua = rand() < 0.1 ? "-f " : ""
+            if (rand() < 0.15) print "write -z " fua offset " " len
+            else print "write " fua "-P " int(rand() * 255) " " offset " " len
+            if (rand() < 0.05) print "flush"
+        }
+    }'
+}
+
+# Writes a list to what is served, and to the model.
+write_both() {
+    quietly qemu-io -f raw "$uri" <$1
+    quietly qemu-io -f raw model <$1
+}
+
+# The bytes of a disk expression are those of the model.
+equal() {
+    rm -f found
+    quietly outboard copy "$1" found --detect-zeroes never
+    cmp found model || {
+        echo "$1: other data"
+        exit 1
+    }
+}
