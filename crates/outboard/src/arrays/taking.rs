@@ -2,7 +2,7 @@
 //! `attach --mkfs` and `inspect` do), and whether it is one already.
 
 use block::Node;
-use nodes::array::{Array, examine, newest};
+use nodes::array::{Array, Candidate, examine, newest};
 
 use super::report::{ArrayReport, State, short_name, uuid};
 use crate::commands::inspect::Probe;
@@ -68,4 +68,13 @@ pub(crate) async fn forget(array: &Array, name: &str) -> Result<(), Failure> {
             Err(failure.next("outboard array fail takes it out"))
         }
     }
+}
+
+/// Refuses a disk that is elsewhere and cannot be reached now: the log says why.
+pub(crate) fn refuse_unreached(candidate: &Candidate) -> Result<(), Failure> {
+    if candidate.disk.is_some() {
+        return Ok(());
+    }
+    let what = format!("{} cannot be reached, and is no member yet", candidate.name);
+    Err(Failure::new(what).next("see that its server runs"))
 }

@@ -10,7 +10,7 @@ use nodes::array::format::{Level, Version};
 use nodes::array::{BitmapChoice, CreateOptions, NewMember};
 use serde::Serialize;
 
-use super::offline::candidate;
+use super::offline::{MISSING, candidate};
 use super::words;
 use crate::arrays::report::uuid;
 use crate::arrays::taking;
@@ -20,8 +20,6 @@ use crate::graph::ByteSize;
 use crate::graph::builder::Builder;
 use crate::output::Format;
 
-/// What stands for a part without a member.
-const MISSING: &str = "missing";
 /// Room for a name in a superblock, bytes (`docs/formats/md.md`).
 const NAME_MAX: usize = 32;
 /// What an array is called if nobody says.
@@ -202,7 +200,9 @@ async fn new_member(builder: &mut Builder, args: &Args, text: &str) -> Result<Ne
     let disk: Option<Node> = if text == MISSING {
         None
     } else {
-        Box::pin(candidate(builder, text)).await?.disk
+        let candidate = Box::pin(candidate(builder, text)).await?;
+        taking::refuse_unreached(&candidate)?;
+        candidate.disk
     };
     Ok(NewMember {
         name: text.to_owned(),

@@ -11,12 +11,15 @@ use nodes::array::{Array, ArrayOptions, Candidate, open};
 
 use super::target::How;
 use crate::arrays::report::ArrayReport;
-use crate::arrays::{show, stop_one};
+use crate::arrays::{show, stop_one, taking};
 use crate::commands::inspect::unnamed;
 use crate::control::client::statuses;
 use crate::failure::Failure;
+use crate::graph::NamedDisk;
 use crate::graph::builder::{BuildError, Builder, Claim};
-use crate::graph::{Disk, NamedDisk};
+
+/// What stands for a part without a member.
+pub(super) const MISSING: &str = "missing";
 
 /// An array that is open here.
 #[derive(Debug)]
@@ -40,13 +43,14 @@ impl Offline {
             .transpose()?;
         let mut builder = Builder::new(!writable);
         let mut candidates = Vec::with_capacity(members.len());
-        for text in members {
+        for text in members.iter().filter(|text| *text != MISSING) {
             candidates.push(Box::pin(candidate(&mut builder, text)).await?);
         }
         let options = ArrayOptions {
             read_only: !writable,
             // To look at what is left does no harm.
             run: how.run || !writable,
+            missing: members.len() - candidates.len(),
             force_dirty_degraded: !writable,
             prefer,
             ..ArrayOptions::default()
@@ -83,7 +87,9 @@ impl Offline {
         let mut held = self.held.clone();
         held.retain(Claim::is_alive);
         let mut builder = Builder::new(false).beside(held);
-        Box::pin(candidate(&mut builder, text)).await
+        let candidate = Box::pin(candidate(&mut builder, text)).await?;
+        taking::refuse_unreached(&candidate)?;
+        Ok(candidate)
     }
 
     /// Stops it, and tells how it was at last if what was done with it went well.
@@ -107,7 +113,8 @@ impl Offline {
 
 /// Which of the members `--prefer` names.
 fn preferred(members: &[String], side: &str) -> Result<usize, Failure> {
-    let at = members.iter().position(|member| member == side);
+    let mut here = members.iter().filter(|text| *text != MISSING);
+    let at = here.position(|member| member == side);
     at.ok_or_else(|| {
         let what = format!("--prefer {side}: it is none of the members");
         Failure::usage(what).next(format!(
@@ -120,14 +127,8 @@ fn preferred(members: &[String], side: &str) -> Result<usize, Failure> {
 /// Opens a disk that is, or shall be, a member.
 pub(super) async fn candidate(builder: &mut Builder, text: &str) -> Result<Candidate, Failure> {
     let named = unnamed(text)?;
-    let built = builder.build(&named).await;
-    let disk = built.map_err(|error| in_use(error, &named))?;
-    Ok(Candidate {
-        name: text.to_owned(),
-        disk: Some(disk),
-        remote: matches!(named.disk, Disk::Remote { .. }),
-        reopen: None,
-    })
+    let candidate = builder.candidate(&named).await;
+    candidate.map_err(|error| in_use(error, &named))
 }
 
 /// Tells how a disk can be reached that a server here has.

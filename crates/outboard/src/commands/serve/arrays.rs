@@ -17,7 +17,7 @@ use crate::arrays::report::ArrayReport;
 use crate::arrays::taking;
 use crate::control::{Answer, ArrayAsk, ArrayStep};
 use crate::failure::Failure;
-use crate::graph::{Disk, NamedDisk, resolve};
+use crate::graph::{NamedDisk, resolve};
 
 impl Live {
     /// Does what is asked of an array.
@@ -124,12 +124,7 @@ async fn member(
     let forgotten = taking::forget(array, &named.text).await;
     forgotten.map_err(|failure| failure.line())?;
     let opened = Opening::member(&mut running.open, export, &named).await;
-    let node = opened.map_err(|error| Failure::from(error).line())?;
-    let candidate = Candidate {
-        name: named.text.clone(),
-        disk: Some(node),
-        remote: matches!(named.disk, Disk::Remote { .. }),
-        reopen: None,
-    };
+    let candidate = opened.map_err(|error| Failure::from(error).line())?;
+    taking::refuse_unreached(&candidate).map_err(|failure| failure.line())?;
     Ok((named, candidate))
 }

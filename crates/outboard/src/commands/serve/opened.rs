@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use block::Node;
 use nbd::server::{DiskPerClient as _, ExportDisk};
-use nodes::array::Array;
+use nodes::array::{Array, Candidate};
 
 use super::per_client::{PerClient, PerClientError};
 use crate::config::ExportPlan;
@@ -103,7 +102,7 @@ impl Opening {
                 (ExportDisk::PerClient(Arc::new(overlays)), Some(image))
             }
         };
-        let arrays = Vec::new();
+        let arrays = builder.arrays().to_vec();
         self.written = builder.claims();
         self.opened.push(Opened {
             name: export.name.clone(),
@@ -120,7 +119,7 @@ impl Opening {
         open: &mut [Opened],
         export: &str,
         disk: &NamedDisk,
-    ) -> Result<Node, BuildError> {
+    ) -> Result<Candidate, BuildError> {
         for opened in open.iter_mut() {
             // What members had that are gone.
             opened.written.retain(Claim::is_alive);
@@ -128,11 +127,11 @@ impl Opening {
         let held: Vec<Claim> = open.iter().flat_map(|open| open.written.clone()).collect();
         let known = held.len();
         let mut builder = Builder::new(false).beside(held);
-        let node = Box::pin(builder.build(disk)).await?;
+        let candidate = Box::pin(builder.candidate(disk)).await?;
         if let Some(opened) = open.iter_mut().find(|open| open.name == export) {
             opened.written.extend_from_slice(&builder.claims()[known..]);
         }
-        Ok(node)
+        Ok(candidate)
     }
 
     /// The disks that were opened, in that order.

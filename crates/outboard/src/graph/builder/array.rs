@@ -11,18 +11,9 @@ use super::built::Built;
 use super::claims::Footprint;
 use super::compose::made;
 use super::{BuildError, Builder, Place, Result, refuse_collision};
-use crate::graph::disk::{self, Disk};
+use crate::graph::disk::{self, Disk, NamedDisk};
 
 /// An array that a builder has opened.
-#[allow(dead_code, reason = "until a server answers for its arrays")]
-#[derive(Debug, Clone)]
-pub(crate) struct OpenArray {
-    /// The expression that it is in.
-    pub(crate) text: String,
-    /// The array itself.
-    pub(crate) array: Arc<array::Array>,
-}
-
 /// Opens a disk whose bytes are all on other machines, once more.
 #[derive(Debug)]
 struct Again {
@@ -53,9 +44,25 @@ impl Reopen for Again {
 
 impl Builder {
     /// The arrays that were opened, in that order.
-    #[allow(dead_code, reason = "until a server answers for its arrays")]
-    pub(crate) fn arrays(&self) -> &[OpenArray] {
+    pub(crate) fn arrays(&self) -> &[Arc<array::Array>] {
         &self.arrays
+    }
+
+    /// Opens a disk that is, or is to become, a member of an array that no expression names. One that
+    /// is elsewhere and cannot be reached comes without its disk.
+    pub(crate) async fn candidate(&mut self, named: &NamedDisk) -> Result<Candidate> {
+        let place = Place {
+            text: &named.text,
+            read_only: self.read_only,
+            kept: false,
+            tables: Vec::new(),
+        };
+        self.leaves.clear();
+        let (candidate, child) = self.member(&named.disk, &named.text, &place).await?;
+        if let Some(child) = child {
+            self.claim(&child)?;
+        }
+        Ok(candidate)
     }
 
     pub(super) async fn array(&mut self, array: &disk::Array, place: &Place<'_>) -> Result<Built> {
@@ -86,10 +93,7 @@ impl Builder {
         };
         let opened = Box::pin(array::open(candidates, options)).await;
         let opened = opened.map_err(|source| not_opened(array, place, source))?;
-        self.arrays.push(OpenArray {
-            text: place.text.to_owned(),
-            array: opened.clone(),
-        });
+        self.arrays.push(opened.clone());
         let status = opened.status();
         let about = format!("{} {}", status.level, status.name);
         let built = made("array", about, opened, children, footprint);

@@ -22,9 +22,9 @@ use std::sync::Arc;
 
 use block::Node;
 use nbd::client::{Address, Client, ClientConfig, Target};
+use nodes::array::Array;
 use nodes::{Delay, ErrorDisk, Fault, FaultPlan, Memory, Null, ReadAhead, Throttle, Zero};
 
-pub(crate) use self::array::OpenArray;
 pub(crate) use self::built::Built;
 pub(crate) use self::claims::Claim;
 use self::claims::{Identity, Leaf, collision};
@@ -44,7 +44,7 @@ pub(crate) struct Builder {
     /// The files of the disk that is being built.
     leaves: Vec<Arc<Leaf>>,
     /// Every array that was opened.
-    arrays: Vec<OpenArray>,
+    arrays: Vec<Arc<Array>>,
 }
 
 /// Where a disk that is opened is written, and how it is used.
