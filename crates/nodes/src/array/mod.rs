@@ -30,6 +30,7 @@ mod examine;
 pub mod format;
 mod layout;
 mod member;
+mod mirror;
 mod node;
 mod open;
 mod options;

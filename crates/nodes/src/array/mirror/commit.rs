@@ -1,0 +1,175 @@
+//! Commits: what members must know, written to all of them at once for everybody who waits for it.
+//!
+//! # Invariants
+//!
+//! * There is one commit at a time. It is a future that whoever waits drives, and that outlives them: a write whose
+//!   future is dropped never leaves a commit half done for good; the next one who needs one goes on with it.
+//! * It ends under the lock of the state, before anybody who waits for it goes on.
+
+use std::pin::Pin;
+use std::time::SystemTime;
+
+use block::{IoError, IoFuture, Operation, Range, WriteFlags};
+use bytes::Bytes;
+use futures_util::future::{FutureExt, Shared, join_all};
+
+use super::bits::Page;
+use super::members::Target;
+use super::plan::{Outcome, Plan, Told};
+use super::state::State;
+use super::{Guarded, Mirror};
+
+/// A commit that is under way.
+pub(super) type Commit = Shared<Pin<Box<dyn Future<Output = Result<(), IoError>> + Send>>>;
+
+impl Mirror {
+    /// Waits until `enough` is true, carrying out commits until then.
+    ///
+    /// # Errors
+    /// A member that cannot be failed does not take what it must know.
+    pub(super) async fn record(&self, enough: impl Fn(&State) -> bool) -> Result<(), IoError> {
+        loop {
+            let commit = {
+                let mut guarded = self.lock();
+                if enough(&guarded.state) {
+                    return Ok(());
+                }
+                self.commit(&mut guarded)
+            };
+            commit.await?;
+        }
+    }
+
+    /// Carries out commits until members know everything.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub(super) async fn record_all(&self) -> Result<(), IoError> {
+        self.record(|state| !state.must_commit() && state.is_recorded())
+            .await
+    }
+
+    /// The commit that is under way, or one that begins.
+    pub(super) fn commit(&self, guarded: &mut Guarded) -> Commit {
+        if let Some(commit) = &guarded.commit {
+            return commit.clone();
+        }
+        assert!(
+            guarded.state.must_commit(),
+            "whoever waits for a commit waits for something that one writes"
+        );
+        let plan = guarded.state.plan(now());
+        let mirror = self.own.clone();
+        let run = async move {
+            let outcome = carry_out(&plan).await;
+            // Nobody is left who could be told.
+            let Some(mirror) = mirror.upgrade() else {
+                return Ok(());
+            };
+            mirror.committed(&plan, outcome)
+        };
+        let commit = (Box::pin(run) as Pin<Box<dyn Future<Output = _> + Send>>).shared();
+        guarded.commit = Some(commit.clone());
+        commit
+    }
+
+    fn committed(&self, plan: &Plan, outcome: Outcome) -> Result<(), IoError> {
+        let mut guarded = self.lock();
+        let (failed, result) = guarded.state.committed(&plan.after, outcome);
+        let commit = guarded.commit.take();
+        drop(guarded);
+        drop(commit);
+        for (slot, why) in failed {
+            self.tell_failed(slot, &why);
+        }
+        self.work.notify_waiters();
+        result.map_err(|error| {
+            let why = format!("the array's superblocks and bitmap cannot be written: {error}");
+            IoError::new(error.errno, Operation::Write, None).because(why)
+        })
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    let since = engine::clock::wall().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+async fn carry_out(plan: &Plan) -> Outcome {
+    let mut outcome = Outcome::default();
+    if plan.flush_first {
+        let holders = plan.members.iter().filter(|told| told.holds);
+        each(holders, &mut outcome, |told| Box::pin(told.target.flush())).await;
+        if !outcome.failures.is_empty() {
+            outcome.given_up = true;
+            return outcome;
+        }
+    }
+    if !plan.pages.is_empty() {
+        let runs = runs(&plan.pages);
+        let holders = plan.members.iter().filter(|told| told.bitmap_at.is_some());
+        each(holders, &mut outcome, |told| write_bitmap(told, &runs)).await;
+    }
+    let failed: Vec<_> = outcome.failures.iter().map(|(slot, _)| *slot).collect();
+    let left = plan
+        .members
+        .iter()
+        .filter(|told| !failed.contains(&told.target.slot));
+    each(left, &mut outcome, write_superblock).await;
+    outcome
+}
+
+/// Does the same for many members at once.
+async fn each<'a>(
+    members: impl Iterator<Item = &'a Told>,
+    outcome: &mut Outcome,
+    each: impl Fn(&'a Told) -> IoFuture<'a, ()>,
+) {
+    let (slots, requests): (Vec<_>, Vec<_>) =
+        members.map(|told| (told.target.slot, each(told))).unzip();
+    for (slot, answer) in slots.into_iter().zip(join_all(requests).await) {
+        outcome
+            .failures
+            .extend(answer.err().map(|error| (slot, error)));
+    }
+}
+
+/// Pages that follow each other, together.
+fn runs(pages: &[Page]) -> Vec<(u64, Bytes)> {
+    let mut runs: Vec<(usize, Vec<u8>)> = Vec::new();
+    for page in pages {
+        match runs.last_mut() {
+            Some((at, bytes)) if *at + bytes.len() == page.at => bytes.extend(&page.bytes),
+            _ => runs.push((page.at, page.bytes.clone())),
+        }
+    }
+    let runs = runs.into_iter();
+    runs.map(|(at, bytes)| (at as u64, bytes.into())).collect()
+}
+
+fn write_bitmap<'a>(told: &'a Told, runs: &'a [(u64, Bytes)]) -> IoFuture<'a, ()> {
+    Box::pin(async move {
+        let start = told.bitmap_at.expect("asked for where there is one");
+        for (at, bytes) in runs {
+            let place = Range::new(start + at, bytes.len() as u64);
+            write(&told.target, place, bytes.clone()).await?;
+        }
+        Ok(())
+    })
+}
+
+fn write_superblock(told: &Told) -> IoFuture<'_, ()> {
+    Box::pin(async move {
+        match &told.superblock {
+            Some((place, bytes)) => write(&told.target, *place, bytes.clone()).await,
+            None => Ok(()),
+        }
+    })
+}
+
+/// Writes something durably.
+async fn write(target: &Target, place: Range, bytes: Bytes) -> Result<(), IoError> {
+    let data = std::iter::once(bytes).collect();
+    target.write_at(place, data, WriteFlags::FUA).await
+}

@@ -1,0 +1,123 @@
+//! Flushing, and settling what was given up.
+//!
+//! # Invariants
+//!
+//! * A flush succeeds only if all who hold a part and have not failed were flushed, and it is durable who has failed.
+//!   After it failed it never succeeds again.
+//! * Settling makes copies alike again where a change was given up half way, before anybody else may change them.
+
+use std::sync::Arc;
+
+use block::{IoError, IoFuture, Operation, Range, WriteFlags};
+use futures_util::future::join_all;
+
+use super::Mirror;
+use super::layout::Piece;
+use super::locks::{Abandoned, GivenUp};
+use super::members::Target;
+use super::read::Which;
+use super::state::{Failing, State};
+use super::write::{Change, holders};
+
+/// Bytes that are made alike together.
+const WINDOW: u64 = 1 << 20;
+
+impl Mirror {
+    /// Makes every change that was acknowledged durable.
+    pub(super) async fn flush_all(&self) -> Result<(), IoError> {
+        if let Some(error) = self.flush_failed.get() {
+            return Err(error.clone());
+        }
+        let flushed = self.on_all(|target| Box::pin(target.flush())).await;
+        let recorded = match flushed {
+            Ok(()) => self.record(State::is_recorded).await,
+            failed => failed,
+        };
+        recorded.inspect_err(|error| {
+            let again = IoError {
+                operation: Operation::Flush,
+                ..error.clone()
+            };
+            // The first one tells.
+            drop(self.flush_failed.set(again));
+        })
+    }
+
+    /// Asks the same of everybody who holds a part. Who fails at it has failed; `Err`: one that cannot be failed.
+    async fn on_all(&self, ask: impl Fn(&Target) -> IoFuture<'_, ()>) -> Result<(), IoError> {
+        let view = self.view();
+        let targets: Vec<Arc<Target>> = view.holders().map(|h| h.target.clone()).collect();
+        let asked: Vec<_> = targets.iter().map(|target| ask(target)).collect();
+        let answers = join_all(asked).await;
+        let failures = targets.iter().zip(answers);
+        let mut result = Ok(());
+        for (target, answer) in failures {
+            let Err(error) = answer else { continue };
+            if self.read_only() || self.fail_slot(target.slot, &error.to_string()) == Failing::Last
+            {
+                result = Err(error);
+            }
+        }
+        result
+    }
+
+    /// Waits for what was given up, and makes copies alike there.
+    pub(super) async fn settle_all(&self) -> Result<(), IoError> {
+        let _one = self.settling.lock().await;
+        let commit = self.lock().commit.clone();
+        if let Some(commit) = commit {
+            // Whoever waits for it is told how it went.
+            drop(commit.await);
+        }
+        let abandoned = self.lock().state.locks.abandoned();
+        self.on_all(|target| Box::pin(target.settle())).await?;
+        for given_up in abandoned {
+            self.make_alike(given_up).await?;
+            let Abandoned {
+                turn, range, kind, ..
+            } = given_up;
+            let wakers = self.lock().state.end(turn, range, kind);
+            wakers.into_iter().for_each(std::task::Waker::wake);
+        }
+        if self.read_only() {
+            return Ok(());
+        }
+        self.record(State::is_recorded).await
+    }
+
+    async fn make_alike(&self, given_up: Abandoned) -> Result<(), IoError> {
+        let range = given_up.range;
+        match given_up.what {
+            GivenUp::Trim => Ok(()),
+            GivenUp::Zeroes => {
+                let answers = self
+                    .send(range, &Change::Zeroes, WriteFlags::empty(), None)
+                    .await;
+                self.conclude(range, &answers)
+            }
+            GivenUp::Data { .. } => {
+                let mut rest = range;
+                while !rest.is_empty() {
+                    let window = Range::new(rest.offset, rest.len.min(WINDOW));
+                    for piece in self.layout().pieces(window) {
+                        self.copy_first(&piece).await?;
+                    }
+                    rest = Range::new(window.end(), rest.end() - window.end());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes what the first copy in sync holds to all others.
+    async fn copy_first(&self, piece: &Piece) -> Result<(), IoError> {
+        if holders(&self.view(), piece).nth(1).is_none() {
+            return Ok(());
+        }
+        let found = self.read_any(piece, Which::First, None).await?;
+        let what = Change::Data(found.data);
+        let plain = WriteFlags::empty();
+        let answers = self.send(piece.range, &what, plain, Some(found.from)).await;
+        self.conclude(piece.range, &answers)
+    }
+}

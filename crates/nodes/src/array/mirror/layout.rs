@@ -1,0 +1,267 @@
+//! [`Layout`]: where the copies of each byte are, for levels 1 and 10. Pure.
+//!
+//! ```text
+//! near=2, 3 parts      far=2, 3 parts       offset=2, 3 parts
+//!   0  0  1              0  1  2              0  1  2
+//!   1  2  2              3  4  5              2  0  1
+//!   3  3  4              2  0  1              3  4  5
+//!   4  5  5              5  3  4              5  3  4
+//! ```
+//!
+//! # Invariants
+//!
+//! * Every byte of the array has the same number of copies, each on another part; no place of a member holds two
+//!   bytes (a layout for which md itself breaks this is refused).
+//! * A piece lies together on each of its parts.
+
+use block::Range;
+use smallvec::SmallVec;
+
+use super::super::ArrayError;
+use super::super::assembly::Facts;
+use super::super::format::Level;
+
+/// Bits of md's number for layouts of RAID 10.
+const OFFSET: u32 = 1 << 16;
+const SETS_SHIFT: u32 = 17;
+/// Far copies stay within sets of parts; 1 is an older form that puts copies on the same part.
+const SETS_NONE: u32 = 0;
+const SETS_IMPROVED: u32 = 2;
+
+/// Where one copy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::array) struct Copy {
+    /// On which part.
+    pub(in crate::array) part: usize,
+    /// Byte of the member's data.
+    pub(in crate::array) at: u64,
+}
+
+/// Bytes of the array that lie together on each part that has a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::array) struct Piece {
+    /// Which bytes of the array.
+    pub(in crate::array) range: Range,
+    /// Their copies, in the order in which the level has them.
+    pub(in crate::array) copies: SmallVec<[Copy; 4]>,
+}
+
+impl Piece {
+    /// Where a copy is, bytes of its member's data.
+    pub(in crate::array) const fn within(&self, copy: Copy) -> Range {
+        Range::new(copy.at, self.range.len)
+    }
+}
+
+/// Where the copies of each byte are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::array) struct Layout {
+    parts: usize,
+    size: u64,
+    dealt: Option<Dealt>,
+}
+
+/// Level 10: chunks are dealt out to the parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Dealt {
+    chunk: u64,
+    near: u64,
+    far: u64,
+    /// Far copies are one row further down instead of in another part of the members.
+    offset: bool,
+    /// Parts of a set of which far copies do not leave; all where there are none.
+    set: u64,
+    /// Rows of chunks from one far copy to the next.
+    stride: u64,
+    parts: u64,
+    /// Chunks of the array.
+    chunks: u64,
+}
+
+impl Layout {
+    /// The layout of an array of level 1 or 10.
+    pub(in crate::array) fn of(facts: &Facts) -> Result<Self, ArrayError> {
+        let parts = usize::try_from(facts.parts).unwrap_or(usize::MAX);
+        if facts.level == Level::Raid10 {
+            return Self::dealt(facts, parts);
+        }
+        Ok(Self {
+            parts,
+            size: facts.size,
+            dealt: None,
+        })
+    }
+
+    fn dealt(facts: &Facts, parts: usize) -> Result<Self, ArrayError> {
+        let number = facts.layout;
+        let (near, far) = (u64::from(number & 0xff), u64::from(number >> 8 & 0xff));
+        let (offset, n) = (number & OFFSET != 0, u64::from(facts.parts));
+        let sets = number >> SETS_SHIFT;
+        let set = if sets == SETS_IMPROVED { near * far } else { n };
+        let is_known = matches!(sets, SETS_NONE | SETS_IMPROVED);
+        let is_sane = near > 0 && far > 0 && near * far > 1 && near * far <= n;
+        // md lays the copies of such arrays over each other.
+        let is_torn = near > 1
+            && (offset && !n.is_multiple_of(near) || is_sane && !n.is_multiple_of(set) && set < n);
+        if !is_known || !is_sane || is_torn || facts.chunk == 0 {
+            return Err(ArrayError::refused(
+                format!(
+                    "layout {number:#x} of RAID 10 over {n} parts is not known, or puts copies over each other"
+                ),
+                "read the array with the machine that made it",
+            ));
+        }
+        let rows = facts.member_size / facts.chunk / far;
+        let chunks = rows * n / near;
+        let stride = (chunks * near * far).div_ceil(n) / far;
+        Ok(Self {
+            parts,
+            size: (chunks * facts.chunk).min(facts.size),
+            dealt: Some(Dealt {
+                chunk: facts.chunk,
+                near,
+                far,
+                offset,
+                set,
+                stride: if offset { 1 } else { stride },
+                parts: n,
+                chunks,
+            }),
+        })
+    }
+
+    /// How many parts the complete array has.
+    pub(in crate::array) const fn parts(&self) -> usize {
+        self.parts
+    }
+
+    /// The same with more or fewer parts; only where each part has a copy of everything.
+    pub(in crate::array) fn with_parts(&self, parts: usize) -> Self {
+        assert!(self.dealt.is_none(), "only a mirror changes its parts so");
+        Self {
+            parts,
+            ..self.clone()
+        }
+    }
+
+    /// Size of the array, bytes.
+    pub(in crate::array) const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The first bytes of `range` that lie together.
+    #[inline]
+    pub(in crate::array) fn piece(&self, range: Range) -> Piece {
+        let Some(dealt) = &self.dealt else {
+            let at = range.offset;
+            let copies = (0..self.parts).map(|part| Copy { part, at }).collect();
+            return Piece { range, copies };
+        };
+        let within = range.offset % dealt.chunk;
+        let len = range.len.min(dealt.chunk - within);
+        Piece {
+            range: Range::new(range.offset, len),
+            copies: dealt.copies(range.offset / dealt.chunk, within),
+        }
+    }
+
+    /// All of `range`, piece by piece.
+    pub(in crate::array) fn pieces(&self, range: Range) -> impl Iterator<Item = Piece> + '_ {
+        let mut rest = range;
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let piece = self.piece(rest);
+            let end = piece.range.end();
+            rest = Range::new(end, rest.end() - end);
+            Some(piece)
+        })
+    }
+
+    /// The bytes of the array of which `part` holds a copy at byte `at` of its data, as far as they lie together.
+    /// `None`: nothing of the array is there.
+    pub(in crate::array) fn held(&self, part: usize, at: u64) -> Option<Range> {
+        let offset = match &self.dealt {
+            None => at,
+            Some(dealt) => dealt.array_offset(part as u64, at)?,
+        };
+        let len = match &self.dealt {
+            None => self.size.checked_sub(at)?,
+            Some(dealt) => dealt.chunk - at % dealt.chunk,
+        };
+        let len = len.min(self.size.checked_sub(offset)?);
+        (len > 0).then(|| Range::new(offset, len))
+    }
+
+    /// Whether every byte has a copy on a part for which `present` is true.
+    pub(in crate::array) fn survives(&self, present: impl Fn(usize) -> bool) -> bool {
+        let Some(dealt) = &self.dealt else {
+            return (0..self.parts).any(present);
+        };
+        // The parts repeat after so many chunks.
+        (0..dealt.parts).all(|chunk| {
+            let copies = dealt.copies(chunk, 0);
+            copies.iter().any(|copy| present(copy.part))
+        })
+    }
+}
+
+impl Dealt {
+    /// Where the copies of byte `within` of array chunk `chunk` are.
+    fn copies(&self, chunk: u64, within: u64) -> SmallVec<[Copy; 4]> {
+        let mut copies = SmallVec::new();
+        for far in 0..self.far {
+            for near in 0..self.near {
+                let slot = chunk * self.near + near;
+                let row = slot / self.parts * if self.offset { self.far } else { 1 };
+                let part = self.moved(slot % self.parts, far * self.near);
+                copies.push(Copy {
+                    part: usize::try_from(part).expect("parts are few"),
+                    at: (row + far * self.stride) * self.chunk + within,
+                });
+            }
+        }
+        copies
+    }
+
+    /// `part`, so many parts further on within its set. The last set has what is left over, too.
+    const fn moved(&self, part: u64, by: u64) -> u64 {
+        let last = (self.parts / self.set - 1) * self.set;
+        let (first, len) = if part >= last {
+            (last, self.parts - last)
+        } else {
+            (part / self.set * self.set, self.set)
+        };
+        first + (part - first + by) % len
+    }
+
+    /// The same backwards.
+    const fn moved_back(&self, part: u64, by: u64) -> u64 {
+        let last = (self.parts / self.set - 1) * self.set;
+        let len = if part >= last {
+            self.parts - last
+        } else {
+            self.set
+        };
+        self.moved(part, len - by % len)
+    }
+
+    /// The byte of the array that `part` holds at byte `at` of its data.
+    fn array_offset(&self, part: u64, at: u64) -> Option<u64> {
+        let (row, within) = (at / self.chunk, at % self.chunk);
+        let (far, stripe) = if self.offset {
+            (row % self.far, row / self.far)
+        } else if self.far > 1 {
+            (row / self.stride.max(1), row % self.stride.max(1))
+        } else {
+            (0, row)
+        };
+        if far >= self.far {
+            return None;
+        }
+        let first = self.moved_back(part, far * self.near);
+        let chunk = (stripe * self.parts + first) / self.near;
+        (chunk < self.chunks).then(|| chunk * self.chunk + within)
+    }
+}

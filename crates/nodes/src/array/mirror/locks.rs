@@ -1,0 +1,198 @@
+//! [`Table`]: who changes which bytes of the array, in order of arrival. Pure, but for the wakers it keeps.
+//!
+//! # Invariants
+//!
+//! * Of two that overlap, who came first goes first: nobody starves, and all copies of a byte get the same
+//!   changes in the same order.
+//! * A change that was given up while it was under way keeps its place: nobody comes past it before it was
+//!   undone or finished ([`Table::abandoned`]). Copies may differ there.
+//! * A change that fills all of what was given up in line goes over it: nothing of that can land late.
+
+use std::task::Waker;
+
+use block::Range;
+use smallvec::SmallVec;
+
+/// Name of one change; rises in order of arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Turn(u64);
+
+/// What was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GivenUp {
+    /// A write: copies may differ.
+    Data {
+        /// Nothing of it can land any more.
+        landed: bool,
+    },
+    /// Zeroing.
+    Zeroes,
+    /// A trim: what is left may be anything, also afterwards.
+    Trim,
+}
+
+/// Who takes a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A change that somebody asked for.
+    Change,
+    /// Copies are compared, or made alike.
+    Window,
+}
+
+/// What was given up, and by whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Abandoned {
+    pub(super) turn: Turn,
+    pub(super) range: Range,
+    pub(super) kind: Kind,
+    pub(super) what: GivenUp,
+}
+
+/// How a change stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It may go on.
+    Ready,
+    /// Somebody is before it.
+    Waits,
+    /// What is before it was given up, and must be put right first.
+    Haunted,
+}
+
+#[derive(Debug)]
+struct Entry {
+    turn: Turn,
+    range: Range,
+    kind: Kind,
+    given_up: Option<GivenUp>,
+    waker: Option<Waker>,
+}
+
+/// Wakers to call once the lock of the state is free again.
+pub(super) type Wakers = SmallVec<[Waker; 4]>;
+
+/// All changes that are under way, wait, or were given up.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    entries: Vec<Entry>,
+    next: u64,
+    given_up: usize,
+}
+
+impl Table {
+    /// A change of `range` arrives.
+    pub(super) fn enter(&mut self, range: Range, kind: Kind) -> Turn {
+        let turn = Turn(self.next);
+        self.next += 1;
+        self.entries.push(Entry {
+            turn,
+            range,
+            kind,
+            given_up: None,
+            waker: None,
+        });
+        turn
+    }
+
+    /// The same, if nobody is before it.
+    #[inline]
+    pub(super) fn try_enter(&mut self, range: Range) -> Option<Turn> {
+        let is_taken = self
+            .entries
+            .iter()
+            .any(|entry| entry.range.overlaps(&range));
+        (!is_taken).then(|| self.enter(range, Kind::Change))
+    }
+
+    /// How a change stands; where it waits, `waker` is called when that may have changed.
+    pub(super) fn place(&mut self, turn: Turn, waker: &Waker) -> Place {
+        let at = self.position(turn);
+        let (before, own) = self.entries.split_at_mut(at);
+        let own = &mut own[0];
+        let mut place = Place::Ready;
+        for earlier in before.iter().filter(|e| e.range.overlaps(&own.range)) {
+            if earlier.given_up.is_some() {
+                return Place::Haunted;
+            }
+            place = Place::Waits;
+        }
+        if place == Place::Waits {
+            match &mut own.waker {
+                Some(known) => known.clone_from(waker),
+                empty => *empty = Some(waker.clone()),
+            }
+        }
+        place
+    }
+
+    fn position(&self, turn: Turn) -> usize {
+        let at = self.entries.iter().position(|entry| entry.turn == turn);
+        at.expect("a turn is asked for while it is held")
+    }
+
+    /// It has ended. Who may be next is to be woken.
+    #[must_use]
+    pub(super) fn leave(&mut self, turn: Turn) -> Wakers {
+        let at = self.position(turn);
+        let gone = self.entries.remove(at);
+        self.given_up -= usize::from(gone.given_up.is_some());
+        self.wakers_behind(at, gone.range)
+    }
+
+    /// It was given up while it was under way.
+    #[must_use]
+    pub(super) fn give_up(&mut self, turn: Turn, what: GivenUp) -> Wakers {
+        let at = self.position(turn);
+        self.entries[at].given_up = Some(what);
+        self.entries[at].waker = None;
+        self.given_up += 1;
+        let range = self.entries[at].range;
+        self.wakers_behind(at + 1, range)
+    }
+
+    fn wakers_behind(&mut self, at: usize, range: Range) -> Wakers {
+        let behind = self.entries[at..].iter_mut();
+        let waiting = behind.filter(|entry| entry.range.overlaps(&range));
+        waiting.filter_map(|entry| entry.waker.take()).collect()
+    }
+
+    /// Removes what was given up in line within `turn`'s range and before it, and tells what that was: whoever goes
+    /// over it must not leave it half done either.
+    pub(super) fn go_over(&mut self, turn: Turn) -> SmallVec<[Range; 2]> {
+        let mut over = SmallVec::new();
+        if self.given_up == 0 {
+            return over;
+        }
+        let range = self.entries[self.position(turn)].range;
+        let covers = |other: Range| range.offset <= other.offset && other.end() <= range.end();
+        self.entries.retain(|entry| {
+            let landed = entry.given_up == Some(GivenUp::Data { landed: true });
+            let goes = landed && entry.turn < turn && covers(entry.range);
+            if goes {
+                over.push(entry.range);
+            }
+            !goes
+        });
+        self.given_up -= over.len();
+        over
+    }
+
+    /// What was given up, in order.
+    pub(super) fn abandoned(&self) -> Vec<Abandoned> {
+        let given_up = self.entries.iter().filter_map(|entry| {
+            Some(Abandoned {
+                turn: entry.turn,
+                range: entry.range,
+                kind: entry.kind,
+                what: entry.given_up?,
+            })
+        });
+        given_up.collect()
+    }
+
+    /// How many were given up.
+    pub(super) const fn abandoned_count(&self) -> usize {
+        self.given_up
+    }
+}

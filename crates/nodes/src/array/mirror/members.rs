@@ -1,0 +1,286 @@
+//! [`Target`]: a member as requests reach it, and [`View`]: who holds the parts at one moment.
+//!
+//! # Invariants
+//!
+//! * No request to a member takes longer than its patience. What was not answered by then may still land: the
+//!   member has failed then, or what it may land on was given up ([`super::locks`]).
+//! * A view never changes: a request works with the one that it began with.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use block::{Errno, IoBufs, IoError, IoFuture, Node, Operation, Range, Support, WriteFlags};
+use smallvec::SmallVec;
+
+use super::super::member::Member;
+
+/// Flushes, and whatever members must make durable, may take so much longer than other requests; so may all
+/// requests to disks of this machine, whose kernel gives up on a drive itself.
+const PATIENCE: u32 = 6;
+/// Writes for which a member is not asked in line again after it would have waited.
+const WAITS: u32 = 64;
+
+/// A member's place in the table of all that the array has had since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(in crate::array) struct SlotId(pub(super) usize);
+
+/// A member did not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no answer for {} s", .0.as_secs_f32())]
+pub(super) struct TimedOut(Duration);
+
+/// Whether `error` is a member's silence.
+pub(super) fn is_timeout(error: &IoError) -> bool {
+    let source = error.source.as_deref();
+    source.is_some_and(|source| source.is::<TimedOut>())
+}
+
+/// A member as requests reach it. Ranges are of its data.
+#[derive(Debug)]
+pub(in crate::array) struct Target {
+    pub(in crate::array) slot: SlotId,
+    pub(in crate::array) name: String,
+    pub(in crate::array) disk: Node,
+    /// Where its data begins.
+    data_at: u64,
+    pub(in crate::array) remote: bool,
+    pub(in crate::array) write_mostly: bool,
+    pub(in crate::array) fail_fast: bool,
+    patience: Duration,
+    long_patience: Duration,
+    /// Reads under way.
+    pub(super) reads: AtomicU32,
+    /// Read errors that were put right.
+    pub(super) corrected: AtomicU64,
+    /// Writes until it is asked in line again.
+    waits: AtomicU32,
+}
+
+impl Target {
+    pub(super) fn new(slot: SlotId, member: &Member, timeout: Duration) -> Self {
+        let long = timeout.saturating_mul(PATIENCE);
+        Self {
+            slot,
+            name: member.name.clone(),
+            disk: member.disk.clone(),
+            data_at: member.superblock.data.offset,
+            remote: member.remote,
+            write_mostly: member.superblock.write_mostly,
+            fail_fast: member.superblock.fail_fast,
+            patience: if member.remote { timeout } else { long },
+            long_patience: long,
+            reads: AtomicU32::new(0),
+            corrected: AtomicU64::new(member.superblock.corrected.into()),
+            waits: AtomicU32::new(0),
+        }
+    }
+
+    /// Where bytes of its data are on the disk.
+    pub(super) const fn place(&self, within: Range) -> Range {
+        Range::new(self.data_at + within.offset, within.len)
+    }
+
+    pub(super) async fn read(&self, within: Range) -> Result<IoBufs, IoError> {
+        let below = self.place(within);
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let _count = Count(&self.reads);
+        let read = self.disk.read(below);
+        ask(self.patience, Operation::Read, Some(below), read).await
+    }
+
+    /// Writes; durably where the flags say so, also if the disk must be flushed for that.
+    pub(super) async fn write(
+        &self,
+        within: Range,
+        data: IoBufs,
+        flags: WriteFlags,
+    ) -> Result<(), IoError> {
+        self.write_at(self.place(within), data, flags).await
+    }
+
+    /// The same anywhere on the disk.
+    pub(super) async fn write_at(
+        &self,
+        below: Range,
+        data: IoBufs,
+        flags: WriteFlags,
+    ) -> Result<(), IoError> {
+        let (flags, flush) = self.durably(flags);
+        let write = self.disk.write(below, data, flags);
+        let patience = self.patience_for(flags);
+        ask(patience, Operation::Write, Some(below), write).await?;
+        self.flush_if(flush).await
+    }
+
+    pub(super) async fn write_zeroes(
+        &self,
+        within: Range,
+        flags: WriteFlags,
+    ) -> Result<(), IoError> {
+        let (below, (flags, flush)) = (self.place(within), self.durably(flags));
+        let write = self.disk.write_zeroes(below, flags);
+        ask(
+            self.long_patience,
+            Operation::WriteZeroes,
+            Some(below),
+            write,
+        )
+        .await?;
+        self.flush_if(flush).await
+    }
+
+    pub(super) async fn trim(&self, within: Range) -> Result<(), IoError> {
+        let below = self.place(within);
+        let trim = self.disk.trim(below);
+        ask(self.long_patience, Operation::Trim, Some(below), trim).await
+    }
+
+    pub(super) async fn flush(&self) -> Result<(), IoError> {
+        self.flush_if(true).await
+    }
+
+    pub(super) async fn settle(&self) -> Result<(), IoError> {
+        ask(
+            self.long_patience,
+            Operation::Write,
+            None,
+            self.disk.settle(),
+        )
+        .await
+    }
+
+    async fn flush_if(&self, wanted: bool) -> Result<(), IoError> {
+        if !wanted || !self.disk.geometry().flush.any() {
+            return Ok(());
+        }
+        ask(
+            self.long_patience,
+            Operation::Flush,
+            None,
+            self.disk.flush(),
+        )
+        .await
+    }
+
+    /// The flags that the disk knows, and whether it must be flushed behind the write instead.
+    fn durably(&self, flags: WriteFlags) -> (WriteFlags, bool) {
+        if flags.contains(WriteFlags::FUA) && self.disk.geometry().fua == Support::None {
+            return (flags - WriteFlags::FUA, true);
+        }
+        (flags, false)
+    }
+
+    const fn patience_for(&self, flags: WriteFlags) -> Duration {
+        if flags.contains(WriteFlags::FUA) {
+            self.long_patience
+        } else {
+            self.patience
+        }
+    }
+
+    /// Whether it is worth to ask it in line. It is not where it would have waited lately.
+    pub(super) fn answers_now(&self) -> bool {
+        if self.waits.load(Ordering::Relaxed) == 0 {
+            return true;
+        }
+        self.waits.fetch_sub(1, Ordering::Relaxed);
+        false
+    }
+
+    /// It would have waited.
+    pub(super) fn would_wait(&self) {
+        self.waits.store(WAITS, Ordering::Relaxed);
+    }
+}
+
+/// One of those that are counted.
+struct Count<'a>(&'a AtomicU32);
+
+impl Drop for Count<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Asks a member, for so long. No clock is read where it answers at once.
+async fn ask<T>(
+    patience: Duration,
+    operation: Operation,
+    range: Option<Range>,
+    mut request: IoFuture<'_, T>,
+) -> Result<T, IoError> {
+    let first = poll_fn(|context| Poll::Ready(request.as_mut().poll(context))).await;
+    if let Poll::Ready(answer) = first {
+        return answer;
+    }
+    if patience == Duration::MAX {
+        return request.await;
+    }
+    let answer = engine::clock::timeout(patience, request).await;
+    answer.unwrap_or_else(|_| {
+        Err(IoError::new(Errno::Io, operation, range).because(TimedOut(patience)))
+    })
+}
+
+/// Who holds a part.
+#[derive(Debug, Clone)]
+pub(in crate::array) struct Holder {
+    pub(in crate::array) target: Arc<Target>,
+    /// `None`: it is in sync. Else it is rebuilt up to this byte of its data.
+    pub(in crate::array) rebuilt_to: Option<u64>,
+    /// What cannot be read of it; in order.
+    pub(super) bad: Arc<[Range]>,
+}
+
+impl Holder {
+    /// Whether it holds what it should have at `within`, and can be read there.
+    pub(super) fn can_read(&self, within: Range) -> bool {
+        let is_there = self.rebuilt_to.is_none_or(|to| within.end() <= to);
+        is_there && !self.is_bad(within)
+    }
+
+    /// Whether a part of `within` cannot be read of it.
+    pub(super) fn is_bad(&self, within: Range) -> bool {
+        self.bad.iter().any(|bad| bad.overlaps(&within))
+    }
+}
+
+/// Who holds the parts, at one moment.
+#[derive(Debug, Default)]
+pub(in crate::array) struct View {
+    /// By part; `None`: nobody.
+    pub(in crate::array) parts: SmallVec<[Option<Holder>; 4]>,
+    /// All parts are held by members that are in sync and can be read everywhere.
+    pub(super) plain: bool,
+    /// No member has places that cannot be read.
+    pub(super) no_bad: bool,
+}
+
+impl View {
+    pub(super) fn new(parts: SmallVec<[Option<Holder>; 4]>) -> Self {
+        let mut holders = parts.iter().map(Option::as_ref);
+        let is_plain = |holder: Option<&Holder>| {
+            holder.is_some_and(|h| h.rebuilt_to.is_none() && h.bad.is_empty())
+        };
+        let plain = holders.all(is_plain);
+        let no_bad = parts.iter().flatten().all(|holder| holder.bad.is_empty());
+        Self {
+            parts,
+            plain,
+            no_bad,
+        }
+    }
+
+    /// Who holds `part`.
+    pub(in crate::array) fn holder(&self, part: usize) -> Option<&Holder> {
+        self.parts.get(part)?.as_ref()
+    }
+
+    /// Everybody who holds a part.
+    pub(in crate::array) fn holders(&self) -> impl Iterator<Item = &Holder> {
+        self.parts.iter().flatten()
+    }
+}

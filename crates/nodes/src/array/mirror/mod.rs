@@ -1,0 +1,298 @@
+//! `mirror`: arrays of levels 1 and 10, read and written.
+//!
+//! ```text
+//! write ─► turn ─► array dirty, bits set: durable ─► all members at once ─► who failed: durable ─► acknowledged
+//!           │              └─ one commit for all who wait                        │
+//!           └─ overlapping changes, and windows of a resync, in order of arrival ┘
+//! ```
+//!
+//! `layout`, `phase`, `bits`, `locks`, `state` and `plan` are pure: they decide. `commit` writes what members must
+//! know; `write`, `read` and `flush` carry out requests; `windows` is what work in the background asks for.
+//!
+//! # Invariants
+//!
+//! * Members know that the array is dirty, and which bits are set, before any of them sees data; they are flushed
+//!   before one of these is taken back.
+//! * A change is acknowledged once all members have it that have not failed, and it is durable who has.
+//! * The last member in sync that holds a byte is never failed.
+//! * Changes that overlap are carried out one behind the other, on all members: copies end equal.
+//! * A future that is dropped leaves nothing half known: a commit goes on with whoever needs the next one, and what was
+//!   given up half way keeps its turn until [`Mirror::settle`] made its copies alike.
+//! * An array that is open read-only is never written, and one that is open for writing not before the first change.
+//!
+//! # What it does not do
+//!
+//! It starts nothing by itself: resync, recovery, clearing of bits and going clean are asked for (`super::sync`).
+
+mod bits;
+mod commit;
+mod flush;
+pub(in crate::array) mod layout;
+mod locks;
+mod members;
+mod open;
+mod phase;
+mod plan;
+mod read;
+mod state;
+mod status;
+#[cfg(test)]
+mod tests;
+mod windows;
+mod write;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use block::{
+    Extent, FileRegion, Geometry, IoBufs, IoError, IoFuture, Now, Operation, Range, WriteFlags,
+};
+use tokio::sync::{Notify, Semaphore, broadcast};
+
+use self::bits::Bits;
+use self::commit::Commit;
+use self::layout::Layout;
+use self::state::State;
+use self::write::Change;
+#[allow(unused_imports, reason = "what `sync` works with")]
+pub(in crate::array) use self::{
+    members::{Holder, SlotId, Target, View},
+    state::{Failing, Standing},
+    windows::Window,
+};
+use super::ArrayEvent;
+use crate::guard::{admit, admit_change, assert_checked, assert_len, len_of};
+
+/// What is under the one lock.
+#[derive(Debug)]
+struct Guarded {
+    state: State,
+    /// The commit that is under way.
+    commit: Option<Commit>,
+}
+
+/// An array of level 1 or 10.
+pub(in crate::array) struct Mirror {
+    own: Weak<Self>,
+    name: String,
+    geometry: Geometry,
+    guarded: Mutex<Guarded>,
+    member_timeout: Duration,
+    places: Semaphore,
+    /// One settles at a time.
+    settling: tokio::sync::Mutex<()>,
+    flush_failed: OnceLock<IoError>,
+    events: broadcast::Sender<ArrayEvent>,
+    work: Notify,
+    requests: AtomicU64,
+    under_way: AtomicU64,
+}
+
+/// A request of a user, while it is under way.
+struct Asked<'a>(&'a Mirror);
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Mirror {
+    fn lock(&self) -> MutexGuard<'_, Guarded> {
+        self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where copies are.
+    pub(in crate::array) fn layout(&self) -> Arc<Layout> {
+        self.lock().state.layout.clone()
+    }
+
+    /// What the array is called.
+    pub(in crate::array) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What happens to it from now on.
+    pub(in crate::array) fn events(&self) -> broadcast::Receiver<ArrayEvent> {
+        self.events.subscribe()
+    }
+
+    fn target(&self, slot: SlotId) -> Arc<Target> {
+        self.lock().state.slots[slot.0].target.clone()
+    }
+
+    const fn read_only(&self) -> bool {
+        self.geometry.read_only
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        Asked(self)
+    }
+
+    /// Ends changes for good: settles, flushes and marks the array clean.
+    ///
+    /// # Errors
+    /// Members could not be told: the array is dirty then, not lost.
+    pub(in crate::array) async fn stop(&self) -> Result<(), IoError> {
+        if self.read_only() {
+            return Ok(());
+        }
+        self.lock().state.stopped = true;
+        // Those that came before.
+        let all = u32::try_from(write::CHANGES_MAX).expect("few");
+        let _all = self.places.acquire_many(all).await;
+        self.settle_all().await?;
+        self.flush_all().await?;
+        self.lock().state.let_go();
+        self.record_all().await
+    }
+
+    pub(in crate::array) const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    pub(in crate::array) fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
+        assert_checked(&self.geometry, range);
+        let asked = self.asked();
+        Box::pin(async move {
+            let _asked = asked;
+            if range.is_empty() {
+                return Ok(IoBufs::new());
+            }
+            about(Some(range), Operation::Read, self.read_all(range).await)
+        })
+    }
+
+    pub(in crate::array) fn write(
+        &self,
+        range: Range,
+        data: IoBufs,
+        flags: WriteFlags,
+    ) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            let _asked = self.asked();
+            admit(&self.geometry, Operation::Write, range)?;
+            assert_len(range, len_of(&data));
+            self.change_whole(range, Change::Data(data), flags).await
+        })
+    }
+
+    pub(in crate::array) fn flush(&self) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            let _asked = self.asked();
+            if self.read_only() {
+                return Ok(());
+            }
+            about(None, Operation::Flush, self.flush_all().await)
+        })
+    }
+
+    pub(in crate::array) fn write_zeroes(
+        &self,
+        range: Range,
+        flags: WriteFlags,
+    ) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            let _asked = self.asked();
+            admit_change(&self.geometry, Operation::WriteZeroes, range, flags)?;
+            self.change_whole(range, Change::Zeroes, flags).await
+        })
+    }
+
+    pub(in crate::array) fn trim(&self, range: Range) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            let _asked = self.asked();
+            admit_change(&self.geometry, Operation::Trim, range, WriteFlags::empty())?;
+            self.change_whole(range, Change::Trim, WriteFlags::empty())
+                .await
+        })
+    }
+
+    async fn change_whole(
+        &self,
+        range: Range,
+        what: Change,
+        flags: WriteFlags,
+    ) -> Result<(), IoError> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let operation = what.operation();
+        about(
+            Some(range),
+            operation,
+            self.change(range, what, flags).await,
+        )
+    }
+
+    pub(in crate::array) fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
+        Box::pin(async move {
+            admit(&self.geometry, Operation::Extents, range)?;
+            if range.is_empty() {
+                return Ok(Vec::new());
+            }
+            about(
+                Some(range),
+                Operation::Extents,
+                self.all_extents(range).await,
+            )
+        })
+    }
+
+    pub(in crate::array) fn settle(&self) -> IoFuture<'_, ()> {
+        Box::pin(self.settle_all())
+    }
+
+    pub(in crate::array) fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+        assert_checked(&self.geometry, range);
+        assert_len(range, into.len());
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        if range.is_empty() {
+            return Now::Done;
+        }
+        self.read_in_line(range, into)
+    }
+
+    pub(in crate::array) fn write_now(&self, range: Range, data: &[u8]) -> Now {
+        assert_checked(&self.geometry, range);
+        assert_len(range, data.len());
+        if self.read_only() || range.is_empty() {
+            return Now::WouldWait;
+        }
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.change_now(range, data)
+    }
+
+    pub(in crate::array) fn file_region(&self, range: Range) -> Option<FileRegion> {
+        assert_checked(&self.geometry, range);
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.region(range)
+    }
+}
+
+impl fmt::Debug for Mirror {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mirror")
+            .field("name", &self.name)
+            .field("geometry", &self.geometry)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Tells an error with the range that was asked for, not the one it became.
+fn about<T>(
+    range: Option<Range>,
+    operation: Operation,
+    result: Result<T, IoError>,
+) -> Result<T, IoError> {
+    result.map_err(|error| {
+        if (error.operation, error.range) == (operation, range) {
+            return error;
+        }
+        IoError::new(error.errno, operation, range).because(error)
+    })
+}

@@ -1,0 +1,334 @@
+//! Opening a mirror: from what its superblocks say to a state. Nothing is written.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use block::{Geometry, Range, Support};
+use tokio::sync::{Notify, Semaphore, broadcast};
+
+use super::super::assembly::{Assembly, Facts, Other, OtherKind, Part};
+use super::super::format::bitmap::Bitmap;
+use super::super::format::{Role, Version, features};
+use super::super::member::Member;
+use super::super::{ArrayError, ArrayOptions};
+use super::bits::Bits;
+use super::layout::Layout;
+use super::locks::Table;
+use super::members::{SlotId, Target, View};
+use super::phase::Phase;
+use super::state::{Slot, Standing, State};
+use super::write::CHANGES_MAX;
+use super::{Guarded, Mirror};
+use crate::read::read_within;
+
+/// Events that who listens may be behind before it misses some.
+const EVENTS_MAX: usize = 256;
+/// Versions of bitmaps that are the usual kind.
+const BITMAP_VERSIONS: std::ops::RangeInclusive<u32> = 3..=4;
+/// Features of arrays that are not written, and what they are called.
+const REFUSED: [(u32, &str); 7] = [
+    (features::RESHAPE, "a reshape was going on"),
+    (features::NEW_OFFSET, "its data is being moved"),
+    (features::REPLACEMENT, "a member is being replaced"),
+    (features::CLUSTERED, "several machines use it at once"),
+    (features::JOURNAL, "it has a journal"),
+    (features::PPL, "it has a log of partial parity"),
+    (features::MULTIPLE_PPLS, "it has logs of partial parity"),
+];
+
+impl Mirror {
+    /// Opens an array of level 1 or 10.
+    ///
+    /// # Errors
+    /// [`ArrayError`]: why not; nothing was written.
+    pub(in crate::array) async fn open(
+        assembly: Assembly,
+        options: &ArrayOptions,
+    ) -> Result<Arc<Self>, ArrayError> {
+        let layout = Arc::new(Layout::of(&assembly.facts)?);
+        if !options.read_only {
+            refuse_writing(&assembly)?;
+        }
+        let bits = read_bits(&assembly, options.read_only).await?;
+        let geometry = geometry(&assembly, &layout, options)?;
+        let synced_to = assembly.synced_to;
+        let mut state = state(assembly, layout, options);
+        state.found_dirty = synced_to.is_some();
+        state.synced_to = synced_to.filter(|to| *to < state.layout.size());
+        if let Some((mut bits, header)) = bits {
+            if let Some(from) = state.synced_to.take() {
+                bits.need_all_set(from);
+            }
+            state.events_cleared = header.events_cleared;
+            state.bits = Some(bits);
+        }
+        state.look_again();
+        Ok(Arc::new_cyclic(|own| make(own, state, geometry, options)))
+    }
+}
+
+fn make(own: &Weak<Mirror>, state: State, geometry: Geometry, options: &ArrayOptions) -> Mirror {
+    Mirror {
+        own: own.clone(),
+        name: state.facts.name.clone(),
+        guarded: Mutex::new(Guarded {
+            state,
+            commit: None,
+        }),
+        geometry,
+        member_timeout: options.member_timeout,
+        places: Semaphore::new(CHANGES_MAX),
+        settling: tokio::sync::Mutex::new(()),
+        flush_failed: OnceLock::new(),
+        events: broadcast::Sender::new(EVENTS_MAX),
+        work: Notify::new(),
+        requests: AtomicU64::new(0),
+        under_way: AtomicU64::new(0),
+    }
+}
+
+/// Members with a part, in sync or being rebuilt.
+fn holders(assembly: &Assembly) -> impl Iterator<Item = (&Member, Option<u64>)> {
+    let parts = assembly.parts.iter();
+    parts.filter_map(|part| Some((part.member.as_ref()?, part.rebuilt_to)))
+}
+
+/// Refuses to write what is not understood whole.
+fn refuse_writing(assembly: &Assembly) -> Result<(), ArrayError> {
+    for (member, _) in holders(assembly) {
+        let bits = member.superblock.features;
+        let known = REFUSED.iter().find(|(bit, _)| bits & bit != 0);
+        let why = match known {
+            Some((_, why)) => (*why).to_owned(),
+            None if member.superblock.unknown_features() != 0 => {
+                let unknown = member.superblock.unknown_features();
+                format!("it uses features {unknown:#x} that nobody here knows")
+            }
+            None => continue,
+        };
+        return Err(ArrayError::refused(
+            format!("the array is not written: {} says that {why}", member.name),
+            "open it read-only",
+        ));
+    }
+    Ok(())
+}
+
+/// The bitmap: a bit counts as set if one member in sync has it set, all if a member's cannot be trusted.
+async fn read_bits(
+    assembly: &Assembly,
+    read_only: bool,
+) -> Result<Option<(Bits, Bitmap)>, ArrayError> {
+    let has_one = holders(assembly).any(|(member, _)| member.superblock.bitmap_at.is_some());
+    let known = assembly
+        .bitmap
+        .filter(|bitmap| BITMAP_VERSIONS.contains(&bitmap.version));
+    let Some(header) = known else {
+        if has_one && !read_only {
+            return Err(ArrayError::refused(
+                "the array's bitmap is not one that is written here",
+                "open it read-only, or remove the bitmap with mdadm --grow --bitmap=none",
+            ));
+        }
+        return Ok(None);
+    };
+    let blocks = holders(assembly).map(|(member, _)| member.disk.geometry().block_size);
+    let block = usize::try_from(blocks.max().unwrap_or(1).max(512)).expect("blocks are small");
+    let len = Bits::image_len(&header, block);
+    let mut image: Option<Vec<u8>> = None;
+    let mut all = header.stale;
+    for (member, rebuilt_to) in holders(assembly) {
+        if rebuilt_to.is_some() {
+            continue;
+        }
+        let Some(at) = member.superblock.bitmap_at else {
+            all = true;
+            continue;
+        };
+        let place = Range::new(at, len as u64);
+        let bytes = read_within(&member.disk, place).await;
+        let bytes = bytes.map_err(|source| ArrayError::Read {
+            member: member.name.clone(),
+            source,
+        })?;
+        let fits = |own: &Bitmap| {
+            (own.chunk, own.size, own.array) == (header.chunk, header.size, header.array)
+                && own.events >= member.superblock.events
+                && !own.stale
+        };
+        if bytes.len() < len || !Bitmap::decode(&bytes).is_ok_and(|own| fits(&own)) {
+            all = true;
+            continue;
+        }
+        match &mut image {
+            None => image = Some(bytes),
+            Some(image) => unite(image, &bytes),
+        }
+    }
+    let image = match image {
+        Some(image) => image,
+        None => blank(assembly, len).await?,
+    };
+    let bits = Bits::new(&header, image, all)?;
+    Ok(Some((bits, header)))
+}
+
+/// The header of a bitmap that cannot be trusted, for what is in it beside bits.
+async fn blank(assembly: &Assembly, len: usize) -> Result<Vec<u8>, ArrayError> {
+    let mut image = vec![0; len];
+    for (member, _) in holders(assembly) {
+        let Some(at) = member.superblock.bitmap_at else {
+            continue;
+        };
+        let header = read_within(&member.disk, Range::new(at, 256)).await;
+        if let Ok(header) = header
+            && Bitmap::decode(&header).is_ok()
+        {
+            image[..header.len()].copy_from_slice(&header);
+            return Ok(image);
+        }
+    }
+    Err(ArrayError::refused(
+        "no member has a bitmap that can be read",
+        "open the array read-only",
+    ))
+}
+
+/// Bits that one of both has, behind the header.
+fn unite(image: &mut [u8], other: &[u8]) {
+    let bits = image.iter_mut().zip(other).skip(256);
+    bits.for_each(|(byte, other)| *byte |= other);
+}
+
+/// What the array is as a disk.
+fn geometry(
+    assembly: &Assembly,
+    layout: &Layout,
+    options: &ArrayOptions,
+) -> Result<Geometry, ArrayError> {
+    let mut whole = Geometry {
+        read_only: options.read_only,
+        flush: Support::None,
+        write_zeroes: Support::Native,
+        ..Geometry::native(layout.size())
+    };
+    for (member, rebuilt_to) in holders(assembly) {
+        let part = member.disk.geometry();
+        let block = u64::from(part.block_size.max(1));
+        let data = member.superblock.data.offset;
+        let is_whole = [data, assembly.facts.chunk, layout.size()];
+        if is_whole.iter().any(|at| !at.is_multiple_of(block)) {
+            return Err(ArrayError::refused(
+                format!(
+                    "{} has blocks of {block} bytes, the array's data is not made of whole ones",
+                    member.name
+                ),
+                "put smaller blocks on it: blocks(DISK, size=512)",
+            ));
+        }
+        if part.read_only && !options.read_only {
+            return Err(ArrayError::refused(
+                format!("{} is read-only", member.name),
+                "open the array read-only too",
+            ));
+        }
+        whole.block_size = whole.block_size.max(part.block_size);
+        whole.preferred_block_size = whole.preferred_block_size.max(part.preferred_block_size);
+        whole.rotational |= part.rotational;
+        whole.flush = whole.flush.max(part.flush);
+        whole.fua = whole.fua.min(part.fua.max(Support::Emulated));
+        whole.trim = whole.trim.min(part.trim);
+        whole.write_zeroes = whole
+            .write_zeroes
+            .min(part.write_zeroes.max(Support::Emulated));
+        if rebuilt_to.is_none() && !member.superblock.fits(part.size) {
+            let name = &member.name;
+            let what = format!("{name} is smaller than its superblock says");
+            return Err(ArrayError::refused(what, None));
+        }
+    }
+    if whole.flush == Support::None {
+        whole.fua = Support::None;
+    }
+    Ok(whole)
+}
+
+fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> State {
+    let Assembly {
+        facts,
+        parts,
+        others,
+        events,
+        ..
+    } = assembly;
+    let roles = roles(&parts, &others, &facts);
+    let mut slots = Vec::new();
+    let mut add = |member: Member, part, standing| {
+        let id = SlotId(slots.len());
+        let target = Target::new(id, &member, options.member_timeout);
+        slots.push(Slot::new(Arc::new(target), member, part, standing));
+        id
+    };
+    let mut held = Vec::new();
+    for (index, part) in (0_u16..).zip(parts) {
+        let standing = part
+            .rebuilt_to
+            .map_or(Standing::InSync, Standing::Rebuilding);
+        held.push(part.member.map(|member| add(member, Some(index), standing)));
+    }
+    for other in others {
+        let (part, standing) = match other.kind {
+            OtherKind::Spare => (None, Standing::Spare),
+            OtherKind::Stale { part, .. } => (Some(part), Standing::Stale),
+            OtherKind::Failed => (
+                None,
+                Standing::Failed("it had failed before the array was opened".to_owned()),
+            ),
+        };
+        add(other.member, part, standing);
+    }
+    State {
+        facts,
+        layout,
+        slots,
+        parts: held,
+        view: Arc::new(View::default()),
+        roles,
+        events,
+        events_cleared: 0,
+        bits: None,
+        synced_to: None,
+        dirty: Phase::Clear,
+        found_dirty: false,
+        awake: false,
+        changed: 0,
+        recorded: 0,
+        must_record: 0,
+        flush_first: false,
+        locks: Table::default(),
+        writes: 0,
+        begun: 0,
+        stopped: false,
+    }
+}
+
+/// The freshest table of roles; who is not here holds nothing.
+fn roles(parts: &[Part], others: &[Other], facts: &Facts) -> Vec<Role> {
+    let holders = parts.iter().filter_map(|part| part.member.as_ref());
+    let freshest = holders.max_by_key(|member| member.superblock.events);
+    let mut roles = freshest.map_or_else(Vec::new, |member| member.superblock.roles.clone());
+    if matches!(facts.version, Version::V0_90 { .. }) {
+        roles.clear();
+    }
+    let known = parts.iter().filter_map(|part| part.member.as_ref());
+    let known: Vec<u32> = known
+        .chain(others.iter().map(|other| &other.member))
+        .map(|member| member.superblock.number)
+        .collect();
+    for (number, role) in (0..).zip(&mut roles) {
+        if matches!(role, Role::Active(_)) && !known.contains(&number) {
+            *role = Role::Faulty;
+        }
+    }
+    roles
+}

@@ -1,0 +1,250 @@
+//! [`Plan`]: what one commit writes, and what its end changes. Pure.
+//!
+//! ```text
+//! flush all, where something is taken back ─► bitmap pages, all members ─► superblocks, all members
+//! ```
+//!
+//! # Invariants
+//!
+//! * What says that members hold something is written behind a flush of all of them: that the array is clean, that a
+//!   bit is clear, how far a member is rebuilt. Where that flush fails nothing is written.
+//! * The bitmap is written before the superblocks: its events are theirs, or one more.
+//! * Where a commit failed on a member that goes on, its events are used again: no member is ever two behind.
+
+use std::sync::Arc;
+
+use block::Range;
+use bytes::Bytes;
+
+use super::super::format::{self, Changes, Role, Version};
+use super::bits::Page;
+use super::members::{SlotId, Target};
+use super::phase::Phase;
+use super::state::{Failing, Slot, Standing, State};
+use crate::fields::put;
+
+/// Fields of a bitmap's header.
+const EVENTS_AT: usize = 24;
+const CLEARED_AT: usize = 32;
+const STATE_AT: usize = 48;
+/// The bit of its state that says that it is not to be trusted.
+const STALE: u8 = 2;
+
+/// What one commit writes.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// All who hold a part are flushed first.
+    pub(super) flush_first: bool,
+    /// Pages of the bitmap.
+    pub(super) pages: Vec<Page>,
+    /// To whom.
+    pub(super) members: Vec<Told>,
+    /// What the end of it is told by.
+    pub(super) after: After,
+}
+
+/// A member that a commit writes to.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) target: Arc<Target>,
+    /// It holds a part.
+    pub(super) holds: bool,
+    /// Where its bitmap is, byte of the disk.
+    pub(super) bitmap_at: Option<u64>,
+    /// Its superblock, and where that goes.
+    pub(super) superblock: Option<(Range, Bytes)>,
+}
+
+/// What is durable once a plan was carried out.
+#[derive(Debug)]
+pub(super) struct After {
+    changed: u64,
+    events: Option<u64>,
+    events_cleared: u64,
+    flushed: bool,
+    rebuilt: Vec<(SlotId, u64)>,
+}
+
+/// How a commit went.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// It was given up before anything was written.
+    pub(super) given_up: bool,
+    /// Members that failed at it, and why.
+    pub(super) failures: Vec<(SlotId, block::IoError)>,
+}
+
+impl State {
+    /// A commit begins. `now`: seconds since 1970.
+    pub(super) fn plan(&mut self, now: u64) -> Plan {
+        let degraded = self.is_degraded();
+        let mut flush_first = std::mem::take(&mut self.flush_first);
+        flush_first |= self.dirty == Phase::Clearing;
+        if let Some(bits) = &mut self.bits {
+            if degraded {
+                bits.keep_all();
+            }
+            flush_first |= bits.will_clear();
+        }
+        let told_dirty = self.dirty.begin().is_some();
+        let superblocks = told_dirty || self.changed > self.recorded;
+        let events = self.events + 1;
+        let events_cleared = if degraded {
+            self.events_cleared
+        } else {
+            // All members have these, so none that leaves from now on can be older.
+            self.events.max(self.events_cleared)
+        };
+        let header = superblocks.then_some(|header: &mut [u8]| {
+            put(header, EVENTS_AT, events.to_le_bytes());
+            put(header, CLEARED_AT, events_cleared.to_le_bytes());
+            header[STATE_AT] &= !STALE;
+        });
+        let bits = self.bits.as_mut();
+        let pages = bits.map_or_else(Vec::new, |bits| bits.begin_commit(header));
+        let after = After {
+            changed: self.changed,
+            events: superblocks.then_some(events),
+            events_cleared,
+            flushed: flush_first,
+            rebuilt: self.rebuilt(flush_first),
+        };
+        let members = self.told(&after, superblocks.then_some(now));
+        Plan {
+            flush_first,
+            pages,
+            members,
+            after,
+        }
+    }
+
+    /// How far members are rebuilt, as far as it may be told.
+    fn rebuilt(&self, flushed: bool) -> Vec<(SlotId, u64)> {
+        let slots = self.slots.iter();
+        let rebuilding = slots.filter_map(|slot| match slot.standing {
+            Standing::Rebuilding(to) => {
+                let to = if flushed { to } else { slot.rebuilt_durably };
+                Some((slot.target.slot, to))
+            }
+            _ => None,
+        });
+        rebuilding.collect()
+    }
+
+    /// Whom it tells what. `now`: superblocks, too.
+    fn told(&mut self, after: &After, now: Option<u64>) -> Vec<Told> {
+        let roles = self.roles();
+        let dirty = matches!(self.dirty, Phase::SettingNow | Phase::Set | Phase::Setting);
+        let synced_to = if dirty { Some(0) } else { self.synced_to() };
+        let mut told = Vec::new();
+        for slot in &mut self.slots {
+            let holds = match slot.standing {
+                Standing::InSync | Standing::Rebuilding(_) => true,
+                Standing::Spare => false,
+                _ => continue,
+            };
+            let superblock = now.map(|now| {
+                let rebuilt = after.rebuilt.iter();
+                let rebuilt = rebuilt.filter(|(id, _)| *id == slot.target.slot);
+                let changes = Changes {
+                    events: after.events,
+                    updated: Some(now),
+                    synced_to: Some(synced_to),
+                    roles: Some(&roles),
+                    number: Some(slot.number),
+                    members: Some(self.facts.parts),
+                    rebuilt_to: Some(rebuilt.map(|(_, to)| *to).next()),
+                    rebuilt_by_bitmap: Some(slot.by_bitmap && slot.is_rebuilding()),
+                    has_bad_blocks: None,
+                    corrected: Some(slot.corrected()),
+                    ..Changes::default()
+                };
+                slot.patch(&changes)
+            });
+            told.push(Told {
+                target: slot.target.clone(),
+                holds,
+                bitmap_at: slot.superblock.bitmap_at.filter(|_| holds),
+                superblock,
+            });
+        }
+        told
+    }
+
+    /// The roles of all members by their numbers. Who is not here holds nothing.
+    fn roles(&self) -> Vec<Role> {
+        let mut roles = self.roles.clone();
+        let old = matches!(self.facts.version, Version::V0_90 { .. });
+        for slot in &self.slots {
+            let number = usize::try_from(slot.number).expect("numbers are few");
+            if roles.len() <= number {
+                roles.resize(number + 1, Role::Spare);
+            }
+            roles[number] = match (&slot.standing, slot.part) {
+                (Standing::InSync, Some(part)) => Role::Active(part),
+                // 0.90 has no word for a member that holds a part in part.
+                (Standing::Rebuilding(_), Some(part)) if !old => Role::Active(part),
+                (Standing::Rebuilding(_) | Standing::Spare, _) => Role::Spare,
+                _ => Role::Faulty,
+            };
+        }
+        roles
+    }
+
+    /// A commit has ended. What its failures mean is decided here: `Err` where a member that cannot be failed
+    /// does not have it.
+    pub(super) fn committed(
+        &mut self,
+        after: &After,
+        outcome: Outcome,
+    ) -> (Vec<(SlotId, String)>, Result<(), block::IoError>) {
+        let mut failed = Vec::new();
+        let mut result = Ok(());
+        for (slot, error) in outcome.failures {
+            let why = error.to_string();
+            match self.fail(slot, &why) {
+                Failing::Failed => failed.push((slot, why)),
+                Failing::Already => {}
+                Failing::Last => result = Err(error),
+            }
+        }
+        let durable = result.is_ok() && !outcome.given_up;
+        if let Some(bits) = &mut self.bits {
+            bits.end_commit(durable);
+        }
+        if !durable {
+            self.dirty.undo();
+            self.flush_first |= after.flushed;
+            return (failed, result);
+        }
+        self.dirty.end();
+        if let Some(events) = after.events {
+            self.events = events;
+            self.found_dirty = false;
+            self.events_cleared = after.events_cleared;
+            self.recorded = self.recorded.max(after.changed);
+        }
+        for (slot, to) in &after.rebuilt {
+            self.slots[slot.0].rebuilt_durably = *to;
+        }
+        (failed, result)
+    }
+}
+
+impl Slot {
+    fn corrected(&self) -> u32 {
+        let corrected = &self.target.corrected;
+        let corrected = corrected.load(std::sync::atomic::Ordering::Relaxed);
+        u32::try_from(corrected).unwrap_or(u32::MAX)
+    }
+
+    /// Changes its superblock; what is to be written, and where.
+    fn patch(&mut self, changes: &Changes<'_>) -> (Range, Bytes) {
+        let version = self.superblock.version;
+        self.bytes = format::patch(&self.bytes, version, changes);
+        let block = self.target.disk.geometry().block_size;
+        let written = format::written(&self.bytes, version, block);
+        let place = Range::new(self.at, written.len() as u64);
+        (place, Bytes::copy_from_slice(written))
+    }
+}

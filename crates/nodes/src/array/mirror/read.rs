@@ -1,0 +1,267 @@
+//! Reads: which copy, and what happens where it cannot be read.
+//!
+//! # Invariants
+//!
+//! * Where copies may differ, and were not made alike yet, the first one that is in sync is read, each time: reads
+//!   agree with each other, and with what the others are made of.
+//! * The same place is read from the same member, where members are as good as each other: caches hold it once.
+//! * What cannot be read is written anew from another copy, and read again; a member on which that fails has failed.
+//!   Read-only arrays are left as they are.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use block::{
+    Errno, Extent, ExtentKind, FileRegion, IoBufs, IoError, Now, Operation, Range, WriteFlags,
+};
+use futures_util::future::try_join_all;
+use smallvec::SmallVec;
+
+use super::Mirror;
+use super::layout::{Copy, Piece};
+use super::locks::{GivenUp, Kind};
+use super::members::{Holder, SlotId, Target, View, is_timeout};
+use super::state::State;
+
+/// Bytes of the array that are read from one of several members before it is another one's turn.
+const TURN: u64 = 4 << 20;
+/// A member that has so many reads under way more than another leaves the next one to that.
+const AHEAD: u32 = 8;
+
+/// Members whose copies could not be read, and why.
+type Tried = SmallVec<[(SlotId, IoError); 2]>;
+
+/// Which copies may be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// Any that is as it should be.
+    Any,
+    /// The first one that is in sync: what the others are made of where copies may differ.
+    First,
+}
+
+/// What was read.
+pub(super) struct Found {
+    pub(super) data: IoBufs,
+    /// Of whom.
+    pub(super) from: SlotId,
+    /// Who could not be read.
+    tried: Tried,
+}
+
+/// What a read works with.
+struct Reading {
+    view: Arc<View>,
+    /// Copies may differ.
+    unsynced: bool,
+}
+
+impl Reading {
+    #[inline]
+    fn of(state: &State, range: Range) -> Self {
+        Self {
+            view: state.view.clone(),
+            unsynced: state.is_needed(range),
+        }
+    }
+
+    /// The copy to read, of those that `may` be.
+    #[inline]
+    fn pick(&self, piece: &Piece, may: impl Fn(SlotId) -> bool) -> Option<(&Holder, Range)> {
+        let good = |copy: &Copy| {
+            let holder = self.view.holder(copy.part)?;
+            let within = piece.within(*copy);
+            let may = holder.can_read(within)
+                && (!self.unsynced || holder.rebuilt_to.is_none())
+                && may(holder.target.slot);
+            may.then_some((holder, within))
+        };
+        let class = |holder: &Holder| (holder.target.write_mostly, holder.target.remote);
+        let good = || piece.copies.iter().filter_map(good);
+        let best = good().map(|(holder, _)| class(holder)).min()?;
+        let mut equals = good().filter(|(holder, _)| class(holder) == best);
+        let count = equals.clone().count();
+        if self.unsynced || count == 1 {
+            return equals.next();
+        }
+        let turn = piece.range.offset / TURN % count as u64;
+        let mine = equals
+            .clone()
+            .nth(usize::try_from(turn).expect("members are few"))?;
+        let reads = |holder: &Holder| holder.target.reads.load(Ordering::Relaxed);
+        let busy = reads(mine.0);
+        if busy < AHEAD {
+            return Some(mine);
+        }
+        let idle = equals.min_by_key(|(holder, _)| reads(holder))?;
+        Some(if busy >= reads(idle.0) + AHEAD {
+            idle
+        } else {
+            mine
+        })
+    }
+}
+
+impl Mirror {
+    fn reading(&self, range: Range) -> Reading {
+        Reading::of(&self.lock().state, range)
+    }
+
+    /// Reads `range`.
+    pub(super) async fn read_all(&self, range: Range) -> Result<IoBufs, IoError> {
+        let first = self.layout().piece(range);
+        if first.range == range {
+            return self.read_piece(&first).await;
+        }
+        let pieces: Vec<_> = self.layout().pieces(range).collect();
+        let reads = pieces.iter().map(|piece| self.read_piece(piece));
+        Ok(try_join_all(reads).await?.into_iter().flatten().collect())
+    }
+
+    async fn read_piece(&self, piece: &Piece) -> Result<IoBufs, IoError> {
+        let found = self.read_any(piece, Which::Any, None).await?;
+        for (slot, error) in found.tried {
+            self.put_right(piece, slot, error).await;
+        }
+        Ok(found.data)
+    }
+
+    /// Reads a copy that can be read, but not of `without`; who could not be read on the way.
+    pub(super) async fn read_any(
+        &self,
+        piece: &Piece,
+        which: Which,
+        without: Option<SlotId>,
+    ) -> Result<Found, IoError> {
+        let mut tried = Tried::new();
+        loop {
+            let mut reading = self.reading(piece.range);
+            reading.unsynced |= which == Which::First;
+            let may = |slot| Some(slot) != without && tried.iter().all(|(known, _)| *known != slot);
+            let Some((holder, within)) = reading.pick(piece, may) else {
+                let error = tried.into_iter().next().map(|(_, error)| error);
+                return Err(error.unwrap_or_else(|| {
+                    IoError::new(Errno::Io, Operation::Read, Some(piece.range))
+                        .because("no member has these bytes")
+                }));
+            };
+            match holder.target.read(within).await {
+                Ok(data) => {
+                    let from = holder.target.slot;
+                    return Ok(Found { data, from, tried });
+                }
+                Err(error) => tried.push((holder.target.slot, error)),
+            }
+        }
+    }
+
+    /// A member could not be read where another could.
+    async fn put_right(&self, piece: &Piece, slot: SlotId, error: IoError) {
+        if self.read_only() {
+            return;
+        }
+        let target = self.target(slot);
+        let written = if target.fail_fast || is_timeout(&error) {
+            Err(error)
+        } else {
+            tracing::info!("{}: {error}: it is written anew", target.name);
+            self.write_anew(piece, &target).await
+        };
+        if let Err(error) = written {
+            // Where it cannot be failed it goes on: what was read came from another member.
+            self.fail_slot(slot, &error.to_string());
+            if let Err(error) = self.record(State::is_recorded).await {
+                tracing::error!("{error}");
+            }
+        }
+    }
+
+    /// Writes what cannot be read of a member anew, from another one, and reads it again.
+    async fn write_anew(&self, piece: &Piece, target: &Target) -> Result<(), IoError> {
+        let mut turn = self
+            .turn(Operation::Read, piece.range, Kind::Window)
+            .await?;
+        let view = self.view();
+        let holds = |copy: &&Copy| {
+            let holder = view.holder(copy.part);
+            holder.is_some_and(|holder| holder.target.slot == target.slot)
+        };
+        let Some(copy) = piece.copies.iter().find(holds) else {
+            return Ok(());
+        };
+        let within = piece.within(*copy);
+        let Ok(found) = self.read_any(piece, Which::Any, Some(target.slot)).await else {
+            return Ok(());
+        };
+        turn.half_way = Some(GivenUp::Data { landed: false });
+        let written = target.write(within, found.data, WriteFlags::empty()).await;
+        let late = written.as_ref().is_err_and(is_timeout);
+        turn.half_way = turn.half_way.filter(|_| late);
+        written?;
+        target.read(within).await?;
+        target.corrected.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Reads in line, if the copy to read can be.
+    pub(super) fn read_in_line(&self, range: Range, into: &mut [u8]) -> Now {
+        let reading = self.reading(range);
+        for piece in self.layout().pieces(range) {
+            let start = Range::new(0, piece.range.offset - range.offset).len_usize();
+            let into = &mut into[start..start + piece.range.len_usize()];
+            let Some((holder, within)) = reading.pick(&piece, |_| true) else {
+                return Now::WouldWait;
+            };
+            let target = &holder.target;
+            if target.disk.read_now(target.place(within), into) == Now::WouldWait {
+                return Now::WouldWait;
+            }
+        }
+        Now::Done
+    }
+
+    /// Where the bytes of `range` are in a file.
+    pub(super) fn region(&self, range: Range) -> Option<FileRegion> {
+        let piece = self.layout().piece(range);
+        if piece.range != range {
+            return None;
+        }
+        let reading = self.reading(range);
+        let (holder, within) = reading.pick(&piece, |_| true)?;
+        let below = holder.target.place(within);
+        let (leaf, at) = block::resolve(&*holder.target.disk, below);
+        leaf.file_region(at)
+    }
+
+    /// What is known of the allocation of `range`: what the copies say that are read where they may differ.
+    pub(super) async fn all_extents(&self, range: Range) -> Result<Vec<Extent>, IoError> {
+        let data = |range| Extent {
+            range,
+            kind: ExtentKind::Data,
+        };
+        let piece = self.layout().piece(range);
+        let reading = Reading {
+            view: self.view(),
+            unsynced: true,
+        };
+        // Where chunks are dealt out each would have to be asked for.
+        if piece.range != range || self.lock().state.is_needed(range) {
+            return Ok(vec![data(range)]);
+        }
+        let Some((holder, within)) = reading.pick(&piece, |_| true) else {
+            return Ok(vec![data(range)]);
+        };
+        let below = holder.target.place(within);
+        let Ok(extents) = holder.target.disk.extents(below).await else {
+            return Ok(vec![data(range)]);
+        };
+        let moved = |extent: Extent| {
+            let offset = extent.range.offset - below.offset + range.offset;
+            Extent {
+                range: Range::new(offset, extent.range.len),
+                ..extent
+            }
+        };
+        Ok(extents.into_iter().map(moved).collect())
+    }
+}

@@ -1,0 +1,457 @@
+//! [`State`]: what a mirror knows of its members and of the changes that are under way. Pure: everything is decided
+//! here, under one lock that nobody holds while waiting, and carried out elsewhere.
+//!
+//! # Invariants
+//!
+//! * A change is sent to members only while all of them know durably that the array is dirty, and which bits are
+//!   set.
+//! * The last member in sync that holds a byte is never failed.
+//! * Nothing is acknowledged that a failed member lacks, before all others know durably that it failed.
+//! * `events` goes up by one with each commit of superblocks, and only once that is durable on all members.
+//! * While a part has nobody in sync no bit is cleared, and `events_cleared` stays.
+
+use std::sync::Arc;
+
+use block::Range;
+use smallvec::SmallVec;
+
+use super::super::assembly::Facts;
+use super::super::format::{Role, Superblock, features};
+use super::super::member::Member;
+use super::bits::Bits;
+use super::layout::Layout;
+use super::locks::{GivenUp, Kind, Table, Turn, Wakers};
+use super::members::{Holder, SlotId, Target, View};
+use super::phase::Phase;
+
+/// How a member stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::array) enum Standing {
+    /// It holds its part.
+    InSync,
+    /// It gets all writes, and holds its part up to this byte of its data.
+    Rebuilding(u64),
+    /// It holds no part.
+    Spare,
+    /// The array goes on without it, and why.
+    Failed(String),
+    /// The array went on without it before it was opened.
+    Stale,
+    /// It was forgotten.
+    Removed,
+}
+
+/// One member, or one that was.
+#[derive(Debug)]
+pub(in crate::array) struct Slot {
+    pub(in crate::array) target: Arc<Target>,
+    /// Its number in tables of roles.
+    pub(super) number: u32,
+    /// The part that it holds, or held last.
+    pub(in crate::array) part: Option<u16>,
+    pub(in crate::array) standing: Standing,
+    /// Only what the bitmap says is copied to it.
+    pub(super) by_bitmap: bool,
+    /// How far it was rebuilt when it was flushed last.
+    pub(super) rebuilt_durably: u64,
+    /// Its superblock as it was when the array was opened, or it came: where things are.
+    pub(super) superblock: Superblock,
+    /// Where that is, byte of the disk.
+    pub(super) at: u64,
+    /// Its bytes, as they were written last.
+    pub(super) bytes: Vec<u8>,
+    /// What cannot be read of it, bytes of its data; in order.
+    pub(super) bad: Arc<[Range]>,
+}
+
+/// What became of a wish to fail a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::array) enum Failing {
+    /// It has failed; others must be told before anything is acknowledged.
+    Failed,
+    /// It had failed already, or holds nothing.
+    Already,
+    /// Nobody else holds what it does: it goes on.
+    Last,
+}
+
+/// What a mirror knows.
+#[derive(Debug)]
+pub(in crate::array) struct State {
+    pub(super) facts: Facts,
+    pub(super) layout: Arc<Layout>,
+    pub(super) slots: Vec<Slot>,
+    /// Who holds each part: in sync, or being rebuilt.
+    pub(super) parts: Vec<Option<SlotId>>,
+    pub(super) view: Arc<View>,
+    /// Roles by number, of members that nobody here knows.
+    pub(super) roles: Vec<Role>,
+    /// As all members have it.
+    pub(super) events: u64,
+    pub(super) events_cleared: u64,
+    pub(super) bits: Option<Bits>,
+    /// Without a bitmap: copies may differ from here on, byte of the array. With one its bits tell.
+    pub(super) synced_to: Option<u64>,
+    /// Whether members know that writes are under way.
+    pub(super) dirty: Phase,
+    /// They were told so before it was opened, and nothing since.
+    pub(super) found_dirty: bool,
+    /// Something was written since it was opened: bits may be, too.
+    pub(super) awake: bool,
+    /// Changes of what superblocks say, and how many of those are durable.
+    pub(super) changed: u64,
+    pub(super) recorded: u64,
+    /// Up to where they must be before anything is acknowledged.
+    pub(super) must_record: u64,
+    /// Members are flushed before the next commit.
+    pub(super) flush_first: bool,
+    pub(super) locks: Table,
+    /// Changes under way, waiting, or given up.
+    pub(super) writes: u64,
+    /// Changes that began, ever.
+    pub(super) begun: u64,
+    /// Nothing is changed any more.
+    pub(super) stopped: bool,
+}
+
+impl Slot {
+    /// A member, as it was read.
+    pub(super) fn new(
+        target: Arc<Target>,
+        member: Member,
+        part: Option<u16>,
+        standing: Standing,
+    ) -> Self {
+        let rebuilt_durably = match standing {
+            Standing::Rebuilding(to) => to,
+            _ => 0,
+        };
+        let by_bitmap = member.superblock.features & features::RECOVERY_BITMAP != 0;
+        Self {
+            target,
+            number: member.superblock.number,
+            part,
+            standing,
+            by_bitmap,
+            rebuilt_durably,
+            superblock: member.superblock,
+            at: member.at,
+            bytes: member.bytes,
+            bad: member.bad.into(),
+        }
+    }
+
+    pub(super) const fn is_rebuilding(&self) -> bool {
+        matches!(self.standing, Standing::Rebuilding(_))
+    }
+}
+
+impl State {
+    /// Puts the view right after members changed.
+    pub(super) fn look_again(&mut self) {
+        let holder = |slot: &Option<SlotId>| {
+            let slot = &self.slots[(*slot)?.0];
+            let rebuilt_to = match slot.standing {
+                Standing::Rebuilding(to) => Some(to),
+                _ => None,
+            };
+            Some(Holder {
+                target: slot.target.clone(),
+                rebuilt_to,
+                bad: slot.bad.clone(),
+            })
+        };
+        let parts: SmallVec<_> = self.parts.iter().map(holder).collect();
+        self.view = Arc::new(View::new(parts));
+    }
+
+    /// Whether `slot` holds a part, all of it.
+    fn is_in_sync(&self, slot: SlotId) -> bool {
+        self.slots[slot.0].standing == Standing::InSync
+    }
+
+    /// Whether a part has a member in sync.
+    pub(super) fn part_is_in_sync(&self, part: usize) -> bool {
+        self.parts[part].is_some_and(|slot| self.is_in_sync(slot))
+    }
+
+    /// Parts that have one.
+    pub(super) fn working(&self) -> usize {
+        let parts = 0..self.parts.len();
+        parts.filter(|part| self.part_is_in_sync(*part)).count()
+    }
+
+    /// Whether a part has none.
+    pub(super) fn is_degraded(&self) -> bool {
+        self.working() < self.parts.len()
+    }
+
+    /// A change of what superblocks say. `urgent`: nothing is acknowledged before all members have it.
+    pub(super) fn change(&mut self, urgent: bool) {
+        self.changed += 1;
+        self.awake = true;
+        if urgent {
+            self.must_record = self.changed;
+        }
+    }
+
+    /// A member failed.
+    pub(super) fn fail(&mut self, slot: SlotId, why: &str) -> Failing {
+        let id = slot;
+        match self.slots[id.0].standing {
+            Standing::InSync => {
+                let survives = self
+                    .layout
+                    .survives(|part| self.parts[part] != Some(id) && self.part_is_in_sync(part));
+                if !survives {
+                    return Failing::Last;
+                }
+            }
+            Standing::Rebuilding(_) | Standing::Spare => {}
+            Standing::Failed(_) | Standing::Stale | Standing::Removed => return Failing::Already,
+        }
+        self.slots[id.0].standing = Standing::Failed(why.to_owned());
+        for part in &mut self.parts {
+            part.take_if(|holder| *holder == id);
+        }
+        if let Some(bits) = &mut self.bits {
+            bits.keep_all();
+        }
+        self.change(true);
+        self.look_again();
+        Failing::Failed
+    }
+
+    /// Copies of `range` may differ: reads are from the first one that is in sync until somebody makes them alike.
+    pub(super) fn need(&mut self, range: Range) {
+        match &mut self.bits {
+            Some(bits) => bits.need(range),
+            None => {
+                let from = self.synced_to.unwrap_or(u64::MAX).min(range.offset);
+                self.synced_to = Some(from);
+            }
+        }
+    }
+
+    /// Whether copies may differ in `range`.
+    #[inline]
+    pub(super) fn is_needed(&self, range: Range) -> bool {
+        match &self.bits {
+            Some(bits) => bits.is_needed(range),
+            None => self.synced_to.is_some_and(|to| range.end() > to),
+        }
+    }
+
+    /// The next bytes at or behind `from` where copies may differ.
+    pub(super) fn next_needed(&self, from: u64) -> Option<Range> {
+        let size = self.layout.size();
+        let range = match &self.bits {
+            Some(bits) => bits.next_needed(from)?,
+            None => {
+                let start = self.synced_to?.max(from);
+                Range::new(start, size.checked_sub(start)?)
+            }
+        };
+        let end = range.end().min(size);
+        let start = range.offset.max(from);
+        (start < end).then(|| Range::new(start, end - start))
+    }
+
+    /// From where on copies may differ; `None`: nowhere.
+    pub(super) fn synced_to(&self) -> Option<u64> {
+        self.next_needed(0).map(|range| range.offset)
+    }
+
+    /// Copies of `range` are alike. Without a bitmap that counts where all before it are.
+    pub(super) fn made_alike(&mut self, range: Range) {
+        let before = self.synced_to();
+        let size = self.layout.size();
+        match &mut self.bits {
+            Some(bits) => bits.made_alike(range),
+            None => {
+                if let Some(to) = self.synced_to
+                    && range.offset <= to
+                {
+                    let to = to.max(range.end());
+                    self.synced_to = (to < size).then_some(to);
+                }
+            }
+        }
+        // Who opens it next must not do it all again, even if nothing is written until then.
+        if before.is_some() && self.synced_to().is_none() {
+            self.change_flushed(false);
+        }
+    }
+
+    /// A change of `range`, or a window, arrives. It waits for its turn, and for [`is_ready`](Self::is_ready).
+    pub(super) fn begin(&mut self, range: Range, kind: Kind) -> Turn {
+        let turn = self.locks.enter(range, kind);
+        if kind == Kind::Change {
+            self.count(range);
+        }
+        turn
+    }
+
+    /// The same, if it need not wait for anything.
+    #[inline]
+    pub(super) fn begin_now(&mut self, range: Range) -> Option<Turn> {
+        let may = self.dirty.is_set()
+            && self.must_record <= self.recorded
+            && self.view.no_bad
+            && !self.stopped
+            && self.bits.as_ref().is_none_or(|bits| bits.are_set(range));
+        if !may {
+            return None;
+        }
+        let turn = self.locks.try_enter(range)?;
+        self.count(range);
+        Some(turn)
+    }
+
+    #[inline]
+    fn count(&mut self, range: Range) {
+        self.writes += 1;
+        self.begun += 1;
+        self.awake = true;
+        self.dirty.want();
+        if let Some(bits) = &mut self.bits {
+            bits.begin(range);
+        }
+    }
+
+    /// Whether members know what they must before `range` is changed.
+    pub(super) fn is_ready(&self, range: Range) -> bool {
+        self.dirty.is_set() && self.bits.as_ref().is_none_or(|bits| bits.are_set(range))
+    }
+
+    /// Whether all members know what they must before anything is acknowledged.
+    pub(super) const fn is_recorded(&self) -> bool {
+        self.must_record <= self.recorded
+    }
+
+    /// A change has ended: nothing of it is under way.
+    #[must_use]
+    pub(super) fn end(&mut self, turn: Turn, range: Range, kind: Kind) -> Wakers {
+        if kind == Kind::Change {
+            self.uncount(range);
+        }
+        self.locks.leave(turn)
+    }
+
+    /// A change was given up while it was under way.
+    #[must_use]
+    pub(super) fn give_up(&mut self, turn: Turn, what: GivenUp) -> Wakers {
+        self.locks.give_up(turn, what)
+    }
+
+    /// A change takes over what was given up in line, where it fills all of that. Whether there was any.
+    pub(super) fn go_over(&mut self, turn: Turn) -> bool {
+        let over = self.locks.go_over(turn);
+        for range in &over {
+            self.uncount(*range);
+        }
+        !over.is_empty()
+    }
+
+    fn uncount(&mut self, range: Range) {
+        self.writes = self.writes.checked_sub(1).expect("a change ends once");
+        if let Some(bits) = &mut self.bits {
+            bits.end(range);
+        }
+    }
+
+    /// Nothing was changed for a while: whether a commit can tell members that the array is clean.
+    pub(super) fn let_go(&mut self) -> bool {
+        if self.writes > 0 {
+            return false;
+        }
+        if self.found_dirty && self.dirty == Phase::Clear && self.synced_to().is_none() {
+            self.found_dirty = false;
+            self.change_flushed(false);
+            return true;
+        }
+        self.dirty.let_go();
+        self.dirty == Phase::Clearing
+    }
+
+    /// Time has passed ([`Bits::sweep`]). Whether there are bits that a later sweep can clear.
+    pub(super) fn sweep(&mut self) -> bool {
+        let may_clear = !self.is_degraded();
+        let awake = self.awake;
+        self.bits
+            .as_mut()
+            .is_some_and(|bits| awake && bits.sweep(may_clear) && may_clear)
+    }
+
+    /// The same, and whether there is anything that members must be told.
+    pub(super) fn sweep_once(&mut self) -> (bool, bool) {
+        let more = self.sweep();
+        (more, self.awake && self.must_commit())
+    }
+
+    /// A member holds `part` from now on, rebuilt up to 0.
+    pub(super) fn give_part(&mut self, slot: SlotId, part: u16, by_bitmap: bool) {
+        let member = &mut self.slots[slot.0];
+        assert_eq!(
+            member.standing,
+            Standing::Spare,
+            "only a spare is given a part"
+        );
+        member.part = Some(part);
+        member.by_bitmap = by_bitmap;
+        member.rebuilt_durably = 0;
+        member.standing = Standing::Rebuilding(0);
+        let holder = &mut self.parts[usize::from(part)];
+        assert_eq!(*holder, None, "a part has one holder");
+        *holder = Some(slot);
+        if let Some(bits) = &mut self.bits {
+            bits.write_all();
+        }
+        self.change(true);
+        self.look_again();
+    }
+
+    /// The member of `part` holds all of it; its name, if it did not before.
+    pub(super) fn in_sync(&mut self, part: u16) -> Option<String> {
+        let slot = self.parts[usize::from(part)]?;
+        let member = &mut self.slots[slot.0];
+        if !member.is_rebuilding() {
+            return None;
+        }
+        member.standing = Standing::InSync;
+        member.by_bitmap = false;
+        let name = member.target.name.clone();
+        self.change_flushed(true);
+        self.look_again();
+        Some(name)
+    }
+
+    /// The array has so many parts from now on.
+    pub(super) fn set_parts(&mut self, parts: u32) {
+        let count = usize::try_from(parts).expect("parts are few");
+        let mut gone = self.parts.iter().skip(count);
+        assert!(
+            gone.all(Option::is_none),
+            "a part that somebody holds stays"
+        );
+        self.facts.parts = parts;
+        self.layout = Arc::new(self.layout.with_parts(count));
+        self.parts.resize(count, None);
+        self.change(true);
+        self.look_again();
+    }
+
+    /// A change of what superblocks say of data: members are flushed before it is told.
+    pub(super) fn change_flushed(&mut self, urgent: bool) {
+        self.flush_first = true;
+        self.change(urgent);
+    }
+
+    /// Whether there is anything that members do not know yet.
+    pub(super) fn must_commit(&self) -> bool {
+        let bits = self.bits.as_ref();
+        matches!(self.dirty, Phase::Setting | Phase::Clearing)
+            || self.changed > self.recorded
+            || self.awake && bits.is_some_and(Bits::has_changes)
+    }
+}

@@ -1,0 +1,226 @@
+//! What a mirror tells of itself, and what happens to it.
+
+use block::IoError;
+
+use super::super::{ArrayError, ArrayEvent, ArrayStatus, BitmapStatus, MemberState, MemberStatus};
+use super::members::SlotId;
+use super::phase::Phase;
+use super::state::{Failing, Slot, Standing, State};
+use super::{Bits, Mirror};
+
+impl Mirror {
+    /// How it is now. What is done in the background others know.
+    pub(in crate::array) fn status(&self) -> ArrayStatus {
+        let guarded = self.lock();
+        let state = &guarded.state;
+        let facts = &state.facts;
+        ArrayStatus {
+            name: facts.name.clone(),
+            uuid: facts.uuid,
+            level: facts.level,
+            layout: facts.layout,
+            version: facts.version,
+            size: state.layout.size(),
+            chunk: facts.chunk,
+            parts: facts.parts,
+            working: u32::try_from(state.working()).unwrap_or(u32::MAX),
+            read_only: self.read_only(),
+            clean: state.is_clean(),
+            events: state.events,
+            bitmap: state.bits.as_ref().map(bitmap),
+            members: state.members(),
+            sync: None,
+            scrubbed: None,
+        }
+    }
+
+    /// Whether members know that no write is under way.
+    pub(in crate::array) fn is_clean(&self) -> bool {
+        self.lock().state.is_clean()
+    }
+
+    /// Declares a member failed; durable when it resolves.
+    ///
+    /// # Errors
+    /// There is none of that name, it holds nothing, or it is the last one that holds its part.
+    pub(in crate::array) async fn fail_member(&self, name: &str) -> Result<(), ArrayError> {
+        self.must_change()?;
+        let slot = self.named(name)?;
+        match self.fail_slot(slot, "it was declared failed") {
+            Failing::Failed => {}
+            Failing::Already => {
+                return Err(ArrayError::refused(
+                    format!("{name} has failed already, or was never in use"),
+                    None,
+                ));
+            }
+            Failing::Last => {
+                return Err(ArrayError::refused(
+                    format!("{name} is the last member in sync that holds its part"),
+                    "add another member and wait until it is in sync",
+                ));
+            }
+        }
+        let recorded = self.record(State::is_recorded).await;
+        recorded.map_err(|error| told(name, &error))
+    }
+
+    /// Forgets a member that holds no part; durable when it resolves.
+    ///
+    /// # Errors
+    /// There is none of that name, or it works.
+    pub(in crate::array) async fn remove_member(&self, name: &str) -> Result<(), ArrayError> {
+        self.must_change()?;
+        let slot = self.named(name)?;
+        if !self.lock().state.remove(slot) {
+            return Err(ArrayError::refused(
+                format!("{name} is in use"),
+                "declare it failed first (fail)",
+            ));
+        }
+        let recorded = self.record(State::is_recorded).await;
+        recorded.map_err(|error| told(name, &error))
+    }
+
+    fn must_change(&self) -> Result<(), ArrayError> {
+        if self.read_only() {
+            return Err(ArrayError::refused(
+                "the array is open read-only",
+                "open it for writing",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The newest member of that name that was not forgotten.
+    pub(in crate::array) fn named(&self, name: &str) -> Result<SlotId, ArrayError> {
+        let guarded = self.lock();
+        let mut slots = guarded.state.slots.iter().rev();
+        let found =
+            slots.find(|slot| slot.target.name == name && slot.standing != Standing::Removed);
+        let found = found.map(|slot| slot.target.slot);
+        found.ok_or_else(|| {
+            ArrayError::refused(
+                format!("the array has no member {name}"),
+                "see its members with: outboard array status",
+            )
+        })
+    }
+
+    /// A member failed, in memory; who is to be told must be, before anything is acknowledged.
+    pub(in crate::array) fn fail_slot(&self, slot: SlotId, why: &str) -> Failing {
+        let failing = self.lock().state.fail(slot, why);
+        if failing == Failing::Failed {
+            self.tell_failed(slot, why);
+        }
+        failing
+    }
+
+    /// Tells that a member failed.
+    pub(super) fn tell_failed(&self, slot: SlotId, why: &str) {
+        let guarded = self.lock();
+        let member = guarded.state.slots[slot.0].target.name.clone();
+        let degraded = guarded.state.is_degraded();
+        drop(guarded);
+        let name = self.name();
+        tracing::error!("{name}: {member} has failed: {why}; the array goes on without it");
+        let why = why.to_owned();
+        self.tell(ArrayEvent::Fail { member, why });
+        if degraded {
+            self.tell(ArrayEvent::DegradedArray);
+        }
+        self.work.notify_waiters();
+    }
+
+    /// Tells whoever listens.
+    pub(in crate::array) fn tell(&self, event: ArrayEvent) {
+        // Nobody need listen.
+        drop(self.events.send(event));
+    }
+}
+
+fn told(name: &str, error: &IoError) -> ArrayError {
+    ArrayError::refused(
+        format!("{name}: the other members could not be told: {error}"),
+        None,
+    )
+}
+
+const fn bitmap(bits: &Bits) -> BitmapStatus {
+    BitmapStatus {
+        chunk: bits.chunk(),
+        chunks: bits.count(),
+        dirty: bits.set(),
+    }
+}
+
+impl State {
+    /// Whether members know that no write is under way, and copies are alike.
+    fn is_clean(&self) -> bool {
+        self.dirty == Phase::Clear && self.synced_to().is_none()
+    }
+
+    /// Forgets a member; false if it holds a part.
+    fn remove(&mut self, slot: SlotId) -> bool {
+        let member = &mut self.slots[slot.0];
+        if matches!(member.standing, Standing::InSync | Standing::Rebuilding(_)) {
+            return false;
+        }
+        member.standing = Standing::Removed;
+        self.change(true);
+        true
+    }
+
+    /// Members by their parts, then all others.
+    fn members(&self) -> Vec<MemberStatus> {
+        let mut members = Vec::new();
+        for (part, slot) in (0..).zip(&self.parts) {
+            members.push(match slot {
+                Some(slot) => self.slots[slot.0].status(),
+                None => missing(part),
+            });
+        }
+        let others = self.slots.iter().filter(|slot| {
+            let holds = self.parts.contains(&Some(slot.target.slot));
+            !holds && slot.standing != Standing::Removed
+        });
+        members.extend(others.map(Slot::status));
+        members
+    }
+}
+
+const fn missing(part: u16) -> MemberStatus {
+    MemberStatus {
+        name: String::new(),
+        part: Some(part),
+        state: MemberState::Missing,
+        write_mostly: false,
+        fail_fast: false,
+        remote: false,
+        corrected: 0,
+        why: None,
+    }
+}
+
+impl Slot {
+    fn status(&self) -> MemberStatus {
+        let corrected = &self.target.corrected;
+        let (state, why) = match &self.standing {
+            Standing::InSync => (MemberState::InSync, None),
+            Standing::Rebuilding(to) => (MemberState::Rebuilding(*to), None),
+            Standing::Spare => (MemberState::Spare, None),
+            Standing::Failed(why) => (MemberState::Failed, Some(why.clone())),
+            Standing::Stale | Standing::Removed => (MemberState::Stale, None),
+        };
+        MemberStatus {
+            name: self.target.name.clone(),
+            part: self.part,
+            state,
+            write_mostly: self.target.write_mostly,
+            fail_fast: self.target.fail_fast,
+            remote: self.target.remote,
+            corrected: corrected.load(std::sync::atomic::Ordering::Relaxed),
+            why,
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of mirrors.
+
+mod layout;

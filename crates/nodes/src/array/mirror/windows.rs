@@ -1,0 +1,308 @@
+//! What work in the background needs of a mirror: windows that nobody changes, single copies, and the steps of
+//! members that are made anew.
+//!
+//! # Invariants
+//!
+//! * Whoever holds a window is alone on its bytes with reads: changes that were there before have ended, later ones
+//!   wait.
+//! * Writing to one member fails it where that fails, durably, as a write of a user does.
+//! * A member that was given a part gets every change from then on, and is read only below what was rebuilt of it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use block::{IoBufs, IoError, Operation, Range, WriteFlags};
+
+use super::super::format::{Role, Version};
+use super::super::member::Member;
+use super::Mirror;
+use super::layout::Piece;
+use super::locks::{GivenUp, Kind};
+use super::members::{Holder, SlotId, Target, View};
+use super::read::Which;
+use super::state::{Failing, Slot, Standing, State};
+use super::write::Changing;
+
+/// Bytes of the array that nobody changes, as long as it is there.
+#[derive(Debug)]
+pub(in crate::array) struct Window<'a>(Changing<'a>);
+
+impl Window<'_> {
+    /// Copies are written here: if this is dropped half way, they are made alike before anybody else may change them.
+    pub(in crate::array) const fn begin(&mut self) {
+        self.0.half_way = Some(GivenUp::Data { landed: false });
+    }
+
+    /// They were: nothing is under way.
+    pub(in crate::array) const fn end(&mut self) {
+        self.0.half_way = None;
+    }
+}
+
+impl Mirror {
+    /// Waits for changes of `range`, and holds new ones until the window is dropped.
+    ///
+    /// # Errors
+    /// What was given up there cannot be put right, or the array is being stopped.
+    pub(in crate::array) async fn lock_range(&self, range: Range) -> Result<Window<'_>, IoError> {
+        let changing = self.turn(Operation::Write, range, Kind::Window).await?;
+        Ok(Window(changing))
+    }
+
+    /// Where copies of `range` are, piece by piece.
+    pub(in crate::array) fn pieces(&self, range: Range) -> Vec<Piece> {
+        self.layout().pieces(range).collect()
+    }
+
+    /// Which bytes of the array `part` holds at byte `at` of its member's data, as far as they lie together.
+    pub(in crate::array) fn array_range(&self, part: usize, at: u64) -> Option<Range> {
+        self.layout().held(part, at)
+    }
+
+    /// Who holds the parts now.
+    pub(in crate::array) fn view(&self) -> Arc<View> {
+        self.lock().state.view.clone()
+    }
+
+    /// Reads the first copy of a piece that is in sync, or the next one that can be read; and tells whose it is.
+    ///
+    /// # Errors
+    /// There is none that can be read.
+    pub(in crate::array) async fn read_source(
+        &self,
+        piece: &Piece,
+    ) -> Result<(IoBufs, SlotId), IoError> {
+        let found = self.read_any(piece, Which::First, None).await?;
+        Ok((found.data, found.from))
+    }
+
+    /// Reads one copy. Nothing is repaired.
+    ///
+    /// # Errors
+    /// What the member answers.
+    pub(in crate::array) async fn read_copy(
+        &self,
+        target: &Target,
+        within: Range,
+    ) -> Result<IoBufs, IoError> {
+        target.read(within).await
+    }
+
+    /// Writes one copy. Where that fails the member has failed, durably, or it is an error.
+    ///
+    /// # Errors
+    /// The member cannot be failed, or nobody could be told that it has.
+    pub(in crate::array) async fn write_copy(
+        &self,
+        target: &Target,
+        within: Range,
+        data: IoBufs,
+    ) -> Result<(), IoError> {
+        let Err(error) = target.write(within, data, WriteFlags::empty()).await else {
+            return Ok(());
+        };
+        if self.fail_slot(target.slot, &error.to_string()) == Failing::Last {
+            return Err(error);
+        }
+        self.record(State::is_recorded).await
+    }
+
+    /// The next bytes at or behind `from` whose copies may differ since a crash. Changes do not make them alike.
+    pub(in crate::array) fn needed(&self, from: u64) -> Option<Range> {
+        self.lock().state.next_needed(from)
+    }
+
+    /// Copies of `range` are alike now; whole chunks of the bitmap count. Not durable before the next commit.
+    pub(in crate::array) fn synced(&self, range: Range) {
+        self.lock().state.made_alike(range);
+    }
+
+    /// The next bytes at or behind `from` that the bitmap tells as changed; everything where there is no bitmap.
+    pub(in crate::array) fn changed(&self, from: u64) -> Option<Range> {
+        let guarded = self.lock();
+        let size = guarded.state.layout.size();
+        let found = match &guarded.state.bits {
+            Some(bits) => bits.next_set(from)?,
+            None => Range::new(from, size.checked_sub(from)?),
+        };
+        let (start, end) = (found.offset.max(from), found.end().min(size));
+        (start < end).then(|| Range::new(start, end - start))
+    }
+
+    /// Takes a member in, as a spare. Its superblock must be one of this array, with [`free_number`](Self::free_number).
+    pub(in crate::array) fn adopt(&self, member: Member) -> SlotId {
+        let mut guarded = self.lock();
+        let state = &mut guarded.state;
+        let id = SlotId(state.slots.len());
+        let target = Arc::new(Target::new(id, &member, self.member_timeout));
+        state
+            .slots
+            .push(Slot::new(target, member, None, Standing::Spare));
+        state.change(false);
+        id
+    }
+
+    /// A number for a member that comes: the lowest that nobody has, of those that have no part.
+    pub(in crate::array) fn free_number(&self) -> u32 {
+        let guarded = self.lock();
+        let state = &guarded.state;
+        // One that was lost may come back, and must not find its number in use. 0.90 numbers members anew.
+        let is_old = matches!(state.facts.version, Version::V0_90 { .. });
+        let was_used = |number: u32| {
+            let role = usize::try_from(number)
+                .ok()
+                .and_then(|at| state.roles.get(at));
+            role.is_some_and(|role| !is_old && *role != Role::Spare)
+        };
+        let is_free = |number: &u32| {
+            let mut slots = state.slots.iter();
+            slots.all(|slot| slot.number != *number) && !was_used(*number)
+        };
+        (0..u32::MAX).find(is_free).expect("members are few")
+    }
+
+    /// A member holds `part` from now on, rebuilt up to 0: it gets every change. `by_bitmap`: it lacks only what the
+    /// bitmap tells as changed. Durable when it resolves.
+    ///
+    /// # Errors
+    /// Members cannot be told.
+    ///
+    /// # Panics
+    /// If somebody holds the part, or the member is no spare.
+    pub(in crate::array) async fn give_part(
+        &self,
+        slot: SlotId,
+        part: u16,
+        by_bitmap: bool,
+    ) -> Result<(), IoError> {
+        self.lock().state.give_part(slot, part, by_bitmap);
+        self.record(State::is_recorded).await
+    }
+
+    /// The member of `part` is rebuilt up to byte `to` of its data. Not durable before [`checkpoint`](Self::checkpoint).
+    pub(in crate::array) fn rebuilt(&self, part: u16, to: u64) {
+        let mut guarded = self.lock();
+        let state = &mut guarded.state;
+        let Some(slot) = state.parts[usize::from(part)] else {
+            return;
+        };
+        if let Standing::Rebuilding(known) = &mut state.slots[slot.0].standing {
+            *known = (*known).max(to);
+            state.look_again();
+        }
+    }
+
+    /// Flushes members and writes down how far they are rebuilt.
+    ///
+    /// # Errors
+    /// Members cannot be told.
+    pub(in crate::array) async fn checkpoint(&self) -> Result<(), IoError> {
+        self.lock().state.change_flushed(false);
+        self.record_all().await
+    }
+
+    /// The member of `part` holds all of it. Durable when it resolves, behind a flush.
+    ///
+    /// # Errors
+    /// Members cannot be told.
+    pub(in crate::array) async fn in_sync(&self, part: u16) -> Result<(), IoError> {
+        let Some(name) = self.lock().state.in_sync(part) else {
+            return Ok(());
+        };
+        self.record(State::is_recorded).await?;
+        self.tell(super::ArrayEvent::SpareActive { member: name });
+        Ok(())
+    }
+
+    /// The array has so many parts from now on; the new ones have nobody. Durable when it resolves.
+    ///
+    /// # Errors
+    /// Members cannot be told.
+    pub(in crate::array) async fn set_parts(&self, parts: u32) -> Result<(), IoError> {
+        self.lock().state.set_parts(parts);
+        self.record(State::is_recorded).await
+    }
+
+    /// Tells members that the array is clean, if nothing was changed since and it is not clean already. Whether it
+    /// is now.
+    ///
+    /// # Errors
+    /// Members cannot be told.
+    pub(in crate::array) async fn mark_clean(&self) -> Result<bool, IoError> {
+        if self.lock().state.locks.abandoned_count() > 0 {
+            self.settle_all().await?;
+        }
+        if !self.lock().state.let_go() {
+            return Ok(self.is_clean());
+        }
+        self.record(|state| !state.must_commit()).await?;
+        Ok(self.is_clean())
+    }
+
+    /// `daemon_sleep` has passed: bits that nobody needed since are cleared. Whether a later sweep can clear more.
+    ///
+    /// # Errors
+    /// Members cannot be told.
+    pub(in crate::array) async fn sweep(&self) -> Result<bool, IoError> {
+        let (more, must) = self.lock().state.sweep_once();
+        if must {
+            self.record(|state| !state.must_commit()).await?;
+        }
+        Ok(more)
+    }
+
+    /// Requests that users made so far, of all kinds.
+    pub(in crate::array) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Requests of users that are under way.
+    pub(in crate::array) fn under_way(&self) -> u64 {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// Changes that users made so far.
+    pub(in crate::array) fn changes(&self) -> u64 {
+        self.lock().state.begun
+    }
+
+    /// Resolves when there may be something to do: a member failed or came, a commit ended, something was given up.
+    pub(in crate::array) fn work(&self) -> tokio::sync::futures::Notified<'_> {
+        self.work.notified()
+    }
+
+    /// Parts that have nobody, and spares that could take them.
+    pub(in crate::array) fn vacancies(&self) -> (Vec<u16>, Vec<SlotId>) {
+        let guarded = self.lock();
+        let state = &guarded.state;
+        let vacant = state
+            .parts
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.is_none());
+        let vacant = vacant
+            .filter_map(|(part, _)| u16::try_from(part).ok())
+            .collect();
+        let spares = state
+            .slots
+            .iter()
+            .filter(|slot| slot.standing == Standing::Spare);
+        (vacant, spares.map(|slot| slot.target.slot).collect())
+    }
+
+    /// Parts whose members are being rebuilt: how far, and whether by the bitmap.
+    pub(in crate::array) fn rebuilding(&self) -> Vec<(u16, u64, bool)> {
+        let guarded = self.lock();
+        let slots = guarded.state.slots.iter();
+        let rebuilding = slots.filter_map(|slot| match (&slot.standing, slot.part) {
+            (Standing::Rebuilding(to), Some(part)) => Some((part, *to, slot.by_bitmap)),
+            _ => None,
+        });
+        rebuilding.collect()
+    }
+
+    /// Who holds `part`, in sync or being rebuilt.
+    pub(in crate::array) fn holder(&self, part: u16) -> Option<Holder> {
+        self.view().holder(part.into()).cloned()
+    }
+}

@@ -1,0 +1,357 @@
+//! Changes: writes, zeroes and trims, on all who hold a part.
+//!
+//! ```text
+//! turn ─► dirty and bits durable ─► all members at once ─► who failed at it is recorded ─► acknowledged
+//! ```
+//!
+//! # Invariants
+//!
+//! * A change goes to all who hold a part, in sync or being rebuilt, and is acknowledged once all of these that have
+//!   not failed have it.
+//! * What was given up half way keeps its turn, and its bits, until [`Mirror::settle`] made the copies alike.
+//! * What is answered in line allocates nothing.
+
+use block::{Errno, IoBufs, IoError, Now, Operation, Range, WriteFlags};
+use futures_util::future::join_all;
+
+use super::Mirror;
+use super::layout::{Copy, Piece};
+use super::locks::{GivenUp, Kind, Place, Turn};
+use super::members::{Holder, SlotId, Target, View, is_timeout};
+use super::state::Failing;
+use crate::blocks::slice;
+use crate::zeroes::zeroes;
+
+/// Changes under way, or waiting for their turns; more of them wait for these, in order.
+pub(super) const CHANGES_MAX: usize = 256;
+/// Changes that were given up; with more of them the next one settles first.
+const GIVEN_UP_MAX: usize = 64;
+
+/// Zeroes that are written together, where a member cannot zero.
+const ZEROES_LEN: u64 = 1 << 20;
+
+/// What is done to a range.
+#[derive(Debug, Clone)]
+pub(super) enum Change {
+    Data(IoBufs),
+    Zeroes,
+    Trim,
+}
+
+impl Change {
+    pub(super) const fn operation(&self) -> Operation {
+        match self {
+            Self::Data(_) => Operation::Write,
+            Self::Zeroes => Operation::WriteZeroes,
+            Self::Trim => Operation::Trim,
+        }
+    }
+
+    const fn given_up(&self) -> GivenUp {
+        match self {
+            Self::Data(_) => GivenUp::Data { landed: false },
+            Self::Zeroes => GivenUp::Zeroes,
+            Self::Trim => GivenUp::Trim,
+        }
+    }
+
+    /// The same for one piece of `range`.
+    fn piece(&self, range: Range, piece: Range) -> Self {
+        match self {
+            Self::Data(data) if piece != range => {
+                let start = Range::new(0, piece.offset - range.offset).len_usize();
+                Self::Data(slice(data, start, piece.len_usize()))
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+/// A turn; over when it is dropped. Where that is half way, the range is given up.
+#[derive(Debug)]
+pub(in crate::array) struct Changing<'a> {
+    mirror: &'a Mirror,
+    pub(super) turn: Turn,
+    range: Range,
+    kind: Kind,
+    /// What is under way below, or must not be left as it is.
+    pub(super) half_way: Option<GivenUp>,
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        let mut guarded = self.mirror.lock();
+        let wakers = match self.half_way {
+            Some(what) => guarded.state.give_up(self.turn, what),
+            None => guarded.state.end(self.turn, self.range, self.kind),
+        };
+        drop(guarded);
+        wakers.into_iter().for_each(std::task::Waker::wake);
+        if self.half_way.is_some() {
+            self.mirror.work.notify_waiters();
+        }
+    }
+}
+
+impl Mirror {
+    /// Carries out a change.
+    pub(super) async fn change(
+        &self,
+        range: Range,
+        what: Change,
+        flags: WriteFlags,
+    ) -> Result<(), IoError> {
+        let place = self.places.acquire().await;
+        let _place = place.expect("the semaphore is never closed");
+        if self.lock().state.locks.abandoned_count() > GIVEN_UP_MAX {
+            self.settle_all().await?;
+        }
+        let mut changing = self.turn(what.operation(), range, Kind::Change).await?;
+        self.record(|state| state.is_ready(range)).await?;
+        changing.half_way = Some(what.given_up());
+        let answers = self.send(range, &what, flags, None).await;
+        let failed = self.conclude(range, &answers);
+        // What was not answered may land at any time, on a member that goes on.
+        changing.half_way = changing
+            .half_way
+            .filter(|_| failed.is_err() && answers.are_late());
+        self.record(super::state::State::is_recorded).await?;
+        failed
+    }
+
+    /// Waits for a turn on `range`.
+    pub(super) async fn turn(
+        &self,
+        operation: Operation,
+        range: Range,
+        kind: Kind,
+    ) -> Result<Changing<'_>, IoError> {
+        let changing = self.take_turn(operation, range, kind)?;
+        self.wait_for(changing.turn).await?;
+        Ok(changing)
+    }
+
+    fn take_turn(
+        &self,
+        operation: Operation,
+        range: Range,
+        kind: Kind,
+    ) -> Result<Changing<'_>, IoError> {
+        let mut guarded = self.lock();
+        if guarded.state.stopped {
+            return Err(IoError::new(Errno::ShuttingDown, operation, Some(range)));
+        }
+        let turn = guarded.state.begin(range, kind);
+        let over = kind == Kind::Change && guarded.state.go_over(turn);
+        Ok(Changing {
+            mirror: self,
+            turn,
+            range,
+            kind,
+            half_way: over.then_some(GivenUp::Data { landed: true }),
+        })
+    }
+
+    /// Waits until `turn` may go on, and puts right what was given up before it.
+    pub(super) async fn wait_for(&self, turn: Turn) -> Result<(), IoError> {
+        loop {
+            let place = std::future::poll_fn(|context| {
+                match self.lock().state.locks.place(turn, context.waker()) {
+                    Place::Waits => std::task::Poll::Pending,
+                    place => std::task::Poll::Ready(place),
+                }
+            });
+            if place.await == Place::Ready {
+                return Ok(());
+            }
+            self.settle_all().await?;
+        }
+    }
+
+    /// Sends a change to everybody who holds a part, but not to `without`, and waits for all of them.
+    pub(super) async fn send(
+        &self,
+        range: Range,
+        what: &Change,
+        flags: WriteFlags,
+        without: Option<SlotId>,
+    ) -> Answers {
+        let view = self.view();
+        let mut requests = Vec::new();
+        for (index, piece) in self.layout().pieces(range).enumerate() {
+            let what = what.piece(range, piece.range);
+            for (holder, within) in holders(&view, &piece) {
+                let target = holder.target.clone();
+                if Some(target.slot) == without {
+                    continue;
+                }
+                let what = what.clone();
+                requests.push(async move {
+                    let result = send_to(&target, within, what, flags).await;
+                    Answer {
+                        piece: index,
+                        slot: target.slot,
+                        result,
+                    }
+                });
+            }
+        }
+        Answers {
+            answers: join_all(requests).await,
+            everybody: without.is_none(),
+        }
+    }
+
+    /// Fails who failed at a change. `Err`: a member that cannot be failed does not have it.
+    pub(super) fn conclude(&self, range: Range, answers: &Answers) -> Result<(), IoError> {
+        if answers.answers.iter().all(|answer| answer.result.is_ok()) {
+            return Ok(());
+        }
+        let mut guarded = self.lock();
+        let state = &mut guarded.state;
+        let mut told = Vec::new();
+        let mut kept = None;
+        for answer in &answers.answers {
+            let Err(error) = &answer.result else { continue };
+            // Where nobody has it none of them is worse than the others.
+            if answers.failed_everywhere(answer.piece) {
+                kept.get_or_insert_with(|| error.clone());
+                continue;
+            }
+            let why = error.to_string();
+            match state.fail(answer.slot, &why) {
+                Failing::Failed => told.push((answer.slot, why)),
+                Failing::Already => {}
+                Failing::Last => kept = Some(error.clone()),
+            }
+        }
+        if kept.is_some() && state.view.holders().nth(1).is_some() {
+            state.need(range);
+        }
+        drop(guarded);
+        for (slot, why) in told {
+            self.tell_failed(slot, &why);
+        }
+        kept.map_or(Ok(()), Err)
+    }
+
+    /// Carries out a write in line, where nothing has to be waited for.
+    pub(super) fn change_now(&self, range: Range, data: &[u8]) -> Now {
+        let mut guarded = self.lock();
+        let view = guarded.state.view.clone();
+        if !view.holders().all(|holder| holder.target.answers_now()) {
+            return Now::WouldWait;
+        }
+        let Some(turn) = guarded.state.begin_now(range) else {
+            return Now::WouldWait;
+        };
+        drop(guarded);
+        let mut changing = Changing {
+            mirror: self,
+            turn,
+            range,
+            kind: Kind::Change,
+            half_way: None,
+        };
+        let done = self.send_now(range, data, &view);
+        if done == Now::WouldWait {
+            // Whoever asked writes it again, and goes over what is there now.
+            changing.half_way = Some(GivenUp::Data { landed: true });
+        }
+        done
+    }
+
+    fn send_now(&self, range: Range, data: &[u8], view: &View) -> Now {
+        for piece in self.layout().pieces(range) {
+            let start = Range::new(0, piece.range.offset - range.offset).len_usize();
+            let data = &data[start..start + piece.range.len_usize()];
+            for (holder, within) in holders(view, &piece) {
+                let target = &holder.target;
+                if target.disk.write_now(target.place(within), data) == Now::WouldWait {
+                    target.would_wait();
+                    return Now::WouldWait;
+                }
+            }
+        }
+        Now::Done
+    }
+}
+
+/// Who holds copies of a piece, and where.
+pub(super) fn holders<'a>(
+    view: &'a View,
+    piece: &'a Piece,
+) -> impl Iterator<Item = (&'a Holder, Range)> {
+    let copies = piece.copies.iter();
+    copies.filter_map(|copy: &Copy| Some((view.holder(copy.part)?, piece.within(*copy))))
+}
+
+/// What one member answered to one piece of a change.
+#[derive(Debug)]
+struct Answer {
+    piece: usize,
+    slot: SlotId,
+    result: Result<(), IoError>,
+}
+
+/// What all members answered.
+#[derive(Debug)]
+pub(super) struct Answers {
+    answers: Vec<Answer>,
+    /// Nobody was left out.
+    everybody: bool,
+}
+
+impl Answers {
+    /// Whether several members have a copy of a piece, and all of them failed.
+    fn failed_everywhere(&self, piece: usize) -> bool {
+        let of_piece = || self.answers.iter().filter(|answer| answer.piece == piece);
+        self.everybody && of_piece().count() > 1 && of_piece().all(|answer| answer.result.is_err())
+    }
+
+    /// Whether something was not answered in time.
+    fn are_late(&self) -> bool {
+        let mut errors = self
+            .answers
+            .iter()
+            .filter_map(|answer| answer.result.as_ref().err());
+        errors.any(is_timeout)
+    }
+}
+
+async fn send_to(
+    target: &Target,
+    within: Range,
+    what: Change,
+    flags: WriteFlags,
+) -> Result<(), IoError> {
+    match what {
+        Change::Data(data) => target.write(within, data, flags).await,
+        Change::Zeroes => write_zeroes(target, within, flags).await,
+        // Nobody relies on a trim.
+        Change::Trim => match target.trim(within).await {
+            Err(error) if error.errno == Errno::NotSupported => Ok(()),
+            answer => answer,
+        },
+    }
+}
+
+/// Zeroes, by whatever way the member has: one that came later may have fewer than the array told.
+async fn write_zeroes(target: &Target, within: Range, flags: WriteFlags) -> Result<(), IoError> {
+    let ways = [flags, flags - WriteFlags::FAST_ZERO];
+    for flags in ways {
+        match target.write_zeroes(within, flags).await {
+            Err(error) if error.errno == Errno::NotSupported => {}
+            answer => return answer,
+        }
+    }
+    let flags = flags & WriteFlags::FUA;
+    let mut rest = within;
+    while !rest.is_empty() {
+        let part = Range::new(rest.offset, rest.len.min(ZEROES_LEN));
+        let data = zeroes(part.len_usize());
+        target.write(part, data, flags).await?;
+        rest = Range::new(part.end(), rest.end() - part.end());
+    }
+    Ok(())
+}
