@@ -15,7 +15,9 @@
 //!
 //! It opens no array: those of an export are opened with its disk.
 
+pub(crate) mod change;
 pub(crate) mod hook;
+pub(crate) mod kept;
 pub(crate) mod report;
 pub(crate) mod show;
 pub(crate) mod taking;

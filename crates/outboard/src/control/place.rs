@@ -1,4 +1,5 @@
-//! Where control sockets are: files `*.sock` in the runtime directory, whose stems name the servers.
+//! Where control sockets are: files `*.sock` in the runtime directory, whose stems name the servers, or
+//! the process that owns an attached disk with arrays (`attached-PROCESS`).
 
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -12,6 +13,8 @@ use crate::failure::Failure;
 
 /// What a server's socket is called if nobody says: `serve-PROCESS.sock`.
 const PREFIX: &str = "serve-";
+/// What the socket of a process is called that owns an attached disk with arrays.
+const ATTACHED: &str = "attached-";
 const SUFFIX: &str = "sock";
 /// Clients that may wait to be accepted.
 const BACKLOG: i32 = 16;
@@ -29,14 +32,27 @@ pub(crate) fn default_path() -> Option<PathBuf> {
     Some(runtime_dir()?.join(file))
 }
 
+/// The socket of this process if it owns an attached disk with arrays.
+pub(crate) fn attached_path() -> Option<PathBuf> {
+    let file = format!("{ATTACHED}{}.{SUFFIX}", std::process::id());
+    Some(runtime_dir()?.join(file))
+}
+
 /// What a server with this socket is called.
 pub(crate) fn name(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default();
     stem.to_string_lossy().into_owned()
 }
 
-/// The sockets in the runtime directory, in order of their names.
+/// The sockets of servers in the runtime directory, in order of their names.
 pub(crate) fn all() -> Vec<PathBuf> {
+    let mut sockets = with_arrays();
+    sockets.retain(|path| !name(path).starts_with(ATTACHED));
+    sockets
+}
+
+/// The same, and those of attached disks with arrays.
+pub(crate) fn with_arrays() -> Vec<PathBuf> {
     let Some(entries) = runtime_dir().and_then(|dir| std::fs::read_dir(dir).ok()) else {
         return Vec::new();
     };
@@ -54,7 +70,7 @@ pub(crate) fn named(said: &str) -> Result<PathBuf, Failure> {
         return Ok(PathBuf::from(said));
     }
     let names = [said.to_owned(), format!("{PREFIX}{said}")];
-    let all = all();
+    let all = with_arrays();
     let found = all.iter().find(|path| names.contains(&name(path)));
     found.cloned().ok_or_else(|| {
         let known: Vec<String> = all.iter().map(|path| name(path)).collect();
@@ -71,6 +87,7 @@ pub(crate) fn sweep(path: &Path) {
     let name = name(path);
     let process = name
         .strip_prefix(PREFIX)
+        .or_else(|| name.strip_prefix(ATTACHED))
         .and_then(|id| id.parse::<u32>().ok());
     if process.is_some_and(|id| !Path::new("/proc").join(id.to_string()).exists()) {
         remove(path);

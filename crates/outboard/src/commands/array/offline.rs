@@ -5,15 +5,17 @@
 //! * Its members are locked meanwhile: nobody else writes them.
 //! * Whatever happens, it is stopped before the command ends: its members are told that it is clean.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use nodes::array::{Array, ArrayOptions, Candidate, open};
 
-use super::target::How;
+use super::target::{How, servers};
 use crate::arrays::report::ArrayReport;
 use crate::arrays::{show, stop_one, taking};
 use crate::commands::inspect::unnamed;
 use crate::control::client::statuses;
+use crate::control::place;
 use crate::failure::Failure;
 use crate::graph::NamedDisk;
 use crate::graph::builder::{BuildError, Builder, Claim};
@@ -131,20 +133,27 @@ pub(super) async fn candidate(builder: &mut Builder, text: &str) -> Result<Candi
     candidate.map_err(|error| in_use(error, &named))
 }
 
-/// Tells how a disk can be reached that a server here has.
+/// Tells how an array can be reached whose member a server here has, or an attachment.
 fn in_use(error: BuildError, named: &NamedDisk) -> Failure {
     let Some(process) = error.in_use_by() else {
         return error.into();
     };
-    let mut servers = statuses().into_iter();
-    let found = servers.find(|server| server.process == process && !server.arrays.is_empty());
-    let Some(server) = found else {
+    let mut statuses = statuses().into_iter();
+    let server = statuses.find(|server| server.process == process);
+    let arrays = server.map_or_else(|| attached(process), |server| server.arrays);
+    if arrays.is_empty() {
         return error.into();
-    };
-    let names: Vec<&str> = server.arrays.iter().map(ArrayReport::short_name).collect();
-    let what = format!("{} is in use by the server {}", named.text, server.name);
-    Failure::new(what).next(format!(
-        "name the array instead of its members: {}",
-        names.join(", ")
-    ))
+    }
+    let names: Vec<&str> = arrays.iter().map(ArrayReport::short_name).collect();
+    let what = format!("{} is in use: process {process} runs its array", named.text);
+    let names = names.join(", ");
+    Failure::new(what).next(format!("name the array instead of its members: {names}"))
+}
+
+/// The arrays below a disk that this process has attached.
+fn attached(process: u32) -> Vec<ArrayReport> {
+    let own = format!("attached-{process}");
+    let servers = servers(&How::default()).unwrap_or_default().into_iter();
+    let of = |(socket, arrays): (PathBuf, _)| (place::name(&socket) == own).then_some(arrays);
+    servers.filter_map(of).next().unwrap_or_default()
 }

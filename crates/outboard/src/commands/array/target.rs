@@ -91,10 +91,11 @@ pub(super) fn servers(how: &How) -> Result<Vec<Server>, Failure> {
         return Ok(vec![(socket, arrays)]);
     }
     let mut servers = Vec::new();
-    for socket in place::all() {
+    for socket in place::with_arrays() {
         match arrays_of(&socket) {
             Ok(arrays) => servers.push((socket, arrays)),
-            Err(AskError::Nobody(_)) => {}
+            // Left behind by a process that was killed.
+            Err(AskError::Nobody(_)) => place::sweep(&socket),
             Err(error) => tracing::warn!("{error}"),
         }
     }

@@ -6,8 +6,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use attach::{AttachError, AttachRequest, Attached, LocalDisk, Source, Via};
+use attach::{AttachError, AttachRequest, Attached, Keeper, LocalDisk, Source, Via};
 
+use crate::arrays::kept::Kept;
 use crate::failure::Failure;
 use crate::graph::builder::{Builder, lasting};
 use crate::graph::{Disk, resolve};
@@ -94,10 +95,11 @@ pub(crate) fn background() -> Result<(), Failure> {
 
 async fn open(text: String, writable: bool) -> Result<LocalDisk, String> {
     let named = resolve(&text).map_err(|error| error.to_string())?;
-    let built = Builder::new(!writable).build(&named).await;
-    built
-        .map(LocalDisk::from)
-        .map_err(|error| Failure::from(error).line())
+    let mut builder = Builder::new(!writable);
+    let built = Box::pin(builder.build(&named)).await;
+    let disk = built.map_err(|error| Failure::from(error).line())?;
+    let keeper = Kept::of(&text, builder).map(|kept| Box::new(kept) as Box<dyn Keeper>);
+    Ok(LocalDisk { disk, keeper })
 }
 
 /// The request of `outboard attach DISK` with nothing else said.

@@ -6,18 +6,16 @@
 //!   called the same.
 //! * One change at a time, beside no reload.
 
-use std::sync::Arc;
-
 use nbd::server::ChangeError;
-use nodes::array::{AddOptions, Array, ArrayError, Candidate, SyncKind};
+use nodes::array::Candidate;
 
 use super::live::{Live, Running};
-use super::opened::Opening;
+use super::opened::{Opened, Opening};
+use crate::arrays::change::{self, Opener};
 use crate::arrays::report::ArrayReport;
-use crate::arrays::taking;
 use crate::control::{Answer, ArrayAsk, ArrayStep};
-use crate::failure::Failure;
-use crate::graph::{NamedDisk, resolve};
+use crate::graph::NamedDisk;
+use crate::graph::builder::BuildError;
 
 impl Live {
     /// Does what is asked of an array.
@@ -26,48 +24,17 @@ impl Live {
         let ArrayAsk { export, uuid, step } = ask;
         let array = self.arrays.find(&export, &uuid);
         let array = array.ok_or_else(|| format!("export {export:?} has no array {uuid} now"))?;
-        tracing::info!("array {}: {step:?} is asked for", array.status().name);
-        match step {
-            ArrayStep::Stop { force } => {
-                let last = ArrayReport::of(Some(&export), &array.status());
-                drop(array);
-                self.stop_array(&mut running, &export, force).await?;
-                return Ok(Answer::Array(Box::new(last)));
-            }
-            ArrayStep::Add {
-                disk,
-                write_mostly,
-                fail_fast,
-                force,
-            } => {
-                let options = AddOptions {
-                    write_mostly,
-                    fail_fast,
-                };
-                let (named, candidate) = member(&mut running, &export, &array, &disk).await?;
-                if let (false, Some(disk)) = (force, &candidate.disk) {
-                    let empty = taking::refuse_full(&named.text, disk, Some(&uuid)).await;
-                    empty.map_err(|failure| failure.line())?;
-                }
-                array.add(candidate, options).await.map_err(told)?;
-            }
-            ArrayStep::ReAdd { disk } => {
-                let (_, candidate) = member(&mut running, &export, &array, &disk).await?;
-                array.re_add(candidate).await.map_err(told)?;
-            }
-            ArrayStep::Fail { member } => array.fail(&member).await.map_err(told)?,
-            ArrayStep::Remove { member } => array.remove(&member).await.map_err(told)?,
-            ArrayStep::Grow { parts } => array.grow(parts).await.map_err(told)?,
-            ArrayStep::Scrub { repair } => {
-                let kind = if repair {
-                    SyncKind::Repair
-                } else {
-                    SyncKind::Check
-                };
-                array.scrub(kind).map_err(told)?;
-            }
-            ArrayStep::StopScrub => array.stop_scrub(),
+        if let ArrayStep::Stop { force } = step {
+            let last = ArrayReport::of(Some(&export), &array.status());
+            drop(array);
+            self.stop_array(&mut running, &export, force).await?;
+            return Ok(Answer::Array(Box::new(last)));
         }
+        let mut opener = Beside {
+            open: &mut running.open,
+            export: &export,
+        };
+        change::carry_out(&array, step, &mut opener).await?;
         let report = ArrayReport::of(Some(&export), &array.status());
         Ok(Answer::Array(Box::new(report)))
     }
@@ -109,22 +76,14 @@ impl Live {
     }
 }
 
-fn told(error: ArrayError) -> String {
-    Failure::from(error).line()
+/// The disks of the server, to one of whose exports a member is opened.
+struct Beside<'a> {
+    open: &'a mut [Opened],
+    export: &'a str,
 }
 
-/// Opens a disk that is to be a member. One of its name that the array has failed is forgotten first.
-async fn member(
-    running: &mut Running,
-    export: &str,
-    array: &Arc<Array>,
-    disk: &str,
-) -> Result<(NamedDisk, Candidate), String> {
-    let named = resolve(disk).map_err(|error| Failure::from(error).line())?;
-    let forgotten = taking::forget(array, &named.text).await;
-    forgotten.map_err(|failure| failure.line())?;
-    let opened = Opening::member(&mut running.open, export, &named).await;
-    let candidate = opened.map_err(|error| Failure::from(error).line())?;
-    taking::refuse_unreached(&candidate).map_err(|failure| failure.line())?;
-    Ok((named, candidate))
+impl Opener for Beside<'_> {
+    async fn open(&mut self, disk: &NamedDisk) -> Result<Candidate, BuildError> {
+        Opening::member(self.open, self.export, disk).await
+    }
 }

@@ -1,0 +1,125 @@
+//! [`Kept`]: the arrays below a disk that is attached here. They are asked and changed through a control
+//! socket, as those of a server are, and stopped when the disk is detached.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use attach::Keeper;
+use nodes::array::{Array, Candidate};
+use tokio::sync::Mutex;
+
+use super::change::{self, Opener};
+use super::report::ArrayReport;
+use super::{Arrays, show};
+use crate::control::place::{self, ControlSocket};
+use crate::control::server::{self, Answering, Oracle};
+use crate::control::{Answer, ArrayAsk, ArrayStep, Ask};
+use crate::graph::NamedDisk;
+use crate::graph::builder::{BuildError, Builder, Claim};
+
+/// Looks after the arrays of an attached disk.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    arrays: Arc<Arrays>,
+    control: Option<ControlSocket>,
+}
+
+impl Kept {
+    /// Watches the arrays that `builder` has opened for the disk `text`; nothing where there are none.
+    /// Call on the engine.
+    pub(crate) fn of(text: &str, builder: Builder) -> Option<Self> {
+        let opened: Vec<Arc<Array>> = builder.arrays().to_vec();
+        if opened.is_empty() {
+            return None;
+        }
+        let arrays = Arc::new(Arrays::new(None));
+        arrays.add(text, opened);
+        let held = Mutex::new(Held(builder.claims()));
+        let asked = Arc::new(Asked {
+            arrays: arrays.clone(),
+            held,
+        });
+        let control = place::attached_path().and_then(|path| {
+            let socket = ControlSocket::open(&path).map_err(|e| e.to_string());
+            let started = socket.and_then(|socket| {
+                let started = server::start(&socket, asked);
+                started.map(|()| socket).map_err(|failure| failure.line())
+            });
+            started
+                .inspect_err(|why| {
+                    tracing::warn!("`outboard array` will not see its arrays: {why}")
+                })
+                .ok()
+        });
+        Some(Self { arrays, control })
+    }
+}
+
+impl Keeper for Kept {
+    fn trouble(&self) -> Option<String> {
+        let reports = self.arrays.reports();
+        let degraded = reports.iter().find(|report| report.is_degraded())?;
+        Some(show::line(degraded))
+    }
+
+    fn close(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
+        Box::pin(async {
+            self.control.iter().for_each(ControlSocket::remove);
+            let problems = self.arrays.stop_all().await;
+            match problems.is_empty() {
+                true => Ok(()),
+                false => Err(problems.join("; ")),
+            }
+        })
+    }
+}
+
+/// What the disks have of which files.
+#[derive(Debug)]
+struct Held(Vec<Claim>);
+
+impl Opener for Held {
+    async fn open(&mut self, disk: &NamedDisk) -> Result<Candidate, BuildError> {
+        self.0.retain(Claim::is_alive);
+        let mut builder = Builder::new(false).beside(self.0.clone());
+        let candidate = Box::pin(builder.candidate(disk)).await?;
+        self.0 = builder.claims();
+        Ok(candidate)
+    }
+}
+
+/// Knows the answers.
+#[derive(Debug)]
+struct Asked {
+    arrays: Arc<Arrays>,
+    held: Mutex<Held>,
+}
+
+impl Asked {
+    async fn change(&self, ask: ArrayAsk) -> Result<Answer, String> {
+        // One at a time.
+        let mut held = self.held.lock().await;
+        let ArrayAsk { export, uuid, step } = ask;
+        let array = self.arrays.find(&export, &uuid);
+        let array = array.ok_or_else(|| format!("{export} has no array {uuid} now"))?;
+        if let ArrayStep::Stop { .. } = step {
+            let next = "`outboard detach` stops it";
+            return Err(format!("the array is below an attached device; {next}"));
+        }
+        change::carry_out(&array, step, &mut *held).await?;
+        let report = ArrayReport::of(Some(&export), &array.status());
+        Ok(Answer::Array(Box::new(report)))
+    }
+}
+
+impl Oracle for Asked {
+    fn answer(self: Arc<Self>, ask: Ask) -> Answering {
+        Box::pin(async move {
+            match ask {
+                Ask::Arrays => Ok(Answer::Arrays(self.arrays.reports())),
+                Ask::Array(ask) => self.change(ask).await,
+                _ => Err("this is no server: a disk is attached here".to_owned()),
+            }
+        })
+    }
+}
