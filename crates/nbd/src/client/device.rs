@@ -28,6 +28,27 @@ pub struct Client {
     shared: Arc<Shared>,
 }
 
+/// Ends a client at once, which somebody else may hold. It keeps no connection alive by itself.
+#[derive(Debug, Clone)]
+pub struct Cutter(mpsc::Sender<Aborted>);
+
+impl Cutter {
+    /// Whether the client is over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    /// As [`Client::abort`]; at once where the client is gone.
+    pub async fn cut(&self) {
+        let (done, over) = oneshot::channel();
+        if self.0.send(done).await.is_ok() {
+            // The session drops its end, which is the answer.
+            drop(over.await);
+        }
+    }
+}
+
 impl Client {
     /// Connects to `target`. Only inside [`engine::run`]; the connections live on this core.
     ///
@@ -92,11 +113,13 @@ impl Client {
     /// nor what was acknowledged and not flushed, whenever it comes back. Requests fail from now on.
     /// For a disk that others go on without: what reached it late would be older than what is there.
     pub async fn abort(&self) {
-        let (done, over) = oneshot::channel();
-        if self.aborts.send(done).await.is_ok() {
-            // The session drops its end, which is the answer.
-            drop(over.await);
-        }
+        self.cutter().cut().await;
+    }
+
+    /// What [`abort`](Self::abort)s it, for who does not keep it.
+    #[must_use]
+    pub fn cutter(&self) -> Cutter {
+        Cutter(self.aborts.clone())
     }
 
     /// Asks the server for the export's size, and returns it. Where it has grown, the connections

@@ -46,7 +46,7 @@ mod survey;
 mod target;
 
 pub use config::{ClientConfig, ClientHealth, limits};
-pub use device::Client;
+pub use device::{Client, Cutter};
 pub use dial::{Dialed, dial};
 pub use error::{Changed, ClientError};
 pub use nbd_proto::UriTls;

@@ -22,7 +22,14 @@ pub struct Candidate {
 
 /// Opens a disk that could not be reached, or that was away.
 pub trait Reopen: Debug + Send + Sync {
-    /// Tries once; the error is for messages.
+    /// Cuts off the disk as it was opened before. When this resolves, nothing that was asked of it is
+    /// sent to it any more, whenever it comes back: the array went on without it, and what reached it
+    /// late would be older than what it is brought up to date with.
+    fn sever(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Severs it, and tries once to open it anew; the error is for messages.
     fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, String>> + Send + '_>>;
 }
 

@@ -186,6 +186,27 @@ impl Disk {
         }
     }
 
+    /// The same disks, to be changed.
+    pub(crate) fn children_mut(&mut self) -> &mut [Self] {
+        match self {
+            Self::Blocks { disk, .. }
+            | Self::Partition { disk, .. }
+            | Self::Delay { disk, .. }
+            | Self::Throttle { disk, .. }
+            | Self::Fault { disk, .. } => std::slice::from_mut(disk),
+            Self::Overlay(overlay) => std::slice::from_mut(&mut overlay.base),
+            Self::Array(array) => &mut array.members,
+            Self::Linear { disks, .. } | Self::Stripe { disks, .. } => disks,
+            Self::File { .. }
+            | Self::Memory(_)
+            | Self::Null(_)
+            | Self::Zero(_)
+            | Self::Error(_)
+            | Self::Remote { .. }
+            | Self::Dm { .. } => &mut [],
+        }
+    }
+
     /// Whether this disk can be kept from being written.
     pub(crate) fn can_be_read_only(&self) -> bool {
         match self {

@@ -1,46 +1,15 @@
 //! `array(MEMBER, …)`: md arrays of the disks that are their members.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
-use block::Node;
 use nodes::array::{self, ArrayError, ArrayOptions, Candidate, MEMBER_TIMEOUT, Reopen};
 
+use super::again::{Again, Links};
 use super::built::Built;
 use super::claims::Footprint;
 use super::compose::made;
 use super::{BuildError, Builder, Place, Result, refuse_collision};
 use crate::graph::disk::{self, Disk, NamedDisk};
-
-/// An array that a builder has opened.
-/// Opens a disk whose bytes are all on other machines, once more.
-#[derive(Debug)]
-struct Again {
-    disk: Disk,
-    text: String,
-    read_only: bool,
-    connections: usize,
-}
-
-impl Reopen for Again {
-    fn reopen(
-        &self,
-    ) -> Pin<Box<dyn Future<Output = std::result::Result<Node, String>> + Send + '_>> {
-        Box::pin(async {
-            let mut builder = Builder::new(self.read_only).with_connections(self.connections);
-            let place = Place {
-                text: &self.text,
-                read_only: self.read_only,
-                kept: false,
-                tables: Vec::new(),
-            };
-            let built = builder.child(&self.disk, &place).await;
-            let built = built.map_err(|error| error.to_string())?;
-            Ok(built.disk().clone())
-        })
-    }
-}
 
 impl Builder {
     /// The arrays that were opened, in that order.
@@ -56,6 +25,7 @@ impl Builder {
             read_only: self.read_only,
             kept: false,
             tables: Vec::new(),
+            links: Some(Links::new(MEMBER_TIMEOUT)),
         };
         self.leaves.clear();
         let (candidate, child) = self.member(&named.disk, &named.text, &place).await?;
@@ -68,8 +38,13 @@ impl Builder {
     pub(super) async fn array(&mut self, array: &disk::Array, place: &Place<'_>) -> Result<Built> {
         let mut candidates = Vec::with_capacity(array.members.len());
         let mut children = Vec::with_capacity(array.members.len());
+        let patience = array.member_timeout.unwrap_or(MEMBER_TIMEOUT);
         for (disk, name) in array.members.iter().zip(&array.names) {
-            let (candidate, child) = self.member(disk, name, place).await?;
+            let place = Place {
+                links: Some(Links::new(patience)),
+                ..place.clone()
+            };
+            let (candidate, child) = self.member(disk, name, &place).await?;
             candidates.push(candidate);
             children.extend(child);
         }
@@ -88,7 +63,7 @@ impl Builder {
             prefer: array.prefer,
             raid0_layout: array.raid0_layout,
             force_dirty_degraded: array.force_dirty_degraded,
-            member_timeout: array.member_timeout.unwrap_or(MEMBER_TIMEOUT),
+            member_timeout: patience,
             ..ArrayOptions::default()
         };
         let opened = Box::pin(array::open(candidates, options)).await;
@@ -112,13 +87,9 @@ impl Builder {
     ) -> Result<(Candidate, Option<Built>)> {
         let is_remote = |leaf: &&Disk| matches!(leaf, Disk::Remote { .. });
         let remote = disk.leaves().iter().all(is_remote);
-        let again = || Again {
-            disk: disk.clone(),
-            text: place.text.to_owned(),
-            read_only: place.read_only,
-            connections: self.connections,
-        };
-        let reopen = remote.then(|| Arc::new(again()) as Arc<dyn Reopen>);
+        let links = place.links.clone().filter(|_| remote);
+        let again = |links| Again::new(disk, self, place, links);
+        let reopen = links.map(|links| Arc::new(again(links)) as Arc<dyn Reopen>);
         let child = match self.child(disk, place).await {
             Ok(child) => Some(child),
             Err(BuildError::Remote { source, .. }) if remote => {

@@ -7,6 +7,7 @@
 //! * Disks that have different bytes of one file share the file: it is open, and locked, once.
 //! * What is below an overlay is opened for reading only.
 
+mod again;
 mod array;
 mod built;
 mod claims;
@@ -25,6 +26,7 @@ use nbd::client::{Address, Client, ClientConfig, Target};
 use nodes::array::Array;
 use nodes::{Delay, ErrorDisk, Fault, FaultPlan, Memory, Null, ReadAhead, Throttle, Zero};
 
+use self::again::Links;
 pub(crate) use self::built::Built;
 pub(crate) use self::claims::Claim;
 use self::claims::{Identity, Leaf, collision};
@@ -58,6 +60,8 @@ struct Place<'a> {
     kept: bool,
     /// The tables that name it.
     tables: Vec<Identity>,
+    /// Those of the member of an array that it is part of.
+    links: Option<Links>,
 }
 
 impl Place<'_> {
@@ -123,6 +127,7 @@ impl Builder {
             read_only: self.read_only,
             kept: false,
             tables: Vec::new(),
+            links: None,
         };
         self.leaves.clear();
         let built = self.node(&named.disk, &place).await?;
@@ -211,19 +216,26 @@ impl Builder {
         };
         let usual = ClientConfig::default();
         let away = timeout.unwrap_or(usual.reconnect_for);
+        // An array does not wait for longer, neither for its members nor to be opened.
+        let links = place.links.as_ref();
+        let patience = links.map_or(away, |links| links.patience);
         let config = ClientConfig {
             read_only: *read_only || place.read_only,
             connections: connections.unwrap_or(self.connections),
-            request_timeout: usual.request_timeout.min(away),
+            request_timeout: usual.request_timeout.min(away).min(patience),
             reconnect_for: away,
             ..usual
         };
         let lasting = lasting(target.clone()).map_err(|source| place.refused(*span, source))?;
         let connected = Box::pin(Client::connect(lasting, config)).await;
-        let client: Node = connected.map_err(|source| BuildError::Remote {
+        let client = connected.map_err(|source| BuildError::Remote {
             mark: place.mark(*span),
             source: Box::new(source),
         })?;
+        if let Some(links) = links {
+            links.add(&client);
+        }
+        let client: Node = client;
         let child = Built {
             read_only: *read_only || place.kept,
             ..Built::leaf("remote", target.to_string(), client.clone())

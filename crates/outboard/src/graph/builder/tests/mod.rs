@@ -1,5 +1,6 @@
 //! Tests of opening disks: [`claims`] of bytes without any file, [`opening`] and [`tables`] with them.
 
+mod again;
 mod claims;
 mod opening;
 mod tables;

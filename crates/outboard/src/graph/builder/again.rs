@@ -1,0 +1,139 @@
+//! [`Again`]: a member of an array that is on other machines, opened anew after it was away.
+//!
+//! # Invariants
+//!
+//! * A member is opened anew only after its connections were cut. A client that waits for its server
+//!   keeps what it still has to send, and what was acknowledged and not flushed, and would send all of
+//!   it again when the server comes back: over what the member was brought up to date with meanwhile.
+//! * What the old connections left in the buffers of the server's machine it carries out before it is
+//!   asked for anything new: [`REST`] is given to it for that.
+//!
+//! # What it does not do
+//!
+//! It cannot make a server forget what it has received. One that takes longer than [`REST`] over a
+//! request of an old connection, while it answers on a new one, may still carry it out too late.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use block::Node;
+use engine::clock;
+use nbd::client::{Client, Cutter};
+use nodes::array::Reopen;
+
+use super::{Builder, Place, lasting};
+use crate::graph::disk::Disk;
+
+/// How long a server that answers again is left alone.
+const REST: Duration = Duration::from_secs(1);
+
+/// The connections of one member, and how long its requests may take.
+#[derive(Debug, Clone)]
+pub(super) struct Links {
+    /// How long the array waits for an answer.
+    pub(super) patience: Duration,
+    cutters: Arc<Mutex<Cutters>>,
+}
+
+#[derive(Debug, Default)]
+struct Cutters {
+    /// Of the clients that were opened, without those that are known to be over.
+    living: Vec<Cutter>,
+    /// Whether there ever was one.
+    any: bool,
+}
+
+impl Links {
+    /// None yet.
+    pub(super) fn new(patience: Duration) -> Self {
+        Self {
+            patience,
+            cutters: Arc::default(),
+        }
+    }
+
+    /// Takes in a client that was opened.
+    pub(super) fn add(&self, client: &Client) {
+        let mut cutters = self.cutters();
+        cutters.living.retain(|cutter| !cutter.is_over());
+        cutters.living.push(client.cutter());
+        cutters.any = true;
+    }
+
+    /// Cuts all of them. They stay known until they are over: whoever waits for this may go.
+    async fn cut(&self) {
+        let living = self.cutters().living.clone();
+        for cutter in living {
+            cutter.cut().await;
+        }
+    }
+
+    fn cutters(&self) -> MutexGuard<'_, Cutters> {
+        // A list is right at every moment.
+        self.cutters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens a disk whose bytes are all on other machines, once more.
+#[derive(Debug)]
+pub(super) struct Again {
+    disk: Disk,
+    text: String,
+    read_only: bool,
+    connections: usize,
+    links: Links,
+}
+
+impl Again {
+    /// How `disk` is opened anew, as `builder` opens it at `place`.
+    pub(super) fn new(disk: &Disk, builder: &Builder, place: &Place<'_>, links: Links) -> Self {
+        let mut disk = disk.clone();
+        keep_targets(&mut disk);
+        Self {
+            disk,
+            text: place.text.to_owned(),
+            read_only: place.read_only,
+            connections: builder.connections,
+            links,
+        }
+    }
+}
+
+/// Makes all targets mean the same in another directory: whoever serves the array may leave this one.
+fn keep_targets(disk: &mut Disk) {
+    if let Disk::Remote { target, .. } = disk
+        && let Ok(kept) = lasting(target.clone())
+    {
+        *target = kept;
+    }
+    disk.children_mut().iter_mut().for_each(keep_targets);
+}
+
+impl Reopen for Again {
+    fn sever(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.links.cut())
+    }
+
+    fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, String>> + Send + '_>> {
+        Box::pin(async {
+            self.sever().await;
+            let known = self.links.cutters().any;
+            let mut builder = Builder::new(self.read_only).with_connections(self.connections);
+            let place = Place {
+                text: &self.text,
+                read_only: self.read_only,
+                kept: false,
+                tables: Vec::new(),
+                links: Some(self.links.clone()),
+            };
+            let built = builder.child(&self.disk, &place).await;
+            let built = built.map_err(|error| error.to_string())?;
+            if known {
+                clock::sleep(REST).await;
+            }
+            Ok(built.disk().clone())
+        })
+    }
+}
