@@ -36,6 +36,7 @@ impl Ranges {
                 let start = held.offset.max(within.offset);
                 Range::new(start, held.end().min(within.end()) - start)
             })
+            .filter(|held| !held.is_empty())
     }
 
     /// Whether any byte of `range` is in them.

@@ -36,6 +36,8 @@ mod plan;
 mod reading;
 mod rebuild;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::future::ready;
 use std::sync::atomic::AtomicU64;
@@ -52,7 +54,7 @@ use self::layout::Layout;
 use self::lost::Lost;
 use self::members::{Held, Members};
 use self::plan::{Bytes, footprint, run, single};
-use super::assembly::{Assembly, Facts, Other};
+use super::assembly::{Absent, Assembly, Facts, Other};
 use super::{ArrayError, ArrayEvent, ArrayOptions};
 use crate::guard::{admit, assert_checked, assert_len};
 
@@ -64,6 +66,7 @@ pub(super) struct Parity {
     layout: Layout,
     members: Members,
     others: Vec<Other>,
+    absent: Vec<Absent>,
     events: u64,
     clean: bool,
     /// What is lost from the beginning.
@@ -100,6 +103,7 @@ impl Parity {
             geometry,
             layout,
             others: assembly.others,
+            absent: assembly.absent,
             events: assembly.events,
             clean: assembly.synced_to.is_none(),
             lost,

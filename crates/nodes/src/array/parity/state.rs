@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::super::assembly::OtherKind;
+use super::super::assembly::{Absent, OtherKind};
 use super::super::{ArrayStatus, MemberState, MemberStatus};
 use super::Parity;
 use super::members::Held;
@@ -34,7 +34,10 @@ impl Parity {
             clean: self.clean,
             events: self.events,
             bitmap: None,
-            members: members.into_iter().chain(self.without_part()).collect(),
+            members: (members.into_iter())
+                .chain(self.without_part())
+                .chain(self.absent.iter().map(away))
+                .collect(),
             sync: None,
             scrubbed: None,
         }
@@ -95,5 +98,15 @@ fn missing(part: u16) -> MemberStatus {
         remote: false,
         corrected: 0,
         why: None,
+    }
+}
+
+fn away(absent: &Absent) -> MemberStatus {
+    MemberStatus {
+        name: absent.name.clone(),
+        remote: absent.remote,
+        part: None,
+        why: Some("it could not be reached".to_owned()),
+        ..missing(0)
     }
 }
