@@ -40,6 +40,15 @@ pub(crate) fn memory_kib(id: u32) -> Result<f64> {
         .with_context(|| format!("{path} has no Pss line"))
 }
 
+/// Bytes that all threads of a process made dirty in the page cache, or wrote past it.
+pub(crate) fn bytes_written(id: u32) -> Result<f64> {
+    let path = format!("/proc/{id}/io");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok())
+        .with_context(|| format!("{path} has no write_bytes line"))
+}
+
 /// Memory that could be had without swapping, bytes.
 pub(crate) fn available_memory() -> Result<u64> {
     let path = "/proc/meminfo";

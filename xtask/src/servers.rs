@@ -32,6 +32,8 @@ pub(crate) enum Server {
     Qemu,
     /// QEMU's past the page cache, with io_uring.
     QemuDirect,
+    /// QEMU's on a disk made of others; the disk is what QEMU calls image options.
+    QemuQuorum,
 }
 
 impl fmt::Display for Server {
@@ -45,6 +47,7 @@ impl fmt::Display for Server {
             Self::Reference => "nbd-server",
             Self::Qemu => "qemu-nbd",
             Self::QemuDirect => "qemu-nbd direct",
+            Self::QemuQuorum => "qemu quorum",
         })
     }
 }
@@ -108,7 +111,7 @@ fn start_qemu(how: &[&str], disk: &str, port: u16, log: &Path) -> Result<Serving
     let port_text = port.to_string();
     let mut args = vec!["-t", "-e", "10000", "-b", "127.0.0.1", "-p", &port_text];
     args.extend_from_slice(how);
-    args.extend_from_slice(&["-f", "raw", disk]);
+    args.push(disk);
     listening(Running::start("qemu-nbd", args, log)?, port)
 }
 
@@ -159,8 +162,12 @@ impl Launcher {
                 self.start_nbdkit(&words, port, log)
             }
             Server::NbdkitNbd => self.start_nbdkit(&["nbd", &format!("uri={disk}")], port, log),
-            Server::Qemu => start_qemu(&[], disk, port, log),
-            Server::QemuDirect => start_qemu(&["--cache=none", "--aio=io_uring"], disk, port, log),
+            Server::Qemu => start_qemu(&["-f", "raw"], disk, port, log),
+            Server::QemuDirect => {
+                let how = ["--cache=none", "--aio=io_uring", "-f", "raw"];
+                start_qemu(&how, disk, port, log)
+            }
+            Server::QemuQuorum => start_qemu(&["--image-opts"], disk, port, log),
             Server::Reference => self.start_nbd_server(disk, port, log),
         }
     }

@@ -29,6 +29,8 @@ pub(crate) struct Sample {
     pub(crate) seconds: Option<f64>,
     /// Memory of the server for each exception of an overlay.
     pub(crate) exception_bytes: Option<f64>,
+    /// What the server wrote, in MiB.
+    pub(crate) copied_mib: Option<f64>,
 }
 
 /// One column of the table.
@@ -46,11 +48,12 @@ pub(crate) enum Figure {
     CpuBandwidth,
     Seconds,
     ExceptionBytes,
+    Copied,
 }
 
 impl Figure {
     /// All columns, in the order they are printed.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Rate,
         Self::Bandwidth,
         Self::ServerCpu,
@@ -63,6 +66,7 @@ impl Figure {
         Self::CpuBandwidth,
         Self::Seconds,
         Self::ExceptionBytes,
+        Self::Copied,
     ];
 
     /// The head of the column, with its unit.
@@ -80,6 +84,7 @@ impl Figure {
             Self::CpuBandwidth => "MB/srv s",
             Self::Seconds => "s",
             Self::ExceptionBytes => "B/exception",
+            Self::Copied => "copied MiB",
         }
     }
 
@@ -98,6 +103,7 @@ impl Figure {
             Self::CpuBandwidth => sample.mb_per_cpu_s,
             Self::Seconds => sample.seconds,
             Self::ExceptionBytes => sample.exception_bytes,
+            Self::Copied => sample.copied_mib,
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) enum Target<'a> {
     Export(&'a str),
     /// A file, with direct I/O through io_uring.
     File(&'a Path),
+    /// The same, and it may be written.
+    Scratch(&'a Path),
 }
 
 /// How long it runs.
@@ -73,6 +75,9 @@ pub(crate) fn run(load: &Load, target: Target<'_>, until: Until) -> Result<Outco
         Target::Export(uri) => command.args(["--ioengine=nbd", &format!("--uri={uri}")]),
         Target::File(path) => command
             .args(["--ioengine=io_uring", "--direct=1", "--readonly"])
+            .arg(format!("--filename={}", path.display())),
+        Target::Scratch(path) => command
+            .args(["--ioengine=io_uring", "--direct=1"])
             .arg(format!("--filename={}", path.display())),
     };
     let printed = shell::output(&mut command)?;

@@ -4,6 +4,7 @@
 //! time, so that a drift of the machine meets all alike. Figures are medians over rounds. The servers of
 //! a row all run during the row; those that are not asked only sleep.
 
+mod arrays;
 mod attached;
 mod busy;
 mod figures;
@@ -158,6 +159,11 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::Composed(shape, load) => graph::composed(launcher, args, *shape, load),
         Work::OverlayFirst(load) => graph::overlay_first(launcher, args, load),
         Work::OverlayOpen => graph::overlay_open(launcher, args),
+        Work::Mirror(load) => arrays::load(launcher, args, binary, load),
+        Work::Resync => arrays::resync(launcher, args, binary),
+        Work::Foreground(load) => arrays::foreground(launcher, args, binary, load),
+        Work::ReAdd => arrays::re_add(launcher, args, binary),
+        Work::ArrayOpen => arrays::open(launcher, args, binary),
         Work::Reserved(load) => graph::reserved(launcher, args, servers, load),
         Work::Idle { connections } => idle::measure(launcher, args, *connections),
     }

@@ -52,6 +52,16 @@ pub(crate) enum Work {
     OverlayOpen,
     /// A remote disk, served again by ours and by others.
     Reserved(Load),
+    /// A mirror of two files against a plain file and QEMU's mirror.
+    Mirror(Load),
+    /// Making the copies of a mirror alike on the real disk.
+    Resync,
+    /// Reads of users meanwhile.
+    Foreground(Load),
+    /// A member that was away while a little was written.
+    ReAdd,
+    /// Opening an array of many large members.
+    ArrayOpen,
 }
 
 /// How a disk is composed.
@@ -401,5 +411,55 @@ pub(crate) const ROWS: &[Row] = &[
         title: "remote disk served again, 4 KiB random read, 1 job, QD 32",
         work: Work::Reserved(load("randread", 4 << 10, 1, 32)),
         marks: &[&[at_least(Figure::Rate, 1.5)]],
+    },
+    Row {
+        name: "mirror-write",
+        title: "mirror of two with a bitmap, 4 KiB random write, 1 job, QD 32",
+        work: Work::Mirror(load("randwrite", 4 << 10, 1, 32)),
+        marks: &[&[
+            at_least(Figure::Rate, 0.6),
+            at_least(Figure::Rate, 3.0).against("qemu quorum"),
+        ]],
+    },
+    Row {
+        name: "mirror-read",
+        title: "mirror of two, 4 KiB random read, 2 jobs x QD 32",
+        work: Work::Mirror(READ_4K),
+        marks: MOVED,
+    },
+    Row {
+        name: "resync",
+        title: "resync of a mirror of 4 GiB, O_DIRECT, against the slower member's rate in order",
+        work: Work::Resync,
+        marks: &[&[at_least(Figure::Bandwidth, 0.85)]],
+    },
+    Row {
+        name: "resync-reads",
+        title: "4 KiB random read during a resync, 1 job, QD 4",
+        work: Work::Foreground(load("randread", 4 << 10, 1, 4)),
+        marks: &[&[at_most(Figure::P99, 3.0)]],
+    },
+    Row {
+        name: "re-add",
+        title: "member of 4 GiB back after 1,000 scattered writes, bitmap of 64 KiB chunks",
+        work: Work::ReAdd,
+        marks: &[&[
+            Mark {
+                figure: Figure::Copied,
+                bound: Bound::AtMost(64.0),
+                peer: None,
+            },
+            at_most(Figure::Seconds, 0.1),
+        ]],
+    },
+    Row {
+        name: "array-open",
+        title: "opening RAID 10 of 12 members, 1 TiB each, sparse",
+        work: Work::ArrayOpen,
+        marks: &[&[Mark {
+            figure: Figure::Seconds,
+            bound: Bound::AtMost(0.5),
+            peer: None,
+        }]],
     },
 ];

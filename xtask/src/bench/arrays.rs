@@ -1,0 +1,338 @@
+//! Rows of arrays: what a mirror costs, how fast its copies are made alike, and what users notice of that.
+//!
+//! Members are made by our own `array create`. Where nothing else is said their data are in the page cache,
+//! and both are on one disk of this machine, which is what the members of a peer have too.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::figures::Sample;
+use super::fio::{self, Target, Until};
+use super::rows::Load;
+use super::{Args, DISK_SIZE, Measured, one, ready, rounds};
+use crate::servers::{Launcher, Server, Serving};
+use crate::{clock, data, process, shell};
+
+/// What arrays are called.
+const NAME: &str = "bench";
+
+/// Beside its data a member has superblock, bitmap and room for more.
+const HEAD: u64 = 64 << 20;
+
+/// Data of a mirror whose copies are made alike.
+const LARGE: u64 = 4 << 30;
+const LARGE_MB: f64 = 4_294.967_296;
+
+/// Scattered writes while a member is away, and how finely the bitmap tells where.
+const WRITES: u64 = 1_000;
+const WRITE: u32 = 4 << 10;
+const BITMAP_CHUNK: &str = "64K";
+
+/// Members of a large array that is opened.
+const MANY: usize = 12;
+const MANY_SIZE: u64 = 1 << 40;
+
+/// How long copies may take to be alike.
+const LOOK_LIMIT: Duration = Duration::from_secs(600);
+
+/// Time between two looks whether they are, which take time of a processor.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A mirror of two files.
+struct Mirror<'a> {
+    binary: &'a Path,
+    files: [PathBuf; 2],
+    /// As our command line has it.
+    expression: String,
+}
+
+impl<'a> Mirror<'a> {
+    /// Two files with data of `size` and a little more, equal ones.
+    fn files(binary: &'a Path, folder: &Path, size: u64) -> Result<Self> {
+        let files = ["member-0.img", "member-1.img"].map(|name| folder.join(name));
+        for file in &files {
+            data::fill(file, size + HEAD, 7)?;
+        }
+        Ok(Self {
+            binary,
+            expression: array(&files, ""),
+            files,
+        })
+    }
+
+    /// The same past the page cache.
+    fn direct(mut self) -> Self {
+        let file = |path: &PathBuf| format!("file({},direct=true)", path.display());
+        self.expression = format!("array({},{})", file(&self.files[0]), file(&self.files[1]));
+        self
+    }
+
+    /// Writes new superblocks, of an array with so much data. `how`: more of the command line.
+    fn create(&self, size: u64, how: &[&str]) -> Result<()> {
+        let size = size.to_string();
+        let mut command = self.command("create");
+        command.args(&self.files).args(["--level", "1", "--force"]);
+        command.args(["--name", NAME, "--size", &size]).args(how);
+        shell::output(&mut command).map(drop)
+    }
+
+    fn command(&self, what: &str) -> Command {
+        let mut command = Command::new(self.binary);
+        command.args(["array", what]);
+        command
+    }
+
+    /// A command about the array that `serving` runs.
+    fn ask(&self, serving: &Serving, what: &str, more: &[&str]) -> Result<Value> {
+        let mut command = self.command(what);
+        command.arg(NAME).args(more);
+        command.args(["--json", "--server", &serving.id().to_string()]);
+        let said = shell::output(&mut command)?;
+        serde_json::from_str(&said).with_context(|| format!("`array {what}` said {said}"))
+    }
+
+    /// Whether its copies are still being made alike.
+    fn is_busy(&self, serving: &Serving) -> Result<bool> {
+        let status = self.ask(serving, "status", &[])?;
+        let members = status["members"].as_array().context("no members")?;
+        let behind = |member: &Value| member["state"] != "in_sync";
+        Ok(!status["sync"].is_null() || members.iter().any(behind))
+    }
+
+    /// Waits until they are alike.
+    fn wait(&self, serving: &Serving) -> Result<()> {
+        let mut failure = None;
+        let done = clock::poll(LOOK_LIMIT, || match self.is_busy(serving) {
+            Ok(true) => {
+                std::thread::sleep(LOOK_EVERY);
+                None
+            }
+            Ok(false) => Some(()),
+            Err(error) => {
+                failure = Some(error);
+                Some(())
+            }
+        });
+        failure.map_or(Ok(()), Err)?;
+        done.context("the copies of the mirror are never alike")
+    }
+
+    fn remove(&self) {
+        for file in &self.files {
+            std::fs::remove_file(file).ok();
+        }
+    }
+}
+
+/// `array(…)` of these files.
+fn array(files: &[PathBuf], more: &str) -> String {
+    let names: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
+    format!("array({}{more})", names.join(","))
+}
+
+/// A mirror in the page cache, a plain file, and QEMU's mirror of two files.
+pub(super) fn load(
+    launcher: &Launcher,
+    args: &Args,
+    binary: &Path,
+    load: &Load,
+) -> Result<Vec<Measured>> {
+    let mirror = Mirror::files(binary, &launcher.folder, DISK_SIZE)?;
+    mirror.create(DISK_SIZE, &["--assume-clean"])?;
+    let others = ["plain.img", "quorum-0.img", "quorum-1.img"];
+    let others = others.map(|name| launcher.folder.join(name));
+    for file in &others {
+        data::fill(file, DISK_SIZE, 7)?;
+    }
+    let child = |n: usize| {
+        format!(
+            "children.{n}.driver=raw,children.{n}.file.driver=file,children.{n}.file.filename={}",
+            others[1 + n].display()
+        )
+    };
+    let quorum = format!(
+        "driver=quorum,vote-threshold=1,read-pattern=fifo,{},{}",
+        child(0),
+        child(1)
+    );
+    let serving = [
+        launcher.start(Server::Ours, &mirror.expression)?,
+        launcher.start(Server::Ours, &others[0].to_string_lossy())?,
+        launcher.start(Server::QemuQuorum, &quorum)?,
+    ];
+    let names = ["outboard mirror", "plain file", "qemu quorum"];
+    let measured = rounds(args, names.map(str::to_owned).to_vec(), |which| {
+        for file in mirror.files.iter().chain(&others) {
+            ready(file)?;
+        }
+        one(&serving[which], load, Until::Seconds(args.seconds))
+    });
+    drop(serving);
+    mirror.remove();
+    for file in &others {
+        std::fs::remove_file(file).ok();
+    }
+    measured
+}
+
+/// Making the copies of a mirror alike on the real disk, against the slower one of reading a member and
+/// writing one in order.
+pub(super) fn resync(launcher: &Launcher, args: &Args, binary: &Path) -> Result<Vec<Measured>> {
+    let mirror = Mirror::files(binary, &launcher.folder, LARGE)?.direct();
+    let plain = launcher.folder.join("plain.img");
+    data::fill(&plain, LARGE, 8)?;
+    let in_order = |pattern, file: &Path| {
+        let load = Load {
+            pattern,
+            block_size: 1 << 20,
+            jobs: 1,
+            depth: 8,
+        };
+        let (size, bytes) = (LARGE, LARGE);
+        fio::run(&load, Target::Scratch(file), Until::Once { size, bytes })
+    };
+    let names = ["outboard resync", "slower member"].map(str::to_owned);
+    let measured = rounds(args, names.to_vec(), |which| {
+        if which == 1 {
+            let read = in_order("read", &mirror.files[0])?.sample;
+            let write = in_order("write", &plain)?.sample;
+            let slower = |one: Sample, other: Sample| match one.mb_per_s < other.mb_per_s {
+                true => one,
+                false => other,
+            };
+            return Ok(Sample {
+                mb_per_s: slower(read, write).mb_per_s,
+                ..Sample::default()
+            });
+        }
+        mirror.create(LARGE, &[])?;
+        let serving = launcher.start(Server::Ours, &mirror.expression)?;
+        let start = clock::now();
+        mirror.wait(&serving)?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(Sample {
+            mb_per_s: Some(LARGE_MB / seconds),
+            seconds: Some(seconds),
+            ..Sample::default()
+        })
+    });
+    std::fs::remove_file(&plain).ok();
+    mirror.remove();
+    measured
+}
+
+/// Reads of users while the copies of a mirror are made alike, against the same without.
+pub(super) fn foreground(
+    launcher: &Launcher,
+    args: &Args,
+    binary: &Path,
+    load: &Load,
+) -> Result<Vec<Measured>> {
+    let mirror = Mirror::files(binary, &launcher.folder, LARGE)?;
+    let names = ["during a resync", "without"].map(str::to_owned);
+    let measured = rounds(args, names.to_vec(), |which| {
+        for file in &mirror.files {
+            ready(file)?;
+        }
+        let clean: &[&str] = if which == 1 { &["--assume-clean"] } else { &[] };
+        mirror.create(LARGE, clean)?;
+        let serving = launcher.start(Server::Ours, &mirror.expression)?;
+        let sample = one(&serving, load, Until::Seconds(args.seconds))?;
+        let busy = mirror.is_busy(&serving)?;
+        ensure!(
+            busy == (which == 0),
+            "the resync was over before the reads: measure for fewer --seconds"
+        );
+        Ok(sample)
+    });
+    mirror.remove();
+    measured
+}
+
+/// A member that was away while a little was written: what the bitmap says is copied, against all of it.
+pub(super) fn re_add(launcher: &Launcher, args: &Args, binary: &Path) -> Result<Vec<Measured>> {
+    let mirror = Mirror::files(binary, &launcher.folder, LARGE)?;
+    let scattered = Load {
+        pattern: "randwrite",
+        block_size: WRITE,
+        jobs: 1,
+        depth: 32,
+    };
+    let until = Until::Once {
+        size: LARGE,
+        bytes: WRITES * u64::from(WRITE),
+    };
+    let member = mirror.files[1].to_string_lossy().into_owned();
+    let names = ["outboard re-add", "all of it"].map(str::to_owned);
+    let measured = rounds(args, names.to_vec(), |which| {
+        mirror.create(LARGE, &["--assume-clean", "--bitmap", BITMAP_CHUNK])?;
+        let serving = launcher.start(Server::Ours, &mirror.expression)?;
+        mirror.ask(&serving, "fail", &["--member", &member])?;
+        one(&serving, &scattered, until)?;
+        mirror.ask(&serving, "remove", &["--member", &member])?;
+        if which == 1 {
+            // It is not known any more.
+            data::fill(&mirror.files[1], LARGE + HEAD, 9)?;
+        }
+        for file in &mirror.files {
+            ready(file)?;
+        }
+        let before = process::bytes_written(serving.id())?;
+        let start = clock::now();
+        match which {
+            0 => mirror.ask(&serving, "re-add", &["--disk", &member, "--no-wait"])?,
+            _ => mirror.ask(
+                &serving,
+                "add",
+                &["--disk", &member, "--force", "--no-wait"],
+            )?,
+        };
+        mirror.wait(&serving)?;
+        let seconds = start.elapsed().as_secs_f64();
+        for file in &mirror.files {
+            ready(file)?;
+        }
+        let copied = process::bytes_written(serving.id())? - before;
+        Ok(Sample {
+            seconds: Some(seconds),
+            copied_mib: Some(copied / f64::from(1 << 20)),
+            ..Sample::default()
+        })
+    });
+    mirror.remove();
+    measured
+}
+
+/// Opening an array of many large members that hold nothing.
+pub(super) fn open(launcher: &Launcher, args: &Args, binary: &Path) -> Result<Vec<Measured>> {
+    let files: Vec<PathBuf> = (0..MANY)
+        .map(|number| launcher.folder.join(format!("large-{number}.img")))
+        .collect();
+    for file in &files {
+        let made = std::fs::File::create(file);
+        let made = made.with_context(|| format!("cannot make {}", file.display()))?;
+        made.set_len(MANY_SIZE)?;
+    }
+    let mut create = Command::new(binary);
+    create.args(["array", "create", "--level", "10", "--assume-clean"]);
+    shell::output(create.args(["--name", NAME, "--force"]).args(&files))?;
+    let expression = array(&files, "");
+    let measured = rounds(args, vec!["outboard".to_owned()], |_| {
+        let start = clock::now();
+        let serving = launcher.start(Server::Ours, &expression)?;
+        let seconds = Some(start.elapsed().as_secs_f64());
+        drop(serving);
+        Ok(Sample {
+            seconds,
+            ..Sample::default()
+        })
+    });
+    for file in &files {
+        std::fs::remove_file(file).ok();
+    }
+    measured
+}
