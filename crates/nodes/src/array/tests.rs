@@ -1,4 +1,7 @@
-//! Tests of looking for superblocks on disks.
+//! Tests of looking for superblocks on disks; [`opening`] of arrays, [`striped`] ones.
+
+mod opening;
+mod striped;
 
 use std::sync::Arc;
 

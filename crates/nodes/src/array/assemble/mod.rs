@@ -22,6 +22,8 @@ mod between;
 mod enough;
 mod facts;
 mod picture;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 use super::assembly::{Facts, OtherKind};

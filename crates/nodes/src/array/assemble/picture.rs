@@ -5,9 +5,10 @@
 //! * The freshest member, spares aside, is the one whose word counts. A member is up to date if it has seen
 //!   as many changes, or one less: superblocks are written one after the other.
 //! * What part a member holds is told by the freshest member's table, at the member's number.
-//! * A member went its own way (*split brain*) if its own table has a part that nobody holds, and no member
-//!   in it is one of those that the freshest member's side works with: it was written without any of them.
-//!   One that knows of at least one of them was left behind while that one went on: it is only stale.
+//! * A member that works with one of those that work now, by its own table, was left behind while that one
+//!   went on: it is only stale. So is one that works with such a stale one, and so on.
+//! * A member that works with none of them, while a part is missing by its own table, went its own way
+//!   (*split brain*): it was written without the others, and they without it.
 
 use crate::array::format::{Role, Superblock, features};
 
@@ -83,15 +84,9 @@ impl Picture {
             .iter()
             .map(|member| standing(member, fresh, prefer.is_some()))
             .collect();
-        let working: Vec<&Superblock> = (superblocks.iter().zip(&standings))
-            .filter(|(_, standing)| standing.holds().is_some())
-            .map(|(member, _)| *member)
-            .collect();
-        for (member, standing) in superblocks.iter().zip(&mut standings) {
-            if let Standing::Stale { part } = *standing
-                && went_its_own_way(member, &working)
-            {
-                *standing = Standing::Split { part };
+        for index in went_their_own_way(superblocks, &standings) {
+            if let Standing::Stale { part } = standings[index] {
+                standings[index] = Standing::Split { part };
             }
         }
         Some(Self {
@@ -199,7 +194,26 @@ const fn holding(member: &Superblock, part: u16) -> Standing {
     }
 }
 
-fn went_its_own_way(member: &Superblock, working: &[&Superblock]) -> bool {
-    let alone = member.working().contains(&false);
-    alone && !working.iter().any(|other| lists(member, other))
+/// Stale members that no chain of members leads from to one that works now.
+fn went_their_own_way(members: &[&Superblock], standings: &[Standing]) -> Vec<usize> {
+    let is_stale = |index: &usize| matches!(standings[*index], Standing::Stale { .. });
+    let mut known: Vec<usize> = (0..members.len())
+        .filter(|&index| standings[index].holds().is_some())
+        .collect();
+    let mut left: Vec<usize> = (0..members.len()).filter(is_stale).collect();
+    loop {
+        let knows = |index: &usize| {
+            known
+                .iter()
+                .any(|&other| lists(members[*index], members[other]))
+        };
+        let (behind, others): (Vec<usize>, Vec<usize>) = left.into_iter().partition(knows);
+        left = others;
+        if behind.is_empty() {
+            break;
+        }
+        known.extend(behind);
+    }
+    left.retain(|&index| members[index].working().contains(&false));
+    left
 }

@@ -1,0 +1,264 @@
+//! Who is fresh, who is stale, who went its own way.
+
+use proptest::prelude::*;
+
+use super::{MIB, Set, superblock};
+use crate::array::assembly::OtherKind;
+use crate::array::format::{Level, Role, Superblock, features};
+use crate::array::{Picture, Standing};
+
+fn picture(members: &[Superblock]) -> Picture {
+    let members: Vec<&Superblock> = members.iter().collect();
+    Picture::of(&members, None).expect("there are members")
+}
+
+#[test]
+fn a_whole_array_is_its_members_by_their_parts_whatever_their_order() {
+    let mut set = Set::whole(Level::Raid5, 4);
+    set.members.reverse();
+    assert_eq!(set.holders(), [Some(3), Some(2), Some(1), Some(0)]);
+    let verdict = set.verdict();
+    assert_eq!(verdict.facts.size, 3 * 32 * MIB);
+    assert_eq!(verdict.remarks, Vec::<String>::new());
+    assert_eq!(verdict.others, []);
+}
+
+#[test]
+fn a_superblock_that_was_about_to_be_written_is_up_to_date() {
+    let mut set = Set::whole(Level::Raid1, 2);
+    set.of(0).events += 1;
+    assert_eq!(set.holders(), [Some(0), Some(1)]);
+    assert_eq!(set.verdict().freshest, 0);
+    set.of(0).events += 1;
+    set.rules.run = true;
+    assert_eq!(set.holders(), [Some(0), None]);
+}
+
+#[test]
+fn a_member_that_was_left_behind_is_stale() {
+    let mut set = Set::whole(Level::Raid1, 2);
+    set.goes_on_without(0, 40);
+    assert_eq!(set.holders(), [None, Some(1)]);
+    let verdict = set.verdict();
+    let kind = OtherKind::Stale {
+        part: 0,
+        by_bitmap: false,
+    };
+    assert_eq!(verdict.others, [(0, kind)]);
+    assert_eq!(
+        verdict.remarks,
+        ["a is stale: it has seen 18 events, the array 40"]
+    );
+}
+
+#[test]
+fn a_member_that_the_freshest_says_failed_is_stale_with_the_same_events() {
+    let mut set = Set::whole(Level::Raid1, 2);
+    set.one_goes_on_without(0, 1, 19);
+    assert_eq!(set.holders(), [Some(0), None]);
+}
+
+#[test]
+fn the_freshest_tells_what_part_a_member_holds() {
+    let mut set = Set::whole(Level::Raid1, 2);
+    // What was number 1 has the first part now, and does not know it yet.
+    set.of(0).roles[1] = Role::Active(0);
+    set.of(0).roles[0] = Role::Active(1);
+    set.of(0).role = Role::Active(1);
+    set.of(0).events += 1;
+    assert_eq!(set.holders(), [Some(1), Some(0)]);
+}
+
+#[test]
+fn spares_do_not_count_for_who_is_freshest() {
+    let mut set = Set::whole(Level::Raid1, 3);
+    for member in 0..3 {
+        set.of(member).members = 2;
+        set.of(member).roles[2] = Role::Spare;
+    }
+    set.of(2).role = Role::Spare;
+    set.of(2).events = 900;
+    assert_eq!(set.holders(), [Some(0), Some(1)]);
+    assert_eq!(set.verdict().others, [(2, OtherKind::Spare)]);
+}
+
+#[test]
+fn a_member_that_is_made_anew_holds_its_part_up_to_there() {
+    let mut set = Set::whole(Level::Raid1, 2);
+    set.of(1).features |= features::RECOVERY_OFFSET;
+    set.of(1).rebuilt_to = Some(MIB);
+    let verdict = set.verdict();
+    assert_eq!(verdict.parts, [Some((0, None)), Some((1, Some(MIB)))]);
+}
+
+#[test]
+fn a_member_that_fails_while_another_is_made_anew_leaves_no_array() {
+    let mut set = Set::whole(Level::Raid1, 2);
+    set.of(1).rebuilt_to = Some(MIB);
+    set.members.remove(0);
+    set.rules.run = true;
+    let (why, _) = set.refusal();
+    assert!(why.contains("b is only partly rebuilt"), "{why}");
+}
+
+#[test]
+fn two_halves_that_were_each_used_alone_are_told_apart() {
+    for (events, freshest) in [((40, 40), 0), ((40, 41), 1), ((60, 20), 0)] {
+        let mut set = Set::whole(Level::Raid1, 2);
+        set.one_goes_on_without(0, 1, events.0);
+        set.one_goes_on_without(1, 0, events.1);
+        let members: Vec<_> = set.members.iter().map(|m| m.superblock.clone()).collect();
+        let picture = picture(&members);
+        assert_eq!(picture.freshest, freshest);
+        let other = 1 - freshest;
+        let part = u16::try_from(other).unwrap();
+        assert_eq!(picture.standings[other], Standing::Split { part });
+    }
+}
+
+#[test]
+fn a_whole_side_that_was_used_alone_went_its_own_way() {
+    // Four copies: 0 and 1 without the others, 2 and 3 without the others.
+    let mut set = Set::whole(Level::Raid1, 4);
+    for (one, gone) in [
+        (0, 2),
+        (0, 3),
+        (1, 2),
+        (1, 3),
+        (2, 0),
+        (2, 1),
+        (3, 0),
+        (3, 1),
+    ] {
+        set.one_goes_on_without(one, gone, 40);
+    }
+    let (why, next) = set.refusal();
+    assert!(why.contains("a and b without the rest (40 events"), "{why}");
+    assert!(why.contains("c and d without the rest (40 events"), "{why}");
+    assert!(next.contains("prefer=a or prefer=c"), "{next}");
+    set.rules.prefer = Some(3);
+    assert_eq!(set.holders(), [None, None, Some(2), Some(3)]);
+    let lost = [(0, OtherKind::Failed), (1, OtherKind::Failed)];
+    assert_eq!(set.verdict().others, lost);
+}
+
+#[test]
+fn the_side_that_is_preferred_counts_though_the_other_has_seen_more() {
+    let mut set = Set::whole(Level::Raid1, 2);
+    set.one_goes_on_without(0, 1, 90);
+    set.one_goes_on_without(1, 0, 20);
+    set.rules.prefer = Some(1);
+    assert_eq!(set.holders(), [None, Some(1)]);
+    assert_eq!(set.verdict().others, [(0, OtherKind::Failed)]);
+    let remark = &set.verdict().remarks[0];
+    assert!(remark.contains("a is to be copied anew"), "{remark}");
+}
+
+#[test]
+fn a_member_whose_place_another_has_taken_is_only_stale() {
+    // Number 0 failed, and number 2 took its part. They do not know each other.
+    let mut set = Set::whole(Level::Raid1, 2);
+    set.goes_on_without(0, 40);
+    let mut new = set.members[1].clone();
+    new.name = "c".to_owned();
+    new.superblock.number = 2;
+    new.superblock.device = Some([2; 16]);
+    new.superblock.role = Role::Active(0);
+    set.members.push(new);
+    for member in [1, 2] {
+        set.of(member).roles[2] = Role::Active(0);
+    }
+    assert_eq!(set.holders(), [Some(2), Some(1)]);
+    assert!(matches!(
+        set.verdict().others[..],
+        [(0, OtherKind::Stale { part: 0, .. })]
+    ));
+}
+
+#[test]
+fn a_member_that_left_a_degraded_array_before_another_came_is_only_stale() {
+    // Of three copies the third was missing; number 0 left, then number 3 became the third.
+    let mut set = Set::whole(Level::Raid1, 3);
+    set.members.pop();
+    for member in 0..2 {
+        set.of(member).roles[2] = Role::Faulty;
+    }
+    set.goes_on_without(0, 40);
+    let mut new = set.members[1].clone();
+    new.superblock.number = 3;
+    new.superblock.device = Some([3; 16]);
+    new.superblock.role = Role::Active(2);
+    set.members.push(new);
+    for member in [1, 2] {
+        set.of(member).roles[3] = Role::Active(2);
+    }
+    assert_eq!(set.holders(), [None, Some(1), Some(2)]);
+}
+
+/// What one machine does with the members that it has.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// It writes with all members that work, and tells them.
+    Write,
+    /// A member fails; the others are told.
+    Fail(usize),
+    /// A member that was away comes back and is copied anew.
+    Return(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        Just(Step::Write),
+        (0..3_usize).prop_map(Step::Fail),
+        (0..3_usize).prop_map(Step::Return),
+    ];
+    prop::collection::vec(step, 0..20)
+}
+
+proptest! {
+    /// One machine alone never splits an array, whatever happens to its members: those that work at the end
+    /// hold their parts, and all others are stale.
+    #[test]
+    fn one_machine_never_splits_an_array(steps in steps()) {
+        let mut members: Vec<Superblock> =
+            (0..3).map(|number| superblock(Level::Raid1, 3, number)).collect();
+        let mut works = [true; 3];
+        let mut events = 18;
+        for step in steps {
+            match step {
+                Step::Fail(gone) if works.iter().filter(|w| **w).count() > 1 => works[gone] = false,
+                Step::Return(back) => works[back] = true,
+                Step::Fail(_) | Step::Write => {}
+            }
+            events += 1;
+            for (member, _) in members.iter_mut().zip(works).filter(|(_, works)| *works) {
+                member.events = events;
+                for (number, works) in works.iter().enumerate() {
+                    let part = u16::try_from(number).unwrap();
+                    member.roles[number] = if *works { Role::Active(part) } else { Role::Faulty };
+                }
+            }
+        }
+        let picture = picture(&members);
+        for (number, works) in (0..).zip(works) {
+            let expected = match works {
+                true => Standing::InSync { part: number },
+                false => Standing::Stale { part: number },
+            };
+            prop_assert_eq!(picture.standings[usize::from(number)], expected);
+        }
+    }
+
+    /// Two machines that each go on with one half, and write, are always found out.
+    #[test]
+    fn two_machines_that_each_write_are_found_out(
+        before in 0..5_u64, one in 1..9_u64, two in 1..9_u64,
+    ) {
+        let mut set = Set::whole(Level::Raid1, 2);
+        set.one_goes_on_without(0, 1, 18 + before + one);
+        set.one_goes_on_without(1, 0, 18 + before + two);
+        prop_assert!(set.refusal().0.contains("used in two ways"));
+        set.rules.run = true;
+        prop_assert!(set.refusal().0.contains("used in two ways"));
+    }
+}
