@@ -5,6 +5,7 @@ use std::sync::Arc;
 use block::{Node, Range};
 
 use super::format::Superblock;
+use super::format::bitmap::Bitmap;
 use super::options::Reopen;
 
 /// A disk with a superblock of the array, as it was read when the array was opened.
@@ -24,6 +25,8 @@ pub(super) struct Member {
     pub(super) superblock: Superblock,
     /// The bytes of it, for what this program does not know and must keep.
     pub(super) bytes: Vec<u8>,
+    /// The header of its bitmap, if it has one that is not damaged.
+    pub(super) bitmap: Option<Bitmap>,
     /// What cannot be read of it, bytes of its data; in order, apart from each other.
     pub(super) bad: Vec<Range>,
 }

@@ -29,6 +29,7 @@ mod error;
 mod examine;
 pub mod format;
 mod layout;
+mod logs;
 mod member;
 mod mirror;
 mod node;

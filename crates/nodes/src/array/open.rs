@@ -10,15 +10,16 @@ use std::sync::Arc;
 use block::{IoError, Node, Range};
 use futures_util::future::join_all;
 
-use super::assemble::{Rules, Verdict, Witness, assemble};
-use super::assembly::{Absent, Assembly, Other, Part};
+use super::assemble::{self, Rules, Verdict, Witness};
+use super::assembly::{Absent, Assembly, Other, OtherKind, Part};
 use super::examine::{Found, examine, newest};
+use super::format::bitmap::{Bitmap, Bits};
 use super::format::{Level, PLACE_LEN, Superblock};
 use super::member::Member;
 use super::node::Kind;
 use super::parity::Parity;
 use super::striped::Striped;
-use super::{Array, ArrayError, ArrayOptions, Candidate};
+use super::{Array, ArrayError, ArrayOptions, Candidate, logs};
 use crate::read_within;
 
 /// Ends of disks where metadata of firmware RAID is looked for, bytes.
@@ -99,14 +100,77 @@ pub(super) async fn assembled(
             .map(|candidate| candidate.name.clone())
             .collect(),
     };
-    let verdict = assemble(&witnesses, &rules)?;
+    let verdict = assemble::assemble(&witnesses, &rules)?;
     let absent = unreached().map(|candidate| Absent {
         name: candidate.name.clone(),
         remote: candidate.remote,
         reopen: candidate.reopen.clone(),
     });
     let absent = absent.collect();
-    Ok(put_together(verdict, &candidates, examined, absent))
+    let mut assembly = put_together(verdict, &candidates, examined, absent);
+    read_logs(&mut assembly).await?;
+    if !options.read_only {
+        judge_the_stale(&mut assembly).await?;
+    }
+    Ok(assembly)
+}
+
+/// Reads what members know of their bad blocks.
+async fn read_logs(assembly: &mut Assembly) -> Result<(), ArrayError> {
+    let held = assembly.parts.iter_mut();
+    let held = held.filter_map(|part| part.member.as_mut());
+    let reading = held.map(async |member| {
+        member.bad = logs::bad(&member.name, &member.disk, &member.superblock).await?;
+        Ok(())
+    });
+    join_all(reading).await.into_iter().collect()
+}
+
+/// Finds out which stale members may come back by the bitmap.
+async fn judge_the_stale(assembly: &mut Assembly) -> Result<(), ArrayError> {
+    let is_stale = |other: &Other| matches!(other.kind, OtherKind::Stale { .. });
+    let (Some(header), true) = (&assembly.bitmap, assembly.others.iter().any(is_stale)) else {
+        return Ok(());
+    };
+    let holders: Vec<&Member> = assembly
+        .parts
+        .iter()
+        .filter_map(|p| p.member.as_ref())
+        .collect();
+    let superblocks: Vec<&Superblock> = holders.iter().map(|m| &m.superblock).collect();
+    let freshest = holders
+        .iter()
+        .find(|m| m.superblock.events == assembly.events);
+    let Some(fresh) = freshest else {
+        return Ok(());
+    };
+    let Some(bits) = bits_of(fresh, header).await? else {
+        return Ok(());
+    };
+    for other in assembly.others.iter_mut().filter(|other| is_stale(other)) {
+        let (Some(own), OtherKind::Stale { by_bitmap, .. }) =
+            (&other.member.bitmap, &mut other.kind)
+        else {
+            continue;
+        };
+        // One that cannot be read is copied anew.
+        if let Ok(Some(own_bits)) = bits_of(&other.member, own).await {
+            *by_bitmap = assemble::by_bitmap(
+                (&other.member.superblock, (own, &own_bits)),
+                (&fresh.superblock, (header, &bits)),
+                &superblocks,
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn bits_of(member: &Member, header: &Bitmap) -> Result<Option<Bits>, ArrayError> {
+    let read = logs::bits(&member.disk, &member.superblock, header).await;
+    read.map_err(|source| ArrayError::Read {
+        member: member.name.clone(),
+        source,
+    })
 }
 
 /// The preferred candidate's place among those that were examined.
@@ -217,6 +281,7 @@ fn put_together(
                 remote: candidate.remote,
                 reopen: candidate.reopen.clone(),
                 at: one.found.at,
+                bitmap: one.found.bitmap.and_then(Result::ok),
                 superblock: one.superblock,
                 bytes: one.bytes,
                 bad: Vec::new(),

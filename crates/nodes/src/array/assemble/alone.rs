@@ -1,7 +1,8 @@
 //! What is wrong with one member, whatever the others say. Pure.
 
-use super::{Rules, Witness, is_kept, layout_of};
+use super::{Rules, Witness, layout_of};
 use crate::array::ArrayError;
+use crate::array::format::bitmap;
 use crate::array::format::{Level, Role, Superblock, Version, features, layout_name};
 
 /// The reshape went from the end to the beginning.
@@ -165,32 +166,25 @@ fn room(witness: &Witness) -> Result<(), ArrayError> {
 
 /// A bitmap that cannot be kept as it must be is refused for writing.
 fn bitmap(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> {
+    let name = &witness.name;
     if rules.read_only {
         return Ok(());
     }
-    let name = &witness.name;
-    let next = "open it read-only, or take the bitmap away: `mdadm --grow --bitmap=none`";
-    match &witness.bitmap {
-        Some(Ok(found)) if !is_kept(found.version) => {
-            let kind = match found.version {
-                5 => "a cluster's",
-                6 => "a lockless one",
-                _ => "of a kind that is not known here",
-            };
-            let version = found.version;
-            let what = format!("the bitmap of {name} is {kind} (version {version})");
-            Err(ArrayError::refused(what, next))
-        }
-        _ if !matches!(
-            witness.superblock.version,
-            Version::V0_90 { big_endian: true }
-        ) =>
-        {
-            Ok(())
-        }
-        _ => Err(ArrayError::refused(
+    if witness.superblock.version == (Version::V0_90 { big_endian: true }) {
+        return Err(ArrayError::refused(
             format!("{name} was made by a machine of the other byte order"),
             "open it read-only",
-        )),
+        ));
+    }
+    let is_kept = |version: u32| matches!(version, 3 | 4);
+    match &witness.bitmap {
+        Some(Ok(found)) if !is_kept(found.version) => {
+            let problem = bitmap::Problem::Version(found.version);
+            Err(ArrayError::refused(
+                format!("{name}: {problem}"),
+                "open it read-only, or take the bitmap away: `mdadm --grow --bitmap=none`",
+            ))
+        }
+        _ => Ok(()),
     }
 }

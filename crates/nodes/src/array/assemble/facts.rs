@@ -3,7 +3,7 @@
 use super::{Picture, Rules, Witness, layout_of};
 use crate::array::ArrayError;
 use crate::array::assembly::Facts;
-use crate::array::format::{Level, Superblock};
+use crate::array::format::Level;
 use crate::array::layout::{linear, raid0};
 use crate::array::striped::raid0_layout;
 
@@ -16,7 +16,7 @@ pub(super) fn of(
     let fresh = &witnesses[picture.freshest].superblock;
     let size = match fresh.level {
         Level::Linear | Level::Raid0 => striped(witnesses, picture, rules)?,
-        _ => copied(fresh),
+        _ => fresh.array_size(),
     };
     let size = size.filter(|size| i64::try_from(*size).is_ok() && *size > 0);
     let size = size.ok_or_else(|| {
@@ -37,27 +37,6 @@ pub(super) fn of(
         member_size: fresh.member_size,
         size,
     })
-}
-
-/// Of levels whose members are all used to the same length.
-fn copied(of: &Superblock) -> Option<u64> {
-    let members = u64::from(of.members);
-    let whole = |size: u64| size - size.checked_rem(of.chunk).unwrap_or(0);
-    match of.level {
-        Level::Raid1 => Some(whole(of.member_size)),
-        Level::Raid4 | Level::Raid5 => whole(of.member_size).checked_mul(members.checked_sub(1)?),
-        Level::Raid6 => whole(of.member_size).checked_mul(members.checked_sub(2)?),
-        Level::Raid10 => {
-            let (near, far) = (
-                u64::from(of.layout & 0xff),
-                u64::from(of.layout >> 8 & 0xff),
-            );
-            let rows = (of.member_size.checked_div(of.chunk)?).checked_div(far)?;
-            let chunks = rows.checked_mul(members)?.checked_div(near)?;
-            chunks.checked_mul(of.chunk)
-        }
-        Level::Linear | Level::Raid0 | Level::Other(_) => None,
-    }
 }
 
 /// Of levels whose members may differ; all of them must be here for that, and whether they are is judged

@@ -19,6 +19,7 @@
 
 mod alone;
 mod between;
+mod comeback;
 mod enough;
 mod facts;
 mod picture;
@@ -31,6 +32,7 @@ use super::format::bitmap::{self, Bitmap};
 use super::format::{Level, Superblock, features};
 use super::{ArrayError, Raid0Layout};
 
+pub(super) use self::comeback::by_bitmap;
 pub use self::picture::{Picture, Standing};
 
 /// What is known of a member.
@@ -91,11 +93,6 @@ pub(super) struct UsedBitmap {
     /// It is older than the superblocks, or says itself that it is not to be trusted: all its bits count
     /// as set.
     pub(super) stale: bool,
-}
-
-/// Whether a bitmap of this version is one that this program keeps.
-const fn is_kept(version: u32) -> bool {
-    matches!(version, 3 | 4)
 }
 
 /// The layout, where it means something: that of RAID 0 only if a bit says so.

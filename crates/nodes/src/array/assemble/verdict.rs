@@ -1,8 +1,7 @@
 //! [`Verdict`] of a set of members that makes an array. Pure.
 
-use super::{Picture, Rules, Standing, UsedBitmap, Verdict, Witness, is_kept};
+use super::{Picture, Rules, Standing, UsedBitmap, Verdict, Witness};
 use crate::array::assembly::{Facts, OtherKind};
-use crate::array::format::Level;
 
 /// Who holds what.
 pub(super) fn of(witnesses: &[Witness], picture: &Picture, facts: Facts, rules: &Rules) -> Verdict {
@@ -19,7 +18,7 @@ pub(super) fn of(witnesses: &[Witness], picture: &Picture, facts: Facts, rules: 
         .filter_map(|(index, standing)| Some((index, other(*standing)?)))
         .collect();
     let mut remarks = remarks(witnesses, picture, rules);
-    let bitmap = used_bitmap(witnesses, picture, &facts, &mut remarks);
+    let bitmap = used_bitmap(witnesses, picture, &mut remarks);
     Verdict {
         facts,
         freshest: picture.freshest,
@@ -74,34 +73,23 @@ fn remarks(witnesses: &[Witness], picture: &Picture, rules: &Rules) -> Vec<Strin
 fn used_bitmap(
     witnesses: &[Witness],
     picture: &Picture,
-    facts: &Facts,
     remarks: &mut Vec<String>,
 ) -> Option<UsedBitmap> {
     let fresh = &witnesses[picture.freshest];
     let mut without = |why: String| {
         let name = &fresh.name;
-        remarks.push(format!("the bitmap of {name} is not used: {why}"));
+        remarks.push(format!("{name}: {why}; it is not used"));
         None
     };
     let found = match fresh.bitmap.as_ref()? {
         Ok(found) => found,
         Err(problem) => return without(problem.to_string()),
     };
-    if !is_kept(found.version) {
-        return without(format!("it is of version {}", found.version));
-    }
-    if found.array != facts.uuid {
-        return without("it is another array's".to_owned());
-    }
-    let covers = match facts.level {
-        Level::Raid10 => facts.size,
-        _ => facts.member_size,
-    };
-    if found.size != covers {
-        return without(format!("it is for {} bytes, not for {covers}", found.size));
+    if let Err(problem) = found.shape(&fresh.superblock) {
+        return without(problem.to_string());
     }
     Some(UsedBitmap {
         of: picture.freshest,
-        stale: found.stale || found.events < fresh.superblock.events,
+        stale: found.is_stale(fresh.superblock.events),
     })
 }

@@ -235,19 +235,21 @@ impl Superblock {
     #[must_use]
     pub fn array_size(&self) -> Option<u64> {
         let members = u64::from(self.members);
-        let copies = || u64::from(self.layout & 0xff) * u64::from(self.layout >> 8 & 0xff);
+        let whole = self.member_size - self.member_size.checked_rem(self.chunk).unwrap_or(0);
         let parts = match self.level {
             Level::Raid1 => 1,
             Level::Raid4 | Level::Raid5 => members.checked_sub(1)?,
             Level::Raid6 => members.checked_sub(2)?,
             Level::Raid10 => {
-                let chunk = self.chunk.max(SECTOR);
-                let chunks = (self.member_size / chunk).checked_mul(members)?;
-                return chunks.checked_div(copies())?.checked_mul(chunk);
+                let (near, far) = (self.layout & 0xff, self.layout >> 8 & 0xff);
+                let rows = self.member_size.checked_div(self.chunk)?;
+                let rows = rows.checked_div(far.into())?;
+                let chunks = rows.checked_mul(members)?.checked_div(near.into())?;
+                return chunks.checked_mul(self.chunk);
             }
             _ => return None,
         };
-        self.member_size.checked_mul(parts)
+        whole.checked_mul(parts)
     }
 
     /// Whether data and metadata lie within a disk of `size` bytes.

@@ -1,0 +1,47 @@
+//! Which stale member may come back by what the bitmap says. Pure.
+//!
+//! # The rule
+//!
+//! Stricter than Linux, which lets in a member that was written on its own, and copies only what the other
+//! side has written (see `docs/formats/md.md`). All of this must hold:
+//!
+//! * the array's bitmap is as new as its superblocks, and was not cleared since the member left;
+//! * the member's own table has every member that holds a part now as a working one: it never went on
+//!   without them;
+//! * it was whole when it left, or was being brought up to date by the bitmap;
+//! * each bit of its own bitmap is set in the array's: what was under way when it left is told there. A bit
+//!   that is not was written while the array was without it.
+
+use super::picture::{lists, own_part};
+use crate::array::format::bitmap::{Bitmap, Bits};
+use crate::array::format::{Superblock, features};
+
+/// A bitmap: its header and its bits.
+pub(in crate::array) type Read<'a> = (&'a Bitmap, &'a Bits);
+
+/// Whether the array's bitmap tells all that `member` lacks. `holders` are the members that hold a part, whose
+/// freshest is `fresh`.
+pub(in crate::array) fn by_bitmap(
+    (member, own): (&Superblock, Read<'_>),
+    (fresh, bitmap): (&Superblock, Read<'_>),
+    holders: &[&Superblock],
+) -> bool {
+    let (header, bits) = bitmap;
+    let (own_header, own_bits) = own;
+    let Some(part) = own_part(member) else {
+        return false;
+    };
+    let is_free = !holders.iter().any(|holder| own_part(holder) == Some(part));
+    let was_whole = member.rebuilt_to.is_none() || member.features & features::RECOVERY_BITMAP != 0;
+    let told = !header.is_stale(fresh.events)
+        && member.events >= header.events_cleared
+        && member.events <= fresh.events
+        && own_header.events_cleared <= header.events_cleared;
+    let never_alone = holders.iter().all(|holder| lists(member, holder));
+    is_free && was_whole && told && never_alone && is_within(own_bits, bits)
+}
+
+/// Whether each bit of `own` is one of `all`.
+fn is_within(own: &Bits, all: &Bits) -> bool {
+    own.shape() == all.shape() && own.ones().all(|bit| all.is_set(bit))
+}
