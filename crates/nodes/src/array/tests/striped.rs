@@ -182,7 +182,7 @@ proptest! {
         let runs = linear::runs(&lens, chunk);
         for (part, (run, len)) in runs.iter().zip(&lens).enumerate() {
             prop_assert_eq!((run.part, run.within.offset), (part, 0));
-            let used = if chunk == 0 { *len } else { len / chunk * chunk };
+            let used = len - len.checked_rem(chunk).unwrap_or(0);
             prop_assert_eq!(run.within.len, used);
         }
     }
