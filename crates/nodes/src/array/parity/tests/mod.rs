@@ -38,6 +38,7 @@ pub(super) fn assembly(sample: &Sample, disks: Vec<Option<Node>>) -> Assembly {
                 at: 4096,
                 superblock,
                 bytes: Vec::new(),
+                bitmap: None,
                 bad: Vec::new(),
             }
         });
