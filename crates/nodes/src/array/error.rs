@@ -2,12 +2,20 @@
 
 use block::IoError;
 
-/// Why an array is not opened, or not changed. Nothing was written.
+/// Why an array is not opened, or not changed. Nothing was written, but where a write failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ArrayError {
     /// A member cannot be read.
     #[error("{member} cannot be read: {source}")]
     Read {
+        /// Which.
+        member: String,
+        /// Why.
+        source: IoError,
+    },
+    /// A member cannot be written: what was begun is not whole.
+    #[error("{member} cannot be written: {source}")]
+    Write {
         /// Which.
         member: String,
         /// Why.
@@ -44,7 +52,7 @@ impl ArrayError {
     #[must_use]
     pub fn next(&self) -> Option<&str> {
         match self {
-            Self::Read { .. } => None,
+            Self::Read { .. } | Self::Write { .. } => None,
             Self::Refused { next, .. } => next.as_deref(),
         }
     }

@@ -43,7 +43,7 @@ mod sync;
 mod tests;
 
 pub use self::assemble::{Picture, Standing};
-pub use self::create::{BitmapChoice, CreateOptions, Created, NewMember, create};
+pub use self::create::{BitmapChoice, CreateOptions, Created, NAME_MAX, NewMember, create};
 pub use self::error::ArrayError;
 pub use self::examine::{Found, examine, newest};
 pub use self::node::{AddOptions, Array};

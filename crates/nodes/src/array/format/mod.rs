@@ -273,6 +273,14 @@ pub fn places(size: u64) -> Vec<(Version, u64)> {
     places
 }
 
+/// Whether bytes begin as a superblock does, of whatever version and however damaged.
+#[must_use]
+pub fn is_superblock(bytes: &[u8]) -> bool {
+    let magic = MAGIC.to_le_bytes();
+    let swapped = MAGIC.to_be_bytes();
+    bytes.starts_with(&magic) || bytes.starts_with(&swapped)
+}
+
 /// Reads the superblock at byte `at` of a disk, where one of `version` would be. `None`: there is
 /// none.
 ///

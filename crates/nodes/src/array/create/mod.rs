@@ -1,0 +1,156 @@
+//! Makes a new array: superblocks, bitmaps and logs of bad blocks, as mdadm would.
+//!
+//! ```text
+//! wish, disks ──check──► places (places.rs) ──► superblocks, bitmap (plan.rs) ──► written (write.rs)
+//! ```
+//!
+//! # Invariants
+//!
+//! * Nothing is written before all of it was found possible.
+//! * What was on the disks before is gone first, then come bitmaps and logs, then superblocks: an array that was
+//!   half made when the power went has not all of its members, and is not opened unasked.
+//! * Where everything lies is what mdadm chooses for the same disks.
+//!
+//! # What it does not do
+//!
+//! It does not make the copies alike: the first one who opens the array does, unless it was said that they are.
+
+mod check;
+pub(super) mod join;
+mod places;
+mod plan;
+#[cfg(test)]
+mod tests;
+pub(super) mod write;
+
+use std::time::SystemTime;
+
+use block::Node;
+
+use super::ArrayError;
+use super::format::{Level, Version};
+
+/// Bytes of an array's name, at most.
+pub const NAME_MAX: usize = 32;
+
+/// How a new array is made. What is not said is as mdadm has it.
+#[derive(Debug, Clone)]
+pub struct CreateOptions {
+    /// Level: linear, 0, 1 or 10.
+    pub level: Level,
+    /// Layout of RAID 10, and of RAID 0 whose members are unequal; md's number.
+    pub layout: Option<u32>,
+    /// Chunk, bytes.
+    pub chunk: Option<u64>,
+    /// Kind of superblock.
+    pub version: Version,
+    /// Name, with the host's before a colon if it is to have one. Superblocks 0.90 keep none.
+    pub name: String,
+    /// Whether there is a bitmap, and its chunk in bytes where that is said.
+    pub bitmap: BitmapChoice,
+    /// The members are alike already (or shall be taken for it).
+    pub assume_clean: bool,
+    /// Bytes of each member to use, if not all.
+    pub size: Option<u64>,
+}
+
+/// Whether a new array has a bitmap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BitmapChoice {
+    /// Where the level can use one.
+    Usual,
+    /// None.
+    None,
+    /// With so many bytes for each bit.
+    Chunk(u64),
+}
+
+/// A disk for a new array.
+#[derive(Debug, Clone)]
+pub struct NewMember {
+    /// What it is called in messages.
+    pub name: String,
+    /// The disk. `None`: the part is `missing`.
+    pub disk: Option<Node>,
+    /// Reads prefer others.
+    pub write_mostly: bool,
+    /// Errors fail it at once.
+    pub fail_fast: bool,
+}
+
+/// What was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Created {
+    /// The new array's UUID.
+    pub uuid: [u8; 16],
+    /// Its size, bytes.
+    pub size: u64,
+    /// What whoever made it should be told: that much of a disk is not used.
+    pub remarks: Vec<String>,
+}
+
+/// What no two arrays have in common: random numbers and the time.
+#[derive(Debug, Clone)]
+struct Stamp {
+    /// Of the array.
+    uuid: [u8; 16],
+    /// Of its members.
+    devices: Vec<[u8; 16]>,
+    /// Seconds since 1970.
+    now: u64,
+}
+
+/// Writes the superblocks (and bitmaps) of a new array; `parts` by role, then spares. Nothing is
+/// written before all of it was found possible; whether the disks hold something else is the
+/// caller's to ask.
+///
+/// # Errors
+/// [`ArrayError`]: what is wrong with the wish or with a disk; or a disk failed in the middle, and the array is
+/// not whole.
+pub async fn create(
+    parts: Vec<NewMember>,
+    spares: Vec<NewMember>,
+    options: CreateOptions,
+) -> Result<Created, ArrayError> {
+    let stamp = Stamp {
+        uuid: random_uuid(),
+        devices: (0..parts.len() + spares.len())
+            .map(|_| random_uuid())
+            .collect(),
+        now: seconds(),
+    };
+    make(&parts, &spares, &options, &stamp).await
+}
+
+async fn make(
+    parts: &[NewMember],
+    spares: &[NewMember],
+    options: &CreateOptions,
+    stamp: &Stamp,
+) -> Result<Created, ArrayError> {
+    check::disks(parts, spares)?;
+    let wish = plan::Wish::of(parts, spares, options);
+    let plan = plan::plan(&wish, stamp)?;
+    let all = parts.iter().chain(spares);
+    let disks = all.filter_map(|member| Some((member.name.as_str(), member.disk.as_ref()?)));
+    write::write(disks.zip(&plan.members).collect()).await?;
+    Ok(Created {
+        uuid: stamp.uuid,
+        size: plan.size,
+        remarks: plan.remarks,
+    })
+}
+
+/// A UUID of random bytes, as mdadm makes them.
+pub(super) fn random_uuid() -> [u8; 16] {
+    let mut uuid = [0; 16];
+    let filled = rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty());
+    assert_eq!(filled, Ok(uuid.len()), "the kernel has random bytes");
+    uuid
+}
+
+/// Seconds since 1970.
+pub(super) fn seconds() -> u64 {
+    let since = engine::clock::wall().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
