@@ -16,6 +16,7 @@ use block::{Errno, IoBufs, IoError, IoFuture, Node, Operation, Range, Support, W
 use smallvec::SmallVec;
 
 use super::super::member::Member;
+use super::layout::Layout;
 
 /// Flushes, and whatever members must make durable, may take so much longer than other requests; so may all
 /// requests to disks of this machine, whose kernel gives up on a drive itself.
@@ -249,27 +250,22 @@ impl Holder {
 }
 
 /// Who holds the parts, at one moment.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::array) struct View {
+    /// Where copies are.
+    pub(in crate::array) layout: Arc<Layout>,
     /// By part; `None`: nobody.
     pub(in crate::array) parts: SmallVec<[Option<Holder>; 4]>,
-    /// All parts are held by members that are in sync and can be read everywhere.
-    pub(super) plain: bool,
     /// No member has places that cannot be read.
     pub(super) no_bad: bool,
 }
 
 impl View {
-    pub(super) fn new(parts: SmallVec<[Option<Holder>; 4]>) -> Self {
-        let mut holders = parts.iter().map(Option::as_ref);
-        let is_plain = |holder: Option<&Holder>| {
-            holder.is_some_and(|h| h.rebuilt_to.is_none() && h.bad.is_empty())
-        };
-        let plain = holders.all(is_plain);
+    pub(super) fn new(layout: Arc<Layout>, parts: SmallVec<[Option<Holder>; 4]>) -> Self {
         let no_bad = parts.iter().flatten().all(|holder| holder.bad.is_empty());
         Self {
+            layout,
             parts,
-            plain,
             no_bad,
         }
     }

@@ -47,7 +47,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use block::{
-    Extent, FileRegion, Geometry, IoBufs, IoError, IoFuture, Now, Operation, Range, WriteFlags,
+    BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoError, IoFuture, Now, Operation, Range,
+    WriteFlags,
 };
 use tokio::sync::{Notify, Semaphore, broadcast};
 
@@ -151,67 +152,6 @@ impl Mirror {
         self.record_all().await
     }
 
-    pub(in crate::array) const fn geometry(&self) -> &Geometry {
-        &self.geometry
-    }
-
-    pub(in crate::array) fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
-        assert_checked(&self.geometry, range);
-        let asked = self.asked();
-        Box::pin(async move {
-            let _asked = asked;
-            if range.is_empty() {
-                return Ok(IoBufs::new());
-            }
-            about(Some(range), Operation::Read, self.read_all(range).await)
-        })
-    }
-
-    pub(in crate::array) fn write(
-        &self,
-        range: Range,
-        data: IoBufs,
-        flags: WriteFlags,
-    ) -> IoFuture<'_, ()> {
-        Box::pin(async move {
-            let _asked = self.asked();
-            admit(&self.geometry, Operation::Write, range)?;
-            assert_len(range, len_of(&data));
-            self.change_whole(range, Change::Data(data), flags).await
-        })
-    }
-
-    pub(in crate::array) fn flush(&self) -> IoFuture<'_, ()> {
-        Box::pin(async move {
-            let _asked = self.asked();
-            if self.read_only() {
-                return Ok(());
-            }
-            about(None, Operation::Flush, self.flush_all().await)
-        })
-    }
-
-    pub(in crate::array) fn write_zeroes(
-        &self,
-        range: Range,
-        flags: WriteFlags,
-    ) -> IoFuture<'_, ()> {
-        Box::pin(async move {
-            let _asked = self.asked();
-            admit_change(&self.geometry, Operation::WriteZeroes, range, flags)?;
-            self.change_whole(range, Change::Zeroes, flags).await
-        })
-    }
-
-    pub(in crate::array) fn trim(&self, range: Range) -> IoFuture<'_, ()> {
-        Box::pin(async move {
-            let _asked = self.asked();
-            admit_change(&self.geometry, Operation::Trim, range, WriteFlags::empty())?;
-            self.change_whole(range, Change::Trim, WriteFlags::empty())
-                .await
-        })
-    }
-
     async fn change_whole(
         &self,
         range: Range,
@@ -228,8 +168,62 @@ impl Mirror {
             self.change(range, what, flags).await,
         )
     }
+}
 
-    pub(in crate::array) fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
+impl BlockDevice for Mirror {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
+        assert_checked(&self.geometry, range);
+        let asked = self.asked();
+        Box::pin(async move {
+            let _asked = asked;
+            if range.is_empty() {
+                return Ok(IoBufs::new());
+            }
+            about(Some(range), Operation::Read, self.read_all(range).await)
+        })
+    }
+
+    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            let _asked = self.asked();
+            admit(&self.geometry, Operation::Write, range)?;
+            assert_len(range, len_of(&data));
+            self.change_whole(range, Change::Data(data), flags).await
+        })
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            let _asked = self.asked();
+            if self.read_only() {
+                return Ok(());
+            }
+            about(None, Operation::Flush, self.flush_all().await)
+        })
+    }
+
+    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            let _asked = self.asked();
+            admit_change(&self.geometry, Operation::WriteZeroes, range, flags)?;
+            self.change_whole(range, Change::Zeroes, flags).await
+        })
+    }
+
+    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            let _asked = self.asked();
+            admit_change(&self.geometry, Operation::Trim, range, WriteFlags::empty())?;
+            self.change_whole(range, Change::Trim, WriteFlags::empty())
+                .await
+        })
+    }
+
+    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
         Box::pin(async move {
             admit(&self.geometry, Operation::Extents, range)?;
             if range.is_empty() {
@@ -243,11 +237,11 @@ impl Mirror {
         })
     }
 
-    pub(in crate::array) fn settle(&self) -> IoFuture<'_, ()> {
+    fn settle(&self) -> IoFuture<'_, ()> {
         Box::pin(self.settle_all())
     }
 
-    pub(in crate::array) fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
         assert_checked(&self.geometry, range);
         assert_len(range, into.len());
         self.requests.fetch_add(1, Ordering::Relaxed);
@@ -257,7 +251,7 @@ impl Mirror {
         self.read_in_line(range, into)
     }
 
-    pub(in crate::array) fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn write_now(&self, range: Range, data: &[u8]) -> Now {
         assert_checked(&self.geometry, range);
         assert_len(range, data.len());
         if self.read_only() || range.is_empty() {
@@ -267,7 +261,7 @@ impl Mirror {
         self.change_now(range, data)
     }
 
-    pub(in crate::array) fn file_region(&self, range: Range) -> Option<FileRegion> {
+    fn file_region(&self, range: Range) -> Option<FileRegion> {
         assert_checked(&self.geometry, range);
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.region(range)

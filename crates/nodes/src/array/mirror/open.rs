@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use block::{Geometry, Range, Support};
+use smallvec::SmallVec;
 use tokio::sync::{Notify, Semaphore, broadcast};
 
 use super::super::assembly::{Assembly, Facts, Other, OtherKind, Part};
@@ -287,12 +288,13 @@ fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> Sta
         };
         add(other.member, part, standing);
     }
+    let view = View::new(layout.clone(), SmallVec::new());
     State {
         facts,
         layout,
         slots,
         parts: held,
-        view: Arc::new(View::default()),
+        view: Arc::new(view),
         roles,
         events,
         events_cleared: 0,

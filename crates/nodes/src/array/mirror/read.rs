@@ -109,11 +109,12 @@ impl Mirror {
 
     /// Reads `range`.
     pub(super) async fn read_all(&self, range: Range) -> Result<IoBufs, IoError> {
-        let first = self.layout().piece(range);
+        let layout = self.layout();
+        let first = layout.piece(range);
         if first.range == range {
             return self.read_piece(&first).await;
         }
-        let pieces: Vec<_> = self.layout().pieces(range).collect();
+        let pieces: Vec<_> = layout.pieces(range).collect();
         let reads = pieces.iter().map(|piece| self.read_piece(piece));
         Ok(try_join_all(reads).await?.into_iter().flatten().collect())
     }
@@ -206,7 +207,7 @@ impl Mirror {
     /// Reads in line, if the copy to read can be.
     pub(super) fn read_in_line(&self, range: Range, into: &mut [u8]) -> Now {
         let reading = self.reading(range);
-        for piece in self.layout().pieces(range) {
+        for piece in reading.view.layout.pieces(range) {
             let start = Range::new(0, piece.range.offset - range.offset).len_usize();
             let into = &mut into[start..start + piece.range.len_usize()];
             let Some((holder, within)) = reading.pick(&piece, |_| true) else {
@@ -222,11 +223,11 @@ impl Mirror {
 
     /// Where the bytes of `range` are in a file.
     pub(super) fn region(&self, range: Range) -> Option<FileRegion> {
-        let piece = self.layout().piece(range);
+        let reading = self.reading(range);
+        let piece = reading.view.layout.piece(range);
         if piece.range != range {
             return None;
         }
-        let reading = self.reading(range);
         let (holder, within) = reading.pick(&piece, |_| true)?;
         let below = holder.target.place(within);
         let (leaf, at) = block::resolve(&*holder.target.disk, below);

@@ -162,7 +162,7 @@ impl State {
             })
         };
         let parts: SmallVec<_> = self.parts.iter().map(holder).collect();
-        self.view = Arc::new(View::new(parts));
+        self.view = Arc::new(View::new(self.layout.clone(), parts));
     }
 
     /// Whether `slot` holds a part, all of it.

@@ -178,7 +178,7 @@ impl Mirror {
     ) -> Answers {
         let view = self.view();
         let mut requests = Vec::new();
-        for (index, piece) in self.layout().pieces(range).enumerate() {
+        for (index, piece) in view.layout.pieces(range).enumerate() {
             let what = what.piece(range, piece.range);
             for (holder, within) in holders(&view, &piece) {
                 let target = holder.target.clone();
@@ -253,27 +253,12 @@ impl Mirror {
             kind: Kind::Change,
             half_way: None,
         };
-        let done = self.send_now(range, data, &view);
+        let done = send_now(range, data, &view);
         if done == Now::WouldWait {
             // Whoever asked writes it again, and goes over what is there now.
             changing.half_way = Some(GivenUp::Data { landed: true });
         }
         done
-    }
-
-    fn send_now(&self, range: Range, data: &[u8], view: &View) -> Now {
-        for piece in self.layout().pieces(range) {
-            let start = Range::new(0, piece.range.offset - range.offset).len_usize();
-            let data = &data[start..start + piece.range.len_usize()];
-            for (holder, within) in holders(view, &piece) {
-                let target = &holder.target;
-                if target.disk.write_now(target.place(within), data) == Now::WouldWait {
-                    target.would_wait();
-                    return Now::WouldWait;
-                }
-            }
-        }
-        Now::Done
     }
 }
 
@@ -284,6 +269,22 @@ pub(super) fn holders<'a>(
 ) -> impl Iterator<Item = (&'a Holder, Range)> {
     let copies = piece.copies.iter();
     copies.filter_map(|copy: &Copy| Some((view.holder(copy.part)?, piece.within(*copy))))
+}
+
+/// Writes in line, to everybody who holds a part.
+fn send_now(range: Range, data: &[u8], view: &View) -> Now {
+    for piece in view.layout.pieces(range) {
+        let start = Range::new(0, piece.range.offset - range.offset).len_usize();
+        let data = &data[start..start + piece.range.len_usize()];
+        for (holder, within) in holders(view, &piece) {
+            let target = &holder.target;
+            if target.disk.write_now(target.place(within), data) == Now::WouldWait {
+                target.would_wait();
+                return Now::WouldWait;
+            }
+        }
+    }
+    Now::Done
 }
 
 /// What one member answered to one piece of a change.

@@ -1,3 +1,21 @@
 //! Tests of mirrors.
 
+mod faults;
+mod kit;
 mod layout;
+mod model;
+mod order;
+mod restart;
+
+use std::sync::Arc;
+
+use block::Node;
+use testkit::MemDisk;
+
+use self::kit::DISK;
+
+/// So many disks in memory.
+fn disks(count: usize) -> Vec<Node> {
+    let disk = |_| Arc::new(MemDisk::new(DISK)) as Node;
+    (0..count).map(disk).collect()
+}

@@ -1,0 +1,362 @@
+//! Arrays for tests: made of any disks, opened by what their superblocks say.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use block::{
+    BlockDevice, Extent, Geometry, IoBufs, IoFuture, Node, Now, Operation, Range, WriteFlags,
+};
+use testkit::single;
+
+use super::super::Mirror;
+use crate::array::format::bitmap::{Bitmap, HEADER_LEN_USIZE};
+use crate::array::format::{self, Level, Role, Superblock, Version, features, places};
+use crate::array::open::assembled;
+use crate::array::{ArrayError, ArrayOptions, Candidate};
+
+/// What every member uses.
+pub(super) const MEMBER: u64 = 64 << 10;
+/// Where data is on members with the superblock in front.
+pub(super) const DATA: u64 = 16 << 10;
+/// Where superblocks 1.2 and their bitmaps are.
+pub(super) const SUPERBLOCK: u64 = 4096;
+pub(super) const BITMAP: u64 = 8192;
+/// Size of a member's disk.
+pub(super) const DISK: u64 = DATA + MEMBER;
+/// Bytes for each bit.
+pub(super) const BIT: u32 = 4096;
+
+/// An array that is to be made.
+#[derive(Debug, Clone)]
+pub(super) struct Recipe {
+    pub(super) version: Version,
+    pub(super) level: Level,
+    pub(super) layout: u32,
+    pub(super) bitmap: bool,
+    /// Members behind these are spares.
+    pub(super) parts: u32,
+    pub(super) write_mostly: Option<usize>,
+    pub(super) fail_fast: bool,
+    pub(super) dirty: bool,
+}
+
+impl Recipe {
+    /// A mirror of `parts` with a bitmap, clean.
+    pub(super) const fn mirror(parts: u32) -> Self {
+        Self {
+            version: Version::V1_2,
+            level: Level::Raid1,
+            layout: 0,
+            bitmap: true,
+            parts,
+            write_mostly: None,
+            fail_fast: false,
+            dirty: false,
+        }
+    }
+
+    /// RAID 10.
+    pub(super) const fn raid10(layout: u32, parts: u32) -> Self {
+        Self {
+            level: Level::Raid10,
+            layout,
+            ..Self::mirror(parts)
+        }
+    }
+
+    pub(super) const fn without_bitmap(mut self) -> Self {
+        self.bitmap = false;
+        self
+    }
+
+    fn superblock(&self, number: u16, disk: u64) -> (u64, Superblock) {
+        let old = matches!(self.version, Version::V0_90 { .. });
+        let is_it = |found: &Version| old == matches!(found, Version::V0_90 { .. });
+        let mut found = places(disk).into_iter();
+        let place = found.find(|(found, _)| is_it(found) && (old || *found == self.version));
+        let (_, at) = place.expect("the disk is large enough");
+        let count = if old { 27 } else { 128 };
+        let parts = u16::try_from(self.parts).unwrap();
+        let mut roles: Vec<Role> = (0..parts).map(Role::Active).collect();
+        roles.resize(count, if old { Role::Faulty } else { Role::Spare });
+        let role = roles[usize::from(number)];
+        let behind = matches!(self.version, Version::V1_1 | Version::V1_2);
+        let bitmap_at = match self.version {
+            Version::V0_90 { .. } => at + 4096,
+            Version::V1_0 => at - 4096,
+            Version::V1_1 => 4096,
+            Version::V1_2 => BITMAP,
+        };
+        let data = if behind { DATA } else { 0 };
+        let superblock = Superblock {
+            version: self.version,
+            array: [7; 16],
+            name: if old { "127" } else { "box:test" }.to_owned(),
+            created: 1_795_288_091,
+            updated: 1_795_288_099,
+            level: self.level,
+            layout: self.layout,
+            chunk: if self.level == Level::Raid10 { 4096 } else { 0 },
+            members: self.parts,
+            member_size: MEMBER,
+            data: Range::new(data, if behind { disk - data } else { MEMBER }),
+            events: 10,
+            synced_to: self.dirty.then_some(0),
+            rebuilt_to: None,
+            device: (!old).then(|| [u8::try_from(number).unwrap() + 1; 16]),
+            number: number.into(),
+            role: if number < parts { role } else { Role::Spare },
+            roles,
+            bitmap_at: self.bitmap.then_some(bitmap_at),
+            bad_blocks: None,
+            bad_blocks_shift: 0,
+            corrected: 0,
+            features: u32::from(self.bitmap && !old) * features::BITMAP,
+            write_mostly: self.write_mostly == Some(number.into()),
+            fail_fast: self.fail_fast,
+            reshape: None,
+        };
+        (at, superblock)
+    }
+
+    /// Writes superblocks and bitmaps.
+    pub(super) async fn make(&self, disks: &[Node]) {
+        for (number, disk) in (0_u16..).zip(disks) {
+            let (at, superblock) = self.superblock(number, disk.geometry().size);
+            put(disk, at, format::encode(&superblock, at)).await;
+            if let Some(at) = superblock.bitmap_at {
+                let header = Bitmap::of(&superblock, BIT).unwrap();
+                let mut bytes = vec![0; 4096];
+                let header = header.encode(&[0; HEADER_LEN_USIZE]);
+                bytes[..header.len()].copy_from_slice(&header);
+                put(disk, at, bytes).await;
+            }
+        }
+    }
+
+    /// Makes an array of `disks` and opens it.
+    pub(super) async fn open(&self, disks: &[Node]) -> Arc<Mirror> {
+        self.make(disks).await;
+        open(disks).await
+    }
+}
+
+pub(super) async fn put(disk: &Node, at: u64, bytes: Vec<u8>) {
+    let range = Range::new(at, bytes.len() as u64);
+    let flags = WriteFlags::FUA;
+    disk.write(range, single(bytes), flags).await.unwrap();
+}
+
+/// How tests open arrays: by themselves nothing happens, and no clock is read.
+pub(super) fn options() -> ArrayOptions {
+    ArrayOptions {
+        member_timeout: Duration::MAX,
+        background: false,
+        run: true,
+        ..ArrayOptions::default()
+    }
+}
+
+pub(super) async fn try_open(
+    disks: &[Node],
+    options: &ArrayOptions,
+) -> Result<Arc<Mirror>, ArrayError> {
+    let candidate = |(index, disk): (usize, &Node)| Candidate {
+        name: name(index),
+        disk: Some(disk.clone()),
+        remote: false,
+        reopen: None,
+    };
+    let candidates = disks.iter().enumerate().map(candidate).collect();
+    Mirror::open(assembled(candidates, options).await?, options).await
+}
+
+/// What the member at this place is called.
+pub(super) fn name(index: usize) -> String {
+    format!("m{index}")
+}
+
+pub(super) async fn open(disks: &[Node]) -> Arc<Mirror> {
+    try_open(disks, &options()).await.unwrap()
+}
+
+/// What a member's superblock says now.
+pub(super) async fn superblock(disk: &Node) -> Superblock {
+    let bytes = disk.read(Range::new(SUPERBLOCK, 4096)).await.unwrap();
+    let decoded = format::decode(Version::V1_2, SUPERBLOCK, &bytes.concat());
+    decoded.unwrap().unwrap()
+}
+
+/// The header of a member's bitmap, and its bits that are set.
+pub(super) async fn bits(disk: &Node) -> (Bitmap, Vec<usize>) {
+    let bytes = disk.read(Range::new(BITMAP, 4096)).await.unwrap().concat();
+    let header = Bitmap::decode(&bytes).unwrap();
+    let count = usize::try_from(header.size.div_ceil(header.chunk.into())).unwrap();
+    let is_set = |bit: &usize| bytes[256 + bit / 8] & (1 << (bit % 8)) != 0;
+    (header, (0..count).filter(is_set).collect())
+}
+
+pub(super) async fn write(mirror: &Mirror, range: Range, fill: u8) -> Result<(), block::IoError> {
+    let data = single(testkit::pattern(fill, range));
+    mirror.write(range, data, WriteFlags::empty()).await
+}
+
+pub(super) async fn read(mirror: &Mirror, range: Range) -> Vec<u8> {
+    mirror.read(range).await.unwrap().concat()
+}
+
+/// The bytes that members of a mirror use are the same.
+pub(super) async fn assert_alike(disks: &[Node]) {
+    let mut first: Option<Vec<u8>> = None;
+    for disk in disks {
+        let bytes = disk.read(Range::new(DATA, MEMBER)).await.unwrap().concat();
+        let first = first.get_or_insert_with(|| bytes.clone());
+        assert!(*first == bytes, "members differ");
+    }
+}
+
+/// A request that a member got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Heard {
+    pub(super) member: usize,
+    pub(super) operation: Operation,
+    pub(super) range: Option<Range>,
+    pub(super) fua: bool,
+    /// It was answered, rather than asked.
+    pub(super) done: bool,
+}
+
+impl Heard {
+    pub(super) fn is_superblock(&self) -> bool {
+        self.is_write_at(SUPERBLOCK)
+    }
+
+    pub(super) fn is_bitmap(&self) -> bool {
+        self.is_write_at(BITMAP)
+    }
+
+    pub(super) fn is_data(&self) -> bool {
+        self.operation == Operation::Write && self.range.is_some_and(|r| r.offset >= DATA)
+    }
+
+    pub(super) fn is_flush(&self) -> bool {
+        self.operation == Operation::Flush
+    }
+
+    fn is_write_at(&self, at: u64) -> bool {
+        self.operation == Operation::Write && self.range.is_some_and(|range| range.offset == at)
+    }
+}
+
+/// What all members got, in order.
+pub(super) type Journal = Arc<Mutex<Vec<Heard>>>;
+
+/// A disk that writes down what it gets.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    child: Node,
+    member: usize,
+    journal: Journal,
+}
+
+/// Disks that write down what they get, in front of `disks`.
+pub(super) fn recorded(disks: &[Node]) -> (Vec<Node>, Journal) {
+    let journal = Journal::default();
+    let recorder = |(member, child): (usize, &Node)| {
+        let (child, journal) = (child.clone(), journal.clone());
+        Arc::new(Recorder {
+            child,
+            member,
+            journal,
+        }) as Node
+    };
+    let disks = disks.iter().enumerate().map(recorder).collect();
+    (disks, journal)
+}
+
+/// What was written down since it was asked last.
+pub(super) fn heard(journal: &Journal) -> Vec<Heard> {
+    std::mem::take(&mut journal.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl Recorder {
+    fn hear(&self, operation: Operation, range: Option<Range>, fua: bool, done: bool) {
+        let heard = Heard {
+            member: self.member,
+            operation,
+            range,
+            fua,
+            done,
+        };
+        self.journal
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(heard);
+    }
+
+    fn follow<'a, T: 'a>(
+        &'a self,
+        operation: Operation,
+        range: Option<Range>,
+        fua: bool,
+        request: IoFuture<'a, T>,
+    ) -> IoFuture<'a, T> {
+        Box::pin(async move {
+            self.hear(operation, range, fua, false);
+            let answer = request.await;
+            self.hear(operation, range, fua, true);
+            answer
+        })
+    }
+}
+
+impl BlockDevice for Recorder {
+    fn geometry(&self) -> &Geometry {
+        self.child.geometry()
+    }
+
+    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
+        self.child.read(range)
+    }
+
+    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
+        let fua = flags.contains(WriteFlags::FUA);
+        let write = self.child.write(range, data, flags);
+        self.follow(Operation::Write, Some(range), fua, write)
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        self.follow(Operation::Flush, None, false, self.child.flush())
+    }
+
+    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
+        let fua = flags.contains(WriteFlags::FUA);
+        let write = self.child.write_zeroes(range, flags);
+        self.follow(Operation::WriteZeroes, Some(range), fua, write)
+    }
+
+    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
+        self.follow(Operation::Trim, Some(range), false, self.child.trim(range))
+    }
+
+    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
+        self.child.extents(range)
+    }
+
+    fn settle(&self) -> IoFuture<'_, ()> {
+        self.child.settle()
+    }
+
+    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+        self.child.read_now(range, into)
+    }
+
+    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+        let done = self.child.write_now(range, data);
+        if done == Now::Done {
+            self.hear(Operation::Write, Some(range), false, false);
+            self.hear(Operation::Write, Some(range), false, true);
+        }
+        done
+    }
+}
