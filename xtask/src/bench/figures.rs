@@ -9,6 +9,8 @@ pub(crate) struct Sample {
     pub(crate) rate: Option<f64>,
     /// 10^6 bytes a second.
     pub(crate) mb_per_s: Option<f64>,
+    /// 10^6 bytes of missing members a second.
+    pub(crate) rebuilt_mb_per_s: Option<f64>,
     /// The server's processor time for each request, in microseconds.
     pub(crate) server_cpu_us: Option<f64>,
     /// The client's processor time for each request, in microseconds.
@@ -38,6 +40,7 @@ pub(crate) struct Sample {
 pub(crate) enum Figure {
     Rate,
     Bandwidth,
+    Rebuilt,
     ServerCpu,
     ClientCpu,
     P50,
@@ -53,9 +56,10 @@ pub(crate) enum Figure {
 
 impl Figure {
     /// All columns, in the order they are printed.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Rate,
         Self::Bandwidth,
+        Self::Rebuilt,
         Self::ServerCpu,
         Self::ClientCpu,
         Self::P50,
@@ -74,6 +78,7 @@ impl Figure {
         match self {
             Self::Rate => "req/s",
             Self::Bandwidth => "MB/s",
+            Self::Rebuilt => "rebuilt MB/s",
             Self::ServerCpu => "srv us/req",
             Self::ClientCpu => "cli us/req",
             Self::P50 => "p50 us",
@@ -93,6 +98,7 @@ impl Figure {
         match self {
             Self::Rate => sample.rate,
             Self::Bandwidth => sample.mb_per_s,
+            Self::Rebuilt => sample.rebuilt_mb_per_s,
             Self::ServerCpu => sample.server_cpu_us,
             Self::ClientCpu => sample.client_cpu_us,
             Self::P50 => sample.p50_us,

@@ -12,6 +12,7 @@ mod fio;
 mod generator;
 mod graph;
 mod idle;
+mod parity;
 mod report;
 mod rows;
 #[cfg(test)]
@@ -164,6 +165,7 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::Foreground(load) => arrays::foreground(launcher, args, binary, load),
         Work::ReAdd => arrays::re_add(launcher, args, binary),
         Work::ArrayOpen => arrays::open(launcher, args, binary),
+        Work::Parity => parity::measure(args),
         Work::Reserved(load) => graph::reserved(launcher, args, servers, load),
         Work::Idle { connections } => idle::measure(launcher, args, *connections),
     }

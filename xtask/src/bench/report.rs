@@ -99,6 +99,10 @@ fn is_met(results: &Results, mark: &Mark) -> Option<bool> {
             let ours = results.contenders.first()?;
             Some(mark.figure.median(&ours.samples)? <= most)
         }
+        Bound::AtLeast(least) => {
+            let ours = results.contenders.first()?;
+            Some(mark.figure.median(&ours.samples)? >= least)
+        }
         Bound::RatioAtLeast(least) => {
             Some(ratio(results, mark.figure, held_against(results, mark)?)? >= least)
         }
@@ -133,6 +137,7 @@ fn describe(results: &Results, mark: &Mark) -> String {
     let peer = mark.peer.map(|name| format!(" {name}")).unwrap_or_default();
     match mark.bound {
         Bound::AtMost(most) => format!("{title} <= {most}: {verdict}"),
+        Bound::AtLeast(least) => format!("{title} >= {least}: {verdict}"),
         Bound::RatioAtLeast(least) => format!("{title} >= {least}x{peer}: {verdict}"),
         Bound::RatioAtMost(most) => format!("{title} <= {most}x{peer}: {verdict}"),
     }

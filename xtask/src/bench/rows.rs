@@ -62,6 +62,8 @@ pub(crate) enum Work {
     ReAdd,
     /// Opening an array of many large members.
     ArrayOpen,
+    /// Reckoning two missing members of a RAID 6, without a server.
+    Parity,
 }
 
 /// How a disk is composed.
@@ -110,6 +112,8 @@ pub(crate) enum Bound {
     RatioAtMost(f64),
     /// At most this value of our own.
     AtMost(f64),
+    /// At least this value of our own.
+    AtLeast(f64),
 }
 
 /// One mark.
@@ -459,6 +463,17 @@ pub(crate) const ROWS: &[Row] = &[
         marks: &[&[Mark {
             figure: Figure::Seconds,
             bound: Bound::AtMost(0.5),
+            peer: None,
+        }]],
+    },
+    Row {
+        name: "parity",
+        title: "RAID 6 of 8 with two members missing, one core: data of stripes (as Linux counts), \
+                and what of it was rebuilt, for each second of processor time",
+        work: Work::Parity,
+        marks: &[&[Mark {
+            figure: Figure::Bandwidth,
+            bound: Bound::AtLeast(4000.0),
             peer: None,
         }]],
     },
