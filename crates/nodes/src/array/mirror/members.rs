@@ -4,22 +4,26 @@
 //!
 //! * No request to a member takes longer than its patience. What was not answered by then may still land: the
 //!   member has failed then, or what it may land on was given up ([`super::locks`]).
+//! * Whoever alone holds its part is waited for as long as the disk itself waits: to give up on it helps nobody.
+//! * A member of another machine that has to make something durable, which may take long, shows meanwhile that it is
+//!   there: it is read a little, and has failed as soon as that is not answered.
 //! * A view never changes: a request works with the one that it began with.
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use block::{Errno, IoBufs, IoError, IoFuture, Node, Operation, Range, Support, WriteFlags};
+use engine::clock;
 use smallvec::SmallVec;
 
 use super::super::member::Member;
 use super::layout::Layout;
 
-/// Flushes, and whatever members must make durable, may take so much longer than other requests; so may all
-/// requests to disks of this machine, whose kernel gives up on a drive itself.
+/// Flushes, and whatever members must make durable, may take so much longer than other requests, of a member that is
+/// there; so may all requests to disks of this machine, whose kernel gives up on a drive itself.
 const PATIENCE: u32 = 6;
 /// Writes for which a member is not asked in line again after it would have waited.
 const WAITS: u32 = 64;
@@ -52,6 +56,8 @@ pub(in crate::array) struct Target {
     pub(in crate::array) fail_fast: bool,
     patience: Duration,
     long_patience: Duration,
+    /// Nobody else holds what it does.
+    alone: AtomicBool,
     /// Reads under way.
     pub(super) reads: AtomicU32,
     /// Read errors that were put right.
@@ -73,6 +79,7 @@ impl Target {
             fail_fast: member.superblock.fail_fast,
             patience: if member.remote { timeout } else { long },
             long_patience: long,
+            alone: AtomicBool::new(false),
             reads: AtomicU32::new(0),
             corrected: AtomicU64::new(member.superblock.corrected.into()),
             waits: AtomicU32::new(0),
@@ -89,7 +96,7 @@ impl Target {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let _count = Count(&self.reads);
         let read = self.disk.read(below);
-        ask(self.patience, Operation::Read, Some(below), read).await
+        ask(self.patience(), Operation::Read, Some(below), read).await
     }
 
     /// Writes; durably where the flags say so, also if the disk must be flushed for that.
@@ -111,8 +118,10 @@ impl Target {
     ) -> Result<(), IoError> {
         let (flags, flush) = self.durably(flags);
         let write = self.disk.write(below, data, flags);
-        let patience = self.patience_for(flags);
-        ask(patience, Operation::Write, Some(below), write).await?;
+        match flags.contains(WriteFlags::FUA) {
+            true => self.ask_long(Operation::Write, Some(below), write).await?,
+            false => ask(self.patience(), Operation::Write, Some(below), write).await?,
+        }
         self.flush_if(flush).await
     }
 
@@ -123,20 +132,15 @@ impl Target {
     ) -> Result<(), IoError> {
         let (below, (flags, flush)) = (self.place(within), self.durably(flags));
         let write = self.disk.write_zeroes(below, flags);
-        ask(
-            self.long_patience,
-            Operation::WriteZeroes,
-            Some(below),
-            write,
-        )
-        .await?;
+        self.ask_long(Operation::WriteZeroes, Some(below), write)
+            .await?;
         self.flush_if(flush).await
     }
 
     pub(super) async fn trim(&self, within: Range) -> Result<(), IoError> {
         let below = self.place(within);
         let trim = self.disk.trim(below);
-        ask(self.long_patience, Operation::Trim, Some(below), trim).await
+        self.ask_long(Operation::Trim, Some(below), trim).await
     }
 
     pub(super) async fn flush(&self) -> Result<(), IoError> {
@@ -144,26 +148,16 @@ impl Target {
     }
 
     pub(super) async fn settle(&self) -> Result<(), IoError> {
-        ask(
-            self.long_patience,
-            Operation::Write,
-            None,
-            self.disk.settle(),
-        )
-        .await
+        let settled = self.disk.settle();
+        self.ask_long(Operation::Write, None, settled).await
     }
 
     async fn flush_if(&self, wanted: bool) -> Result<(), IoError> {
         if !wanted || !self.disk.geometry().flush.any() {
             return Ok(());
         }
-        ask(
-            self.long_patience,
-            Operation::Flush,
-            None,
-            self.disk.flush(),
-        )
-        .await
+        let flushed = self.disk.flush();
+        self.ask_long(Operation::Flush, None, flushed).await
     }
 
     /// The flags that the disk knows, and whether it must be flushed behind the write instead.
@@ -174,12 +168,52 @@ impl Target {
         (flags, false)
     }
 
-    const fn patience_for(&self, flags: WriteFlags) -> Duration {
-        if flags.contains(WriteFlags::FUA) {
-            self.long_patience
-        } else {
-            self.patience
+    /// Notes whether nobody else holds what it does.
+    pub(super) fn set_alone(&self, alone: bool) {
+        self.alone.store(alone, Ordering::Relaxed);
+    }
+
+    fn patience(&self) -> Duration {
+        match self.alone.load(Ordering::Relaxed) {
+            true => Duration::MAX,
+            false => self.patience,
         }
+    }
+
+    /// Asks for what may take long.
+    async fn ask_long<T>(
+        &self,
+        operation: Operation,
+        range: Option<Range>,
+        mut request: IoFuture<'_, T>,
+    ) -> Result<T, IoError> {
+        if !self.remote || self.patience() == Duration::MAX {
+            let patience = self.long_patience.max(self.patience());
+            return ask(patience, operation, range, request).await;
+        }
+        let first = poll_fn(|context| Poll::Ready(request.as_mut().poll(context))).await;
+        if let Poll::Ready(answer) = first {
+            return answer;
+        }
+        let half = self.patience / 2;
+        for _ in 0..PATIENCE {
+            if let Ok(answer) = clock::timeout(half, &mut request).await {
+                return answer;
+            }
+            let is_there = clock::timeout(half, self.disk.read(self.place(self.first_block())));
+            tokio::select! {
+                biased;
+                answer = &mut request => return answer,
+                is_there = is_there => if !matches!(is_there, Ok(Ok(_))) {
+                    return Err(timed_out(self.patience, operation, range));
+                }
+            }
+        }
+        Err(timed_out(self.long_patience, operation, range))
+    }
+
+    fn first_block(&self) -> Range {
+        Range::new(0, self.disk.geometry().block_size.into())
     }
 
     /// Whether it is worth to ask it in line. It is not where it would have waited lately.
@@ -220,10 +254,12 @@ async fn ask<T>(
     if patience == Duration::MAX {
         return request.await;
     }
-    let answer = engine::clock::timeout(patience, request).await;
-    answer.unwrap_or_else(|_| {
-        Err(IoError::new(Errno::Io, operation, range).because(TimedOut(patience)))
-    })
+    let answer = clock::timeout(patience, request).await;
+    answer.unwrap_or_else(|_| Err(timed_out(patience, operation, range)))
+}
+
+fn timed_out(patience: Duration, operation: Operation, range: Option<Range>) -> IoError {
+    IoError::new(Errno::Io, operation, range).because(TimedOut(patience))
 }
 
 /// Who holds a part.

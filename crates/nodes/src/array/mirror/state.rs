@@ -163,6 +163,16 @@ impl State {
         };
         let parts: SmallVec<_> = self.parts.iter().map(holder).collect();
         self.view = Arc::new(View::new(self.layout.clone(), parts));
+        for slot in self.parts.iter().flatten() {
+            let alone = self.is_in_sync(*slot) && !self.survives(*slot);
+            self.slots[slot.0].target.set_alone(alone);
+        }
+    }
+
+    /// Whether others in sync hold all that `slot` does.
+    fn survives(&self, slot: SlotId) -> bool {
+        self.layout
+            .survives(|part| self.parts[part] != Some(slot) && self.part_is_in_sync(part))
     }
 
     /// Whether `slot` holds a part, all of it.
@@ -200,10 +210,7 @@ impl State {
         let id = slot;
         match self.slots[id.0].standing {
             Standing::InSync => {
-                let survives = self
-                    .layout
-                    .survives(|part| self.parts[part] != Some(id) && self.part_is_in_sync(part));
-                if !survives {
+                if !self.survives(id) {
                     return Failing::Last;
                 }
             }

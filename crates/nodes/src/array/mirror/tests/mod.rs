@@ -5,6 +5,7 @@ mod kit;
 mod layout;
 mod model;
 mod order;
+mod patience;
 mod restart;
 
 use std::sync::Arc;
