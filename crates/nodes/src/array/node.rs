@@ -14,6 +14,7 @@ use super::{ArrayError, ArrayEvent, ArrayStatus, Candidate, SyncKind};
 #[derive(Debug)]
 pub struct Array {
     kind: Kind,
+    remarks: Vec<String>,
 }
 
 /// What carries out its requests, by level.
@@ -41,8 +42,14 @@ fn no_copies(level: Level, what: &str) -> ArrayError {
 }
 
 impl Array {
-    pub(super) const fn of(kind: Kind) -> Self {
-        Self { kind }
+    pub(super) const fn of(kind: Kind, remarks: Vec<String>) -> Self {
+        Self { kind, remarks }
+    }
+
+    /// What whoever opened it should be told: members that are stale, or that could not be reached.
+    #[must_use]
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// What carries out its requests.

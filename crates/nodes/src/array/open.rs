@@ -38,9 +38,7 @@ pub async fn open(
     options: ArrayOptions,
 ) -> Result<Arc<Array>, ArrayError> {
     let assembly = Box::pin(assembled(candidates, &options)).await?;
-    for remark in &assembly.remarks {
-        tracing::warn!("array {}: {remark}", assembly.facts.name);
-    }
+    let remarks = assembly.remarks.clone();
     let kind = match assembly.facts.level {
         Level::Linear | Level::Raid0 => Kind::Striped(Striped::open(assembly, &options)?),
         Level::Raid4 | Level::Raid5 | Level::Raid6 => {
@@ -51,7 +49,7 @@ pub async fn open(
             return Err(ArrayError::refused(what, None));
         }
     };
-    Ok(Arc::new(Array::of(kind)))
+    Ok(Arc::new(Array::of(kind, remarks)))
 }
 
 /// A candidate that was examined.

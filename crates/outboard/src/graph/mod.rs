@@ -44,7 +44,7 @@ mod token;
 
 pub(crate) use disk::{Disk, NamedDisk};
 pub(crate) use error::{ExpressionError, Mark};
-pub(crate) use resolve::resolve;
+pub(crate) use resolve::{as_argument, resolve};
 pub(crate) use size::{ByteSize, SECTOR, SizeError};
 pub(crate) use syntax::Span;
 

@@ -37,6 +37,11 @@ pub(crate) fn resolve(text: &str) -> Result<NamedDisk, ExpressionError> {
     })
 }
 
+/// The disk of `[NAME=]DISK`, written so that it can be an argument of a call.
+pub(crate) fn as_argument(text: &str) -> Result<String, ExpressionError> {
+    Ok(parse_named(text)?.disk.to_string())
+}
+
 type Resolved<T> = Result<T, (Span, Problem)>;
 
 fn disk(expression: &Expression) -> Resolved<Disk> {

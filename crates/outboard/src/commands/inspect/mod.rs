@@ -18,10 +18,12 @@ use std::future::Future;
 use nbd::client::Target;
 use serde::Serialize;
 
+pub(super) use self::content::Array;
 pub(super) use self::content::Content;
+use self::content::Group;
 pub(crate) use self::content::array_uuid;
 use self::content::look::Looker;
-use self::content::{Array, Group};
+pub(super) use self::content::look::Source;
 use self::report::Report;
 pub(crate) use self::signature::Probe;
 use crate::failure::Failure;
@@ -160,15 +162,17 @@ async fn inspect(named: &[NamedDisk], with_map: bool) -> Result<Inspection, Fail
     })
 }
 
-/// What is on each of these disks, for who serves it. A disk that cannot be opened is a failure.
-pub(super) async fn contents(named: &[NamedDisk]) -> Result<Vec<Content>, Failure> {
+/// What is on each of these disks, and the arrays on them together, for who serves it. A disk that cannot
+/// be opened is a failure.
+pub(super) async fn contents(named: &[NamedDisk]) -> Result<(Vec<Content>, Vec<Array>), Failure> {
     let mut looker = Looker::new(Probe::find().await);
     let mut contents = Vec::with_capacity(named.len());
     for named in named {
         let (_, seen) = describe::seen(named).await?;
         contents.push(looker.look(&named.text, &seen.disk).await);
     }
-    Ok(contents)
+    let (arrays, _) = Box::pin(looker.together()).await;
+    Ok((contents, arrays))
 }
 
 /// Describes one disk and looks into it.

@@ -154,6 +154,8 @@ impl Branch {
             Standing::InSync => "in sync",
             Standing::Rebuilding => "being rebuilt",
             Standing::Stale => "stale",
+            Standing::Split => "written without the others",
+            Standing::Replacement => "to replace another member",
             Standing::Spare => "spare",
             Standing::Faulty => "faulty",
             Standing::Journal => "journal",

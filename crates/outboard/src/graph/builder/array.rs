@@ -70,6 +70,9 @@ impl Builder {
         let opened = opened.map_err(|source| not_opened(array, place, source))?;
         self.arrays.push(opened.clone());
         let status = opened.status();
+        for remark in opened.remarks() {
+            tracing::warn!("array {}: {remark}", status.name);
+        }
         let about = format!("{} {}", status.level, status.name);
         let built = made("array", about, opened, children, footprint);
         Ok(Built {

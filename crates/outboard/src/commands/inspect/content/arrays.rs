@@ -1,10 +1,13 @@
-//! [`Array`]: what several members say together. Pure, but for the places it names.
+//! [`Array`]: what several members say together. How they stand to each other is told by
+//! [`nodes::array::Picture`], the same that opens arrays; what is in an array is seen by opening it, read-only.
 
-use block::Range;
-use nodes::array::format::{Level, Role, Superblock, layout_name};
+use std::sync::Arc;
+
+use nodes::array::format::{Role, Superblock, layout_name};
+use nodes::array::{self, ArrayOptions, Candidate, Picture};
 use serde::Serialize;
 
-use super::look::{Member, Place};
+use super::look::{Member, Place, Source};
 use super::{BitmapOf, Content, array_uuid};
 
 /// An array, as far as the disks show it.
@@ -69,6 +72,9 @@ pub(crate) enum State {
 pub(crate) struct Seen {
     /// On which disk.
     pub(crate) disk: String,
+    /// Where that is among the disks that were named.
+    #[serde(skip)]
+    pub(crate) source: Option<Source>,
     /// `0`, `spare`…
     pub(crate) role: String,
     /// How it stands.
@@ -89,6 +95,10 @@ pub(crate) enum Standing {
     Rebuilding,
     /// The array went on without it.
     Stale,
+    /// It was written without the others, and they without it.
+    Split,
+    /// It is to take the place of a member that still works.
+    Replacement,
     /// It waits.
     Spare,
     /// The array says that it failed.
@@ -137,72 +147,115 @@ fn sets(members: &[Member]) -> Vec<Vec<&Member>> {
     sets
 }
 
-/// The member whose word counts: that with most changes, spares aside.
-fn freshest<'a>(set: &[&'a Member]) -> &'a Member {
-    let is_active = |m: &Member| matches!(m.superblock.role, Role::Active(_));
-    let best = set.iter().rev().max_by_key(|member| {
-        let superblock = &member.superblock;
-        (is_active(member), superblock.events)
-    });
-    best.copied().expect("a set has members")
-}
-
-/// How `member` stands, by the word of `fresh`.
-fn standing(member: &Superblock, fresh: &Superblock) -> Standing {
-    let index = usize::try_from(member.number).ok();
-    let told = index.and_then(|index| fresh.roles.get(index)).copied();
-    // One event less is a superblock that was about to be written.
-    let is_fresh = member.events.saturating_add(1) >= fresh.events;
-    match (member.role, told.unwrap_or(Role::Faulty)) {
-        (Role::Journal, _) => Standing::Journal,
-        (Role::Spare, _) => Standing::Spare,
-        (Role::Faulty, _) => Standing::Faulty,
-        (Role::Active(_), Role::Active(_)) if is_fresh && member.rebuilt_to.is_some() => {
-            Standing::Rebuilding
-        }
-        (Role::Active(own), Role::Active(told)) if is_fresh && own == told => Standing::InSync,
-        (Role::Active(_), _) => Standing::Stale,
+/// How a member stands, in a word.
+const fn standing(standing: array::Standing) -> Standing {
+    match standing {
+        array::Standing::InSync { .. } => Standing::InSync,
+        array::Standing::Rebuilding { .. } => Standing::Rebuilding,
+        array::Standing::Replacement { .. } => Standing::Replacement,
+        array::Standing::Stale { .. } => Standing::Stale,
+        array::Standing::Split { .. } => Standing::Split,
+        array::Standing::Spare => Standing::Spare,
+        array::Standing::Failed => Standing::Faulty,
+        array::Standing::Journal => Standing::Journal,
     }
 }
 
-/// Where the content of arrays can be looked at: mirrors, whose members hold all of it.
-pub(super) fn places(members: &[Member]) -> Vec<Place> {
-    let place = |set: Vec<&Member>| {
-        let fresh = &freshest(&set).superblock;
-        if fresh.level != Level::Raid1 || fresh.reshape.is_some() {
-            return None;
+/// How the members of a set stand to each other.
+fn picture(set: &[&Member]) -> Picture {
+    let superblocks: Vec<&Superblock> = set.iter().map(|member| &member.superblock).collect();
+    Picture::of(&superblocks, None).expect("a set has members")
+}
+
+/// What became of opening an array.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// The array's UUID.
+    key: String,
+    /// Where its content can be looked at; or why it cannot.
+    place: Result<Place, String>,
+    /// Its size, if it is open.
+    size: Option<u64>,
+    remarks: Vec<String>,
+    /// What was seen in it.
+    content: Option<Content>,
+}
+
+impl Opened {
+    /// Where its content is to be looked at.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.place.as_ref().ok().cloned()
+    }
+
+    /// Keeps what was seen.
+    pub(super) fn holds(&mut self, content: Content) {
+        self.content = Some(content);
+    }
+}
+
+/// Opens the arrays that are not among those that are `known`, as far as they can be: read-only, with
+/// whatever members are here.
+pub(super) async fn open(members: &[Member], known: &[Opened]) -> Vec<Opened> {
+    let mut opened = Vec::new();
+    for set in sets(members) {
+        let key = array_uuid(&set[0].superblock.array);
+        if !known.iter().any(|known| known.key == key) {
+            opened.push(open_set(key, &set).await);
         }
-        let good = |m: &&&Member| standing(&m.superblock, fresh) == Standing::InSync;
-        let member = set.iter().find(good)?;
-        let data = member.superblock.data;
-        let len = data.len.min(member.superblock.member_size);
-        let range = Range::new(data.offset, len);
-        let name = format!("md/{}", name(fresh).1);
-        let key = array_uuid(&fresh.array);
-        Place::made_of(name, key, &[(&member.place, range)])
-    };
-    sets(members).into_iter().filter_map(place).collect()
+    }
+    opened
 }
 
-/// Puts arrays together; `inner` is what was seen in them.
-pub(super) fn assemble(members: &[Member], inner: &[(String, Content)]) -> Vec<Array> {
+async fn open_set(key: String, set: &[&Member]) -> Opened {
+    let candidate = |member: &&Member| Candidate {
+        name: member.place.name.clone(),
+        disk: Some(member.place.disk.clone()),
+        remote: false,
+        reopen: None,
+    };
+    let options = ArrayOptions {
+        read_only: true,
+        run: true,
+        background: false,
+        ..ArrayOptions::default()
+    };
+    let opened = array::open(set.iter().map(candidate).collect(), options).await;
+    let failed = |error: array::ArrayError| match error.next() {
+        Some(next) => format!("{error}; {next}"),
+        None => error.to_string(),
+    };
+    let fresh = &set[picture(set).freshest].superblock;
+    let places: Vec<&Place> = set.iter().map(|member| &member.place).collect();
+    let called = format!("md/{}", name(fresh).1);
+    let (size, remarks) = match &opened {
+        Ok(array) => (Some(array.status().size), array.remarks().to_vec()),
+        Err(_) => (None, Vec::new()),
+    };
+    let place = opened
+        .map(|array: Arc<array::Array>| Place::over(called, key.clone(), array, &places))
+        .map_err(failed);
+    Opened {
+        key,
+        place,
+        size,
+        remarks,
+        content: None,
+    }
+}
+
+/// Puts arrays together; `opened` is what was seen in them.
+pub(super) fn assemble(members: &[Member], opened: &[Opened]) -> Vec<Array> {
     let sets = sets(members);
-    sets.iter().map(|set| array(set, inner)).collect()
+    sets.iter().map(|set| array(set, opened)).collect()
 }
 
-fn array(set: &[&Member], inner: &[(String, Content)]) -> Array {
-    let fresh_member = freshest(set);
-    let fresh = &fresh_member.superblock;
+fn array(set: &[&Member], opened: &[Opened]) -> Array {
+    let picture = picture(set);
+    let fresh = &set[picture.freshest].superblock;
     let (host, name) = name(fresh);
-    let stand = |member: &&Member| standing(&member.superblock, fresh);
-    let held = |part: u32| {
-        set.iter().any(|member| {
-            let role = member.superblock.role;
-            matches!(role, Role::Active(own) if u32::from(own) == part)
-                && stand(member) == Standing::InSync
-        })
-    };
-    let present: Vec<bool> = (0..fresh.members).map(held).collect();
+    let uuid = array_uuid(&fresh.array);
+    let opened = opened.iter().find(|opened| opened.key == uuid);
+    let present = picture.in_sync(fresh.members);
     let missing = present.iter().zip(fresh.working()).zip(0..);
     let missing = missing.filter(|((present, _), _)| !**present);
     let missing: Vec<Missing> = missing
@@ -211,9 +264,12 @@ fn array(set: &[&Member], inner: &[(String, Content)]) -> Array {
             failed: !working,
         })
         .collect();
-    let uuid = array_uuid(&fresh.array);
-    let content = inner.iter().find(|(found, _)| *found == uuid);
-    let content = content.map(|(_, content)| content.clone());
+    let state = match missing.is_empty() {
+        true => State::Complete,
+        false if fresh.level.survives(fresh.layout, &present) => State::Degraded,
+        false => State::Incomplete,
+    };
+    let members = set.iter().zip(&picture.standings);
     Array {
         name,
         uuid,
@@ -222,79 +278,58 @@ fn array(set: &[&Member], inner: &[(String, Content)]) -> Array {
         level: fresh.level.to_string(),
         layout: layout_name(fresh.level, fresh.layout),
         chunk: fresh.chunk,
-        size: fresh.array_size(),
+        size: opened.and_then(|opened| opened.size).or(fresh.array_size()),
         parts: fresh.members,
-        state: match missing.is_empty() {
-            true => State::Complete,
-            false if fresh.level.survives(fresh.layout, &present) => State::Degraded,
-            false => State::Incomplete,
-        },
+        state,
         clean: fresh.synced_to.is_none(),
         events: fresh.events,
-        bitmap: fresh_member.bitmap.clone(),
-        members: set.iter().map(|member| seen(member, fresh)).collect(),
+        bitmap: set[picture.freshest].bitmap.clone(),
+        members: members
+            .map(|(member, stands)| seen(member, *stands))
+            .collect(),
         missing,
-        content,
-        remarks: remarks(set, fresh),
+        content: opened.and_then(|opened| opened.content.clone()),
+        remarks: remarks(set, &picture, state, opened),
     }
 }
 
-fn seen(member: &Member, fresh: &Superblock) -> Seen {
+fn seen(member: &Member, stands: array::Standing) -> Seen {
     Seen {
         disk: member.place.name.clone(),
+        source: member.place.source.clone(),
         role: role(member.superblock.role),
-        state: standing(&member.superblock, fresh),
+        state: standing(stands),
         events: member.superblock.events,
         updated: member.superblock.updated,
     }
 }
 
-fn remarks(set: &[&Member], fresh: &Superblock) -> Vec<String> {
-    let mut remarks = Vec::new();
-    for member in set {
-        let place = &member.place.name;
-        let superblock = &member.superblock;
-        if standing(superblock, fresh) == Standing::Stale {
-            remarks.push(format!(
-                "{place} is stale: it has seen {} changes, the array {}",
-                superblock.events, fresh.events
-            ));
-        }
-        let facts = |s: &Superblock| (s.level, s.layout, s.chunk);
-        if facts(superblock) != facts(fresh) {
-            remarks.push(format!("{place} has another level, layout or chunk"));
-        }
-    }
-    for (index, member) in set.iter().enumerate() {
-        for other in &set[index + 1..] {
-            remarks.extend(between(member, other));
-        }
-    }
-    if let Some(reshape) = &fresh.reshape {
-        let level = reshape.level;
-        remarks.push(format!("it was being reshaped into {level}, half done"));
-    }
-    if fresh.unknown_features() != 0 {
-        let bits = fresh.unknown_features();
-        remarks.push(format!("it has features that are not known: {bits:#x}"));
+/// What is not as it should be: what whoever opened the array was told, or why it cannot be opened. That too
+/// few of its members are here is told by its state.
+fn remarks(
+    set: &[&Member],
+    picture: &Picture,
+    state: State,
+    opened: Option<&Opened>,
+) -> Vec<String> {
+    let Some(opened) = opened else {
+        return Vec::new();
+    };
+    let Err(why) = &opened.place else {
+        return opened.remarks.clone();
+    };
+    let events = set[picture.freshest].superblock.events;
+    let stale = set
+        .iter()
+        .zip(&picture.standings)
+        .filter_map(|(member, stands)| {
+            let (name, own) = (&member.place.name, member.superblock.events);
+            matches!(stands, array::Standing::Stale { .. })
+                .then(|| format!("{name} is stale: it has seen {own} events, the array {events}"))
+        });
+    let mut remarks: Vec<String> = stale.collect();
+    if state != State::Incomplete {
+        remarks.push(format!("it cannot be opened: {why}"));
     }
     remarks
-}
-
-/// What two members contradict each other in.
-fn between(one: &Member, other: &Member) -> Option<String> {
-    let names = format!("{} and {}", one.place.name, other.place.name);
-    let (a, b) = (&one.superblock, &other.superblock);
-    if a.number == b.number && a.device == b.device {
-        return Some(format!("{names} are the same member: one is a copy"));
-    }
-    let disowns = |a: &Superblock, b: &Superblock| {
-        let index = usize::try_from(b.number).ok();
-        let told = index.and_then(|index| a.roles.get(index));
-        !matches!(told, Some(Role::Active(_)))
-    };
-    let both = [a, b].iter().all(|s| matches!(s.role, Role::Active(_)));
-    (both && disowns(a, b) && disowns(b, a)).then(|| {
-        format!("{names} each say that the other failed: both were written to, and they differ")
-    })
 }

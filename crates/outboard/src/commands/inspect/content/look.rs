@@ -14,7 +14,7 @@ use nodes::partition;
 use nodes::volume::{self, PhysicalVolume};
 use nodes::{Linear, Segment, read_within};
 
-use super::arrays::{self, Array};
+use super::arrays::{self, Array, Opened};
 use super::groups::{self, Group};
 use super::partitions::Table;
 use super::{BitmapOf, Content, MemberOf, VolumeOf, array_uuid};
@@ -36,8 +36,19 @@ pub(crate) struct Place {
     key: String,
     /// The disk.
     pub(crate) disk: Node,
+    /// Where it is among the disks that were named; `None`: within an array or a volume.
+    pub(super) source: Option<Source>,
     /// How many disks it lies in.
     depth: u32,
+}
+
+/// A disk that was named, or a partition of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// Its place among the disks.
+    pub(crate) disk: usize,
+    /// Numbers of partitions, the outermost first.
+    pub(crate) partitions: Vec<u32>,
 }
 
 /// A member of an array.
@@ -64,6 +75,8 @@ pub(crate) struct Physical {
 #[derive(Debug)]
 pub(crate) struct Looker {
     probe: Probe,
+    /// Disks that were named so far.
+    disks: usize,
     looks: usize,
     members: Vec<Member>,
     physical: Vec<Physical>,
@@ -73,6 +86,7 @@ impl Looker {
     pub(crate) const fn new(probe: Probe) -> Self {
         Self {
             probe,
+            disks: 0,
             looks: 0,
             members: Vec::new(),
             physical: Vec::new(),
@@ -81,10 +95,16 @@ impl Looker {
 
     /// Looks into a disk that is called `name`.
     pub(crate) async fn look(&mut self, name: &str, disk: &Node) -> Content {
+        let source = Source {
+            disk: self.disks,
+            partitions: Vec::new(),
+        };
+        self.disks += 1;
         let place = Place {
             name: name.to_owned(),
             key: String::new(),
             disk: disk.clone(),
+            source: Some(source),
             depth: 0,
         };
         self.look_into(&place).await
@@ -93,19 +113,26 @@ impl Looker {
     /// Puts the arrays and volume groups together that were seen, and looks into them, too.
     pub(crate) async fn together(&mut self) -> (Vec<Array>, Vec<Group>) {
         let mut inner: Vec<(String, Content)> = Vec::new();
+        let mut opened: Vec<Opened> = Vec::new();
         for _ in 0..ROUNDS_MAX {
-            let mut places = arrays::places(&self.members);
-            places.extend(groups::places(&self.physical));
+            let mut news = Box::pin(arrays::open(&self.members, &opened)).await;
+            let mut places = groups::places(&self.physical);
             places.retain(|place| !inner.iter().any(|(key, _)| *key == place.key));
-            if places.is_empty() {
+            if places.is_empty() && news.is_empty() {
                 break;
             }
+            for array in &mut news {
+                if let Some(place) = array.place() {
+                    array.holds(self.look_into(&place).await);
+                }
+            }
+            opened.append(&mut news);
             for place in places {
                 let content = self.look_into(&place).await;
                 inner.push((place.key, content));
             }
         }
-        let arrays = arrays::assemble(&self.members, &inner);
+        let arrays = arrays::assemble(&self.members, &opened);
         (arrays, groups::assemble(&self.physical, &inner))
     }
 
@@ -169,6 +196,7 @@ impl Looker {
                     let inner = Place {
                         name: format!("{} {}", place.name, partition.name()),
                         key: String::new(),
+                        source: place.source.as_ref().map(|source| source.within(number)),
                         disk: Arc::new(opened),
                         depth: place.depth + 1,
                     };
@@ -288,8 +316,33 @@ impl Place {
             name,
             key,
             disk: Arc::new(disk),
+            source: None,
             depth,
         })
+    }
+
+    /// A disk that is made of those of other places.
+    pub(super) fn over(name: String, key: String, disk: Node, below: &[&Self]) -> Self {
+        let depth = below.iter().map(|place| place.depth).max();
+        Self {
+            name,
+            key,
+            disk,
+            source: None,
+            depth: depth.unwrap_or(0) + 1,
+        }
+    }
+}
+
+impl Source {
+    /// Partition `number` of it.
+    fn within(&self, number: u32) -> Self {
+        let mut partitions = self.partitions.clone();
+        partitions.push(number);
+        Self {
+            disk: self.disk,
+            partitions,
+        }
     }
 }
 

@@ -72,10 +72,21 @@ fn own_name(disk: &Disk) -> Option<String> {
 
 /// Chooses what of a disk is served; `prefix` is before its names.
 pub(super) fn choose(disk: &NamedDisk, prefix: &str, content: &Content) -> Choice {
+    let whole = format!("{prefix}whole");
+    chosen_of(disk, (&whole, prefix), content, None)
+}
+
+/// What of a disk is served: all of it under the name `whole`, or its partitions. `kind` is what the disk is,
+/// whatever is on it.
+pub(super) fn chosen_of(
+    disk: &NamedDisk,
+    (whole, prefix): (&str, &str),
+    content: &Content,
+    kind: Option<&str>,
+) -> Choice {
     let mut choice = Choice::default();
     let Some(table) = &content.table else {
-        let name = format!("{prefix}whole");
-        choice.add(name, disk.disk.clone(), disk, content, None);
+        choice.add(whole.to_owned(), disk.disk.clone(), disk, content, kind);
         return choice;
     };
     for partition in &table.partitions {
@@ -100,7 +111,7 @@ pub(super) fn choose(disk: &NamedDisk, prefix: &str, content: &Content) -> Choic
 }
 
 impl Choice {
-    fn leave_out(&mut self, what: String, why: impl Into<String>) {
+    pub(super) fn leave_out(&mut self, what: String, why: impl Into<String>) {
         let why = why.into();
         self.left_out.push(LeftOut { what, why });
     }

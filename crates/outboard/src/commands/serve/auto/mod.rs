@@ -4,6 +4,8 @@
 //! part/2             partition 2 of the only disk
 //! whole              the only disk, which has no partitions
 //! NAME/part/2        the same of several disks, NAME being what is before `=`, or the file's name
+//! md/photos          the array of that name, of members on any of the disks
+//! md/photos/part/2   partition 2 of it
 //! ```
 //!
 //! # Invariants
@@ -13,6 +15,7 @@
 //!   what nobody knows: written to alone, it would harm what it belongs to.
 //! * Exports are read-only unless that is asked for.
 
+mod arrays;
 mod choose;
 #[cfg(test)]
 mod tests;
@@ -53,13 +56,16 @@ pub(super) fn plan(
         .map(|text| resolve(text))
         .collect::<Result<_, _>>()?;
     let prefixes = prefixes(&disks)?;
-    let contents = on_the_engine(async || Box::pin(contents(&disks)).await)?;
+    let (contents, arrays) = on_the_engine(async || Box::pin(contents(&disks)).await)?;
     let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
     for ((disk, prefix), content) in disks.iter().zip(&prefixes).zip(&contents) {
         let mut found = choose(disk, prefix, content);
         chosen.append(&mut found.chosen);
         left_out.append(&mut found.left_out);
     }
+    let mut found = arrays::choose(&disks, &arrays, writable);
+    chosen.append(&mut found.chosen);
+    left_out.append(&mut found.left_out);
     if chosen.is_empty() {
         let why = left_out
             .iter()
