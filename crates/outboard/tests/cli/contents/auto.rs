@@ -5,7 +5,9 @@ use std::fs;
 use serde_json::Value;
 use testkit::requires;
 
-use super::{MIB, Server, answer, empty, failure, folder, outboard, partitioned, physical_volumes};
+use super::{
+    MIB, Server, answer, empty, failure, folder, members, outboard, partitioned, physical_volumes,
+};
 
 fn can() -> bool {
     let needs = ["sgdisk", "mkfs.vfat", "mkfs.ext4", "mkswap", "blkid"];
@@ -95,6 +97,40 @@ fn several_disks_have_their_names_before_and_members_are_left_out() {
         "{served:?}"
     );
     assert_eq!(served.len(), 5);
+}
+
+#[test]
+fn a_degraded_array_is_served_read_only() {
+    let folder = folder();
+    members(folder.path());
+    let before = fs::read(folder.path().join("five2")).expect("readable");
+    let serve = ["serve", "--auto", "five2", "five0", "--listen", "unix:s"];
+    let (mut server, first) = Server::start(outboard(folder.path(), &serve));
+    let mut lines = vec![first];
+    while !lines.iter().any(|line| line.starts_with("nbd+unix://")) {
+        lines.push(server.line());
+    }
+    let text = lines.join("\n");
+    assert!(
+        text.contains("md/films     read-only  raid5 array"),
+        "{text}"
+    );
+    assert!(
+        text.contains("five0/whole  left out   a member of the raid5"),
+        "{text}"
+    );
+    assert_eq!(
+        listed(folder.path()),
+        [("md/films".to_owned(), 64_512 * 1024, true)]
+    );
+    let after = fs::read(folder.path().join("five2")).expect("readable");
+    assert!(before == after, "serving read-only changed it");
+    let (status, told) = failure(folder.path(), &["serve", "--auto", "five0"]);
+    assert_eq!(status, Some(1));
+    assert!(
+        told.contains("md/films: too many of its members are missing"),
+        "{told}"
+    );
 }
 
 #[test]

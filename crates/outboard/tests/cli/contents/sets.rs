@@ -101,7 +101,7 @@ fn a_mirror_of_which_a_member_failed_is_degraded_and_that_member_stale() {
     assert_eq!(names(&array["members"], "state"), ["stale", "in-sync"]);
     assert_eq!(
         array["remarks"][0],
-        "mirror1 is stale: it has seen 17 changes, the array 21"
+        "mirror1 is stale: it has seen 17 events, the array 21"
     );
     assert!(array["bitmap"]["chunk"].is_u64(), "{array}");
     let text = answer(folder.path(), &["inspect", "mirror1", "mirror0"]);
@@ -182,7 +182,13 @@ fn arrays_of_which_each_member_says_that_the_other_failed_are_told() {
     let told = told(folder.path(), &["mirror0", "mirror1"]);
     let remarks = told["arrays"][0]["remarks"].to_string();
     assert!(
-        remarks.contains("each say that the other failed"),
+        remarks.contains("used in two ways, and they differ: mirror0 without the rest (21 events"),
         "{remarks}"
     );
+    assert!(
+        remarks.contains("prefer=mirror0 or prefer=mirror1"),
+        "{remarks}"
+    );
+    let states = names(&told["arrays"][0]["members"], "state");
+    assert_eq!(states, ["in-sync", "split"]);
 }
