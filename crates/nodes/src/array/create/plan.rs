@@ -211,6 +211,8 @@ fn shape(wish: &Wish<'_>) -> Result<(u64, u32), ArrayError> {
     }
     let layout = match (level, options.layout) {
         (Level::Raid10, layout) => raid10(wish, layout.unwrap_or(NEAR_2))?,
+        // Not told there: all members are equal.
+        (Level::Raid0, None) if wish.is_old() => 0,
         (Level::Raid0, None) => ORIGINAL,
         (Level::Raid0, Some(layout @ (1 | 2))) => layout,
         (Level::Raid0, Some(layout)) => {

@@ -2,8 +2,10 @@
 //! figures of mdadm's own arrays.
 
 mod crashes;
+mod figures;
 mod joined;
 mod made;
+mod mdadm;
 
 mod refused;
 
