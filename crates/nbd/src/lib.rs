@@ -7,3 +7,6 @@ pub mod client;
 pub mod errno;
 pub mod server;
 pub mod tls;
+mod vsock;
+
+pub use vsock::{ANY_CID, VsockAddress};

@@ -22,6 +22,8 @@ const MODULES: &[&str] = &[
     "virtio_pci",
     "virtio_net",
     "virtio_blk",
+    "vsock",
+    "vsock_loopback",
     "nbd",
     "loop",
     "fuse",

@@ -1,4 +1,4 @@
-//! [`Stream`]: a connected socket, TCP or Unix, bare or under TLS, without waiting.
+//! [`Stream`]: a connected socket, TCP, Unix or vsock, bare or under TLS, without waiting.
 //!
 //! # Invariants
 //!
@@ -16,11 +16,13 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::client::Address;
 use crate::tls::{Link, Raw};
+use crate::vsock;
 
 /// A connected socket.
 #[derive(Debug)]
 enum Plain {
     Tcp(TcpStream),
+    /// Unix, or vsock.
     Unix(UnixStream),
 }
 
@@ -46,6 +48,7 @@ impl Plain {
                 Ok(Self::Tcp(stream))
             }
             Address::Unix(path) => UnixStream::connect(path).await.map(Self::Unix),
+            Address::Vsock(address) => vsock::connect(*address).await.map(Self::Unix),
         }
     }
 }

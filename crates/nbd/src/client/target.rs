@@ -7,6 +7,7 @@ use std::str::FromStr;
 use nbd_proto::{NbdUri, Transport, UriError, UriTls};
 
 use crate::tls::{ClientTls, TlsError, VerifyPeer};
+use crate::vsock::VsockAddress;
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -20,6 +21,8 @@ pub enum Address {
     },
     /// A Unix domain socket.
     Unix(PathBuf),
+    /// The machine that this virtual machine is on, or another one on it.
+    Vsock(VsockAddress),
 }
 
 /// An export on a server. Written as an NBD URI.
@@ -35,14 +38,14 @@ pub struct Target {
 
 impl Target {
     /// Reads the certificates that `tls` speaks of. The server's has to be for the name it says, or
-    /// for the host's; over a Unix socket, which has no host, for `localhost`.
+    /// for the host's; over a Unix socket or vsock, which have no host, for `localhost`.
     ///
     /// # Errors
     /// [`TlsError`].
     pub(super) fn load_tls(&self, tls: &UriTls) -> Result<ClientTls, TlsError> {
         let host = match &self.address {
             Address::Tcp { host, .. } => host,
-            Address::Unix(_) => "localhost",
+            Address::Unix(_) | Address::Vsock(_) => "localhost",
         };
         let name = tls.hostname.as_deref().unwrap_or(host);
         let verify = match tls.verify_peer {
@@ -60,7 +63,7 @@ impl TryFrom<NbdUri> for Target {
         let address = match uri.transport {
             Transport::Tcp { host, port } => Address::Tcp { host, port },
             Transport::Unix(path) => Address::Unix(path),
-            Transport::Vsock { .. } => return Err(UriError::Scheme("nbd+vsock".to_owned())),
+            Transport::Vsock { cid, port } => Address::Vsock(VsockAddress { cid, port }),
         };
         Ok(Self {
             address,
@@ -75,6 +78,7 @@ impl From<&Target> for NbdUri {
         let transport = match target.address.clone() {
             Address::Tcp { host, port } => Transport::Tcp { host, port },
             Address::Unix(path) => Transport::Unix(path),
+            Address::Vsock(VsockAddress { cid, port }) => Transport::Vsock { cid, port },
         };
         Self {
             transport,

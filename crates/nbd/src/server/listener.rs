@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, UnixListener};
 use super::error::ServeError;
 use super::peer::Peer;
 use super::socket_file::{self, SocketFile};
+use crate::vsock::{self, VsockAddress, VsockListener};
 
 /// Clients that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -25,6 +26,8 @@ pub enum ListenAddress {
     Tcp(SocketAddr),
     /// A Unix socket; `None` if it has no path.
     Unix(Option<PathBuf>),
+    /// A socket for virtual machines.
+    Vsock(VsockAddress),
 }
 
 impl ListenAddress {
@@ -33,16 +36,16 @@ impl ListenAddress {
     pub fn port(&self) -> Option<u16> {
         match self {
             Self::Tcp(address) => Some(address.port()),
-            Self::Unix(_) => None,
+            Self::Unix(_) | Self::Vsock(_) => None,
         }
     }
 
-    /// Whether only this machine can reach it.
+    /// Whether only this machine, and those inside it, can reach it.
     #[must_use]
     pub fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().is_loopback(),
-            Self::Unix(_) => true,
+            Self::Unix(_) | Self::Vsock(_) => true,
         }
     }
 }
@@ -53,6 +56,7 @@ impl fmt::Display for ListenAddress {
             Self::Tcp(address) => write!(f, "{address}"),
             Self::Unix(Some(path)) => write!(f, "unix:{}", path.display()),
             Self::Unix(None) => f.write_str("unix:(unnamed)"),
+            Self::Vsock(address) => write!(f, "{address}"),
         }
     }
 }
@@ -92,6 +96,18 @@ impl Listener {
         })
     }
 
+    /// Listens for virtual machines.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub fn vsock(address: VsockAddress) -> Result<Self, ServeError> {
+        let bound = vsock::listen(address).and_then(|fd| Self::with_fd(fd, None));
+        bound.map_err(|source| ServeError::Listen {
+            address: address.to_string(),
+            source,
+        })
+    }
+
     /// Takes over a socket that listens already, as a service manager hands it over.
     ///
     /// # Errors
@@ -113,6 +129,10 @@ impl Listener {
         rustix::io::ioctl_fionbio(&fd, true)?;
         let name = rustix::net::getsockname(&fd)?;
         let address = match name.address_family() {
+            AddressFamily::VSOCK => {
+                let address = VsockAddress::of(&fd)?;
+                ListenAddress::Vsock(address.ok_or(io::ErrorKind::Unsupported)?)
+            }
             AddressFamily::UNIX => {
                 let unix = rustix::net::SocketAddrUnix::try_from(name)?;
                 let path = unix
@@ -148,6 +168,7 @@ pub(super) struct Acceptor {
 enum Accepting {
     Tcp(TcpListener),
     Unix(UnixListener),
+    Vsock(VsockListener),
 }
 
 impl Acceptor {
@@ -157,6 +178,7 @@ impl Acceptor {
         let socket = match &listener.address {
             ListenAddress::Tcp(_) => Accepting::Tcp(TcpListener::from_std(fd.into())?),
             ListenAddress::Unix(_) => Accepting::Unix(UnixListener::from_std(fd.into())?),
+            ListenAddress::Vsock(_) => Accepting::Vsock(VsockListener::new(fd)?),
         };
         Ok(Self {
             socket,
@@ -176,6 +198,11 @@ impl Acceptor {
                 let (stream, _unnamed) = listener.accept().await?;
                 let peer = Peer::new("a unix socket", None).of_user(user_of(&stream));
                 Ok((stream.into_std()?.into(), peer))
+            }
+            Accepting::Vsock(listener) => {
+                let (socket, address) = listener.accept().await?;
+                let name = address.map_or_else(|| "vsock".to_owned(), |found| found.to_string());
+                Ok((socket, Peer::new(name, None)))
             }
         }
     }

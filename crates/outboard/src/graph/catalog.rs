@@ -112,14 +112,14 @@ const fn later(name: &'static str) -> Entry {
     Entry { name, kind: None }
 }
 
-/// Schemes of remote disks, and whether this version speaks them.
-pub(super) const SCHEMES: [(&str, bool); 6] = [
-    ("nbd", true),
-    ("nbd+unix", true),
-    ("nbds", true),
-    ("nbds+unix", true),
-    ("nbd+vsock", false),
-    ("nbds+vsock", false),
+/// Schemes of remote disks.
+pub(super) const SCHEMES: [&str; 6] = [
+    "nbd",
+    "nbd+unix",
+    "nbds",
+    "nbds+unix",
+    "nbd+vsock",
+    "nbds+vsock",
 ];
 
 /// The entry of `name`.
@@ -131,14 +131,12 @@ pub(super) fn find(name: &str) -> Option<&'static Entry> {
 pub(super) fn built_names() -> String {
     let built = ENTRIES.iter().filter(|entry| entry.kind.is_some());
     let names: Vec<&str> = built.map(|entry| entry.name).collect();
-    format!("PATH, {} and URIs ({})", names.join(", "), built_schemes())
+    format!("PATH, {} and URIs ({})", names.join(", "), schemes())
 }
 
-/// How remote disks of this version are written, for messages.
-pub(super) fn built_schemes() -> String {
-    let built = SCHEMES.iter().filter(|(_, built)| *built);
-    let schemes: Vec<String> = built.map(|(scheme, _)| format!("{scheme}://")).collect();
-    schemes.join(", ")
+/// How remote disks are written, for messages.
+pub(super) fn schemes() -> String {
+    SCHEMES.map(|scheme| format!("{scheme}://")).join(", ")
 }
 
 /// The candidate that `name` was probably meant to be.
@@ -153,8 +151,18 @@ pub(super) fn similar<'a>(
         return None;
     }
     let lower = name.to_lowercase();
+    let likeness = |candidate: &str| {
+        // One word of several is meant as all of them.
+        let mut words = candidate.split('-');
+        let is_word = candidate.contains('-') && words.any(|word| word == lower);
+        if is_word {
+            1.0
+        } else {
+            strsim::jaro_winkler(&lower, candidate)
+        }
+    };
     candidates
-        .map(|candidate| (strsim::jaro_winkler(&lower, candidate), candidate))
+        .map(|candidate| (likeness(candidate), candidate))
         .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)

@@ -86,14 +86,11 @@ pub(crate) enum Problem {
         catalog::built_names()
     )]
     NotBuilt {
-        /// The name, or the scheme of a URI.
+        /// The name.
         name: String,
     },
     /// `http://…`
-    #[error(
-        "`{scheme}://` is no disk; remote disks are {}",
-        catalog::built_schemes()
-    )]
+    #[error("`{scheme}://` is no disk; remote disks are {}", catalog::schemes())]
     UnknownScheme {
         /// The scheme.
         scheme: String,

@@ -65,26 +65,19 @@ fn leaf(word: &Word) -> Resolved<Disk> {
         });
     };
     let lower = scheme.to_ascii_lowercase();
-    let problem = match catalog::SCHEMES.iter().find(|(known, _)| *known == lower) {
-        Some((_, true)) => match word.text.parse() {
-            Ok(target) => {
-                return Ok(Disk::Remote {
-                    target,
-                    connections: None,
-                    timeout: None,
-                    read_ahead: None,
-                    read_only: false,
-                    span,
-                });
-            }
-            Err(error) => Problem::uri(error),
-        },
-        Some((_, false)) => Problem::NotBuilt {
-            name: format!("{lower}://"),
-        },
-        None => Problem::UnknownScheme { scheme: lower },
-    };
-    Err((span, problem))
+    if !catalog::SCHEMES.contains(&lower.as_str()) {
+        return Err((span, Problem::UnknownScheme { scheme: lower }));
+    }
+    let target = word.text.parse();
+    let target = target.map_err(|error| (span, Problem::uri(error)))?;
+    Ok(Disk::Remote {
+        target,
+        connections: None,
+        timeout: None,
+        read_ahead: None,
+        read_only: false,
+        span,
+    })
 }
 
 /// RFC 3986, section 3.1. A path may hold `://` too, behind a slash.
@@ -201,7 +194,7 @@ fn file(arguments: &mut Arguments<'_>) -> Resolved<Disk> {
 fn remote(arguments: &mut Arguments<'_>) -> Resolved<Disk> {
     let word = arguments.word("URI")?;
     let Disk::Remote { target, span, .. } = leaf(word)? else {
-        let schemes = catalog::built_schemes();
+        let schemes = catalog::schemes();
         return Err((word.span, Problem::NotRemote { schemes }));
     };
     Ok(Disk::Remote {

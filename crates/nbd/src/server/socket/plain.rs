@@ -30,7 +30,7 @@ const ASK_TIMES: u32 = 6;
 pub(super) enum Plain {
     /// TCP.
     Tcp(TcpStream),
-    /// Unix.
+    /// Unix, or vsock: the runtime, which only waits for it, need not know.
     Unix(UnixStream),
 }
 
@@ -48,7 +48,9 @@ impl Plain {
         let family = rustix::net::getsockname(&fd)?.address_family();
         rustix::io::ioctl_fionbio(&fd, true)?;
         match family {
-            AddressFamily::UNIX => Ok(Self::Unix(UnixStream::from_std(fd.into())?)),
+            AddressFamily::UNIX | AddressFamily::VSOCK => {
+                Ok(Self::Unix(UnixStream::from_std(fd.into())?))
+            }
             AddressFamily::INET | AddressFamily::INET6 => {
                 let stream = std::net::TcpStream::from(fd);
                 // Replies are sent when they are ready, in as few pieces as there are.

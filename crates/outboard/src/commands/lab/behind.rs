@@ -51,6 +51,10 @@ pub(super) fn find(directory: &Path) -> Behind {
                 peer,
             }
         }
+        Address::Vsock(_) => Behind {
+            client_pid,
+            ..Behind::default()
+        },
         Address::Unix(path) => {
             let server_pid = owner_of(&unix_listeners(&path));
             Behind {

@@ -1,5 +1,6 @@
 //! What `serve` says once it listens: one line for each place, with the URIs to use.
 
+use nbd::VsockAddress;
 use nbd::client::{Address, Target, UriTls};
 use nbd::server::ListenAddress;
 use nbd::tls::Demand;
@@ -7,6 +8,9 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::{self, Format};
+
+/// The machine that virtual machines are on, as they call it (vsock(7), `VMADDR_CID_HOST`).
+const HOST_CID: u32 = 2;
 
 #[derive(Debug, Serialize)]
 struct Listening<'a> {
@@ -81,6 +85,11 @@ pub(super) fn uri(place: &ListenAddress, name: &str, host: &str) -> Target {
             }
         }
         ListenAddress::Unix(path) => Address::Unix(path.clone().unwrap_or_default()),
+        // What a virtual machine writes, wherever this listens.
+        ListenAddress::Vsock(address) => Address::Vsock(VsockAddress {
+            cid: HOST_CID,
+            ..*address
+        }),
     };
     Target {
         address,

@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use nbd::{ANY_CID, VsockAddress};
+
 use crate::failure::Failure;
 
 /// The port that IANA gave to NBD.
@@ -21,11 +23,13 @@ pub(crate) enum Place {
     },
     /// `unix:PATH`
     Unix(PathBuf),
+    /// `vsock:[CID:]PORT`
+    Vsock(VsockAddress),
 }
 
 /// Why a text is no place to listen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}: say ADDRESS, ADDRESS:PORT, [IPV6]:PORT or unix:PATH")]
+#[error("{0}: say ADDRESS, ADDRESS:PORT, [IPV6]:PORT, unix:PATH or vsock:PORT")]
 pub(crate) struct PlaceError(&'static str);
 
 impl Place {
@@ -61,6 +65,9 @@ impl FromStr for Place {
             }
             return Ok(Self::Unix(PathBuf::from(path)));
         }
+        if let Some(rest) = text.strip_prefix("vsock:") {
+            return vsock(rest).map(Self::Vsock);
+        }
         if let Ok(ip) = text.parse::<IpAddr>() {
             return Ok(Self::Tcp {
                 host: ip.to_string(),
@@ -91,6 +98,20 @@ impl FromStr for Place {
             port,
         })
     }
+}
+
+/// `PORT` or `CID:PORT`
+fn vsock(text: &str) -> Result<VsockAddress, PlaceError> {
+    let (cid, port) = match text.split_once(':') {
+        Some((cid, port)) => (cid.parse().ok(), port),
+        None => (Some(ANY_CID), text),
+    };
+    Ok(VsockAddress {
+        cid: cid.ok_or(PlaceError("no context ID behind `vsock:`"))?,
+        port: port
+            .parse()
+            .map_err(|_| PlaceError("no port behind `vsock:`"))?,
+    })
 }
 
 /// `IPV6]` or `IPV6]:PORT`

@@ -43,8 +43,10 @@ impl Places {
         if places.is_empty() && handed_over.is_empty() {
             places.push(Place::loopback());
         }
-        let only_unix = places.iter().all(|place| matches!(place, Place::Unix(_)));
-        if port_file.is_some() && only_unix && handed_over.is_empty() {
+        let no_tcp = !places
+            .iter()
+            .any(|place| matches!(place, Place::Tcp { .. }));
+        if port_file.is_some() && no_tcp && handed_over.is_empty() {
             let failure = Failure::usage("--port-file without a TCP port");
             return Err(failure.next("add --listen 127.0.0.1:0"));
         }
@@ -73,6 +75,7 @@ impl Places {
                 Place::Tcp { host, port } => {
                     Listener::tcp(Place::address(&host, port)?).map_err(Failure::new)?
                 }
+                Place::Vsock(address) => Listener::vsock(address).map_err(Failure::new)?,
                 Place::Unix(path) => {
                     let path = std::path::absolute(&path).map_err(|error| {
                         Failure::because(format!("cannot listen on {}", path.display()), &error)

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use nbd::server::ListenAddress;
+use nbd::{ANY_CID, VsockAddress};
 use proptest::prelude::*;
 
 use super::announce::uri;
@@ -36,10 +37,43 @@ fn a_place_takes_a_port_behind_a_colon() {
 }
 
 #[test]
+fn a_place_for_virtual_machines_has_a_port_and_perhaps_a_context_id() {
+    let at = |cid, port| Some(Place::Vsock(VsockAddress { cid, port }));
+    assert_eq!(place("vsock:10809"), at(ANY_CID, 10809));
+    assert_eq!(place("vsock:1:4000000000"), at(1, 4_000_000_000));
+}
+
+#[test]
+fn a_virtual_machine_is_told_the_machine_that_it_is_on() {
+    let anywhere = ListenAddress::Vsock(VsockAddress {
+        cid: ANY_CID,
+        port: 10810,
+    });
+    let said = uri(&anywhere, "a", "host").to_string();
+    assert_eq!(said, "nbd+vsock://2:10810/a");
+}
+
+#[test]
 fn what_is_no_place_is_refused() {
     for text in [
-        "", ":1", "10809", "a:", "a:b", "a:1:2", "a:65536", "a:-1", "unix:", "[::1", "[x]:1",
-        "[::1]1", "[::1]:",
+        "",
+        ":1",
+        "10809",
+        "a:",
+        "a:b",
+        "a:1:2",
+        "a:65536",
+        "a:-1",
+        "unix:",
+        "[::1",
+        "[x]:1",
+        "[::1]1",
+        "[::1]:",
+        "vsock:",
+        "vsock:x",
+        "vsock:1:",
+        "vsock:-1:5",
+        "vsock:1:2:3",
     ] {
         assert_eq!(place(text), None, "{text}");
     }
