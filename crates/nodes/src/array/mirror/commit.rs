@@ -161,10 +161,11 @@ fn write_bitmap<'a>(told: &'a Told, runs: &'a [(u64, Bytes)]) -> IoFuture<'a, ()
 
 fn write_superblock(told: &Told) -> IoFuture<'_, ()> {
     Box::pin(async move {
-        match &told.superblock {
-            Some((place, bytes)) => write(&told.target, *place, bytes.clone()).await,
-            None => Ok(()),
+        // The log first: the superblock says whether it has entries.
+        for (place, bytes) in told.log.iter().chain(&told.superblock) {
+            write(&told.target, *place, bytes.clone()).await?;
         }
+        Ok(())
     })
 }
 

@@ -93,13 +93,13 @@ impl Mirror {
                 let answers = self
                     .send(range, &Change::Zeroes, WriteFlags::empty(), None)
                     .await;
-                self.conclude(range, &answers)
+                self.conclude(range, &answers).await
             }
             GivenUp::Data { .. } => {
                 let mut rest = range;
                 while !rest.is_empty() {
                     let window = Range::new(rest.offset, rest.len.min(WINDOW));
-                    for piece in self.layout().pieces(window) {
+                    for piece in self.view().pieces(window) {
                         self.copy_first(&piece).await?;
                     }
                     rest = Range::new(window.end(), rest.end() - window.end());
@@ -114,10 +114,14 @@ impl Mirror {
         if holders(&self.view(), piece).nth(1).is_none() {
             return Ok(());
         }
-        let found = self.read_any(piece, Which::First, None).await?;
+        let Ok(found) = self.read_any(piece, Which::First, None).await else {
+            // Nobody can be read there: whoever writes it next makes copies alike.
+            self.lock().state.need(piece.range);
+            return Ok(());
+        };
         let what = Change::Data(found.data);
         let plain = WriteFlags::empty();
         let answers = self.send(piece.range, &what, plain, Some(found.from)).await;
-        self.conclude(piece.range, &answers)
+        self.conclude(piece.range, &answers).await
     }
 }

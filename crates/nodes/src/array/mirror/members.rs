@@ -9,6 +9,7 @@
 //!   there: it is read a little, and has failed as soon as that is not answered.
 //! * A view never changes: a request works with the one that it began with.
 
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -20,7 +21,7 @@ use engine::clock;
 use smallvec::SmallVec;
 
 use super::super::member::Member;
-use super::layout::Layout;
+use super::layout::{Layout, Piece};
 
 /// Flushes, and whatever members must make durable, may take so much longer than other requests, of a member that is
 /// there; so may all requests to disks of this machine, whose kernel gives up on a drive itself.
@@ -304,6 +305,44 @@ impl View {
             parts,
             no_bad,
         }
+    }
+
+    /// `range`, piece by piece; each of them can be read whole of a member, or not at all.
+    pub(in crate::array) fn pieces(&self, range: Range) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for piece in self.layout.pieces(range) {
+            if self.no_bad {
+                pieces.push(piece);
+                continue;
+            }
+            let mut rest = piece.range;
+            for edge in self.edges(&piece) {
+                pieces.push(
+                    self.layout
+                        .piece(Range::new(rest.offset, edge - rest.offset)),
+                );
+                rest = Range::new(edge, rest.end() - edge);
+            }
+            pieces.push(self.layout.piece(rest));
+        }
+        pieces
+    }
+
+    /// Where bad places of members begin and end within a piece, bytes of the array.
+    fn edges(&self, piece: &Piece) -> BTreeSet<u64> {
+        let mut edges = BTreeSet::new();
+        for copy in &piece.copies {
+            let Some(holder) = self.holder(copy.part) else {
+                continue;
+            };
+            let within = piece.within(*copy);
+            for bad in holder.bad.iter().filter(|bad| bad.overlaps(&within)) {
+                let inside = [bad.offset, bad.end()].into_iter();
+                let inside = inside.filter(|at| within.offset < *at && *at < within.end());
+                edges.extend(inside.map(|at| at - within.offset + piece.range.offset));
+            }
+        }
+        edges
     }
 
     /// Who holds `part`.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `layout`, `phase`, `bits`, `locks`, `state` and `plan` are pure: they decide. `commit` writes what members must
-//! know; `write`, `read` and `flush` carry out requests; `windows` is what work in the background asks for.
+//! know; `write`, `answers`, `read` and `flush` carry out requests; `windows` is what work in the background asks for.
 //!
 //! # Invariants
 //!
@@ -24,6 +24,7 @@
 //!
 //! It starts nothing by itself: resync, recovery, clearing of bits and going clean are asked for (`super::sync`).
 
+mod answers;
 mod bits;
 mod commit;
 mod flush;

@@ -1,7 +1,7 @@
 //! [`Plan`]: what one commit writes, and what its end changes. Pure.
 //!
 //! ```text
-//! flush all, where something is taken back ─► bitmap pages, all members ─► superblocks, all members
+//! flush all, where something is taken back ─► bitmap pages ─► logs of bad blocks, superblocks
 //! ```
 //!
 //! # Invariants
@@ -51,6 +51,8 @@ pub(super) struct Told {
     pub(super) holds: bool,
     /// Where its bitmap is, byte of the disk.
     pub(super) bitmap_at: Option<u64>,
+    /// Its log of bad blocks, and where that goes.
+    pub(super) log: Option<(Range, Bytes)>,
     /// Its superblock, and where that goes.
     pub(super) superblock: Option<(Range, Bytes)>,
 }
@@ -63,6 +65,8 @@ pub(super) struct After {
     events_cleared: u64,
     flushed: bool,
     rebuilt: Vec<(SlotId, u64)>,
+    /// Whose logs of bad blocks are written, where superblocks are.
+    logs: Vec<SlotId>,
 }
 
 /// How a commit went.
@@ -108,6 +112,7 @@ impl State {
             events_cleared,
             flushed: flush_first,
             rebuilt: self.rebuilt(flush_first),
+            logs: self.logs(),
         };
         let members = self.told(&after, superblocks.then_some(now));
         Plan {
@@ -131,6 +136,11 @@ impl State {
         rebuilding.collect()
     }
 
+    fn logs(&self) -> Vec<SlotId> {
+        let changed = self.slots.iter().filter(|slot| slot.log_changed);
+        changed.map(|slot| slot.target.slot).collect()
+    }
+
     /// Whom it tells what. `now`: superblocks, too.
     fn told(&mut self, after: &After, now: Option<u64>) -> Vec<Told> {
         let roles = self.roles();
@@ -143,6 +153,7 @@ impl State {
                 Standing::Spare => false,
                 _ => continue,
             };
+            let log = now.and_then(|_| slot.log_to_write());
             let superblock = now.map(|now| {
                 let rebuilt = after.rebuilt.iter();
                 let rebuilt = rebuilt.filter(|(id, _)| *id == slot.target.slot);
@@ -155,7 +166,7 @@ impl State {
                     members: Some(self.facts.parts),
                     rebuilt_to: Some(rebuilt.map(|(_, to)| *to).next()),
                     rebuilt_by_bitmap: Some(slot.by_bitmap && slot.is_rebuilding()),
-                    has_bad_blocks: None,
+                    has_bad_blocks: log.is_some().then_some(!slot.bad.is_empty()),
                     corrected: Some(slot.corrected()),
                     ..Changes::default()
                 };
@@ -165,6 +176,7 @@ impl State {
                 target: slot.target.clone(),
                 holds,
                 bitmap_at: slot.superblock.bitmap_at.filter(|_| holds),
+                log,
                 superblock,
             });
         }
@@ -215,6 +227,9 @@ impl State {
         if !durable {
             self.dirty.undo();
             self.flush_first |= after.flushed;
+            for slot in after.logs.iter().filter(|_| after.events.is_some()) {
+                self.slots[slot.0].log_changed = true;
+            }
             return (failed, result);
         }
         self.dirty.end();
@@ -236,6 +251,16 @@ impl Slot {
         let corrected = &self.target.corrected;
         let corrected = corrected.load(std::sync::atomic::Ordering::Relaxed);
         u32::try_from(corrected).unwrap_or(u32::MAX)
+    }
+
+    /// Its log of bad blocks, where that changed.
+    fn log_to_write(&mut self) -> Option<(Range, Bytes)> {
+        if !std::mem::take(&mut self.log_changed) {
+            return None;
+        }
+        let place = self.superblock.bad_blocks?;
+        let log = self.log.as_ref()?.encode()?;
+        Some((place, log.into()))
     }
 
     /// Changes its superblock; what is to be written, and where.

@@ -21,7 +21,7 @@ use super::Mirror;
 use super::layout::{Copy, Piece};
 use super::locks::{GivenUp, Kind};
 use super::members::{Holder, SlotId, Target, View, is_timeout};
-use super::state::State;
+use super::state::{Failing, State};
 
 /// Bytes of the array that are read from one of several members before it is another one's turn.
 const TURN: u64 = 4 << 20;
@@ -109,12 +109,10 @@ impl Mirror {
 
     /// Reads `range`.
     pub(super) async fn read_all(&self, range: Range) -> Result<IoBufs, IoError> {
-        let layout = self.layout();
-        let first = layout.piece(range);
-        if first.range == range {
-            return self.read_piece(&first).await;
+        let pieces = self.view().pieces(range);
+        if let [only] = pieces.as_slice() {
+            return self.read_piece(only).await;
         }
-        let pieces: Vec<_> = layout.pieces(range).collect();
         let reads = pieces.iter().map(|piece| self.read_piece(piece));
         Ok(try_join_all(reads).await?.into_iter().flatten().collect())
     }
@@ -163,25 +161,45 @@ impl Mirror {
         }
         let target = self.target(slot);
         let written = if target.fail_fast || is_timeout(&error) {
-            Err(error)
+            Err((piece.range, error))
         } else {
             tracing::info!("{}: {error}: it is written anew", target.name);
             self.write_anew(piece, &target).await
         };
-        if let Err(error) = written {
+        if let Err((within, error)) = written {
             // Where it cannot be failed it goes on: what was read came from another member.
-            self.fail_slot(slot, &error.to_string());
-            if let Err(error) = self.record(State::is_recorded).await {
-                tracing::error!("{error}");
+            if let Err(error) = self.fail_or_log(&target, within, &error).await {
+                tracing::error!("{}: {error}", target.name);
             }
         }
     }
 
+    /// A member that cannot be read or written at `within`, of what others have, keeps that in its log, or has failed;
+    /// durable when it resolves.
+    ///
+    /// # Errors
+    /// It cannot be failed, or nobody can be told.
+    pub(super) async fn fail_or_log(
+        &self,
+        target: &Target,
+        within: Range,
+        error: &IoError,
+    ) -> Result<(), IoError> {
+        let may_log = !target.fail_fast && error.errno == Errno::Io && !is_timeout(error);
+        let logged = may_log && self.lock().state.log_bad(target.slot, &[within]);
+        if !logged && self.fail_slot(target.slot, &error.to_string()) == Failing::Last {
+            return Err(error.clone());
+        }
+        self.record(State::is_recorded).await
+    }
+
     /// Writes what cannot be read of a member anew, from another one, and reads it again.
-    async fn write_anew(&self, piece: &Piece, target: &Target) -> Result<(), IoError> {
-        let mut turn = self
-            .turn(Operation::Read, piece.range, Kind::Window)
-            .await?;
+    async fn write_anew(&self, piece: &Piece, target: &Target) -> Result<(), (Range, IoError)> {
+        let turn = self.turn(Operation::Read, piece.range, Kind::Window).await;
+        // The array is being stopped, or what was given up there cannot be put right: it is left as it is.
+        let Ok(mut turn) = turn else {
+            return Ok(());
+        };
         let view = self.view();
         let holds = |copy: &&Copy| {
             let holder = view.holder(copy.part);
@@ -198,8 +216,8 @@ impl Mirror {
         let written = target.write(within, found.data, WriteFlags::empty()).await;
         let late = written.as_ref().is_err_and(is_timeout);
         turn.half_way = turn.half_way.filter(|_| late);
-        written?;
-        target.read(within).await?;
+        written.map_err(|error| (within, error))?;
+        target.read(within).await.map_err(|error| (within, error))?;
         target.corrected.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

@@ -16,6 +16,7 @@ use block::Range;
 use smallvec::SmallVec;
 
 use super::super::assembly::Facts;
+use super::super::format::bad_blocks::BadBlocks;
 use super::super::format::{Role, Superblock, features};
 use super::super::member::Member;
 use super::bits::Bits;
@@ -62,6 +63,10 @@ pub(in crate::array) struct Slot {
     pub(super) bytes: Vec<u8>,
     /// What cannot be read of it, bytes of its data; in order.
     pub(super) bad: Arc<[Range]>,
+    /// The log of that, where it has one.
+    pub(super) log: Option<BadBlocks>,
+    /// The next commit writes it.
+    pub(super) log_changed: bool,
 }
 
 /// What became of a wish to fail a member.
@@ -126,6 +131,11 @@ impl Slot {
             Standing::Rebuilding(to) => to,
             _ => 0,
         };
+        let log = member.superblock.bad_blocks.and_then(|place| {
+            let mut log = BadBlocks::none(place.len, member.superblock.bad_blocks_shift).ok()?;
+            member.bad.iter().for_each(|run| log.add(*run));
+            Some(log)
+        });
         let by_bitmap = member.superblock.features & features::RECOVERY_BITMAP != 0;
         Self {
             target,
@@ -137,6 +147,8 @@ impl Slot {
             superblock: member.superblock,
             at: member.at,
             bytes: member.bytes,
+            log,
+            log_changed: false,
             bad: member.bad.into(),
         }
     }
@@ -229,6 +241,48 @@ impl State {
         Failing::Failed
     }
 
+    /// A member cannot write some places: they are not read of it any more. False: it cannot keep that in its log.
+    pub(super) fn log_bad(&mut self, slot: SlotId, bad: &[Range]) -> bool {
+        let member = &mut self.slots[slot.0];
+        let holds = member.standing == Standing::InSync || member.is_rebuilding();
+        let Some(mut log) = member.log.clone().filter(|_| holds) else {
+            return false;
+        };
+        bad.iter().for_each(|run| log.add(*run));
+        if log.encode().is_none() {
+            return false;
+        }
+        if log.runs() != &*member.bad {
+            tracing::warn!(
+                "{}: {} places cannot be written: others hold them",
+                member.target.name,
+                bad.len()
+            );
+            self.put_log(slot, log, true);
+        }
+        true
+    }
+
+    /// A member was written where it could not be read: it can be again.
+    pub(super) fn made_good(&mut self, slot: SlotId, within: Range) {
+        let member = &self.slots[slot.0];
+        let Some(log) = &member.log else { return };
+        if log.first_in(within).is_some() {
+            let mut log = log.clone();
+            log.remove(within);
+            self.put_log(slot, log, false);
+        }
+    }
+
+    fn put_log(&mut self, slot: SlotId, log: BadBlocks, urgent: bool) {
+        let member = &mut self.slots[slot.0];
+        member.bad = log.runs().into();
+        member.log = Some(log);
+        member.log_changed = true;
+        self.change(urgent);
+        self.look_again();
+    }
+
     /// Copies of `range` may differ: reads are from the first one that is in sync until somebody makes them alike.
     pub(super) fn need(&mut self, range: Range) {
         match &mut self.bits {
@@ -269,9 +323,17 @@ impl State {
         self.next_needed(0).map(|range| range.offset)
     }
 
+    /// Whether copies may differ anywhere.
+    pub(super) fn is_unsynced(&self) -> bool {
+        match &self.bits {
+            Some(bits) => bits.needed() > 0,
+            None => self.synced_to.is_some(),
+        }
+    }
+
     /// Copies of `range` are alike. Without a bitmap that counts where all before it are.
     pub(super) fn made_alike(&mut self, range: Range) {
-        let before = self.synced_to();
+        let before = self.is_unsynced();
         let size = self.layout.size();
         match &mut self.bits {
             Some(bits) => bits.made_alike(range),
@@ -285,7 +347,7 @@ impl State {
             }
         }
         // Who opens it next must not do it all again, even if nothing is written until then.
-        if before.is_some() && self.synced_to().is_none() {
+        if before && !self.is_unsynced() {
             self.change_flushed(false);
         }
     }
@@ -372,7 +434,7 @@ impl State {
         if self.writes > 0 {
             return false;
         }
-        if self.found_dirty && self.dirty == Phase::Clear && self.synced_to().is_none() {
+        if self.found_dirty && self.dirty == Phase::Clear && !self.is_unsynced() {
             self.found_dirty = false;
             self.change_flushed(false);
             return true;

@@ -157,7 +157,7 @@ const fn bitmap(bits: &Bits) -> BitmapStatus {
 impl State {
     /// Whether members know that no write is under way, and copies are alike.
     fn is_clean(&self) -> bool {
-        self.dirty == Phase::Clear && self.synced_to().is_none()
+        self.dirty == Phase::Clear && !self.is_unsynced()
     }
 
     /// Forgets a member; false if it holds a part.

@@ -20,7 +20,7 @@ use super::layout::Piece;
 use super::locks::{GivenUp, Kind};
 use super::members::{Holder, SlotId, Target, View};
 use super::read::Which;
-use super::state::{Failing, Slot, Standing, State};
+use super::state::{Slot, Standing, State};
 use super::write::Changing;
 
 /// Bytes of the array that nobody changes, as long as it is there.
@@ -49,9 +49,9 @@ impl Mirror {
         Ok(Window(changing))
     }
 
-    /// Where copies of `range` are, piece by piece.
+    /// Where copies of `range` are, piece by piece; each can be read whole of a member, or not at all.
     pub(in crate::array) fn pieces(&self, range: Range) -> Vec<Piece> {
-        self.layout().pieces(range).collect()
+        self.view().pieces(range)
     }
 
     /// Which bytes of the array `part` holds at byte `at` of its member's data, as far as they lie together.
@@ -99,12 +99,10 @@ impl Mirror {
         data: IoBufs,
     ) -> Result<(), IoError> {
         let Err(error) = target.write(within, data, WriteFlags::empty()).await else {
+            self.lock().state.made_good(target.slot, within);
             return Ok(());
         };
-        if self.fail_slot(target.slot, &error.to_string()) == Failing::Last {
-            return Err(error);
-        }
-        self.record(State::is_recorded).await
+        self.fail_or_log(target, within, &error).await
     }
 
     /// The next bytes at or behind `from` whose copies may differ since a crash. Changes do not make them alike.

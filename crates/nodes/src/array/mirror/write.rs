@@ -15,10 +15,10 @@ use block::{Errno, IoBufs, IoError, Now, Operation, Range, WriteFlags};
 use futures_util::future::join_all;
 
 use super::Mirror;
+use super::answers::{Answer, Answers};
 use super::layout::{Copy, Piece};
 use super::locks::{GivenUp, Kind, Place, Turn};
 use super::members::{Holder, SlotId, Target, View, is_timeout};
-use super::state::Failing;
 use crate::blocks::slice;
 use crate::zeroes::zeroes;
 
@@ -110,7 +110,7 @@ impl Mirror {
         self.record(|state| state.is_ready(range)).await?;
         changing.half_way = Some(what.given_up());
         let answers = self.send(range, &what, flags, None).await;
-        let failed = self.conclude(range, &answers);
+        let failed = self.conclude(range, &answers).await;
         // What was not answered may land at any time, on a member that goes on.
         changing.half_way = changing
             .half_way
@@ -178,7 +178,7 @@ impl Mirror {
     ) -> Answers {
         let view = self.view();
         let mut requests = Vec::new();
-        for (index, piece) in view.layout.pieces(range).enumerate() {
+        for (index, piece) in view.pieces(range).into_iter().enumerate() {
             let what = what.piece(range, piece.range);
             for (holder, within) in holders(&view, &piece) {
                 let target = holder.target.clone();
@@ -187,10 +187,12 @@ impl Mirror {
                 }
                 let what = what.clone();
                 requests.push(async move {
-                    let result = send_to(&target, within, what, flags).await;
+                    let result = send_to(&target, within, what.clone(), flags).await;
                     Answer {
                         piece: index,
-                        slot: target.slot,
+                        target,
+                        within,
+                        what,
                         result,
                     }
                 });
@@ -200,39 +202,6 @@ impl Mirror {
             answers: join_all(requests).await,
             everybody: without.is_none(),
         }
-    }
-
-    /// Fails who failed at a change. `Err`: a member that cannot be failed does not have it.
-    pub(super) fn conclude(&self, range: Range, answers: &Answers) -> Result<(), IoError> {
-        if answers.answers.iter().all(|answer| answer.result.is_ok()) {
-            return Ok(());
-        }
-        let mut guarded = self.lock();
-        let state = &mut guarded.state;
-        let mut told = Vec::new();
-        let mut kept = None;
-        for answer in &answers.answers {
-            let Err(error) = &answer.result else { continue };
-            // Where nobody has it none of them is worse than the others.
-            if answers.failed_everywhere(answer.piece) {
-                kept.get_or_insert_with(|| error.clone());
-                continue;
-            }
-            let why = error.to_string();
-            match state.fail(answer.slot, &why) {
-                Failing::Failed => told.push((answer.slot, why)),
-                Failing::Already => {}
-                Failing::Last => kept = Some(error.clone()),
-            }
-        }
-        if kept.is_some() && state.view.holders().nth(1).is_some() {
-            state.need(range);
-        }
-        drop(guarded);
-        for (slot, why) in told {
-            self.tell_failed(slot, &why);
-        }
-        kept.map_or(Ok(()), Err)
     }
 
     /// Carries out a write in line, where nothing has to be waited for.
@@ -287,39 +256,6 @@ fn send_now(range: Range, data: &[u8], view: &View) -> Now {
     Now::Done
 }
 
-/// What one member answered to one piece of a change.
-#[derive(Debug)]
-struct Answer {
-    piece: usize,
-    slot: SlotId,
-    result: Result<(), IoError>,
-}
-
-/// What all members answered.
-#[derive(Debug)]
-pub(super) struct Answers {
-    answers: Vec<Answer>,
-    /// Nobody was left out.
-    everybody: bool,
-}
-
-impl Answers {
-    /// Whether several members have a copy of a piece, and all of them failed.
-    fn failed_everywhere(&self, piece: usize) -> bool {
-        let of_piece = || self.answers.iter().filter(|answer| answer.piece == piece);
-        self.everybody && of_piece().count() > 1 && of_piece().all(|answer| answer.result.is_err())
-    }
-
-    /// Whether something was not answered in time.
-    fn are_late(&self) -> bool {
-        let mut errors = self
-            .answers
-            .iter()
-            .filter_map(|answer| answer.result.as_ref().err());
-        errors.any(is_timeout)
-    }
-}
-
 async fn send_to(
     target: &Target,
     within: Range,
@@ -329,9 +265,9 @@ async fn send_to(
     match what {
         Change::Data(data) => target.write(within, data, flags).await,
         Change::Zeroes => write_zeroes(target, within, flags).await,
-        // Nobody relies on a trim.
+        // Nobody relies on a trim; but a member that does not even answer has failed.
         Change::Trim => match target.trim(within).await {
-            Err(error) if error.errno == Errno::NotSupported => Ok(()),
+            Err(error) if !is_timeout(&error) => Ok(()),
             answer => answer,
         },
     }

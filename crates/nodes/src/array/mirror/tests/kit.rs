@@ -9,6 +9,7 @@ use block::{
 use testkit::single;
 
 use super::super::Mirror;
+use crate::array::format::bad_blocks::BadBlocks;
 use crate::array::format::bitmap::{Bitmap, HEADER_LEN_USIZE};
 use crate::array::format::{self, Level, Role, Superblock, Version, features, places};
 use crate::array::open::assembled;
@@ -21,6 +22,8 @@ pub(super) const DATA: u64 = 16 << 10;
 /// Where superblocks 1.2 and their bitmaps are.
 pub(super) const SUPERBLOCK: u64 = 4096;
 pub(super) const BITMAP: u64 = 8192;
+/// Where their logs of bad blocks are.
+pub(super) const LOG: u64 = 12 << 10;
 /// Size of a member's disk.
 pub(super) const DISK: u64 = DATA + MEMBER;
 /// Bytes for each bit.
@@ -38,6 +41,8 @@ pub(super) struct Recipe {
     pub(super) write_mostly: Option<usize>,
     pub(super) fail_fast: bool,
     pub(super) dirty: bool,
+    /// Members have logs of bad blocks.
+    pub(super) log: bool,
 }
 
 impl Recipe {
@@ -52,6 +57,7 @@ impl Recipe {
             write_mostly: None,
             fail_fast: false,
             dirty: false,
+            log: false,
         }
     }
 
@@ -108,7 +114,7 @@ impl Recipe {
             role: if number < parts { role } else { Role::Spare },
             roles,
             bitmap_at: self.bitmap.then_some(bitmap_at),
-            bad_blocks: None,
+            bad_blocks: self.log.then_some(Range::new(LOG, 512)),
             bad_blocks_shift: 0,
             corrected: 0,
             features: u32::from(self.bitmap && !old) * features::BITMAP,
@@ -194,6 +200,12 @@ pub(super) async fn bits(disk: &Node) -> (Bitmap, Vec<usize>) {
     let count = usize::try_from(header.size.div_ceil(header.chunk.into())).unwrap();
     let is_set = |bit: &usize| bytes[256 + bit / 8] & (1 << (bit % 8)) != 0;
     (header, (0..count).filter(is_set).collect())
+}
+
+/// What a member's log of bad blocks says.
+pub(super) async fn bad(disk: &Node) -> Vec<Range> {
+    let log = disk.read(Range::new(LOG, 512)).await.unwrap().concat();
+    BadBlocks::decode(&log, 0).unwrap().runs().to_vec()
 }
 
 pub(super) async fn write(mirror: &Mirror, range: Range, fill: u8) -> Result<(), block::IoError> {

@@ -1,8 +1,11 @@
 //! Tests of mirrors.
 
+mod bad;
+mod bits;
 mod faults;
 mod kit;
 mod layout;
+mod locks;
 mod model;
 mod order;
 mod patience;
