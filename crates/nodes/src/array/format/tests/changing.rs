@@ -1,5 +1,6 @@
 //! What was encoded is read again, and changes touch what they name and nothing else.
 
+use block::Range;
 use proptest::prelude::*;
 
 use super::encode::superblock;
@@ -126,6 +127,23 @@ fn an_old_superblock_counts_its_members() {
     assert_eq!(word(128 + 32 + 4), 0b1001, "part 1 is faulty and removed");
     assert_eq!([0, 3, 4].map(|at| word(128 + 64 + at)), [2, 2, 0]);
     assert_eq!(read(version, &bytes), of);
+}
+
+/// mdadm aborts an assembly when word 8 differs from member to member: in a linear array, whose members may
+/// be of any size, it is 0.
+#[test]
+fn members_of_an_old_linear_array_say_the_same_size_of_each_other() {
+    for level in [Level::Linear, Level::Raid0] {
+        let version = Version::V0_90 { big_endian: false };
+        for data_len in [8 << 20, 10 << 20] {
+            let mut of = mirror(version, 0);
+            of.level = level;
+            of.member_size = 0;
+            of.data = Range::new(0, data_len);
+            let bytes = encode(&of, place(version));
+            assert_eq!(bytes[8 * 4..9 * 4], [0; 4], "{level:?}");
+        }
+    }
 }
 
 #[test]

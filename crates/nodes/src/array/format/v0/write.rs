@@ -4,7 +4,7 @@
 //! parts. [`Role`]s may be numbered otherwise (as they were while a spare was being made a member): they are put
 //! in order here.
 
-use super::super::{Changes, Level, MAGIC, Role, SECTOR, Superblock};
+use super::super::{Changes, MAGIC, Role, SECTOR, Superblock};
 use super::{
     ACTIVE, BITMAP, CHECKSUM_AT, CLEAN, DISK_AT, DISK_LEN, DISKS, FAIL_FAST, FAULTY, REMOVED,
     RESHAPING, SYNC, THIS_AT, WORDS, WRITE_MOSTLY, Words, synced_to,
@@ -24,7 +24,8 @@ pub(in super::super) fn encode(of: &Superblock, big_endian: bool) -> Vec<u8> {
     }
     w.words[6] = low(of.created);
     w.words[7] = of.level.number().cast_unsigned();
-    w.words[8] = low(size(of) / 1024);
+    // 0 for RAID 0 and linear arrays: mdadm refuses members that say different sizes.
+    w.words[8] = low(of.member_size / 1024);
     w.words[11] = of.name.parse().unwrap_or(0);
     w.words[64] = of.layout;
     w.words[65] = low(of.chunk);
@@ -52,14 +53,6 @@ fn whole_of(of: &Superblock) -> Changes<'_> {
         write_mostly: Some(of.write_mostly),
         fail_fast: Some(of.fail_fast),
         ..Changes::default()
-    }
-}
-
-/// RAID 0 and linear arrays have one although nobody reads it: the part of this member that is used.
-fn size(of: &Superblock) -> u64 {
-    match of.level {
-        Level::Raid0 | Level::Linear => of.data.len,
-        _ => of.member_size,
     }
 }
 
