@@ -196,6 +196,12 @@ impl ArrayReport {
         self.sync.is_some() || self.members.iter().any(rebuilding)
     }
 
+    /// Whether a part is missing and a spare is there, which takes its place in a moment.
+    pub(crate) fn is_about_to_recover(&self) -> bool {
+        let has = |state: State| self.members.iter().any(|member| member.state == state);
+        self.is_degraded() && !self.read_only && has(State::Spare)
+    }
+
     /// Its name, without the host's.
     pub(crate) fn short_name(&self) -> &str {
         short_name(&self.name)

@@ -75,24 +75,33 @@ pub(crate) fn health(report: &ArrayReport) -> String {
 }
 
 fn members(report: &ArrayReport) -> Vec<String> {
-    let count = report.members.len();
-    let rows: Vec<[String; 3]> = report
+    let shown: Vec<&MemberReport> = report
         .members
         .iter()
-        .enumerate()
-        .map(|(n, member)| {
-            let branch = if n + 1 == count { "└─" } else { "├─" };
-            let part = member
-                .part
-                .map_or_else(|| "-".to_owned(), |part| part.to_string());
-            let name = match member.state {
-                State::Missing if member.name.is_empty() => "-".to_owned(),
-                _ => visible(&member.name),
-            };
-            [format!("{branch}{part}"), name, state(member, report)]
-        })
+        .filter(|m| is_told(m, report))
         .collect();
+    let count = shown.len();
+    let row = |(n, member): (usize, &&MemberReport)| {
+        let branch = if n + 1 == count { "└─" } else { "├─" };
+        let part = member
+            .part
+            .map_or_else(|| "-".to_owned(), |part| part.to_string());
+        let name = match member.name.as_str() {
+            "" => "-".to_owned(),
+            name => visible(name),
+        };
+        [format!("{branch}{part}"), name, state(member, report)]
+    };
+    let rows: Vec<[String; 3]> = shown.iter().enumerate().map(row).collect();
     columns(&rows).lines().map(str::to_owned).collect()
+}
+
+/// Whether a member has a line: that a part has nobody is told by the one that failed, if there is one.
+fn is_told(member: &MemberReport, report: &ArrayReport) -> bool {
+    let held = |other: &MemberReport| {
+        other.part == member.part && matches!(other.state, State::Failed | State::Stale)
+    };
+    member.state != State::Missing || !report.members.iter().any(held)
 }
 
 fn state(member: &MemberReport, report: &ArrayReport) -> String {

@@ -53,14 +53,22 @@ fn full(name: &str, what: &str) -> Failure {
     Failure::new(what).next("--force overwrites it")
 }
 
+/// Whether two names are of the same disk: they are alike, or paths of the same file.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    let is_path = |name: &str| !name.contains('(') && !name.contains("://");
+    let path = |name: &str| std::path::absolute(name).ok();
+    one == other
+        || is_path(one) && is_path(other) && path(one).is_some() && path(one) == path(other)
+}
+
 /// Forgets a member of this name that failed: it is closed then, and can be opened again.
 pub(crate) async fn forget(array: &Array, name: &str) -> Result<(), Failure> {
     let report = ArrayReport::of(None, &array.status());
     let mut members = report.members.iter();
-    match members.find(|member| member.name == name && member.state != State::Missing) {
+    match members.find(|member| is_same(&member.name, name) && member.state != State::Missing) {
         None => Ok(()),
         Some(member) if matches!(member.state, State::Failed | State::Stale) => {
-            array.remove(name).await.map_err(Failure::from)
+            array.remove(&member.name).await.map_err(Failure::from)
         }
         Some(member) => {
             let state = member.state.words();

@@ -121,13 +121,13 @@ fn a_wrong_disk_is_shown_at_its_place() {
 
 #[test]
 fn a_disk_of_a_later_version_is_named_as_such() {
-    let (status, told) = failure(Path::new("."), &["serve", "array(a, b)"]);
+    let (status, told) = failure(Path::new("."), &["serve", "volume(a, b)"]);
     assert_eq!(status, Some(2));
     assert!(
-        told.contains("array is not built yet in this version"),
+        told.contains("volume is not built yet in this version"),
         "{told}"
     );
-    assert!(told.ends_with("\n  array(a, b)\n  ^^^^^"), "{told}");
+    assert!(told.ends_with("\n  volume(a, b)\n  ^^^^^^"), "{told}");
 }
 
 #[test]

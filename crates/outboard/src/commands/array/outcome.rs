@@ -69,15 +69,22 @@ pub(super) fn carry_out(
     format.print(&report, || show::tree(&report))
 }
 
+/// Looks at a spare that does not begin to take a missing part's place, before that is given up: it may
+/// be too small for it.
+const SPARE_LOOKS_MAX: u32 = 50;
+
 /// Waits until nothing is done in the background of an array that a server runs.
 pub(super) fn wait_for_server(served: &mut Served) -> Result<(), Failure> {
     let interrupt = Interrupt::watch()?;
     let bar = Bar::new();
+    let mut spare_looks = 0;
     loop {
         served.look()?;
-        if !served.report.is_busy() {
+        let waits = served.report.is_about_to_recover() && spare_looks < SPARE_LOOKS_MAX;
+        if !served.report.is_busy() && !waits {
             return Ok(());
         }
+        spare_looks += u32::from(!served.report.is_busy());
         if interrupt.came() {
             drop(bar);
             return Err(Failure::new("interrupted").next("the server goes on with it"));

@@ -33,8 +33,10 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         Target::Served(served) => served.report,
         Target::Members(members) => on_the_engine(async || {
             let offline = Box::pin(Offline::open(&members, &array.how, false)).await?;
-            let report = offline.report();
+            let mut report = offline.report();
             offline.close(Ok(())).await?;
+            // It is how it was opened to be looked at, and says nothing of the array.
+            report.read_only = false;
             Ok(report)
         })?,
     };

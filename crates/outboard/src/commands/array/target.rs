@@ -11,6 +11,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::arrays::report::ArrayReport;
+use crate::arrays::taking::is_same;
 use crate::control::client::{self, AskError};
 use crate::control::{Answer, ArrayAsk, ArrayStep, Ask, place};
 use crate::failure::Failure;
@@ -253,11 +254,8 @@ pub(super) fn member(report: &ArrayReport, said: &str) -> Result<String, Failure
     if names.contains(&said) {
         return Ok(said.to_owned());
     }
-    let path = std::path::absolute(said).ok();
-    let same = |name: &&&str| std::path::absolute(name).ok() == path && path.is_some();
-    if !is_expression(said)
-        && let [only] = names.iter().filter(same).collect::<Vec<_>>().as_slice()
-    {
+    let same = |name: &&&str| is_same(name, said);
+    if let [only] = names.iter().filter(same).collect::<Vec<_>>().as_slice() {
         return Ok((**only).to_owned());
     }
     let what = format!("{} has no member {said}", report.short_name());
