@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nodes::array::format::Level;
 use nodes::array::{self, ArrayError, ArrayOptions, Candidate, MEMBER_TIMEOUT, Reopen};
 
 use super::again::{Again, Links};
@@ -76,7 +77,7 @@ impl Builder {
         let about = format!("{} {}", status.level, status.name);
         let built = made("array", about, opened, children, footprint);
         Ok(Built {
-            read_only: place.kept,
+            read_only: place.kept || is_only_read(status.level),
             ..built
         })
     }
@@ -109,6 +110,11 @@ impl Builder {
         };
         Ok((candidate, child))
     }
+}
+
+/// Whether arrays of this level are never written.
+const fn is_only_read(level: Level) -> bool {
+    matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6)
 }
 
 /// Why the array is not opened, at its place.

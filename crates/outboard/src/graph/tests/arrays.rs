@@ -47,8 +47,8 @@ fn what_is_wrong_with_an_array_is_marked() {
         ("array(a, raid0-layout=new)", "new", "original"),
         ("array(a, member-timeout=5)", "5", "5"),
         (
-            "array(a, timeout=5s)",
-            "timeout",
+            "array(a, member-timout=5s)",
+            "member-timout",
             "did you mean member-timeout?",
         ),
         ("array(a, xyz(b))", "xyz", "there is no disk `xyz`"),

@@ -1,6 +1,7 @@
-//! Tests of opening disks: [`claims`] of bytes without any file, [`opening`] and [`tables`] with them.
+//! Tests of opening disks: [`arrays`], [`claims`] of bytes without any file, [`opening`] and [`tables`] with them.
 
 mod again;
+mod arrays;
 mod claims;
 mod opening;
 mod tables;
