@@ -8,6 +8,9 @@ use tokio::sync::broadcast;
 use super::format::Level;
 use super::parity::Parity;
 use super::striped::Striped;
+#[cfg(test)]
+use super::sync::Keeper;
+use super::sync::Kept;
 use super::{ArrayError, ArrayEvent, ArrayStatus, Candidate, SyncKind};
 
 /// An array that is open.
@@ -24,6 +27,8 @@ pub(super) enum Kind {
     Striped(Striped),
     /// RAID 4, 5, 6.
     Parity(Parity),
+    /// RAID 1, 10.
+    Mirror(Kept),
 }
 
 /// How a member is added.
@@ -57,6 +62,7 @@ impl Array {
         match &self.kind {
             Kind::Striped(striped) => striped,
             Kind::Parity(parity) => parity,
+            Kind::Mirror(mirror) => mirror,
         }
     }
 
@@ -66,6 +72,7 @@ impl Array {
         match &self.kind {
             Kind::Striped(striped) => striped.status(),
             Kind::Parity(parity) => parity.status(),
+            Kind::Mirror(mirror) => mirror.status(),
         }
     }
 
@@ -75,6 +82,7 @@ impl Array {
         match &self.kind {
             Kind::Striped(striped) => striped.events(),
             Kind::Parity(parity) => parity.events(),
+            Kind::Mirror(mirror) => mirror.mirror.events(),
         }
     }
 
@@ -83,9 +91,10 @@ impl Array {
     ///
     /// # Errors
     /// Why it cannot be a member.
-    pub async fn add(&self, _disk: Candidate, _options: AddOptions) -> Result<(), ArrayError> {
+    pub async fn add(&self, disk: Candidate, options: AddOptions) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can be added")),
+            Kind::Mirror(mirror) => mirror.add(disk, options).await,
         }
     }
 
@@ -93,9 +102,10 @@ impl Array {
     ///
     /// # Errors
     /// Why that is not enough for it; [`add`](Self::add) copies all.
-    pub async fn re_add(&self, _disk: Candidate) -> Result<(), ArrayError> {
+    pub async fn re_add(&self, disk: Candidate) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can come back")),
+            Kind::Mirror(mirror) => mirror.re_add(disk).await,
         }
     }
 
@@ -103,8 +113,9 @@ impl Array {
     ///
     /// # Errors
     /// There is none of that name, or it is the last one that holds its part.
-    pub async fn fail(&self, _member: &str) -> Result<(), ArrayError> {
+    pub async fn fail(&self, member: &str) -> Result<(), ArrayError> {
         match &self.kind {
+            Kind::Mirror(mirror) => mirror.fail(member).await,
             Kind::Striped(_) | Kind::Parity(_) => {
                 Err(self.refused("no member can fail without the array"))
             }
@@ -115,9 +126,10 @@ impl Array {
     ///
     /// # Errors
     /// There is none of that name, or it works.
-    pub async fn remove(&self, _member: &str) -> Result<(), ArrayError> {
+    pub async fn remove(&self, member: &str) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can be removed")),
+            Kind::Mirror(mirror) => mirror.remove(member).await,
         }
     }
 
@@ -125,9 +137,10 @@ impl Array {
     ///
     /// # Errors
     /// It is no mirror, or working members would be left over.
-    pub async fn grow(&self, _parts: u32) -> Result<(), ArrayError> {
+    pub async fn grow(&self, parts: u32) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("it cannot have more of them")),
+            Kind::Mirror(mirror) => mirror.grow(parts).await,
         }
     }
 
@@ -135,9 +148,10 @@ impl Array {
     ///
     /// # Errors
     /// There are no copies to compare, or it resyncs already.
-    pub fn scrub(&self, _kind: SyncKind) -> Result<(), ArrayError> {
+    pub fn scrub(&self, kind: SyncKind) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("there is nothing to compare")),
+            Kind::Mirror(mirror) => mirror.scrub(kind),
         }
     }
 
@@ -145,6 +159,7 @@ impl Array {
     pub fn stop_scrub(&self) {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => {}
+            Kind::Mirror(mirror) => mirror.stop_scrub(),
         }
     }
 
@@ -155,6 +170,7 @@ impl Array {
     pub async fn synced(&self) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Ok(()),
+            Kind::Mirror(mirror) => mirror.synced().await,
         }
     }
 
@@ -168,12 +184,22 @@ impl Array {
             Kind::Striped(striped) => striped.stop().await,
             // It is only read.
             Kind::Parity(_) => Ok(()),
+            Kind::Mirror(mirror) => mirror.end().await,
+        }
+    }
+
+    /// Does what is done in the background by the clock, for who opened it without: see [`Keeper`].
+    #[cfg(test)]
+    pub(super) fn by_hand(&self) -> &Keeper {
+        match &self.kind {
+            Kind::Mirror(mirror) => mirror,
+            other => panic!("{other:?} has nothing to do"),
         }
     }
 
     fn refused(&self, what: &str) -> ArrayError {
         match &self.kind {
-            Kind::Striped(_) => no_copies(self.status().level, what),
+            Kind::Striped(_) | Kind::Mirror(_) => no_copies(self.status().level, what),
             Kind::Parity(_) => {
                 let level = self.status().level;
                 ArrayError::refused(

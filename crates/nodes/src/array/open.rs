@@ -16,9 +16,11 @@ use super::examine::{Found, examine, newest};
 use super::format::bitmap::{Bitmap, Bits};
 use super::format::{Level, PLACE_LEN, Superblock};
 use super::member::Member;
+use super::mirror::Mirror;
 use super::node::Kind;
 use super::parity::Parity;
 use super::striped::Striped;
+use super::sync::{Expected, Kept};
 use super::{Array, ArrayError, ArrayOptions, Candidate, logs};
 use crate::read_within;
 
@@ -44,9 +46,14 @@ pub async fn open(
         Level::Raid4 | Level::Raid5 | Level::Raid6 => {
             Kind::Parity(Parity::open(assembly, &options)?)
         }
-        level => {
-            let what = format!("arrays of {level} are not opened yet");
-            return Err(ArrayError::refused(what, None));
+        Level::Raid1 | Level::Raid10 => {
+            let expected = Expected::of(&assembly, &options);
+            let mirror = Mirror::open(assembly, &options).await?;
+            Kind::Mirror(Kept::new(mirror, expected, &options))
+        }
+        level @ Level::Other(_) => {
+            let what = format!("arrays of {level} are not known here");
+            return Err(ArrayError::refused(what, "use them with the kernel"));
         }
     };
     Ok(Arc::new(Array::of(kind, remarks)))

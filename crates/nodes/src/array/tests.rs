@@ -1,7 +1,8 @@
-//! Tests of looking for superblocks on disks; [`opening`] of arrays, [`striped`] ones.
+//! Tests of looking for superblocks on disks; [`opening`] of arrays, [`striped`] ones; [`worlds`] of mirrors.
 
 mod opening;
 mod striped;
+mod worlds;
 
 use std::sync::Arc;
 

@@ -371,6 +371,11 @@ impl Bits {
         }
     }
 
+    /// The header, as it was written last.
+    pub(super) fn header(&self) -> &[u8] {
+        &self.image[..Self::header_len()]
+    }
+
     /// Bytes for each bit.
     pub(super) const fn chunk(&self) -> u64 {
         self.chunk

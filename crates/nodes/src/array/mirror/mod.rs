@@ -28,6 +28,7 @@ mod answers;
 mod bits;
 mod commit;
 mod flush;
+mod form;
 pub(in crate::array) mod layout;
 mod locks;
 mod members;
@@ -87,7 +88,7 @@ pub(in crate::array) struct Mirror {
     settling: tokio::sync::Mutex<()>,
     flush_failed: OnceLock<IoError>,
     events: broadcast::Sender<ArrayEvent>,
-    work: Notify,
+    work: Arc<Notify>,
     requests: AtomicU64,
     under_way: AtomicU64,
 }

@@ -82,7 +82,7 @@ fn make(own: &Weak<Mirror>, state: State, geometry: Geometry, options: &ArrayOpt
         settling: tokio::sync::Mutex::new(()),
         flush_failed: OnceLock::new(),
         events: broadcast::Sender::new(EVENTS_MAX),
-        work: Notify::new(),
+        work: Arc::new(Notify::new()),
         requests: AtomicU64::new(0),
         under_way: AtomicU64::new(0),
     }
@@ -289,6 +289,7 @@ fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> Sta
         add(other.member, part, standing);
     }
     let view = View::new(layout.clone(), SmallVec::new());
+    renumber(&mut slots);
     State {
         facts,
         layout,
@@ -311,6 +312,22 @@ fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> Sta
         writes: 0,
         begun: 0,
         stopped: false,
+        needs: 0,
+    }
+}
+
+/// Gives members that hold nothing another number where one has it that does: a spare was away, and its number was
+/// given to a newcomer meanwhile.
+fn renumber(slots: &mut [Slot]) {
+    for index in 0..slots.len() {
+        let number = slots[index].number;
+        let is_taken = |(other, slot): (usize, &Slot)| {
+            other != index && slot.number == number && (slot.holds() || other < index)
+        };
+        if !slots[index].holds() && slots.iter().enumerate().any(is_taken) {
+            let most = slots.iter().map(|slot| slot.number).max();
+            slots[index].number = most.unwrap_or(0) + 1;
+        }
     }
 }
 

@@ -187,7 +187,10 @@ impl State {
     fn roles(&self) -> Vec<Role> {
         let mut roles = self.roles.clone();
         let old = matches!(self.facts.version, Version::V0_90 { .. });
-        for slot in &self.slots {
+        // Who holds a part has the last word, where somebody else came with the same number.
+        let (holders, others): (Vec<&Slot>, Vec<&Slot>) =
+            self.slots.iter().partition(|slot| slot.holds());
+        for slot in others.into_iter().chain(holders) {
             let number = usize::try_from(slot.number).expect("numbers are few");
             if roles.len() <= number {
                 roles.resize(number + 1, Role::Spare);

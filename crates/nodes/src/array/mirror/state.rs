@@ -117,6 +117,8 @@ pub(in crate::array) struct State {
     pub(super) begun: u64,
     /// Nothing is changed any more.
     pub(super) stopped: bool,
+    /// How often copies were found to differ since it was opened.
+    pub(super) needs: u64,
 }
 
 impl Slot {
@@ -153,6 +155,12 @@ impl Slot {
         }
     }
 
+    /// Whether it holds a part, or some of one.
+    pub(super) const fn holds(&self) -> bool {
+        matches!(self.standing, Standing::InSync | Standing::Rebuilding(_))
+    }
+
+    /// Whether it holds some of one.
     pub(super) const fn is_rebuilding(&self) -> bool {
         matches!(self.standing, Standing::Rebuilding(_))
     }
@@ -285,6 +293,7 @@ impl State {
 
     /// Copies of `range` may differ: reads are from the first one that is in sync until somebody makes them alike.
     pub(super) fn need(&mut self, range: Range) {
+        self.needs += 1;
         match &mut self.bits {
             Some(bits) => bits.need(range),
             None => {

@@ -265,8 +265,8 @@ impl Mirror {
     }
 
     /// Resolves when there may be something to do: a member failed or came, a commit ended, something was given up.
-    pub(in crate::array) fn work(&self) -> tokio::sync::futures::Notified<'_> {
-        self.work.notified()
+    pub(in crate::array) fn work(&self) -> Arc<tokio::sync::Notify> {
+        self.work.clone()
     }
 
     /// Parts that have nobody, and spares that could take them.

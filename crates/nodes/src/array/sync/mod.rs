@@ -1,26 +1,117 @@
-//! `sync`: what keeps the copies of an array alike: resync after a crash, recovery of members, scrub,
-//! and the driver that does all of it in the background.
-//!
-//! # What it asks of the mirror
+//! `sync`: what keeps the copies of a mirror alike: resync after a crash, recovery of members, scrub, members that
+//! come and come back, and the driver that does all of it in the background.
 //!
 //! ```text
-//! lock(range)                  waits for writes there, holds new ones until it is dropped
-//! pieces(range)                where copies are: (part, range of a member) for each
-//! array_range(part, range)     the way back: which bytes of the array a member holds there
-//! read_copy(part, range)       from that member alone; no repair; under member_timeout
-//! write_copy(part, range, …)   to that member alone; an error fails it, durably, as a write does
-//! needed(from) -> Range        the next range whose copies may differ: bits that were set when it was
-//!                              opened, or all behind synced_to; writes do not clear them, sweeps neither
-//! synced(range)                they are alike now: the bit is a usual one again, or synced_to goes on
-//! give_part(member, part)      a spare or a member that comes back holds a part from now on, rebuilt
-//!                              up to 0: it gets all writes; durable (feature 2, 0x80 by the bitmap)
-//! rebuilt(part, to)            how far; durable by the next commit, behind a flush of that member
-//! in_sync(part)                a commit: events + 1, roles; its bits may be cleared from now on
-//! requests()                   how many requests users made so far, of all kinds
+//! driver ─► keeper ─► job: what is to be done ─► plan: which window next ─► window: copies, compares
+//!   │         └─ rate: how fast                                               └─► mirror
+//!   └─► absent: who is away ─► members: comes back, by the bitmap or anew
 //! ```
+//!
+//! `plan`, `rate`, `progress`, `doing` and `absent` are pure.
+//!
+//! # Invariants
+//!
+//! * Users read and write meanwhile; what they wait for is one window at most.
+//! * Everything goes on where it was after a restart: superblocks and bitmap tell how far it came.
 
+mod absent;
+mod candidate;
+mod doing;
+mod driver;
+mod job;
+mod keeper;
+mod members;
+mod newcomer;
 mod plan;
+mod probe;
 mod progress;
 mod rate;
 #[cfg(test)]
 mod tests;
+mod window;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use block::{BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoFuture, Now, Range, WriteFlags};
+
+pub(super) use self::keeper::Keeper;
+pub(super) use self::probe::Expected;
+use super::ArrayOptions;
+use super::mirror::Mirror;
+
+/// A mirror that is kept alike, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Kept(Arc<Keeper>);
+
+impl Kept {
+    /// Keeps `mirror` alike: by the clock, if that is asked for.
+    pub(super) fn new(mirror: Arc<Mirror>, expected: Expected, options: &ArrayOptions) -> Self {
+        let keeper = Arc::new(Keeper::new(mirror, options));
+        keeper.expect(expected);
+        if options.background && !options.read_only {
+            driver::start(&keeper);
+        }
+        Self(keeper)
+    }
+}
+
+impl Deref for Kept {
+    type Target = Keeper;
+
+    fn deref(&self) -> &Keeper {
+        &self.0
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl BlockDevice for Kept {
+    fn geometry(&self) -> &Geometry {
+        self.mirror.geometry()
+    }
+
+    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
+        self.mirror.read(range)
+    }
+
+    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
+        self.mirror.write(range, data, flags)
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        self.mirror.flush()
+    }
+
+    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
+        self.mirror.write_zeroes(range, flags)
+    }
+
+    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
+        self.mirror.trim(range)
+    }
+
+    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
+        self.mirror.extents(range)
+    }
+
+    fn settle(&self) -> IoFuture<'_, ()> {
+        self.mirror.settle()
+    }
+
+    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+        self.mirror.read_now(range, into)
+    }
+
+    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+        self.mirror.write_now(range, data)
+    }
+
+    fn file_region(&self, range: Range) -> Option<FileRegion> {
+        self.mirror.file_region(range)
+    }
+}

@@ -9,7 +9,7 @@
 //!
 //! * The rate is never below the smallest that is allowed and never above the largest, so that work in
 //!   the background always comes to its end.
-//! * While users are there one window is under way at a time, and it is a small one: what a user's
+//! * While it is not at the largest rate one window is under way at a time, and it is a small one at the smallest rate: what a user's
 //!   request waits for is short. Between windows the time is left alone that they are paid with.
 //!
 //! # What it does not do
@@ -44,8 +44,6 @@ pub(in crate::array) struct Rate {
     /// When it was looked for users the last time, and what they had asked for by then.
     looked: Duration,
     seen: u64,
-    /// Whether users were there then.
-    busy: bool,
 }
 
 impl Rate {
@@ -58,7 +56,6 @@ impl Rate {
             paid: now,
             looked: now,
             seen: requests,
-            busy: false,
         }
     }
 
@@ -69,9 +66,9 @@ impl Rate {
             return;
         }
         self.looked = now;
-        self.busy = self.seen != requests;
+        let busy = self.seen != requests;
         self.seen = requests;
-        if self.busy {
+        if busy {
             self.rate = (self.rate / FALL).max(self.bounds.min);
             return;
         }
@@ -90,7 +87,11 @@ impl Rate {
 
     /// How many windows may be under way.
     pub(in crate::array) const fn windows(&self) -> usize {
-        if self.busy { 1 } else { WINDOWS_MAX }
+        if self.rate < self.bounds.max {
+            1
+        } else {
+            WINDOWS_MAX
+        }
     }
 
     /// How long to wait before another window begins.

@@ -1,0 +1,146 @@
+//! What the form of a mirror is, and what its members' superblocks say now, for who takes members in.
+
+use std::time::Duration;
+
+use block::IoError;
+
+use super::super::assembly::Facts;
+use super::super::format::bitmap::Bitmap;
+use super::super::format::{self, Superblock};
+use super::Mirror;
+use super::members::SlotId;
+use super::state::Standing;
+
+/// How long bits are left alone that nobody needs, where the bitmap does not say, and at most.
+const DAEMON_SLEEP: Duration = Duration::from_secs(5);
+const DAEMON_SLEEP_MAX: Duration = Duration::from_secs(3600);
+
+/// A member that holds a part, as its superblock was written last.
+#[derive(Debug, Clone)]
+pub(in crate::array) struct Written {
+    pub(in crate::array) slot: SlotId,
+    pub(in crate::array) name: String,
+    pub(in crate::array) disk: block::Node,
+    pub(in crate::array) superblock: Superblock,
+    /// Where that is, byte of the disk.
+    pub(in crate::array) at: u64,
+    pub(in crate::array) in_sync: bool,
+}
+
+impl Mirror {
+    /// What all members agree on.
+    pub(in crate::array) fn facts(&self) -> Facts {
+        self.lock().state.facts.clone()
+    }
+
+    /// Bytes of each member that are used.
+    pub(in crate::array) fn member_size(&self) -> u64 {
+        self.lock().state.facts.member_size
+    }
+
+    /// The first byte of a member behind the chunk that `at` is in.
+    pub(in crate::array) fn behind_chunk(&self, at: u64) -> u64 {
+        let facts = &self.lock().state.facts;
+        let chunk = facts.chunk.max(1);
+        (at / chunk + 1).saturating_mul(chunk)
+    }
+
+    /// The first byte of the chunk of the bitmap that `at` is in.
+    pub(in crate::array) fn chunk_of(&self, at: u64) -> u64 {
+        let guarded = self.lock();
+        let chunk = guarded.state.bits.as_ref().map_or(1, super::Bits::chunk);
+        at / chunk * chunk
+    }
+
+    /// How often copies were found to differ since it was opened.
+    pub(in crate::array) fn needs(&self) -> u64 {
+        self.lock().state.needs
+    }
+
+    /// Whether it has a bitmap.
+    pub(in crate::array) fn has_bitmap(&self) -> bool {
+        self.lock().state.bits.is_some()
+    }
+
+    /// The header of its bitmap, as it was written last.
+    pub(in crate::array) fn bitmap(&self) -> Option<Bitmap> {
+        let guarded = self.lock();
+        let header = guarded.state.bits.as_ref()?.header();
+        Bitmap::decode(header).ok()
+    }
+
+    /// Members that hold a part, as they were told last what they are.
+    pub(in crate::array) fn written(&self) -> Vec<Written> {
+        let guarded = self.lock();
+        let slots = guarded.state.slots.iter();
+        let written = slots.filter_map(|slot| {
+            let in_sync = match slot.standing {
+                Standing::InSync => true,
+                Standing::Rebuilding(_) => false,
+                _ => return None,
+            };
+            let version = slot.superblock.version;
+            let superblock = format::decode(version, slot.at, &slot.bytes).ok()??;
+            Some(Written {
+                slot: slot.target.slot,
+                name: slot.target.name.clone(),
+                disk: slot.target.disk.clone(),
+                superblock,
+                at: slot.at,
+                in_sync,
+            })
+        });
+        written.collect()
+    }
+
+    /// The disk of a member.
+    pub(in crate::array) fn disk_of(&self, slot: SlotId) -> block::Node {
+        self.target(slot).disk.clone()
+    }
+
+    /// How long a member may take for an answer.
+    pub(in crate::array) const fn patience(&self) -> Duration {
+        self.member_timeout
+    }
+
+    /// How long a bit stays set that nobody needs, half of it at least.
+    pub(in crate::array) fn daemon_sleep(&self) -> Duration {
+        let seconds = self.bitmap().map_or(0, |header| header.daemon_sleep);
+        match seconds {
+            0 => DAEMON_SLEEP,
+            seconds => Duration::from_secs(seconds.into()).min(DAEMON_SLEEP_MAX),
+        }
+    }
+
+    /// Members that have failed, or were left behind, and have that name or number, are forgotten: one that takes
+    /// their place comes. Others are told when it has.
+    pub(in crate::array) fn forget(&self, name: &str, number: u32) {
+        let mut guarded = self.lock();
+        for slot in &mut guarded.state.slots {
+            let is_out = matches!(slot.standing, Standing::Failed(_) | Standing::Stale);
+            if is_out && (slot.number == number || slot.target.name == name) {
+                slot.standing = Standing::Removed;
+            }
+        }
+    }
+
+    /// Tells members all that they do not know yet.
+    ///
+    /// # Errors
+    /// They cannot be told.
+    pub(in crate::array) async fn tell_members(&self) -> Result<(), IoError> {
+        self.record_all().await
+    }
+
+    /// How every member stands that was not forgotten, by its name.
+    pub(in crate::array) fn standings(&self) -> Vec<(SlotId, String, Standing)> {
+        let guarded = self.lock();
+        let slots = guarded.state.slots.iter();
+        let known = slots.filter(|slot| slot.standing != Standing::Removed);
+        let told = known.map(|slot| {
+            let target = &slot.target;
+            (target.slot, target.name.clone(), slot.standing.clone())
+        });
+        told.collect()
+    }
+}

@@ -1,0 +1,173 @@
+//! What is found out of a disk that is to be a member, before anything is written to it.
+
+use std::sync::Arc;
+
+use block::{BlockDevice, Errno, IoError, Node, Operation, Range};
+use engine::clock;
+
+use super::super::assemble::by_bitmap;
+use super::super::examine::{examine, newest};
+use super::super::format::bitmap::Bitmap;
+use super::super::format::{PLACE_LEN, Role, Superblock};
+use super::super::logs;
+use super::super::mirror::{SlotId, Standing};
+use super::super::{ArrayError, Candidate};
+use super::keeper::Keeper;
+use crate::read_within;
+
+/// Members that the array has had since it was opened, at most: each that comes takes a place.
+const MEMBERS_MAX: usize = 1024;
+
+/// A disk that was a member of the array, and what it says of itself.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) name: String,
+    pub(super) disk: Node,
+    pub(super) at: u64,
+    pub(super) superblock: Superblock,
+    pub(super) bytes: Vec<u8>,
+    pub(super) bitmap: Option<Bitmap>,
+}
+
+impl Keeper {
+    /// The disk of a candidate that is not in use by the array, and on which nothing lands late.
+    pub(super) async fn fresh(&self, disk: &Candidate) -> Result<Node, ArrayError> {
+        self.must_write()?;
+        let name = &disk.name;
+        let Some(node) = &disk.disk else {
+            let what = format!("{name} cannot be reached");
+            return Err(ArrayError::refused(what, "see that it is there"));
+        };
+        if node.geometry().read_only {
+            let what = format!("{name} is read-only");
+            return Err(ArrayError::refused(what, "open it for writing"));
+        }
+        let block = self.mirror.geometry().block_size;
+        if node.geometry().block_size > block {
+            return Err(ArrayError::refused(
+                format!("{name} has larger blocks than the array ({block} bytes)"),
+                "put smaller blocks on it: blocks(DISK, size=512)",
+            ));
+        }
+        let standings = self.mirror.standings();
+        if standings.len() >= MEMBERS_MAX {
+            let what = format!("the array has had {MEMBERS_MAX} members since it was opened");
+            return Err(ArrayError::refused(what, "open it anew"));
+        }
+        let uses = |(slot, other, standing): &(SlotId, String, Standing)| {
+            let is_used = !matches!(standing, Standing::Failed(_) | Standing::Stale);
+            is_used && (other == name || Arc::ptr_eq(&self.mirror.disk_of(*slot), node))
+        };
+        if standings.iter().any(uses) {
+            let what = format!("{name} is a member already");
+            return Err(ArrayError::refused(what, None));
+        }
+        let settled = clock::timeout(self.mirror.patience(), node.settle()).await;
+        match settled {
+            Ok(Ok(())) => Ok(node.clone()),
+            Ok(Err(error)) => Err(read_error(name, error)),
+            Err(elapsed) => Err(silent(name, elapsed)),
+        }
+    }
+
+    /// What a disk says of itself, if it is a member of this array.
+    pub(super) async fn known(&self, name: &str, node: &Node) -> Result<Option<Found>, ArrayError> {
+        let failed = |error| read_error(name, error);
+        let looked = clock::timeout(self.mirror.patience(), examine(node)).await;
+        let looked = looked.map_err(|elapsed| silent(name, elapsed))?;
+        let all = looked.map_err(failed)?;
+        let Some((place, superblock)) = newest(&all) else {
+            return Ok(None);
+        };
+        if superblock.array != self.mirror.facts().uuid {
+            return Ok(None);
+        }
+        let twin = self.mirror.written().into_iter().find(|member| {
+            superblock.device.is_some() && member.superblock.device == superblock.device
+        });
+        if let Some(twin) = twin {
+            return Err(ArrayError::refused(
+                format!(
+                    "{name} is the same member as {}, or a copy of it",
+                    twin.name
+                ),
+                "a copy cannot be a member of its own: wipe it first",
+            ));
+        }
+        let read = read_within(node, Range::new(place.at, PLACE_LEN)).await;
+        Ok(Some(Found {
+            name: name.to_owned(),
+            disk: node.clone(),
+            at: place.at,
+            superblock: superblock.clone(),
+            bytes: read.map_err(failed)?,
+            bitmap: place.bitmap.and_then(Result::ok),
+        }))
+    }
+
+    /// The part that a member can take again by the bitmap.
+    pub(super) async fn may_come_back(&self, found: &Found) -> Result<Option<u16>, ArrayError> {
+        let facts = self.mirror.facts();
+        let of = &found.superblock;
+        let same_form = (of.level, of.layout, of.chunk, of.member_size, of.members)
+            == (
+                facts.level,
+                facts.layout,
+                facts.chunk,
+                facts.member_size,
+                facts.parts,
+            );
+        let (Role::Active(part), Some(own), true) = (of.role, &found.bitmap, same_form) else {
+            return Ok(None);
+        };
+        let vacant = self.mirror.vacancies().0.contains(&part);
+        let holders = self.mirror.written();
+        let fresh = holders.iter().find(|member| member.in_sync);
+        let (Some(fresh), Some(header), true) = (fresh, self.mirror.bitmap(), vacant) else {
+            return Ok(None);
+        };
+        let failed = |error| read_error(&found.name, error);
+        let own_bits = logs::bits(&found.disk, of, own).await.map_err(failed)?;
+        let bits = logs::bits(&fresh.disk, &fresh.superblock, &header).await;
+        let bits = bits.map_err(|error| read_error(&fresh.name, error))?;
+        let (Some(own_bits), Some(bits)) = (own_bits, bits) else {
+            return Ok(None);
+        };
+        let superblocks: Vec<&Superblock> = holders.iter().map(|m| &m.superblock).collect();
+        let may = by_bitmap(
+            (of, (own, &own_bits)),
+            (&fresh.superblock, (&header, &bits)),
+            &superblocks,
+        );
+        Ok(may.then_some(part))
+    }
+
+    /// Why a member cannot come back by the bitmap, as far as that is simple to say.
+    pub(super) fn why_not(&self, found: &Found) -> String {
+        let name = &found.name;
+        let why = if !self.mirror.has_bitmap() {
+            "the array has no bitmap that would tell what it lacks"
+        } else if !matches!(found.superblock.role, Role::Active(_)) {
+            "it holds no part of the array"
+        } else if found.superblock.rebuilt_to.is_some() {
+            "it was being made anew when it left"
+        } else {
+            "the bitmap does not tell all that it lacks: it is too old, was used without the others, or its part \
+             was given to another member"
+        };
+        format!("{name} cannot come back as it is: {why}")
+    }
+}
+
+pub(super) fn read_error(name: &str, source: IoError) -> ArrayError {
+    ArrayError::Read {
+        member: name.to_owned(),
+        source,
+    }
+}
+
+/// A disk that does not answer.
+fn silent(name: &str, elapsed: clock::Elapsed) -> ArrayError {
+    let error = IoError::new(Errno::Io, Operation::Read, None);
+    read_error(name, error.because(elapsed))
+}

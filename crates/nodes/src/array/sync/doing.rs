@@ -1,0 +1,113 @@
+//! [`Doing`]: what is being done in the background, was wished for, and ended how. Pure.
+
+use std::time::Duration;
+
+use block::Range;
+
+use super::super::{PLACES_MAX, Scrubbed, SyncKind, SyncStatus};
+use super::job::Job;
+use super::progress::Progress;
+
+/// What is being done now.
+#[derive(Debug)]
+struct Running {
+    kind: SyncKind,
+    progress: Progress,
+    mismatches: u64,
+}
+
+/// What is done in the background of one array.
+#[derive(Debug, Default)]
+pub(super) struct Doing {
+    running: Option<Running>,
+    /// A scrub that somebody asked for.
+    pub(super) wish: Option<SyncKind>,
+    scrubbed: Option<Scrubbed>,
+    /// Nothing is begun any more.
+    pub(super) stopped: bool,
+    /// Jobs that ended badly and are not tried again before members change, and why.
+    gave_up: Vec<(Job, String)>,
+}
+
+impl Doing {
+    /// `job` begins.
+    pub(super) fn begin(&mut self, job: Job, now: Duration, done: u64, of: u64) {
+        self.running = Some(Running {
+            kind: job.kind(),
+            progress: Progress::new(now, done, of),
+            mismatches: 0,
+        });
+        if let Job::Scrub { repair } = job {
+            self.scrubbed = Some(Scrubbed {
+                repaired: repair,
+                ..Scrubbed::default()
+            });
+        }
+    }
+
+    /// A window has ended.
+    pub(super) fn advance(&mut self, now: Duration, worked: u64, done: u64) {
+        if let Some(running) = &mut self.running {
+            running.progress.advance(now, worked, done);
+        }
+    }
+
+    /// Copies differed.
+    pub(super) fn differed(&mut self, sectors: u64, places: &[Range]) {
+        let (Some(running), Some(scrubbed)) = (&mut self.running, &mut self.scrubbed) else {
+            return;
+        };
+        running.mismatches += sectors;
+        scrubbed.mismatches += sectors;
+        let room = PLACES_MAX - scrubbed.places.len();
+        scrubbed.places.extend(places.iter().take(room));
+    }
+
+    /// What was running has ended; the differences that it found. `well`: it came to its end.
+    pub(super) fn end(&mut self, job: Job, well: bool) -> u64 {
+        let running = self.running.take();
+        if let (Job::Scrub { .. }, Some(scrubbed)) = (job, &mut self.scrubbed) {
+            scrubbed.finished = well;
+            scrubbed.places.sort_unstable();
+            self.wish = None;
+        }
+        running.map_or(0, |running| running.mismatches)
+    }
+
+    /// `job` ended badly: it is left until members change.
+    pub(super) fn give_up(&mut self, job: Job, why: String) {
+        self.gave_up.push((job, why));
+    }
+
+    /// Members changed: what ended badly is tried again.
+    pub(super) fn try_again(&mut self) {
+        self.gave_up.clear();
+    }
+
+    /// Whether it ended badly, as far as the same would be done again.
+    pub(super) fn gave_up(&self, job: Job) -> bool {
+        let same = |other: &Job| match (job, *other) {
+            (Job::Recovery { part, .. }, Job::Recovery { part: other, .. }) => part == other,
+            (job, other) => job == other,
+        };
+        self.gave_up.iter().any(|(other, _)| same(other))
+    }
+
+    /// Why something ended badly.
+    pub(super) fn why(&self) -> Option<&str> {
+        self.gave_up.first().map(|(_, why)| why.as_str())
+    }
+
+    /// What is told of it at `now`.
+    pub(super) fn status(&self, now: Duration) -> (Option<SyncStatus>, Option<Scrubbed>) {
+        let sync = self.running.as_ref().map(|running| SyncStatus {
+            kind: running.kind,
+            done: running.progress.done(),
+            of: running.progress.of(),
+            speed: running.progress.speed(now),
+            left: running.progress.left(now),
+            mismatches: running.mismatches,
+        });
+        (sync, self.scrubbed.clone())
+    }
+}

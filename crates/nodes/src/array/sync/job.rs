@@ -1,0 +1,92 @@
+//! [`Job`]: one piece of work in the background, and which bytes of it are wanted.
+
+use block::{BlockDevice, Range};
+
+use super::super::SyncKind;
+use super::super::mirror::Mirror;
+
+/// A piece of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Job {
+    /// Copies are made alike after a crash; goes over the array.
+    Resync,
+    /// The member of a part is made anew; goes over the member.
+    Recovery {
+        /// Which part.
+        part: u16,
+        /// From which byte of it on.
+        from: u64,
+        /// Only what the bitmap tells.
+        by_bitmap: bool,
+    },
+    /// Copies are compared; goes over the array.
+    Scrub {
+        /// And made alike.
+        repair: bool,
+    },
+}
+
+impl Job {
+    pub(super) const fn kind(self) -> SyncKind {
+        match self {
+            Self::Resync => SyncKind::Resync,
+            Self::Recovery { .. } => SyncKind::Recovery,
+            Self::Scrub { repair: false } => SyncKind::Check,
+            Self::Scrub { repair: true } => SyncKind::Repair,
+        }
+    }
+
+    /// What it goes over, and from where on: bytes of the array, or of the member.
+    pub(super) fn span(self, mirror: &Mirror) -> (u64, u64) {
+        let size = mirror.geometry().size;
+        match self {
+            Self::Resync => (mirror.needed(0).map_or(size, |range| range.offset), size),
+            Self::Recovery { from, .. } => (from, mirror.member_size()),
+            Self::Scrub { .. } => (0, size),
+        }
+    }
+
+    /// The first bytes at or behind `at` that are to be worked on; `None`: there are none. Where a search takes
+    /// long it ends early with bytes that need not be.
+    pub(super) fn wanted(self, mirror: &Mirror, at: u64) -> Option<Range> {
+        let (_, end) = self.span(mirror);
+        match self {
+            Self::Resync => mirror.needed(at),
+            Self::Recovery {
+                part, by_bitmap, ..
+            } => held_and(mirror, part, at, end, by_bitmap),
+            Self::Scrub { .. } => Some(Range::new(at, end.checked_sub(at)?)),
+        }
+    }
+}
+
+/// Runs of a member that are looked at in one search.
+const SEARCH_MAX: usize = 4096;
+
+/// The first bytes of a part at or behind `at` that hold anything of the array, and of which the bitmap tells that
+/// they were changed if that counts.
+fn held_and(mirror: &Mirror, part: u16, at: u64, end: u64, by_bitmap: bool) -> Option<Range> {
+    let mut at = at;
+    let mut seen = 0;
+    while at < end {
+        let Some(held) = mirror.array_range(part.into(), at) else {
+            // Nothing of the array is in the rest of the chunk.
+            at = mirror.behind_chunk(at);
+            continue;
+        };
+        seen += 1;
+        if !by_bitmap || seen > SEARCH_MAX {
+            return Some(Range::new(at, held.len));
+        }
+        match mirror.changed(held.offset) {
+            Some(changed) if changed.offset < held.end() => {
+                let skipped = changed.offset - held.offset;
+                let len = changed.end().min(held.end()) - changed.offset;
+                return Some(Range::new(at + skipped, len));
+            }
+            // The order of a member is not that of the array: what follows may be changed again.
+            _ => at += held.len,
+        }
+    }
+    None
+}

@@ -1,0 +1,423 @@
+//! [`Keeper`]: does what keeps the copies of a mirror alike, one job after the other.
+//!
+//! ```text
+//! copies may differ (crash)            ─► resync
+//! a member holds its part up to here   ─► recovery, from there on
+//! a part has nobody, and there is a spare ─► the spare gets the part ─► recovery
+//! somebody asked for a scrub           ─► check, repair
+//! ```
+//!
+//! # Invariants
+//!
+//! * One job at a time, and one worker. Windows of it are under way side by side, in order, and each holds its
+//!   bytes while it works on them: users read and write meanwhile.
+//! * What is written down as done (synced up to, rebuilt up to, bits that are clear) was done, and flushed.
+//! * What cannot be done is told and left until members change; it is not tried for ever.
+//!
+//! # What it does not do
+//!
+//! It does not decide when: [`driver`](super::driver) calls it, or a test.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use block::{BlockDevice, Range};
+use engine::clock;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+
+use super::super::mirror::{Mirror, SlotId};
+use super::super::{
+    ArrayError, ArrayEvent, ArrayOptions, ArrayStatus, Candidate, SyncKind, SyncRates,
+};
+use super::absent::Absences;
+use super::doing::Doing;
+use super::job::Job;
+use super::plan::Walk;
+use super::rate::Rate;
+use super::window::{self, Done, Stop};
+
+/// How often it is written down how far a job is.
+const CHECKPOINT: Duration = Duration::from_secs(10);
+/// And how often at least, of what there is to do.
+const CHECKPOINTS: u64 = 16;
+/// Shortest window, bytes: for small arrays.
+const WINDOW_MIN: u64 = 4096;
+/// How long users may be gone before that is seen.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How a job ended.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    Well,
+    /// Something else has to be done first, or it is not wished for any more.
+    Early,
+}
+
+/// Whether all of a member is copied, or what the bitmap says.
+pub(super) type Anew = bool;
+
+/// Keeps the copies of a mirror alike.
+#[derive(Debug)]
+pub(in crate::array) struct Keeper {
+    pub(in crate::array) mirror: Arc<Mirror>,
+    rates: SyncRates,
+    since: Instant,
+    doing: Mutex<Doing>,
+    /// One worker at a time.
+    worker: tokio::sync::Mutex<()>,
+    /// One change of members at a time.
+    pub(super) life: tokio::sync::Mutex<()>,
+    pub(super) absences: Mutex<Absences>,
+    /// Members that are to come back before anything else is done; anew where the flag says so.
+    pub(super) waiting: Mutex<Vec<(Candidate, Anew)>>,
+    /// There may be something to do.
+    pub(super) wanted: Arc<tokio::sync::Notify>,
+    /// Something ended.
+    ended: tokio::sync::Notify,
+}
+
+/// A job that is under way.
+struct Course {
+    job: Job,
+    walk: Walk,
+    rate: Rate,
+    end: u64,
+    /// Up to where it is known to be done.
+    told: u64,
+    /// What was written down, and when.
+    noted: (u64, Duration),
+    /// How often copies were found to differ when it began.
+    needs: u64,
+}
+
+impl Keeper {
+    pub(in crate::array) fn new(mirror: Arc<Mirror>, options: &ArrayOptions) -> Self {
+        Self {
+            wanted: mirror.work(),
+            mirror,
+            rates: options.rates,
+            since: clock::now(),
+            doing: Mutex::default(),
+            worker: tokio::sync::Mutex::default(),
+            life: tokio::sync::Mutex::default(),
+            absences: Mutex::default(),
+            waiting: Mutex::default(),
+            ended: tokio::sync::Notify::new(),
+        }
+    }
+
+    pub(super) fn doing(&self) -> MutexGuard<'_, Doing> {
+        self.doing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Time since the array was opened.
+    pub(super) fn now(&self) -> Duration {
+        clock::now().saturating_duration_since(self.since)
+    }
+
+    /// Does all that is to be done.
+    ///
+    /// # Errors
+    /// What could not be done, and why.
+    pub(in crate::array) async fn work(&self) -> Result<(), ArrayError> {
+        let _one = self.worker.lock().await;
+        self.let_in().await;
+        while let Some(job) = self.next().await {
+            self.carry_out(job).await;
+        }
+        self.ended.notify_waiters();
+        match self.doing().why() {
+            Some(why) => Err(ArrayError::refused(why, None)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether there is anything to do.
+    pub(super) fn has_work(&self) -> bool {
+        self.choose().is_some() || self.free_spare().is_some() || self.has_waiting()
+    }
+
+    /// Resolves once there is nothing to do.
+    ///
+    /// # Errors
+    /// What could not be done, and why.
+    pub(in crate::array) async fn synced(&self) -> Result<(), ArrayError> {
+        loop {
+            let ended = self.ended.notified();
+            let mut ended = std::pin::pin!(ended);
+            ended.as_mut().enable();
+            if self.doing().stopped || !self.has_work() {
+                break;
+            }
+            ended.await;
+        }
+        match self.doing().why() {
+            Some(why) => Err(ArrayError::refused(why, None)),
+            None => Ok(()),
+        }
+    }
+
+    /// What is to be done next. A spare gets the part that it is to hold.
+    async fn next(&self) -> Option<Job> {
+        loop {
+            if self.doing().stopped {
+                return None;
+            }
+            let job = self.choose();
+            if matches!(job, Some(Job::Resync | Job::Recovery { .. })) {
+                return job;
+            }
+            let _one = self.life.lock().await;
+            let Some((slot, part)) = self.free_spare() else {
+                return job;
+            };
+            if let Err(error) = self.mirror.give_part(slot, part, false).await {
+                let name = self.mirror.name();
+                tracing::error!("{name}: a spare cannot take part {part}: {error}");
+                let job = Job::Recovery {
+                    part,
+                    from: 0,
+                    by_bitmap: false,
+                };
+                self.doing().give_up(job, error.to_string());
+            }
+        }
+    }
+
+    fn choose(&self) -> Option<Job> {
+        let doing = self.doing();
+        if doing.stopped || self.mirror.geometry().read_only {
+            return None;
+        }
+        if self.mirror.needed(0).is_some() && !doing.gave_up(Job::Resync) {
+            return Some(Job::Resync);
+        }
+        let rebuilding = self.mirror.rebuilding().into_iter();
+        let mut recoveries = rebuilding.map(|(part, from, by_bitmap)| Job::Recovery {
+            part,
+            from,
+            by_bitmap,
+        });
+        if let Some(job) = recoveries.find(|job| !doing.gave_up(*job)) {
+            return Some(job);
+        }
+        let repair = doing.wish? == SyncKind::Repair;
+        Some(Job::Scrub { repair })
+    }
+
+    /// A spare, and a part that has nobody.
+    fn free_spare(&self) -> Option<(SlotId, u16)> {
+        let (vacant, spares) = self.mirror.vacancies();
+        let doing = self.doing();
+        if doing.stopped || self.mirror.geometry().read_only {
+            return None;
+        }
+        let recovery = |part| Job::Recovery {
+            part,
+            from: 0,
+            by_bitmap: false,
+        };
+        let mut vacant = vacant.into_iter();
+        let part = vacant.find(|part| !doing.gave_up(recovery(*part)))?;
+        Some((*spares.first()?, part))
+    }
+
+    async fn carry_out(&self, job: Job) {
+        let kind = job.kind();
+        let name = self.mirror.name();
+        self.mirror.tell(ArrayEvent::RebuildStarted(kind));
+        tracing::info!("{name}: {kind:?} begins");
+        let ended = self.run(job).await;
+        let mismatches = self.doing().end(job, matches!(ended, Ok(End::Well)));
+        match ended {
+            Ok(end) => {
+                tracing::info!("{name}: {kind:?} has ended: {end:?}");
+                self.mirror
+                    .tell(ArrayEvent::RebuildFinished { kind, mismatches });
+            }
+            Err(Stop::Failed(error) | Stop::Lost(error)) => {
+                tracing::error!("{name}: {kind:?} cannot go on: {error}");
+                self.doing()
+                    .give_up(job, format!("{kind:?} cannot go on: {error}"));
+            }
+        }
+        self.ended.notify_waiters();
+    }
+
+    /// Carries out a job, windows of it side by side.
+    async fn run(&self, job: Job) -> Result<End, Stop> {
+        let mut course = self.course(job);
+        if job == Job::Resync && self.mirror.view().holders().nth(1).is_none() {
+            // One copy is like itself.
+            return self.conclude(&course).await;
+        }
+        let mut open = FuturesUnordered::new();
+        loop {
+            if self.is_over(job) {
+                while let Some((window, answer)) = open.next().await {
+                    self.ended(&mut course, window, answer)?;
+                }
+                return Ok(End::Early);
+            }
+            let now = self.now();
+            course.rate.look(now, self.mirror.requests());
+            let wait = course.rate.wait(now);
+            if wait.is_zero() && open.len() < course.rate.windows() {
+                if let Some(window) = self.next_window(&mut course) {
+                    course.rate.take(now, window.len);
+                    open.push(async move { (window, self.one(job, window).await) });
+                    continue;
+                }
+                if open.is_empty() {
+                    return self.conclude(&course).await;
+                }
+            }
+            tokio::select! {
+                biased;
+                Some((window, answer)) = open.next() => self.ended(&mut course, window, answer)?,
+                () = clock::sleep(wait.min(LOOK)), if !wait.is_zero() => {}
+            }
+            self.checkpoint(&mut course, false).await?;
+        }
+    }
+
+    fn course(&self, job: Job) -> Course {
+        let (from, end) = job.span(&self.mirror);
+        let now = self.now();
+        self.doing().begin(job, now, from, end);
+        Course {
+            job,
+            walk: Walk::new(from, end),
+            rate: Rate::new(self.rates, now, self.mirror.requests()),
+            end,
+            told: from,
+            noted: (from, now),
+            needs: self.mirror.needs(),
+        }
+    }
+
+    fn next_window(&self, course: &mut Course) -> Option<Range> {
+        let len = course.rate.window().min(course.end / CHECKPOINTS);
+        let len = (len / WINDOW_MIN * WINDOW_MIN).max(WINDOW_MIN);
+        let job = course.job;
+        course.walk.next(len, |at| job.wanted(&self.mirror, at))
+    }
+
+    /// Whether a job need not, or cannot, go on.
+    fn is_over(&self, job: Job) -> bool {
+        let doing = self.doing();
+        if doing.stopped {
+            return true;
+        }
+        match job {
+            Job::Resync => false,
+            Job::Recovery { part, .. } => {
+                let rebuilding = self.mirror.rebuilding();
+                !rebuilding.iter().any(|(other, ..)| *other == part)
+            }
+            Job::Scrub { .. } => {
+                doing.wish.is_none()
+                    || self.mirror.needed(0).is_some()
+                    || !self.mirror.rebuilding().is_empty()
+            }
+        }
+    }
+
+    async fn one(&self, job: Job, window: Range) -> Result<Done, Stop> {
+        match job {
+            Job::Resync => window::resync(&self.mirror, window).await,
+            Job::Recovery { part, .. } => window::recover(&self.mirror, part, window).await,
+            Job::Scrub { repair } => window::compare(&self.mirror, window, repair).await,
+        }
+    }
+
+    /// A window has ended.
+    fn ended(
+        &self,
+        course: &mut Course,
+        window: Range,
+        answer: Result<Done, Stop>,
+    ) -> Result<(), Stop> {
+        let done = answer?;
+        course.walk.finish(window);
+        let mut doing = self.doing();
+        doing.advance(self.now(), done.worked, course.walk.reached());
+        doing.differed(done.mismatches, &done.places);
+        Ok(())
+    }
+
+    /// Tells the mirror how far the job is; and its members, from time to time or where `all` is done.
+    async fn checkpoint(&self, course: &mut Course, all: bool) -> Result<(), Stop> {
+        let reached = course.walk.reached();
+        match course.job {
+            Job::Resync if self.mirror.needs() == course.needs => {
+                let from = self.mirror.chunk_of(course.told);
+                self.mirror.synced(Range::new(from, reached - from));
+            }
+            Job::Recovery { part, .. } => self.mirror.rebuilt(part, reached),
+            _ => {}
+        }
+        course.told = reached;
+        let (at, when) = course.noted;
+        let now = self.now();
+        let far = reached - at >= (course.end / CHECKPOINTS).max(1);
+        let late = now.saturating_sub(when) >= CHECKPOINT;
+        let scrub = matches!(course.job, Job::Scrub { .. });
+        if scrub || reached == at || !(all || far || late) {
+            return Ok(());
+        }
+        course.noted = (reached, now);
+        self.mirror.checkpoint().await.map_err(Stop::Failed)
+    }
+
+    /// All windows of a job have ended.
+    async fn conclude(&self, course: &Course) -> Result<End, Stop> {
+        match course.job {
+            Job::Resync if self.mirror.needs() == course.needs => {
+                self.mirror.synced(Range::new(0, course.end));
+                self.mirror.checkpoint().await.map_err(Stop::Failed)?;
+            }
+            // Copies began to differ meanwhile: it is done again.
+            Job::Resync => return Ok(End::Early),
+            Job::Recovery { part, .. } => {
+                self.mirror.in_sync(part).await.map_err(Stop::Failed)?;
+            }
+            Job::Scrub { .. } => {}
+        }
+        Ok(End::Well)
+    }
+
+    /// Ends it all: nothing is begun any more, what is under way ends, and members are told that the array is clean.
+    ///
+    /// # Errors
+    /// Members cannot be told.
+    pub(in crate::array) async fn end(&self) -> Result<(), ArrayError> {
+        self.leave();
+        drop(self.worker.lock().await);
+        self.ended.notify_waiters();
+        let stopped = self.mirror.stop().await;
+        stopped.map_err(|error| super::members::not_told(&error))
+    }
+
+    /// How the array is, and what is being done.
+    pub(in crate::array) fn status(&self) -> ArrayStatus {
+        let (sync, scrubbed) = self.doing().status(self.now());
+        ArrayStatus {
+            sync,
+            scrubbed,
+            ..self.mirror.status()
+        }
+    }
+
+    /// Whether it is to end.
+    pub(super) fn is_left(&self) -> bool {
+        self.doing().stopped
+    }
+
+    /// The same, at once: who works sees it.
+    pub(in crate::array) fn leave(&self) {
+        self.doing().stopped = true;
+        self.wanted.notify_waiters();
+    }
+}

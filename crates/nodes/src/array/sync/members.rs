@@ -1,0 +1,196 @@
+//! Members that come, come back, and go.
+//!
+//! # Invariants
+//!
+//! * A member comes back by the bitmap only where that tells all it lacks; else all of it is copied, and only because
+//!   somebody asked for that.
+//! * One at a time: nobody takes a part between the look at it and the moment it is given.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use block::{BlockDevice, IoError};
+
+use super::super::format::{self, Level};
+use super::super::member::Member;
+use super::super::{AddOptions, ArrayError, ArrayEvent, Candidate, Reopen, SyncKind, logs};
+use super::absent::{Absences, Way};
+use super::candidate::Found;
+use super::keeper::Keeper;
+
+impl Keeper {
+    /// Makes a disk a member: by the bitmap where that is enough, else a spare, all of which is copied once a part
+    /// has nobody.
+    pub(in crate::array) async fn add(
+        &self,
+        disk: Candidate,
+        options: AddOptions,
+    ) -> Result<(), ArrayError> {
+        let _one = self.life.lock().await;
+        let node = self.fresh(&disk).await?;
+        if let Some(found) = self.known(&disk.name, &node).await?
+            && let Some(part) = self.may_come_back(&found).await?
+        {
+            return self.take_back(&disk, found, part).await;
+        }
+        self.take_in(&disk, node, options).await
+    }
+
+    /// Takes a member back that was away, by the bitmap.
+    pub(in crate::array) async fn re_add(&self, disk: Candidate) -> Result<(), ArrayError> {
+        let _one = self.life.lock().await;
+        let node = self.fresh(&disk).await?;
+        let name = &disk.name;
+        let Some(found) = self.known(name, &node).await? else {
+            return Err(ArrayError::refused(
+                format!("{name} was no member of the array"),
+                "add it: all of it is copied",
+            ));
+        };
+        match self.may_come_back(&found).await? {
+            Some(part) => self.take_back(&disk, found, part).await,
+            None => Err(ArrayError::refused(
+                self.why_not(&found),
+                "add it: all of it is copied",
+            )),
+        }
+    }
+
+    /// Declares a member failed; it does not come back by itself.
+    pub(in crate::array) async fn fail(&self, name: &str) -> Result<(), ArrayError> {
+        self.mirror.fail_member(name).await?;
+        self.absences().refuse(name);
+        self.changed();
+        Ok(())
+    }
+
+    /// Forgets a spare or a failed member.
+    pub(in crate::array) async fn remove(&self, name: &str) -> Result<(), ArrayError> {
+        let _one = self.life.lock().await;
+        self.mirror.remove_member(name).await?;
+        self.absences().forget(name);
+        Ok(())
+    }
+
+    /// Changes how many parts a mirror has.
+    pub(in crate::array) async fn grow(&self, parts: u32) -> Result<(), ArrayError> {
+        let _one = self.life.lock().await;
+        self.must_write()?;
+        let facts = self.mirror.facts();
+        if facts.level != Level::Raid1 {
+            return Err(ArrayError::refused(
+                format!("{} does not change its number of parts here", facts.level),
+                "let mdadm do that: mdadm --grow",
+            ));
+        }
+        if parts == 0 || parts > format::MEMBERS_MAX {
+            let most = format::MEMBERS_MAX;
+            let what = format!("a mirror has from 1 to {most} parts, not {parts}");
+            return Err(ArrayError::refused(what, None));
+        }
+        if parts == facts.parts {
+            let what = format!("the array has {parts} parts already");
+            return Err(ArrayError::refused(what, None));
+        }
+        let beyond = (parts..facts.parts).filter_map(|part| u16::try_from(part).ok());
+        let mut held =
+            beyond.filter_map(|part| Some(self.mirror.holder(part)?.target.name.clone()));
+        if let Some(holder) = held.next() {
+            return Err(ArrayError::refused(
+                format!("{holder} holds a part that would be left over"),
+                "declare it failed first (fail)",
+            ));
+        }
+        let told = self.mirror.set_parts(parts).await;
+        told.map_err(|error| not_told(&error))?;
+        self.changed();
+        Ok(())
+    }
+
+    /// Begins a scrub.
+    pub(in crate::array) fn scrub(&self, kind: SyncKind) -> Result<(), ArrayError> {
+        if !matches!(kind, SyncKind::Check | SyncKind::Repair) {
+            let what = format!("a scrub is a check or a repair, not a {kind:?}");
+            return Err(ArrayError::refused(what, None));
+        }
+        self.must_write()?;
+        if self.has_work() {
+            return Err(ArrayError::refused(
+                "the array is being made whole, or scrubbed, already",
+                "wait until that has ended",
+            ));
+        }
+        if self.mirror.view().holders().nth(1).is_none() {
+            return Err(ArrayError::refused(
+                "the array has one copy, and nothing to compare it with",
+                "add a member first",
+            ));
+        }
+        self.doing().wish = Some(kind);
+        self.wanted.notify_waiters();
+        Ok(())
+    }
+
+    /// Ends a scrub early.
+    pub(in crate::array) fn stop_scrub(&self) {
+        self.doing().wish = None;
+        self.wanted.notify_waiters();
+    }
+
+    /// Knows how to open a member again.
+    pub(super) fn remember(&self, name: &str, remote: bool, reopen: Option<&Arc<dyn Reopen>>) {
+        if let Some(reopen) = reopen {
+            let reopen = reopen.clone();
+            self.absences().know(name, Way { remote, reopen });
+        }
+    }
+
+    /// Members changed: what could not be done may be possible now.
+    pub(super) fn changed(&self) {
+        self.doing().try_again();
+        self.wanted.notify_waiters();
+    }
+
+    pub(super) fn must_write(&self) -> Result<(), ArrayError> {
+        if self.mirror.geometry().read_only {
+            return Err(ArrayError::refused(
+                "the array is open read-only",
+                "open it for writing",
+            ));
+        }
+        if self.doing().stopped {
+            return Err(ArrayError::refused("the array was stopped", None));
+        }
+        Ok(())
+    }
+
+    async fn take_back(&self, disk: &Candidate, found: Found, part: u16) -> Result<(), ArrayError> {
+        let name = disk.name.clone();
+        let bad = logs::bad(&name, &found.disk, &found.superblock).await?;
+        self.mirror.forget(&name, found.superblock.number);
+        let slot = self.mirror.adopt(Member {
+            name: name.clone(),
+            disk: found.disk,
+            remote: disk.remote,
+            reopen: disk.reopen.clone(),
+            at: found.at,
+            superblock: found.superblock,
+            bytes: found.bytes,
+            bitmap: found.bitmap,
+            bad,
+        });
+        self.remember(&name, disk.remote, disk.reopen.as_ref());
+        let given = self.mirror.give_part(slot, part, true).await;
+        given.map_err(|error| not_told(&error))?;
+        self.mirror.tell(ArrayEvent::MemberBack { member: name });
+        self.changed();
+        Ok(())
+    }
+
+    pub(super) fn absences(&self) -> MutexGuard<'_, Absences> {
+        self.absences.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn not_told(error: &IoError) -> ArrayError {
+    ArrayError::refused(format!("the members could not be told: {error}"), None)
+}

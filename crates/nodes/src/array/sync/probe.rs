@@ -1,0 +1,165 @@
+//! Members that are away: looked for by and by, and taken back.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use engine::clock;
+
+use super::super::assembly::{Assembly, OtherKind};
+use super::super::format::Role;
+use super::super::member::Member;
+use super::super::mirror::Standing;
+use super::super::{AddOptions, ArrayError, ArrayOptions, Candidate, Reopen};
+use super::absent::Way;
+use super::keeper::{Anew, Keeper};
+
+/// A member's name, whether it is on another machine, and how it is opened again.
+type KnownWay = (String, bool, Option<Arc<dyn Reopen>>);
+
+/// What an assembly tells of members that come back.
+#[derive(Debug, Default)]
+pub(in crate::array) struct Expected {
+    ways: Vec<KnownWay>,
+    waiting: Vec<(Candidate, Anew)>,
+}
+
+impl Expected {
+    /// Members that were left behind and that the bitmap brings up to date come back; with a preferred side
+    /// the other one is copied anew.
+    pub(in crate::array) fn of(assembly: &Assembly, options: &ArrayOptions) -> Self {
+        let held = assembly
+            .parts
+            .iter()
+            .filter_map(|part| part.member.as_ref());
+        let others = assembly.others.iter().map(|other| &other.member);
+        let here = held
+            .chain(others)
+            .map(|m| (m.name.clone(), m.remote, m.reopen.clone()));
+        let absent = assembly
+            .absent
+            .iter()
+            .map(|m| (m.name.clone(), m.remote, m.reopen.clone()));
+        let ways = here.chain(absent).collect();
+        let waiting = assembly.others.iter().filter_map(|other| {
+            let held_one = matches!(other.member.superblock.role, Role::Active(_));
+            let anew = match other.kind {
+                OtherKind::Stale {
+                    by_bitmap: true, ..
+                } => false,
+                OtherKind::Failed if options.prefer.is_some() && held_one => true,
+                _ => return None,
+            };
+            Some((candidate(&other.member), anew))
+        });
+        Self {
+            ways,
+            waiting: waiting.collect(),
+        }
+    }
+}
+
+fn candidate(member: &Member) -> Candidate {
+    Candidate {
+        name: member.name.clone(),
+        disk: Some(member.disk.clone()),
+        remote: member.remote,
+        reopen: member.reopen.clone(),
+    }
+}
+
+impl Keeper {
+    /// Takes note of an assembly before it is opened: how members are opened again, and who comes back at once.
+    pub(in crate::array) fn expect(&self, expected: Expected) {
+        for (name, remote, reopen) in expected.ways {
+            self.remember(&name, remote, reopen.as_ref());
+        }
+        self.waiting().extend(expected.waiting);
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<(Candidate, Anew)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting().is_empty() && !self.is_left()
+    }
+
+    /// Lets members in that were left behind when the array was opened.
+    pub(super) async fn let_in(&self) {
+        while let Some((candidate, anew)) = self.next_waiting() {
+            let name = candidate.name.clone();
+            let came = match anew {
+                true => self.add(candidate, AddOptions::default()).await,
+                false => self.re_add(candidate).await,
+            };
+            if let Err(error) = came {
+                tracing::warn!("{}: {name}: {error}", self.mirror.name());
+            }
+        }
+    }
+
+    fn next_waiting(&self) -> Option<(Candidate, Anew)> {
+        if self.is_left() {
+            return None;
+        }
+        self.waiting().pop()
+    }
+
+    /// Looks for members that are away where it is time to (or for `all`): who answers comes back. Whether anybody
+    /// did.
+    pub(in crate::array) async fn probe(&self, all: bool) -> bool {
+        if self.absences().is_empty() || self.is_left() {
+            return false;
+        }
+        let away: Vec<String> = self.away();
+        let due = self.absences().due(self.now(), &away, all);
+        let mut came = false;
+        for (name, way) in due {
+            came |= self.look_for(&name, &way).await;
+        }
+        came
+    }
+
+    async fn look_for(&self, name: &str, way: &Way) -> bool {
+        let opened = clock::timeout(self.mirror.patience(), way.reopen.reopen()).await;
+        let Ok(Ok(disk)) = opened else {
+            return false;
+        };
+        let candidate = Candidate {
+            name: name.to_owned(),
+            disk: Some(disk),
+            remote: way.remote,
+            reopen: Some(way.reopen.clone()),
+        };
+        match self.re_add(candidate).await {
+            Ok(()) => {
+                self.absences().came_back(name, self.now());
+                true
+            }
+            Err(error @ ArrayError::Refused { .. }) => {
+                tracing::warn!("{}: {error}", self.mirror.name());
+                self.absences().refuse(name);
+                false
+            }
+            Err(error) => {
+                tracing::info!("{}: {error}", self.mirror.name());
+                false
+            }
+        }
+    }
+
+    /// Members that failed or were not there, by their names.
+    pub(super) fn away(&self) -> Vec<String> {
+        let standings = self.mirror.standings();
+        let failed =
+            |standing: &Standing| matches!(standing, Standing::Failed(_) | Standing::Stale);
+        let known: Vec<&str> = standings.iter().map(|(_, name, _)| name.as_str()).collect();
+        let absent = self.absences().names();
+        let never_there = absent
+            .into_iter()
+            .filter(|name| !known.contains(&name.as_str()));
+        let away = standings.iter().filter(|(.., standing)| failed(standing));
+        away.map(|(_, name, _)| name.clone())
+            .chain(never_there)
+            .collect()
+    }
+}

@@ -1,0 +1,232 @@
+//! One window of work: copies are made of each other, or compared, while nobody changes them.
+
+use block::{IoBufs, IoError, Range};
+use futures_util::future::join_all;
+
+use super::super::mirror::layout::Piece;
+use super::super::mirror::{Holder, Mirror};
+
+/// Sectors are compared one by one, as md counts them.
+const SECTOR: u64 = 512;
+
+/// What a window did.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// Bytes that were copied or compared.
+    pub(super) worked: u64,
+    /// Sectors that differed.
+    pub(super) mismatches: u64,
+    /// Where, bytes of the array.
+    pub(super) places: Vec<Range>,
+}
+
+/// Why a window was not carried out.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// It cannot be: what the array must do fails.
+    Failed(IoError),
+    /// The bytes have no copy that can be read.
+    Lost(IoError),
+}
+
+/// Makes all copies of a range like the first one.
+pub(super) async fn resync(mirror: &Mirror, range: Range) -> Result<Done, Stop> {
+    let mut window = mirror.lock_range(range).await.map_err(Stop::Failed)?;
+    window.begin();
+    let copied = mirror.pieces(range).into_iter();
+    let copied = copied.map(async |piece| resync_piece(mirror, &piece).await);
+    let answers = join_all(copied).await;
+    window.end();
+    let mut done = Done::default();
+    for answer in answers {
+        done.worked += answer?;
+    }
+    Ok(done)
+}
+
+async fn resync_piece(mirror: &Mirror, piece: &Piece) -> Result<u64, Stop> {
+    let view = mirror.view();
+    let holders: Vec<(Holder, Range)> = (piece.copies.iter())
+        .filter_map(|copy| Some((view.holder(copy.part)?.clone(), piece.within(*copy))))
+        .collect();
+    if holders.len() < 2 {
+        return Ok(0);
+    }
+    let (data, from) = match mirror.read_source(piece).await {
+        Ok(found) => found,
+        Err(error) => {
+            // Whoever reads it is told so, too; there is nothing that it could be made of.
+            tracing::warn!(
+                "{}: {} cannot be made alike: {error}",
+                mirror.name(),
+                piece.range
+            );
+            return Ok(0);
+        }
+    };
+    let targets = holders.iter().filter(|(holder, within)| {
+        // What was not rebuilt yet will be.
+        holder.target.slot != from && holder.rebuilt_to.is_none_or(|to| within.offset < to)
+    });
+    let writes =
+        targets.map(|(holder, within)| mirror.write_copy(&holder.target, *within, data.clone()));
+    for answer in join_all(writes).await {
+        answer.map_err(Stop::Failed)?;
+    }
+    Ok(piece.range.len)
+}
+
+/// Makes what a part holds at `within` of its member anew.
+pub(super) async fn recover(mirror: &Mirror, part: u16, within: Range) -> Result<Done, Stop> {
+    let runs = runs(mirror, part, within);
+    let (Some(start), Some(end)) = (
+        runs.iter().map(|(_, run)| run.offset).min(),
+        runs.iter().map(|(_, run)| run.end()).max(),
+    ) else {
+        return Ok(Done::default());
+    };
+    let hull = Range::new(start, end - start);
+    let mut window = mirror.lock_range(hull).await.map_err(Stop::Failed)?;
+    // Somebody else may hold it by now.
+    let Some(holder) = mirror
+        .holder(part)
+        .filter(|holder| holder.rebuilt_to.is_some())
+    else {
+        return Ok(Done::default());
+    };
+    let answers = runs.iter().map(async |(at, run)| {
+        let piece = mirror.layout().piece(*run);
+        assert_eq!(
+            piece.range, *run,
+            "what a member holds together is one piece"
+        );
+        let (data, _) = mirror.read_source(&piece).await.map_err(Stop::Lost)?;
+        let place = Range::new(*at, run.len);
+        let written = mirror.write_copy(&holder.target, place, data).await;
+        written.map_err(Stop::Failed)
+    });
+    window.begin();
+    let answers = join_all(answers).await;
+    window.end();
+    for answer in answers {
+        answer?;
+    }
+    let worked = runs.iter().map(|(_, run)| run.len).sum();
+    Ok(Done {
+        worked,
+        ..Done::default()
+    })
+}
+
+/// Which bytes of the array a part holds at `within`, and where.
+fn runs(mirror: &Mirror, part: u16, within: Range) -> Vec<(u64, Range)> {
+    let mut runs = Vec::new();
+    let mut at = within.offset;
+    while at < within.end() {
+        match mirror.array_range(part.into(), at) {
+            Some(held) => {
+                let run = Range::new(held.offset, held.len.min(within.end() - at));
+                runs.push((at, run));
+                at += run.len;
+            }
+            None => at = mirror.behind_chunk(at),
+        }
+    }
+    runs
+}
+
+/// Compares all copies of a range; with `repair` those that differ are made like the first one.
+pub(super) async fn compare(mirror: &Mirror, range: Range, repair: bool) -> Result<Done, Stop> {
+    let mut window = mirror.lock_range(range).await.map_err(Stop::Failed)?;
+    if repair {
+        window.begin();
+    }
+    let pieces = mirror.pieces(range);
+    let compared = pieces
+        .iter()
+        .map(async |piece| compare_piece(mirror, piece, repair).await);
+    let answers = join_all(compared).await;
+    window.end();
+    let mut done = Done {
+        worked: range.len,
+        ..Done::default()
+    };
+    for answer in answers {
+        for place in answer? {
+            done.mismatches += place.len / SECTOR;
+            done.places.push(place);
+        }
+    }
+    Ok(done)
+}
+
+/// Where copies of a piece differ, in order; what cannot be read of a member is written anew, as when a user had
+/// read it.
+async fn compare_piece(mirror: &Mirror, piece: &Piece, repair: bool) -> Result<Vec<Range>, Stop> {
+    let view = mirror.view();
+    let holders: Vec<(Holder, Range)> = (piece.copies.iter())
+        .filter_map(|copy| Some((view.holder(copy.part)?.clone(), piece.within(*copy))))
+        .filter(|(holder, _)| holder.rebuilt_to.is_none())
+        .collect();
+    let reads = holders
+        .iter()
+        .map(|(holder, within)| mirror.read_copy(&holder.target, *within));
+    let reads = join_all(reads).await;
+    let Some(first) = reads.iter().find_map(|read| read.as_ref().ok()).cloned() else {
+        let name = mirror.name();
+        tracing::warn!("{name}: no member can be read at {}", piece.range);
+        return Ok(Vec::new());
+    };
+    let whole = first.concat();
+    let mut differ = vec![false; whole.len().div_ceil(512)];
+    for ((holder, within), read) in holders.iter().zip(&reads) {
+        let differs = match read {
+            Ok(data) => mark(&whole, data, &mut differ),
+            Err(_) => true,
+        };
+        if differs && (repair || read.is_err()) {
+            let written = mirror
+                .write_copy(&holder.target, *within, first.clone())
+                .await;
+            written.map_err(Stop::Failed)?;
+        }
+    }
+    Ok(merged(piece.range, &differ))
+}
+
+/// Marks sectors in which a copy differs from the first one; whether there are any.
+fn mark(first: &[u8], copy: &IoBufs, differ: &mut [bool]) -> bool {
+    let mut at = 0;
+    let mut any = false;
+    for slice in copy {
+        if first[at..at + slice.len()] != slice[..] {
+            any = true;
+        }
+        at += slice.len();
+    }
+    if any {
+        let copy = copy.concat();
+        let sectors = first.chunks(512).zip(copy.chunks(512));
+        for (mark, (one, other)) in differ.iter_mut().zip(sectors) {
+            *mark |= one != other;
+        }
+    }
+    any
+}
+
+/// Marked sectors of a range that follow each other, together.
+fn merged(range: Range, differ: &[bool]) -> Vec<Range> {
+    let mut places: Vec<Range> = Vec::new();
+    for (offset, _) in (range.offset..)
+        .step_by(512)
+        .zip(differ)
+        .filter(|(_, differs)| **differs)
+    {
+        let len = SECTOR.min(range.end() - offset);
+        match places.last_mut() {
+            Some(last) if last.end() == offset => last.len += len,
+            _ => places.push(Range::new(offset, len)),
+        }
+    }
+    places
+}

@@ -1,0 +1,318 @@
+//! What happens while an array of a world is open: users, time, people, and disks that break.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use block::{BlockDevice, IoError, Now, Range, WriteFlags};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use testkit::{Op, SECTOR, pattern, single};
+
+use super::disks::{Mode, Power};
+use super::owed::Begun;
+use super::world::{End, Life, World, Wrong, candidate, in_sync};
+use crate::array::{AddOptions, Array, ArrayError, MemberState, SyncKind};
+
+/// Things that are begun in one life, at most.
+const ACTIONS_MAX: usize = 40;
+/// Things that are under way at once, at most.
+const AT_ONCE_MAX: usize = 4;
+/// Longest request of a user, sectors.
+const SECTORS_MAX: u64 = 24;
+
+/// What ended of what was under way.
+enum Ended {
+    /// A request of a user.
+    Request(Begun, Result<Vec<u8>, IoError>),
+    /// Something else, by its name.
+    Other(String, Result<(), ArrayError>),
+}
+
+type Doing = FuturesUnordered<Pin<Box<dyn Future<Output = Ended>>>>;
+
+/// Lets others go on, so many times.
+async fn moments(mut count: u8) {
+    poll_fn(|context| {
+        if count == 0 {
+            return Poll::Ready(());
+        }
+        count -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// An error of a step in the background.
+fn told(error: IoError) -> ArrayError {
+    ArrayError::Read {
+        member: "the array".to_owned(),
+        source: error,
+    }
+}
+
+/// Carries out a request.
+async fn request(array: Arc<Array>, op: Op) -> Result<Vec<u8>, IoError> {
+    match op {
+        Op::Read { range } => Ok(array.read(range).await?.concat()),
+        Op::Write {
+            range,
+            fill,
+            flags,
+            now,
+        } => {
+            let data = pattern(fill, range);
+            if now && flags.is_empty() && array.write_now(range, &data) == Now::Done {
+                return Ok(Vec::new());
+            }
+            array.write(range, single(data), flags).await?;
+            Ok(Vec::new())
+        }
+        Op::WriteZeroes { range, flags } => {
+            array.write_zeroes(range, flags).await?;
+            Ok(Vec::new())
+        }
+        Op::Trim { range } => {
+            array.trim(range).await?;
+            Ok(Vec::new())
+        }
+        Op::Flush => {
+            array.flush().await?;
+            Ok(Vec::new())
+        }
+    }
+}
+
+impl World {
+    /// Uses an open array until the power goes out, or nothing more is to be done.
+    pub(super) async fn act(&mut self, life: &mut Life) -> Result<End, Wrong> {
+        let mut doing = Doing::new();
+        let mut left = self.rng.usize(0..ACTIONS_MAX);
+        // What it holds, twice: it must be the same.
+        for _ in 0..2 {
+            let range = Range::new(0, self.owed.size());
+            self.user(life, &mut doing, Op::Read { range });
+        }
+        let power = life.power.clone();
+        while left > 0 || !doing.is_empty() {
+            if left > 0 && doing.len() < AT_ONCE_MAX {
+                left -= 1;
+                self.begin(life, &mut doing).await;
+            }
+            let until = if left > 0 {
+                self.rng.u8(0..30)
+            } else {
+                u8::MAX
+            };
+            tokio::select! {
+                biased;
+                () = power.gone() => return Ok(self.cut(life)),
+                Some(ended) = doing.next() => self.ended(life, ended)?,
+                // Whoever hangs must not be kept from its end by who does nothing.
+                () = moments(until), if left > 0 && doing.len() < AT_ONCE_MAX => {}
+            }
+        }
+        self.leave(life, &power).await
+    }
+
+    fn cut(&mut self, life: &Life) -> End {
+        let in_sync = in_sync(&life.array).join(" ");
+        self.tell(format!("cut; in sync: {in_sync}"));
+        End::Cut
+    }
+
+    /// Nothing is under way: the array is stopped, or just left.
+    async fn leave(&mut self, life: &mut Life, power: &Power) -> Result<End, Wrong> {
+        match self.rng.u8(0..4) {
+            0 => Ok(self.cut(life)),
+            1 => {
+                self.tell("killed");
+                Ok(End::Killed)
+            }
+            _ => tokio::select! {
+                biased;
+                () = power.gone() => Ok(self.cut(life)),
+                stopped = life.array.stop() => {
+                    self.tell(format!("stopped: {stopped:?}"));
+                    match stopped {
+                        Err(error) if !life.broken => Err(format!("it cannot be stopped: {error}")),
+                        _ => Ok(End::Stopped),
+                    }
+                }
+            },
+        }
+    }
+
+    fn user(&mut self, life: &Life, doing: &mut Doing, op: Op) {
+        self.tell(format!("{op:?}"));
+        let begun = self.owed.begin(op);
+        let array = life.array.clone();
+        doing.push(Box::pin(async move {
+            let answer = request(array, op).await;
+            Ended::Request(begun, answer)
+        }));
+    }
+
+    fn other(
+        &mut self,
+        doing: &Doing,
+        name: impl Into<String>,
+        what: impl Future<Output = Result<(), ArrayError>> + 'static,
+    ) {
+        let name = name.into();
+        self.tell(name.clone());
+        doing.push(Box::pin(async move { Ended::Other(name, what.await) }));
+    }
+
+    fn range(&mut self) -> Range {
+        let sectors = self.owed.size() / SECTOR;
+        let start = self.rng.u64(0..sectors);
+        let len = self.rng.u64(1..=SECTORS_MAX).min(sectors - start);
+        Range::new(start * SECTOR, len * SECTOR)
+    }
+
+    fn op(&mut self) -> Op {
+        let range = self.range();
+        let flags = if self.rng.u8(0..5) == 0 {
+            WriteFlags::FUA
+        } else {
+            WriteFlags::empty()
+        };
+        match self.rng.u8(0..16) {
+            0..8 => Op::Write {
+                range,
+                fill: self.rng.u8(..),
+                flags,
+                now: self.rng.bool(),
+            },
+            8..11 => Op::Read { range },
+            11 => Op::WriteZeroes { range, flags },
+            12 => Op::Trim { range },
+            _ => Op::Flush,
+        }
+    }
+
+    /// Begins something.
+    async fn begin(&mut self, life: &mut Life, doing: &mut Doing) {
+        let array = life.array.clone();
+        match self.rng.u8(0..40) {
+            0..24 => {
+                let op = self.op();
+                self.user(life, doing, op);
+            }
+            24..27 => self.other(doing, "mark clean", async move {
+                let clean = array.by_hand().mirror.mark_clean().await;
+                clean.map(drop).map_err(told)
+            }),
+            27..30 => self.other(doing, "sweep", async move {
+                let swept = array.by_hand().mirror.sweep().await;
+                swept.map(drop).map_err(told)
+            }),
+            30..34 => self.other(doing, "work", async move { array.by_hand().work().await }),
+            34 => {
+                let kind = [SyncKind::Check, SyncKind::Repair][self.rng.usize(0..2)];
+                self.other(doing, format!("{kind:?}"), async move { array.scrub(kind) });
+            }
+            35 => self.other(doing, "probe", async move {
+                array.by_hand().probe(true).await;
+                Ok(())
+            }),
+            36 | 37 => self.break_one(life, doing),
+            _ => self.mend_one(life, doing).await,
+        }
+    }
+
+    /// One member more than is needed breaks in one way or another.
+    fn break_one(&mut self, life: &mut Life, doing: &Doing) {
+        let works: Vec<String> = in_sync(&life.array)
+            .into_iter()
+            .filter(|name| {
+                life.wires
+                    .get(name)
+                    .is_some_and(|wire| wire.mode() == Mode::Fine)
+            })
+            .collect();
+        if !self.can_spare(works.len()) {
+            return;
+        }
+        let name = works[self.rng.usize(0..works.len())].clone();
+        let wire = life.wires[&name].clone();
+        life.broken = true;
+        self.owed.trust_nobody();
+        match self.rng.u8(0..4) {
+            0 => {
+                let array = life.array.clone();
+                let what = format!("fail {name}");
+                self.other(doing, what, async move { array.fail(&name).await });
+            }
+            1 => {
+                self.tell(format!("{name} is gone"));
+                wire.set(Mode::Gone);
+            }
+            2 => {
+                self.tell(format!("{name} hangs"));
+                wire.set(Mode::Hung);
+            }
+            _ => {
+                let places = self.shape.places();
+                let at = places.data + self.rng.u64(0..super::shape::DATA / SECTOR) * SECTOR;
+                let forever = self.rng.bool();
+                self.tell(format!("{name} is damaged at {at}, forever: {forever}"));
+                life.damaged = true;
+                wire.damage(Range::new(at, SECTOR), forever);
+            }
+        }
+    }
+
+    /// A disk works again, and comes back; or a new one is given.
+    async fn mend_one(&mut self, life: &mut Life, doing: &Doing) {
+        let status = life.array.status();
+        let is_out = |name: &String| {
+            let of = |state| matches!(state, MemberState::Failed | MemberState::Stale);
+            let mut members = status.members.iter();
+            members.any(|member| member.name == *name && of(member.state))
+        };
+        let out: Vec<String> = life
+            .wires
+            .keys()
+            .filter(|name| is_out(name))
+            .cloned()
+            .collect();
+        if out.is_empty() {
+            return;
+        }
+        let name = out[self.rng.usize(0..out.len())].clone();
+        let wire = life.wires[&name].clone();
+        wire.mend().await;
+        let array = life.array.clone();
+        let disk = candidate(&name, &wire);
+        if self.rng.bool() {
+            let what = format!("re-add {name}");
+            self.other(doing, what, async move { array.re_add(disk).await });
+        } else {
+            self.other(doing, format!("remove and add {name}"), async move {
+                array.remove(&name).await?;
+                array.add(disk, AddOptions::default()).await
+            });
+        }
+    }
+
+    fn ended(&mut self, life: &mut Life, ended: Ended) -> Result<(), Wrong> {
+        match ended {
+            Ended::Request(begun, answer) => {
+                self.owed.end(&begun, answer.is_ok());
+                match answer {
+                    Ok(data) => self.owed.check(&begun, &data)?,
+                    // Both copies of a sector may be lost.
+                    Err(error) if life.damaged => self.tell(format!("failed: {error}")),
+                    Err(error) => return Err(format!("a request failed: {error}")),
+                }
+            }
+            Ended::Other(name, Err(error)) => self.tell(format!("{name}: {error}")),
+            Ended::Other(name, Ok(())) => self.tell(format!("{name}: done")),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! How a world ends: all disks work and are given back, everything that is to be done is done, and all
+//! copies are alike.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use block::{BlockDevice, Range};
+use testkit::Op;
+
+use super::disks::{Power, Wire};
+use super::metadata;
+use super::world::{World, Wrong, candidate, in_sync, options};
+use crate::array::{AddOptions, Array, MemberState, open};
+
+/// Steps that nobody comes to.
+const FOREVER: u64 = u64::MAX;
+
+impl World {
+    /// Gives all disks back, and looks at what becomes of it.
+    pub(super) async fn end_well(&mut self) -> Result<(), Wrong> {
+        self.tell("all disks are given back");
+        let power = Power::new(FOREVER);
+        let disks = self.disks.clone();
+        let wires: BTreeMap<_, _> = (disks.iter())
+            .map(|disk| (disk.name.clone(), self.plug(&power, disk)))
+            .collect();
+        let given = disks.iter().filter(|disk| !disk.blank);
+        let candidates = given.map(|disk| candidate(&disk.name, &wires[&disk.name]));
+        let array = open(candidates.collect(), options()).await;
+        let array = array.map_err(|error| format!("it is not opened in the end: {error}"))?;
+        self.look(&array, "when it was opened").await?;
+        self.complete(&array, &wires).await?;
+        let whole = in_sync(&array).len();
+        if whole < usize::from(self.shape.parts) {
+            let status = array.status();
+            return Err(format!(
+                "only {whole} members are in sync: {:?}",
+                status.members
+            ));
+        }
+        let content = self.look(&array, "when it was complete").await?;
+        array
+            .flush()
+            .await
+            .map_err(|error| format!("the flush failed: {error}"))?;
+        let stopped = array.stop().await;
+        stopped.map_err(|error| format!("it cannot be stopped: {error}"))?;
+        let mut wires = wires;
+        let members = in_sync(&array);
+        wires.retain(|name, _| members.contains(name));
+        self.compare(&wires, &content)
+    }
+
+    /// What is there is what is owed.
+    async fn look(&mut self, array: &Array, when: &str) -> Result<Vec<u8>, Wrong> {
+        let range = Range::new(0, self.owed.size());
+        let begun = self.owed.begin(Op::Read { range });
+        let data = array.read(range).await;
+        let data = data.map_err(|error| format!("{when}: {error}"))?.concat();
+        let checked = self.owed.check(&begun, &data);
+        checked.map_err(|what| format!("{when}: {what}"))?;
+        Ok(data)
+    }
+
+    /// Members come back, by the bitmap or anew, until every part has one.
+    async fn complete(
+        &mut self,
+        array: &Array,
+        wires: &BTreeMap<String, Arc<Wire>>,
+    ) -> Result<(), Wrong> {
+        for _ in 0..4 {
+            let worked = array.by_hand().work().await;
+            self.tell(format!("work: {worked:?}"));
+            if in_sync(array).len() == usize::from(self.shape.parts) {
+                return Ok(());
+            }
+            let members = array.status().members;
+            for (name, wire) in wires {
+                let state = members.iter().find(|member| member.name == *name);
+                let state = state.map(|member| member.state);
+                let disk = || candidate(name, wire);
+                let answer = match state {
+                    Some(MemberState::Failed | MemberState::Stale) => {
+                        let answer = array.re_add(disk()).await;
+                        if answer.is_ok() {
+                            answer
+                        } else {
+                            self.tell(format!("re-add {name}: {answer:?}"));
+                            let removed = array.remove(name).await;
+                            self.tell(format!("remove {name}: {removed:?}"));
+                            array.add(disk(), AddOptions::default()).await
+                        }
+                    }
+                    None => array.add(disk(), AddOptions::default()).await,
+                    Some(_) => continue,
+                };
+                self.tell(format!("{name} ({state:?}) comes back: {answer:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Members hold the same, metadata is right, and a mirror's members hold what the array reads as.
+    fn compare(&self, wires: &BTreeMap<String, Arc<Wire>>, content: &[u8]) -> Result<(), Wrong> {
+        for (name, wire) in wires {
+            metadata::check(self.shape, &wire.live(), None)
+                .map_err(|what| format!("{name}, in the end: {what}"))?;
+            let superblock = metadata::superblock(self.shape, &wire.live())?;
+            if superblock.synced_to.is_some() {
+                return Err(format!("{name} is dirty in the end"));
+            }
+        }
+        let copies = super::copies::of(self.shape, wires)?;
+        copies.check(content)
+    }
+}

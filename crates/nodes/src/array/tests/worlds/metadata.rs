@@ -1,0 +1,43 @@
+//! What must be true of every disk's superblock and bitmap, whatever was cut.
+
+use super::shape::Shape;
+use super::world::Wrong;
+use crate::array::format::bitmap::Bitmap;
+use crate::array::format::{self, PLACE_LEN, Superblock};
+
+/// The superblock of an image.
+pub(super) fn superblock(shape: Shape, image: &[u8]) -> Result<Superblock, Wrong> {
+    let at = shape.places().superblock;
+    let start = usize::try_from(at).expect("small");
+    let place = start..start + usize::try_from(PLACE_LEN).expect("small");
+    match format::decode(shape.version, at, &image[place]) {
+        Ok(Some(superblock)) => Ok(superblock),
+        Ok(None) => Err("there is no superblock".to_owned()),
+        Err(problem) => Err(format!("its superblock is invalid: {problem}")),
+    }
+}
+
+/// The header of an image's bitmap.
+fn bitmap(shape: Shape, image: &[u8]) -> Result<Bitmap, Wrong> {
+    let start = usize::try_from(shape.places().bitmap).expect("small");
+    Bitmap::decode(&image[start..start + 256]).map_err(|problem| problem.to_string())
+}
+
+/// Looks at what a cut left of a disk that was `before` when it was plugged in.
+pub(super) fn check(shape: Shape, image: &[u8], before: Option<&[u8]>) -> Result<(), Wrong> {
+    let now = superblock(shape, image)?;
+    if let Some(wanted) = shape.bitmap {
+        let header = bitmap(shape, image)?;
+        if header.chunk != wanted {
+            return Err(format!("its bitmap has chunks of {} bytes", header.chunk));
+        }
+    }
+    if let Some(before) = before {
+        let then = superblock(shape, before)?;
+        if now.events < then.events {
+            let (now, then) = (now.events, then.events);
+            return Err(format!("its events went back from {then} to {now}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! What kind of array a world has, and its disks when it begins.
+
+use block::Range;
+
+use crate::array::format::tests::encode;
+use crate::array::format::{Level, Role, Superblock, Version, features};
+
+/// Bytes of data of each member.
+pub(super) const DATA: u64 = 64 << 10;
+/// Chunk of levels that have one.
+pub(super) const CHUNK: u64 = 4096;
+/// The array's UUID.
+const UUID: [u8; 16] = *b"\x3a\xaa\x01\x22\x29\x82\x7c\xfa\x53\x31\xad\x66\xca\x76\x73\x71";
+
+/// What kind of array a world has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) level: Level,
+    pub(super) layout: u32,
+    pub(super) parts: u16,
+    pub(super) spares: u16,
+    pub(super) version: Version,
+    /// Bytes for each bit, if it has a bitmap.
+    pub(super) bitmap: Option<u32>,
+    /// It begins dirty, as one that was just made.
+    pub(super) dirty: bool,
+}
+
+/// Where things are on a disk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places {
+    pub(super) superblock: u64,
+    pub(super) bitmap: u64,
+    pub(super) bad_blocks: u64,
+    pub(super) data: u64,
+    pub(super) size: u64,
+}
+
+impl Shape {
+    /// One of the kinds there are.
+    pub(super) fn of(rng: &mut fastrand::Rng) -> Self {
+        let version = [Version::V1_0, Version::V1_1, Version::V1_2][rng.usize(0..3)];
+        let (level, layout, parts) = match rng.u8(0..8) {
+            0..4 => (Level::Raid1, 0, 2),
+            4 => (Level::Raid1, 0, 3),
+            5 => (Level::Raid10, 0x102, rng.u16(2..5)),
+            6 => (Level::Raid10, 0x201, rng.u16(2..4)),
+            _ => (Level::Raid10, 0x1_0201, rng.u16(2..4)),
+        };
+        let bitmap = (rng.u8(0..4) > 0).then(|| 512 << rng.u8(0..6));
+        Self {
+            level,
+            layout,
+            parts,
+            spares: rng.u16(0..2),
+            version,
+            bitmap,
+            dirty: rng.u8(0..4) == 0,
+        }
+    }
+
+    pub(super) const fn places(&self) -> Places {
+        match self.version {
+            Version::V1_2 => Places {
+                superblock: 4096,
+                bitmap: 8192,
+                bad_blocks: 12_288,
+                data: 16_384,
+                size: 16_384 + DATA,
+            },
+            Version::V1_1 => Places {
+                superblock: 0,
+                bitmap: 4096,
+                bad_blocks: 8192,
+                data: 16_384,
+                size: 16_384 + DATA,
+            },
+            _ => Places {
+                superblock: DATA + 16_384,
+                bitmap: DATA,
+                bad_blocks: DATA + 8192,
+                data: 0,
+                size: DATA + 24_576,
+            },
+        }
+    }
+
+    /// A disk that holds nothing.
+    pub(super) fn blank(&self, fill: u8) -> Vec<u8> {
+        vec![fill; usize::try_from(self.places().size).expect("small")]
+    }
+
+    /// The disks of a new array: its parts, then its spares. Members hold the same zeroes.
+    pub(super) fn disks(&self) -> Vec<Vec<u8>> {
+        (0..self.parts + self.spares)
+            .map(|number| self.disk(number))
+            .collect()
+    }
+
+    fn disk(&self, number: u16) -> Vec<u8> {
+        let places = self.places();
+        // Copies of an array that was just made need not be alike.
+        let fill = if self.dirty {
+            u8::try_from(number).expect("few")
+        } else {
+            0
+        };
+        let mut disk = self.blank(fill);
+        let mut put = |at: u64, bytes: &[u8]| {
+            let at = usize::try_from(at).expect("small");
+            disk[at..at + bytes.len()].copy_from_slice(bytes);
+        };
+        let superblock = encode::superblock(&self.superblock(number), places.superblock);
+        put(places.superblock, &[0; 4096]);
+        put(places.superblock, &superblock);
+        put(places.bad_blocks, &[0xff; 4096]);
+        if let Some(chunk) = self.bitmap {
+            put(places.bitmap, &self.bitmap_header(chunk));
+        }
+        disk
+    }
+
+    fn superblock(&self, number: u16) -> Superblock {
+        let places = self.places();
+        let role = |number: u16| match number {
+            held if held < self.parts => Role::Active(held),
+            _ => Role::Spare,
+        };
+        let chunk = match self.level {
+            Level::Raid10 => CHUNK,
+            _ => 0,
+        };
+        Superblock {
+            version: self.version,
+            array: UUID,
+            name: "world:0".to_owned(),
+            created: 1_795_288_091,
+            updated: 1_795_288_091,
+            level: self.level,
+            layout: self.layout,
+            chunk,
+            members: self.parts.into(),
+            member_size: DATA,
+            data: Range::new(places.data, DATA),
+            events: 1,
+            synced_to: self.dirty.then_some(0),
+            rebuilt_to: None,
+            device: Some([u8::try_from(number + 1).expect("few"); 16]),
+            number: number.into(),
+            role: role(number),
+            roles: (0..128).map(role).collect(),
+            bitmap_at: self.bitmap.map(|_| places.bitmap),
+            bad_blocks: Some(Range::new(places.bad_blocks, 4096)),
+            features: self.bitmap.map_or(0, |_| features::BITMAP),
+            write_mostly: false,
+            fail_fast: false,
+            corrected: 0,
+            bad_blocks_shift: 0,
+            reshape: None,
+        }
+    }
+
+    /// Size of the array; its bitmap covers as much.
+    pub(super) fn array_size(&self) -> u64 {
+        if self.level != Level::Raid10 {
+            return DATA;
+        }
+        let far = u64::from(self.layout >> 8 & 0xff);
+        let near = u64::from(self.layout & 0xff);
+        DATA / CHUNK / far * u64::from(self.parts) / near * CHUNK
+    }
+
+    /// All bits are set where it begins dirty, as mdadm has it.
+    fn bitmap_header(&self, chunk: u32) -> Vec<u8> {
+        let fill = if self.dirty { 0xff } else { 0 };
+        let mut bytes = vec![fill; 4096];
+        bytes[..256].fill(0);
+        bytes[..4].copy_from_slice(b"bitm");
+        bytes[4] = 4;
+        bytes[8..24].copy_from_slice(&UUID);
+        bytes[24] = 1;
+        bytes[40..48].copy_from_slice(&(self.array_size() / 512).to_le_bytes());
+        bytes[52..56].copy_from_slice(&chunk.to_le_bytes());
+        bytes[56] = 5;
+        bytes
+    }
+}

@@ -1,0 +1,294 @@
+//! [`World`]: disks, what they owe, and what happens to them from one cut of the power to the next.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use block::Node;
+use testkit::{CrashDisk, Lies};
+
+use super::disks::{Mode, Power, Wire};
+use super::metadata;
+use super::owed::Owed;
+use super::shape::Shape;
+use crate::array::format::Level;
+use crate::array::{Array, ArrayOptions, Candidate, MemberState, Reopen, SyncRates, open};
+
+/// Steps of disks in one life, at most.
+const STEPS_MAX: u64 = 1500;
+/// A disk between two lives.
+#[derive(Debug, Clone)]
+pub(super) struct Disk {
+    pub(super) name: String,
+    image: Vec<u8>,
+    /// It had everything that was owed when the last life ended.
+    current: bool,
+    /// It holds nothing of the array.
+    pub(super) blank: bool,
+    /// What it says is durable is not.
+    lies: bool,
+}
+
+/// What is wrong with a world.
+pub(super) type Wrong = String;
+
+/// One seed's world.
+pub(super) struct World {
+    pub(super) rng: fastrand::Rng,
+    pub(super) shape: Shape,
+    pub(super) disks: Vec<Disk>,
+    pub(super) owed: Owed,
+    /// What happened, to be printed if it ends badly.
+    story: Vec<String>,
+}
+
+/// How a member is opened again: as the wire is.
+#[derive(Debug)]
+struct Again(Arc<Wire>);
+
+impl Reopen for Again {
+    fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, String>> + Send + '_>> {
+        Box::pin(async {
+            match self.0.mode() {
+                Mode::Fine => Ok(self.0.clone() as Node),
+                mode => Err(format!("the wire is {mode:?}")),
+            }
+        })
+    }
+}
+
+/// An array that is open, and what it stands on.
+pub(super) struct Life {
+    pub(super) power: Arc<Power>,
+    pub(super) wires: BTreeMap<String, Arc<Wire>>,
+    pub(super) array: Arc<Array>,
+    /// Wires were broken, or members failed otherwise.
+    pub(super) broken: bool,
+    /// Sectors were damaged.
+    pub(super) damaged: bool,
+}
+
+/// How a life ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The power of all disks is cut.
+    Cut,
+    /// The program is killed; the disks forget nothing.
+    Killed,
+    /// As it should.
+    Stopped,
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let shape = Shape::of(&mut rng);
+        let liar = if rng.u8(0..6) == 0 {
+            rng.u16(0..shape.parts)
+        } else {
+            u16::MAX
+        };
+        let disks = shape.disks().into_iter().zip(0..).map(|(image, n)| Disk {
+            name: format!("disk{n}"),
+            image,
+            current: n < shape.parts,
+            blank: false,
+            lies: n == liar,
+        });
+        Self {
+            disks: disks.collect(),
+            owed: Owed::new(shape.array_size(), !shape.dirty),
+            story: vec![format!("{shape:?}, liar {liar}")],
+            rng,
+            shape,
+        }
+    }
+
+    pub(super) fn story(&self) -> String {
+        self.story.join("\n  ")
+    }
+
+    pub(super) fn tell(&mut self, what: impl Into<String>) {
+        self.story.push(what.into());
+    }
+
+    /// Lives through some cuts; in the end everything works, and all copies must become alike.
+    pub(super) async fn run(&mut self) -> Result<(), Wrong> {
+        for _ in 0..self.rng.u8(1..5) {
+            if !self.live().await? {
+                self.tell("nobody who tells the truth has it all: nothing is owed");
+                return Ok(());
+            }
+        }
+        self.end_well().await
+    }
+
+    /// Whether members may be missing: each part, or one copy of each byte, is there without them.
+    pub(super) fn can_spare(&self, current: usize) -> bool {
+        match self.shape.level {
+            Level::Raid1 => current >= 2,
+            _ => current == usize::from(self.shape.parts),
+        }
+    }
+
+    fn current(&self) -> usize {
+        self.disks.iter().filter(|disk| disk.current).count()
+    }
+
+    /// Which disks are plugged in, in which order.
+    fn choose(&mut self) -> Vec<Disk> {
+        let mut chosen = self.disks.clone();
+        chosen.retain(|disk| !disk.blank);
+        self.rng.shuffle(&mut chosen);
+        if self.rng.u8(0..8) == 0 {
+            chosen.retain(|disk| disk.current);
+        }
+        if self.rng.u8(0..5) == 0 && self.can_spare(self.current()) {
+            let without = chosen.iter().position(|disk| disk.current);
+            let gone = chosen.remove(without.expect("there are some"));
+            self.tell(format!("{} is not there", gone.name));
+        }
+        chosen
+    }
+
+    pub(super) fn plug(&mut self, power: &Arc<Power>, disk: &Disk) -> Arc<Wire> {
+        let lies = Lies {
+            flush: disk.lies,
+            fua: disk.lies,
+        };
+        let crash = CrashDisk::from_bytes(disk.image.clone());
+        let crash = crash.lying(lies).interleaved(self.rng.u64(..));
+        Wire::new(crash, power.clone())
+    }
+
+    /// One life; false if nothing is owed after it.
+    async fn live(&mut self) -> Result<bool, Wrong> {
+        let power = Power::new(self.rng.u64(1..STEPS_MAX));
+        let chosen = self.choose();
+        let complete = self.current() == chosen.iter().filter(|disk| disk.current).count();
+        let mut wires = BTreeMap::new();
+        let mut candidates = Vec::new();
+        for disk in &chosen {
+            let wire = self.plug(&power, disk);
+            candidates.push(candidate(&disk.name, &wire));
+            wires.insert(disk.name.clone(), wire);
+        }
+        let names: Vec<&str> = chosen.iter().map(|disk| disk.name.as_str()).collect();
+        self.tell(format!("open {}", names.join(" ")));
+        let opened = tokio::select! {
+            biased;
+            () = power.gone() => None,
+            opened = open(candidates, options()) => Some(opened),
+        };
+        match opened {
+            None => {
+                self.tell("cut while it was opened");
+                self.unplug(&wires, None, End::Cut)
+            }
+            Some(Err(error)) if complete => Err(format!("it is not opened: {error}")),
+            Some(Err(error)) => {
+                self.tell(format!("not opened: {error}"));
+                self.untouched(&wires)?;
+                Ok(true)
+            }
+            Some(Ok(array)) => {
+                let mut life = Life {
+                    power,
+                    wires,
+                    array,
+                    broken: false,
+                    damaged: false,
+                };
+                let end = self.act(&mut life).await?;
+                let wires = life.wires.clone();
+                self.unplug(&wires, Some(&life), end)
+            }
+        }
+    }
+
+    /// A refusal writes nothing.
+    fn untouched(&self, wires: &BTreeMap<String, Arc<Wire>>) -> Result<(), Wrong> {
+        let changed = self.disks.iter().find(|disk| {
+            let wire = wires.get(&disk.name);
+            wire.is_some_and(|wire| wire.live() != disk.image)
+        });
+        match changed {
+            Some(disk) => Err(format!("{} was written although it was refused", disk.name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the disks as the end of a life leaves them; false if nothing is owed any more.
+    fn unplug(
+        &mut self,
+        wires: &BTreeMap<String, Arc<Wire>>,
+        life: Option<&Life>,
+        end: End,
+    ) -> Result<bool, Wrong> {
+        let in_sync = life.map(|life| in_sync(&life.array));
+        for disk in &mut self.disks {
+            if let Some(in_sync) = &in_sync {
+                disk.current = in_sync.contains(&disk.name);
+            }
+            let Some(wire) = wires.get(&disk.name) else {
+                continue;
+            };
+            let image = match end {
+                End::Cut => wire.crash(self.rng.u64(..)),
+                // What a disk did not answer any more may be lost.
+                _ if wire.mode() != Mode::Fine => wire.crash(self.rng.u64(..)),
+                _ => wire.live(),
+            };
+            let before = (!disk.blank).then_some(&disk.image[..]);
+            let problem = metadata::check(self.shape, &image, before);
+            if disk.lies && end == End::Cut {
+                problem.map_err(|what| format!("{} (that lies): {what}", disk.name))?;
+                disk.image = self.shape.blank(0xdd);
+                (disk.blank, disk.current) = (true, false);
+                continue;
+            }
+            // A disk that was just being added may have nothing yet.
+            if !(disk.blank && problem.is_err()) {
+                problem.map_err(|what| format!("{}: {what}", disk.name))?;
+                disk.blank = false;
+            }
+            disk.image = image;
+        }
+        self.owed.cut();
+        let enough = match self.shape.level {
+            Level::Raid1 => self.current() > 0,
+            _ => self.current() + 1 >= usize::from(self.shape.parts),
+        };
+        Ok(enough)
+    }
+}
+
+/// How a disk is given to an array.
+pub(super) fn candidate(name: &str, wire: &Arc<Wire>) -> Candidate {
+    Candidate {
+        name: name.to_owned(),
+        disk: Some(wire.clone()),
+        remote: false,
+        reopen: Some(Arc::new(Again(wire.clone()))),
+    }
+}
+
+pub(super) fn options() -> ArrayOptions {
+    ArrayOptions {
+        run: true,
+        background: false,
+        // Bounds would bring the clock in.
+        rates: SyncRates {
+            min: u64::MAX,
+            max: u64::MAX,
+        },
+        ..ArrayOptions::default()
+    }
+}
+
+/// Who has everything, by the array's word.
+pub(super) fn in_sync(array: &Array) -> Vec<String> {
+    let members = array.status().members.into_iter();
+    let in_sync = members.filter(|member| member.state == MemberState::InSync);
+    in_sync.map(|member| member.name).collect()
+}
