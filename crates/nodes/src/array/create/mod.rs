@@ -1,7 +1,8 @@
 //! Makes a new array: superblocks, bitmaps and logs of bad blocks, as mdadm would.
 //!
 //! ```text
-//! wish, disks ──check──► places (places.rs) ──► superblocks, bitmap (plan.rs) ──► written (write.rs)
+//! wish, disks ──► checked ──────────► superblocks, bitmap ──► written
+//!                 wish.rs, check.rs   plan.rs, places.rs      write.rs
 //! ```
 //!
 //! # Invariants
@@ -21,6 +22,7 @@ mod places;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod wish;
 pub(super) mod write;
 
 use std::time::SystemTime;
@@ -129,7 +131,7 @@ async fn make(
     stamp: &Stamp,
 ) -> Result<Created, ArrayError> {
     check::disks(parts, spares)?;
-    let wish = plan::Wish::of(parts, spares, options);
+    let wish = wish::Wish::of(parts, spares, options);
     let plan = plan::plan(&wish, stamp)?;
     let all = parts.iter().chain(spares);
     let disks = all.filter_map(|member| Some((member.name.as_str(), member.disk.as_ref()?)));

@@ -1,43 +1,17 @@
 //! [`plan`]: a wish and the sizes of disks become superblocks, or a refusal. Pure.
 
 use super::places::{self, Places};
-use super::{BitmapChoice, CreateOptions, NAME_MAX, NewMember, Stamp};
+use super::wish::{Disk, Wish, members, name, refused, shape, too_small};
+use super::{BitmapChoice, Stamp};
 use crate::array::ArrayError;
 use crate::array::format::bitmap::{self, Bitmap, Shape};
-use crate::array::format::{Level, MEMBERS_MAX, Role, Superblock, Version, features, numbers_max};
+use crate::array::format::{Level, MEMBERS_MAX, Role, Superblock, Version, features};
 
 const KIB: u64 = 1 << 10;
-/// Chunk of striped arrays.
-const CHUNK: u64 = 512 * KIB;
-/// Chunks that can be asked for.
-const CHUNK_MIN: u64 = 4 * KIB;
-const CHUNK_MAX: u64 = 1 << 30;
-/// Two copies side by side.
-const NEAR_2: u32 = 0x102;
-/// RAID 0 of unequal members as old kernels had it.
-const ORIGINAL: u32 = 1;
 /// Most of each member that superblocks 0.90 can tell, bytes.
 const SIZE_MAX_0_90: u64 = u32::MAX as u64 * KIB;
 /// What one kind of superblock allows, by the room of its table.
 const ROLES: usize = 128;
-
-/// What is to be made, as plain data.
-#[derive(Debug)]
-pub(super) struct Wish<'a> {
-    options: &'a CreateOptions,
-    disks: Vec<Disk<'a>>,
-    parts: usize,
-}
-
-/// A disk for it.
-#[derive(Debug)]
-struct Disk<'a> {
-    name: &'a str,
-    /// `None`: it is missing.
-    size: Option<u64>,
-    write_mostly: bool,
-    fail_fast: bool,
-}
 
 /// What is to be written.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,49 +29,6 @@ pub(super) struct Planned {
     pub(super) superblock: Superblock,
     pub(super) places: Places,
     pub(super) bitmap: Option<Bitmap>,
-}
-
-impl<'a> Wish<'a> {
-    pub(super) fn of(
-        parts: &'a [NewMember],
-        spares: &'a [NewMember],
-        options: &'a CreateOptions,
-    ) -> Self {
-        let disk = |member: &'a NewMember| Disk {
-            name: &member.name,
-            // Sectors, whatever the disk says.
-            size: member
-                .disk
-                .as_ref()
-                .map(|disk| disk.geometry().size / 512 * 512),
-            write_mostly: member.write_mostly,
-            fail_fast: member.fail_fast,
-        };
-        Self {
-            options,
-            disks: parts.iter().chain(spares).map(disk).collect(),
-            parts: parts.len(),
-        }
-    }
-
-    fn has_copies(&self) -> bool {
-        matches!(self.options.level, Level::Raid1 | Level::Raid10)
-    }
-
-    fn is_old(&self) -> bool {
-        matches!(self.options.version, Version::V0_90 { .. })
-    }
-
-    /// Disks that are there, with their sizes.
-    fn here(&self) -> impl Iterator<Item = (&Disk<'a>, u64)> {
-        self.disks
-            .iter()
-            .filter_map(|disk| Some((disk, disk.size?)))
-    }
-}
-
-fn refused(what: impl Into<String>, next: &'static str) -> ArrayError {
-    ArrayError::refused(what, next)
 }
 
 /// What to write, or why not.
@@ -134,124 +65,6 @@ pub(super) fn plan(wish: &Wish<'_>, stamp: &Stamp) -> Result<Plan, ArrayError> {
     unequal(wish, &mut plan, chunk)?;
     plan.size = array_size(wish, &plan, chunk);
     Ok(plan)
-}
-
-/// How many there are.
-fn members(wish: &Wish<'_>) -> Result<(), ArrayError> {
-    let (level, parts) = (wish.options.level, wish.parts);
-    let spares = wish.disks.len() - parts;
-    if !matches!(
-        level,
-        Level::Linear | Level::Raid0 | Level::Raid1 | Level::Raid10
-    ) {
-        let what = format!("arrays of {level} are not made here");
-        return Err(refused(what, "make one of raid1, raid10, raid0 or linear"));
-    }
-    if parts < 2 {
-        let what = format!("{level} needs at least two members, {parts} given");
-        let next = "write `missing` for one that is to come";
-        return Err(refused(what, next));
-    }
-    let most = numbers_max(wish.options.version);
-    if wish.disks.len() > most {
-        let count = wish.disks.len();
-        let version = wish.options.version;
-        let what = format!("superblocks {version} have room for {most} members, {count} given");
-        return Err(refused(what, "use fewer, or superblocks 1.2"));
-    }
-    if !wish.has_copies() {
-        let missing = wish.disks.iter().find(|disk| disk.size.is_none());
-        if missing.is_some() {
-            let what = format!("{level} has no copies: no member can be missing");
-            return Err(refused(what, "give all of them"));
-        }
-        if spares > 0 {
-            let what = format!("{level} has no copies: a spare could not help");
-            return Err(refused(what, "leave it out"));
-        }
-        if let Some(disk) = wish.disks.iter().find(|d| d.write_mostly || d.fail_fast) {
-            let what = format!("{level} reads each byte from one place");
-            tracing::debug!("write-mostly or failfast was asked for {}", disk.name);
-            return Err(refused(what, "leave write-mostly and failfast out"));
-        }
-    }
-    Ok(())
-}
-
-fn name(wish: &Wish<'_>) -> Result<(), ArrayError> {
-    let name = &wish.options.name;
-    if name.len() > NAME_MAX {
-        let what = format!("the name {name} is longer than {NAME_MAX} bytes");
-        return Err(refused(what, "choose a shorter one"));
-    }
-    if name.is_empty() || name.chars().any(char::is_control) {
-        let what = format!("{name:?} is no name for an array");
-        return Err(refused(what, "choose one of letters and digits"));
-    }
-    Ok(())
-}
-
-/// Chunk and layout.
-fn shape(wish: &Wish<'_>) -> Result<(u64, u32), ArrayError> {
-    let options = wish.options;
-    let level = options.level;
-    let chunk = match (level, options.chunk) {
-        (Level::Raid1, Some(_)) => {
-            let what = "raid1 has no chunks";
-            return Err(refused(what, "leave the chunk out"));
-        }
-        (Level::Raid1 | Level::Linear, None) => 0,
-        (_, None) => CHUNK,
-        (_, Some(chunk)) => chunk,
-    };
-    let is_chunk = chunk.is_power_of_two() && (CHUNK_MIN..=CHUNK_MAX).contains(&chunk);
-    if !is_chunk && options.chunk.is_some() {
-        let what = format!("a chunk of {chunk} bytes cannot be");
-        return Err(refused(what, "use a power of two from 4 KiB to 1 GiB"));
-    }
-    let layout = match (level, options.layout) {
-        (Level::Raid10, layout) => raid10(wish, layout.unwrap_or(NEAR_2))?,
-        // Not told there: all members are equal.
-        (Level::Raid0, None) if wish.is_old() => 0,
-        (Level::Raid0, None) => ORIGINAL,
-        (Level::Raid0, Some(layout @ (1 | 2))) => layout,
-        (Level::Raid0, Some(layout)) => {
-            let what = format!("raid0 has no layout {layout}");
-            return Err(refused(what, "use 1 (original) or 2 (alternate)"));
-        }
-        (_, None) => 0,
-        (_, Some(_)) => {
-            let what = format!("{level} has no layouts");
-            return Err(refused(what, "leave the layout out"));
-        }
-    };
-    // Whether what is there is enough to begin with.
-    let present = wish.disks[..wish.parts].iter();
-    let present: Vec<bool> = present.map(|disk| disk.size.is_some()).collect();
-    if !level.survives(layout, &present) {
-        let what = "too many members are missing: some data would be nowhere";
-        return Err(refused(what, "give at least one member for each copy"));
-    }
-    Ok((chunk, layout))
-}
-
-fn raid10(wish: &Wish<'_>, layout: u32) -> Result<u32, ArrayError> {
-    let (near, far) = (layout & 0xff, layout >> 8 & 0xff);
-    let copies = usize::try_from(near * far).unwrap_or(usize::MAX);
-    if layout >> 17 != 0 || copies < 2 {
-        let what = format!("raid10 has no layout {layout:#x}");
-        return Err(refused(what, "use n2, f2 or o2, or as many copies"));
-    }
-    if copies > wish.parts {
-        let what = format!("{copies} copies need as many members, {} given", wish.parts);
-        return Err(refused(what, "use fewer copies or more members"));
-    }
-    Ok(layout)
-}
-
-fn too_small(name: &str, size: u64) -> ArrayError {
-    let what = format!("{name} with {size} bytes is too small for a member");
-    refused(what, "use a larger one")
 }
 
 /// How much of each member is used.

@@ -1,0 +1,197 @@
+//! [`Wish`]: what an array shall be, and whether there can be such a one. Pure; sizes are judged in `plan.rs`.
+
+use super::{CreateOptions, NAME_MAX, NewMember};
+use crate::array::ArrayError;
+use crate::array::format::{Level, Version, numbers_max};
+
+const KIB: u64 = 1 << 10;
+/// Chunk of striped arrays.
+const CHUNK: u64 = 512 * KIB;
+/// Chunks that can be asked for.
+const CHUNK_MIN: u64 = 4 * KIB;
+const CHUNK_MAX: u64 = 1 << 30;
+/// Two copies side by side.
+const NEAR_2: u32 = 0x102;
+/// RAID 0 of unequal members as old kernels had it.
+const ORIGINAL: u32 = 1;
+
+/// What is to be made, as plain data.
+#[derive(Debug)]
+pub(super) struct Wish<'a> {
+    pub(super) options: &'a CreateOptions,
+    pub(super) disks: Vec<Disk<'a>>,
+    /// The others are spares.
+    pub(super) parts: usize,
+}
+
+/// A disk for it.
+#[derive(Debug)]
+pub(super) struct Disk<'a> {
+    pub(super) name: &'a str,
+    /// `None`: it is missing.
+    pub(super) size: Option<u64>,
+    pub(super) write_mostly: bool,
+    pub(super) fail_fast: bool,
+}
+
+impl<'a> Wish<'a> {
+    pub(super) fn of(
+        parts: &'a [NewMember],
+        spares: &'a [NewMember],
+        options: &'a CreateOptions,
+    ) -> Self {
+        let disk = |member: &'a NewMember| Disk {
+            name: &member.name,
+            // Sectors, whatever the disk says.
+            size: member
+                .disk
+                .as_ref()
+                .map(|disk| disk.geometry().size / 512 * 512),
+            write_mostly: member.write_mostly,
+            fail_fast: member.fail_fast,
+        };
+        Self {
+            options,
+            disks: parts.iter().chain(spares).map(disk).collect(),
+            parts: parts.len(),
+        }
+    }
+
+    pub(super) fn has_copies(&self) -> bool {
+        matches!(self.options.level, Level::Raid1 | Level::Raid10)
+    }
+
+    pub(super) fn is_old(&self) -> bool {
+        matches!(self.options.version, Version::V0_90 { .. })
+    }
+
+    /// Disks that are there, with their sizes.
+    pub(super) fn here(&self) -> impl Iterator<Item = (&Disk<'a>, u64)> {
+        self.disks
+            .iter()
+            .filter_map(|disk| Some((disk, disk.size?)))
+    }
+}
+
+pub(super) fn refused(what: impl Into<String>, next: &'static str) -> ArrayError {
+    ArrayError::refused(what, next)
+}
+
+/// How many there are.
+pub(super) fn members(wish: &Wish<'_>) -> Result<(), ArrayError> {
+    let (level, parts) = (wish.options.level, wish.parts);
+    let spares = wish.disks.len() - parts;
+    if !matches!(
+        level,
+        Level::Linear | Level::Raid0 | Level::Raid1 | Level::Raid10
+    ) {
+        let what = format!("arrays of {level} are not made here");
+        return Err(refused(what, "make one of raid1, raid10, raid0 or linear"));
+    }
+    if parts < 2 {
+        let what = format!("{level} needs at least two members, {parts} given");
+        let next = "write `missing` for one that is to come";
+        return Err(refused(what, next));
+    }
+    let most = numbers_max(wish.options.version);
+    if wish.disks.len() > most {
+        let count = wish.disks.len();
+        let version = wish.options.version;
+        let what = format!("superblocks {version} have room for {most} members, {count} given");
+        return Err(refused(what, "use fewer, or superblocks 1.2"));
+    }
+    if !wish.has_copies() {
+        let missing = wish.disks.iter().find(|disk| disk.size.is_none());
+        if missing.is_some() {
+            let what = format!("{level} has no copies: no member can be missing");
+            return Err(refused(what, "give all of them"));
+        }
+        if spares > 0 {
+            let what = format!("{level} has no copies: a spare could not help");
+            return Err(refused(what, "leave it out"));
+        }
+        if let Some(disk) = wish.disks.iter().find(|d| d.write_mostly || d.fail_fast) {
+            let what = format!("{level} reads each byte from one place");
+            tracing::debug!("write-mostly or failfast was asked for {}", disk.name);
+            return Err(refused(what, "leave write-mostly and failfast out"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a superblock has room for its name.
+pub(super) fn name(wish: &Wish<'_>) -> Result<(), ArrayError> {
+    let name = &wish.options.name;
+    if name.len() > NAME_MAX {
+        let what = format!("the name {name} is longer than {NAME_MAX} bytes");
+        return Err(refused(what, "choose a shorter one"));
+    }
+    if name.is_empty() || name.chars().any(char::is_control) {
+        let what = format!("{name:?} is no name for an array");
+        return Err(refused(what, "choose one of letters and digits"));
+    }
+    Ok(())
+}
+
+/// Chunk and layout.
+pub(super) fn shape(wish: &Wish<'_>) -> Result<(u64, u32), ArrayError> {
+    let options = wish.options;
+    let level = options.level;
+    let chunk = match (level, options.chunk) {
+        (Level::Raid1, Some(_)) => {
+            let what = "raid1 has no chunks";
+            return Err(refused(what, "leave the chunk out"));
+        }
+        (Level::Raid1 | Level::Linear, None) => 0,
+        (_, None) => CHUNK,
+        (_, Some(chunk)) => chunk,
+    };
+    let is_chunk = chunk.is_power_of_two() && (CHUNK_MIN..=CHUNK_MAX).contains(&chunk);
+    if !is_chunk && options.chunk.is_some() {
+        let what = format!("a chunk of {chunk} bytes cannot be");
+        return Err(refused(what, "use a power of two from 4 KiB to 1 GiB"));
+    }
+    let layout = match (level, options.layout) {
+        (Level::Raid10, layout) => raid10(wish, layout.unwrap_or(NEAR_2))?,
+        // Not told there: all members are equal.
+        (Level::Raid0, None) if wish.is_old() => 0,
+        (Level::Raid0, None) => ORIGINAL,
+        (Level::Raid0, Some(layout @ (1 | 2))) => layout,
+        (Level::Raid0, Some(layout)) => {
+            let what = format!("raid0 has no layout {layout}");
+            return Err(refused(what, "use 1 (original) or 2 (alternate)"));
+        }
+        (_, None) => 0,
+        (_, Some(_)) => {
+            let what = format!("{level} has no layouts");
+            return Err(refused(what, "leave the layout out"));
+        }
+    };
+    // Whether what is there is enough to begin with.
+    let present = wish.disks[..wish.parts].iter();
+    let present: Vec<bool> = present.map(|disk| disk.size.is_some()).collect();
+    if !level.survives(layout, &present) {
+        let what = "too many members are missing: some data would be nowhere";
+        return Err(refused(what, "give at least one member for each copy"));
+    }
+    Ok((chunk, layout))
+}
+
+fn raid10(wish: &Wish<'_>, layout: u32) -> Result<u32, ArrayError> {
+    let (near, far) = (layout & 0xff, layout >> 8 & 0xff);
+    let copies = usize::try_from(near * far).unwrap_or(usize::MAX);
+    if layout >> 17 != 0 || copies < 2 {
+        let what = format!("raid10 has no layout {layout:#x}");
+        return Err(refused(what, "use n2, f2 or o2, or as many copies"));
+    }
+    if copies > wish.parts {
+        let what = format!("{copies} copies need as many members, {} given", wish.parts);
+        return Err(refused(what, "use fewer copies or more members"));
+    }
+    Ok(layout)
+}
+
+pub(super) fn too_small(name: &str, size: u64) -> ArrayError {
+    let what = format!("{name} with {size} bytes is too small for a member");
+    refused(what, "use a larger one")
+}
