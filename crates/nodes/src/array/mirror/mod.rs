@@ -27,6 +27,7 @@
 mod answers;
 mod bits;
 mod commit;
+mod extents;
 mod flush;
 mod form;
 pub(in crate::array) mod layout;

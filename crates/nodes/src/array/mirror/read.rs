@@ -11,9 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use block::{
-    Errno, Extent, ExtentKind, FileRegion, IoBufs, IoError, Now, Operation, Range, WriteFlags,
-};
+use block::{Errno, FileRegion, IoBufs, IoError, Now, Operation, Range, WriteFlags};
 use futures_util::future::try_join_all;
 use smallvec::SmallVec;
 
@@ -50,10 +48,10 @@ pub(super) struct Found {
 }
 
 /// What a read works with.
-struct Reading {
-    view: Arc<View>,
+pub(super) struct Reading {
+    pub(super) view: Arc<View>,
     /// Copies may differ.
-    unsynced: bool,
+    pub(super) unsynced: bool,
 }
 
 impl Reading {
@@ -67,7 +65,11 @@ impl Reading {
 
     /// The copy to read, of those that `may` be.
     #[inline]
-    fn pick(&self, piece: &Piece, may: impl Fn(SlotId) -> bool) -> Option<(&Holder, Range)> {
+    pub(super) fn pick(
+        &self,
+        piece: &Piece,
+        may: impl Fn(SlotId) -> bool,
+    ) -> Option<(&Holder, Range)> {
         let good = |copy: &Copy| {
             let holder = self.view.holder(copy.part)?;
             let within = piece.within(*copy);
@@ -250,37 +252,5 @@ impl Mirror {
         let below = holder.target.place(within);
         let (leaf, at) = block::resolve(&*holder.target.disk, below);
         leaf.file_region(at)
-    }
-
-    /// What is known of the allocation of `range`: what the copies say that are read where they may differ.
-    pub(super) async fn all_extents(&self, range: Range) -> Result<Vec<Extent>, IoError> {
-        let data = |range| Extent {
-            range,
-            kind: ExtentKind::Data,
-        };
-        let piece = self.layout().piece(range);
-        let reading = Reading {
-            view: self.view(),
-            unsynced: true,
-        };
-        // Where chunks are dealt out each would have to be asked for.
-        if piece.range != range || self.lock().state.is_needed(range) {
-            return Ok(vec![data(range)]);
-        }
-        let Some((holder, within)) = reading.pick(&piece, |_| true) else {
-            return Ok(vec![data(range)]);
-        };
-        let below = holder.target.place(within);
-        let Ok(extents) = holder.target.disk.extents(below).await else {
-            return Ok(vec![data(range)]);
-        };
-        let moved = |extent: Extent| {
-            let offset = extent.range.offset - below.offset + range.offset;
-            Extent {
-                range: Range::new(offset, extent.range.len),
-                ..extent
-            }
-        };
-        Ok(extents.into_iter().map(moved).collect())
     }
 }

@@ -113,7 +113,10 @@ fn places_that_are_bad_on_different_members_are_read_of_the_others() {
         let mirror = recipe().open(&failing).await;
         let other = Range::new(16384, 4096);
         faults[0].inject(cannot(Operation::Write, PLACE));
+        write(&mirror, PLACE, 1).await.unwrap();
         faults[1].inject(cannot(Operation::Write, other));
+        write(&mirror, other, 1).await.unwrap();
+        // Each still cannot be written, on one of them.
         write(&mirror, RANGE, 1).await.unwrap();
         assert_eq!(
             (bad(&disks[0]).await, bad(&disks[1]).await),

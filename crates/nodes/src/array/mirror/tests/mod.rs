@@ -10,6 +10,7 @@ mod model;
 mod order;
 mod patience;
 mod restart;
+mod windows;
 
 use std::sync::Arc;
 
