@@ -44,7 +44,7 @@ pub async fn open(
     let kind = match assembly.facts.level {
         Level::Linear | Level::Raid0 => Kind::Striped(Striped::open(assembly, &options)?),
         Level::Raid4 | Level::Raid5 | Level::Raid6 => {
-            Kind::Parity(Parity::open(assembly, &options)?)
+            Kind::Parity(Parity::open(assembly, &options).await?)
         }
         Level::Raid1 | Level::Raid10 => {
             let expected = Expected::of(&assembly, &options);

@@ -55,13 +55,14 @@ use self::lost::Lost;
 use self::members::{Held, Members};
 use self::plan::{Bytes, footprint, run, single};
 use super::assembly::{Absent, Assembly, Facts, Other};
-use super::{ArrayError, ArrayEvent, ArrayOptions};
+use super::format::bitmap::Bits;
+use super::{ArrayError, ArrayEvent, ArrayOptions, logs};
 use crate::guard::{admit, assert_checked, assert_len};
 
 /// An array with parity that is only read.
 #[derive(Debug)]
 pub(super) struct Parity {
-    facts: Facts,
+    facts: Box<Facts>,
     geometry: Geometry,
     layout: Layout,
     members: Members,
@@ -69,6 +70,7 @@ pub(super) struct Parity {
     absent: Vec<Absent>,
     events: u64,
     clean: bool,
+    bits: Option<Bits>,
     /// What is lost from the beginning.
     lost: Lost,
     /// Bytes of members that may be read at once to reckon from.
@@ -83,7 +85,20 @@ impl Parity {
     ///
     /// # Errors
     /// Its layout is not known, or a member does not do. Nothing was written.
-    pub(super) fn open(assembly: Assembly, options: &ArrayOptions) -> Result<Self, ArrayError> {
+    pub(super) async fn open(
+        assembly: Assembly,
+        options: &ArrayOptions,
+    ) -> Result<Self, ArrayError> {
+        let bits = bits(&assembly).await;
+        Self::with_bits(assembly, options, bits)
+    }
+
+    /// The same where the bits of its bitmap were read, if it has them.
+    fn with_bits(
+        assembly: Assembly,
+        options: &ArrayOptions,
+        bits: Option<Bits>,
+    ) -> Result<Self, ArrayError> {
         let layout = opening::layout(&assembly.facts)?;
         assert_eq!(
             assembly.parts.len(),
@@ -92,20 +107,24 @@ impl Parity {
         );
         let geometry = opening::geometry(&assembly, &layout)?;
         let trusts_parity = options.force_dirty_degraded;
-        let lost = opening::lost(&assembly, geometry.block_size, trusts_parity);
+        let mut lost = opening::lost(&assembly, geometry.block_size);
+        if !trusts_parity {
+            opening::distrust(&mut lost, &assembly, bits.as_ref());
+        }
         let held = assembly.parts.into_iter().map(|part| {
             let member = part.member?;
             Some(Held::new(member, part.rebuilt_to))
         });
         Ok(Self {
             members: Members::new(held.collect(), options.member_timeout),
-            facts: assembly.facts,
+            facts: Box::new(assembly.facts),
             geometry,
             layout,
             others: assembly.others,
             absent: assembly.absent,
             events: assembly.events,
             clean: assembly.synced_to.is_none(),
+            bits,
             lost,
             room: Semaphore::new(reading::room()),
             rebuilt: AtomicU64::new(0),
@@ -190,6 +209,21 @@ impl Parity {
             refused.unwrap_or_else(|| IoError::new(Errno::NotPermitted, operation, Some(range)));
         Box::pin(ready(Err(refused)))
     }
+}
+
+/// The bits of the bitmap of a member that has seen all, where they can be read and tell something.
+async fn bits(assembly: &Assembly) -> Option<Bits> {
+    let header = assembly.bitmap.as_ref().filter(|header| !header.stale)?;
+    let mut members = assembly
+        .parts
+        .iter()
+        .filter_map(|part| part.member.as_ref());
+    let fresh = members.find(|member| member.superblock.events == assembly.events)?;
+    let read = logs::bits(&fresh.disk, &fresh.superblock, header).await;
+    read.unwrap_or_else(|error| {
+        tracing::warn!("the bitmap of {} cannot be read: {error}", fresh.name);
+        None
+    })
 }
 
 impl BlockDevice for Parity {

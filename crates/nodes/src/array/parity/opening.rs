@@ -4,9 +4,13 @@ use block::{Geometry, Range, Support};
 
 use super::super::ArrayError;
 use super::super::assembly::{Assembly, Facts};
+use super::super::format::bitmap::Bits;
 use super::super::member::Member;
 use super::layout::Layout;
 use super::lost::Lost;
+
+/// Bits of a bitmap that are told apart; behind them all of an array is taken to be out of sync.
+const UNSYNCED_MAX: usize = 65_536;
 
 /// The layout of an array, if it has one.
 pub(super) fn layout(facts: &Facts) -> Result<Layout, ArrayError> {
@@ -79,9 +83,8 @@ fn check(member: &Member, used: u64, chunk: u64, block_size: u32) -> Result<(), 
     Ok(())
 }
 
-/// What cannot be read, or not be trusted, from the beginning. `trusts_parity`: also where the array
-/// was not in sync.
-pub(super) fn lost(assembly: &Assembly, block_size: u32, trusts_parity: bool) -> Lost {
+/// What cannot be read from the beginning.
+pub(super) fn lost(assembly: &Assembly, block_size: u32) -> Lost {
     let used = assembly.facts.member_size;
     let whole = Range::new(0, used);
     let mut lost = Lost::nothing(assembly.parts.len(), block_size.into());
@@ -100,8 +103,29 @@ pub(super) fn lost(assembly: &Assembly, block_size: u32, trusts_parity: bool) ->
             lost.add(index, Range::new(start, end - start));
         }
     }
-    if let Some(to) = assembly.synced_to.filter(|to| *to < used && !trusts_parity) {
-        lost.add_unsynced(Range::new(to, used - to));
-    }
     lost
+}
+
+/// Adds where parity is not to be trusted: what was not in sync, of it only what the bitmap says.
+pub(super) fn distrust(lost: &mut Lost, assembly: &Assembly, bits: Option<&Bits>) {
+    let used = assembly.facts.member_size;
+    let Some(to) = assembly.synced_to.filter(|to| *to < used) else {
+        return;
+    };
+    let Some(bits) = bits else {
+        lost.add_unsynced(Range::new(to, used - to));
+        return;
+    };
+    for (count, bit) in bits.ones().enumerate() {
+        let dirty = bits.shape().range_of(bit);
+        if count == UNSYNCED_MAX {
+            let start = dirty.offset.max(to);
+            lost.add_unsynced(Range::new(start, used.saturating_sub(start)));
+            return;
+        }
+        let (start, end) = (dirty.offset.max(to), dirty.end().min(used));
+        if start < end {
+            lost.add_unsynced(Range::new(start, end - start));
+        }
+    }
 }

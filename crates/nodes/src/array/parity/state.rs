@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use super::super::assembly::{Absent, OtherKind};
-use super::super::{ArrayStatus, MemberState, MemberStatus};
+use super::super::format::bitmap::Bits;
+use super::super::{ArrayStatus, BitmapStatus, MemberState, MemberStatus};
 use super::Parity;
 use super::members::Held;
 
@@ -33,7 +34,7 @@ impl Parity {
             read_only: true,
             clean: self.clean,
             events: self.events,
-            bitmap: None,
+            bitmap: self.bits.as_ref().map(bitmap),
             members: (members.into_iter())
                 .chain(self.without_part())
                 .chain(self.absent.iter().map(away))
@@ -66,6 +67,14 @@ impl Parity {
                 why: None,
             }
         })
+    }
+}
+
+const fn bitmap(bits: &Bits) -> BitmapStatus {
+    BitmapStatus {
+        chunk: bits.shape().chunk(),
+        chunks: bits.shape().chunks(),
+        dirty: bits.count(),
     }
 }
 

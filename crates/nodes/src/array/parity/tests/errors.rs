@@ -9,6 +9,7 @@ use testkit::{Effect, Fault, FaultDisk, HeldDisk, block_on, gather};
 use super::writer::{Sample, layouts, sample};
 use super::{DATA_AT, assembly, disks, open, whole, without};
 use crate::array::format::Level;
+use crate::array::format::bitmap::{Bits, Shape};
 use crate::array::parity::Parity;
 use crate::array::{ArrayEvent, ArrayOptions, MemberState};
 
@@ -132,7 +133,7 @@ fn parity_of_an_array_that_was_not_stopped_is_not_trusted_unasked() {
             force_dirty_degraded,
             ..ArrayOptions::default()
         };
-        Parity::open(assembly, &options).unwrap()
+        Parity::with_bits(assembly, &options, None).unwrap()
     };
     let careful = open_with(false);
     let half = Range::new(0, 3 * 4 * CHUNK as u64);
@@ -147,6 +148,37 @@ fn parity_of_an_array_that_was_not_stopped_is_not_trusted_unasked() {
     let forced = open_with(true);
     let data = block_on(forced.read(whole(&sample))).unwrap();
     assert!(gather(&data) == sample.data);
+}
+
+#[test]
+fn parity_is_trusted_where_the_bitmap_says_that_nothing_was_being_written() {
+    let sample = sample((Level::Raid5, 2), 4, CHUNK, 8);
+    let mut assembly = without(&sample, &[0]);
+    assembly.synced_to = Some(0);
+    // A bit for each row.
+    let shape = Shape::new(sample.member_size(), u32::try_from(CHUNK).unwrap()).unwrap();
+    let mut bits = Bits::clear(shape);
+    bits.set(2);
+    let options = ArrayOptions::default();
+    let array = Parity::with_bits(assembly, &options, Some(bits)).unwrap();
+    let row_len = 3 * CHUNK;
+    for row in 0..8 {
+        let range = Range::new((row * row_len) as u64, row_len as u64);
+        match block_on(array.read(range)) {
+            Ok(data) => {
+                assert!(gather(&data) == sample.data[row * row_len..][..row_len]);
+                assert_ne!(row, 2);
+            }
+            Err(error) => {
+                assert_eq!(row, 2, "{error}");
+                // Part 0 has the row's last chunk but one: P is on part 1.
+                let lost = Range::new((2 * row_len + 2 * CHUNK) as u64, CHUNK as u64);
+                assert_eq!(error.range, Some(lost));
+            }
+        }
+    }
+    let told = array.status().bitmap.unwrap();
+    assert_eq!((told.chunks, told.dirty), (8, 1));
 }
 
 #[test]
@@ -194,7 +226,7 @@ fn a_member_that_does_not_answer_in_time_is_read_around() {
         member_timeout: Duration::from_millis(5),
         ..ArrayOptions::default()
     };
-    let array = Parity::open(assembly(&sample, disks), &options).unwrap();
+    let array = Parity::with_bits(assembly(&sample, disks), &options, None).unwrap();
     crate::timed::timed(async {
         let data = gather(&array.read(whole(&sample)).await.unwrap());
         assert!(data == sample.data);

@@ -93,7 +93,7 @@ pub(super) fn without(sample: &Sample, missing: &[usize]) -> Assembly {
 }
 
 pub(super) fn open(assembly: Assembly) -> Parity {
-    Parity::open(assembly, &ArrayOptions::default()).unwrap()
+    Parity::with_bits(assembly, &ArrayOptions::default(), None).unwrap()
 }
 
 /// All of an array.

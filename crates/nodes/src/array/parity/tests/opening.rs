@@ -17,7 +17,7 @@ fn small() -> Sample {
 }
 
 fn refused(assembly: Assembly) -> String {
-    let refused = Parity::open(assembly, &ArrayOptions::default()).unwrap_err();
+    let refused = Parity::with_bits(assembly, &ArrayOptions::default(), None).unwrap_err();
     let next = refused.next().unwrap_or_default().to_owned();
     format!("{refused} {next}")
 }
