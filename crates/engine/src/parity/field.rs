@@ -73,6 +73,10 @@ pub(super) struct Factor {
     /// …and with 16 times these.
     pub(super) high: [u8; 16],
     /// The product as a matrix of bits: the byte for bit `i` of the result is number `7 - i`.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        allow(dead_code, reason = "only GFNI multiplies with it")
+    )]
     pub(super) matrix: u64,
 }
 
