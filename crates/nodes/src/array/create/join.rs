@@ -5,7 +5,7 @@ use block::Range;
 use super::places;
 use crate::array::ArrayError;
 use crate::array::format::bitmap::{self, Shape};
-use crate::array::format::{PLACE_LEN, Role, Superblock, Version, features};
+use crate::array::format::{PLACE_LEN, Role, Superblock, Version, features, numbers_max};
 
 /// A disk that is to become a member.
 #[derive(Debug, Clone, Copy)]
@@ -31,13 +31,18 @@ pub(in crate::array) struct Joining<'a> {
 /// how those of the array's bitmap lie.
 ///
 /// # Errors
-/// It is too small.
+/// It is too small, or superblocks have no such number.
 pub(in crate::array) fn join(
     of: &Superblock,
     at: u64,
     bits: Option<&Shape>,
     joining: &Joining<'_>,
 ) -> Result<(Superblock, u64), ArrayError> {
+    let most = numbers_max(of.version);
+    if usize::try_from(joining.number).is_ok_and(|number| number >= most) {
+        let what = format!("superblocks {} have room for {most} members", of.version);
+        return Err(ArrayError::refused(what, "remove one first"));
+    }
     let disk = joining.size / 512 * 512;
     let needed = of.member_size.max(1);
     let too_small = || {

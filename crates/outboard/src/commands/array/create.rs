@@ -100,6 +100,9 @@ struct Made<'a> {
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     check(args)?;
     let created = on_the_engine(async || Box::pin(create(args)).await)?;
+    for remark in &created.remarks {
+        tracing::warn!("{remark}");
+    }
     let here = args.members.iter().filter(|member| *member != MISSING);
     let disks: Vec<&str> = here.chain(&args.spare).map(String::as_str).collect();
     let made = Made {

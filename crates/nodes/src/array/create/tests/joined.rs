@@ -4,7 +4,7 @@ use super::{MIB, disks, found, made, usual};
 use crate::array::create::join::{Joining, join};
 use crate::array::format::bitmap::{Bitmap, Shape};
 use crate::array::format::tests::VERSIONS;
-use crate::array::format::{Level, Role, Superblock, decode, encode};
+use crate::array::format::{Level, Role, Superblock, decode, encode, numbers_max};
 
 const NEW: Joining<'_> = Joining {
     name: "c",
@@ -63,5 +63,21 @@ fn a_disk_that_is_too_small_is_refused() {
         // One of the same size is large enough.
         let size = 64 * MIB;
         assert!(join(&of, at, Some(&shape), &Joining { size, ..NEW }).is_ok());
+    }
+}
+
+#[test]
+fn a_number_that_superblocks_do_not_have_is_refused() {
+    for version in VERSIONS {
+        let (of, at, shape) = survivor(version);
+        let number = u32::try_from(numbers_max(version)).expect("few");
+        let refused = join(&of, at, Some(&shape), &Joining { number, ..NEW });
+        let refused = refused.expect_err("there is no room");
+        let expected = format!("superblocks {version} have room for {number} members");
+        assert_eq!(refused.to_string(), expected);
+        let number = number - 1;
+        let (new, place) = join(&of, at, Some(&shape), &Joining { number, ..NEW }).expect("room");
+        let read = decode(version, place, &encode(&new, place)).expect("it is right");
+        assert_eq!(read.expect("it is there").role, Role::Spare);
     }
 }

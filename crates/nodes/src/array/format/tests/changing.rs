@@ -365,7 +365,7 @@ proptest! {
             synced_to: synced,
             bitmap_at: bitmap.then(|| place(version) + 4096),
             features: u32::from(bitmap),
-            bad_blocks: Some(block::Range::new(place(version) + 8192, 4096)),
+            bad_blocks: Some(Range::new(place(version) + 8192, 4096)),
             bad_blocks_shift: shift,
             ..mirror(version, 1)
         };
