@@ -124,6 +124,22 @@ impl Mirror {
         }
     }
 
+    /// Who changes what, and what is not durable yet; for tests that wait for ever.
+    #[cfg(test)]
+    pub(in crate::array) fn story(&self) -> String {
+        let guarded = self.lock();
+        let state = &guarded.state;
+        format!(
+            "{:?}, dirty {:?}, changed {} recorded {} must {}, commit {:?}",
+            state.locks,
+            state.dirty,
+            state.changed,
+            state.recorded,
+            state.must_record,
+            guarded.commit
+        )
+    }
+
     /// Tells members all that they do not know yet.
     ///
     /// # Errors

@@ -125,6 +125,7 @@ impl World {
 
     /// Nothing is under way: the array is stopped, or just left.
     async fn leave(&mut self, life: &mut Life, power: &Power) -> Result<End, Wrong> {
+        self.tell("nothing is under way");
         match self.rng.u8(0..4) {
             0 => Ok(self.cut(life)),
             1 => {
@@ -146,8 +147,8 @@ impl World {
     }
 
     fn user(&mut self, life: &Life, doing: &mut Doing, op: Op) {
-        self.tell(format!("{op:?}"));
         let begun = self.owed.begin(op);
+        self.tell(format!("{} {op:?}", begun.number()));
         let array = life.array.clone();
         doing.push(Box::pin(async move {
             let answer = request(array, op).await;
@@ -226,8 +227,13 @@ impl World {
 
     /// One member more than is needed breaks in one way or another.
     fn break_one(&mut self, life: &mut Life, doing: &Doing) {
+        if life.damaged {
+            // What one member lacks must not be lost on another one.
+            return;
+        }
         let works: Vec<String> = in_sync(&life.array)
             .into_iter()
+            .filter(|name| self.is_sound(name))
             .filter(|name| {
                 life.wires
                     .get(name)
@@ -302,6 +308,7 @@ impl World {
     fn ended(&mut self, life: &mut Life, ended: Ended) -> Result<(), Wrong> {
         match ended {
             Ended::Request(begun, answer) => {
+                self.tell(format!("{} ended", begun.number()));
                 self.owed.end(&begun, answer.is_ok());
                 match answer {
                     Ok(data) => self.owed.check(&begun, &data)?,

@@ -3,7 +3,9 @@
 use super::shape::Shape;
 use super::world::Wrong;
 use crate::array::format::bitmap::Bitmap;
-use crate::array::format::{self, PLACE_LEN, Superblock};
+use crate::array::format::{self, PLACE_LEN, Superblock, features};
+
+const NONE: &str = "there is no superblock";
 
 /// The superblock of an image.
 pub(super) fn superblock(shape: Shape, image: &[u8]) -> Result<Superblock, Wrong> {
@@ -12,9 +14,19 @@ pub(super) fn superblock(shape: Shape, image: &[u8]) -> Result<Superblock, Wrong
     let place = start..start + usize::try_from(PLACE_LEN).expect("small");
     match format::decode(shape.version, at, &image[place]) {
         Ok(Some(superblock)) => Ok(superblock),
-        Ok(None) => Err("there is no superblock".to_owned()),
+        Ok(None) => Err(NONE.to_owned()),
         Err(problem) => Err(format!("its superblock is invalid: {problem}")),
     }
+}
+
+/// Whether an image has no superblock at all, valid or not.
+pub(super) fn is_blank(shape: Shape, image: &[u8]) -> bool {
+    superblock(shape, image).is_err_and(|what| what == NONE)
+}
+
+/// Whether a member knows that it lacks some of what it should have.
+pub(super) fn has_bad(shape: Shape, image: &[u8]) -> bool {
+    superblock(shape, image).is_ok_and(|superblock| superblock.features & features::BAD_BLOCKS != 0)
 }
 
 /// The header of an image's bitmap.

@@ -70,6 +70,13 @@ pub(super) struct Begun {
     before: Vec<(Option<u64>, bool)>,
 }
 
+impl Begun {
+    /// Its number among all of its world.
+    pub(super) const fn number(&self) -> u64 {
+        self.serial
+    }
+}
+
 fn index(value: u64) -> usize {
     usize::try_from(value).expect("a small disk")
 }

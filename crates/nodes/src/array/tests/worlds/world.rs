@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::Node;
 use testkit::{CrashDisk, Lies};
@@ -14,6 +15,8 @@ use super::shape::Shape;
 use crate::array::format::Level;
 use crate::array::{Array, ArrayOptions, Candidate, MemberState, Reopen, SyncRates, open};
 
+/// How long a life may last, by its own clock, which stands still while anything is done.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Steps of disks in one life, at most.
 const STEPS_MAX: u64 = 1500;
 /// A disk between two lives.
@@ -131,6 +134,12 @@ impl World {
         }
     }
 
+    /// Whether a disk had everything when it was plugged in, or got it all since.
+    pub(super) fn is_sound(&self, name: &str) -> bool {
+        let mut disks = self.disks.iter();
+        disks.any(|disk| disk.name == *name && !(metadata::has_bad(self.shape, &disk.image)))
+    }
+
     fn current(&self) -> usize {
         self.disks.iter().filter(|disk| disk.current).count()
     }
@@ -199,7 +208,15 @@ impl World {
                     broken: false,
                     damaged: false,
                 };
-                let end = self.act(&mut life).await?;
+                let acted = tokio::time::timeout(LONGEST, self.act(&mut life)).await;
+                let end = match acted {
+                    Ok(end) => end?,
+                    Err(_) => {
+                        let story = life.array.by_hand().mirror.story();
+                        let out = life.power.is_out();
+                        return Err(format!("it hangs, power out: {out}: {story}"));
+                    }
+                };
                 let wires = life.wires.clone();
                 self.unplug(&wires, Some(&life), end)
             }
@@ -247,10 +264,14 @@ impl World {
                 (disk.blank, disk.current) = (true, false);
                 continue;
             }
-            // A disk that was just being added may have nothing yet.
-            if !(disk.blank && problem.is_err()) {
+            // A disk that was just being added may have nothing, yet or any more.
+            if !disk.current && metadata::is_blank(self.shape, &image) {
+                disk.blank = true;
+            } else {
                 problem.map_err(|what| format!("{}: {what}", disk.name))?;
                 disk.blank = false;
+                // What it could not write it does not have.
+                disk.current &= !metadata::has_bad(self.shape, &image);
             }
             disk.image = image;
         }
