@@ -14,8 +14,10 @@ pub(super) fn of(witnesses: &[Witness], picture: &Picture, facts: Facts, rules: 
         .iter()
         .map(|holder| holder.map(|index| (index, rebuilt_to(index))))
         .collect();
-    let others = (picture.standings.iter().enumerate())
-        .filter_map(|(index, standing)| Some((index, other(*standing)?)))
+    let has_none = |index: &usize| !holders.contains(&Some(*index));
+    let others = (0..witnesses.len())
+        .filter(has_none)
+        .map(|index| (index, other(picture.standings[index])))
         .collect();
     let mut remarks = remarks(witnesses, picture, rules);
     let bitmap = used_bitmap(witnesses, picture, &mut remarks);
@@ -29,16 +31,21 @@ pub(super) fn of(witnesses: &[Witness], picture: &Picture, facts: Facts, rules: 
     }
 }
 
-const fn other(standing: Standing) -> Option<OtherKind> {
+/// What a member is that holds no part.
+const fn other(standing: Standing) -> OtherKind {
     match standing {
-        Standing::InSync { .. } | Standing::Rebuilding { .. } | Standing::Journal => None,
         // It holds nothing that is relied on.
-        Standing::Spare | Standing::Replacement { .. } => Some(OtherKind::Spare),
-        Standing::Failed | Standing::Split { .. } => Some(OtherKind::Failed),
-        Standing::Stale { part } => Some(OtherKind::Stale {
+        Standing::Spare | Standing::Replacement { .. } => OtherKind::Spare,
+        Standing::Stale { part } => OtherKind::Stale {
             part,
             by_bitmap: false,
-        }),
+        },
+        // One that would hold a part has one that the array does not have.
+        Standing::InSync { .. }
+        | Standing::Rebuilding { .. }
+        | Standing::Failed
+        | Standing::Split { .. }
+        | Standing::Journal => OtherKind::Failed,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Tests of putting arrays together: [`standing`] of who is fresh, [`refused`] of what is no array,
-//! [`comeback`] of who may come back.
+//! [`comeback`] of who may come back, [`hostile`] of what nobody would write.
 
 mod comeback;
+mod hostile;
 mod refused;
 mod standing;
 
