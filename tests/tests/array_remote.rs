@@ -1,0 +1,314 @@
+//! Mirrors of a file and an export of another server, which goes away, hangs, and comes back.
+//!
+//! What is at stake: clients must not hang with it, what was written meanwhile must be on it when it
+//! counts as in sync again, and nothing that it had received before may land on that.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use outboard_tests::image::{Folder, MIB};
+use outboard_tests::mirror::{
+    Load, RECORDS, assert_alike, create, states, status, wait_until, wait_until_whole,
+};
+use outboard_tests::said::{outboard, run};
+use outboard_tests::server::{LIMIT, Server};
+use rustix::process::Signal;
+use testkit::proc::Process;
+use testkit::requires;
+
+/// Size of the members.
+const SIZE: u64 = 256 * MIB;
+/// How long a member may take to answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// What a request may take more on a machine with other things to do.
+const SLACK: Duration = Duration::from_secs(3);
+
+/// A mirror of a file and a file behind a server, and the server that has both.
+struct Pair {
+    folder: Folder,
+    local: String,
+    far: String,
+    backup: Server,
+    primary: Server,
+}
+
+impl Pair {
+    #[track_caller]
+    fn start() -> Self {
+        let folder = Folder::new();
+        let local = folder.empty("a.img", SIZE);
+        let far = folder.empty("b.img", SIZE);
+        create(&[&local, &far], &[]);
+        let backup = Server::start(&[&far]);
+        let primary = Server::start(&[&disk(&local, &backup.uri(""), "")]);
+        Self {
+            folder,
+            local,
+            far,
+            backup,
+            primary,
+        }
+    }
+
+    /// Stops both servers; the members must be alike, and complete.
+    #[track_caller]
+    fn end(self, load: Load) {
+        let kept = load.stop();
+        assert_eq!(self.primary.stop(Signal::TERM), Some(0));
+        assert_eq!(self.backup.stop(Signal::TERM), Some(0));
+        kept.assert_in(&self.local);
+        kept.assert_in(&self.far);
+        assert_alike(&self.local, &self.far);
+    }
+}
+
+fn disk(local: &str, uri: &str, more: &str) -> String {
+    let patience = PATIENCE.as_secs();
+    format!("array({local}, {uri}, member-timeout={patience}s{more})")
+}
+
+/// Fails if a request hung.
+#[track_caller]
+fn assert_prompt(load: &Load) {
+    let longest = load.longest();
+    assert!(
+        longest < PATIENCE + SLACK,
+        "a request took {longest:?} with a member timeout of {PATIENCE:?}"
+    );
+}
+
+/// What a process wrote to disks, bytes.
+#[track_caller]
+fn written_by(server: &mut Server) -> u64 {
+    let path = format!("/proc/{}/io", server.process().id());
+    let text = std::fs::read_to_string(path).expect("a process");
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("write_bytes: "));
+    line.expect("a count").parse().expect("a number")
+}
+
+#[test]
+fn a_half_that_is_killed_costs_no_write_and_comes_back_with_what_it_lacks() {
+    let mut pair = Pair::start();
+    let load = Load::start(&pair.primary);
+    load.wait_for(200);
+    let port = pair.backup.kill();
+    load.wait_for(500);
+    assert_prompt(&load);
+    let degraded = status(&mut pair.primary);
+    assert_eq!(states(&degraded), ["in_sync", "failed"], "{degraded}");
+    assert!(degraded["members"][1]["why"].is_string(), "{degraded}");
+    // What is clean is counted when it is written.
+    rustix::fs::sync();
+    pair.backup = Server::start_on(port, &[&pair.far]);
+    wait_until_whole(&mut pair.primary);
+    let copied = written_by(&mut pair.backup);
+    load.wait_for(200);
+    assert_prompt(&load);
+    let most = RECORDS * 2 * (64 << 10);
+    assert!(copied > 0 && copied < most, "{copied} bytes were copied");
+    pair.end(load);
+}
+
+#[test]
+fn a_half_that_hangs_costs_no_write_and_gets_nothing_late() {
+    let mut pair = Pair::start();
+    let load = Load::start(&pair.primary);
+    load.wait_for(200);
+    for _ in 0..3 {
+        pair.backup.process().signal(Signal::STOP).unwrap();
+        load.wait_for(500);
+        assert_prompt(&load);
+        pair.backup.process().signal(Signal::CONT).unwrap();
+        wait_until_whole(&mut pair.primary);
+        load.wait_for(200);
+    }
+    pair.end(load);
+}
+
+#[test]
+fn a_half_whose_flushes_hang_is_failed_in_time() {
+    let mut pair = Pair::start();
+    pair.backup.process().signal(Signal::STOP).unwrap();
+    // The first write of all: the members must be told durably before it.
+    let load = Load::start(&pair.primary);
+    load.wait_for(100);
+    assert_prompt(&load);
+    pair.backup.process().signal(Signal::CONT).unwrap();
+    wait_until_whole(&mut pair.primary);
+    pair.end(load);
+}
+
+#[test]
+fn reads_stay_on_this_machine() {
+    if !requires::all(&[requires::command("nbdcopy")]) {
+        return;
+    }
+    let folder = Folder::new();
+    let local = folder.filled("a.img", 64 * MIB, 3);
+    let far = folder.filled("b.img", 64 * MIB, 3);
+    create(&[&local, &far], &[]);
+    let mut backup = Server::start(&[&far]);
+    let primary = Server::start(&[&disk(&local, &backup.uri(""), "")]);
+    let before = moved_by(&mut backup);
+    let whole = Command::new("nbdcopy")
+        .args([&primary.uri(""), "null:"])
+        .status();
+    assert!(whole.is_ok_and(|status| status.success()));
+    let moved = moved_by(&mut backup) - before;
+    assert!(moved < 8 * MIB, "the remote half moved {moved} bytes");
+}
+
+/// What a process read and wrote by system calls, bytes.
+#[track_caller]
+fn moved_by(server: &mut Server) -> u64 {
+    let path = format!("/proc/{}/io", server.process().id());
+    let text = std::fs::read_to_string(path).expect("a process");
+    let count = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.expect("a count")
+            .trim()
+            .parse::<u64>()
+            .expect("a number")
+    };
+    count("rchar:") + count("wchar:")
+}
+
+#[test]
+fn an_array_whose_remote_half_is_away_starts_only_if_it_is_told_to_and_takes_it_in_later() {
+    let Pair {
+        folder: _folder,
+        local,
+        far,
+        backup,
+        primary,
+    } = Pair::start();
+    assert_eq!(primary.stop(Signal::TERM), Some(0));
+    let uri = backup.uri("");
+    let port = backup.kill();
+    let refused = run(&mut outboard(&["serve", &disk(&local, &uri, "")]));
+    let line = refused.complaint(1);
+    assert!(line.contains("run=true") && line.contains(&uri), "{line}");
+    let mut primary = Server::start(&[&disk(&local, &uri, ", run=true")]);
+    let load = Load::start(&primary);
+    load.wait_for(100);
+    let backup = Server::start_on(port, &[&far]);
+    wait_until_whole(&mut primary);
+    load.wait_for(100);
+    assert_prompt(&load);
+    let kept = load.stop();
+    assert_eq!(primary.stop(Signal::TERM), Some(0));
+    assert_eq!(backup.stop(Signal::TERM), Some(0));
+    kept.assert_in(&local);
+    kept.assert_in(&far);
+    assert_alike(&local, &far);
+}
+
+/// Servers of others, on `port`, with an image.
+fn others(port: u16, image: &str, folder: &Path) -> Vec<(&'static str, Command)> {
+    let config = folder.join("nbd-server.conf");
+    let text =
+        format!("[generic]\nlistenaddr = 127.0.0.1\nport = {port}\n[disk]\nexportname = {image}\n");
+    std::fs::write(&config, text).expect("a file");
+    let mut nbdkit = Command::new("nbdkit");
+    nbdkit.args(["-f", "-i", "127.0.0.1", "-e", "disk", "-p"]);
+    nbdkit.args([&port.to_string(), "file", image]);
+    let mut reference = Command::new("nbd-server");
+    reference.args(["-d", "-C"]).arg(&config);
+    let mut qemu = Command::new("qemu-nbd");
+    qemu.args([
+        "-t",
+        "-e",
+        "8",
+        "-b",
+        "127.0.0.1",
+        "-x",
+        "disk",
+        "-f",
+        "raw",
+        "-p",
+    ]);
+    qemu.args([&port.to_string(), image]);
+    vec![
+        ("nbdkit", nbdkit),
+        ("nbd-server", reference),
+        ("qemu-nbd", qemu),
+    ]
+}
+
+#[test]
+fn the_remote_half_may_be_any_server() {
+    for name in ["nbdkit", "nbd-server", "qemu-nbd"] {
+        if !requires::all(&[requires::command(name)]) {
+            continue;
+        }
+        let folder = Folder::new();
+        let local = folder.empty("a.img", SIZE);
+        let far = folder.empty("b.img", SIZE);
+        create(&[&local, &far], &[]);
+        // A port that is free now.
+        let port = Server::start(&["null(1M)"]).kill();
+        let start = || {
+            let all = others(port, &far, folder.path());
+            let (_, mut command) = all.into_iter().find(|(of, _)| *of == name).unwrap();
+            let mut process = Process::start(&mut command).unwrap();
+            let listens = process.wait_until("a server that listens", LIMIT, |_| {
+                std::net::TcpStream::connect(("127.0.0.1", port))
+                    .ok()
+                    .map(drop)
+            });
+            listens.unwrap_or_else(|e| panic!("{name}: {e}"));
+            process
+        };
+        let mut backup = start();
+        let uri = format!("nbd://127.0.0.1:{port}/disk");
+        let mut primary = Server::start(&[&disk(&local, &uri, "")]);
+        let load = Load::start(&primary);
+        load.wait_for(100);
+        backup.signal(Signal::KILL).unwrap();
+        backup.wait(LIMIT).unwrap();
+        load.wait_for(200);
+        assert_prompt(&load);
+        wait_until(&mut primary, "degraded", |status| {
+            states(status) == ["in_sync", "failed"]
+        });
+        backup = start();
+        wait_until_whole(&mut primary);
+        load.wait_for(100);
+        let kept = load.stop();
+        assert_eq!(primary.stop(Signal::TERM), Some(0), "{name}");
+        backup.signal(Signal::TERM).unwrap();
+        backup.wait(LIMIT).unwrap();
+        kept.assert_in(&local);
+        kept.assert_in(&far);
+        assert_alike(&local, &far);
+    }
+}
+
+#[test]
+fn the_last_half_is_waited_for_as_any_remote_disk_is() {
+    let Pair {
+        folder: _folder,
+        local: _,
+        far,
+        backup,
+        primary,
+    } = Pair::start();
+    assert_eq!(primary.stop(Signal::TERM), Some(0));
+    let uri = backup.uri("");
+    let patience = PATIENCE.as_secs();
+    let alone = format!("array({uri}, missing, run=true, member-timeout={patience}s)");
+    let primary = Server::start(&[&alone]);
+    let load = Load::start(&primary);
+    load.wait_for(100);
+    let port = backup.kill();
+    std::thread::sleep(3 * PATIENCE);
+    let backup = Server::start_on(port, &[&far]);
+    load.wait_for(100);
+    let kept = load.stop();
+    assert_eq!(primary.stop(Signal::TERM), Some(0));
+    assert_eq!(backup.stop(Signal::TERM), Some(0));
+    kept.assert_in(&far);
+}

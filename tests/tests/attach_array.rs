@@ -1,0 +1,85 @@
+//! Arrays that are attached: made of files of this machine, mounted, and stopped in order.
+
+use std::process::Command;
+
+use outboard_tests::attachment::World;
+use outboard_tests::image::{Folder, MIB};
+use outboard_tests::mirror::{assert_alike, create};
+use outboard_tests::said::{program, run};
+use outboard_tests::server::Server;
+use testkit::requires;
+
+const SIZE: u64 = 64 * MIB;
+
+/// Two files that are a mirror.
+#[track_caller]
+fn mirror(folder: &Folder) -> [String; 2] {
+    let members = ["a.img", "b.img"].map(|name| folder.empty(name, SIZE));
+    create(&[&members[0], &members[1]], &[]);
+    members
+}
+
+/// What mdadm says of a member's state.
+#[track_caller]
+fn state(member: &str) -> Option<String> {
+    if !requires::all(&[requires::command("mdadm")]) {
+        return None;
+    }
+    let told = program("mdadm", &["--examine", member]).ok();
+    let line = told
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("State : "));
+    Some(line.unwrap_or_else(|| panic!("{told}")).to_owned())
+}
+
+#[test]
+fn a_mirror_is_mounted_written_and_clean_after_it_was_detached() {
+    let Some(world) = World::new() else { return };
+    let folder = Folder::new();
+    let [a, b] = mirror(&folder);
+    let disk = format!("array({a}, {b})");
+    let mount = world.mount_point();
+    world.attachment(&disk).ext4().on(&mount).device();
+    std::fs::write(format!("{mount}/file"), vec![b'm'; 10 << 20]).unwrap();
+    if let Some(state) = state(&a) {
+        assert_eq!(state, "active", "it is in use");
+    }
+    let told = world.run(&["array", "status", "--json"]).ok();
+    assert!(told.contains(&a) && told.contains("in_sync"), "{told}");
+    world.run(&["detach", &mount]).ok();
+    world.assert_clean();
+    for member in [&a, &b] {
+        if let Some(state) = state(member) {
+            assert_eq!(state, "clean", "{member}");
+        }
+    }
+    assert_alike(&a, &b);
+
+    world.attachment(&disk).on(&mount).device();
+    let file = std::fs::read(format!("{mount}/file")).unwrap();
+    assert!(file == vec![b'm'; 10 << 20]);
+    world.run(&["detach", &mount]).ok();
+    world.assert_clean();
+}
+
+#[test]
+fn a_member_that_goes_away_under_an_attachment_is_told_of_and_the_mount_goes_on() {
+    let Some(world) = World::new() else { return };
+    let folder = Folder::new();
+    let [a, b] = mirror(&folder);
+    let backup = Server::start(&[&b]);
+    let disk = format!("array({a}, {}, member-timeout=1s)", backup.uri(""));
+    let mount = world.mount_point();
+    world.attachment(&disk).ext4().on(&mount).device();
+    assert!(world.run(&["status"]).ok().contains("connected"));
+    backup.kill();
+    std::fs::write(format!("{mount}/file"), vec![b'm'; 10 << 20]).unwrap();
+    run(Command::new("sync").args(["-f", &mount])).ok();
+    let told = world.run(&["status"]).ok();
+    assert!(told.contains("degraded"), "{told}");
+    world.run(&["detach", &mount]).ok();
+    world.assert_clean();
+    if let Some(state) = state(&a) {
+        assert_eq!(state, "clean");
+    }
+}
