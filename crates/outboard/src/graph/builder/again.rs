@@ -26,7 +26,7 @@ use nodes::array::Reopen;
 use super::{Builder, Place, lasting};
 use crate::graph::disk::Disk;
 
-/// How long a server that answers again is left alone.
+/// How long a server that answers again is left alone; half of the array's patience, if that is less.
 const REST: Duration = Duration::from_secs(1);
 
 /// The connections of one member, and how long its requests may take.
@@ -131,7 +131,7 @@ impl Reopen for Again {
             let built = builder.child(&self.disk, &place).await;
             let built = built.map_err(|error| error.to_string())?;
             if known {
-                clock::sleep(REST).await;
+                clock::sleep(REST.min(self.links.patience / 2)).await;
             }
             Ok(built.disk().clone())
         })
