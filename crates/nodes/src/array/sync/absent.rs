@@ -55,9 +55,16 @@ impl Absences {
         self.0.insert(name.to_owned(), absence);
     }
 
-    /// Nobody wants it any more.
-    pub(super) fn forget(&mut self, name: &str) {
-        self.0.remove(name);
+    /// Nobody wants it any more; how it was opened.
+    pub(super) fn forget(&mut self, name: &str) -> Option<Way> {
+        self.0.remove(name).map(|absence| absence.way)
+    }
+
+    /// How a member of this name was opened, if that was in another way than `reopen`.
+    pub(super) fn other_way(&self, name: &str, reopen: Option<&Arc<dyn Reopen>>) -> Option<Way> {
+        let way = &self.0.get(name)?.way;
+        let same = reopen.is_some_and(|reopen| Arc::ptr_eq(reopen, &way.reopen));
+        (!same).then(|| way.clone())
     }
 
     /// It is not to be looked for until somebody gives it.
@@ -194,7 +201,7 @@ mod tests {
         );
         assert_eq!(looked_for(&mut absences, 0, 100), [0_u64; 0]);
         assert_eq!(absences.next(), None);
-        absences.forget("a");
+        assert!(absences.forget("a").is_some());
         assert_eq!(looked_for(&mut absences, 0, 100), [0_u64; 0]);
     }
 }

@@ -62,6 +62,11 @@ impl Keeper {
             let what = format!("{name} is a member already");
             return Err(ArrayError::refused(what, None));
         }
+        // As it was opened before it may still have something to send.
+        let before = self.absences().other_way(name, disk.reopen.as_ref());
+        if let Some(way) = before {
+            way.reopen.sever().await;
+        }
         let settled = clock::timeout(self.mirror.patience(), node.settle()).await;
         match settled {
             Ok(Ok(())) => Ok(node.clone()),

@@ -67,7 +67,10 @@ impl Keeper {
     pub(in crate::array) async fn remove(&self, name: &str) -> Result<(), ArrayError> {
         let _one = self.life.lock().await;
         self.mirror.remove_member(name).await?;
-        self.absences().forget(name);
+        let way = self.absences().forget(name);
+        if let Some(way) = way {
+            way.reopen.sever().await;
+        }
         Ok(())
     }
 
