@@ -71,11 +71,6 @@ impl Failure {
         self
     }
 
-    /// Whether it says what can be done about it.
-    pub(crate) const fn has_next(&self) -> bool {
-        self.next.is_some()
-    }
-
     /// A place in an expression, shown below the line.
     pub(crate) fn at(mut self, mark: &Mark) -> Self {
         self.pictures.push(mark.picture());

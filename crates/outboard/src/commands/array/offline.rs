@@ -58,10 +58,13 @@ impl Offline {
             ..ArrayOptions::default()
         };
         let array = open(candidates, options).await.map_err(|error| {
-            let failure = Failure::from(error);
-            if failure.has_next() {
-                return failure;
+            if let Some(next) = error.next() {
+                // It is written for expressions.
+                let next = next.replace("run=true", "--run");
+                let next = next.replace("prefer=", "--prefer ");
+                return Failure::from_error(&error).next(next);
             }
+            let failure = Failure::from(error);
             let all = members.join(" ");
             failure.next(format!(
                 "outboard inspect {all} tells what each of them says"

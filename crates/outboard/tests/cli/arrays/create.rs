@@ -1,0 +1,224 @@
+//! `array create`: what mdadm says of what it made, and that nothing is lost by it unasked.
+
+use super::super::{answer, failure, run};
+use super::{bytes, examine, has_mdadm, image, images, json, value};
+
+#[test]
+fn a_mirror_is_one_that_mdadm_reads_and_the_next_command_is_told() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    let create = [
+        "array", "create", "--level", "1", "--name", "media", "a.img", "b.img",
+    ];
+    let told = answer(path, &create);
+    let (first, next) = told.split_once('\n').expect("lines");
+    assert!(first.starts_with("media: raid1 of 2, "), "{told}");
+    assert!(
+        next.contains("outboard serve 'media=array(a.img, b.img)'"),
+        "{told}"
+    );
+    let uuid = first.rsplit(' ').next().expect("a UUID");
+    if !has_mdadm() {
+        return;
+    }
+    for (number, member) in ["a.img", "b.img"].into_iter().enumerate() {
+        let examined = examine(path, member);
+        assert_eq!(value(&examined, "Array UUID"), uuid);
+        assert_eq!(value(&examined, "Raid Level"), "raid1");
+        assert_eq!(value(&examined, "Version"), "1.2");
+        assert!(
+            value(&examined, "Name")
+                .split(' ')
+                .next()
+                .unwrap()
+                .ends_with("media"),
+            "{examined}"
+        );
+        assert_eq!(
+            value(&examined, "Device Role"),
+            format!("Active device {number}")
+        );
+        assert_eq!(
+            value(&examined, "Array State").split(' ').next(),
+            Some("AA")
+        );
+        assert!(
+            value(&examined, "Internal Bitmap").contains("sectors"),
+            "{examined}"
+        );
+        assert!(
+            value(&examined, "Checksum").contains("correct"),
+            "{examined}"
+        );
+    }
+}
+
+#[test]
+fn every_level_and_kind_of_superblock_is_read_by_mdadm() {
+    if !has_mdadm() {
+        return;
+    }
+    let cases: [(&[&str], &str, &str); 8] = [
+        (&["-l", "1", "-e", "1.0"], "raid1", "1.0"),
+        (
+            &["-l", "1", "-e", "1.1", "--bitmap", "none"],
+            "raid1",
+            "1.1",
+        ),
+        (&["-l", "1", "-e", "0.90"], "raid1", "0.90.00"),
+        (&["-l", "10"], "raid10", "1.2"),
+        (
+            &["-l", "10", "--layout", "f2", "--chunk", "64K"],
+            "raid10",
+            "1.2",
+        ),
+        (
+            &["-l", "10", "--layout", "o2", "--bitmap", "8M"],
+            "raid10",
+            "1.2",
+        ),
+        (&["-l", "0", "--chunk", "64K"], "raid0", "1.2"),
+        (&["-l", "linear"], "linear", "1.2"),
+    ];
+    for (arguments, level, version) in cases {
+        let folder = images(&["a.img", "b.img", "c.img"]);
+        let members = ["a.img", "b.img", "c.img"];
+        let create = [&["array", "create"], arguments, &members].concat();
+        json(folder.path(), &create);
+        for member in members {
+            let examined = examine(folder.path(), member);
+            assert_eq!(value(&examined, "Raid Level"), level, "{arguments:?}");
+            assert_eq!(value(&examined, "Version"), version, "{arguments:?}");
+            let checksum = value(&examined, "Checksum");
+            assert!(checksum.contains("correct"), "{arguments:?}: {examined}");
+        }
+    }
+}
+
+#[test]
+fn a_member_may_come_later_and_another_wait_as_a_spare() {
+    let folder = images(&["a.img", "s.img"]);
+    let create = [
+        "array",
+        "create",
+        "-l",
+        "1",
+        "a.img",
+        "missing",
+        "--assume-clean",
+    ];
+    let told = answer(folder.path(), &create);
+    assert!(told.contains("raid1 of 2, 1 missing, "), "{told}");
+    let create = [
+        "array", "create", "-l", "1", "--force", "a.img", "missing", "--spare", "s.img",
+    ];
+    let made = json(folder.path(), &create);
+    assert_eq!(made["spares"], serde_json::json!(["s.img"]));
+    if has_mdadm() {
+        assert_eq!(
+            value(&examine(folder.path(), "s.img"), "Device Role"),
+            "spare"
+        );
+        let state = examine(folder.path(), "a.img");
+        assert_eq!(value(&state, "Array State").split(' ').next(), Some("A."));
+    }
+}
+
+#[test]
+fn a_disk_that_holds_something_is_left_as_it_is_unless_forced() {
+    if !testkit::requires::all(&[testkit::requires::command("blkid")]) {
+        return;
+    }
+    let folder = images(&["a.img"]);
+    let path = folder.path();
+    answer(
+        path,
+        &["disk", "create", "swap.img", "16M", "--part", "rest:linux"],
+    );
+    let create = ["array", "create", "-l", "1", "a.img", "swap.img"];
+    let before = [bytes(path, "a.img"), bytes(path, "swap.img")];
+    let (status, told) = failure(path, &create);
+    assert_eq!(status, Some(1));
+    assert_eq!(
+        told,
+        "outboard: swap.img is not empty, it holds a partition table (gpt); nothing was changed; --force overwrites it"
+    );
+    assert!(
+        [bytes(path, "a.img"), bytes(path, "swap.img")] == before,
+        "something was written"
+    );
+    answer(path, &[&create[..], &["--force"]].concat());
+    // Now it is a member.
+    image(path, "b.img", super::MEMBER);
+    let (_, told) = failure(path, &["array", "create", "-l", "1", "b.img", "a.img"]);
+    assert!(
+        told.contains("a.img is not empty, it holds a superblock of the array array ("),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_makes_no_array_is_one_line_and_writes_nothing() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    image(path, "tiny.img", 64 << 10);
+    let before = [bytes(path, "a.img"), bytes(path, "b.img")];
+    let cases: [(&[&str], i32, &str); 11] = [
+        (&["-l", "1", "a.img", "a.img"], 2, "a.img is named twice"),
+        (
+            &["-l", "1", "a.img", "./a.img"],
+            1,
+            "would be written by two disks",
+        ),
+        (&["-l", "5", "a.img", "b.img"], 2, "make it with mdadm"),
+        (&["-l", "1", "missing", "missing"], 1, "missing"),
+        (&["-l", "0", "a.img", "missing"], 1, "missing"),
+        (&["-l", "1", "a.img", "tiny.img"], 1, "tiny.img"),
+        (
+            &["-l", "1", "a.img", "none.img"],
+            1,
+            "none.img does not exist",
+        ),
+        (
+            &["-l", "1", "--layout", "f2", "a.img", "b.img"],
+            2,
+            "has no layouts",
+        ),
+        (&["-l", "10", "--chunk", "3K", "a.img", "b.img"], 1, "chunk"),
+        (
+            &["-l", "1", "--name", "x:y", "a.img", "b.img"],
+            2,
+            "is no name of an array",
+        ),
+        (&["-l", "1", "--size", "1T", "a.img", "b.img"], 1, "a.img"),
+    ];
+    for (arguments, code, expected) in cases {
+        let (status, told) = failure(path, &[&["array", "create"], arguments].concat());
+        assert_eq!(status, Some(code), "{arguments:?}: {told}");
+        assert!(told.contains(expected), "{arguments:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{arguments:?}: {told}");
+    }
+    assert!(
+        [bytes(path, "a.img"), bytes(path, "b.img")] == before,
+        "something was written"
+    );
+}
+
+#[test]
+fn a_disk_that_somebody_serves_is_not_made_a_member() {
+    let folder = images(&["a.img", "b.img"]);
+    let serve = ["serve", "--listen", "unix:s", "a.img"];
+    let (_server, _) = super::Server::start(super::outboard(folder.path(), &serve));
+    let create = ["array", "create", "-l", "1", "a.img", "b.img"];
+    let (status, told) = failure(folder.path(), &create);
+    assert_eq!(status, Some(1));
+    assert!(
+        told.contains("a.img is already open for writing by process"),
+        "{told}"
+    );
+    let output = run(folder.path(), &["inspect", "b.img"]);
+    assert!(
+        !String::from_utf8_lossy(&output.stdout).contains("raid"),
+        "it was written"
+    );
+}

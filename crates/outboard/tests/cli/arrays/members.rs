@@ -1,0 +1,190 @@
+//! Arrays that nobody runs, by their members: the command opens them, does its work and closes them clean.
+
+use super::super::{answer, failure};
+use super::{assert_clean, bytes, image, images, json, mirror, state_of, status};
+
+#[test]
+fn a_disk_is_added_and_synced_before_the_command_ends() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    let create = [
+        "array", "create", "-l", "1", "--name", "media", "a.img", "missing",
+    ];
+    answer(path, &create);
+    let told = answer(
+        path,
+        &["array", "add", "a.img", "missing", "--disk", "b.img"],
+    );
+    assert!(told.contains("complete, clean"), "{told}");
+    assert_clean(path, &["a.img", "b.img"]);
+    let report = status(path, &["a.img", "b.img"]);
+    assert_eq!(state_of(&report, "b.img"), "in_sync");
+}
+
+#[test]
+fn work_that_is_left_for_later_is_done_by_who_opens_it_next() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    answer(path, &["array", "create", "-l", "1", "a.img", "missing"]);
+    let add = [
+        "array",
+        "add",
+        "a.img",
+        "missing",
+        "--disk",
+        "b.img",
+        "--no-wait",
+    ];
+    answer(path, &add);
+    let told = answer(path, &["array", "wait", "a.img", "b.img"]);
+    assert!(told.contains("complete, clean"), "{told}");
+    assert_clean(path, &["a.img", "b.img"]);
+}
+
+#[test]
+fn a_member_that_failed_comes_back() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    mirror(path, &["a.img", "b.img"]);
+    answer(path, &["array", "wait", "a.img", "b.img"]);
+    let told = answer(
+        path,
+        &["array", "fail", "a.img", "b.img", "--member", "b.img"],
+    );
+    assert!(told.contains("degraded: 1 of 2"), "{told}");
+    let told = answer(path, &["array", "re-add", "a.img", "--disk", "b.img"]);
+    assert!(told.contains("complete, clean"), "{told}");
+    assert_clean(path, &["a.img", "b.img"]);
+}
+
+#[test]
+fn a_difference_is_found_told_and_repaired() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    mirror(path, &["a.img", "b.img"]);
+    answer(path, &["array", "wait", "a.img", "b.img"]);
+    // A disk that has changed by itself.
+    let mut damaged = bytes(path, "b.img");
+    let at = damaged.len() - (4 << 20);
+    damaged[at..at + 512].fill(9);
+    std::fs::write(path.join("b.img"), damaged).expect("an image");
+
+    let found = json(path, &["array", "scrub", "a.img", "b.img"]);
+    let scrubbed = &found["scrubbed"];
+    assert!(
+        scrubbed["mismatches"]
+            .as_u64()
+            .is_some_and(|count| count > 0),
+        "{found}"
+    );
+    assert!(scrubbed["places"][0]["offset"].is_u64(), "{found}");
+    assert_eq!(scrubbed["repaired"], false);
+    let told = answer(path, &["array", "scrub", "--repair", "a.img", "b.img"]);
+    assert!(told.contains("differed and were made alike, at "), "{told}");
+    let told = answer(path, &["array", "scrub", "a.img", "b.img"]);
+    assert!(told.contains("all copies are alike"), "{told}");
+}
+
+#[test]
+fn a_mirror_grows_to_three() {
+    let folder = images(&["a.img", "b.img", "c.img"]);
+    let path = folder.path();
+    mirror(path, &["a.img", "b.img"]);
+    answer(path, &["array", "add", "a.img", "b.img", "--disk", "c.img"]);
+    let members = ["a.img", "b.img", "c.img"];
+    let report = json(
+        path,
+        &[&["array", "grow", "--copies", "3"], &members[..]].concat(),
+    );
+    assert_eq!(report["parts"], 3, "{report}");
+    assert_eq!(report["working"], 3, "{report}");
+    assert_clean(path, &members);
+}
+
+#[test]
+fn two_halves_that_were_written_apart_are_refused_and_one_is_preferred() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    mirror(path, &["a.img", "b.img"]);
+    answer(path, &["array", "wait", "a.img", "b.img"]);
+    // Each alone, for long enough to be noticed.
+    for half in ["a.img", "b.img"] {
+        let other = if half == "a.img" { "b.img" } else { "a.img" };
+        std::fs::rename(path.join(other), path.join("away")).expect("a file");
+        answer(path, &["array", "wait", half, "--run"]);
+        let serve = format!("films=array({half}, missing)");
+        let (mut server, line) = super::Server::start(super::outboard(
+            path,
+            &["serve", "--listen", "127.0.0.1:0", &serve],
+        ));
+        let uri = line.split_whitespace().next().expect("a URI");
+        let stream = super::super::serve::connect(uri);
+        let mut session = super::super::sockets::Session::open(stream, "films").expect("served");
+        session
+            .write(&[half.as_bytes()[0]; 4096])
+            .expect("it is written");
+        server.signal(rustix::process::Signal::TERM);
+        assert_eq!(server.ended().code(), Some(0));
+        std::fs::rename(path.join("away"), path.join(other)).expect("a file");
+    }
+    let before = [bytes(path, "a.img"), bytes(path, "b.img")];
+    let (code, told) = failure(path, &["array", "wait", "a.img", "b.img"]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(
+        told.contains("a.img") && told.contains("b.img") && told.contains("prefer"),
+        "{told}"
+    );
+    assert!(
+        [bytes(path, "a.img"), bytes(path, "b.img")] == before,
+        "something was written"
+    );
+    let wait = ["array", "wait", "a.img", "b.img", "--prefer", "b.img"];
+    let told = answer(path, &wait);
+    assert!(told.contains("complete, clean"), "{told}");
+    let data = |name: &str| {
+        bytes(path, name)
+            .windows(4096)
+            .step_by(512)
+            .any(|w| w == [b'b'; 4096])
+    };
+    assert!(data("a.img") && data("b.img"), "the preferred half counts");
+    assert_clean(path, &["a.img", "b.img"]);
+}
+
+#[test]
+fn what_cannot_be_done_is_told_and_the_array_is_closed_clean() {
+    let folder = images(&["a.img", "b.img", "c.img"]);
+    let path = folder.path();
+    mirror(path, &["a.img", "b.img"]);
+    answer(path, &["array", "wait", "a.img", "b.img"]);
+    image(path, "small.img", 1 << 20);
+    for (arguments, expected) in [
+        (
+            &["fail", "a.img", "b.img", "--member", "c.img"][..],
+            "media has no member c.img; its members are a.img, b.img",
+        ),
+        (&["remove", "a.img", "b.img", "--member", "b.img"], "b.img"),
+        (
+            &["add", "a.img", "b.img", "--disk", "small.img"],
+            "small.img",
+        ),
+        (
+            &["add", "a.img", "b.img", "--disk", "b.img"],
+            "b.img is a member already",
+        ),
+        (&["stop", "a.img", "b.img"], "nothing is to be stopped"),
+        (
+            &["scrub", "--stop", "a.img", "b.img"],
+            "a scrub of members ends with Ctrl-C",
+        ),
+        (
+            &["status", "a.img", "b.img", "--prefer", "c.img"],
+            "--prefer c.img: it is none of the members",
+        ),
+    ] {
+        let (_, told) = failure(path, &[&["array"], arguments].concat());
+        assert!(told.contains(expected), "{arguments:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{arguments:?}: {told}");
+        assert_clean(path, &["a.img", "b.img"]);
+    }
+}
