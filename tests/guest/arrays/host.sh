@@ -34,10 +34,10 @@ quietly() {
     }
 }
 
-# Serves a disk at $uri, until `finish`.
+# Serves a disk, called photos, at $uri, until `finish`.
 serve() {
     rm -f socket
-    outboard serve "$1" --listen "unix:$PWD/socket" >served 2>&1 &
+    outboard serve "photos=$1" --listen "unix:$PWD/socket" >served 2>&1 &
     server=$!
     uri="nbd+unix:///?socket=$PWD/socket"
     for _ in $(seq 200); do
