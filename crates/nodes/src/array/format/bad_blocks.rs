@@ -81,10 +81,14 @@ impl BadBlocks {
                 break;
             }
             let (first, units) = (entry >> 10, entry & 0x3ff);
-            let offset = first.checked_mul(bad.unit);
-            let offset = offset.filter(|offset| i64::try_from(*offset).is_ok());
-            let offset = offset.ok_or(Problem::Run(first))?;
-            bad.add(Range::new(offset, units * bad.unit));
+            // A run that ends behind what can be told could not be written again.
+            let end = first
+                .checked_add(units)
+                .and_then(|end| end.checked_mul(bad.unit));
+            if end.is_none_or(|end| i64::try_from(end).is_err()) {
+                return Err(Problem::Run(first));
+            }
+            bad.add(Range::new(first * bad.unit, units * bad.unit));
         }
         Ok(bad)
     }

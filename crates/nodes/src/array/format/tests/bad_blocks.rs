@@ -71,6 +71,10 @@ fn logs_that_cannot_be_are_refused() {
     let far = (u64::MAX - 2).to_le_bytes();
     assert!(matches!(BadBlocks::decode(&far, 20), Err(Problem::Run(_))));
     assert!(BadBlocks::decode(&[0; 4096], 0).is_ok(), "runs of nothing");
+    // A fuzzer's: it begins where a disk may be, and its second half came back as sector 511.
+    let last = (1_u64 << 54) - 1;
+    let ends_behind = (last << 10 | 513).to_le_bytes();
+    assert_eq!(BadBlocks::decode(&ends_behind, 0), Err(Problem::Run(last)));
 }
 
 proptest! {
