@@ -1,6 +1,11 @@
-//! What fuzz targets share: replies of a server, in pieces, through the client's decoder.
+//! What fuzz targets share: replies of a server, in pieces, through the client's decoder; superblocks with
+//! their checksums put right.
+
+mod superblocks;
 
 use nbd_proto::{BrokenReply, ReplyDecoder, ReplyEvent};
+
+pub use superblocks::decode_mended;
 
 /// What a decoder made of a stream.
 #[derive(Debug, PartialEq)]
