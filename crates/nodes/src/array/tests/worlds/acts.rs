@@ -101,6 +101,9 @@ impl World {
                 left -= 1;
                 self.begin(life, &mut doing).await;
             }
+            if doing.is_empty() {
+                continue;
+            }
             let until = if left > 0 {
                 self.rng.u8(0..30)
             } else {
