@@ -69,7 +69,7 @@ impl Mirror {
             // Whoever waits for it is told how it went.
             drop(commit.await);
         }
-        let abandoned = self.lock().state.locks.abandoned();
+        let abandoned = self.lock().state.locks.take_abandoned();
         self.on_all(|target| Box::pin(target.settle())).await?;
         for given_up in abandoned {
             self.make_alike(given_up).await?;

@@ -5,7 +5,7 @@
 //! * Of two that overlap, who came first goes first: nobody starves, and all copies of a byte get the same
 //!   changes in the same order.
 //! * A change that was given up while it was under way keeps its place: nobody comes past it before it was
-//!   undone or finished ([`Table::abandoned`]). Copies may differ there.
+//!   undone or finished ([`Table::take_abandoned`]). Copies may differ there.
 //! * A change that fills all of what was given up in line goes over it: nothing of that can land late.
 
 use std::task::Waker;
@@ -178,14 +178,18 @@ impl Table {
         over
     }
 
-    /// What was given up, in order.
-    pub(super) fn abandoned(&self) -> Vec<Abandoned> {
-        let given_up = self.entries.iter().filter_map(|entry| {
+    /// What was given up, in order. Whoever asks puts it right: nobody goes over it from now on.
+    pub(super) fn take_abandoned(&mut self) -> Vec<Abandoned> {
+        let given_up = self.entries.iter_mut().filter_map(|entry| {
+            let what = entry.given_up?;
+            if what == (GivenUp::Data { landed: true }) {
+                entry.given_up = Some(GivenUp::Data { landed: false });
+            }
             Some(Abandoned {
                 turn: entry.turn,
                 range: entry.range,
                 kind: entry.kind,
-                what: entry.given_up?,
+                what,
             })
         });
         given_up.collect()

@@ -6,7 +6,7 @@
 //!           └─ overlapping changes, and windows of a resync, in order of arrival ┘
 //! ```
 //!
-//! `layout`, `phase`, `bits`, `locks`, `state` and `plan` are pure: they decide. `commit` writes what members must
+//! `layout`, `apart`, `phase`, `bits`, `locks`, `state` and `plan` are pure: they decide. `commit` writes what members must
 //! know; `write`, `answers`, `read` and `flush` carry out requests; `windows` is what work in the background asks for.
 //!
 //! # Invariants
@@ -25,6 +25,7 @@
 //! It starts nothing by itself: resync, recovery, clearing of bits and going clean are asked for (`super::sync`).
 
 mod answers;
+mod apart;
 mod bits;
 mod commit;
 mod extents;

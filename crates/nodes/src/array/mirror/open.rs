@@ -12,6 +12,7 @@ use super::super::format::bitmap::Bitmap;
 use super::super::format::{Role, Version, features};
 use super::super::member::Member;
 use super::super::{ArrayError, ArrayOptions};
+use super::apart::Places;
 use super::bits::Bits;
 use super::layout::Layout;
 use super::locks::Table;
@@ -94,8 +95,27 @@ fn holders(assembly: &Assembly) -> impl Iterator<Item = (&Member, Option<u64>)> 
     parts.filter_map(|part| Some((part.member.as_ref()?, part.rebuilt_to)))
 }
 
-/// Refuses to write what is not understood whole.
+/// Refuses to write what is not understood whole, or where it would lie on something else.
 fn refuse_writing(assembly: &Assembly) -> Result<(), ArrayError> {
+    let others = assembly.others.iter().map(|other| &other.member);
+    for member in holders(assembly).map(|(member, _)| member).chain(others) {
+        let places = Places {
+            superblock: &member.superblock,
+            at: member.at,
+            used: assembly.facts.member_size,
+            bitmap: assembly.bitmap.map_or(0, |header| {
+                let block = block_of(member.disk.geometry().block_size);
+                Bits::image_len(&header, block) as u64
+            }),
+            disk: member.disk.geometry().size,
+        };
+        if let Some(clash) = places.clash() {
+            return Err(ArrayError::refused(
+                format!("the array is not written: {}: {clash}", member.name),
+                "open it read-only",
+            ));
+        }
+    }
     for (member, _) in holders(assembly) {
         let bits = member.superblock.features;
         let known = REFUSED.iter().find(|(bit, _)| bits & bit != 0);
@@ -134,7 +154,7 @@ async fn read_bits(
         return Ok(None);
     };
     let blocks = holders(assembly).map(|(member, _)| member.disk.geometry().block_size);
-    let block = usize::try_from(blocks.max().unwrap_or(1).max(512)).expect("blocks are small");
+    let block = block_of(blocks.max().unwrap_or(1));
     let len = Bits::image_len(&header, block);
     let mut image: Option<Vec<u8>> = None;
     let mut all = header.stale;
@@ -172,6 +192,11 @@ async fn read_bits(
     };
     let bits = Bits::new(&header, image, all)?;
     Ok(Some((bits, header)))
+}
+
+/// Bytes of a block, or a sector where that is more.
+fn block_of(block_size: u32) -> usize {
+    usize::try_from(block_size.max(512)).expect("blocks are small")
 }
 
 /// The header of a bitmap that cannot be trusted, for what is in it beside bits.

@@ -47,7 +47,7 @@ fn nobody_comes_past_what_was_given_up_before_it_was_put_right() {
     assert_eq!(table.give_up(first, LATE).len(), 1);
     assert_eq!(place(&mut table, second), Place::Haunted);
     assert!(table.go_over(second).is_empty());
-    let [left] = table.abandoned().try_into().unwrap();
+    let [left] = table.take_abandoned().try_into().unwrap();
     assert_eq!(
         (left.turn, left.what, left.kind),
         (first, LATE, Kind::Change)
@@ -73,6 +73,17 @@ fn who_fills_all_of_what_was_given_up_in_line_goes_over_it() {
     assert_eq!(place(&mut table, over), Place::Waits);
     drop(table.leave(beside));
     assert_eq!(place(&mut table, over), Place::Ready);
+}
+
+#[test]
+fn nobody_goes_over_what_is_being_put_right() {
+    let mut table = Table::default();
+    let first = enter(&mut table, 4, 4);
+    drop(table.give_up(first, LANDED));
+    assert_eq!(table.take_abandoned().len(), 1);
+    let over = enter(&mut table, 0, 8);
+    assert!(table.go_over(over).is_empty());
+    assert_eq!(place(&mut table, over), Place::Haunted);
 }
 
 proptest! {

@@ -8,7 +8,7 @@ use super::kit::{
     BITMAP, DATA, MEMBER, Recipe, bits, name, open, options, put, read, superblock, try_open, write,
 };
 use crate::array::MemberState;
-use crate::array::format::{Role, Version};
+use crate::array::format::{Changes, Role, Version};
 
 const FIRST: Range = Range::new(0, 4096);
 const CHUNK: Range = Range::new(8192, 4096);
@@ -206,5 +206,35 @@ fn what_is_not_understood_is_not_written() {
         let mirror = try_open(&disks, &read_only).await.unwrap();
         assert!(mirror.geometry().read_only);
         assert_eq!(mirror.read(FIRST).await.unwrap().concat(), [0; 4096]);
+    });
+}
+
+#[test]
+fn superblocks_that_put_one_thing_on_another_are_not_written_by() {
+    block_on(async {
+        let disks = disks(2);
+        let recipe = Recipe {
+            log: true,
+            ..Recipe::mirror(2)
+        };
+        // The bitmap and the log on data, the log on the bitmap, and behind the end.
+        let cases = [
+            (96, 24_u32, "bitmap"),
+            (188, 24, "log"),
+            (188, 8, "log"),
+            (188, 10_000, "log"),
+        ];
+        for (field, sectors, what) in cases {
+            recipe.make(&disks).await;
+            for disk in &disks {
+                let place = Range::new(4096, 4096);
+                let mut bytes = disk.read(place).await.unwrap().concat();
+                bytes[field..field + 4].copy_from_slice(&sectors.to_le_bytes());
+                let bytes = crate::array::format::patch(&bytes, Version::V1_2, &Changes::default());
+                put(disk, 4096, bytes).await;
+            }
+            let refused = try_open(&disks, &options()).await.unwrap_err().to_string();
+            assert!(refused.contains(what), "{refused}");
+        }
     });
 }
