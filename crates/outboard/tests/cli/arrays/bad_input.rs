@@ -15,20 +15,21 @@ const EVENTS: usize = 200;
 const CHECKSUM: usize = 216;
 const ROLES: usize = 220;
 
+fn word_of(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes.try_into().expect("four bytes"))
+}
+
 /// Changes the superblock of a member, whose checksum is put right.
 fn forge(folder: &Path, member: &str, change: impl FnOnce(&mut [u8])) {
     let mut image = bytes(folder, member);
     let superblock = &mut image[SUPERBLOCK..SUPERBLOCK + 4096];
     change(superblock);
-    let roles = u32::from_le_bytes(superblock[ROLES..ROLES + 4].try_into().unwrap());
-    let len = 256 + 2 * roles as usize;
+    let len = 256 + 2 * word_of(&superblock[ROLES..ROLES + 4]) as usize;
     superblock[CHECKSUM..CHECKSUM + 4].fill(0);
     let words = superblock[..len].chunks_exact(4);
-    let sum: u64 = words
-        .map(|word| u64::from(u32::from_le_bytes(word.try_into().unwrap())))
-        .sum();
-    let folded = u32::try_from((sum & 0xffff_ffff) + (sum >> 32) & 0xffff_ffff).unwrap();
-    superblock[CHECKSUM..CHECKSUM + 4].copy_from_slice(&folded.to_le_bytes());
+    let sum: u64 = words.map(|bytes| u64::from(word_of(bytes))).sum();
+    let folded = ((sum & 0xffff_ffff) + (sum >> 32)) & 0xffff_ffff;
+    superblock[CHECKSUM..CHECKSUM + 4].copy_from_slice(&folded.to_le_bytes()[..4]);
     std::fs::write(folder.join(member), image).expect("an image");
 }
 
@@ -156,8 +157,7 @@ fn features_that_are_not_known_and_a_reshape_that_is_half_done() {
         let folder = clean();
         for member in ["a.img", "b.img"] {
             forge(folder.path(), member, |superblock| {
-                let old =
-                    u32::from_le_bytes(superblock[FEATURES..FEATURES + 4].try_into().unwrap());
+                let old = word_of(&superblock[FEATURES..FEATURES + 4]);
                 put(superblock, FEATURES, old | feature);
             });
         }
