@@ -25,6 +25,9 @@ pub const RECORD: usize = 4096;
 pub const RECORDS: u64 = 48;
 /// Bytes from one record to the next.
 pub const APART: u64 = 1 << 20;
+/// Requests between two pauses of a load, and how long one is: copying yields to whoever never pauses.
+const AT_ONCE: u64 = 16;
+const PAUSE: Duration = Duration::from_millis(80);
 
 /// Makes a mirror of `members`, all alike, with a bitmap of fine chunks.
 ///
@@ -51,12 +54,31 @@ pub fn status(server: &mut Server) -> Value {
     serde_json::from_str(&told).unwrap_or_else(|e| panic!("{e}: {told}"))
 }
 
-/// The states of the members, by part.
+/// The state of the member of that name.
+///
+/// # Panics
+/// If there is none.
 #[must_use]
-pub fn states(status: &Value) -> Vec<String> {
-    let members = status["members"].as_array().into_iter().flatten();
-    let state = |member: &Value| member["state"].as_str().unwrap_or("none").to_owned();
-    members.map(state).collect()
+#[track_caller]
+pub fn state_of(status: &Value, name: &str) -> String {
+    let mut members = status["members"].as_array().into_iter().flatten();
+    let member = members.find(|member| member["name"] == name);
+    let member = member.unwrap_or_else(|| panic!("{name} is none of {status:#}"));
+    member["state"].as_str().unwrap_or_default().to_owned()
+}
+
+/// What a program says that is refused an array: what is wrong, without where it stands.
+///
+/// # Panics
+/// If it is not refused.
+#[must_use]
+#[track_caller]
+pub fn refused(args: &[&str]) -> String {
+    let said = said::run(&mut outboard(args));
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let mut lines = said.stderr.lines();
+    let line = lines.find_map(|line| line.strip_prefix("outboard: "));
+    line.unwrap_or_else(|| panic!("{said:?}")).to_owned()
 }
 
 /// Waits until the array of a server is as `wanted`.
@@ -275,6 +297,9 @@ fn write_until(
         let took = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
         longest_us.fetch_max(took, Ordering::AcqRel);
         done.fetch_add(1, Ordering::AcqRel);
+        if number % AT_ONCE == 0 {
+            std::thread::sleep(PAUSE);
+        }
     }
     Ok(())
 }
