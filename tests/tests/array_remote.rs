@@ -209,42 +209,42 @@ fn an_array_whose_remote_half_is_away_starts_only_if_it_is_told_to_and_takes_it_
     assert_alike(&local, &far);
 }
 
-/// Servers of others, on `port`, with an image.
-fn others(port: u16, image: &str, folder: &Path) -> Vec<(&'static str, Command)> {
-    let config = folder.join("nbd-server.conf");
-    let text =
-        format!("[generic]\nlistenaddr = 127.0.0.1\nport = {port}\n[disk]\nexportname = {image}\n");
-    std::fs::write(&config, text).expect("a file");
-    let mut nbdkit = Command::new("nbdkit");
-    nbdkit.args(["-f", "-i", "127.0.0.1", "-e", "disk", "-p"]);
-    nbdkit.args([&port.to_string(), "file", image]);
-    let mut reference = Command::new("nbd-server");
-    reference.args(["-d", "-C"]).arg(&config);
-    let mut qemu = Command::new("qemu-nbd");
-    qemu.args([
-        "-t",
-        "-e",
-        "8",
-        "-b",
-        "127.0.0.1",
-        "-x",
-        "disk",
-        "-f",
-        "raw",
-        "-p",
-    ]);
-    qemu.args([&port.to_string(), image]);
-    vec![
-        ("nbdkit", nbdkit),
-        ("nbd-server", reference),
-        ("qemu-nbd", qemu),
-    ]
+/// Another one's server of an image on `port`, which ends when its process is killed.
+fn other(name: &str, port: u16, image: &str, folder: &Path) -> Command {
+    let port_text = port.to_string();
+    match name {
+        "nbdkit" => {
+            let mut command = Command::new("nbdkit");
+            command.args(["-f", "-i", "127.0.0.1", "-e", "disk", "-p", &port_text]);
+            command.args(["file", image]);
+            command
+        }
+        "qemu-nbd" => {
+            let mut command = Command::new("qemu-nbd");
+            command.args(["-t", "-e", "8", "-b", "127.0.0.1", "-x", "disk"]);
+            command.args(["-f", "raw", "-p", &port_text, image]);
+            command
+        }
+        _ => {
+            let config = folder.join("nbd-server.conf");
+            let text = format!(
+                "[generic]\nlistenaddr = 127.0.0.1\nport = {port}\n\
+                 [disk]\nexportname = {image}\nflush = true\nfua = true\n"
+            );
+            std::fs::write(&config, text).expect("a file");
+            // It goes to the background and forks for each client: all of them end with the namespace.
+            let both = format!("nbd-server -C {} && sleep 600", config.display());
+            let mut command = Command::new("unshare");
+            command.args(["--pid", "--fork", "--kill-child", "sh", "-c", &both]);
+            command
+        }
+    }
 }
 
 #[test]
 fn the_remote_half_may_be_any_server() {
     for name in ["nbdkit", "nbd-server", "qemu-nbd"] {
-        if !requires::all(&[requires::command(name)]) {
+        if !requires::all(&[requires::command(name), requires::root()]) {
             continue;
         }
         let folder = Folder::new();
@@ -254,8 +254,7 @@ fn the_remote_half_may_be_any_server() {
         // A port that is free now.
         let port = Server::start(&["null(1M)"]).kill();
         let start = || {
-            let all = others(port, &far, folder.path());
-            let (_, mut command) = all.into_iter().find(|(of, _)| *of == name).unwrap();
+            let mut command = other(name, port, &far, folder.path());
             let mut process = Process::start(&mut command).unwrap();
             let listens = process.wait_until("a server that listens", LIMIT, |_| {
                 std::net::TcpStream::connect(("127.0.0.1", port))
@@ -282,7 +281,7 @@ fn the_remote_half_may_be_any_server() {
         load.wait_for(100);
         let kept = load.stop();
         assert_eq!(primary.stop(Signal::TERM), Some(0), "{name}");
-        backup.signal(Signal::TERM).unwrap();
+        backup.signal(Signal::KILL).unwrap();
         backup.wait(LIMIT).unwrap();
         kept.assert_in(&local);
         kept.assert_in(&far);
