@@ -42,6 +42,7 @@ mod state;
 mod status;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod windows;
 mod write;
 

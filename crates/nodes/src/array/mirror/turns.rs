@@ -1,0 +1,90 @@
+//! Changes that are under way: begun, counted, ended, given up. Pure; part of [`State`].
+//!
+//! # Invariants
+//!
+//! * What is counted is uncounted once: at its end, or when what was given up has settled.
+//! * A change begins in line only where nothing at all has to be waited for.
+
+use block::Range;
+
+use super::locks::{GivenUp, Kind, Turn, Wakers};
+use super::state::State;
+
+impl State {
+    /// A change of `range`, or a window, arrives. It waits for its turn, and for [`is_ready`](Self::is_ready).
+    pub(super) fn begin(&mut self, range: Range, kind: Kind) -> Turn {
+        let turn = self.locks.enter(range, kind);
+        if kind == Kind::Change {
+            self.count(range);
+        }
+        turn
+    }
+
+    /// The same, if it need not wait for anything.
+    #[inline]
+    pub(super) fn begin_now(&mut self, range: Range) -> Option<Turn> {
+        let may = self.dirty.is_set()
+            && self.must_record <= self.recorded
+            && self.view.no_bad
+            && !self.stopped
+            && self.bits.as_ref().is_none_or(|bits| bits.are_set(range));
+        if !may {
+            return None;
+        }
+        let turn = self.locks.try_enter(range)?;
+        self.count(range);
+        Some(turn)
+    }
+
+    #[inline]
+    fn count(&mut self, range: Range) {
+        self.writes += 1;
+        self.begun += 1;
+        self.awake = true;
+        self.dirty.want();
+        if let Some(bits) = &mut self.bits {
+            bits.begin(range);
+        }
+    }
+
+    /// Whether members know what they must before `range` is changed.
+    pub(super) fn is_ready(&self, range: Range) -> bool {
+        self.dirty.is_set() && self.bits.as_ref().is_none_or(|bits| bits.are_set(range))
+    }
+
+    /// Whether all members know what they must before anything is acknowledged.
+    pub(super) const fn is_recorded(&self) -> bool {
+        self.must_record <= self.recorded
+    }
+
+    /// A change has ended: nothing of it is under way.
+    #[must_use]
+    pub(super) fn end(&mut self, turn: Turn, range: Range, kind: Kind) -> Wakers {
+        if kind == Kind::Change {
+            self.uncount(range);
+        }
+        self.locks.leave(turn)
+    }
+
+    /// A change was given up while it was under way.
+    #[must_use]
+    pub(super) fn give_up(&mut self, turn: Turn, what: GivenUp) -> Wakers {
+        self.locks.give_up(turn, what)
+    }
+
+    /// A change takes over what was given up in line, where it fills all of that. Whether there was any.
+    pub(super) fn go_over(&mut self, turn: Turn) -> bool {
+        let over = self.locks.go_over(turn);
+        for range in &over {
+            self.uncount(*range);
+        }
+        !over.is_empty()
+    }
+
+    fn uncount(&mut self, range: Range) {
+        self.writes = self.writes.checked_sub(1).expect("a change ends once");
+        if let Some(bits) = &mut self.bits {
+            bits.end(range);
+        }
+    }
+}
