@@ -152,15 +152,7 @@ impl Live {
             self.end_arrays(&export.name, result, &mut done).await;
             done.replaced.push(export.name.clone());
         }
-        for export in &changes.renew {
-            let ready = opened.iter_mut().find(|open| open.name == export.name);
-            if let Some(ExportDisk::PerClient(overlays)) = ready.and_then(Opened::take) {
-                note(self.control.renew(&export.name, overlays), &mut done);
-            }
-            // Clients that are connected read on from the old ones.
-            self.arrays.forget(&export.name);
-            done.renewed.push(export.name.clone());
-        }
+        self.renew(&changes.renew, &mut opened, &mut done);
         let mut gone = leaving(&changes);
         gone.extend(done.renewed.iter().cloned());
         running.open.retain(|open| !gone.contains(&open.name));
@@ -198,6 +190,19 @@ impl Live {
         self.control.arrange(&names);
         done.later = changes.later.iter().map(|key| (*key).to_owned()).collect();
         done
+    }
+
+    /// Gives new clients overlays over other images.
+    fn renew(&self, exports: &[ExportPlan], opened: &mut [Opened], done: &mut Reloaded) {
+        for export in exports {
+            let ready = opened.iter_mut().find(|open| open.name == export.name);
+            if let Some(ExportDisk::PerClient(overlays)) = ready.and_then(Opened::take) {
+                note(self.control.renew(&export.name, overlays), done);
+            }
+            // Clients that are connected read on from the old ones.
+            self.arrays.forget(&export.name);
+            done.renewed.push(export.name.clone());
+        }
     }
 
     /// Opens a disk whose file an export that has ended by now had; the old one if that fails.

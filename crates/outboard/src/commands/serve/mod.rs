@@ -289,8 +289,7 @@ async fn serve(
 ) -> Result<(), Failure> {
     let mut stop = Stop::watch(args.exit_with_parent, args.config.is_some())?;
     let (exports, mut open) = stop.before(open(&plan)).await?;
-    let arrays = Arc::new(Arrays::new(plan.on_event.clone().map(Hook::start)));
-    live::watch(&arrays, &mut open);
+    let arrays = watched(&plan, &mut open);
     let mut server = Server::with_rules(exports, plan.limits.clone()).map_err(Failure::new)?;
     let tls = tls::load(&plan)?;
     if let Some((tls, demand)) = &tls {
@@ -350,6 +349,13 @@ async fn serve(
         control.iter().for_each(place::ControlSocket::remove);
     };
     stop.during(tell, serving, clean_up).await
+}
+
+/// The arrays below the disks, which are watched from here on.
+fn watched(plan: &Plan, open: &mut [Opened]) -> Arc<Arrays> {
+    let arrays = Arc::new(Arrays::new(plan.on_event.clone().map(Hook::start)));
+    live::watch(&arrays, open);
+    arrays
 }
 
 /// Serves, and marks the arrays clean when all is flushed.
