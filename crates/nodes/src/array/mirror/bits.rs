@@ -27,7 +27,7 @@ const CHUNKS_MAX: u64 = 1 << 24;
 /// Bytes of a bitmap that are written together.
 const PAGE: usize = 4096;
 /// Sweeps that a bit must have been idle for.
-const SWEEPS: u8 = 2;
+pub(super) const SWEEPS: u8 = 2;
 
 /// One chunk.
 #[derive(Debug, Clone, Copy, Default)]

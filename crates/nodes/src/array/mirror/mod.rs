@@ -153,6 +153,10 @@ impl Mirror {
         let _all = self.places.acquire_many(all).await;
         self.settle_all().await?;
         self.flush_all().await?;
+        // Nothing is under way: bits need not grow old to be cleared. md does so too when it stops.
+        for _ in 0..bits::SWEEPS {
+            self.sweep().await?;
+        }
         self.lock().state.let_go();
         self.record_all().await
     }
