@@ -275,7 +275,7 @@ pub(in crate::array) struct Holder {
 
 impl Holder {
     /// Whether it holds what it should have at `within`, and can be read there.
-    pub(super) fn can_read(&self, within: Range) -> bool {
+    pub(in crate::array) fn can_read(&self, within: Range) -> bool {
         let is_there = self.rebuilt_to.is_none_or(|to| within.end() <= to);
         is_there && !self.is_bad(within)
     }

@@ -172,7 +172,7 @@ pub(super) fn read_error(name: &str, source: IoError) -> ArrayError {
 }
 
 /// A disk that does not answer.
-fn silent(name: &str, elapsed: clock::Elapsed) -> ArrayError {
+pub(super) fn silent(name: &str, elapsed: clock::Elapsed) -> ArrayError {
     let error = IoError::new(Errno::Io, Operation::Read, None);
     read_error(name, error.because(elapsed))
 }

@@ -9,13 +9,17 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use block::{BlockDevice, IoError};
+use engine::clock;
 
 use super::super::format::{self, Level};
 use super::super::member::Member;
 use super::super::{AddOptions, ArrayError, ArrayEvent, Candidate, Reopen, SyncKind, logs};
 use super::absent::{Absences, Way};
-use super::candidate::Found;
+use super::candidate::{Found, silent};
 use super::keeper::Keeper;
+
+/// A disk may take so many times longer to be taken in than a member for one answer.
+const TAKING_IN: u32 = 12;
 
 impl Keeper {
     /// Makes a disk a member: by the bitmap where that is enough, else a spare, all of which is copied once a part
@@ -26,33 +30,50 @@ impl Keeper {
         options: AddOptions,
     ) -> Result<(), ArrayError> {
         let _one = self.life.lock().await;
-        let node = self.fresh(&disk).await?;
-        if let Some(found) = self.known(&disk.name, &node).await?
-            && let Some(part) = self.may_come_back(&found).await?
-        {
-            return self.take_back(&disk, found, part).await;
-        }
-        self.take_in(&disk, node, options).await
+        self.in_time(&disk.name, async {
+            let node = self.fresh(&disk).await?;
+            if let Some(found) = self.known(&disk.name, &node).await?
+                && let Some(part) = self.may_come_back(&found).await?
+            {
+                return self.take_back(&disk, found, part).await;
+            }
+            self.take_in(&disk, node, options).await
+        })
+        .await
     }
 
     /// Takes a member back that was away, by the bitmap.
     pub(in crate::array) async fn re_add(&self, disk: Candidate) -> Result<(), ArrayError> {
         let _one = self.life.lock().await;
-        let node = self.fresh(&disk).await?;
         let name = &disk.name;
-        let Some(found) = self.known(name, &node).await? else {
-            return Err(ArrayError::refused(
-                format!("{name} was no member of the array"),
-                "add it: all of it is copied",
-            ));
-        };
-        match self.may_come_back(&found).await? {
-            Some(part) => self.take_back(&disk, found, part).await,
-            None => Err(ArrayError::refused(
-                self.why_not(&found),
-                "add it: all of it is copied",
-            )),
-        }
+        self.in_time(name, async {
+            let node = self.fresh(&disk).await?;
+            let Some(found) = self.known(name, &node).await? else {
+                return Err(ArrayError::refused(
+                    format!("{name} was no member of the array"),
+                    "add it: all of it is copied",
+                ));
+            };
+            match self.may_come_back(&found).await? {
+                Some(part) => self.take_back(&disk, found, part).await,
+                None => Err(ArrayError::refused(
+                    self.why_not(&found),
+                    "add it: all of it is copied",
+                )),
+            }
+        })
+        .await
+    }
+
+    /// A disk that stops answering while it is taken in is not waited for: the array goes on without it.
+    async fn in_time(
+        &self,
+        name: &str,
+        taking: impl Future<Output = Result<(), ArrayError>>,
+    ) -> Result<(), ArrayError> {
+        let limit = self.mirror.patience().saturating_mul(TAKING_IN);
+        let taken = clock::timeout(limit, taking).await;
+        taken.unwrap_or_else(|elapsed| Err(silent(name, elapsed)))
     }
 
     /// Declares a member failed; it does not come back by itself.

@@ -94,14 +94,15 @@ pub(super) async fn recover(mirror: &Mirror, part: u16, within: Range) -> Result
     else {
         return Ok(Done::default());
     };
-    let answers = runs.iter().map(async |(at, run)| {
-        let piece = mirror.layout().piece(*run);
-        assert_eq!(
-            piece.range, *run,
-            "what a member holds together is one piece"
-        );
-        let (data, _) = mirror.read_source(&piece).await.map_err(Stop::Lost)?;
-        let place = Range::new(*at, run.len);
+    // Where members know of bad places each side of them is read of whom it can be.
+    let pieces = runs.iter().flat_map(|(at, run)| {
+        let pieces = mirror.pieces(*run).into_iter();
+        pieces.map(|piece| (*at + (piece.range.offset - run.offset), piece))
+    });
+    let pieces: Vec<(u64, Piece)> = pieces.collect();
+    let answers = pieces.iter().map(async |(at, piece)| {
+        let (data, _) = mirror.read_source(piece).await.map_err(Stop::Lost)?;
+        let place = Range::new(*at, piece.range.len);
         let written = mirror.write_copy(&holder.target, place, data).await;
         written.map_err(Stop::Failed)
     });
@@ -166,7 +167,8 @@ async fn compare_piece(mirror: &Mirror, piece: &Piece, repair: bool) -> Result<V
     let view = mirror.view();
     let holders: Vec<(Holder, Range)> = (piece.copies.iter())
         .filter_map(|copy| Some((view.holder(copy.part)?.clone(), piece.within(*copy))))
-        .filter(|(holder, _)| holder.rebuilt_to.is_none())
+        // What a member knows that it lacks is no copy.
+        .filter(|(holder, within)| holder.rebuilt_to.is_none() && holder.can_read(*within))
         .collect();
     let reads = holders
         .iter()

@@ -230,13 +230,13 @@ impl World {
 
     /// One member more than is needed breaks in one way or another.
     fn break_one(&mut self, life: &mut Life, doing: &Doing) {
-        if life.damaged {
+        if life.damaged || self.rng.u8(0..4) > 0 && life.broken {
             // What one member lacks must not be lost on another one.
             return;
         }
         let works: Vec<String> = in_sync(&life.array)
             .into_iter()
-            .filter(|name| self.is_sound(name))
+            .filter(|name| self.is_sound(name) && !life.failing.contains(name))
             .filter(|name| {
                 life.wires
                     .get(name)
@@ -252,6 +252,7 @@ impl World {
         self.owed.trust_nobody();
         match self.rng.u8(0..4) {
             0 => {
+                life.failing.push(name.clone());
                 let array = life.array.clone();
                 let what = format!("fail {name}");
                 self.other(doing, what, async move { array.fail(&name).await });
@@ -295,6 +296,7 @@ impl World {
         let name = out[self.rng.usize(0..out.len())].clone();
         let wire = life.wires[&name].clone();
         wire.mend().await;
+        life.failing.retain(|other| *other != name);
         let array = life.array.clone();
         let disk = candidate(&name, &wire);
         if self.rng.bool() {

@@ -29,6 +29,11 @@ pub(super) fn has_bad(shape: Shape, image: &[u8]) -> bool {
     superblock(shape, image).is_ok_and(|superblock| superblock.features & features::BAD_BLOCKS != 0)
 }
 
+/// Whether a member holds its part whole, by its own word.
+pub(super) fn is_whole(shape: Shape, image: &[u8]) -> bool {
+    superblock(shape, image).is_ok_and(|superblock| superblock.rebuilt_to.is_none())
+}
+
 /// The header of an image's bitmap.
 fn bitmap(shape: Shape, image: &[u8]) -> Result<Bitmap, Wrong> {
     let start = usize::try_from(shape.places().bitmap).expect("small");

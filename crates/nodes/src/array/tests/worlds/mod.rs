@@ -32,7 +32,7 @@ use self::world::World;
 /// How long a world may last, by its own clock, which stands still while anything is done.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Worlds of each of the tests below, if nobody says otherwise.
-const WORLDS: u64 = 26;
+const WORLDS: u64 = 500;
 
 fn asked(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;

@@ -226,6 +226,13 @@ impl Owed {
         self.moves = true;
     }
 
+    /// Whether a sector may hold anything, and something else on each member.
+    pub(super) fn is_anything(&self, sector: usize) -> bool {
+        let mut versions = self.sectors[sector].versions.iter();
+        versions.any(|version| version.content == Content::Trimmed)
+    }
+
+    /// Bytes.
     pub(super) fn size(&self) -> u64 {
         self.sectors.len() as u64 * SECTOR
     }

@@ -13,7 +13,9 @@ use super::metadata;
 use super::owed::Owed;
 use super::shape::Shape;
 use crate::array::format::Level;
-use crate::array::{Array, ArrayOptions, Candidate, MemberState, Reopen, SyncRates, open};
+use crate::array::{
+    Array, ArrayError, ArrayOptions, Candidate, MemberState, Reopen, SyncRates, open,
+};
 
 /// How long a life may last, by its own clock, which stands still while anything is done.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -25,7 +27,7 @@ pub(super) struct Disk {
     pub(super) name: String,
     image: Vec<u8>,
     /// It had everything that was owed when the last life ended.
-    current: bool,
+    pub(super) current: bool,
     /// It holds nothing of the array.
     pub(super) blank: bool,
     /// What it says is durable is not.
@@ -69,6 +71,8 @@ pub(super) struct Life {
     pub(super) broken: bool,
     /// Sectors were damaged.
     pub(super) damaged: bool,
+    /// Who is being declared failed.
+    pub(super) failing: Vec<String>,
 }
 
 /// How a life ends.
@@ -194,7 +198,9 @@ impl World {
                 self.tell("cut while it was opened");
                 self.unplug(&wires, None, End::Cut)
             }
-            Some(Err(error)) if complete => Err(format!("it is not opened: {error}")),
+            Some(Err(error)) if complete && !is_split(&error) => {
+                Err(format!("it is not opened: {error}"))
+            }
             Some(Err(error)) => {
                 self.tell(format!("not opened: {error}"));
                 self.untouched(&wires)?;
@@ -207,6 +213,7 @@ impl World {
                     array,
                     broken: false,
                     damaged: false,
+                    failing: Vec::new(),
                 };
                 let acted = tokio::time::timeout(LONGEST, self.act(&mut life)).await;
                 let end = match acted {
@@ -259,6 +266,10 @@ impl World {
             let before = (!disk.blank).then_some(&disk.image[..]);
             let problem = metadata::check(self.shape, &image, before);
             if disk.lies && end == End::Cut {
+                let problem = problem.or_else(|what| {
+                    let is_blank = metadata::is_blank(self.shape, &image);
+                    if is_blank { Ok(()) } else { Err(what) }
+                });
                 problem.map_err(|what| format!("{} (that lies): {what}", disk.name))?;
                 disk.image = self.shape.blank(0xdd);
                 (disk.blank, disk.current) = (true, false);
@@ -270,8 +281,9 @@ impl World {
             } else {
                 problem.map_err(|what| format!("{}: {what}", disk.name))?;
                 disk.blank = false;
-                // What it could not write it does not have.
+                // What it could not write it does not have; and that it is whole may not have reached it yet.
                 disk.current &= !metadata::has_bad(self.shape, &image);
+                disk.current &= metadata::is_whole(self.shape, &image);
             }
             disk.image = image;
         }
@@ -282,6 +294,12 @@ impl World {
         };
         Ok(enough)
     }
+}
+
+/// Whether members are refused for having been used apart. With a member gone that knew both of them, nobody
+/// can tell that one was only left behind.
+pub(super) fn is_split(error: &ArrayError) -> bool {
+    error.to_string().contains("used in two ways")
 }
 
 /// How a disk is given to an array.
