@@ -9,8 +9,9 @@
 //! * the member's own table has every member that holds a part now as a working one: it never went on
 //!   without them;
 //! * it was whole when it left, or was being brought up to date by the bitmap;
-//! * each bit of its own bitmap is set in the array's: what was under way when it left is told there. A bit
-//!   that is not was written while the array was without it.
+//! * its own bitmap is for the same chunks. Bits that only it has are what was being written when it left: md
+//!   clears them in the array's without it, once they are written everywhere else. Who takes it back sets
+//!   them in the array's too, so that they are copied with the rest.
 
 use super::picture::{lists, own_part};
 use crate::array::format::bitmap::{Bitmap, Bits};
@@ -38,10 +39,5 @@ pub(in crate::array) fn by_bitmap(
         && member.events <= fresh.events
         && own_header.events_cleared <= header.events_cleared;
     let never_alone = holders.iter().all(|holder| lists(member, holder));
-    is_free && was_whole && told && never_alone && is_within(own_bits, bits)
-}
-
-/// Whether each bit of `own` is one of `all`.
-fn is_within(own: &Bits, all: &Bits) -> bool {
-    own.shape() == all.shape() && own.ones().all(|bit| all.is_set(bit))
+    is_free && was_whole && told && never_alone && own_bits.shape() == bits.shape()
 }

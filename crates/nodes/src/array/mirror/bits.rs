@@ -19,7 +19,7 @@
 use block::Range;
 
 use super::super::ArrayError;
-use super::super::format::bitmap::{Bitmap, HEADER_LEN};
+use super::super::format::bitmap::{self, Bitmap, HEADER_LEN};
 use super::phase::Phase;
 
 /// Chunks of a bitmap, at most: it takes 8 bytes of memory for each.
@@ -211,6 +211,16 @@ impl Bits {
         for index in self.chunks(range) {
             let cell = &mut self.cells[index];
             cell.writes = cell.writes.checked_sub(1).expect("a write ends once");
+        }
+    }
+
+    /// Bits of another bitmap of the same chunks are set here, too.
+    pub(super) fn note(&mut self, other: &bitmap::Bits) {
+        for bit in other.ones() {
+            let index = usize::try_from(bit).expect("bounded");
+            if index < self.cells.len() {
+                self.want(index);
+            }
         }
     }
 

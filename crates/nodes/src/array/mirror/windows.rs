@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use block::{IoBufs, IoError, Operation, Range, WriteFlags};
 
-use super::super::format::{Role, Version};
+use super::super::format::{Role, Version, bitmap};
 use super::super::member::Member;
 use super::Mirror;
 use super::layout::Piece;
@@ -175,6 +175,13 @@ impl Mirror {
     ) -> Result<(), IoError> {
         self.lock().state.give_part(slot, part, by_bitmap);
         self.record(State::is_recorded).await
+    }
+
+    /// Bits that a member's own bitmap has are set from the next commit on. Nothing for an array without a bitmap.
+    pub(in crate::array) fn note_bits(&self, own: &bitmap::Bits) {
+        if let Some(bits) = &mut self.lock().state.bits {
+            bits.note(own);
+        }
     }
 
     /// The member of `part` is rebuilt up to byte `to` of its data. Not durable before [`checkpoint`](Self::checkpoint).

@@ -7,7 +7,7 @@ use engine::clock;
 
 use super::super::assemble::by_bitmap;
 use super::super::examine::{examine, newest};
-use super::super::format::bitmap::Bitmap;
+use super::super::format::bitmap::{Bitmap, Bits};
 use super::super::format::{PLACE_LEN, Role, Superblock};
 use super::super::logs;
 use super::super::mirror::{SlotId, Standing};
@@ -110,8 +110,11 @@ impl Keeper {
         }))
     }
 
-    /// The part that a member can take again by the bitmap.
-    pub(super) async fn may_come_back(&self, found: &Found) -> Result<Option<u16>, ArrayError> {
+    /// The part that a member can take again by the bitmap, and the bits of its own one.
+    pub(super) async fn may_come_back(
+        &self,
+        found: &Found,
+    ) -> Result<Option<(u16, Bits)>, ArrayError> {
         let facts = self.mirror.facts();
         let of = &found.superblock;
         let same_form = (of.level, of.layout, of.chunk, of.member_size, of.members)
@@ -144,7 +147,7 @@ impl Keeper {
             (&fresh.superblock, (&header, &bits)),
             &superblocks,
         );
-        Ok(may.then_some(part))
+        Ok(may.then_some((part, own_bits)))
     }
 
     /// Why a member cannot come back by the bitmap, as far as that is simple to say.

@@ -11,6 +11,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use block::{BlockDevice, IoError};
 use engine::clock;
 
+use super::super::format::bitmap::Bits;
 use super::super::format::{self, Level};
 use super::super::member::Member;
 use super::super::{AddOptions, ArrayError, ArrayEvent, Candidate, Reopen, SyncKind, logs};
@@ -33,9 +34,9 @@ impl Keeper {
         self.in_time(&disk.name, async {
             let node = self.fresh(&disk).await?;
             if let Some(found) = self.known(&disk.name, &node).await?
-                && let Some(part) = self.may_come_back(&found).await?
+                && let Some((part, own)) = self.may_come_back(&found).await?
             {
-                return self.take_back(&disk, found, part).await;
+                return self.take_back(&disk, found, part, &own).await;
             }
             self.take_in(&disk, node, options).await
         })
@@ -55,7 +56,7 @@ impl Keeper {
                 ));
             };
             match self.may_come_back(&found).await? {
-                Some(part) => self.take_back(&disk, found, part).await,
+                Some((part, own)) => self.take_back(&disk, found, part, &own).await,
                 None => Err(ArrayError::refused(
                     self.why_not(&found),
                     "add it: all of it is copied",
@@ -187,7 +188,13 @@ impl Keeper {
         Ok(())
     }
 
-    async fn take_back(&self, disk: &Candidate, found: Found, part: u16) -> Result<(), ArrayError> {
+    async fn take_back(
+        &self,
+        disk: &Candidate,
+        found: Found,
+        part: u16,
+        own: &Bits,
+    ) -> Result<(), ArrayError> {
         let name = disk.name.clone();
         let bad = logs::bad(&name, &found.disk, &found.superblock).await?;
         self.mirror.forget(&name, found.superblock.number);
@@ -203,6 +210,8 @@ impl Keeper {
             bad,
         });
         self.remember(&name, disk.remote, disk.reopen.as_ref());
+        // Durable with the part: it is never rebuilt by fewer bits than these.
+        self.mirror.note_bits(own);
         let given = self.mirror.give_part(slot, part, true).await;
         given.map_err(|error| not_told(&error))?;
         self.mirror.tell(ArrayEvent::MemberBack { member: name });

@@ -6,7 +6,7 @@ use block::Range;
 use proptest::prelude::*;
 
 use super::super::bits::Bits;
-use crate::array::format::bitmap::Bitmap;
+use crate::array::format::bitmap::{self, Bitmap};
 
 const CHUNK: u64 = 4096;
 const COUNT: u64 = 20;
@@ -108,6 +108,21 @@ fn a_bit_is_kept_while_a_write_is_under_way_or_copies_may_differ_or_somebody_is_
     all.keep_all();
     assert!(!all.will_clear());
     assert_eq!(all.set(), 2);
+}
+
+#[test]
+fn bits_of_a_member_that_comes_back_are_set_with_the_next_commit() {
+    let mut bits = bits(&[2], false);
+    commit(&mut bits, true);
+    let shape = bitmap::Shape::new(SIZE, 4096).unwrap();
+    let mut own = bitmap::Bits::clear(shape);
+    own.set(2);
+    own.set(9);
+    own.set(COUNT - 1);
+    bits.note(&own);
+    assert_eq!(set_in(&commit(&mut bits, true)), [2, 9, COUNT - 1]);
+    // They are found by who copies what is set.
+    assert_eq!(bits.next_set(9 * CHUNK), Some(Range::new(9 * CHUNK, CHUNK)));
 }
 
 #[test]
