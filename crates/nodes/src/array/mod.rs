@@ -19,9 +19,6 @@
 //!
 //! It does not write RAID 4, 5 and 6, reshape, or read external metadata (IMSM, DDF).
 
-// While what stands on these is being built.
-#![allow(dead_code)]
-
 mod assemble;
 mod assembly;
 mod create;

@@ -1,5 +1,6 @@
 //! How an array is: what `status`, metrics and `on_event` tell. Plain data.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::format::{Level, Version};
@@ -118,6 +119,17 @@ pub enum SyncKind {
     Check,
     /// Copies are compared, and made alike where they differ.
     Repair,
+}
+
+impl fmt::Display for SyncKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Resync => "resync",
+            Self::Recovery => "recovery",
+            Self::Check => "check",
+            Self::Repair => "repair",
+        })
+    }
 }
 
 /// What a scrub found.

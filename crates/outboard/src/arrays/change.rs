@@ -24,7 +24,7 @@ pub(crate) async fn carry_out(
     opener: &mut impl Opener,
 ) -> Result<(), String> {
     let status = array.status();
-    tracing::info!("array {}: {step:?} is asked for", status.name);
+    tracing::info!("array {}: {step} is asked for", status.name);
     match step {
         ArrayStep::Add {
             disk,

@@ -1,5 +1,7 @@
 //! What can be asked of the arrays of a server. Plain data.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A change of one array.
@@ -61,4 +63,20 @@ pub(crate) enum ArrayStep {
         /// Also if clients are connected.
         force: bool,
     },
+}
+
+impl fmt::Display for ArrayStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Add { disk, .. } => write!(f, "to add {disk}"),
+            Self::ReAdd { disk } => write!(f, "to take {disk} back"),
+            Self::Fail { member } => write!(f, "to fail {member}"),
+            Self::Remove { member } => write!(f, "to remove {member}"),
+            Self::Grow { parts } => write!(f, "to have {parts} copies"),
+            Self::Scrub { repair: false } => f.write_str("a scrub"),
+            Self::Scrub { repair: true } => f.write_str("a scrub that repairs"),
+            Self::StopScrub => f.write_str("to end a scrub"),
+            Self::Stop { .. } => f.write_str("to stop"),
+        }
+    }
 }

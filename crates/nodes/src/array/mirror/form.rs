@@ -18,7 +18,6 @@ const DAEMON_SLEEP_MAX: Duration = Duration::from_secs(3600);
 /// A member that holds a part, as its superblock was written last.
 #[derive(Debug, Clone)]
 pub(in crate::array) struct Written {
-    pub(in crate::array) slot: SlotId,
     pub(in crate::array) name: String,
     pub(in crate::array) disk: block::Node,
     pub(in crate::array) superblock: Superblock,
@@ -82,7 +81,6 @@ impl Mirror {
             let version = slot.superblock.version;
             let superblock = format::decode(version, slot.at, &slot.bytes).ok()??;
             Some(Written {
-                slot: slot.target.slot,
                 name: slot.target.name.clone(),
                 disk: slot.target.disk.clone(),
                 superblock,

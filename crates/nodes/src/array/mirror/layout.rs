@@ -130,11 +130,6 @@ impl Layout {
         })
     }
 
-    /// How many parts the complete array has.
-    pub(in crate::array) const fn parts(&self) -> usize {
-        self.parts
-    }
-
     /// The same with more or fewer parts; only where each part has a copy of everything.
     pub(in crate::array) fn with_parts(&self, parts: usize) -> Self {
         assert!(self.dealt.is_none(), "only a mirror changes its parts so");

@@ -123,7 +123,7 @@ impl Mirror {
         let degraded = guarded.state.is_degraded();
         drop(guarded);
         let name = self.name();
-        tracing::error!("{name}: {member} has failed: {why}; the array goes on without it");
+        tracing::debug!("{name}: {member} has failed: {why}; the array goes on without it");
         let why = why.to_owned();
         self.tell(ArrayEvent::Fail { member, why });
         if degraded {

@@ -262,6 +262,7 @@ impl Mirror {
     }
 
     /// Requests of users that are under way.
+    #[cfg(test)]
     pub(in crate::array) fn under_way(&self) -> u64 {
         self.under_way.load(Ordering::Relaxed)
     }

@@ -1,7 +1,5 @@
 //! How the array is, for who asks.
 
-use std::sync::atomic::Ordering;
-
 use super::super::assembly::{Absent, OtherKind};
 use super::super::format::bitmap::Bits;
 use super::super::{ArrayStatus, BitmapStatus, MemberState, MemberStatus};
@@ -45,8 +43,9 @@ impl Parity {
     }
 
     /// Bytes that were reckoned since it was opened.
+    #[cfg(test)]
     pub(in super::super) fn rebuilt(&self) -> u64 {
-        self.rebuilt.load(Ordering::Relaxed)
+        self.rebuilt.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     fn without_part(&self) -> impl Iterator<Item = MemberStatus> {

@@ -227,19 +227,19 @@ impl Keeper {
         let kind = job.kind();
         let name = self.mirror.name();
         self.mirror.tell(ArrayEvent::RebuildStarted(kind));
-        tracing::info!("{name}: {kind:?} begins");
+        tracing::debug!("{name}: {kind} begins");
         let ended = self.run(job).await;
         let mismatches = self.doing().end(job, matches!(ended, Ok(End::Well)));
         match ended {
             Ok(end) => {
-                tracing::info!("{name}: {kind:?} has ended: {end:?}");
+                tracing::debug!("{name}: {kind} has ended: {end:?}");
                 self.mirror
                     .tell(ArrayEvent::RebuildFinished { kind, mismatches });
             }
             Err(Stop::Failed(error) | Stop::Lost(error)) => {
-                tracing::error!("{name}: {kind:?} cannot go on: {error}");
+                tracing::error!("{name}: {kind} cannot go on: {error}");
                 self.doing()
-                    .give_up(job, format!("{kind:?} cannot go on: {error}"));
+                    .give_up(job, format!("{kind} cannot go on: {error}"));
             }
         }
         self.ended.notify_waiters();

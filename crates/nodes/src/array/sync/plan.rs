@@ -12,7 +12,6 @@
 //! * Windows come in order and never overlap, and each byte that is wanted is in exactly one.
 //! * What is told as reached never goes back, and nothing below it is under way: what is written
 //!   down of it holds after a crash.
-//! * A window that was not carried out holds what is reached until it is tried again.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +24,6 @@ pub(in crate::array) struct Walk {
     end: u64,
     /// Windows under way, by their first byte.
     open: BTreeMap<u64, Range>,
-    /// Windows that must be tried again.
-    again: Vec<Range>,
 }
 
 impl Walk {
@@ -36,7 +33,6 @@ impl Walk {
             planned: from.min(end),
             end,
             open: BTreeMap::new(),
-            again: Vec::new(),
         }
     }
 
@@ -47,10 +43,6 @@ impl Walk {
         len_max: u64,
         mut wanted: impl FnMut(u64) -> Option<Range>,
     ) -> Option<Range> {
-        if let Some(window) = self.again.pop() {
-            self.open.insert(window.offset, window);
-            return Some(window);
-        }
         if self.planned >= self.end {
             return None;
         }
@@ -74,27 +66,21 @@ impl Walk {
         assert_eq!(removed, Some(window), "a window that was handed out");
     }
 
-    /// `window` was not carried out and will be handed out again.
-    pub(in crate::array) fn give_back(&mut self, window: Range) {
-        self.finish(window);
-        self.again.push(window);
-    }
-
     /// All below is done, as far as it is wanted.
     pub(in crate::array) fn reached(&self) -> u64 {
-        let open = self.open.keys().next().copied();
-        let again = self.again.iter().map(|window| window.offset).min();
-        let first = open.into_iter().chain(again).min();
+        let first = self.open.keys().next().copied();
         first.unwrap_or(self.planned)
     }
 
     /// Windows under way.
+    #[cfg(test)]
     pub(in crate::array) fn under_way(&self) -> usize {
         self.open.len()
     }
 
     /// Whether everything that is wanted was done.
+    #[cfg(test)]
     pub(in crate::array) fn is_done(&self) -> bool {
-        self.planned >= self.end && self.open.is_empty() && self.again.is_empty()
+        self.planned >= self.end && self.open.is_empty()
     }
 }

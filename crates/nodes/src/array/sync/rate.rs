@@ -106,6 +106,7 @@ impl Rate {
     }
 
     /// Bytes a second that it allows now.
+    #[cfg(test)]
     pub(in crate::array) const fn allowed(&self) -> u64 {
         self.rate
     }

@@ -85,10 +85,6 @@ fn at(sample: &Sample, range: Range) -> &[u8] {
     &sample.data[range.offset_usize()..][..range.len_usize()]
 }
 
-fn whole(sample: &Sample) -> Range {
-    Range::new(0, sample.data.len() as u64)
-}
-
 /// Rows of `parts` parts in which parity lies differently: all of few parts; of many where it begins,
 /// goes on, and wraps.
 fn telling_rows(parts: usize) -> Vec<usize> {
