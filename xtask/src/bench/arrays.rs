@@ -30,7 +30,7 @@ const LARGE_MB: f64 = 4_294.967_296;
 /// Scattered writes while a member is away, and how finely the bitmap tells where.
 const WRITES: u64 = 1_000;
 const WRITE: u32 = 4 << 10;
-const BITMAP_CHUNK: &str = "64K";
+const BITMAP_CHUNK: &str = "256K";
 
 /// Members of a large array that is opened.
 const MANY: usize = 12;
@@ -105,20 +105,26 @@ impl<'a> Mirror<'a> {
 
     /// Waits until they are alike.
     fn wait(&self, serving: &Serving) -> Result<()> {
-        let mut failure = None;
-        let done = clock::poll(LOOK_LIMIT, || match self.is_busy(serving) {
-            Ok(true) => {
-                std::thread::sleep(LOOK_EVERY);
-                None
-            }
-            Ok(false) => Some(()),
-            Err(error) => {
-                failure = Some(error);
-                Some(())
-            }
-        });
-        failure.map_or(Ok(()), Err)?;
-        done.context("the copies of the mirror are never alike")
+        until("the copies of the mirror are never alike", || {
+            Ok(!self.is_busy(serving)?)
+        })
+    }
+
+    /// Waits until no bit of the bitmap is set. In a new one all are, until something was written and a
+    /// while has passed.
+    fn sweep(&self, serving: &Serving) -> Result<()> {
+        let first = Load {
+            pattern: "write",
+            block_size: WRITE,
+            jobs: 1,
+            depth: 1,
+        };
+        let (size, bytes) = (LARGE, WRITE.into());
+        one(serving, &first, Until::Once { size, bytes })?;
+        until("the bitmap is never clear", || {
+            let status = self.ask(serving, "status", &[])?;
+            Ok(status["bitmap"]["dirty"] == 0)
+        })
     }
 
     fn remove(&self) {
@@ -126,6 +132,24 @@ impl<'a> Mirror<'a> {
             std::fs::remove_file(file).ok();
         }
     }
+}
+
+/// Asks until it is so.
+fn until(never: &'static str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+    let mut failure = None;
+    let done = clock::poll(LOOK_LIMIT, || match is_so() {
+        Ok(false) => {
+            std::thread::sleep(LOOK_EVERY);
+            None
+        }
+        Ok(true) => Some(()),
+        Err(error) => {
+            failure = Some(error);
+            Some(())
+        }
+    });
+    failure.map_or(Ok(()), Err)?;
+    done.context(never)
 }
 
 /// `array(…)` of these files.
@@ -271,6 +295,7 @@ pub(super) fn re_add(launcher: &Launcher, args: &Args, binary: &Path) -> Result<
     let measured = rounds(args, names.to_vec(), |which| {
         mirror.create(LARGE, &["--assume-clean", "--bitmap", BITMAP_CHUNK])?;
         let serving = launcher.start(Server::Ours, &mirror.expression)?;
+        mirror.sweep(&serving)?;
         mirror.ask(&serving, "fail", &["--member", &member])?;
         one(&serving, &scattered, until)?;
         mirror.ask(&serving, "remove", &["--member", &member])?;

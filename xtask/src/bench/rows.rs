@@ -445,15 +445,17 @@ pub(crate) const ROWS: &[Row] = &[
     },
     Row {
         name: "re-add",
-        title: "member of 4 GiB back after 1,000 scattered writes, bitmap of 64 KiB chunks",
+        title: "member of 4 GiB back after 1,000 scattered writes, bitmap of 256 KiB chunks",
         work: Work::ReAdd,
         marks: &[&[
             Mark {
                 figure: Figure::Copied,
-                bound: Bound::AtMost(64.0),
+                // All of their chunks, and what members are told beside.
+                bound: Bound::AtMost(256.0),
                 peer: None,
             },
-            at_most(Figure::Seconds, 0.1),
+            // They are a sixteenth of it.
+            at_most(Figure::Seconds, 0.12),
         ]],
     },
     Row {
