@@ -74,6 +74,27 @@ fn a_machine_is_lost_and_nothing_that_was_flushed_is() {
 }
 
 #[test]
+fn a_file_that_failed_is_taken_back_by_the_server_that_had_it() {
+    let folder = Folder::new();
+    let [a, b] = ["a.img", "b.img"].map(|name| folder.empty(name, SIZE));
+    create(&[&a, &b], &[]);
+    let mut server = Server::start(&[&format!("array({a}, {b})")]);
+    let load = Load::start(&server);
+    for how in ["re-add", "add"] {
+        array(&mut server, "fail", &["--member", &b]);
+        load.wait_for(20);
+        array(&mut server, "remove", &["--member", &b]);
+        array(&mut server, how, &["--disk", &b]);
+        wait_until_whole(&mut server);
+        load.wait_for(20);
+    }
+    let kept = load.stop();
+    assert_eq!(server.stop(Signal::TERM), Some(0));
+    kept.assert_in(&b);
+    assert_alike(&a, &b);
+}
+
+#[test]
 fn halves_that_were_both_written_alone_are_refused_with_both_stories() {
     let folder = Folder::new();
     let a = folder.empty("a.img", SIZE);

@@ -21,7 +21,9 @@ use engine::clock;
 use smallvec::SmallVec;
 
 use super::super::member::Member;
+use super::Mirror;
 use super::layout::{Layout, Piece};
+use crate::ErrorDisk;
 
 /// Flushes, and whatever members must make durable, may take so much longer than other requests, of a member that is
 /// there; so may all requests to disks of this machine, whose kernel gives up on a drive itself.
@@ -84,6 +86,20 @@ impl Target {
             reads: AtomicU32::new(0),
             corrected: AtomicU64::new(member.superblock.corrected.into()),
             waits: AtomicU32::new(0),
+        }
+    }
+
+    /// The same member, its disk let go: for one that was forgotten.
+    fn closed(&self) -> Self {
+        Self {
+            slot: self.slot,
+            name: self.name.clone(),
+            disk: Arc::new(ErrorDisk::new(0)),
+            reads: AtomicU32::new(0),
+            corrected: AtomicU64::new(self.corrected.load(Ordering::Relaxed)),
+            alone: AtomicBool::new(false),
+            waits: AtomicU32::new(0),
+            ..*self
         }
     }
 
@@ -229,6 +245,22 @@ impl Target {
     /// It would have waited.
     pub(super) fn would_wait(&self) {
         self.waits.store(WAITS, Ordering::Relaxed);
+    }
+}
+
+impl Mirror {
+    /// Lets the disk of a member go that was forgotten, so that others can have it, once nothing of what was asked
+    /// of it can land any more. One of another machine is severed by who knows how.
+    pub(super) async fn close(&self, slot: SlotId) {
+        let target = self.target(slot);
+        if !target.remote
+            && let Err(error) = target.settle().await
+        {
+            tracing::warn!("{} stays open: {error}", target.name);
+            return;
+        }
+        let closed = Arc::new(target.closed());
+        self.lock().state.slots[slot.0].target = closed;
     }
 }
 

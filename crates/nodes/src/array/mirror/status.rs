@@ -79,6 +79,7 @@ impl Mirror {
             ));
         }
         let recorded = self.record(State::is_recorded).await;
+        self.close(slot).await;
         recorded.map_err(|error| told(name, &error))
     }
 
