@@ -117,7 +117,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", conflicts_with = "stdin")]
     control: Option<PathBuf>,
 
-    /// Run this program when something happens to an array: PROGRAM EVENT ARRAY [MEMBER]
+    /// Run this program when something happens to an array: PROGRAM EVENT ARRAY MEMBER
     #[arg(long, value_name = "PROGRAM", conflicts_with = "config")]
     on_event: Option<String>,
 
