@@ -116,19 +116,19 @@ kill)
     serve "$(array "$members")"
     clients=
     for client in 0 1 2 3; do
-        writes $client $((size / 4 / 512 * 512 * client)) $((size / 4 / 512 * 512 * (client + 1))) 20000 |
+        writes $client $((size / 4 / 512 * 512 * client)) $((size / 4 / 512 * 512 * (client + 1))) 60000 |
             grep -v flush >list.$client
         qemu-io -f raw "$uri" <list.$client >done.$client 2>&1 &
         clients="$clients $!"
     done
-    sleep 1
+    sleep 0.5
     kill -KILL $server
     wait $clients || true
     for client in 0 1 2 3; do
         count=$(grep -c 'wrote [0-9]' done.$client)
-        echo "client $client: $count writes of 20000 were acknowledged"
+        echo "client $client: $count writes of 60000 were acknowledged"
         test $count -gt 0
-        test $count -lt 20000
+        test $count -lt 60000
         head -n $count list.$client >list
         quietly qemu-io -f raw model <list
         # The next one may be there, or a part of it.
@@ -177,7 +177,7 @@ resync)
             dd of=F.img bs=512 seek=$((${offset:-0} + 13 * 2048)) conv=notrunc status=none
     fi
     serve "$(array "$copies")"
-    quietly outboard array wait photos
+    ask wait
     rm -f found
     quietly nbdcopy "$uri" found
     finish

@@ -103,7 +103,7 @@ prefer)
     rm -f model
     quietly outboard copy "array($2.img, run=true)" model --detect-zeroes never
     serve "array(A.img, B.img, prefer=$2.img)"
-    quietly outboard array wait photos
+    ask wait
     finish
     equal "array(A.img, B.img)"
     ;;

@@ -37,7 +37,7 @@ quietly() {
 # Serves a disk, called photos, at $uri, until `finish`.
 serve() {
     rm -f socket
-    outboard serve "photos=$1" --listen "unix:$PWD/socket" >served 2>&1 &
+    outboard serve "photos=$1" --listen "unix:$PWD/socket" --exit-with-parent >served 2>&1 &
     server=$!
     uri="nbd+unix:///?socket=$PWD/socket"
     for _ in $(seq 200); do
@@ -46,6 +46,13 @@ serve() {
     done
     cat served
     exit 1
+}
+
+# One of the commands about arrays, for the one that is served: `photos` may be another server's too.
+ask() {
+    command=$1
+    shift
+    quietly outboard array $command photos "$@" --server $server
 }
 
 # Ends the server in good order.
