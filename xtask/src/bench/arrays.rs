@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::figures::Sample;
-use super::fio::{self, Target, Until};
+use super::fio::{self, Outcome, Target, Until};
 use super::rows::Load;
 use super::{Args, DISK_SIZE, Measured, one, ready, rounds};
 use crate::servers::{Launcher, Server, Serving};
@@ -204,7 +204,7 @@ pub(super) fn load(
 }
 
 /// Making the copies of a mirror alike on the real disk, against the slower one of reading a member and
-/// writing one in order.
+/// writing one in order: at once, as a resync does, for both are on one disk here. Beside it each alone.
 pub(super) fn resync(launcher: &Launcher, args: &Args, binary: &Path) -> Result<Vec<Measured>> {
     let mirror = Mirror::files(binary, &launcher.folder, LARGE)?.direct();
     let plain = launcher.folder.join("plain.img");
@@ -219,19 +219,26 @@ pub(super) fn resync(launcher: &Launcher, args: &Args, binary: &Path) -> Result<
         let (size, bytes) = (LARGE, LARGE);
         fio::run(&load, Target::Scratch(file), Until::Once { size, bytes })
     };
-    let names = ["outboard resync", "slower member"].map(str::to_owned);
-    let measured = rounds(args, names.to_vec(), |which| {
+    let slower = |read: Outcome, write: Outcome| {
+        let rates = [read, write].map(|one| one.sample.mb_per_s.unwrap_or_default());
+        Sample {
+            mb_per_s: Some(rates[0].min(rates[1])),
+            ..Sample::default()
+        }
+    };
+    let names = ["outboard resync", "slower, both busy", "slower, alone"];
+    let measured = rounds(args, names.map(str::to_owned).to_vec(), |which| {
         if which == 1 {
-            let read = in_order("read", &mirror.files[0])?.sample;
-            let write = in_order("write", &plain)?.sample;
-            let slower = |one: Sample, other: Sample| match one.mb_per_s < other.mb_per_s {
-                true => one,
-                false => other,
-            };
-            return Ok(Sample {
-                mb_per_s: slower(read, write).mb_per_s,
-                ..Sample::default()
+            let (read, write) = std::thread::scope(|scope| {
+                let reading = scope.spawn(|| in_order("read", &mirror.files[0]));
+                let write = in_order("write", &plain);
+                (reading.join().expect("fio does not panic"), write)
             });
+            return Ok(slower(read?, write?));
+        }
+        if which == 2 {
+            let read = in_order("read", &mirror.files[0])?;
+            return Ok(slower(read, in_order("write", &plain)?));
         }
         mirror.create(LARGE, &[])?;
         let serving = launcher.start(Server::Ours, &mirror.expression)?;

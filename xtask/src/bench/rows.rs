@@ -433,7 +433,7 @@ pub(crate) const ROWS: &[Row] = &[
     },
     Row {
         name: "resync",
-        title: "resync of a mirror of 4 GiB, O_DIRECT, against the slower member's rate in order",
+        title: "resync of a mirror of 4 GiB on one disk, O_DIRECT, against fio reading one and writing one",
         work: Work::Resync,
         marks: &[&[at_least(Figure::Bandwidth, 0.85)]],
     },
