@@ -1,6 +1,7 @@
 //! Tests of looking for superblocks on disks; [`opening`] of arrays, [`striped`] ones; [`worlds`] of mirrors.
 
 mod opening;
+mod slow;
 mod striped;
 mod worlds;
 

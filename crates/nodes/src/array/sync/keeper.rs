@@ -278,7 +278,18 @@ impl Keeper {
                 Some((window, answer)) = open.next() => self.ended(&mut course, window, answer)?,
                 () = clock::sleep(wait.min(LOOK)), if !wait.is_zero() => {}
             }
-            self.checkpoint(&mut course, false).await?;
+            if self.is_noted(&mut course) {
+                // Who is not asked keeps its turn in the line before a member: windows go on meanwhile, or the
+                // flush behind them waits for ever.
+                let mut told = std::pin::pin!(self.mirror.checkpoint());
+                loop {
+                    tokio::select! {
+                        biased;
+                        told = &mut told => break told.map_err(Stop::Failed)?,
+                        Some((window, answer)) = open.next() => self.ended(&mut course, window, answer)?,
+                    }
+                }
+            }
         }
     }
 
@@ -347,8 +358,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Tells the mirror how far the job is; and its members, from time to time or where `all` is done.
-    async fn checkpoint(&self, course: &mut Course, all: bool) -> Result<(), Stop> {
+    /// Tells the mirror how far the job is. Whether its members are to be told too, as from time to time.
+    fn is_noted(&self, course: &mut Course) -> bool {
         let reached = course.walk.reached();
         match course.job {
             Job::Resync if self.mirror.needs() == course.needs => {
@@ -364,11 +375,11 @@ impl Keeper {
         let far = reached - at >= (course.end / CHECKPOINTS).max(1);
         let late = now.saturating_sub(when) >= CHECKPOINT;
         let scrub = matches!(course.job, Job::Scrub { .. });
-        if scrub || reached == at || !(all || far || late) {
-            return Ok(());
+        if scrub || reached == at || !(far || late) {
+            return false;
         }
         course.noted = (reached, now);
-        self.mirror.checkpoint().await.map_err(Stop::Failed)
+        true
     }
 
     /// All windows of a job have ended.
