@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::figures::Sample;
-use super::fio::{self, Outcome, Target, Until};
+use super::fio::{self, Target, Until};
 use super::rows::Load;
 use super::{Args, DISK_SIZE, Measured, one, ready, rounds};
 use crate::servers::{Launcher, Server, Serving};
@@ -26,6 +26,9 @@ const HEAD: u64 = 64 << 20;
 /// Data of a mirror whose copies are made alike.
 const LARGE: u64 = 4 << 30;
 const LARGE_MB: f64 = 4_294.967_296;
+
+/// Where files are in memory. Linux 6.6 and later read and write them past the page cache too.
+const MEMORY: &str = "/dev/shm";
 
 /// Scattered writes while a member is away, and how finely the bitmap tells where.
 const WRITES: u64 = 1_000;
@@ -53,7 +56,15 @@ struct Mirror<'a> {
 impl<'a> Mirror<'a> {
     /// Two files with data of `size` and a little more, equal ones.
     fn files(binary: &'a Path, folder: &Path, size: u64) -> Result<Self> {
-        let files = ["member-0.img", "member-1.img"].map(|name| folder.join(name));
+        Self::between(binary, [folder, folder], size)
+    }
+
+    /// The same, each in its own folder.
+    fn between(binary: &'a Path, folders: [&Path; 2], size: u64) -> Result<Self> {
+        let files = [
+            folders[0].join("member-0.img"),
+            folders[1].join("member-1.img"),
+        ];
         for file in &files {
             data::fill(file, size + HEAD, 7)?;
         }
@@ -124,6 +135,20 @@ impl<'a> Mirror<'a> {
         until("the bitmap is never clear", || {
             let status = self.ask(serving, "status", &[])?;
             Ok(status["bitmap"]["dirty"] == 0)
+        })
+    }
+
+    /// Makes its copies alike, all of them.
+    fn resync(&self, launcher: &Launcher) -> Result<Sample> {
+        self.create(LARGE, &[])?;
+        let serving = launcher.start(Server::Ours, &self.expression)?;
+        let start = clock::now();
+        self.wait(&serving)?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(Sample {
+            mb_per_s: Some(LARGE_MB / seconds),
+            seconds: Some(seconds),
+            ..Sample::default()
         })
     }
 
@@ -203,57 +228,76 @@ pub(super) fn load(
     measured
 }
 
-/// Making the copies of a mirror alike on the real disk, against the slower one of reading a member and
-/// writing one in order: at once, as a resync does, for both are on one disk here. Beside it each alone.
+/// Making the copies of a mirror alike, past the page cache, against writing its slower member in order. That
+/// is a file on the real disk; the one that is read is in memory, which is as good as a second disk.
 pub(super) fn resync(launcher: &Launcher, args: &Args, binary: &Path) -> Result<Vec<Measured>> {
-    let mirror = Mirror::files(binary, &launcher.folder, LARGE)?.direct();
-    let plain = launcher.folder.join("plain.img");
-    data::fill(&plain, LARGE, 8)?;
-    let in_order = |pattern, file: &Path| {
-        let load = Load {
-            pattern,
-            block_size: 1 << 20,
-            jobs: 1,
-            depth: 8,
-        };
-        let (size, bytes) = (LARGE, LARGE);
-        fio::run(&load, Target::Scratch(file), Until::Once { size, bytes })
-    };
-    let slower = |read: Outcome, write: Outcome| {
-        let rates = [read, write].map(|one| one.sample.mb_per_s.unwrap_or_default());
-        Sample {
-            mb_per_s: Some(rates[0].min(rates[1])),
-            ..Sample::default()
-        }
-    };
-    let names = ["outboard resync", "slower, both busy", "slower, alone"];
+    let memory = tempfile::tempdir_in(MEMORY).context("cannot put a member in memory")?;
+    let mirror = Mirror::between(binary, [memory.path(), &launcher.folder], LARGE)?.direct();
+    let plain = plain(launcher)?;
+    let names = ["outboard resync", "slower member"];
     let measured = rounds(args, names.map(str::to_owned).to_vec(), |which| {
         if which == 1 {
-            let (read, write) = std::thread::scope(|scope| {
-                let reading = scope.spawn(|| in_order("read", &mirror.files[0]));
-                let write = in_order("write", &plain);
-                (reading.join().expect("fio does not panic"), write)
-            });
-            return Ok(slower(read?, write?));
+            return in_order("write", &plain);
         }
-        if which == 2 {
-            let read = in_order("read", &mirror.files[0])?;
-            return Ok(slower(read, in_order("write", &plain)?));
+        mirror.resync(launcher)
+    });
+    std::fs::remove_file(&plain).ok();
+    mirror.remove();
+    measured
+}
+
+/// The same where both members are on one disk, which then reads and writes at once: against the slower one of
+/// doing so without an array.
+pub(super) fn resync_on_one_disk(
+    launcher: &Launcher,
+    args: &Args,
+    binary: &Path,
+) -> Result<Vec<Measured>> {
+    let mirror = Mirror::files(binary, &launcher.folder, LARGE)?.direct();
+    let plain = plain(launcher)?;
+    let names = ["outboard resync", "slower member, both busy"];
+    let measured = rounds(args, names.map(str::to_owned).to_vec(), |which| {
+        if which == 0 {
+            return mirror.resync(launcher);
         }
-        mirror.create(LARGE, &[])?;
-        let serving = launcher.start(Server::Ours, &mirror.expression)?;
-        let start = clock::now();
-        mirror.wait(&serving)?;
-        let seconds = start.elapsed().as_secs_f64();
-        Ok(Sample {
-            mb_per_s: Some(LARGE_MB / seconds),
-            seconds: Some(seconds),
-            ..Sample::default()
+        let (read, write) = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| in_order("read", &mirror.files[0]));
+            let write = in_order("write", &plain);
+            (reading.join().expect("fio does not panic"), write)
+        });
+        let (read, write) = (read?, write?);
+        Ok(if read.mb_per_s < write.mb_per_s {
+            read
+        } else {
+            write
         })
     });
     std::fs::remove_file(&plain).ok();
     mirror.remove();
     measured
+}
+
+/// A file as large as a member, on the real disk.
+fn plain(launcher: &Launcher) -> Result<PathBuf> {
+    let plain = launcher.folder.join("plain.img");
+    data::fill(&plain, LARGE, 8)?;
+    Ok(plain)
+}
+
+/// Reads or writes all of `file` in order, past the page cache.
+fn in_order(pattern: &'static str, file: &Path) -> Result<Sample> {
+    let load = Load {
+        pattern,
+        block_size: 1 << 20,
+        jobs: 1,
+        depth: 8,
+    };
+    let (size, bytes) = (LARGE, LARGE);
+    let outcome = fio::run(&load, Target::Scratch(file), Until::Once { size, bytes })?;
+    Ok(Sample {
+        mb_per_s: outcome.sample.mb_per_s,
+        ..Sample::default()
+    })
 }
 
 /// Reads of users while the copies of a mirror are made alike, against the same without.

@@ -162,6 +162,7 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::OverlayOpen => graph::overlay_open(launcher, args),
         Work::Mirror(load) => arrays::load(launcher, args, binary, load),
         Work::Resync => arrays::resync(launcher, args, binary),
+        Work::ResyncOnOneDisk => arrays::resync_on_one_disk(launcher, args, binary),
         Work::Foreground(load) => arrays::foreground(launcher, args, binary, load),
         Work::ReAdd => arrays::re_add(launcher, args, binary),
         Work::ArrayOpen => arrays::open(launcher, args, binary),

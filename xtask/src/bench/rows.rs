@@ -54,8 +54,10 @@ pub(crate) enum Work {
     Reserved(Load),
     /// A mirror of two files against a plain file and QEMU's mirror.
     Mirror(Load),
-    /// Making the copies of a mirror alike on the real disk.
+    /// Making the copies of a mirror alike, one of them on the real disk.
     Resync,
+    /// The same with both of them there.
+    ResyncOnOneDisk,
     /// Reads of users meanwhile.
     Foreground(Load),
     /// A member that was away while a little was written.
@@ -433,8 +435,14 @@ pub(crate) const ROWS: &[Row] = &[
     },
     Row {
         name: "resync",
-        title: "resync of a mirror of 4 GiB on one disk, O_DIRECT, against fio reading one and writing one",
+        title: "resync of a mirror of 4 GiB, O_DIRECT, against fio writing its slower member",
         work: Work::Resync,
+        marks: &[&[at_least(Figure::Bandwidth, 0.85)]],
+    },
+    Row {
+        name: "resync-one-disk",
+        title: "the same with both on one disk, against fio reading one and writing one",
+        work: Work::ResyncOnOneDisk,
         marks: &[&[at_least(Figure::Bandwidth, 0.85)]],
     },
     Row {

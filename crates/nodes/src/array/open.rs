@@ -1,4 +1,4 @@
-//! [`open`]: candidates are examined, put together by [`assemble`](super::assemble), and made a node.
+//! [`open`]: candidates are examined, put together by [`assemble`], and made a node.
 //!
 //! # Invariants
 //!

@@ -17,7 +17,7 @@
 //! * The last member in sync that holds a byte is never failed.
 //! * Changes that overlap are carried out one behind the other, on all members: copies end equal.
 //! * A future that is dropped leaves nothing half known: a commit goes on with whoever needs the next one, and what was
-//!   given up half way keeps its turn until [`Mirror::settle`] made its copies alike.
+//!   given up half way keeps its turn until [`BlockDevice::settle`] made its copies alike.
 //! * An array that is open read-only is never written, and one that is open for writing not before the first change.
 //!
 //! # What it does not do

@@ -8,7 +8,8 @@
 //!
 //! * A change goes to all who hold a part, in sync or being rebuilt, and is acknowledged once all of these that have
 //!   not failed have it.
-//! * What was given up half way keeps its turn, and its bits, until [`Mirror::settle`] made the copies alike.
+//! * What was given up half way keeps its turn, and its bits, until [`settle`](block::BlockDevice::settle) made the
+//!   copies alike.
 //! * What is answered in line allocates nothing.
 
 use block::{Errno, IoBufs, IoError, Now, Operation, Range, WriteFlags};
