@@ -43,8 +43,10 @@ pub(crate) const DEMO: &[Package] = &[
 
 /// What the tests run.
 pub(crate) const TESTS: &[Package] = &[
+    package("bonnie++", "a workload of the lab"),
     package("btrfs-progs", "a filesystem that inspect tells"),
     package("cryptsetup-bin", "a LUKS disk that inspect tells"),
+    package("dbench", "a workload of the lab"),
     package("dosfstools", "mkfs.vfat, in partitions that we make"),
     package("e2fsprogs", "mkfs.ext4 and fsck of what was attached"),
     package("f2fs-tools", "a filesystem that inspect tells"),
@@ -52,6 +54,7 @@ pub(crate) const TESTS: &[Package] = &[
     package("fio", "the lab, and the nbd engine as a client"),
     package("fuse3", "attach without the kernel's nbd"),
     package("gdisk", "sgdisk writes partition tables and judges ours"),
+    package("iperf3", "a workload of the lab"),
     package("libnbd-bin", "nbdinfo, nbdcopy and nbdfuse as clients"),
     package("mdadm", "judges what inspect tells of arrays"),
     package("nbdkit", "a server for our client, a client of our server"),
@@ -63,6 +66,7 @@ pub(crate) const TESTS: &[Package] = &[
     package("ntfs-3g", "a filesystem that inspect tells"),
     package("python3-libnbd", "nbdsh"),
     package("qemu-utils", "qemu-img, qemu-io and qemu-nbd as peers"),
+    package("stress-ng", "a workload of the lab"),
     package("util-linux", "losetup, mount, prlimit, setpriv"),
     package("xfsprogs", "mkfs.xfs and its check"),
     package("xz-utils", "a packed file that inspect tells"),

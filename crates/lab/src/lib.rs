@@ -29,6 +29,7 @@ pub mod runner;
 pub mod sensors;
 pub mod stats;
 pub mod store;
+pub mod tools;
 pub mod units;
 
 pub use error::LabError;

@@ -8,7 +8,7 @@
 
 mod builtin;
 mod estimate;
-mod size;
+pub(crate) mod size;
 
 use std::collections::BTreeSet;
 

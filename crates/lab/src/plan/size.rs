@@ -13,7 +13,7 @@ const UNITS: [(char, u64); 4] = [
 ];
 
 /// Reads a size; none when it is no number, has an unknown unit or is too large.
-pub(super) fn parse(text: &str) -> Option<Bytes> {
+pub(crate) fn parse(text: &str) -> Option<Bytes> {
     let text = text.trim();
     let (digits, unit) = match text.chars().last()?.to_ascii_uppercase() {
         last if last.is_ascii_digit() => (text, 1),
@@ -26,7 +26,7 @@ pub(super) fn parse(text: &str) -> Option<Bytes> {
 }
 
 /// The shortest form that [`parse`] reads back.
-pub(super) fn format(size: Bytes) -> String {
+pub(crate) fn format(size: Bytes) -> String {
     match UNITS
         .iter()
         .find(|(_, unit)| size.0 >= *unit && size.0.is_multiple_of(*unit))
@@ -36,11 +36,11 @@ pub(super) fn format(size: Bytes) -> String {
     }
 }
 
-pub(super) fn serialize<S: Serializer>(size: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(size: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&format(*size))
 }
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
     let text = String::deserialize(deserializer)?;
     parse(&text).ok_or_else(|| {
         de::Error::custom(format!(

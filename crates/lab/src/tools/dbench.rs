@@ -1,0 +1,151 @@
+//! dbench: the file operations that a Samba server makes for its clients, from a trace.
+//!
+//! The paper on virtual disks calls it the best single indication of a server's disk. Writes dominate
+//! in it, since reads of a real server mostly come from memory. Its figure is the data that its
+//! clients read and wrote, in 10^6 bytes per second; it leaves dirty data behind, so `sync` is on
+//! where the way to the disk is asked for and not memory.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::result::{ToolFigure, ToolResult, Unit};
+use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+use crate::units::{Bytes, Nanos};
+
+/// What has to be installed.
+pub const PROGRAM: Program = Program {
+    name: "dbench",
+    package: "dbench",
+    version_args: &["--version"],
+};
+/// The most clients of one start.
+pub const CLIENTS_MAX: u32 = 256;
+/// It takes its figure once a second, and the first second is none.
+pub const RUNTIME_MIN_MS: u64 = 2000;
+
+/// What it is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// Clients at once, each with a directory of its own.
+    pub clients: u32,
+    /// How long; whole seconds.
+    pub runtime_ms: u64,
+    /// Every write waits for the disk.
+    #[serde(default)]
+    pub sync: bool,
+}
+
+impl Options {
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.clients == 0 || self.clients > CLIENTS_MAX {
+            return Err(format!(
+                "clients is {}, it must be 1 to {CLIENTS_MAX}",
+                self.clients
+            ));
+        }
+        if self.runtime_ms < RUNTIME_MIN_MS || !self.runtime_ms.is_multiple_of(1000) {
+            return Err(format!(
+                "runtime_ms is {}, dbench needs whole seconds and at least {RUNTIME_MIN_MS}",
+                self.runtime_ms
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The command.
+#[must_use]
+pub fn command(options: &Options, installed: &Installed, place: &Place<'_>) -> Invocation {
+    let seconds = (options.runtime_ms / 1000).to_string();
+    let mut args: Vec<OsString> = vec!["-t".into(), seconds.into()];
+    args.extend(["-D".into(), directory(place).into()]);
+    if options.sync {
+        args.push("-s".into());
+    }
+    args.push(options.clients.to_string().into());
+    Invocation::new(&installed.program, args)
+}
+
+/// It leaves the directories of its clients behind, so it gets one that can be removed.
+fn directory(place: &Place<'_>) -> PathBuf {
+    place.directory.join(PROGRAM.name)
+}
+
+/// The figures in what it printed; any text is none at worst.
+#[must_use]
+pub fn parse(text: &str) -> Option<Vec<ToolFigure>> {
+    let line = text.lines().find(|line| line.starts_with("Throughput "))?;
+    let rate: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    // Ended before its first whole second: it prints 0, which is no measurement.
+    if !(rate.is_finite() && rate > 0.0) {
+        return None;
+    }
+    let mut figures = vec![ToolFigure::higher(
+        "throughput",
+        rate * 1e6,
+        Unit::BytesPerSecond,
+    )];
+    let slowest = line.split_once("max_latency=");
+    let slowest = slowest.and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
+    figures.extend(
+        slowest.map(|ms: f64| ToolFigure::lower("slowest operation", ms * 1e6, Unit::Nanoseconds)),
+    );
+    for (name, operation) in [
+        ("flush", "Flush"),
+        ("write", "WriteX"),
+        ("create", "NTCreateX"),
+    ] {
+        figures.extend(
+            mean_latency(text, operation)
+                .map(|ms| ToolFigure::lower(format!("mean {name}"), ms * 1e6, Unit::Nanoseconds)),
+        );
+    }
+    Some(figures)
+}
+
+/// `Operation Count AvgLat MaxLat`, in milliseconds.
+fn mean_latency(text: &str, operation: &str) -> Option<f64> {
+    let mut rows = text.lines().map(str::split_whitespace);
+    let mut row = rows.find(|row| row.clone().next() == Some(operation))?;
+    row.nth(2)?.parse().ok()
+}
+
+pub(super) fn run(
+    options: &Options,
+    installed: &Installed,
+    place: &Place<'_>,
+    limit: Duration,
+    tick: Tick<'_>,
+) -> Result<Ran, ToolError> {
+    let command = command(options, installed, place);
+    let directory = directory(place);
+    let failed = |error| ToolError::system(format!("use {}", directory.display()), error);
+    fs::create_dir_all(&directory).map_err(failed)?;
+    let ran = command.run(place, limit, tick);
+    let removed = fs::remove_dir_all(&directory);
+    let printed = ran?;
+    removed.map_err(failed)?;
+    let figures = parse(&printed.output).ok_or(ToolError::Unreadable {
+        tool: PROGRAM.name,
+        what: "throughput",
+    })?;
+    let bytes = figures[0].value * Nanos::from_ms(options.runtime_ms).seconds();
+    Ok(Ran {
+        result: ToolResult {
+            tool: PROGRAM.name.into(),
+            version: installed.version.clone(),
+            figures,
+            elapsed: printed.elapsed,
+            bytes: Some(Bytes(crate::units::round(bytes))),
+            subject: None,
+        },
+        output: printed.output,
+        commands: vec![command.shown()],
+        findings: Vec::new(),
+    })
+}

@@ -1,0 +1,67 @@
+//! Which programs are there, in which version, and which Debian package has those that are not.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use super::ToolError;
+
+/// A program that a tool needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Program {
+    /// What is started.
+    pub name: &'static str,
+    /// The Debian package that has it.
+    pub package: &'static str,
+    /// What makes it say its version.
+    pub version_args: &'static [&'static str],
+}
+
+/// A program as installed here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Installed {
+    /// What is started.
+    pub program: PathBuf,
+    /// Its version, without its name: `4.00`.
+    pub version: String,
+}
+
+/// A program that is not here. Its text is one line that says what to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Missing(pub Program);
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Program { name, package, .. } = self.0;
+        write!(f, "needs {name}: apt-get install {package}")
+    }
+}
+
+/// Finds `program` on the path and asks for its version.
+///
+/// # Errors
+/// [`ToolError::Missing`] when it cannot be started.
+pub fn find(program: Program) -> Result<Installed, ToolError> {
+    let output = Command::new(program.name)
+        .args(program.version_args)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|_| ToolError::Missing(Missing(program)))?;
+    let said = [output.stdout, output.stderr].concat();
+    Ok(Installed {
+        program: PathBuf::from(program.name),
+        version: version(&String::from_utf8_lossy(&said)).unwrap_or_else(|| "unknown".into()),
+    })
+}
+
+/// The first word that is a version: it begins with a digit and has a point in it.
+pub(super) fn version(said: &str) -> Option<String> {
+    let words = said.split_whitespace();
+    let mut words = words.map(|word| word.trim_end_matches([',', '.', ')']));
+    words
+        .find(|word| word.starts_with(|first: char| first.is_ascii_digit()) && word.contains('.'))
+        .map(str::to_owned)
+}

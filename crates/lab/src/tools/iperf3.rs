@@ -1,0 +1,265 @@
+//! iperf3: what the bare wire carries, to hold a protocol against.
+//!
+//! On loopback the server is a process of our own for one test; on another machine it has to be
+//! running there. The headline is what the receiver got: what a sender pushed into a queue is no
+//! throughput.
+
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::process::Running;
+use super::result::{ToolFigure, ToolResult, Unit};
+use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+use crate::units::Bytes;
+
+/// What has to be installed.
+pub const PROGRAM: Program = Program {
+    name: "iperf3",
+    package: "iperf3",
+    version_args: &["--version"],
+};
+/// The most streams of one test, which is iperf3's own limit.
+pub const STREAMS_MAX: u32 = 128;
+/// Where a server listens that was told nothing.
+const PORT: u16 = 5201;
+/// How long our own server may take to listen.
+const START: Duration = Duration::from_secs(5);
+
+/// What it is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// Where a server runs; our own on loopback when there is none.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// Where it listens there.
+    #[serde(default)]
+    pub port: Option<u16>,
+    /// TCP connections at once.
+    #[serde(default = "one")]
+    pub streams: u32,
+    /// From the server to here, else the other way.
+    #[serde(default)]
+    pub reverse: bool,
+    /// How long; whole seconds.
+    pub runtime_ms: u64,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+impl Options {
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.streams == 0 || self.streams > STREAMS_MAX {
+            return Err(format!(
+                "streams is {}, it must be 1 to {STREAMS_MAX}",
+                self.streams
+            ));
+        }
+        // A word that begins with a dash would be an option.
+        let bad = |host: &str| host.is_empty() || host.starts_with('-') || host.contains(' ');
+        if let Some(host) = self.host.as_deref().filter(|host| bad(host)) {
+            return Err(format!("{host:?} is no host"));
+        }
+        if self.port.is_some() && self.host.is_none() {
+            return Err("a port is that of a host: give the host too".into());
+        }
+        if self.runtime_ms < 1000 || !self.runtime_ms.is_multiple_of(1000) {
+            return Err(format!(
+                "runtime_ms is {}, iperf3 needs whole seconds",
+                self.runtime_ms
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Our own server's command: for one test.
+#[must_use]
+pub fn server(installed: &Installed, port: u16) -> Invocation {
+    let port = port.to_string();
+    let args = ["-s", "-1", "-B", "127.0.0.1", "-p", port.as_str()];
+    Invocation::new(&installed.program, args)
+}
+
+/// The client's command.
+#[must_use]
+pub fn client(options: &Options, installed: &Installed, host: &str, port: u16) -> Invocation {
+    let words = [port.into(), options.streams, seconds(options)].map(|number| number.to_string());
+    let [port, streams, seconds] = words.each_ref().map(String::as_str);
+    let mut args = vec![
+        "-c", host, "-p", port, "-P", streams, "-t", seconds, "--json",
+    ];
+    if options.reverse {
+        args.push("-R");
+    }
+    Invocation::new(&installed.program, args)
+}
+
+fn seconds(options: &Options) -> u32 {
+    u32::try_from(options.runtime_ms / 1000).unwrap_or(u32::MAX)
+}
+
+/// What a test said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Said {
+    /// The headline is what was received.
+    pub figures: Vec<ToolFigure>,
+    /// Bytes received.
+    pub bytes: Bytes,
+}
+
+/// The figures in its JSON.
+///
+/// # Errors
+/// Its own words when the test failed (it ends as if all were well), or that there are none.
+pub fn parse(text: &str) -> Result<Said, ToolError> {
+    let unreadable = |what| ToolError::Unreadable {
+        tool: PROGRAM.name,
+        what,
+    };
+    let root: Value = serde_json::from_str(text).map_err(|_| unreadable("JSON"))?;
+    if let Some(error) = root["error"].as_str() {
+        return Err(failed(error.chars().take(300).collect::<String>()));
+    }
+    let end = &root["end"];
+    let received = end["sum_received"]["bits_per_second"].as_f64();
+    let received = received.filter(|bits| bits.is_finite() && *bits > 0.0);
+    let bits = received.ok_or_else(|| unreadable("rate at the receiver"))?;
+    let bytes = end["sum_received"]["bytes"].as_u64();
+    let mut figures = vec![ToolFigure::higher(
+        "received",
+        bits / 8.0,
+        Unit::BytesPerSecond,
+    )];
+    figures.extend(
+        end["sum_sent"]["retransmits"]
+            .as_f64()
+            .map(|count| ToolFigure::lower("retransmits", count, Unit::Count)),
+    );
+    for (name, key) in [("CPU here", "host_total"), ("CPU there", "remote_total")] {
+        let percent = end["cpu_utilization_percent"][key].as_f64();
+        figures.extend(percent.map(|percent| ToolFigure::lower(name, percent / 100.0, Unit::Part)));
+    }
+    Ok(Said {
+        figures,
+        bytes: Bytes(bytes.ok_or_else(|| unreadable("bytes at the receiver"))?),
+    })
+}
+
+fn failed(reason: impl Into<String>) -> ToolError {
+    ToolError::Failed {
+        tool: PROGRAM.name.into(),
+        reason: reason.into(),
+    }
+}
+
+pub(super) fn run(
+    options: &Options,
+    installed: &Installed,
+    place: &Place<'_>,
+    limit: Duration,
+    tick: Tick<'_>,
+) -> Result<Ran, ToolError> {
+    // Neither end has anything to do with the target.
+    let ends = ["iperf3-server", "iperf3-client"].map(|name| place.work.join(name));
+    for end in &ends {
+        std::fs::create_dir_all(end)
+            .map_err(|error| ToolError::system(format!("make {}", end.display()), error))?;
+    }
+    let [server_place, client_place] = ends.each_ref().map(|end| Place {
+        directory: end,
+        work: end,
+        seed: place.seed,
+    });
+    let mut commands = Vec::new();
+    let mut own = None;
+    let (host, port) = match &options.host {
+        Some(host) => (host.clone(), options.port.unwrap_or(PORT)),
+        None => {
+            let (running, port, command) = serve(installed, &server_place, tick)?;
+            own = Some(running);
+            commands.push(command);
+            (Ipv4Addr::LOCALHOST.to_string(), port)
+        }
+    };
+    let command = client(options, installed, &host, port);
+    commands.push(command.shown());
+    let ran = command.run(&client_place, limit, tick);
+    drop(own);
+    let printed = ran.map_err(|error| own_words(error, &client_place))?;
+    let said = parse(&printed.output)?;
+    Ok(Ran {
+        result: ToolResult {
+            tool: PROGRAM.name.into(),
+            version: installed.version.clone(),
+            figures: said.figures,
+            elapsed: printed.elapsed,
+            bytes: Some(said.bytes),
+            subject: None,
+        },
+        output: printed.output,
+        commands,
+        findings: Vec::new(),
+    })
+}
+
+/// What it says in its JSON when it fails, which is more than the last line of it.
+fn own_words(error: ToolError, place: &Place<'_>) -> ToolError {
+    let ToolError::Failed { .. } = &error else {
+        return error;
+    };
+    let said = std::fs::read_to_string(place.work.join("iperf3.output")).unwrap_or_default();
+    match parse(&said) {
+        Err(told @ ToolError::Failed { .. }) => told,
+        _ => error,
+    }
+}
+
+/// Starts our own server and waits until it listens.
+fn serve(
+    installed: &Installed,
+    place: &Place<'_>,
+    tick: Tick<'_>,
+) -> Result<(Running, u16, String), ToolError> {
+    let port = free_port().map_err(|error| ToolError::system("find a free port", error))?;
+    let command = server(installed, port);
+    let running = command.start(place)?;
+    let started = engine::clock::now();
+    loop {
+        let now = engine::clock::now();
+        if !tick(now) {
+            return Err(ToolError::Cancelled);
+        }
+        if listens(port) {
+            return Ok((running, port, command.shown()));
+        }
+        if running.has_ended() || now.duration_since(started) > START {
+            let said = running.so_far();
+            let line = said.lines().rfind(|line| !line.trim().is_empty());
+            return Err(failed(line.unwrap_or("its server does not listen").trim()));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A port of loopback that was free a moment ago.
+fn free_port() -> std::io::Result<u16> {
+    let any = (IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+    Ok(TcpListener::bind(any)?.local_addr()?.port())
+}
+
+/// Whether someone listens there; asking the server itself would be its one test.
+fn listens(port: u16) -> bool {
+    const LISTEN: &str = "0A";
+    let local = format!("0100007F:{port:04X}");
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    table.lines().any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        words.next() == Some(local.as_str()) && words.nth(1) == Some(LISTEN)
+    })
+}

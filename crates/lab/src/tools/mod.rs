@@ -1,0 +1,192 @@
+//! Workloads that are not fio: dbench, bonnie++, tar of a source tree, stress-ng and iperf3.
+//!
+//! Each tool has a file with the same three parts: `Options` (plain data, read from a plan), a
+//! command (pure) and a parser of what the tool prints (pure). [`run`] alone starts anything.
+//!
+//! # Invariants
+//!
+//! * A tool works in the directory it is given and nowhere else, and its whole process group is
+//!   ended on every way out.
+//! * What a tool prints is bounded ([`process::OUTPUT_MAX`]), and any text is an error value at worst.
+//! * The first figure of a result is its headline, and is the same figure for every run with the same
+//!   options: statistics compare it. Rates are bytes per second here, whatever the tool prints.
+//!
+//! # What it deliberately does not do
+//!
+//! It drops no caches, reads no sensors and judges little: the runner does that around it.
+
+pub mod bonnie;
+pub mod dbench;
+pub mod installed;
+pub mod iperf3;
+pub mod process;
+pub mod result;
+pub mod stress_ng;
+pub mod tar;
+pub mod tree;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::checks::Finding;
+use crate::units::Nanos;
+
+pub use installed::{Installed, Program, find};
+pub use process::{Invocation, ToolError};
+pub use result::{Better, ToolFigure, ToolResult, Unit};
+
+/// A tool and what it is asked to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "tool")]
+pub enum Tool {
+    /// The file operations of a Samba server.
+    #[serde(rename = "dbench")]
+    Dbench(dbench::Options),
+    /// Block writes, rewrites, reads and seeks; small files made, read and removed.
+    #[serde(rename = "bonnie++")]
+    Bonnie(bonnie::Options),
+    /// Many small files read, one large one written.
+    #[serde(rename = "tar")]
+    Tar(tar::Options),
+    /// Load on the processor, without storage.
+    #[serde(rename = "stress-ng")]
+    StressNg(stress_ng::Options),
+    /// The bare wire.
+    #[serde(rename = "iperf3")]
+    Iperf3(iperf3::Options),
+}
+
+/// Where a tool works.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// On the target: a directory of our own. Tools of the wire and the processor leave it alone.
+    pub directory: &'a Path,
+    /// For what it prints, not on the target.
+    pub work: &'a Path,
+    /// For tools that draw.
+    pub seed: u64,
+}
+
+/// What came of one start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ran {
+    /// The figures.
+    pub result: ToolResult,
+    /// What the tool printed, to be kept.
+    pub output: String,
+    /// What was started, as it can be pasted into a shell.
+    pub commands: Vec<String>,
+    /// What the output itself says against the figures.
+    pub findings: Vec<Finding>,
+}
+
+/// Called while waiting, with the time; false stops.
+pub type Tick<'a> = &'a mut dyn FnMut(Instant) -> bool;
+
+impl Tool {
+    /// What has to be installed for it.
+    #[must_use]
+    pub const fn program(&self) -> Program {
+        match self {
+            Self::Dbench(_) => dbench::PROGRAM,
+            Self::Bonnie(_) => bonnie::PROGRAM,
+            Self::Tar(_) => tar::PROGRAM,
+            Self::StressNg(_) => stress_ng::PROGRAM,
+            Self::Iperf3(_) => iperf3::PROGRAM,
+        }
+    }
+
+    /// Checks the options.
+    ///
+    /// # Errors
+    /// One line on the first value that makes no sense.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Dbench(options) => options.check(),
+            Self::Bonnie(options) => options.check(),
+            Self::Tar(options) => options.check(),
+            Self::StressNg(options) => options.check(),
+            Self::Iperf3(options) => options.check(),
+        }
+    }
+
+    /// Whether the target's directory is used at all.
+    #[must_use]
+    pub const fn uses_storage(&self) -> bool {
+        match self {
+            Self::Dbench(_) | Self::Bonnie(_) | Self::Tar(_) => true,
+            Self::StressNg(_) | Self::Iperf3(_) => false,
+        }
+    }
+
+    /// How long one start usually takes, for estimates.
+    #[must_use]
+    pub const fn usual(&self) -> Nanos {
+        match self {
+            Self::Dbench(options) => Nanos::from_ms(options.runtime_ms),
+            Self::Bonnie(options) => options.usual(),
+            Self::Tar(options) => options.usual(),
+            Self::StressNg(options) => Nanos::from_ms(options.runtime_ms),
+            Self::Iperf3(options) => Nanos::from_ms(options.runtime_ms),
+        }
+    }
+
+    /// After which a start is given up.
+    #[must_use]
+    pub const fn limit(&self) -> Duration {
+        const SLOWER_MAX: u32 = 20;
+        let usual = Duration::from_nanos(self.usual().0);
+        match self {
+            // These end by themselves when their time is over, but for what is flushed.
+            Self::Dbench(_) | Self::StressNg(_) | Self::Iperf3(_) => usual.saturating_add(MARGIN),
+            // These have an amount of work, and a slow target takes its time for it.
+            Self::Bonnie(_) | Self::Tar(_) => {
+                usual.saturating_mul(SLOWER_MAX).saturating_add(MARGIN)
+            }
+        }
+    }
+}
+
+/// Beyond the time that a tool was given: starting, flushing and tidying up.
+const MARGIN: Duration = Duration::from_secs(60);
+
+/// Puts onto the target what `tool` works on, if it is not there yet. Returns the command that does
+/// the same.
+///
+/// # Errors
+/// [`ToolError`].
+pub fn prepare(
+    tool: &Tool,
+    place: &Place<'_>,
+    tick: Tick<'_>,
+) -> Result<Option<String>, ToolError> {
+    match tool {
+        Tool::Tar(options) => tar::prepare(options, place, tick).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Runs `tool` once and reads what it says.
+///
+/// # Errors
+/// [`ToolError`]; whatever was started has ended.
+pub fn run(
+    tool: &Tool,
+    installed: &Installed,
+    place: &Place<'_>,
+    tick: Tick<'_>,
+) -> Result<Ran, ToolError> {
+    let limit = tool.limit();
+    match tool {
+        Tool::Dbench(options) => dbench::run(options, installed, place, limit, tick),
+        Tool::Bonnie(options) => bonnie::run(options, installed, place, limit, tick),
+        Tool::Tar(options) => tar::run(options, installed, place, limit, tick),
+        Tool::StressNg(options) => stress_ng::run(options, installed, place, limit, tick),
+        Tool::Iperf3(options) => iperf3::run(options, installed, place, limit, tick),
+    }
+}
+
+#[cfg(test)]
+mod tests;

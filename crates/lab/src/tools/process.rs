@@ -1,0 +1,320 @@
+//! A tool's process: started in a group of its own, watched, and ended with all it started.
+//!
+//! Invariants: while it runs, `tick` is called every [`POLL`] and nothing else waits. What it prints
+//! goes into files of the working directory and is looked at while it runs: a tool that prints more
+//! than [`OUTPUT_MAX`] is ended. A [`Running`] that is dropped takes its whole group with it.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::installed::Missing;
+use super::{Place, Tick};
+use crate::fio::command::shown;
+use crate::units::{Bytes, Nanos};
+
+/// How often a running tool is looked at.
+const POLL: Duration = Duration::from_millis(10);
+/// How long a tool may take to end after it was asked to, before it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+/// The most that a tool may print.
+pub const OUTPUT_MAX: Bytes = Bytes(4 << 20);
+
+/// A program with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    /// What is started.
+    pub program: PathBuf,
+    /// With what.
+    pub args: Vec<OsString>,
+}
+
+/// Why one start of a tool gave no result. Every message is one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// It is not installed.
+    #[error("{0}")]
+    Missing(Missing),
+    /// The caller's `tick` asked to stop.
+    #[error("stopped")]
+    Cancelled,
+    /// It took longer than it may.
+    #[error("{tool} did not end within {seconds} s; the target does not answer")]
+    TimedOut {
+        /// Its name.
+        tool: String,
+        /// The limit.
+        seconds: u64,
+    },
+    /// It ended with an error; its own words.
+    #[error("{tool} failed: {reason}")]
+    Failed {
+        /// Its name.
+        tool: String,
+        /// The last line that it printed on its standard error.
+        reason: String,
+    },
+    /// It printed more than is kept.
+    #[error("{tool} printed more than {OUTPUT_MAX} and was ended")]
+    TooMuch {
+        /// Its name.
+        tool: String,
+    },
+    /// What it printed is no result.
+    #[error("{tool}'s output has no usable {what}")]
+    Unreadable {
+        /// Its name.
+        tool: &'static str,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// It has nothing to work on.
+    #[error("{0}")]
+    NoSubject(String),
+    /// Something of the system failed.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried, as a verb phrase.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl ToolError {
+    pub(super) fn system(what: impl Into<String>, source: std::io::Error) -> Self {
+        Self::System {
+            what: what.into(),
+            source,
+        }
+    }
+}
+
+/// What a tool printed, and how long it took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Printed {
+    /// On its standard output.
+    pub output: String,
+    /// On its standard error.
+    pub errors: String,
+    /// From its start to its end.
+    pub elapsed: Nanos,
+}
+
+impl Invocation {
+    /// A program with arguments.
+    #[must_use]
+    pub fn new(program: &Path, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self {
+            program: program.to_owned(),
+            args: args.into_iter().map(Into::into).collect(),
+        }
+    }
+
+    /// As it can be pasted into a shell.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        shown(&self.program.to_string_lossy(), &self.args)
+    }
+
+    fn name(&self) -> String {
+        let name = self.program.file_name().unwrap_or(self.program.as_os_str());
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Starts it; it works in `place.directory` and prints into `place.work`.
+    ///
+    /// # Errors
+    /// [`ToolError::System`].
+    pub fn start(&self, place: &Place<'_>) -> Result<Running, ToolError> {
+        use std::os::unix::process::CommandExt;
+        let name = self.name();
+        let printed = ["output", "errors"].map(|kind| place.work.join(format!("{name}.{kind}")));
+        let failed = |error| ToolError::system(format!("start {name}"), error);
+        let [output, errors] = printed.each_ref().map(|path| {
+            let mut options = OpenOptions::new();
+            options.create(true).write(true).truncate(true).open(path)
+        });
+        let child = Command::new(&self.program)
+            .args(&self.args)
+            .current_dir(place.directory)
+            // Decimal commas are no numbers to a parser.
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(output.map_err(failed)?)
+            .stderr(errors.map_err(failed)?)
+            // Ctrl-C in a terminal reaches us; we then end the tool ourselves.
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        Ok(Running {
+            child,
+            name,
+            printed,
+            started: engine::clock::now(),
+            status: None,
+        })
+    }
+
+    /// Starts it and waits until it ends, `tick` says stop or `limit` has passed.
+    ///
+    /// # Errors
+    /// [`ToolError`]; its process group has ended.
+    pub fn run(
+        &self,
+        place: &Place<'_>,
+        limit: Duration,
+        tick: Tick<'_>,
+    ) -> Result<Printed, ToolError> {
+        self.start(place)?.wait(limit, tick)
+    }
+}
+
+/// A started tool.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    name: String,
+    /// Standard output, standard error.
+    printed: [PathBuf; 2],
+    started: Instant,
+    /// Once it was reaped.
+    status: Option<ExitStatus>,
+}
+
+impl Running {
+    /// Waits until it ends, `tick` says stop or `limit` has passed.
+    ///
+    /// # Errors
+    /// [`ToolError`]; its process group has ended.
+    pub fn wait(mut self, limit: Duration, tick: Tick<'_>) -> Result<Printed, ToolError> {
+        loop {
+            let now = engine::clock::now();
+            if self.has_ended() {
+                return self.ended(now);
+            }
+            if !tick(now) {
+                return Err(ToolError::Cancelled);
+            }
+            if now.duration_since(self.started) > limit {
+                return Err(ToolError::TimedOut {
+                    tool: self.name.clone(),
+                    seconds: limit.as_secs(),
+                });
+            }
+            self.bounded()?;
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn ended(&mut self, now: Instant) -> Result<Printed, ToolError> {
+        let elapsed = Nanos::from_duration(now.duration_since(self.started));
+        let status = self
+            .end()
+            .map_err(|error| ToolError::system(format!("wait for {}", self.name), error))?;
+        self.bounded()?;
+        let printed = self.printed(elapsed);
+        match status.is_some_and(|status| status.success()) {
+            true => Ok(printed),
+            false => Err(ToolError::Failed {
+                tool: self.name.clone(),
+                reason: reason(&printed),
+            }),
+        }
+    }
+
+    /// Whether it has ended. It is not reaped, so that nothing else gets its id and its group's.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let seen = self.pid().map(|pid| waitid(WaitId::Pid(pid), options));
+        // An error is that there is no such child, which it is once it was reaped.
+        !matches!(seen, Some(Ok(None)))
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+
+    /// What it has printed on its standard output and its standard error so far.
+    #[must_use]
+    pub fn so_far(&self) -> String {
+        let printed = self.printed(Nanos(0));
+        printed.output + &printed.errors
+    }
+
+    fn bounded(&self) -> Result<(), ToolError> {
+        let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |found| found.len());
+        match self.printed.iter().any(|path| size(path) > OUTPUT_MAX.0) {
+            true => Err(ToolError::TooMuch {
+                tool: self.name.clone(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn printed(&self, elapsed: Nanos) -> Printed {
+        let read = |path: &PathBuf| {
+            let bytes = std::fs::read(path).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let [output, errors] = self.printed.each_ref().map(read);
+        Printed {
+            output,
+            errors,
+            elapsed,
+        }
+    }
+
+    /// Ends the group and reaps its leader; none when it does not even die of being killed.
+    fn end(&mut self) -> std::io::Result<Option<ExitStatus>> {
+        if let Some(status) = self.status {
+            return Ok(Some(status));
+        }
+        let signal = |signal| match self.pid().map(|group| kill_process_group(group, signal)) {
+            // Nobody is left in it.
+            None | Some(Ok(()) | Err(Errno::SRCH)) => Ok(()),
+            Some(Err(error)) => Err(error),
+        };
+        let asked = engine::clock::now();
+        if !self.has_ended() {
+            signal(Signal::TERM)?;
+        }
+        while !self.has_ended() && engine::clock::now().duration_since(asked) < GRACE {
+            std::thread::sleep(POLL);
+        }
+        // What it started and left running, too.
+        signal(Signal::KILL)?;
+        // A process that waits for a dead mount does not end until that answers: it is reaped only
+        // if it is quick about it.
+        if !self.has_ended() {
+            std::thread::sleep(POLL);
+        }
+        self.status = self.child.try_wait()?;
+        Ok(self.status)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::warn!(tool = %self.name, %error, "a tool could not be ended");
+        }
+    }
+}
+
+/// The last line that it complained in, else the last that it printed.
+fn reason(printed: &Printed) -> String {
+    let last = |text: &str| {
+        let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+        line.map(|line| line.chars().take(300).collect::<String>())
+    };
+    last(&printed.errors)
+        .or_else(|| last(&printed.output))
+        .unwrap_or_else(|| "it did not say why".into())
+}

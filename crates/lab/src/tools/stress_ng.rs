@@ -1,0 +1,142 @@
+//! stress-ng: load on the processor while sensors watch temperature and clock.
+//!
+//! Its headline is operations per second of real time: what falls when a machine throttles. They are
+//! its own operations, comparable only between starts with the same method on the same version.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::result::{ToolFigure, ToolResult, Unit};
+use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+
+/// What has to be installed.
+pub const PROGRAM: Program = Program {
+    name: "stress-ng",
+    package: "stress-ng",
+    version_args: &["--version"],
+};
+/// The most processes of one start.
+pub const WORKERS_MAX: u32 = 1024;
+
+/// What it is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// Processes that compute; one for each core when 0.
+    #[serde(default)]
+    pub workers: u32,
+    /// What they compute, as stress-ng names it.
+    #[serde(default = "method")]
+    pub method: String,
+    /// How long; whole seconds.
+    pub runtime_ms: u64,
+}
+
+fn method() -> String {
+    "matrixprod".into()
+}
+
+impl Options {
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.workers > WORKERS_MAX {
+            return Err(format!(
+                "workers is {}, at most {WORKERS_MAX}",
+                self.workers
+            ));
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if self.method.is_empty() || !self.method.chars().all(plain) {
+            return Err(format!("{:?} is no method of stress-ng", self.method));
+        }
+        if self.runtime_ms < 1000 || !self.runtime_ms.is_multiple_of(1000) {
+            return Err(format!(
+                "runtime_ms is {}, stress-ng needs whole seconds",
+                self.runtime_ms
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The command; its figures go to `figures`.
+#[must_use]
+pub fn command(options: &Options, installed: &Installed, figures: &Path) -> Invocation {
+    let seconds = format!("{}s", options.runtime_ms / 1000);
+    let words = [
+        "--cpu",
+        &options.workers.to_string(),
+        "--cpu-method",
+        &options.method,
+        "--timeout",
+        &seconds,
+        "--metrics",
+        "--yaml",
+    ]
+    .map(Into::into);
+    let args = words.into_iter().chain([figures.as_os_str().to_owned()]);
+    Invocation::new(&installed.program, args)
+}
+
+/// The figures of its first stressor; any text is none at worst.
+///
+/// Its YAML is flat: `metrics:`, then `key: value` for each stressor.
+#[must_use]
+pub fn parse(text: &str) -> Option<Vec<ToolFigure>> {
+    let (_, metrics) = text.split_once("\nmetrics:")?;
+    let number = |key: &str| {
+        let lines = metrics
+            .lines()
+            .map(|line| line.trim().trim_start_matches("- "));
+        let mut found = lines.filter_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+        let value: f64 = found.next()?.trim().parse().ok()?;
+        (value.is_finite() && value >= 0.0).then_some(value)
+    };
+    let rate = number("bogo-ops-per-second-real-time").filter(|rate| *rate > 0.0)?;
+    let mut figures = vec![ToolFigure::higher("operations", rate, Unit::PerSecond)];
+    figures.extend(
+        number("bogo-ops-per-second-usr-sys-time")
+            .map(|rate| ToolFigure::higher("operations by CPU time", rate, Unit::PerSecond)),
+    );
+    figures.extend(
+        number("cpu-usage-per-instance")
+            .map(|percent| ToolFigure::higher("CPU of each worker", percent / 100.0, Unit::Part)),
+    );
+    Some(figures)
+}
+
+pub(super) fn run(
+    options: &Options,
+    installed: &Installed,
+    place: &Place<'_>,
+    limit: Duration,
+    tick: Tick<'_>,
+) -> Result<Ran, ToolError> {
+    let yaml = place.work.join("stress-ng.yaml");
+    let command = command(options, installed, &yaml);
+    // It writes temporary files where it is started.
+    let beside = Place {
+        directory: place.work,
+        ..*place
+    };
+    let printed = command.run(&beside, limit, tick)?;
+    let figures = std::fs::read_to_string(&yaml).unwrap_or_default();
+    let unreadable = ToolError::Unreadable {
+        tool: PROGRAM.name,
+        what: "metrics",
+    };
+    Ok(Ran {
+        result: ToolResult {
+            tool: PROGRAM.name.into(),
+            version: installed.version.clone(),
+            figures: parse(&figures).ok_or(unreadable)?,
+            elapsed: printed.elapsed,
+            bytes: None,
+            subject: None,
+        },
+        output: figures,
+        commands: vec![command.shown()],
+        findings: Vec::new(),
+    })
+}

@@ -1,0 +1,191 @@
+//! tar: an archive made of a real source tree, both on the target.
+//!
+//! The paper's measure: bytes read and written together over the time it took. Here the archive's
+//! last bytes are on the disk before the clock stops (`sync`), and the tree was written and dropped
+//! from the cache before. GNU tar reads no file when it writes to `/dev/null`; it never does here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::result::{ToolFigure, ToolResult, Unit};
+use super::tree::{self, Summary};
+use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+use crate::plan::size;
+use crate::units::{Bytes, MIB, Nanos};
+
+/// What has to be installed.
+pub const PROGRAM: Program = Program {
+    name: "tar",
+    package: "tar",
+    version_args: &["--version"],
+};
+/// The tree on the target.
+const TREE: &str = "tree";
+/// What it is made of.
+const SUMMARY: &str = "tree.json";
+/// The archive.
+const ARCHIVE: &str = "archive.tar";
+/// The least worth an archive.
+pub const BYTES_MIN: Bytes = Bytes(MIB);
+
+/// What it is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// The tree; one that most machines have when there is none.
+    #[serde(default)]
+    pub tree: Option<PathBuf>,
+    /// Files beyond that are left out.
+    #[serde(with = "size")]
+    pub bytes_max: Bytes,
+}
+
+impl Options {
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.bytes_max < BYTES_MIN {
+            return Err(format!(
+                "bytes_max is {}, at least {BYTES_MIN} is needed",
+                self.bytes_max
+            ));
+        }
+        match &self.tree {
+            Some(tree) if !tree.is_absolute() => Err(format!(
+                "the tree {} must be a path from the root",
+                tree.display()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Read once and written once at 50 MB/s.
+    pub(super) const fn usual(&self) -> Nanos {
+        const RATE: u64 = 50_000_000;
+        Nanos::from_ms(self.bytes_max.0.saturating_mul(2) / (RATE / 1000) + 1000)
+    }
+}
+
+/// The commands: the archive, and that it is on the disk.
+#[must_use]
+pub fn commands(installed: &Installed, directory: &Path) -> [Invocation; 2] {
+    let archive = directory.join(ARCHIVE);
+    let make = ["--create".into(), "--file".into(), archive.clone().into()]
+        .into_iter()
+        .chain(["--directory".into(), directory.as_os_str().to_owned()])
+        .chain([TREE.into()]);
+    [
+        Invocation::new(&installed.program, make),
+        Invocation::new(Path::new("sync"), [archive]),
+    ]
+}
+
+/// The figures: bytes read and written over time, and files over time.
+#[must_use]
+pub fn figures(tree: &Summary, archive: Bytes, elapsed: Nanos) -> Vec<ToolFigure> {
+    let seconds = elapsed.seconds().max(f64::MIN_POSITIVE);
+    let moved = (tree.bytes.0 + archive.0) as f64;
+    vec![
+        ToolFigure::higher("read and written", moved / seconds, Unit::BytesPerSecond),
+        ToolFigure::higher("files", tree.files as f64 / seconds, Unit::PerSecond),
+    ]
+}
+
+/// Copies the tree onto the target if it is not there yet; see [`super::prepare`].
+pub(super) fn prepare(
+    options: &Options,
+    place: &Place<'_>,
+    tick: Tick<'_>,
+) -> Result<String, ToolError> {
+    if let Ok(summary) = summary(place) {
+        return Ok(copied(&summary));
+    }
+    let none = || ToolError::NoSubject("there is no source tree here; name one in the plan".into());
+    let source = options.tree.clone().or_else(tree::known).ok_or_else(none)?;
+    let target = place.directory.join(TREE);
+    // Left by a copy that was stopped.
+    match fs::remove_dir_all(&target) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(ToolError::system("remove half a tree", error));
+        }
+        _ => {}
+    }
+    let summary = tree::copy(&source, &target, options.bytes_max, tick)?;
+    let text = serde_json::to_string(&summary)
+        .map_err(|error| ToolError::system("describe the tree", error.into()))?;
+    fs::write(place.directory.join(SUMMARY), text)
+        .map_err(|error| ToolError::system("describe the tree", error))?;
+    Ok(copied(&summary))
+}
+
+fn copied(summary: &Summary) -> String {
+    format!(
+        "cp --recursive {} {TREE} # {summary}",
+        summary.source.display()
+    )
+}
+
+fn summary(place: &Place<'_>) -> Result<Summary, ToolError> {
+    let not_there = |error| ToolError::system("read what the tree is made of", error);
+    let text = fs::read_to_string(place.directory.join(SUMMARY)).map_err(not_there)?;
+    serde_json::from_str(&text).map_err(|error| not_there(error.into()))
+}
+
+pub(super) fn run(
+    _options: &Options,
+    installed: &Installed,
+    place: &Place<'_>,
+    limit: Duration,
+    tick: Tick<'_>,
+) -> Result<Ran, ToolError> {
+    let tree = summary(place)?;
+    let archive = place.directory.join(ARCHIVE);
+    let commands = commands(installed, place.directory);
+    let ran = make(&commands, place, limit, tick);
+    let size = fs::metadata(&archive).map(|found| Bytes(found.len()));
+    let removed = match fs::remove_file(&archive) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    let (elapsed, output) = ran?;
+    removed.map_err(|error| ToolError::system("remove the archive", error))?;
+    let size = size.map_err(|error| ToolError::system("look at the archive", error))?;
+    if size < tree.bytes {
+        return Err(ToolError::Failed {
+            tool: PROGRAM.name.into(),
+            reason: format!("the archive has {size}, the tree {}", tree.bytes),
+        });
+    }
+    Ok(Ran {
+        result: ToolResult {
+            tool: PROGRAM.name.into(),
+            version: installed.version.clone(),
+            figures: figures(&tree, size, elapsed),
+            elapsed,
+            bytes: Some(Bytes(tree.bytes.0 + size.0)),
+            subject: Some(tree.to_string()),
+        },
+        output,
+        commands: commands.each_ref().map(Invocation::shown).into(),
+        findings: Vec::new(),
+    })
+}
+
+/// Runs both commands within one limit; the time is that of both.
+fn make(
+    commands: &[Invocation; 2],
+    place: &Place<'_>,
+    limit: Duration,
+    tick: Tick<'_>,
+) -> Result<(Nanos, String), ToolError> {
+    let mut elapsed = Nanos(0);
+    let mut output = String::new();
+    for command in commands {
+        let left = limit.saturating_sub(Duration::from_nanos(elapsed.0));
+        let printed = command.run(place, left, tick)?;
+        elapsed.0 += printed.elapsed.0;
+        output = output + &printed.output + &printed.errors;
+    }
+    Ok((elapsed, output))
+}
