@@ -13,7 +13,7 @@ use crate::fio::process::{Fio, RunError};
 use crate::fio::{Job, JobResult, command, parse};
 use crate::host::{ceilings, residency};
 use crate::plan::{Direction, Workload};
-use crate::sensors::{CoreTimes, DiskCounters, ProcessCpu, Sample, Sampler, read};
+use crate::sensors::{CoreTimes, DiskCounters, Disks, ProcessCpu, Sample, Sampler, read};
 use crate::store::{Cell, CommandLine, Evidence};
 use crate::units::{Nanos, Rate};
 
@@ -92,7 +92,7 @@ impl<'a> Bench<'a> {
             prepared,
             cancel,
             start,
-            sampler: Sampler::new(processes, disks),
+            sampler: Sampler::new(processes, Disks::Named(disks)),
             was_full: false,
             ceilings: prepared
                 .targets

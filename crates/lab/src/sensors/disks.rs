@@ -2,12 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Counter;
 use crate::checks::direct::Traffic;
 use crate::plan::Direction;
 use crate::units::Bytes;
 
 /// Sectors are 512 bytes in this file whatever the device has.
 const SECTOR: u64 = 512;
+/// Times in this file are in milliseconds; a sample is a part of the time.
+const PART: f64 = 1e-3;
 
 /// A device's counters since boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +27,10 @@ pub struct DiskCounters {
     pub writes: u64,
     /// Bytes written.
     pub written: Bytes,
+    /// Milliseconds with something to do.
+    pub busy_ms: u64,
+    /// Milliseconds that requests waited, all of them together.
+    pub waited_ms: u64,
 }
 
 impl DiskCounters {
@@ -45,6 +52,27 @@ impl DiskCounters {
             requests,
         }
     }
+
+    /// As counters: `vda/read` and the like in bytes, `vda/reads` in requests, `vda/busy` as a part of
+    /// the time, `vda/queue` as requests that were waiting on average.
+    pub(super) fn counters(&self) -> impl Iterator<Item = Counter> {
+        let counter =
+            |what: &str, count: u64| Counter::new("disk", format!("{}/{what}", self.name), count);
+        [
+            counter("read", self.read.0),
+            counter("write", self.written.0),
+            counter("reads", self.reads),
+            counter("writes", self.writes),
+            counter("busy", self.busy_ms).worth(PART),
+            counter("queue", self.waited_ms).worth(PART),
+        ]
+        .into_iter()
+    }
+
+    /// Whether it ever did anything: what is worth following where nobody says which.
+    pub(super) fn is_used(&self) -> bool {
+        (self.reads > 0 || self.writes > 0) && !self.name.starts_with("ram")
+    }
 }
 
 /// Every device. Lines that are none are left out.
@@ -63,5 +91,7 @@ fn device(line: &str) -> Option<DiskCounters> {
         read: Bytes(count(5)?.saturating_mul(SECTOR)),
         writes: count(7)?,
         written: Bytes(count(9)?.saturating_mul(SECTOR)),
+        busy_ms: count(12).unwrap_or(0),
+        waited_ms: count(13).unwrap_or(0),
     })
 }

@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use super::{CoreTimes, DiskCounters, ProcessCpu, disks, process, stat};
+use super::{
+    CoreTimes, Counter, DiskCounters, Gauge, Interrupts, NetCounters, ProcessCpu, disks,
+    interrupts as interrupts_of, load as load_of, net, pressure as pressure_of, process, stat,
+};
 use crate::units::{Nanos, SECOND};
 
 /// Processes of one tree that are followed: a server that forks for each client has as many.
@@ -11,19 +14,60 @@ const TREE_MAX: usize = 1024;
 /// Every core's times.
 #[must_use]
 pub fn cores() -> Vec<(u32, CoreTimes)> {
-    fs::read_to_string("/proc/stat").map_or_else(|_| Vec::new(), |text| stat::parse(&text))
+    text("/proc/stat").map_or_else(Vec::new, |text| stat::parse(&text))
 }
 
 /// Every device's counters.
 #[must_use]
 pub fn devices() -> Vec<DiskCounters> {
-    fs::read_to_string("/proc/diskstats").map_or_else(|_| Vec::new(), |text| disks::parse(&text))
+    text("/proc/diskstats").map_or_else(Vec::new, |text| disks::parse(&text))
 }
 
 /// The counters of the device called `name`.
 #[must_use]
 pub fn device(name: &str) -> Option<DiskCounters> {
     devices().into_iter().find(|device| device.name == name)
+}
+
+/// Every core's interrupts, and their sources.
+#[must_use]
+pub fn interrupts() -> Interrupts {
+    text("/proc/interrupts").map_or_else(Interrupts::default, |text| interrupts_of::parse(&text))
+}
+
+/// Every interface that carried something.
+#[must_use]
+pub fn interfaces() -> Vec<NetCounters> {
+    text("/proc/net/dev").map_or_else(Vec::new, |text| net::parse(&text))
+}
+
+/// How long was waited for what. Kernels that keep no such figures have no such files.
+#[must_use]
+pub fn pressure() -> Vec<Counter> {
+    pressure_of::RESOURCES
+        .iter()
+        .filter_map(|resource| {
+            let text = text(&format!("/proc/pressure/{resource}"))?;
+            Some(pressure_of::parse(resource, &text))
+        })
+        .flatten()
+        .collect()
+}
+
+/// How many processes want to run.
+#[must_use]
+pub fn load() -> Vec<Gauge> {
+    text("/proc/loadavg").map_or_else(Vec::new, |text| load_of::parse(&text))
+}
+
+/// What memory is used for.
+#[must_use]
+pub fn memory() -> Vec<Gauge> {
+    text("/proc/meminfo").map_or_else(Vec::new, |text| load_of::parse_memory(&text))
+}
+
+fn text(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok()
 }
 
 /// The CPU time of process `pid` and of every process below it; none when it is not there. `started`

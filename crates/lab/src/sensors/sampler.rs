@@ -1,10 +1,16 @@
 //! The sampler: called often, it takes a reading once a second and gives what changed since the last.
 
-use super::{CoreTimes, DiskCounters, ProcessCpu, Sample, read};
+use std::path::Path;
+
+use super::interrupts::{SOURCE, SOURCES_MAX};
+use super::sysfs::Places;
+use super::{
+    CoreTimes, Counter, DiskCounters, Gauge, NetCounters, ProcessCpu, Sample, counter, read,
+};
 use crate::units::{Nanos, SECOND};
 
 /// Between two readings.
-const INTERVAL: Nanos = Nanos(SECOND);
+pub const INTERVAL: Nanos = Nanos(SECOND);
 /// The most samples one run keeps; later ones are dropped and the run says so.
 pub const SAMPLES_MAX: usize = 500_000;
 
@@ -14,7 +20,26 @@ pub(super) struct Reading {
     pub(super) at: Nanos,
     pub(super) cores: Vec<(u32, CoreTimes)>,
     pub(super) processes: Vec<(String, ProcessCpu)>,
-    pub(super) disks: Vec<DiskCounters>,
+    pub(super) counters: Vec<Counter>,
+    pub(super) gauges: Vec<Gauge>,
+}
+
+/// Which devices are followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Disks {
+    /// These.
+    Named(Vec<String>),
+    /// All that were ever used.
+    Used,
+}
+
+impl Disks {
+    fn has(&self, disk: &DiskCounters) -> bool {
+        match self {
+            Self::Named(names) => names.contains(&disk.name),
+            Self::Used => disk.is_used(),
+        }
+    }
 }
 
 /// Takes readings and keeps the samples until they are collected.
@@ -22,20 +47,21 @@ pub(super) struct Reading {
 pub struct Sampler {
     /// What is followed: a role and a process.
     processes: Vec<(String, u32)>,
-    /// Which devices are followed.
-    disks: Vec<String>,
+    disks: Disks,
+    places: Places,
     last: Option<Reading>,
     samples: Vec<Sample>,
     taken: usize,
 }
 
 impl Sampler {
-    /// Follows these processes (role, id) and devices, and every core.
+    /// Follows these processes (role, id) and devices, and everything that is the machine's.
     #[must_use]
-    pub const fn new(processes: Vec<(String, u32)>, disks: Vec<String>) -> Self {
+    pub fn new(processes: Vec<(String, u32)>, disks: Disks) -> Self {
         Self {
             processes,
             disks,
+            places: Places::find(Path::new("/")),
             last: None,
             samples: Vec::new(),
             taken: 0,
@@ -71,9 +97,20 @@ impl Sampler {
         self.taken >= SAMPLES_MAX
     }
 
-    fn read(&self, at: Nanos) -> Reading {
-        let mut disks = read::devices();
-        disks.retain(|disk| self.disks.contains(&disk.name));
+    fn read(&mut self, at: Nanos) -> Reading {
+        let (mut gauges, slowed) = self.places.read();
+        gauges.extend(read::load());
+        gauges.extend(read::memory());
+        let disks = read::devices();
+        let disks = disks.iter().filter(|disk| self.disks.has(disk));
+        let links = read::interfaces();
+        let counters = disks
+            .flat_map(DiskCounters::counters)
+            .chain(links.iter().flat_map(NetCounters::counters))
+            .chain(read::interrupts().counters())
+            .chain(read::pressure())
+            .chain(slowed)
+            .collect();
         Reading {
             at,
             cores: read::cores(),
@@ -82,24 +119,38 @@ impl Sampler {
                 .iter()
                 .filter_map(|(role, pid)| Some((role.clone(), read::process_tree(*pid)?)))
                 .collect(),
-            disks,
+            counters,
+            gauges,
         }
     }
 }
 
-/// What happened between two readings, as parts of a core and bytes per second.
+/// What happened between two readings, and what is at the later one.
 pub(super) fn difference(earlier: &Reading, later: &Reading) -> Vec<Sample> {
-    let at = later.at;
     let elapsed = Nanos(later.at.0.saturating_sub(earlier.at.0));
     if elapsed.0 == 0 {
         return Vec::new();
     }
-    let sample = |sensor: &str, item: String, value: f64| Sample {
+    let mut samples = cores(earlier, later);
+    samples.extend(processes(earlier, later, elapsed));
+    samples.extend(rates(earlier, later, elapsed));
+    let gauges = later.gauges.iter();
+    samples.extend(
+        gauges.map(|gauge| sample(later.at, gauge.sensor, gauge.item.clone(), gauge.value)),
+    );
+    samples
+}
+
+fn sample(at: Nanos, sensor: &str, item: String, value: f64) -> Sample {
+    Sample {
         at,
         sensor: sensor.into(),
         item,
         value,
-    };
+    }
+}
+
+fn cores(earlier: &Reading, later: &Reading) -> Vec<Sample> {
     let mut samples = Vec::new();
     for (number, times) in &later.cores {
         let Some((_, before)) = earlier.cores.iter().find(|(same, _)| same == number) else {
@@ -108,38 +159,40 @@ pub(super) fn difference(earlier: &Reading, later: &Reading) -> Vec<Sample> {
         let spent = times.since(before);
         let total = spent.total().max(1) as f64;
         for (kind, ticks) in spent.kinds() {
-            samples.push(sample(
-                "cpu",
-                format!("{number}/{kind}"),
-                ticks as f64 / total,
-            ));
-        }
-    }
-    for (role, cpu) in &later.processes {
-        let before = earlier
-            .processes
-            .iter()
-            .find(|(same, old)| same == role && old.started == cpu.started);
-        if let Some((_, before)) = before {
-            let busy = read::ticks_to_time(cpu.ticks.saturating_sub(before.ticks));
-            samples.push(sample(
-                "process",
-                role.clone(),
-                busy.seconds() / elapsed.seconds(),
-            ));
-        }
-    }
-    for disk in &later.disks {
-        if let Some(before) = earlier.disks.iter().find(|old| old.name == disk.name) {
-            for direction in [crate::plan::Direction::Read, crate::plan::Direction::Write] {
-                let moved = disk.since(before, direction).bytes.0 as f64 / elapsed.seconds();
-                samples.push(sample(
-                    "disk",
-                    format!("{}/{}", disk.name, direction.as_str()),
-                    moved,
-                ));
-            }
+            let part = ticks as f64 / total;
+            samples.push(sample(later.at, "cpu", format!("{number}/{kind}"), part));
         }
     }
     samples
+}
+
+fn processes(earlier: &Reading, later: &Reading, elapsed: Nanos) -> Vec<Sample> {
+    let of = |(role, cpu): &(String, ProcessCpu)| {
+        let (_, before) = earlier
+            .processes
+            .iter()
+            .find(|(same, old)| same == role && old.started == cpu.started)?;
+        let busy = read::ticks_to_time(cpu.ticks.saturating_sub(before.ticks));
+        let cores = busy.seconds() / elapsed.seconds();
+        Some(sample(later.at, "process", role.clone(), cores))
+    };
+    later.processes.iter().filter_map(of).collect()
+}
+
+/// Of the sources of interrupts only the busiest are kept.
+fn rates(earlier: &Reading, later: &Reading, elapsed: Nanos) -> Vec<Sample> {
+    let seconds = elapsed.seconds();
+    let numbered = later.counters.iter().enumerate();
+    let (mut sources, mut others): (Vec<Sample>, Vec<Sample>) = numbered
+        .filter_map(|(index, now)| {
+            let before = counter::same(&earlier.counters, now, index)?;
+            let rate = now.per_second(before, seconds);
+            Some(sample(later.at, now.sensor, now.item.clone(), rate))
+        })
+        .partition(|one| one.sensor == "interrupts" && one.item.starts_with(SOURCE));
+    sources.retain(|one| one.value > 0.0);
+    sources.sort_by(|a, b| b.value.total_cmp(&a.value));
+    sources.truncate(SOURCES_MAX);
+    others.extend(sources);
+    others
 }

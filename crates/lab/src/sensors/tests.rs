@@ -7,6 +7,8 @@ use super::*;
 use crate::plan::Direction;
 use crate::units::{Bytes, SECOND};
 
+mod machines;
+
 const STAT: &str = "cpu  14675 0 6629 206091 1862 0 331 23 0 0\n\
     cpu0 6825 5 2607 105076 178 1 122 7 0 0\n\
     cpu1 7849 0 4022 101015 1683 0 209 16 0 0\n\
@@ -85,7 +87,11 @@ fn reading(seconds: u64, busy: u64, started: u64) -> Reading {
                 started,
             },
         )],
-        disks: Vec::new(),
+        counters: vec![
+            Counter::new("net", "eth0/rx-bytes".into(), busy * 1000),
+            Counter::new("pressure", "io/some".into(), busy * 10_000).worth(1e-6),
+        ],
+        gauges: vec![Gauge::new("temperature", "cpu-thermal".into(), 50.0)],
     }
 }
 
@@ -100,6 +106,40 @@ fn half_a_core_for_a_second_is_a_sample_of_one_half() {
     };
     assert_eq!(value("cpu", "0/user"), Some(0.5));
     assert_eq!(value("process", "server"), Some(0.5));
+    assert_eq!(value("net", "eth0/rx-bytes"), Some(50_000.0));
+    assert_eq!(value("pressure", "io/some"), Some(0.5));
+    assert_eq!(value("temperature", "cpu-thermal"), Some(50.0));
+}
+
+/// An interface that came or went in between moves the others to another place of the list.
+#[test]
+fn counters_are_found_by_name_when_the_list_has_changed() {
+    let (earlier, mut later) = (reading(1, 0, 1), reading(2, 50, 1));
+    let came = Counter::new("net", "wlan0/rx-bytes".into(), 7);
+    later.counters.insert(0, came);
+    let samples = difference(&earlier, &later);
+    let of = |item: &str| {
+        let mut found = samples.iter().filter(|sample| sample.item == item);
+        found.next().map(|sample| sample.value)
+    };
+    assert_eq!(of("eth0/rx-bytes"), Some(50_000.0));
+    assert_eq!(of("wlan0/rx-bytes"), None, "nothing is known of it yet");
+}
+
+#[test]
+fn only_the_busiest_sources_of_interrupts_are_kept() {
+    let at = |seconds: u64| {
+        let mut reading = reading(seconds, 0, 1);
+        let counters = (0..40u64)
+            .map(|n| Counter::new("interrupts", format!("source/{n}"), n * (seconds - 1)));
+        reading.counters = counters.collect();
+        reading
+    };
+    let samples = difference(&at(1), &at(2));
+    let kept = samples.iter().filter(|one| one.sensor == "interrupts");
+    let kept: Vec<&str> = kept.map(|one| one.item.as_str()).collect();
+    assert_eq!(kept.len(), interrupts::SOURCES_MAX);
+    assert_eq!(kept[0], "source/39");
 }
 
 #[test]
@@ -117,12 +157,16 @@ fn this_machine_has_cores_and_this_process_has_cpu_time() {
 
 #[test]
 fn a_reading_is_taken_once_a_second() {
-    let mut sampler = Sampler::new(vec![("lab".into(), std::process::id())], Vec::new());
+    let mut sampler = Sampler::new(vec![("lab".into(), std::process::id())], Disks::Used);
     sampler.tick(Nanos(0));
     sampler.tick(Nanos(SECOND / 2));
     assert!(sampler.collect().is_empty());
     sampler.tick(Nanos(SECOND));
-    assert!(!sampler.collect().is_empty());
+    let samples = sampler.collect();
+    for sensor in ["cpu", "process", "net", "interrupts", "load", "memory"] {
+        assert!(samples.iter().any(|one| one.sensor == sensor), "{sensor}");
+    }
+    assert!(samples.iter().all(|one| one.value.is_finite()));
 }
 
 proptest! {
@@ -132,5 +176,13 @@ proptest! {
         std::hint::black_box(stat::parse(&text));
         std::hint::black_box(process::parse(&format!("1 (x) {text}")));
         std::hint::black_box(disks::parse(&text));
+        std::hint::black_box(interrupts::parse(&text));
+        std::hint::black_box(interrupts::parse(&format!("CPU0 CPU1\n1: {text}\n{text}: 1 2")));
+        std::hint::black_box(net::parse(&format!("eth0: {text}")));
+        std::hint::black_box(pressure::parse("io", &format!("some total={text}")));
+        std::hint::black_box(load::parse(&text));
+        std::hint::black_box(load::parse_memory(&format!("Cached: {text}")));
+        std::hint::black_box(thermal::degrees(&text));
+        std::hint::black_box(thermal::throttled(&format!("throttled={text}")));
     }
 }
