@@ -36,5 +36,8 @@ pub use error::LabError;
 pub use runner::{Cancel, Progress, RunRequest, TargetSpec, run};
 pub use store::{RunId, Store};
 
+// What is made up for tests is made up for the example that writes a store, too.
+#[cfg(test)]
+extern crate self as lab;
 #[cfg(test)]
 mod synthetic;

@@ -2,6 +2,9 @@
 
 use serde_json::{Value, json as value};
 
+use super::contents::{Part, Section, contents};
+use super::sentences::verdict;
+use super::way::Way;
 use super::{Summary, overall, sentences};
 use crate::LabError;
 use crate::checks::Validity;
@@ -13,6 +16,7 @@ use crate::store::RunRecord;
 /// [`LabError::BadRequest`] when a figure has no JSON form, which a stored run rules out.
 pub fn json(run: &RunRecord) -> Result<String, LabError> {
     let summary = Summary::of(run);
+    let way = Way::of(run, &summary);
     let unusable = |error: serde_json::Error| {
         LabError::BadRequest(format!("run {} has no JSON form: {error}", run.id))
     };
@@ -24,8 +28,36 @@ pub fn json(run: &RunRecord) -> Result<String, LabError> {
         "summary": to(serde_json::to_value(&summary))?,
         "sentences": sentences(run, &summary),
         "overall": overall(run, &summary),
+        "verdict": verdict(run, &summary, way.as_ref()),
+        "way": to(serde_json::to_value(&way))?,
+        "report": contents(run, &summary).iter().map(section).collect::<Vec<Value>>(),
     });
     serde_json::to_string_pretty(&document).map_err(unusable)
+}
+
+/// A section of the page: its texts, and its figures as tables.
+fn section(section: &Section) -> Value {
+    let mut texts = Vec::new();
+    let mut figures = Vec::new();
+    for part in &section.parts {
+        match part {
+            Part::Text(text) => texts.push(text.clone()),
+            Part::List(lines) => texts.extend(lines.iter().cloned()),
+            Part::Facts { title, items } => figures.push(value!({
+                "title": title, "columns": ["what", "value"], "rows": items,
+            })),
+            Part::Table(table) => figures.push(value!({
+                "title": section.title, "columns": table.head, "rows": table.rows,
+            })),
+            Part::Figure(figure) => figures.push(value!({
+                "title": figure.title, "caption": figure.caption,
+                "columns": figure.table.head, "rows": figure.table.rows,
+            })),
+            // In the summary and among the run's commands.
+            Part::Targets | Part::Kinds | Part::Results | Part::Commands => {}
+        }
+    }
+    value!({ "id": section.id, "title": section.title, "texts": texts, "figures": figures })
 }
 
 /// One line for each measurement.

@@ -1,10 +1,16 @@
 //! The report as Markdown, for an issue or a letter.
 
+use super::contents::{Part, Section, Table, contents};
+use super::sentences::verdict;
 use super::table::{cpu, latency};
-use super::{NONE, Summary, date, overall, range, sentences};
+use super::way::Way;
+use super::{NONE, Summary, date, range, sentences};
 use crate::checks::Validity;
 use crate::store::RunRecord;
 use crate::units::{grouped, significant};
+
+/// Longer tables are left to JSON and to the page.
+const ROWS_MAX: usize = 60;
 
 /// The figures, the sentences, the checks, the machine and the commands.
 #[must_use]
@@ -17,10 +23,12 @@ pub fn markdown(run: &RunRecord) -> String {
         run.cells.len(),
         escaped(&run.status.to_string())
     );
-    for sentence in overall(run, &summary)
-        .into_iter()
-        .chain(sentences(run, &summary))
-    {
+    let way = Way::of(run, &summary);
+    out += &format!(
+        "{}\n\n",
+        escaped(&verdict(run, &summary, way.as_ref()).join(" "))
+    );
+    for sentence in sentences(run, &summary) {
         out += &format!("- {}\n", escaped(&sentence));
     }
     out += "\n| test | on | MB/s | MiB/s | 95 % MB/s | n | IOPS | p50 | p99 | server CPU | client CPU | result |\n";
@@ -52,31 +60,66 @@ pub fn markdown(run: &RunRecord) -> String {
     }
     out += "\n## Remarks\n\n";
     out += &remarks(run, &summary);
-    out += "\n## Machine\n\n";
-    let machine = &run.manifest.machine;
-    out += &format!(
-        "{}, {}, {} cores, {}; {}; {}; outboard {}.\n\n",
-        escaped(&machine.processor),
-        escaped(&machine.architecture),
-        machine.cores,
-        machine.memory,
-        escaped(&machine.kernel),
-        escaped(&run.manifest.fio),
-        escaped(&run.manifest.outboard)
-    );
-    for target in &run.manifest.targets {
-        out += &format!(
-            "- {}: {} on {}\n",
-            escaped(&target.label),
-            escaped(&target.filesystem),
-            escaped(&target.source)
-        );
+    for part in &contents(run, &summary) {
+        out += &section(part);
     }
     out += "\n## Commands\n\n";
     for command in &run.commands {
         out += &format!("    {}\n", command.line.replace(['\n', '\r'], " "));
     }
     out
+}
+
+/// A section's texts and figures as tables. Courses of a point a second are for the page and for JSON.
+fn section(section: &Section) -> String {
+    let mut out = format!("\n## {}\n", escaped(section.title));
+    for part in &section.parts {
+        match part {
+            Part::Text(text) => out += &format!("\n{}\n", escaped(text)),
+            Part::List(lines) => {
+                out += "\n";
+                out.extend(lines.iter().map(|line| format!("- {}\n", escaped(line))));
+            }
+            Part::Facts { title, items } => {
+                out += &format!("\n### {}\n\n", escaped(title));
+                out.extend(
+                    items
+                        .iter()
+                        .map(|(name, value)| format!("- {name}: {}\n", escaped(value))),
+                );
+            }
+            Part::Table(found) => out += &format!("\n{}", table(found)),
+            Part::Figure(figure) => {
+                out += &format!(
+                    "\n### {}\n\n{}\n\n",
+                    escaped(&figure.title),
+                    escaped(&figure.caption)
+                );
+                out += &table(&figure.table);
+            }
+            Part::Targets | Part::Kinds | Part::Results | Part::Commands => {}
+        }
+    }
+    out
+}
+
+fn table(table: &Table) -> String {
+    if table.rows.len() > ROWS_MAX {
+        return format!(
+            "{} lines of figures are in the JSON and on the page.\n",
+            table.rows.len()
+        );
+    }
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| escaped(cell)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let rows: String = table.rows.iter().map(|row| line(row)).collect();
+    format!(
+        "{}|{}\n{rows}",
+        line(&table.head),
+        "---|".repeat(table.head.len())
+    )
 }
 
 fn remarks(run: &RunRecord, summary: &Summary) -> String {

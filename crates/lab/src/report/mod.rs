@@ -7,6 +7,7 @@
 //! script.
 
 mod chart;
+mod contents;
 mod data;
 mod date;
 mod html;
@@ -15,6 +16,7 @@ mod notes;
 mod sentences;
 mod summary;
 mod table;
+mod way;
 
 pub use data::{csv, json};
 pub use html::html;

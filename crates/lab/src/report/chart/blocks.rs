@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
+use super::palette::{class, mark};
 use super::scale::{Scale, linear_ticks};
-use super::{WIDTH, frame, mark, px, x_grid, y_grid};
+use super::{Label, WIDTH, frame, px, x_grid, y_grid};
 use crate::report::summary::Row;
 use crate::units::Rate;
 
@@ -12,7 +13,7 @@ const LEFT: f64 = 52.0;
 const BOTTOM: f64 = HEIGHT - 40.0;
 
 /// The blocks of one test.
-pub(in crate::report) fn blocks(rows: &[&Row]) -> Markup {
+pub(in crate::report) fn blocks(rows: &[&Row], desc: &str) -> Markup {
     let points = || rows.iter().flat_map(|row| row.blocks.iter());
     let max = points().map(|block| block.rate / 1e6).fold(1.0, f64::max) * 1.06;
     let last = f64::from(points().map(|block| block.block + 1).max().unwrap_or(1));
@@ -22,7 +23,7 @@ pub(in crate::report) fn blocks(rows: &[&Row]) -> Markup {
         .into_iter()
         .filter(|(value, _)| *value >= 1.0 && value.fract() == 0.0)
         .collect();
-    let label = rows.first().map_or_else(String::new, |row| {
+    let title = rows.first().map_or_else(String::new, |row| {
         format!("{}: every block, in MB/s", row.title)
     });
     let body = html! {
@@ -32,7 +33,7 @@ pub(in crate::report) fn blocks(rows: &[&Row]) -> Markup {
         text class="unit" x="4" y=(px(HEIGHT - 6.0)) { "MB/s" }
         @for row in rows {
             @if let Some(rate) = row.rate {
-                line class={ "t" (row.target) " median" } x1=(px(LEFT)) x2=(px(WIDTH - 10.0))
+                line class={ (class(row.target)) " median" } x1=(px(LEFT)) x2=(px(WIDTH - 10.0))
                     y1=(px(y.at(rate.median / 1e6))) y2=(px(y.at(rate.median / 1e6))) {
                     title { (row.label) ": median " (Rate(rate.median)) }
                 }
@@ -44,5 +45,6 @@ pub(in crate::report) fn blocks(rows: &[&Row]) -> Markup {
             }
         }
     };
-    frame(HEIGHT, &label, &body)
+    let title = &title;
+    frame(HEIGHT, &Label { title, desc }, &body)
 }

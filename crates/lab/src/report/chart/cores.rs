@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
+use super::palette::class;
 use super::scale::{Scale, linear_ticks};
-use super::{WIDTH, frame, path, px, x_grid, y_grid};
+use super::{Label, WIDTH, frame, path, px, x_grid, y_grid};
 use crate::units::Nanos;
 
 const HEIGHT: f64 = 176.0;
@@ -32,6 +33,7 @@ pub(in crate::report) fn cores(
     series: &CoreSeries,
     spans: &[(usize, Nanos, Nanos)],
     end: Nanos,
+    desc: &str,
 ) -> Markup {
     let x = Scale::linear((0.0, end.seconds().max(1.0)), (LEFT, WIDTH - 10.0));
     let y = Scale::linear((0.0, 1.0), (BOTTOM, 10.0));
@@ -44,18 +46,15 @@ pub(in crate::report) fn cores(
         (y_grid(&y, &halves, LEFT, WIDTH - 10.0))
         @for kind in 0..KINDS.len() { (area(series, kind, &x, &y)) }
         @for (target, from, to) in spans {
-            rect class={ "t" (target) " span" } x=(px(x.at(from.seconds()))) y=(px(BOTTOM + 3.0)) height="6"
+            rect class={ (class(*target)) " span" } x=(px(x.at(from.seconds()))) y=(px(BOTTOM + 3.0)) height="6"
                 width=(px((x.at(to.seconds()) - x.at(from.seconds())).max(0.4))) {}
         }
         (x_grid(&x, &linear_ticks(end.seconds().max(1.0), 6.0), BOTTOM + 8.0, BOTTOM + 8.0))
         text class="unit" x=(px(WIDTH - 10.0)) y=(px(HEIGHT - 6.0)) text-anchor="end" { "s" }
         text class="name" x=(px(LEFT)) y=(px(HEIGHT - 6.0)) { "core " (series.core) }
     };
-    frame(
-        HEIGHT,
-        &format!("CPU of core {} over time", series.core),
-        &body,
-    )
+    let title = &format!("CPU of core {} over time", series.core);
+    frame(HEIGHT, &Label { title, desc }, &body)
 }
 
 /// The area of one kind on top of those below it.

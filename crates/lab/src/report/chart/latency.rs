@@ -4,8 +4,9 @@
 
 use maud::{Markup, html};
 
+use super::palette::{class, mark};
 use super::scale::{Scale, log_ticks};
-use super::{WIDTH, frame, mark, path, px, x_grid, y_grid};
+use super::{Label, WIDTH, frame, path, px, x_grid, y_grid};
 use crate::checks::tail;
 use crate::fio::Histogram;
 use crate::report::summary::Row;
@@ -37,7 +38,7 @@ pub(in crate::report) fn latency_points(histogram: &Histogram) -> Vec<(f64, Nano
 }
 
 /// The lines of one test; none when no target has operations enough.
-pub(in crate::report) fn latency(rows: &[&Row]) -> Option<Markup> {
+pub(in crate::report) fn latency(rows: &[&Row], desc: &str) -> Option<Markup> {
     let lines: Vec<(&Row, Vec<(f64, f64)>)> = rows
         .iter()
         .map(|row| (*row, curve(&row.latencies)))
@@ -67,7 +68,7 @@ pub(in crate::report) fn latency(rows: &[&Row]) -> Option<Markup> {
         text class="unit" x=(px(WIDTH - 14.0)) y=(px(HEIGHT - 6.0)) text-anchor="end" { "percentile" }
         text class="unit" x="4" y=(px(HEIGHT - 6.0)) { "latency" }
         @for (row, points) in &lines {
-            polyline class={ "t" (row.target) " line" }
+            polyline class={ (class(row.target)) " line" }
                 points=(path(&points.iter().map(|(part, ns)| (x.at(stretched(*part)), y.at(*ns))).collect::<Vec<_>>())) {}
             @for (part, value) in latency_points(&row.latencies) {
                 (mark(row.target, x.at(stretched(part)), y.at(value.0 as f64), 4.0, true,
@@ -75,10 +76,11 @@ pub(in crate::report) fn latency(rows: &[&Row]) -> Option<Markup> {
             }
         }
     };
-    let label = rows.first().map_or_else(String::new, |row| {
+    let title = rows.first().map_or_else(String::new, |row| {
         format!("{}: latency by percentile", row.title)
     });
-    Some(frame(HEIGHT, &label, &body))
+    let title = &title;
+    Some(frame(HEIGHT, &Label { title, desc }, &body))
 }
 
 /// Each nine takes the same room.
@@ -87,7 +89,7 @@ fn stretched(part: f64) -> f64 {
 }
 
 /// 99.9 from 0.999, without what a float adds.
-pub(super) fn percent(part: f64) -> String {
+pub(in crate::report) fn percent(part: f64) -> String {
     let text = format!("{:.3}", part * 100.0);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -119,7 +121,7 @@ fn curve(histogram: &Histogram) -> Vec<(f64, f64)> {
         .collect()
 }
 
-fn tick(ns: f64) -> String {
+pub(super) fn tick(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns >= 1e9 => (ns / 1e9, "s"),
         ns if ns >= 1e6 => (ns / 1e6, "ms"),

@@ -6,14 +6,20 @@
 
 mod blocks;
 mod cores;
+mod heat;
 mod latency;
+mod palette;
+mod plane;
 mod ratio;
 mod scale;
 mod throughput;
 
 pub(super) use blocks::blocks;
 pub(super) use cores::{CoreSeries, KINDS, cores};
-pub(super) use latency::{latency, latency_points};
+pub(super) use heat::{Column, heat};
+pub(super) use latency::{latency, latency_points, percent};
+pub(super) use palette::{patterns, swatch};
+pub(super) use plane::{Along, Flag, Floor, Line, Panel, Plane, Point};
 pub(super) use ratio::ratio;
 pub(super) use throughput::throughput;
 
@@ -26,27 +32,23 @@ const WIDTH: f64 = 460.0;
 /// The longest target name in a chart.
 const NAME_MAX: usize = 34;
 
-/// Patterns that all charts of a page use.
-pub(super) fn patterns() -> Markup {
-    html! {
-        svg class="patterns" width="0" height="0" aria-hidden="true" {
-            defs {
-                @for target in 0..2 {
-                    pattern id={ "hatch-" (target) } patternUnits="userSpaceOnUse" width="6" height="6"
-                        patternTransform=(if target == 0 { "rotate(45)" } else { "rotate(-45)" }) {
-                        rect class={ "t" (target) " hatch-ground" } width="6" height="6" {}
-                        line class={ "t" (target) " hatch-line" } x1="0" y1="0" x2="0" y2="6" {}
-                    }
-                }
-            }
-        }
-    }
+/// What a drawing is called and what it says, for those who do not see it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Label<'a> {
+    /// Its name.
+    pub(super) title: &'a str,
+    /// What it shows; the caption says the same to everybody.
+    pub(super) desc: &'a str,
 }
 
-/// The drawing and what it is called by a screen reader.
-fn frame(height: f64, label: &str, body: &Markup) -> Markup {
+/// The drawing and what a screen reader says of it.
+fn frame(height: f64, label: &Label<'_>, body: &Markup) -> Markup {
     html! {
-        svg class="chart" viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label=(label) { (body) }
+        svg class="chart" viewBox={ "0 0 " (WIDTH) " " (px(height)) } role="img" {
+            title { (label.title) }
+            @if !label.desc.is_empty() { desc { (label.desc) } }
+            (body)
+        }
     }
 }
 
@@ -66,24 +68,6 @@ fn y_grid(scale: &Scale, ticks: &[(f64, String)], left: f64, right: f64) -> Mark
         @for (value, text) in ticks {
             line class="grid" x1=(px(left)) x2=(px(right)) y1=(px(scale.at(*value))) y2=(px(scale.at(*value))) {}
             text class="tick" x=(px(left - 6.0)) y=(px(scale.at(*value) + 4.0)) text-anchor="end" { (text) }
-        }
-    }
-}
-
-/// The mark of a target: a disc for the first, a square for the second; hollow where it is not counted.
-fn mark(target: usize, x: f64, y: f64, size: f64, counted: bool, tip: &str) -> Markup {
-    let class = if counted {
-        format!("t{target} mark")
-    } else {
-        format!("t{target} mark out")
-    };
-    html! {
-        @if target == 0 {
-            circle class=(class) cx=(px(x)) cy=(px(y)) r=(px(size)) { title { (tip) } }
-        } @else {
-            rect class=(class) x=(px(x - size)) y=(px(y - size)) width=(px(size * 2.0)) height=(px(size * 2.0)) {
-                title { (tip) }
-            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::scale::{Scale, ratio_ticks};
-use super::{WIDTH, frame, px, x_grid};
+use super::{Label, WIDTH, frame, px, x_grid};
 use crate::report::range;
 use crate::stats::{Comparison, SAME_WITHIN, Verdict};
 use crate::units::significant;
@@ -16,7 +16,7 @@ const LEFT: f64 = 128.0;
 const RIGHT: f64 = WIDTH - 74.0;
 
 /// One line for each named comparison; without one where the two may not be compared.
-pub(in crate::report) fn ratio(rows: &[(String, Option<Comparison>)], a: &str, b: &str) -> Markup {
+pub(in crate::report) fn ratio(rows: &[(String, Option<Comparison>)], label: &Label<'_>) -> Markup {
     let (low, high) = bounds(rows);
     let scale = Scale::log((low, high), (LEFT, RIGHT));
     let bottom = 24.0 + ROW * rows.len() as f64;
@@ -33,11 +33,7 @@ pub(in crate::report) fn ratio(rows: &[(String, Option<Comparison>)], a: &str, b
             (line(name, found.as_ref(), &scale, 24.0 + ROW * (f64::from(index) + 0.5)))
         }
     };
-    frame(
-        bottom + 24.0,
-        &format!("{a} against {b}: ratio of rates by test"),
-        &body,
-    )
+    frame(bottom + 24.0, label, &body)
 }
 
 /// Powers of two that hold every interval, at least a half to twice.

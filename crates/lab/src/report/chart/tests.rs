@@ -52,7 +52,7 @@ fn bars_begin_at_zero_and_invalid_ones_are_hatched() {
         .iter()
         .filter(|row| row.workload == 0)
         .collect();
-    let drawn = throughput(&rows, None).into_string();
+    let drawn = throughput(&rows, None, "").into_string();
     assert_eq!(drawn.matches("hatched-0").count(), 1);
     assert_eq!(drawn.matches("x=\"8\" y=\"28\"").count(), 1, "{drawn}");
     assert!(drawn.contains(">invalid<"));
@@ -66,7 +66,7 @@ fn every_block_is_a_mark_of_its_targets_shape() {
         .iter()
         .filter(|row| row.workload == 2)
         .collect();
-    let drawn = blocks(&rows).into_string();
+    let drawn = blocks(&rows, "").into_string();
     assert_eq!(drawn.matches("class=\"t0 mark\"").count(), 6);
     assert_eq!(drawn.matches("<rect class=\"t1 mark\"").count(), 6);
 }
@@ -81,7 +81,7 @@ fn percentiles_that_are_not_known_are_not_drawn() {
         .map(|(part, _)| part)
         .collect();
     assert_eq!(named, [0.5, 0.9, 0.99]);
-    assert_eq!(latency::percent(0.999), "99.9");
+    assert_eq!(percent(0.999), "99.9");
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::scale::{Scale, linear_ticks};
-use super::{NAME_MAX, WIDTH, frame, px, x_grid};
+use super::{Label, NAME_MAX, WIDTH, frame, palette, px, x_grid};
 use crate::checks::Validity;
 use crate::checks::ceiling::Ceiling;
 use crate::report::summary::Row;
@@ -16,7 +16,11 @@ const ROW: f64 = 50.0;
 const CEILING_NEAR: f64 = 1.6;
 
 /// The bars of one test. `ceiling` is the lowest of the first target's.
-pub(in crate::report) fn throughput(rows: &[&Row], ceiling: Option<&Ceiling>) -> Markup {
+pub(in crate::report) fn throughput(
+    rows: &[&Row],
+    ceiling: Option<&Ceiling>,
+    desc: &str,
+) -> Markup {
     let longest = rows
         .iter()
         .flat_map(|row| {
@@ -33,7 +37,7 @@ pub(in crate::report) fn throughput(rows: &[&Row], ceiling: Option<&Ceiling>) ->
     let max = near.unwrap_or(0.0).max(longest) * 1.04;
     let scale = Scale::linear((0.0, max), (8.0, WIDTH - 12.0));
     let bottom = 8.0 + ROW * rows.len() as f64;
-    let label = rows.first().map_or_else(String::new, |row| {
+    let title = rows.first().map_or_else(String::new, |row| {
         format!("{}: throughput in MB/s", row.title)
     });
     let body = html! {
@@ -46,7 +50,8 @@ pub(in crate::report) fn throughput(rows: &[&Row], ceiling: Option<&Ceiling>) ->
             }
         }
     };
-    frame(bottom + 38.0, &label, &body)
+    let title = &title;
+    frame(bottom + 38.0, &Label { title, desc }, &body)
 }
 
 fn bar(row: &Row, scale: &Scale, top: f64) -> Markup {
@@ -64,7 +69,7 @@ fn bar(row: &Row, scale: &Scale, top: f64) -> Markup {
         text class="name" x="8" y=(px(top + 15.0)) { (short(&row.label, NAME_MAX)) }
         text class="figure" x=(px(WIDTH - 12.0)) y=(px(top + 15.0)) text-anchor="end" { (figure) }
         @if let Some(value) = shown {
-            rect class={ "t" (row.target) (if valid { " bar" } else { " bar hatched-" }) (if valid { String::new() } else { row.target.to_string() }) }
+            rect class=(palette::bar(row.target, valid))
                 x=(px(scale.at(0.0))) y=(px(y)) height=(px(height)) width=(px((scale.at(value) - scale.at(0.0)).max(0.5))) {
                 title { (row.label) ": " (Rate(value * 1e6)) ", " (row.validity) }
             }

@@ -2,54 +2,55 @@
 
 use maud::{Markup, html};
 
+use super::parts::key;
+use crate::report::contents::{Figure, Table};
 use crate::report::data::lines_of;
 
 /// Everything of one figure.
-pub(super) struct Figure {
-    /// Above the drawing.
-    pub(super) title: Option<String>,
-    pub(super) drawing: Markup,
-    /// With n and interval.
-    pub(super) caption: String,
-    /// The table's head.
-    pub(super) head: Vec<&'static str>,
-    pub(super) rows: Vec<Vec<String>>,
-    /// The CSV's name, without its ending.
-    pub(super) file: &'static str,
-}
-
-impl Figure {
-    pub(super) fn markup(&self) -> Markup {
-        let mut lines = vec![
-            self.head
-                .iter()
-                .map(|head| (*head).to_owned())
-                .collect::<Vec<_>>(),
-        ];
-        lines.extend(self.rows.iter().cloned());
-        html! {
-            figure {
-                @if let Some(title) = &self.title { h3 { (title) } }
-                (self.drawing)
-                figcaption { (self.caption) }
-                details {
-                    summary { "Table" }
-                    div class="wide" { (table(&self.head, &self.rows)) }
-                    p class="csv" { a download={ (self.file) ".csv" } href=(data_uri(&lines_of(&lines))) { "CSV" } }
-                }
+pub(super) fn figure(figure: &Figure) -> Markup {
+    let mut lines = vec![figure.table.head.clone()];
+    lines.extend(figure.table.rows.iter().cloned());
+    let file = format!("{}.csv", figure.file);
+    html! {
+        figure {
+            h3 { (figure.title) }
+            @if !figure.key.is_empty() {
+                (key("Lines", figure.key.iter().map(|(look, name)| (*look, name.as_str()))))
+            }
+            (figure.drawing)
+            figcaption { (figure.caption) }
+            details {
+                summary aria-label={ "Table: " (figure.title) } { "Table" }
+                (scrolled(&figure.title, &table(&figure.table, Some(&figure.title))))
+                p class="csv" { a download=(file) href=(data_uri(&lines_of(&lines))) { "CSV" span class="unseen" { ": " (figure.title) } } }
             }
         }
     }
 }
 
+/// What may be wider than its place; the keyboard reaches it to scroll.
+pub(super) fn scrolled(name: &str, inside: &Markup) -> Markup {
+    html! { div class="wide" role="region" aria-label={ (name) ", table" } tabindex="0" { (inside) } }
+}
+
 /// A plain table.
-pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> Markup {
+pub(super) fn table(table: &Table, caption: Option<&str>) -> Markup {
     html! {
         table {
-            thead { tr { @for cell in head { th scope="col" { (cell) } } } }
-            tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+            @if let Some(caption) = caption { caption class="unseen" { (caption) } }
+            thead { tr { @for cell in &table.head { th scope="col" { (cell) } } } }
+            tbody { @for row in &table.rows { tr { @for (column, cell) in row.iter().enumerate() {
+                @if column == 0 { th scope="row" { (cell) } }
+                @else if is_words(cell) { td class="text" { (cell) } }
+                @else { td { (cell) } }
+            } } } }
         }
     }
+}
+
+/// Whether a cell is to be read and not to be compared with those above it.
+fn is_words(cell: &str) -> bool {
+    cell.chars().filter(|letter| letter.is_alphabetic()).count() > 6
 }
 
 /// Text as an address, with everything but letters, digits and a few marks escaped (RFC 2397, 3986).

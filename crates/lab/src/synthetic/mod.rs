@@ -1,20 +1,24 @@
 //! A made-up run for tests of the store and the report. Its figures are nobody's: tests assert how
 //! they are computed and shown, never what they are.
 
-use crate::checks::cache::{Dropped, Server};
-use crate::checks::ceiling::{Ceiling, Source};
-use crate::checks::direct::{DioAlign, Residency, Traffic};
-use crate::fio::{Engine, Histogram, JobResult};
-use crate::host::{Machine, TargetFacts};
-use crate::plan::{Direction, builtin};
-use crate::sensors::{CoreTimes, Sample};
-use crate::stats::Rng;
-use crate::store::{Cell, CommandLine, Evidence, Manifest, RunId, RunRecord, Status};
-use crate::units::{Bytes, MIB, Nanos, Rate, SECOND, round};
+mod story;
+
+pub(crate) use story::story;
+
+use lab::checks::cache::{Dropped, Server};
+use lab::checks::ceiling::{Ceiling, Source};
+use lab::checks::direct::{DioAlign, Residency, Traffic};
+use lab::fio::{Engine, Histogram, JobResult};
+use lab::host::{Machine, TargetFacts};
+use lab::plan::{Direction, builtin};
+use lab::sensors::{CoreTimes, Sample};
+use lab::stats::Rng;
+use lab::store::{Cell, CommandLine, Evidence, Manifest, RunId, RunRecord, Status};
+use lab::units::{Bytes, MIB, Nanos, Rate, SECOND, round};
 
 /// A run of `quick` with so many blocks; the first target has half the speed of the second.
 pub(crate) fn run(blocks: u32) -> RunRecord {
-    let plan = builtin("quick").unwrap();
+    let plan = builtin("quick").expect("a plan of ours");
     let mut rng = Rng::new(11);
     let mut cells = Vec::new();
     for block in 0..blocks {
@@ -42,13 +46,7 @@ pub(crate) fn run(blocks: u32) -> RunRecord {
     }
 }
 
-fn cell(
-    plan: &crate::plan::Plan,
-    block: u32,
-    workload: usize,
-    target: usize,
-    rng: &mut Rng,
-) -> Cell {
+fn cell(plan: &lab::plan::Plan, block: u32, workload: usize, target: usize, rng: &mut Rng) -> Cell {
     let job = &plan.workloads[workload];
     let speed = if target == 0 { 200.0 } else { 400.0 } * (1.0 + rng.below(40) as f64 / 1000.0);
     let bytes = Bytes(round(speed) * MIB / job.block_size.0 * job.block_size.0);
@@ -67,7 +65,7 @@ fn cell(
     };
     Cell {
         block,
-        position: u32::try_from(workload * 2 + target).unwrap(),
+        position: u32::try_from(workload * 2 + target).expect("few tests"),
         workload,
         target,
         started: Nanos(

@@ -2,34 +2,15 @@
 
 use maud::{Markup, html};
 
-use crate::checks::{Level, Validity};
+use super::figure::scrolled;
+use crate::checks::Validity;
 use crate::report::notes::Notes;
 use crate::report::summary::{Row, Summary};
 use crate::report::table::latency as shown;
 use crate::report::{NONE, range, short};
-use crate::store::RunRecord;
 use crate::units::{grouped, significant};
 
-pub(in crate::report::html) fn trust(run: &RunRecord, summary: &Summary) -> Markup {
-    let manifest = &run.manifest;
-    html! {
-        section {
-            h2 { "The figures, and whether to trust them" }
-            p {
-                "Each block made every test once on every target, in an order shuffled by seed " (run.seed) ". "
-                "fio submitted by " (manifest.engine.as_str()) (if manifest.direct { ", past the page cache" } else { ", through the page cache" })
-                ", on a file of " (manifest.size) " that was written before it was read. A write counts until its last flush has ended."
-            }
-            (figures(summary))
-            @if !run.findings.is_empty() {
-                p { "About the run as a whole:" }
-                ul { @for finding in &run.findings { li class=(if finding.level == Level::Invalid { "invalid" } else { "" }) { (finding.text) } } }
-            }
-        }
-    }
-}
-
-fn figures(summary: &Summary) -> Markup {
+pub(super) fn results(summary: &Summary) -> Markup {
     let mut notes = Notes::default();
     let heads = [
         "on",
@@ -47,11 +28,12 @@ fn figures(summary: &Summary) -> Markup {
     let rows: Vec<Markup> = summary
         .rows
         .iter()
-        .map(|row| figures_row(row, &mut notes))
+        .map(|row| result(row, &mut notes))
         .collect();
     html! {
-        div class="card wide" {
+        div class="card" { (scrolled("All results", &html! {
             table class="figures" {
+                caption class="unseen" { "All results" }
                 thead { tr { @for (index, head) in heads.iter().enumerate() {
                     th scope="col" class=(if index == 0 || index == 10 { "text" } else { "" }) { (head) }
                 } } }
@@ -60,21 +42,21 @@ fn figures(summary: &Summary) -> Markup {
                     (drawn)
                 } }
             }
-        }
+        })) }
         @if notes.texts().next().is_some() {
             ol class="notes" { @for (number, text) in notes.texts() { li id={ "note-" (number) } { (text) } } }
         }
     }
 }
 
-fn figures_row(row: &Row, notes: &mut Notes) -> Markup {
+fn result(row: &Row, notes: &mut Notes) -> Markup {
     let unit = |unit: f64| {
         row.rate
             .map_or_else(|| NONE.into(), |rate| significant(rate.median / unit))
     };
     html! {
         tr {
-            td { (short(&row.label, 34)) }
+            th scope="row" { (short(&row.label, 34)) }
             td class="main" { (unit(1e6)) }
             td { (unit(1_048_576.0)) }
             td { (row.rate.map_or_else(|| NONE.into(), |rate| range(rate.low / 1e6, rate.high / 1e6))) }

@@ -1,0 +1,44 @@
+//! Every single measurement, block by block.
+
+use super::latency::rows_of;
+use super::rates::interval_of;
+use super::{Figure, Part, Section, Table};
+use crate::report::chart;
+use crate::report::summary::{Row, Summary};
+use crate::store::RunRecord;
+
+pub(super) fn blocks(run: &RunRecord, summary: &Summary) -> Option<Section> {
+    let lead =
+        "Every single measurement, in time order. Lines are medians; hollow marks are invalid.";
+    let mut parts = vec![Part::Text(lead.into()), Part::Targets];
+    let tests = (0..run.plan.workloads.len()).map(|workload| rows_of(summary, workload));
+    parts.extend(tests.filter_map(|rows| blocks_of(&rows)).map(Part::Figure));
+    (parts.len() > 2).then_some(Section {
+        id: "blocks",
+        title: "Block by block",
+        parts,
+    })
+}
+
+fn blocks_of(rows: &[&Row]) -> Option<Figure> {
+    let caption: Vec<String> = rows.iter().map(|row| interval_of(row)).collect();
+    let caption = caption.join(" ");
+    let cells = rows.iter().flat_map(|row| {
+        row.blocks.iter().map(|block| {
+            vec![
+                row.label.clone(),
+                (block.block + 1).to_string(),
+                format!("{:.0}", block.rate),
+                (if block.usable { "yes" } else { "no" }).to_owned(),
+            ]
+        })
+    });
+    Some(Figure {
+        title: rows.first()?.title.clone(),
+        drawing: chart::blocks(rows, &caption),
+        key: Vec::new(),
+        caption,
+        table: Table::new(&["target", "block", "bytes/s", "usable"]).with(cells),
+        file: "blocks",
+    })
+}

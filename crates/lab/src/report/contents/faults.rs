@@ -1,0 +1,54 @@
+//! What went wrong: what failed, what is left out, what the machine did against it.
+
+use super::machines::throttled;
+use super::{Part, Section};
+use crate::checks::Validity;
+use crate::report::short;
+use crate::report::summary::Summary;
+use crate::store::{RunRecord, Status};
+
+pub(super) fn faults(run: &RunRecord, summary: &Summary) -> Option<Section> {
+    let mut lines: Vec<String> = Vec::new();
+    match &run.status {
+        Status::Failed { reason } => lines.push(format!("The run failed: {reason}.")),
+        Status::Running => lines.push("The run did not end; what was kept is shown.".into()),
+        Status::Cancelled => lines.push("The user stopped the run; what was kept is shown.".into()),
+        Status::Precise | Status::AllBlocks | Status::OutOfTime => {}
+    }
+    for row in &summary.rows {
+        if let Validity::Invalid { reason } = &row.validity {
+            let name = short(&row.label, 40);
+            lines.push(format!(
+                "{} on {name} is invalid because {reason}.",
+                row.title
+            ));
+        }
+    }
+    lines.extend(run.findings.iter().map(|finding| sentence(&finding.text)));
+    lines.extend(throttled(&run.samples).iter().map(|flag| {
+        format!(
+            "The machine slowed itself down: {}.",
+            flag.text.trim_start_matches("⚠ ")
+        )
+    }));
+    let parts = match lines.is_empty() {
+        true => vec![Part::Text(
+            "Nothing failed, nothing was left out, and the machine did not slow itself down as far as its sensors tell.".into(),
+        )],
+        false => vec![Part::List(lines)],
+    };
+    Some(Section {
+        id: "faults",
+        title: "Faults",
+        parts,
+    })
+}
+
+/// A finding's text as a sentence of its own.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters
+        .next()
+        .map(|letter| letter.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+}

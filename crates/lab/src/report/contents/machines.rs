@@ -1,0 +1,238 @@
+//! The machines and targets, and how warm, fast and waited for they were.
+
+use super::course::{Course, courses, end, rows, spans};
+use super::{Figure, Part, Section, Table};
+use crate::report::chart::{Along, Flag, Floor, Label, Panel, Plane};
+use crate::sensors::Sample;
+use crate::store::RunRecord;
+use crate::units::significant;
+
+/// Sensors of temperature, and cores whose clock is drawn.
+const LINES_MAX: usize = 6;
+
+pub(super) fn machines(run: &RunRecord) -> Option<Section> {
+    let mut parts = vec![machine(run)];
+    parts.extend((0..run.manifest.targets.len()).map(|index| target(run, index)));
+    parts.extend(thermals(run).map(Part::Figure));
+    parts.extend(pressure(run).map(Part::Figure));
+    Some(Section {
+        id: "machines",
+        title: "Machines and targets",
+        parts,
+    })
+}
+
+fn item(name: &str, value: impl ToString) -> (String, String) {
+    (name.to_owned(), value.to_string())
+}
+
+fn machine(run: &RunRecord) -> Part {
+    let machine = &run.manifest.machine;
+    Part::Facts {
+        title: machine.hostname.clone(),
+        items: vec![
+            item("processor", &machine.processor),
+            item(
+                "cores",
+                format!("{} ({})", machine.cores, machine.architecture),
+            ),
+            item("memory", machine.memory),
+            item("kernel", &machine.kernel),
+            item("system", &machine.system),
+            item("load before", significant(machine.load)),
+            item("fio", &run.manifest.fio),
+            item("outboard", &run.manifest.outboard),
+        ],
+    }
+}
+
+fn target(run: &RunRecord, index: usize) -> Part {
+    let target = &run.manifest.targets[index];
+    let mut items = vec![
+        item("directory", target.directory.display()),
+        item(
+            "filesystem",
+            format!("{} on {}", target.filesystem, target.source),
+        ),
+        item("options", &target.options),
+    ];
+    if let Some(device) = &target.device {
+        let model = target.model.as_ref().map(|model| format!(", {model}"));
+        let rotating = match target.rotational {
+            Some(true) => ", rotating",
+            _ => "",
+        };
+        items.push(item(
+            "device",
+            format!("{device}{}{rotating}", model.unwrap_or_default()),
+        ));
+    }
+    items.extend(
+        target
+            .dio_align
+            .map(|align| item("direct I/O needs", format!("{} B", align.offset))),
+    );
+    items.extend(target.peer.map(|peer| item("server", peer)));
+    let ceilings = target.ceilings.iter();
+    items.extend(ceilings.map(|ceiling| {
+        item(
+            "ceiling",
+            format!("{} by {}", ceiling.rate, ceiling.describe()),
+        )
+    }));
+    Part::Facts {
+        title: target.label.clone(),
+        items,
+    }
+}
+
+/// Temperature, clock, and when the machine slowed itself down; none where no sensor is.
+fn thermals(run: &RunRecord) -> Option<Figure> {
+    let mut warm = courses(&run.samples, "temperature", |_| true);
+    let mut clocks = courses(&run.samples, "clock", |_| true);
+    warm.sort_by(|a, b| b.peak().total_cmp(&a.peak()));
+    warm.truncate(LINES_MAX);
+    clocks.truncate(LINES_MAX);
+    for clock in &mut clocks {
+        clock.item = format!("core {}", clock.item);
+    }
+    if warm.is_empty() && clocks.is_empty() {
+        return None;
+    }
+    let flags = throttled(&run.samples);
+    let caption = format!(
+        "{}{} n = {} points each. No interval: this is a course, not an estimate.",
+        warm.first().map_or_else(String::new, |course| format!(
+            "Hottest: {}, {} °C at most. ",
+            course.item,
+            significant(course.peak())
+        )),
+        match flags.is_empty() {
+            true => "No throttling was seen.".to_owned(),
+            false => flags
+                .iter()
+                .map(|flag| format!("{}.", flag.text))
+                .collect::<Vec<_>>()
+                .join(" "),
+        },
+        warm.iter()
+            .chain(&clocks)
+            .map(|course| course.points.len())
+            .max()
+            .unwrap_or(0)
+    );
+    let panels = [
+        ("°C", Floor::Near, &warm, 1.0),
+        ("clock in GHz", Floor::Zero, &clocks, 1e-9),
+    ];
+    Some(figure(
+        run,
+        "Temperature and clock",
+        &panels,
+        flags,
+        caption,
+        "thermals",
+    ))
+}
+
+/// A figure of panels over the run's time, each with its courses and what they are multiplied by.
+pub(super) fn figure(
+    run: &RunRecord,
+    title: &str,
+    panels: &[(&str, Floor, &Vec<Course>, f64)],
+    flags: Vec<Flag>,
+    caption: String,
+    file: &'static str,
+) -> Figure {
+    let mut head = vec!["s".to_owned()];
+    let mut columns: Vec<(&Course, f64)> = Vec::new();
+    let mut key = Vec::new();
+    let mut drawn = Vec::new();
+    for (name, floor, courses, factor) in panels.iter().filter(|panel| !panel.2.is_empty()) {
+        let mut lines = Vec::new();
+        for course in courses.iter() {
+            // A course of one name has one look in every panel.
+            let look = key
+                .iter()
+                .find(|(_, known)| *known == course.item)
+                .map_or(key.len(), |(look, _)| *look);
+            if look == key.len() {
+                key.push((look, course.item.clone()));
+            }
+            lines.push(course.line(look, *factor));
+            head.push(format!("{}, {name}", course.item));
+            columns.push((course, *factor));
+        }
+        drawn.push(Panel {
+            name: (*name).to_owned(),
+            floor: *floor,
+            lines,
+            limit: None,
+        });
+    }
+    let plane = Plane {
+        along: Along::Time { end: end(run) },
+        panels: drawn,
+        flags,
+        spans: spans(run),
+    };
+    Figure {
+        title: title.to_owned(),
+        drawing: plane.draw(&Label {
+            title: &format!("{title} over time"),
+            desc: &caption,
+        }),
+        key,
+        caption,
+        table: Table {
+            head,
+            rows: rows(&columns),
+        },
+        file,
+    }
+}
+
+/// When each kind of throttling began; what was only seen since boot is said by the checks.
+pub(super) fn throttled(samples: &[Sample]) -> Vec<Flag> {
+    let now = |item: &str| !item.ends_with("-since-boot");
+    let all = samples
+        .iter()
+        .filter(|sample| sample.sensor == "throttle" && sample.value > 0.0 && now(&sample.item));
+    let mut flags: Vec<Flag> = Vec::new();
+    for sample in all {
+        let text = format!("⚠ {}", sample.item);
+        if !flags.iter().any(|flag| flag.text.starts_with(&text)) {
+            let at = sample.at.seconds();
+            flags.push(Flag {
+                x: at,
+                text: format!("{text} from {at:.0} s"),
+                look: None,
+            });
+        }
+    }
+    flags
+}
+
+/// For how long programs waited.
+fn pressure(run: &RunRecord) -> Option<Figure> {
+    let found = courses(&run.samples, "pressure", |item| item.ends_with("/some"));
+    let means: Vec<String> = found
+        .iter()
+        .map(|course| format!("{} {:.0} %", course.item, course.mean() * 100.0))
+        .collect();
+    let caption = format!(
+        "Part of the time in which something waited for a processor, a disk or memory; on average {}. \
+         n = {} points each. No interval: this is a course, not an estimate.",
+        means.join(", "),
+        found.first()?.points.len()
+    );
+    let panels = [("% of the time", Floor::Zero, &found, 100.0)];
+    Some(figure(
+        run,
+        "Waiting",
+        &panels,
+        Vec::new(),
+        caption,
+        "pressure",
+    ))
+}

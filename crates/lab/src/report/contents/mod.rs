@@ -1,0 +1,118 @@
+//! What a report says, section by section: the page, Markdown and JSON show the same.
+//!
+//! Invariants: whatever is drawn is in the figure's table too, so a figure of one form is in all of them;
+//! a caption has n and interval; a section without anything to say is left out.
+
+mod blocks;
+mod comparison;
+mod course;
+mod faults;
+mod latency;
+mod machines;
+mod network;
+mod processors;
+mod rates;
+mod trust;
+
+pub(super) use comparison::comparison;
+pub(super) use trust::sureness;
+
+use maud::Markup;
+
+use super::Summary;
+use crate::store::RunRecord;
+
+/// One section.
+pub(super) struct Section {
+    /// Its anchor on the page, unique.
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    pub(super) parts: Vec<Part>,
+}
+
+/// What a section is made of.
+pub(super) enum Part {
+    /// A paragraph.
+    Text(String),
+    /// Which colour and shape is which target.
+    Targets,
+    /// Which shade is which kind of CPU time.
+    Kinds,
+    /// A drawing with its table.
+    Figure(Figure),
+    /// A table by itself.
+    Table(Table),
+    /// Names and values under a heading.
+    Facts {
+        title: String,
+        items: Vec<(String, String)>,
+    },
+    /// Sentences.
+    List(Vec<String>),
+    /// The table of all results, with its notes.
+    Results,
+    /// Every command.
+    Commands,
+}
+
+/// A drawing with its caption and its figures.
+pub(super) struct Figure {
+    /// Above the drawing.
+    pub(super) title: String,
+    pub(super) drawing: Markup,
+    /// Colours and shapes that are no target's.
+    pub(super) key: Vec<(usize, String)>,
+    /// With n and interval.
+    pub(super) caption: String,
+    pub(super) table: Table,
+    /// The CSV's name, without its ending.
+    pub(super) file: &'static str,
+}
+
+/// A table of figures.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Table {
+    pub(super) head: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty one.
+    pub(super) fn new(head: &[&str]) -> Self {
+        Self {
+            head: head.iter().map(|cell| (*cell).to_owned()).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// The same with these rows.
+    pub(super) fn with(mut self, rows: impl IntoIterator<Item = Vec<String>>) -> Self {
+        self.rows.extend(rows);
+        self
+    }
+}
+
+/// Everything below the cover, in the order in which it is read.
+pub(super) fn contents(run: &RunRecord, summary: &Summary) -> Vec<Section> {
+    let sections = [
+        trust::trust(run, summary),
+        rates::rates(run, summary),
+        latency::latency(run, summary),
+        blocks::blocks(run, summary),
+        machines::machines(run),
+        processors::processors(run, summary),
+        network::network(run),
+        faults::faults(run, summary),
+        commands(),
+    ];
+    sections.into_iter().flatten().collect()
+}
+
+fn commands() -> Option<Section> {
+    let lead = "Each as it was run. Before each measurement: sync, then the page cache was dropped as far as permitted.";
+    Some(Section {
+        id: "commands",
+        title: "Every command",
+        parts: vec![Part::Text(lead.into()), Part::Commands],
+    })
+}

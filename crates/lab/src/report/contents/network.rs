@@ -1,0 +1,162 @@
+//! What the wires and the disks carried, second by second.
+
+use super::course::{Course, courses};
+use super::machines::figure;
+use super::{Figure, Part, Section};
+use crate::report::chart::Floor;
+use crate::store::RunRecord;
+use crate::units::{Rate, significant};
+
+/// Interfaces and disks that are drawn: the busiest.
+const DRAWN_MAX: usize = 6;
+/// Below this many bytes per second at most, nothing of the run went through it.
+const IDLE: f64 = 50_000.0;
+
+pub(super) fn network(run: &RunRecord) -> Option<Section> {
+    let mut parts: Vec<Part> = links(run).into_iter().map(Part::Figure).collect();
+    parts.extend(disks(run).into_iter().map(Part::Figure));
+    if parts.is_empty() {
+        return None;
+    }
+    let lead =
+        "Everything that interfaces and devices carried while the run was made, whoever sent it.";
+    parts.insert(0, Part::Text(lead.into()));
+    Some(Section {
+        id: "network",
+        title: "Network and disks",
+        parts,
+    })
+}
+
+/// What is before the last dash or slash, each once.
+fn names<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    for item in items {
+        let name = item.rsplit_once('/').map_or(item, |(name, _)| name);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Both directions of each interface that carried something, and what it lost.
+fn links(run: &RunRecord) -> Vec<Figure> {
+    let all = courses(&run.samples, "net", |_| true);
+    let of = |name: &str, what: &str| -> Vec<Course> {
+        let wanted = |course: &&Course| {
+            course
+                .item
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with('/'))
+                && course.item.ends_with(what)
+        };
+        all.iter().filter(wanted).map(inner).collect()
+    };
+    let mut found: Vec<(&str, Vec<Course>)> = names(all.iter().map(|course| course.item.as_str()))
+        .into_iter()
+        .map(|name| (name, of(name, "-bytes")))
+        .filter(|(_, bytes)| bytes.iter().any(|course| course.peak() > IDLE))
+        .collect();
+    found.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
+    found.truncate(DRAWN_MAX);
+    let figures = found.iter().map(|(name, bytes)| {
+        let lost: Vec<Course> = [of(name, "-errors"), of(name, "-drops")].concat();
+        let lost: Vec<Course> = lost.into_iter().filter(|one| one.peak() > 0.0).collect();
+        let caption = format!(
+            "{}{} No interval: this is a course, not an estimate.",
+            said(bytes),
+            match lost.is_empty() {
+                true => "No packet was lost.".to_owned(),
+                false => format!(
+                    "Packets were lost: {} a second at most.",
+                    significant(lost.iter().map(Course::peak).fold(0.0, f64::max))
+                ),
+            }
+        );
+        let panels = [
+            ("MB/s", Floor::Zero, bytes, 1e-6),
+            ("lost packets per second", Floor::Zero, &lost, 1.0),
+        ];
+        figure(
+            run,
+            &format!("Interface {name}"),
+            &panels,
+            Vec::new(),
+            caption,
+            "network",
+        )
+    });
+    figures.collect()
+}
+
+/// The course by what it is of its interface or disk.
+fn inner(course: &Course) -> Course {
+    let of = course.item.rsplit_once('/');
+    let item = match of.map_or(course.item.as_str(), |(_, of)| of) {
+        "rx-bytes" => "received",
+        "tx-bytes" => "sent",
+        other => other,
+    };
+    Course {
+        item: item.to_owned(),
+        points: course.points.clone(),
+    }
+}
+
+fn sum(courses: &[Course]) -> f64 {
+    courses.iter().map(Course::mean).sum()
+}
+
+fn said(courses: &[Course]) -> String {
+    let each = courses.iter().map(|course| {
+        let (mean, peak) = (Rate(course.mean()), significant(course.peak() / 1e6));
+        let n = course.points.len();
+        format!(
+            "{}: {mean} on average, {peak} MB/s at most, n = {n} points. ",
+            course.item
+        )
+    });
+    each.collect()
+}
+
+/// What each device of the run carried, and how busy it was.
+fn disks(run: &RunRecord) -> Vec<Figure> {
+    let all = courses(&run.samples, "disk", |_| true);
+    let of = |name: &str, what: &[&str]| -> Vec<Course> {
+        let wanted = |course: &&Course| {
+            let rest = course.item.strip_prefix(name);
+            rest.and_then(|rest| rest.strip_prefix('/'))
+                .is_some_and(|rest| what.contains(&rest))
+        };
+        all.iter().filter(wanted).map(inner).collect()
+    };
+    let mut found: Vec<(&str, Vec<Course>)> = names(all.iter().map(|course| course.item.as_str()))
+        .into_iter()
+        .map(|name| (name, of(name, &["read", "write"])))
+        .filter(|(_, bytes)| bytes.iter().any(|course| course.peak() > IDLE))
+        .collect();
+    found.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
+    found.truncate(DRAWN_MAX);
+    let figures = found.iter().map(|(name, bytes)| {
+        let (busy, queue) = (of(name, &["busy"]), of(name, &["queue"]));
+        let caption = format!(
+            "{}No interval: this is a course, not an estimate.",
+            said(bytes)
+        );
+        let panels = [
+            ("MB/s", Floor::Zero, bytes, 1e-6),
+            ("% of the time busy", Floor::Zero, &busy, 100.0),
+            ("requests waiting", Floor::Zero, &queue, 1.0),
+        ];
+        figure(
+            run,
+            &format!("Disk {name}"),
+            &panels,
+            Vec::new(),
+            caption,
+            "disk",
+        )
+    });
+    figures.collect()
+}

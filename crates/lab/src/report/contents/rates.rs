@@ -1,0 +1,89 @@
+//! Throughput: bars from zero with intervals, blocks and the nearest ceiling.
+
+use super::latency::rows_of;
+use super::{Figure, Part, Section, Table};
+use crate::checks::ceiling::Ceiling;
+use crate::report::chart;
+use crate::report::summary::{Row, Summary};
+use crate::report::{range, short};
+use crate::store::RunRecord;
+use crate::units::Rate;
+
+pub(super) fn rates(run: &RunRecord, summary: &Summary) -> Option<Section> {
+    let lowest = run.manifest.targets.first().and_then(|target| {
+        target
+            .ceilings
+            .iter()
+            .min_by(|a, b| a.rate.0.total_cmp(&b.rate.0))
+    });
+    let lead = "Bars start at zero. Whiskers are the 95 % interval of the median, small circles the single blocks. \
+                Hatched bars are invalid and in no median.";
+    let mut parts = vec![Part::Text(lead.into()), Part::Targets];
+    let tests = (0..run.plan.workloads.len()).map(|workload| rows_of(summary, workload));
+    parts.extend(
+        tests
+            .filter_map(|rows| rates_of(&rows, lowest))
+            .map(Part::Figure),
+    );
+    (parts.len() > 2).then_some(Section {
+        id: "throughput",
+        title: "Throughput",
+        parts,
+    })
+}
+
+fn rates_of(rows: &[&Row], ceiling: Option<&Ceiling>) -> Option<Figure> {
+    let first = rows.first()?;
+    let mut caption: Vec<String> = rows.iter().map(|row| interval_of(row)).collect();
+    caption.extend(ceiling.map(|found| {
+        format!(
+            "Ceiling of {}: {} by {}.",
+            short(&first.label, 30),
+            found.rate,
+            found.describe()
+        )
+    }));
+    let caption = caption.join(" ");
+    let figure = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.0}"));
+    let head = [
+        "target",
+        "bytes/s",
+        "low",
+        "high",
+        "n",
+        "operations/s",
+        "result",
+    ];
+    Some(Figure {
+        title: first.title.clone(),
+        drawing: chart::throughput(rows, ceiling, &caption),
+        key: Vec::new(),
+        caption,
+        table: Table::new(&head).with(rows.iter().map(|row| {
+            vec![
+                row.label.clone(),
+                figure(row.rate.map(|rate| rate.median)),
+                figure(row.rate.map(|rate| rate.low)),
+                figure(row.rate.map(|rate| rate.high)),
+                row.usable.to_string(),
+                figure(row.operations.map(|found| found.median)),
+                row.validity.to_string(),
+            ]
+        })),
+        file: "throughput",
+    })
+}
+
+/// A row's median and interval in words.
+pub(super) fn interval_of(row: &Row) -> String {
+    let name = short(&row.label, 30);
+    match row.rate {
+        Some(rate) => format!(
+            "{name}: {}, 95 % interval {} MB/s, n = {}.",
+            Rate(rate.median),
+            range(rate.low / 1e6, rate.high / 1e6),
+            rate.n
+        ),
+        None => format!("{name}: {}.", row.validity),
+    }
+}

@@ -1,0 +1,105 @@
+//! Whether the figures may be believed: how they were made, what the checks say, how sure they are.
+
+use super::{Part, Section, Table};
+use crate::checks::{Check, Finding, Level};
+use crate::report::short;
+use crate::report::summary::{Row, Summary};
+use crate::store::RunRecord;
+
+pub(super) fn trust(run: &RunRecord, summary: &Summary) -> Option<Section> {
+    let manifest = &run.manifest;
+    let how = format!(
+        "Each block made every test once on every target, in an order shuffled by seed {}. fio submitted by {}{}, \
+         on a file of {} that was written before it was read. A write counts until its last flush has ended.",
+        run.seed,
+        manifest.engine.as_str(),
+        match manifest.direct {
+            true => ", past the page cache",
+            false => ", through the page cache",
+        },
+        manifest.size,
+    );
+    let mut parts = vec![Part::Text(how), Part::Text(sureness(run, summary))];
+    let said = checks(run);
+    if said.rows.is_empty() {
+        parts.push(Part::Text("No check has anything to say.".into()));
+    } else {
+        parts.push(Part::Table(said));
+    }
+    parts.push(Part::Results);
+    Some(Section {
+        id: "trust",
+        title: "Can I trust it?",
+        parts,
+    })
+}
+
+/// How many results are good, and how wide the intervals are.
+pub(in crate::report) fn sureness(run: &RunRecord, summary: &Summary) -> String {
+    let all = summary.rows.len();
+    let valid = summary
+        .rows
+        .iter()
+        .filter(|row| row.validity.is_usable())
+        .count();
+    let results = match all - valid {
+        0 => format!("All {all} results are valid"),
+        invalid => format!("{invalid} of {all} results are invalid and in no median"),
+    };
+    let blocks = run
+        .cells
+        .iter()
+        .map(|cell| cell.block + 1)
+        .max()
+        .unwrap_or(0);
+    let made = format!("{} measurements in {blocks} blocks", run.cells.len());
+    match widest(summary) {
+        None => format!("{results}; {made}."),
+        Some((row, width)) => format!(
+            "{results}; {made}; the widest 95 % interval is ±{:.1} % of its median ({} on {}).",
+            width * 100.0,
+            row.title,
+            short(&row.label, 30)
+        ),
+    }
+}
+
+fn widest(summary: &Summary) -> Option<(&Row, f64)> {
+    summary
+        .rows
+        .iter()
+        .filter(|row| row.validity.is_usable())
+        .filter_map(|row| Some((row, row.rate?.relative_half_width())))
+        .filter(|(_, width)| width.is_finite())
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// A line for each check that has something to say, the worst first.
+fn checks(run: &RunRecord) -> Table {
+    let all = || {
+        run.findings
+            .iter()
+            .chain(run.cells.iter().flat_map(|cell| &cell.findings))
+    };
+    let mut seen: Vec<Check> = all().map(|finding| finding.check).collect();
+    seen.sort_unstable();
+    seen.dedup();
+    let count = |check: Check, level: Level| {
+        all()
+            .filter(|finding| finding.check == check && finding.level == level)
+            .count()
+    };
+    seen.sort_by_key(|check| std::cmp::Reverse(count(*check, Level::Invalid)));
+    let rows = seen.into_iter().map(|check| {
+        let worst = all()
+            .filter(|finding| finding.check == check)
+            .max_by_key(|finding| finding.level);
+        vec![
+            check.to_string(),
+            count(check, Level::Invalid).to_string(),
+            count(check, Level::Remark).to_string(),
+            worst.map_or_else(String::new, |Finding { text, .. }| text.clone()),
+        ]
+    });
+    Table::new(&["check", "invalid", "remarks", "for example"]).with(rows)
+}
