@@ -81,11 +81,12 @@ pub enum Raid0Layout {
 pub const MEMBER_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Default for SyncRates {
-    /// The kernel's own bounds are 1 MiB/s and 200 MiB/s; the upper one is from spinning disks.
+    /// The kernel's own bounds are 1 MiB/s and 200 MiB/s; its upper one is from spinning disks, ours is above
+    /// any disk: work in the background yields to users by itself.
     fn default() -> Self {
         Self {
             min: 1 << 20,
-            max: 2 << 30,
+            max: 16 << 30,
         }
     }
 }

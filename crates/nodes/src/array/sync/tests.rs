@@ -67,7 +67,7 @@ fn users_who_ask_now_and_then_leave_it_most_of_the_speed() {
 #[test]
 fn while_users_are_there_windows_are_short_and_one_at_a_time() {
     let mut rate = Rate::new(RATES, Duration::ZERO, 0);
-    assert_eq!((rate.window(), rate.windows()), (MIB, 6));
+    assert_eq!((rate.window(), rate.windows()), (MIB, 16));
     for n in 1..20 {
         rate.look(ms(10 * n), n);
     }
@@ -76,7 +76,7 @@ fn while_users_are_there_windows_are_short_and_one_at_a_time() {
     for n in 20..60 {
         rate.look(ms(10 * n), 19);
     }
-    assert_eq!((rate.window(), rate.windows()), (MIB, 6));
+    assert_eq!((rate.window(), rate.windows()), (MIB, 16));
 }
 
 #[test]
