@@ -1,5 +1,8 @@
-//! Tests of looking for superblocks on disks; [`opening`] of arrays, [`striped`] ones; [`worlds`] of mirrors.
+//! Tests of looking for superblocks on disks; [`opening`] of arrays, [`striped`] ones; what becomes of mirrors ([`life`]),
+//! who may not become a member ([`coming`]), and [`worlds`] of them.
 
+mod coming;
+mod life;
 mod opening;
 mod slow;
 mod striped;

@@ -123,6 +123,11 @@ impl Bits {
         bytes.next_multiple_of(block)
     }
 
+    /// Bytes of it on each member.
+    pub(super) const fn len_on_disk(&self) -> u64 {
+        self.image.len() as u64
+    }
+
     fn image_bit(&self, index: usize) -> bool {
         let at = Self::header_len() + index / 8;
         self.image[at] & (1 << (index % 8)) != 0

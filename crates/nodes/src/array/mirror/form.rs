@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use block::IoError;
+use block::{IoError, Node};
 
+use super::super::ArrayError;
 use super::super::assembly::Facts;
 use super::super::format::bitmap::Bitmap;
 use super::super::format::{self, Superblock};
 use super::Mirror;
+use super::apart::Places;
 use super::members::SlotId;
 use super::state::Standing;
 
@@ -19,7 +21,7 @@ const DAEMON_SLEEP_MAX: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone)]
 pub(in crate::array) struct Written {
     pub(in crate::array) name: String,
-    pub(in crate::array) disk: block::Node,
+    pub(in crate::array) disk: Node,
     pub(in crate::array) superblock: Superblock,
     /// Where that is, byte of the disk.
     pub(in crate::array) at: u64,
@@ -92,8 +94,37 @@ impl Mirror {
     }
 
     /// The disk of a member.
-    pub(in crate::array) fn disk_of(&self, slot: SlotId) -> block::Node {
+    pub(in crate::array) fn disk_of(&self, slot: SlotId) -> Node {
         self.target(slot).disk.clone()
+    }
+
+    /// Refuses a member that comes if what is written of it would lie on something else, or on parts of blocks of its
+    /// disk. `at`: where its superblock is.
+    ///
+    /// # Errors
+    /// Which of it would.
+    pub(in crate::array) fn refuse_misplaced(
+        &self,
+        name: &str,
+        disk: &Node,
+        superblock: &Superblock,
+        at: u64,
+    ) -> Result<(), ArrayError> {
+        let guarded = self.lock();
+        let bits = guarded.state.bits.as_ref();
+        let places = Places {
+            superblock,
+            at,
+            used: guarded.state.facts.member_size,
+            bitmap: bits.map_or(0, super::Bits::len_on_disk),
+            disk: disk.geometry().size,
+            block: disk.geometry().block_size,
+        };
+        places.check(
+            "it is not taken in",
+            name,
+            "add it anew: all of it is copied",
+        )
     }
 
     /// How long a member may take for an answer.

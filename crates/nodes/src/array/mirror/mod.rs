@@ -6,7 +6,7 @@
 //!           └─ overlapping changes, and windows of a resync, in order of arrival ┘
 //! ```
 //!
-//! `layout`, `apart`, `phase`, `bits`, `locks`, `state` and `plan` are pure: they decide. `commit` writes what members must
+//! `layout`, `apart`, `phase`, `bits`, `locks`, `read_errors`, `state` and `plan` are pure: they decide. `commit` writes what members must
 //! know; `write`, `answers`, `read` and `flush` carry out requests; `windows` is what work in the background asks for.
 //!
 //! # Invariants
@@ -38,10 +38,11 @@ mod open;
 mod phase;
 mod plan;
 mod read;
+mod read_errors;
 mod state;
 mod status;
 #[cfg(test)]
-mod tests;
+pub(in crate::array) mod tests;
 mod turns;
 mod windows;
 mod write;
@@ -49,7 +50,7 @@ mod write;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use block::{
     BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoError, IoFuture, Now, Operation, Range,
@@ -65,6 +66,7 @@ use self::write::Change;
 #[allow(unused_imports, reason = "what `sync` works with")]
 pub(in crate::array) use self::{
     members::{Holder, SlotId, Target, View},
+    open::{in_blocks, not_understood},
     state::{Failing, Standing},
     windows::Window,
 };
@@ -92,6 +94,8 @@ pub(in crate::array) struct Mirror {
     flush_failed: OnceLock<IoError>,
     events: broadcast::Sender<ArrayEvent>,
     work: Arc<Notify>,
+    /// The clock that `read_errors` are counted by begins here.
+    since: Instant,
     requests: AtomicU64,
     under_way: AtomicU64,
 }

@@ -3,13 +3,13 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use block::{Geometry, Range, Support};
+use block::{Geometry, Node, Range, Support};
 use smallvec::SmallVec;
 use tokio::sync::{Notify, Semaphore, broadcast};
 
 use super::super::assembly::{Assembly, Facts, Other, OtherKind, Part};
 use super::super::format::bitmap::Bitmap;
-use super::super::format::{Role, Version, features};
+use super::super::format::{Role, Superblock, Version, features};
 use super::super::member::Member;
 use super::super::{ArrayError, ArrayOptions};
 use super::apart::Places;
@@ -21,6 +21,7 @@ use super::phase::Phase;
 use super::state::{Slot, Standing, State};
 use super::write::CHANGES_MAX;
 use super::{Guarded, Mirror};
+use crate::Blocks;
 use crate::read::read_within;
 
 /// Events that who listens may be behind before it misses some.
@@ -84,6 +85,7 @@ fn make(own: &Weak<Mirror>, state: State, geometry: Geometry, options: &ArrayOpt
         flush_failed: OnceLock::new(),
         events: broadcast::Sender::new(EVENTS_MAX),
         work: Arc::new(Notify::new()),
+        since: engine::clock::now(),
         requests: AtomicU64::new(0),
         under_way: AtomicU64::new(0),
     }
@@ -97,42 +99,48 @@ fn holders(assembly: &Assembly) -> impl Iterator<Item = (&Member, Option<u64>)> 
 
 /// Refuses to write what is not understood whole, or where it would lie on something else.
 fn refuse_writing(assembly: &Assembly) -> Result<(), ArrayError> {
+    let block = block_size(assembly);
     let others = assembly.others.iter().map(|other| &other.member);
+    let others = others.filter(|member| member.disk.geometry().block_size <= block);
     for member in holders(assembly).map(|(member, _)| member).chain(others) {
+        let bitmap = |header| Bits::image_len(&header, block_of(block)) as u64;
         let places = Places {
             superblock: &member.superblock,
             at: member.at,
             used: assembly.facts.member_size,
-            bitmap: assembly.bitmap.map_or(0, |header| {
-                let block = block_of(member.disk.geometry().block_size);
-                Bits::image_len(&header, block) as u64
-            }),
+            bitmap: assembly.bitmap.map_or(0, bitmap),
             disk: member.disk.geometry().size,
+            block: member.disk.geometry().block_size,
         };
-        if let Some(clash) = places.clash() {
+        places.check(
+            "the array is not written",
+            &member.name,
+            "open it read-only",
+        )?;
+    }
+    for (member, _) in holders(assembly) {
+        if let Some(why) = not_understood(&member.superblock) {
             return Err(ArrayError::refused(
-                format!("the array is not written: {}: {clash}", member.name),
+                format!("the array is not written: {} says that {why}", member.name),
                 "open it read-only",
             ));
         }
     }
-    for (member, _) in holders(assembly) {
-        let bits = member.superblock.features;
-        let known = REFUSED.iter().find(|(bit, _)| bits & bit != 0);
-        let why = match known {
-            Some((_, why)) => (*why).to_owned(),
-            None if member.superblock.unknown_features() != 0 => {
-                let unknown = member.superblock.unknown_features();
-                format!("it uses features {unknown:#x} that nobody here knows")
-            }
-            None => continue,
-        };
-        return Err(ArrayError::refused(
-            format!("the array is not written: {} says that {why}", member.name),
-            "open it read-only",
-        ));
-    }
     Ok(())
+}
+
+/// What a superblock says that nothing is written by; `None`: it is understood whole.
+pub(in crate::array) fn not_understood(superblock: &Superblock) -> Option<String> {
+    let known = REFUSED
+        .iter()
+        .find(|(bit, _)| superblock.features & bit != 0);
+    match (known, superblock.unknown_features()) {
+        (Some((_, why)), _) => Some((*why).to_owned()),
+        (None, 0) => None,
+        (None, unknown) => Some(format!(
+            "it uses features {unknown:#x} that nobody here knows"
+        )),
+    }
 }
 
 /// The bitmap: a bit counts as set if one member in sync has it set, all if a member's cannot be trusted.
@@ -153,9 +161,7 @@ async fn read_bits(
         }
         return Ok(None);
     };
-    let blocks = holders(assembly).map(|(member, _)| member.disk.geometry().block_size);
-    let block = block_of(blocks.max().unwrap_or(1));
-    let len = Bits::image_len(&header, block);
+    let len = Bits::image_len(&header, block_of(block_size(assembly)));
     let mut image: Option<Vec<u8>> = None;
     let mut all = header.stale;
     for (member, rebuilt_to) in holders(assembly) {
@@ -192,6 +198,12 @@ async fn read_bits(
     };
     let bits = Bits::new(&header, image, all)?;
     Ok(Some((bits, header)))
+}
+
+/// The array's blocks: the largest of those of whoever holds a part.
+fn block_size(assembly: &Assembly) -> u32 {
+    let blocks = holders(assembly).map(|(member, _)| member.disk.geometry().block_size);
+    blocks.max().unwrap_or(1)
 }
 
 /// Bytes of a block, or a sector where that is more.
@@ -280,6 +292,7 @@ fn geometry(
 }
 
 fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> State {
+    let block = block_size(&assembly);
     let Assembly {
         facts,
         parts,
@@ -311,7 +324,15 @@ fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> Sta
                 Standing::Failed("it had failed before the array was opened".to_owned()),
             ),
         };
-        add(other.member, part, standing);
+        let disk = in_blocks(&other.member.name, &other.member.disk, block);
+        add(
+            Member {
+                disk,
+                ..other.member
+            },
+            part,
+            standing,
+        );
     }
     let view = View::new(layout.clone(), SmallVec::new());
     renumber(&mut slots);
@@ -338,6 +359,22 @@ fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> Sta
         begun: 0,
         stopped: false,
         needs: 0,
+    }
+}
+
+/// A disk as one that can be written wherever the array can, which has blocks of `block` bytes: a disk that comes later
+/// does not change those of an array that is in use.
+pub(in crate::array) fn in_blocks(name: &str, disk: &Node, block: u32) -> Node {
+    let larger = disk.geometry().block_size;
+    if larger <= block {
+        return disk.clone();
+    }
+    tracing::info!(
+        "{name} has blocks of {larger} bytes, the array of {block}: what is written of parts of them takes longer"
+    );
+    match Blocks::new(disk.clone(), block) {
+        Ok(smaller) => Arc::new(smaller),
+        Err(_) => disk.clone(),
     }
 }
 

@@ -7,11 +7,13 @@
 //! * The same place is read from the same member, where members are as good as each other: caches hold it once.
 //! * What cannot be read is written anew from another copy, and read again; a member on which that fails has failed.
 //!   Read-only arrays are left as they are.
+//! * A member on which that is done too often ([`super::read_errors`]) has failed, where others have what it holds.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use block::{Errno, FileRegion, IoBufs, IoError, Now, Operation, Range, WriteFlags};
+use engine::clock;
 use futures_util::future::try_join_all;
 use smallvec::SmallVec;
 
@@ -19,6 +21,7 @@ use super::Mirror;
 use super::layout::{Copy, Piece};
 use super::locks::{GivenUp, Kind};
 use super::members::{Holder, SlotId, Target, View, is_timeout};
+use super::read_errors::READ_ERRORS_MAX;
 use super::state::{Failing, State};
 
 /// Bytes of the array that are read from one of several members before it is another one's turn.
@@ -162,6 +165,9 @@ impl Mirror {
             return;
         }
         let target = self.target(slot);
+        if self.has_worn_out(&target, &error).await {
+            return;
+        }
         let written = if target.fail_fast || is_timeout(&error) {
             Err((piece.range, error))
         } else {
@@ -174,6 +180,25 @@ impl Mirror {
                 tracing::error!("{}: {error}", target.name);
             }
         }
+    }
+
+    /// Counts a read error of a member. Whether it had too many, and has failed for that; durable when it resolves.
+    async fn has_worn_out(&self, target: &Target, error: &IoError) -> bool {
+        let now = clock::now().saturating_duration_since(self.since);
+        let errors = |state: &mut State| state.slots[target.slot.0].read_errors.one_more(now);
+        if !errors(&mut self.lock().state) {
+            return false;
+        }
+        let why = format!(
+            "more than {READ_ERRORS_MAX} read errors, halved each hour, were put right: {error}"
+        );
+        if self.fail_slot(target.slot, &why) != Failing::Failed {
+            return false;
+        }
+        if let Err(error) = self.record(State::is_recorded).await {
+            tracing::error!("{}: {error}", target.name);
+        }
+        true
     }
 
     /// A member that cannot be read or written at `within`, of what others have, keeps that in its log, or has failed;

@@ -24,6 +24,7 @@ use super::layout::Layout;
 use super::locks::Table;
 use super::members::{Holder, SlotId, Target, View};
 use super::phase::Phase;
+use super::read_errors::ReadErrors;
 
 /// How a member stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub(in crate::array) struct Slot {
     pub(super) log: Option<BadBlocks>,
     /// The next commit writes it.
     pub(super) log_changed: bool,
+    /// Read errors that were put right lately.
+    pub(super) read_errors: ReadErrors,
 }
 
 /// What became of a wish to fail a member.
@@ -151,6 +154,7 @@ impl Slot {
             bytes: member.bytes,
             log,
             log_changed: false,
+            read_errors: ReadErrors::default(),
             bad: member.bad.into(),
         }
     }

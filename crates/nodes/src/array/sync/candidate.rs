@@ -10,7 +10,7 @@ use super::super::examine::{examine, newest};
 use super::super::format::bitmap::{Bitmap, Bits};
 use super::super::format::{PLACE_LEN, Role, Superblock};
 use super::super::logs;
-use super::super::mirror::{SlotId, Standing};
+use super::super::mirror::{SlotId, Standing, in_blocks, not_understood};
 use super::super::{ArrayError, Candidate};
 use super::keeper::Keeper;
 use crate::read_within;
@@ -42,13 +42,6 @@ impl Keeper {
             let what = format!("{name} is read-only");
             return Err(ArrayError::refused(what, "open it for writing"));
         }
-        let block = self.mirror.geometry().block_size;
-        if node.geometry().block_size > block {
-            return Err(ArrayError::refused(
-                format!("{name} has larger blocks than the array ({block} bytes)"),
-                "put smaller blocks on it: blocks(DISK, size=512)",
-            ));
-        }
         let standings = self.mirror.standings();
         if standings.len() >= MEMBERS_MAX {
             let what = format!("the array has had {MEMBERS_MAX} members since it was opened");
@@ -69,7 +62,7 @@ impl Keeper {
         }
         let settled = clock::timeout(self.mirror.patience(), node.settle()).await;
         match settled {
-            Ok(Ok(())) => Ok(node.clone()),
+            Ok(Ok(())) => Ok(in_blocks(name, node, self.mirror.geometry().block_size)),
             Ok(Err(error)) => Err(read_error(name, error)),
             Err(elapsed) => Err(silent(name, elapsed)),
         }
@@ -86,6 +79,12 @@ impl Keeper {
         };
         if superblock.array != self.mirror.facts().uuid {
             return Ok(None);
+        }
+        if let Some(why) = not_understood(superblock) {
+            return Err(ArrayError::refused(
+                format!("{name} is not taken in: it says that {why}"),
+                "let the one who did that end it, or wipe it (mdadm --zero-superblock)",
+            ));
         }
         let twin = self.mirror.written().into_iter().find(|member| {
             superblock.device.is_some() && member.superblock.device == superblock.device
@@ -108,6 +107,26 @@ impl Keeper {
             bytes: read.map_err(failed)?,
             bitmap: place.bitmap.and_then(Result::ok),
         }))
+    }
+
+    /// Why a disk is not known as a member of this array.
+    pub(super) async fn stranger(&self, name: &str, node: &Node) -> ArrayError {
+        let what = match examine(node).await.unwrap_or_default().first() {
+            Some(found) => match &found.superblock {
+                Ok(other) => format!("{name} is a member of another array: {}", other.name),
+                Err(problem) => {
+                    format!(
+                        "the superblock {} of {name} is damaged: {problem}",
+                        found.version
+                    )
+                }
+            },
+            None => format!("{name} was no member of the array"),
+        };
+        ArrayError::refused(
+            what,
+            "add it: all of it is copied, and what it holds is lost",
+        )
     }
 
     /// The part that a member can take again by the bitmap, and the bits of its own one.

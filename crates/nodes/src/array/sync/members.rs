@@ -50,10 +50,7 @@ impl Keeper {
         self.in_time(name, async {
             let node = self.fresh(&disk).await?;
             let Some(found) = self.known(name, &node).await? else {
-                return Err(ArrayError::refused(
-                    format!("{name} was no member of the array"),
-                    "add it: all of it is copied",
-                ));
+                return Err(self.stranger(name, &node).await);
             };
             match self.may_come_back(&found).await? {
                 Some((part, own)) => self.take_back(&disk, found, part, &own).await,
@@ -196,6 +193,8 @@ impl Keeper {
         own: &Bits,
     ) -> Result<(), ArrayError> {
         let name = disk.name.clone();
+        self.mirror
+            .refuse_misplaced(&name, &found.disk, &found.superblock, found.at)?;
         let bad = logs::bad(&name, &found.disk, &found.superblock).await?;
         self.mirror.forget(&name, found.superblock.number);
         let slot = self.mirror.adopt(Member {

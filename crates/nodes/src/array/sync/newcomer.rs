@@ -49,6 +49,7 @@ impl Keeper {
             .bitmap()
             .and_then(|header| header.shape(&model.superblock).ok());
         let (superblock, at) = join(&model.superblock, model.at, shape.as_ref(), &joining)?;
+        self.mirror.refuse_misplaced(name, &node, &superblock, at)?;
         self.mirror.forget(name, number);
         let prepared = prepare(&node, &superblock).await;
         prepared.map_err(|source| ArrayError::Write {

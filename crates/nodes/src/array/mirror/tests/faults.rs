@@ -340,3 +340,34 @@ fn a_failed_member_can_be_forgotten_and_a_working_one_cannot() {
         );
     });
 }
+
+/// md's `max_corr_read_errors`: one that is put right again and again is dying, and says so.
+#[test]
+fn a_member_whose_read_errors_do_not_end_has_failed() {
+    block_on(async {
+        let below = disks(2);
+        let (disks, faults) = with_faults(&below, 0);
+        let mirror = Recipe::mirror(2).open(&disks).await;
+        write(&mirror, FIRST, 1).await.unwrap();
+        let mut events = mirror.events();
+        for error in 1..=20 {
+            faults.inject(fail(Operation::Read).times(1));
+            assert_eq!(read(&mirror, FIRST).await, pattern(1, FIRST));
+            assert_eq!(mirror.status().members[0].corrected, error);
+        }
+        assert!(events.try_recv().is_err());
+        faults.inject(fail(Operation::Read).times(1));
+        assert_eq!(read(&mirror, FIRST).await, pattern(1, FIRST));
+        assert_eq!(states(&mirror)[0], MemberState::Missing);
+        assert_eq!(superblock(&below[1]).await.roles[0], Role::Faulty);
+        let Ok(ArrayEvent::Fail { member, why }) = events.try_recv() else {
+            panic!("nobody was told");
+        };
+        assert_eq!(member, name(0));
+        assert!(why.contains("more than 20 read errors"), "{why}");
+        // Who holds the last copy is not failed for it.
+        drop(mirror);
+        let mirror = open(&below[1..]).await;
+        assert_eq!(read(&mirror, FIRST).await, pattern(1, FIRST));
+    });
+}

@@ -16,38 +16,38 @@ use crate::array::open::assembled;
 use crate::array::{ArrayError, ArrayOptions, Candidate};
 
 /// What every member uses.
-pub(super) const MEMBER: u64 = 64 << 10;
+pub(in crate::array) const MEMBER: u64 = 64 << 10;
 /// Where data is on members with the superblock in front.
-pub(super) const DATA: u64 = 16 << 10;
+pub(in crate::array) const DATA: u64 = 16 << 10;
 /// Where superblocks 1.2 and their bitmaps are.
-pub(super) const SUPERBLOCK: u64 = 4096;
-pub(super) const BITMAP: u64 = 8192;
+pub(in crate::array) const SUPERBLOCK: u64 = 4096;
+pub(in crate::array) const BITMAP: u64 = 8192;
 /// Where their logs of bad blocks are.
-pub(super) const LOG: u64 = 12 << 10;
+pub(in crate::array) const LOG: u64 = 12 << 10;
 /// Size of a member's disk.
-pub(super) const DISK: u64 = DATA + MEMBER;
+pub(in crate::array) const DISK: u64 = DATA + MEMBER;
 /// Bytes for each bit.
-pub(super) const BIT: u32 = 4096;
+pub(in crate::array) const BIT: u32 = 4096;
 
 /// An array that is to be made.
 #[derive(Debug, Clone)]
-pub(super) struct Recipe {
-    pub(super) version: Version,
-    pub(super) level: Level,
-    pub(super) layout: u32,
-    pub(super) bitmap: bool,
+pub(in crate::array) struct Recipe {
+    pub(in crate::array) version: Version,
+    pub(in crate::array) level: Level,
+    pub(in crate::array) layout: u32,
+    pub(in crate::array) bitmap: bool,
     /// Members behind these are spares.
-    pub(super) parts: u32,
-    pub(super) write_mostly: Option<usize>,
-    pub(super) fail_fast: bool,
-    pub(super) dirty: bool,
+    pub(in crate::array) parts: u32,
+    pub(in crate::array) write_mostly: Option<usize>,
+    pub(in crate::array) fail_fast: bool,
+    pub(in crate::array) dirty: bool,
     /// Members have logs of bad blocks.
-    pub(super) log: bool,
+    pub(in crate::array) log: bool,
 }
 
 impl Recipe {
     /// A mirror of `parts` with a bitmap, clean.
-    pub(super) const fn mirror(parts: u32) -> Self {
+    pub(in crate::array) const fn mirror(parts: u32) -> Self {
         Self {
             version: Version::V1_2,
             level: Level::Raid1,
@@ -62,7 +62,7 @@ impl Recipe {
     }
 
     /// RAID 10.
-    pub(super) const fn raid10(layout: u32, parts: u32) -> Self {
+    pub(in crate::array) const fn raid10(layout: u32, parts: u32) -> Self {
         Self {
             level: Level::Raid10,
             layout,
@@ -70,7 +70,7 @@ impl Recipe {
         }
     }
 
-    pub(super) const fn without_bitmap(mut self) -> Self {
+    pub(in crate::array) const fn without_bitmap(mut self) -> Self {
         self.bitmap = false;
         self
     }
@@ -126,7 +126,7 @@ impl Recipe {
     }
 
     /// Writes superblocks and bitmaps.
-    pub(super) async fn make(&self, disks: &[Node]) {
+    pub(in crate::array) async fn make(&self, disks: &[Node]) {
         for (number, disk) in (0_u16..).zip(disks) {
             let (at, superblock) = self.superblock(number, disk.geometry().size);
             put(disk, at, format::encode(&superblock, at)).await;
@@ -141,20 +141,20 @@ impl Recipe {
     }
 
     /// Makes an array of `disks` and opens it.
-    pub(super) async fn open(&self, disks: &[Node]) -> Arc<Mirror> {
+    pub(in crate::array) async fn open(&self, disks: &[Node]) -> Arc<Mirror> {
         self.make(disks).await;
         open(disks).await
     }
 }
 
-pub(super) async fn put(disk: &Node, at: u64, bytes: Vec<u8>) {
+pub(in crate::array) async fn put(disk: &Node, at: u64, bytes: Vec<u8>) {
     let range = Range::new(at, bytes.len() as u64);
     let flags = WriteFlags::FUA;
     disk.write(range, single(bytes), flags).await.unwrap();
 }
 
 /// How tests open arrays: by themselves nothing happens, and no clock is read.
-pub(super) fn options() -> ArrayOptions {
+pub(in crate::array) fn options() -> ArrayOptions {
     ArrayOptions {
         member_timeout: Duration::MAX,
         background: false,
@@ -163,7 +163,7 @@ pub(super) fn options() -> ArrayOptions {
     }
 }
 
-pub(super) async fn try_open(
+pub(in crate::array) async fn try_open(
     disks: &[Node],
     options: &ArrayOptions,
 ) -> Result<Arc<Mirror>, ArrayError> {
@@ -178,23 +178,23 @@ pub(super) async fn try_open(
 }
 
 /// What the member at this place is called.
-pub(super) fn name(index: usize) -> String {
+pub(in crate::array) fn name(index: usize) -> String {
     format!("m{index}")
 }
 
-pub(super) async fn open(disks: &[Node]) -> Arc<Mirror> {
+pub(in crate::array) async fn open(disks: &[Node]) -> Arc<Mirror> {
     try_open(disks, &options()).await.unwrap()
 }
 
 /// What a member's superblock says now.
-pub(super) async fn superblock(disk: &Node) -> Superblock {
+pub(in crate::array) async fn superblock(disk: &Node) -> Superblock {
     let bytes = disk.read(Range::new(SUPERBLOCK, 4096)).await.unwrap();
     let decoded = format::decode(Version::V1_2, SUPERBLOCK, &bytes.concat());
     decoded.unwrap().unwrap()
 }
 
 /// The header of a member's bitmap, and its bits that are set.
-pub(super) async fn bits(disk: &Node) -> (Bitmap, Vec<usize>) {
+pub(in crate::array) async fn bits(disk: &Node) -> (Bitmap, Vec<usize>) {
     let bytes = disk.read(Range::new(BITMAP, 4096)).await.unwrap().concat();
     let header = Bitmap::decode(&bytes).unwrap();
     let count = usize::try_from(header.size.div_ceil(header.chunk.into())).unwrap();
@@ -203,22 +203,26 @@ pub(super) async fn bits(disk: &Node) -> (Bitmap, Vec<usize>) {
 }
 
 /// What a member's log of bad blocks says.
-pub(super) async fn bad(disk: &Node) -> Vec<Range> {
+pub(in crate::array) async fn bad(disk: &Node) -> Vec<Range> {
     let log = disk.read(Range::new(LOG, 512)).await.unwrap().concat();
     BadBlocks::decode(&log, 0).unwrap().runs().to_vec()
 }
 
-pub(super) async fn write(mirror: &Mirror, range: Range, fill: u8) -> Result<(), block::IoError> {
+pub(in crate::array) async fn write(
+    mirror: &Mirror,
+    range: Range,
+    fill: u8,
+) -> Result<(), block::IoError> {
     let data = single(testkit::pattern(fill, range));
     mirror.write(range, data, WriteFlags::empty()).await
 }
 
-pub(super) async fn read(mirror: &Mirror, range: Range) -> Vec<u8> {
+pub(in crate::array) async fn read(mirror: &Mirror, range: Range) -> Vec<u8> {
     mirror.read(range).await.unwrap().concat()
 }
 
 /// The bytes that members of a mirror use are the same.
-pub(super) async fn assert_alike(disks: &[Node]) {
+pub(in crate::array) async fn assert_alike(disks: &[Node]) {
     let mut first: Option<Vec<u8>> = None;
     for disk in disks {
         let bytes = disk.read(Range::new(DATA, MEMBER)).await.unwrap().concat();
@@ -229,29 +233,29 @@ pub(super) async fn assert_alike(disks: &[Node]) {
 
 /// A request that a member got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Heard {
-    pub(super) member: usize,
-    pub(super) operation: Operation,
-    pub(super) range: Option<Range>,
-    pub(super) fua: bool,
+pub(in crate::array) struct Heard {
+    pub(in crate::array) member: usize,
+    pub(in crate::array) operation: Operation,
+    pub(in crate::array) range: Option<Range>,
+    pub(in crate::array) fua: bool,
     /// It was answered, rather than asked.
-    pub(super) done: bool,
+    pub(in crate::array) done: bool,
 }
 
 impl Heard {
-    pub(super) fn is_superblock(&self) -> bool {
+    pub(in crate::array) fn is_superblock(&self) -> bool {
         self.is_write_at(SUPERBLOCK)
     }
 
-    pub(super) fn is_bitmap(&self) -> bool {
+    pub(in crate::array) fn is_bitmap(&self) -> bool {
         self.is_write_at(BITMAP)
     }
 
-    pub(super) fn is_data(&self) -> bool {
+    pub(in crate::array) fn is_data(&self) -> bool {
         self.operation == Operation::Write && self.range.is_some_and(|r| r.offset >= DATA)
     }
 
-    pub(super) fn is_flush(&self) -> bool {
+    pub(in crate::array) fn is_flush(&self) -> bool {
         self.operation == Operation::Flush
     }
 
@@ -261,18 +265,18 @@ impl Heard {
 }
 
 /// What all members got, in order.
-pub(super) type Journal = Arc<Mutex<Vec<Heard>>>;
+pub(in crate::array) type Journal = Arc<Mutex<Vec<Heard>>>;
 
 /// A disk that writes down what it gets.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub(in crate::array) struct Recorder {
     child: Node,
     member: usize,
     journal: Journal,
 }
 
 /// Disks that write down what they get, in front of `disks`.
-pub(super) fn recorded(disks: &[Node]) -> (Vec<Node>, Journal) {
+pub(in crate::array) fn recorded(disks: &[Node]) -> (Vec<Node>, Journal) {
     let journal = Journal::default();
     let recorder = |(member, child): (usize, &Node)| {
         let (child, journal) = (child.clone(), journal.clone());
@@ -287,7 +291,7 @@ pub(super) fn recorded(disks: &[Node]) -> (Vec<Node>, Journal) {
 }
 
 /// What was written down since it was asked last.
-pub(super) fn heard(journal: &Journal) -> Vec<Heard> {
+pub(in crate::array) fn heard(journal: &Journal) -> Vec<Heard> {
     std::mem::take(&mut journal.lock().unwrap_or_else(PoisonError::into_inner))
 }
 

@@ -3,7 +3,7 @@
 mod bad;
 mod bits;
 mod faults;
-mod kit;
+pub(in crate::array) mod kit;
 mod layout;
 mod locks;
 mod model;

@@ -1,0 +1,332 @@
+//! What becomes of mirrors: members that come back, grow, scrub, halves that went apart, and the driver under an engine.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{BlockDevice, Node, Range, WriteFlags};
+use engine::clock;
+use testkit::{HeldDisk, MemDisk, block_on, pattern, single};
+
+use super::super::mirror::tests::kit::{
+    BIT, DATA, DISK, MEMBER, Recipe, heard, options, put, recorded, superblock,
+};
+use super::super::{
+    AddOptions, Array, ArrayEvent, ArrayOptions, Candidate, MemberState, SyncKind, open,
+};
+use super::opening::candidates;
+use crate::timed::{is_ready, on_each_backend, timed};
+
+const ALL: Range = Range::new(0, MEMBER);
+
+fn disks(count: usize) -> Vec<Node> {
+    let disk = |_| Arc::new(MemDisk::new(DISK)) as Node;
+    (0..count).map(disk).collect()
+}
+
+fn candidate(name: &str, disk: &Node) -> Candidate {
+    Candidate {
+        name: name.to_owned(),
+        disk: Some(disk.clone()),
+        remote: false,
+        reopen: None,
+    }
+}
+
+async fn write(array: &Array, range: Range, fill: u8) {
+    let data = single(pattern(fill, range));
+    array.write(range, data, WriteFlags::empty()).await.unwrap();
+}
+
+async fn data(disk: &Node) -> Vec<u8> {
+    disk.read(Range::new(DATA, MEMBER)).await.unwrap().concat()
+}
+
+/// The members' states by their names, those that were not forgotten.
+fn states(array: &Array) -> Vec<(String, MemberState)> {
+    let members = array.status().members.into_iter();
+    members.map(|member| (member.name, member.state)).collect()
+}
+
+#[test]
+fn a_member_that_comes_back_is_written_only_where_the_bitmap_says() {
+    for chunks in [1, 3, 7] {
+        block_on(async {
+            let below = disks(2);
+            let (disks, journal) = recorded(&below);
+            Recipe::mirror(2).make(&disks).await;
+            let array = open(candidates(&disks), options()).await.unwrap();
+            write(&array, ALL, 1).await;
+            array.by_hand().mirror.mark_clean().await.unwrap();
+            for _ in 0..3 {
+                array.by_hand().mirror.sweep().await.unwrap();
+            }
+            array.fail("b").await.unwrap();
+            let bit = u64::from(BIT);
+            // Every other chunk, a sector each, twice.
+            for round in 0..2 {
+                for chunk in 0..chunks {
+                    let sector = Range::new(chunk * 2 * bit + 512 * round, 512);
+                    write(&array, sector, 9).await;
+                }
+            }
+            array.remove("b").await.unwrap();
+            heard(&journal);
+            array.re_add(candidate("b", &disks[1])).await.unwrap();
+            array.by_hand().work().await.unwrap();
+            let copied = heard(&journal).into_iter();
+            let copied = copied.filter(|heard| heard.member == 1 && heard.done && heard.is_data());
+            let copied: Vec<Range> = copied.filter_map(|heard| heard.range).collect();
+            let bytes: u64 = copied.iter().map(|range| range.len).sum();
+            assert!(bytes > 0 && bytes <= chunks * bit, "{chunks}: {copied:?}");
+            let chunk = |at: u64| (at - DATA) / bit;
+            let is_dirty = |at: u64| chunk(at).is_multiple_of(2) && chunk(at) < 2 * chunks;
+            assert!(
+                copied
+                    .iter()
+                    .all(|range| is_dirty(range.offset) && is_dirty(range.end() - 1))
+            );
+            assert!(data(&below[0]).await == data(&below[1]).await);
+        });
+    }
+}
+
+#[test]
+fn a_mirror_grows_and_shrinks_and_is_found_so_by_who_opens_it_next() {
+    block_on(async {
+        let disks = disks(3);
+        Recipe::mirror(2).make(&disks[..2]).await;
+        let array = open(candidates(&disks[..2]), options()).await.unwrap();
+        write(&array, ALL, 1).await;
+        array.grow(3).await.unwrap();
+        assert_eq!((array.status().parts, array.status().working), (3, 2));
+        array
+            .add(candidate("c", &disks[2]), AddOptions::default())
+            .await
+            .unwrap();
+        array.by_hand().work().await.unwrap();
+        assert_eq!(array.status().working, 3);
+        assert!(data(&disks[0]).await == data(&disks[2]).await);
+        array.stop().await.unwrap();
+        // Each of them knows; the new one alone has everything.
+        for disk in &disks {
+            assert_eq!(superblock(disk).await.members, 3);
+        }
+        let alone = open(candidates(&disks[2..]), options()).await.unwrap();
+        assert_eq!(alone.read(ALL).await.unwrap().concat(), pattern(1, ALL));
+        drop(alone);
+        let array = open(candidates(&disks), options()).await.unwrap();
+        array.fail("c").await.unwrap();
+        array.grow(2).await.unwrap();
+        write(&array, ALL, 2).await;
+        array.stop().await.unwrap();
+        let array = open(candidates(&disks[..2]), options()).await.unwrap();
+        assert_eq!((array.status().parts, array.status().working), (2, 2));
+        assert_eq!(array.read(ALL).await.unwrap().concat(), pattern(2, ALL));
+        let reads = states(&array);
+        assert!(
+            reads.iter().all(|(_, state)| *state == MemberState::InSync),
+            "{reads:?}"
+        );
+    });
+}
+
+#[test]
+fn a_scrub_tells_where_copies_differ_and_a_repair_makes_them_alike() {
+    block_on(async {
+        let disks = disks(2);
+        Recipe::mirror(2).make(&disks).await;
+        let array = open(candidates(&disks), options()).await.unwrap();
+        write(&array, ALL, 1).await;
+        // A sector, two that touch, one over the edge of a window, and the last one of all.
+        let spoilt = [
+            (512, 512),
+            (8192, 1024),
+            (4096 * 7 - 512, 1024),
+            (MEMBER - 512, 512),
+        ];
+        for (at, len) in spoilt {
+            put(
+                &disks[1],
+                DATA + at,
+                vec![0xee; usize::try_from(len).unwrap()],
+            )
+            .await;
+        }
+        array.scrub(SyncKind::Check).unwrap();
+        array.by_hand().work().await.unwrap();
+        let found = array.status().scrubbed.unwrap();
+        assert_eq!(
+            (found.mismatches, found.repaired, found.finished),
+            (6, false, true)
+        );
+        let told: u64 = found.places.iter().map(|place| place.len).sum();
+        assert_eq!(told, 6 * 512);
+        let is_spoilt = |place: &Range| {
+            let mut spoilt = spoilt.iter();
+            spoilt.any(|(at, len)| *at <= place.offset && place.end() <= at + len)
+        };
+        assert!(found.places.iter().all(is_spoilt), "{:?}", found.places);
+        assert!(
+            data(&disks[0]).await != data(&disks[1]).await,
+            "a check changes nothing"
+        );
+        array.scrub(SyncKind::Repair).unwrap();
+        array.by_hand().work().await.unwrap();
+        let found = array.status().scrubbed.unwrap();
+        assert_eq!((found.mismatches, found.repaired), (6, true));
+        assert!(data(&disks[0]).await == data(&disks[1]).await);
+        assert_eq!(array.read(ALL).await.unwrap().concat(), pattern(1, ALL));
+        array.scrub(SyncKind::Check).unwrap();
+        array.by_hand().work().await.unwrap();
+        assert_eq!(array.status().scrubbed.unwrap().mismatches, 0);
+    });
+}
+
+#[test]
+fn halves_that_went_apart_are_refused_and_the_one_that_is_preferred_is_copied_whole() {
+    for prefer in [0, 1] {
+        block_on(async {
+            let memory: Vec<_> = (0..2).map(|_| Arc::new(MemDisk::new(DISK))).collect();
+            let disks: Vec<Node> = memory.iter().map(|disk| disk.clone() as Node).collect();
+            Recipe::mirror(2).make(&disks).await;
+            let array = open(candidates(&disks), options()).await.unwrap();
+            write(&array, ALL, 1).await;
+            array.stop().await.unwrap();
+            drop(array);
+            for (half, fill) in [(0, 2), (1, 3)] {
+                let array = open(candidates(&disks[half..=half]), options())
+                    .await
+                    .unwrap();
+                write(&array, Range::new(16_384 * u64::from(fill), 4096), fill).await;
+                array.stop().await.unwrap();
+            }
+            // A byte that neither bitmap speaks of shows that all of it is copied.
+            put(&disks[1 - prefer], DATA + 512, vec![0xee; 512]).await;
+            let before: Vec<_> = memory.iter().map(|disk| disk.snapshot()).collect();
+            let refused = open(candidates(&disks), options()).await.unwrap_err();
+            let line = refused.to_string();
+            assert!(
+                line.contains("used in two ways") && line.contains("a without the rest"),
+                "{line}"
+            );
+            assert!(refused.next().unwrap().contains("prefer="), "{refused:?}");
+            let after: Vec<_> = memory.iter().map(|disk| disk.snapshot()).collect();
+            assert!(before == after, "nothing is written");
+            let decided = ArrayOptions {
+                prefer: Some(prefer),
+                ..options()
+            };
+            let array = open(candidates(&disks), decided).await.unwrap();
+            let counts = data(&disks[prefer]).await;
+            assert!(array.read(ALL).await.unwrap().concat() == counts);
+            array.by_hand().work().await.unwrap();
+            assert_eq!(array.status().working, 2, "{:?}", array.status());
+            assert!(data(&disks[0]).await == counts && data(&disks[1]).await == counts);
+            array.stop().await.unwrap();
+            // It is settled: they open together, unasked.
+            let array = open(candidates(&disks), options()).await.unwrap();
+            assert_eq!(array.status().working, 2);
+        });
+    }
+}
+
+/// Everything that is done by the clock, by the clock: nobody calls the keeper.
+#[test]
+fn under_an_engine_a_spare_takes_over_bits_are_cleared_and_the_array_goes_clean_by_itself() {
+    on_each_backend(|| async {
+        let disks = disks(3);
+        Recipe::mirror(2).make(&disks).await;
+        let by_itself = ArrayOptions {
+            run: true,
+            ..ArrayOptions::default()
+        };
+        let array = open(candidates(&disks), by_itself).await.unwrap();
+        let mut events = array.events();
+        write(&array, ALL, 1).await;
+        assert!(
+            superblock(&disks[0]).await.synced_to.is_some(),
+            "it is dirty"
+        );
+        array.fail("b").await.unwrap();
+        clock::timeout(Duration::from_secs(20), array.synced())
+            .await
+            .unwrap()
+            .unwrap();
+        let mut told = Vec::new();
+        while let Ok(event) = events.try_recv() {
+            told.push(event);
+        }
+        let kind = SyncKind::Recovery;
+        for wanted in [
+            ArrayEvent::RebuildStarted(kind),
+            ArrayEvent::SpareActive {
+                member: "c".to_owned(),
+            },
+            ArrayEvent::RebuildFinished {
+                kind,
+                mismatches: 0,
+            },
+        ] {
+            assert!(told.contains(&wanted), "{wanted:?} is not among {told:?}");
+        }
+        assert_eq!(array.status().working, 2);
+        assert!(data(&disks[0]).await == data(&disks[2]).await);
+        let mut looks = 0;
+        while !array.status().clean {
+            looks += 1;
+            assert!(looks < 200, "it does not go clean");
+            clock::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(superblock(&disks[0]).await.synced_to, None);
+        array.stop().await.unwrap();
+        assert_eq!(array.status().bitmap.unwrap().dirty, 0);
+    });
+}
+
+#[test]
+fn a_recovery_that_was_cut_short_goes_on_where_it_was() {
+    timed(async {
+        let below = disks(2);
+        let held = HeldDisk::new(below[1].clone());
+        held.hold(false);
+        let slow = [below[0].clone(), held.clone() as Node];
+        let (disks, journal) = recorded(&slow);
+        Recipe::mirror(2).without_bitmap().make(&disks).await;
+        let array = open(candidates(&disks), options()).await.unwrap();
+        write(&array, ALL, 1).await;
+        array.fail("b").await.unwrap();
+        array.remove("b").await.unwrap();
+        let second = candidate("b", &disks[1]);
+        array.add(second, AddOptions::default()).await.unwrap();
+        {
+            let mut work = pin!(array.by_hand().work());
+            held.hold(true);
+            // Request by request, until it was written down that some of it is done.
+            for _ in 0..1000 {
+                assert!(!is_ready(work.as_mut()).await, "it is done too soon");
+                held.release_all().await;
+                let told = superblock(&below[1]).await.rebuilt_to;
+                if told.is_some_and(|to| to >= MEMBER / 4) {
+                    break;
+                }
+            }
+        }
+        held.hold(false);
+        held.release_all().await;
+        array.stop().await.unwrap();
+        drop(array);
+        let reached = superblock(&below[1]).await.rebuilt_to.unwrap();
+        assert!((MEMBER / 4..MEMBER).contains(&reached), "{reached}");
+        heard(&journal);
+        let array = open(candidates(&disks), options()).await.unwrap();
+        array.by_hand().work().await.unwrap();
+        assert_eq!(array.status().working, 2);
+        let written = heard(&journal).into_iter();
+        let written = written.filter(|heard| heard.member == 1 && heard.is_data());
+        let places = written.filter_map(|heard| heard.range);
+        let first = places.map(|range| range.offset).min();
+        assert!(first.unwrap() >= DATA + reached, "{first:?} {reached}");
+        assert!(data(&below[0]).await == data(&below[1]).await);
+    });
+}
