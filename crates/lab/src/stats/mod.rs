@@ -1,4 +1,15 @@
-//! Statistics: medians with bootstrap intervals, differences paired by block, verdicts.
+//! Statistics: medians with bootstrap intervals, differences paired by block, verdicts; and the models
+//! that sweeps and curves are held against.
+//!
+//! | module | answers |
+//! |---|---|
+//! | here, [`compare()`] | how much, how sure, and is it faster? |
+//! | [`steady`] | has it settled? |
+//! | [`thermal`] | where does the temperature end, and does it throttle before? |
+//! | [`block_size`] | what does a request cost, what a byte? |
+//! | [`knee`] | how many in flight are enough? |
+//! | [`effects`] | is it the drive or the slot? |
+//! | [`sample_size`] | how many blocks more? |
 //!
 //! Invariants: everything is a pure function of its numbers and a seed, so a report is the same each
 //! time it is drawn. A median of few values is not assumed to be normal: the interval is that of the
@@ -7,8 +18,15 @@
 //! Source of the method: the percentile bootstrap (Efron, 1979) of the median; pairing by block takes
 //! out what drifts over a run and hits both targets alike.
 
+pub mod block_size;
 mod compare;
+pub mod effects;
+pub mod knee;
+pub mod line;
 mod rng;
+pub mod sample_size;
+pub mod steady;
+pub mod thermal;
 
 pub use compare::{Comparison, SAME_WITHIN, Verdict, compare};
 pub use rng::Rng;

@@ -39,41 +39,6 @@ fn fewer_than_five_pairs_tell_nothing_however_clear_they_look() {
     assert_eq!(compare(&[f64::NAN, 0.0, -1.0], 1), None);
 }
 
-/// Study D moved four drives through four slots, twice, in opposite order. The same drive in two
-/// slots gives the same figure; two drives in the same slot do not.
-#[test]
-fn study_d_shows_a_drive_effect_and_no_slot_effect() {
-    let first = [2.365, 2.387, 1.929, 3.929];
-    let second = [3.730, 1.934, 2.386, 2.351];
-    let spread = |pairs: [(f64, f64); 4]| {
-        let steps: Vec<f64> = pairs
-            .iter()
-            .map(|(a, b)| (a / b).ln().abs().exp())
-            .collect();
-        median(&steps).unwrap()
-    };
-    let same_drive = spread([
-        (first[0], second[3]),
-        (first[1], second[2]),
-        (first[2], second[1]),
-        (first[3], second[0]),
-    ]);
-    let same_slot = spread([
-        (first[0], second[0]),
-        (first[1], second[1]),
-        (first[2], second[2]),
-        (first[3], second[3]),
-    ]);
-    assert!(
-        same_drive < 1.0 + SAME_WITHIN,
-        "one drive in two slots differs by {same_drive}"
-    );
-    assert!(
-        same_slot > 1.2,
-        "two drives in one slot differ by {same_slot}"
-    );
-}
-
 /// The interval of repeated samples of one noisy source must hold the true median most of the time.
 #[test]
 fn the_interval_covers_the_true_median_in_at_least_nine_of_ten_samples() {
