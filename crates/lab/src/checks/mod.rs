@@ -5,14 +5,24 @@
 //! check could not look at is a remark, never silence. One invalid finding makes a result invalid;
 //! invalid results are shown and never averaged in.
 
+pub mod alignment;
 pub mod asymmetry;
 pub mod cache;
 pub mod ceiling;
+pub mod data;
+pub mod denominators;
 pub mod direct;
+pub mod engine;
+pub mod generator;
+pub mod identity;
 pub mod in_flight;
 pub mod label;
 pub mod noise;
+pub mod observer;
+pub mod order;
+pub mod steady;
 pub mod tail;
+pub mod thermal;
 pub mod units;
 
 use std::fmt;
@@ -37,10 +47,30 @@ pub enum Check {
     Cache,
     /// What is in flight is little of what is moved.
     InFlight,
-    /// Nothing else used the device.
+    /// Nothing else used the device, the processor or the wire.
     Noise,
     /// A percentile rests on enough slower operations.
     Tail,
+    /// The state that was measured lasts.
+    Steady,
+    /// A layer is no faster than what it stands on.
+    Order,
+    /// A disk is known by more than its letter.
+    Identity,
+    /// Parts begin where physical blocks do.
+    Alignment,
+    /// It is not the load's generator that was measured.
+    Generator,
+    /// What is read was written and does not compress.
+    Data,
+    /// The engine and the depth asked for were there.
+    Engine,
+    /// Heat did not hold the machine back.
+    Thermal,
+    /// A percentage of CPU says of what.
+    Denominators,
+    /// The lab's own cost is small.
+    Observer,
     /// Other findings about how the run was made.
     Run,
 }
@@ -59,6 +89,16 @@ impl Check {
             Self::InFlight => "in-flight",
             Self::Noise => "noise",
             Self::Tail => "tail",
+            Self::Steady => "steady",
+            Self::Order => "order",
+            Self::Identity => "identity",
+            Self::Alignment => "alignment",
+            Self::Generator => "generator",
+            Self::Data => "data",
+            Self::Engine => "engine",
+            Self::Thermal => "thermal",
+            Self::Denominators => "denominators",
+            Self::Observer => "observer",
             Self::Run => "run",
         }
     }

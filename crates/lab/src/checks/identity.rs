@@ -1,0 +1,106 @@
+//! *identity*: a disk is who its serial and its place say it is, never `sdX`.
+//!
+//! Caught in: study D, where `/dev/sda` was a drive of 64 GB in one table and of 254 GB in the next.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Check, Finding};
+
+/// Who a disk is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Identity {
+    /// What the kernel calls it at the moment.
+    pub name: String,
+    /// The serial number that it gives.
+    pub serial: Option<String>,
+    /// Its world-wide name.
+    pub world_wide_name: Option<String>,
+    /// Where it is plugged in, as its path in the device tree: `pci-0000:01:00.0-usb-0:1.3:1.0`.
+    pub place: Option<String>,
+}
+
+impl Identity {
+    /// What stays when letters move: the serial, else the world-wide name, else the place.
+    #[must_use]
+    pub fn lasting(&self) -> Option<&str> {
+        self.serial
+            .as_deref()
+            .or(self.world_wide_name.as_deref())
+            .or(self.place.as_deref())
+    }
+}
+
+/// Whether a disk can be told from others at all.
+#[must_use]
+pub fn check(disk: &Identity) -> Option<Finding> {
+    disk.lasting().is_none().then(|| {
+        Finding::remark(
+            Check::Identity,
+            format!(
+                "{} gives no serial and no place: whether it is the same disk another time cannot be told",
+                disk.name
+            ),
+        )
+    })
+}
+
+/// Holds the disks of two results against each other that would be compared.
+#[must_use]
+pub fn compare(before: &Identity, now: &Identity) -> Option<Finding> {
+    let (old, new) = (before.lasting()?, now.lasting()?);
+    if old == new {
+        return None;
+    }
+    let text = if before.name == now.name {
+        format!(
+            "{} was the disk {old} and is now {new}: letters moved",
+            now.name
+        )
+    } else {
+        format!("the disk was {old} and is now {new}")
+    };
+    Some(Finding::remark(Check::Identity, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drive(name: &str, serial: &str) -> Identity {
+        Identity {
+            name: name.into(),
+            serial: Some(serial.into()),
+            ..Identity::default()
+        }
+    }
+
+    #[test]
+    fn study_d_had_another_drive_under_the_same_letter() {
+        let finding = compare(&drive("sda", "A64"), &drive("sda", "D254")).unwrap();
+        assert_eq!(
+            finding.text,
+            "sda was the disk A64 and is now D254: letters moved"
+        );
+    }
+
+    #[test]
+    fn the_same_drive_under_another_letter_is_the_same() {
+        assert_eq!(compare(&drive("sda", "D254"), &drive("sdd", "D254")), None);
+    }
+
+    #[test]
+    fn a_disk_that_says_nothing_of_itself_is_named_in_a_remark() {
+        let nameless = Identity {
+            name: "sda".into(),
+            ..Identity::default()
+        };
+        assert!(
+            check(&nameless)
+                .unwrap()
+                .text
+                .starts_with("sda gives no serial")
+        );
+        assert_eq!(check(&drive("sda", "A64")), None);
+        assert_eq!(compare(&nameless, &drive("sda", "A64")), None);
+    }
+}
