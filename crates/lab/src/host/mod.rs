@@ -1,14 +1,17 @@
 //! The machine and the directories a run is made on: what is recorded in its manifest.
 //!
 //! Invariants: parsing is pure ([`mounts`], [`route`]); whatever cannot be found out is absent, never
-//! guessed. [`ceilings`] measures what sockets and memory of this machine can carry.
+//! guessed. [`ceilings`] measures what sockets and memory of this machine can carry; [`safety`] says what
+//! may be written raw.
 
 pub mod ceilings;
 mod facts;
+pub mod identity;
 mod machine;
 pub mod mounts;
 pub mod residency;
 pub mod route;
+pub mod safety;
 
 pub use facts::{Measured, ServerHint, TargetFacts, target_facts};
 pub use machine::{Machine, machine};

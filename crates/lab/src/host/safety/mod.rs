@@ -1,0 +1,88 @@
+//! Raw writes: what may be written without a filesystem, so that nothing of anybody's is destroyed.
+//!
+//! ```text
+//! path ──► what it is ──► walk: itself, its partitions, its whole disk, all that stands on them,
+//!          (by number,    what a loop device has below
+//!          never by name)      │
+//!                              ▼
+//!                   facts ──► decide ──► refused, with each reason
+//!                                   └──► [`Claim`]: the device is ours until it is dropped
+//! ```
+//!
+//! # Invariants
+//!
+//! * Whatever is mounted, swapped to, held, open elsewhere, a member of something or carries any
+//!   signature is refused, and so is a partition of it, a disk with such a partition, a link to it and
+//!   a loop device over it. There is no option that overrides this.
+//! * A block device is written only when its serial was typed.
+//! * A file is written only when it holds nothing.
+//! * What cannot be found out is a reason to refuse.
+//! * The device stays claimed (`O_EXCL`) for as long as it is written, so that nobody mounts it meanwhile.
+//!
+//! # What it does not do
+//!
+//! It guards against accidents, not against somebody who means it: root can write to any disk.
+
+mod decide;
+mod open;
+mod read;
+mod signature;
+mod walk;
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+pub use decide::{Facts, Kind, Reason, Refusal, decide};
+pub use read::facts;
+pub use walk::System;
+
+/// A place that may be written, held until it is dropped.
+#[derive(Debug)]
+pub struct Claim {
+    path: PathBuf,
+    /// Open with O_EXCL, which keeps others from mounting or assembling it.
+    _held: OwnedFd,
+}
+
+impl Claim {
+    /// The place, without links.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Claims `path` for raw writes. `serial` is what the user typed; a file needs none.
+///
+/// # Errors
+/// [`Refusal`] with all that speaks against it; then nothing was touched.
+pub fn claim(path: &Path, serial: Option<&str>) -> Result<Claim, Refusal> {
+    let found = facts(&System::this(), path);
+    decide(&found, serial)?;
+    let refused = |reason| Refusal {
+        path: path.to_owned(),
+        reasons: vec![reason],
+    };
+    let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
+    if found.kind == Kind::Block {
+        flags |= OFlags::EXCL;
+    }
+    match rustix::fs::open(&found.real, flags, Mode::empty()) {
+        Ok(held) => Ok(Claim {
+            path: found.real,
+            _held: held,
+        }),
+        Err(Errno::BUSY) => Err(refused(Reason::Exclusive {
+            device: found.real.display().to_string(),
+        })),
+        Err(errno) => Err(refused(Reason::Unknown {
+            what: format!("it cannot be opened: {errno}"),
+        })),
+    }
+}
+
+#[cfg(test)]
+mod tests;
