@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::{clock, fuzz, guest, packages, shell, soak, tidy};
+use crate::{browser, clock, fuzz, guest, packages, shell, soak, tidy};
 
 /// Seconds that all fuzz targets share: enough to see that they run and to repeat what was once found.
 const FUZZ_SECONDS: u32 = 60;
@@ -43,6 +43,10 @@ const STEPS: &[Step] = &[
         run: all_tests,
     },
     Step {
+        name: "browser",
+        run: in_browser,
+    },
+    Step {
         name: "guest",
         run: in_guest,
     },
@@ -63,7 +67,12 @@ const STEPS: &[Step] = &[
 /// Everything that has to pass, with the time each part took.
 pub(crate) fn run() -> Result<()> {
     let begin = clock::now();
-    packages::ensure(&[packages::TESTS, packages::GUEST, packages::FUZZ])?;
+    packages::ensure(&[
+        packages::TESTS,
+        packages::BROWSER,
+        packages::GUEST,
+        packages::FUZZ,
+    ])?;
     let mut said = vec![format!(
         "{:<14}{:>7.1} s",
         "packages",
@@ -93,12 +102,21 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The workspace's tests, those whose names contain the filter.
+/// The workspace's tests, those whose names contain the filter, and the report in a browser.
 pub(crate) fn test(filter: Option<&str>) -> Result<()> {
     packages::ensure(&[packages::TESTS])?;
     let mut command = cargo_test()?;
     command.args(filter);
-    shell::run(&mut command)
+    shell::run(&mut command)?;
+    match filter {
+        None | Some("browser") => browser::run_if_possible(&build()?),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Here nothing is skipped: what lacks is installed.
+fn in_browser() -> Result<()> {
+    browser::run(&build()?)
 }
 
 fn all_tests() -> Result<()> {

@@ -9,6 +9,7 @@
 )]
 
 mod bench;
+mod browser;
 mod ci;
 mod clock;
 mod data;

@@ -72,6 +72,15 @@ pub(crate) const TESTS: &[Package] = &[
     package("xz-utils", "a packed file that inspect tells"),
 ];
 
+/// What the tests of the report run.
+pub(crate) const BROWSER: &[Package] = &[
+    package("chromium", "opens the lab's report"),
+    package("nodejs", "runs Playwright, which drives Chromium"),
+];
+
+/// What installs Playwright where Node.js comes without it.
+pub(crate) const NPM: &[Package] = &[package("npm", "installs Playwright from its lock file")];
+
 /// What `soak` runs.
 pub(crate) const SOAK: &[Package] = &[
     package("libnbd-bin", "nbdcopy as a client"),

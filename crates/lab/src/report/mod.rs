@@ -14,6 +14,7 @@ mod html;
 mod markdown;
 mod notes;
 mod sentences;
+mod serials;
 mod summary;
 mod table;
 mod way;
@@ -22,6 +23,7 @@ pub use data::{csv, json};
 pub use html::html;
 pub use markdown::markdown;
 pub use sentences::{overall, sentences};
+pub use serials::hash_serials;
 pub use summary::{BlockPoint, Cpu, Row, Summary, TestComparison};
 pub use table::{run_list, table};
 

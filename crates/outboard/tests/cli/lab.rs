@@ -83,7 +83,12 @@ fn a_run_is_kept_shown_and_exported() {
     assert!(page.starts_with("<!DOCTYPE html>"));
     let shown = answer(folder.path(), &["lab", "report", "1", "--output", "r.html"]);
     assert!(shown.starts_with(&table), "{shown}");
-    assert!(folder.path().join("r.html").exists());
+    for name in ["r.html", "r.md", "r.json"] {
+        assert!(folder.path().join(name).exists(), "{name}");
+    }
+    let (status, told) = failure(folder.path(), &["lab", "report", "-o", "r.json"]);
+    assert_eq!(status, Some(2));
+    assert!(told.contains("r.json cannot be the page"), "{told}");
     let json = answer(folder.path(), &["lab", "export"]);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert!(json.is_object());

@@ -38,7 +38,9 @@ pub(super) fn table(table: &Table, caption: Option<&str>) -> Markup {
     html! {
         table {
             @if let Some(caption) = caption { caption class="unseen" { (caption) } }
-            thead { tr { @for cell in &table.head { th scope="col" { (cell) } } } }
+            thead { tr { @for (column, cell) in table.head.iter().enumerate() {
+                @if has_words(table, column) { th scope="col" class="text" { (cell) } } @else { th scope="col" { (cell) } }
+            } } }
             tbody { @for row in &table.rows { tr { @for (column, cell) in row.iter().enumerate() {
                 @if column == 0 { th scope="row" { (cell) } }
                 @else if is_words(cell) { td class="text" { (cell) } }
@@ -46,6 +48,11 @@ pub(super) fn table(table: &Table, caption: Option<&str>) -> Markup {
             } } } }
         }
     }
+}
+
+fn has_words(table: &Table, column: usize) -> bool {
+    let mut cells = table.rows.iter().filter_map(|row| row.get(column));
+    cells.any(|cell| is_words(cell))
 }
 
 /// Whether a cell is to be read and not to be compared with those above it.

@@ -285,6 +285,7 @@ fn the_page_markdown_and_json_have_the_same_figures() {
     let value: serde_json::Value = serde_json::from_str(&json(&run).unwrap()).unwrap();
     let sections = value["report"].as_array().unwrap();
     assert_eq!(sections.len(), 9);
+    let shown: std::collections::BTreeSet<&str> = page.split(['>', '<']).collect();
     let mut cells = 0;
     for figure in sections
         .iter()
@@ -297,7 +298,7 @@ fn the_page_markdown_and_json_have_the_same_figures() {
                 .replace('&', "&amp;")
                 .replace('<', "&lt;")
                 .replace('>', "&gt;");
-            assert!(page.contains(&format!(">{escaped}<")), "{cell}");
+            assert!(shown.contains(escaped.as_str()), "{cell}");
             assert!(
                 rows.len() > 60 || cell.contains(['_', '#']) || text.contains(&escaped),
                 "{cell}"

@@ -1,0 +1,120 @@
+//! The lab's report in headless Chromium: `tests/browser/report.js` on pages that the real
+//! `outboard lab report` makes of a store of made-up runs.
+//!
+//! Playwright is installed beside the builds and not in the repository, from the lock file and without a
+//! browser of its own. Nothing is measured here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{packages, shell};
+
+/// Where Debian has it.
+const CHROMIUM: &str = "/usr/bin/chromium";
+/// What the script needs, and how it is installed.
+const LOCKED: [&str; 2] = ["package.json", "package-lock.json"];
+
+/// Makes the pages and has them looked at; what is missing is installed, or the step fails.
+pub(crate) fn run(outboard: &Path) -> Result<()> {
+    packages::ensure(&[packages::BROWSER])?;
+    if !runs("npm") {
+        packages::ensure(&[packages::NPM])?;
+    }
+    look(outboard)
+}
+
+/// The same where everything is there; else says what is missing.
+pub(crate) fn run_if_possible(outboard: &Path) -> Result<()> {
+    let missing = [("chromium", Path::new(CHROMIUM).exists())]
+        .into_iter()
+        .chain(["node", "npm"].map(|program| (program, runs(program))))
+        .find(|(_, is_there)| !is_there);
+    if let Some((program, _)) = missing {
+        println!("skipped: the report in a browser, since {program} is not installed");
+        return Ok(());
+    }
+    look(outboard)
+}
+
+fn runs(program: &str) -> bool {
+    shell::output(Command::new(program).arg("--version")).is_ok()
+}
+
+fn look(outboard: &Path) -> Result<()> {
+    let modules = playwright()?;
+    let pages = pages(outboard)?;
+    shell::run(
+        Command::new("node")
+            .arg(shell::root().join("tests/browser/report.js"))
+            .arg(CHROMIUM)
+            .arg(pages)
+            .env("NODE_PATH", modules),
+    )
+}
+
+/// Installs what is locked, unless it is there already; gives the folder of the modules.
+fn playwright() -> Result<PathBuf> {
+    let (from, to) = (
+        shell::root().join("tests/browser"),
+        shell::target().join("browser"),
+    );
+    let modules = to.join("node_modules");
+    let same = |name: &&str| {
+        let (wanted, there) = (fs::read(from.join(name)), fs::read(to.join(name)));
+        matches!((wanted, there), (Ok(wanted), Ok(there)) if wanted == there)
+    };
+    if modules.join("playwright-core").exists() && LOCKED.iter().all(|name| same(&name)) {
+        return Ok(modules);
+    }
+    fs::create_dir_all(&to)?;
+    for name in LOCKED {
+        fs::copy(from.join(name), to.join(name))
+            .with_context(|| format!("cannot copy {name} of tests/browser"))?;
+    }
+    shell::run(
+        Command::new("npm")
+            .args([
+                "ci",
+                "--ignore-scripts",
+                "--no-audit",
+                "--no-fund",
+                "--silent",
+            ])
+            .current_dir(&to),
+    )?;
+    Ok(modules)
+}
+
+/// A page with its JSON for each made-up run, in a folder of their own.
+fn pages(outboard: &Path) -> Result<PathBuf> {
+    let folder = shell::target().join("browser/pages");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    let store = folder.join("lab.sqlite");
+    let example = ["run", "--quiet", "--package", "lab", "--example"];
+    shell::run(shell::cargo(example).arg("synthetic_store").arg(&store))?;
+    let runs = shell::output(
+        Command::new(outboard)
+            .args(["--json", "lab", "list", "--store"])
+            .arg(&store),
+    )?;
+    let count = runs.matches("\"status\"").count();
+    if count == 0 {
+        bail!("no runs were made up: {runs}");
+    }
+    for run in 1..=count {
+        shell::output(
+            Command::new(outboard)
+                .args(["lab", "report", &run.to_string(), "--open-path", "--store"])
+                .arg(&store)
+                .arg("--output")
+                .arg(folder.join(format!("{run}.html"))),
+        )?;
+    }
+    Ok(folder)
+}
