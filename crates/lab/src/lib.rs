@@ -19,6 +19,7 @@
 //! It draws no progress bar and parses no command line (the binary does), and needs no runtime: fio
 //! is waited for by polling, and sensors are read while waiting.
 
+pub mod agent;
 pub mod checks;
 mod error;
 pub mod fio;

@@ -4,8 +4,8 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    array, attach, client, copy, detach, disk, export, inspect, lab, ls, overlay, refresh, reload,
-    serve, tls,
+    agent, array, attach, client, copy, detach, disk, export, inspect, lab, ls, overlay, refresh,
+    reload, serve, tls,
 };
 use crate::failure::Failure;
 use crate::output::Format;
@@ -79,6 +79,8 @@ pub(crate) enum Command {
     /// Measure how fast, and why not faster
     #[command(subcommand)]
     Lab(lab::Command),
+    /// Show this machine's sensors to a lab on another one
+    Agent(agent::Args),
     /// What `attach` runs in the background; not for people
     #[command(name = attach::BACKGROUND, hide = true)]
     AttachBackground,

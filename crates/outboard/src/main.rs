@@ -73,5 +73,6 @@ fn run(cli: Cli, format: output::Format) -> Result<(), Failure> {
         Command::Overlay(command) => commands::overlay::run(&command, format),
         Command::Tls(command) => commands::tls::run(command, format),
         Command::Lab(command) => commands::lab::run(command, format),
+        Command::Agent(args) => commands::agent::run(&args, format),
     }
 }

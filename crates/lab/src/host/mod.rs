@@ -7,6 +7,7 @@
 pub mod ceilings;
 mod facts;
 pub mod identity;
+pub mod listeners;
 mod machine;
 pub mod mounts;
 pub mod residency;

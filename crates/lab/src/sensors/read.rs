@@ -75,19 +75,26 @@ fn text(path: &str) -> Option<String> {
 #[must_use]
 pub fn process_tree(pid: u32) -> Option<ProcessCpu> {
     let mut sum = one_process(pid)?;
-    let mut waiting = children(pid);
-    let mut seen = 0;
-    while let Some(child) = waiting.pop() {
-        seen += 1;
-        if seen > TREE_MAX {
-            break;
-        }
+    for child in below(pid) {
         if let Some(cpu) = one_process(child) {
             sum.ticks = sum.ticks.saturating_add(cpu.ticks);
-            waiting.extend(children(child));
         }
     }
     Some(sum)
+}
+
+/// The processes below `pid`.
+pub(crate) fn below(pid: u32) -> Vec<u32> {
+    let mut waiting = children(pid);
+    let mut found = Vec::new();
+    while let Some(child) = waiting.pop() {
+        if found.len() == TREE_MAX {
+            break;
+        }
+        found.push(child);
+        waiting.extend(children(child));
+    }
+    found
 }
 
 /// The CPU time of process `pid` alone.

@@ -92,7 +92,10 @@ impl ClientTls {
         })
     }
 
-    pub(super) fn parts(&self) -> (Arc<ClientConfig>, ServerName<'static>) {
+    /// What rustls needs of it, and whom the server's certificate must be for: for protocols that are not
+    /// NBD.
+    #[must_use]
+    pub fn parts(&self) -> (Arc<ClientConfig>, ServerName<'static>) {
         (self.config.clone(), self.name.clone())
     }
 }

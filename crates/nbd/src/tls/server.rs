@@ -135,7 +135,9 @@ impl ServerTls {
         Ok(())
     }
 
-    pub(super) fn config(&self) -> Arc<ServerConfig> {
+    /// What rustls needs of it, for protocols that are not NBD.
+    #[must_use]
+    pub fn config(&self) -> Arc<ServerConfig> {
         let current = self
             .0
             .current

@@ -1,5 +1,6 @@
 //! One file or folder for each command: its arguments, and what it does with the crates below.
 
+pub(crate) mod agent;
 pub(crate) mod array;
 pub(crate) mod attach;
 pub(crate) mod client;

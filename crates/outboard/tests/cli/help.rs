@@ -50,6 +50,7 @@ const COMMANDS: &[&[&str]] = &[
     &["lab", "list"],
     &["lab", "report"],
     &["lab", "export"],
+    &["agent"],
 ];
 
 fn file(command: &[&str]) -> PathBuf {

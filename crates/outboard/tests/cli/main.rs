@@ -1,5 +1,6 @@
 //! Tests of the binary as a user meets it: what it prints, how it exits, what it leaves.
 
+mod agent;
 mod arrays;
 mod attach;
 mod config;

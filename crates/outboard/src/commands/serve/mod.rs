@@ -21,7 +21,7 @@ mod opened;
 mod overlays;
 mod per_client;
 mod places;
-mod port_file;
+pub(crate) mod port_file;
 mod sockets;
 mod stop;
 mod tls;

@@ -7,11 +7,11 @@ use crate::failure::Failure;
 
 /// A written port file; removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct PortFile(PathBuf);
+pub(crate) struct PortFile(PathBuf);
 
 impl PortFile {
     /// Writes `port`, so that a reader finds the whole number or no file.
-    pub(super) fn write(path: &Path, port: u16) -> Result<Self, Failure> {
+    pub(crate) fn write(path: &Path, port: u16) -> Result<Self, Failure> {
         let written = || -> io::Result<()> {
             let folder = match path.parent() {
                 Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -35,7 +35,7 @@ impl PortFile {
     }
 
     /// Removes it.
-    pub(super) fn remove(&self) {
+    pub(crate) fn remove(&self) {
         // Somebody may have removed it already.
         drop(std::fs::remove_file(&self.0));
     }

@@ -1,0 +1,241 @@
+//! The lab's side of an agent: who it is, how its clock stands, what it counts.
+//!
+//! Each conversation has a connection of its own, so nothing is held open while something is measured
+//! but the stream of samples.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use super::http::{Connection, Lines, Stream};
+use super::protocol::{
+    self, ABOUT, About, CLOCK, COUNTERS, CachesDropped, Clock, Counters, DROP_CACHES, FIO,
+    FioReady, SAMPLES, with_port,
+};
+use super::{AgentError, Offset, RoundTrip, Samples};
+use crate::units::Nanos;
+
+/// Round trips of one estimate of the offset.
+const TRIPS: usize = 8;
+/// How long writing out what is dirty may take.
+const DROP_LIMIT: Duration = Duration::from_secs(120);
+
+/// Makes connections to one agent. The lab knows no TLS; whoever runs it does.
+pub trait Dial: fmt::Debug + Send + Sync {
+    /// A new connection. Its reads and writes time out by themselves.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn dial(&self) -> io::Result<Dialled>;
+
+    /// Where the agent is, as the user wrote it: `nas.lan:10811`.
+    fn place(&self) -> String;
+}
+
+/// A new connection.
+pub struct Dialled {
+    /// What is said on it.
+    pub stream: Box<dyn Stream>,
+    /// The socket below, to hang up while another thread reads.
+    pub socket: TcpStream,
+}
+
+impl fmt::Debug for Dialled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Dialled").field(&self.socket).finish()
+    }
+}
+
+/// How an agent is reached.
+#[derive(Debug, Clone)]
+pub struct AgentAddress {
+    /// Makes connections.
+    pub dial: Arc<dyn Dial>,
+    /// Shown to the agent in each request.
+    pub token: Token,
+}
+
+/// A secret that is not printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// The fewest characters of a token.
+    pub const LEN_MIN: usize = 16;
+    /// The most characters of a token.
+    pub const LEN_MAX: usize = 256;
+
+    /// A token, if it can be one: some letters, digits and `-._~+/=`, as RFC 6750 has it.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+        let is_long = (Self::LEN_MIN..=Self::LEN_MAX).contains(&text.len());
+        (is_long && text.bytes().all(is_fine)).then(|| Self(text.to_owned()))
+    }
+
+    /// The secret itself.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl AgentAddress {
+    fn connect(&self) -> Result<(Connection, TcpStream), AgentError> {
+        let Dialled { stream, socket } = self.dial.dial()?;
+        let token = self.token.reveal().to_owned();
+        Ok((Connection::new(stream, self.dial.place(), token), socket))
+    }
+
+    /// Asks who the agent is.
+    ///
+    /// # Errors
+    /// [`AgentError`]; an agent of another version is none.
+    pub fn about(&self) -> Result<About, AgentError> {
+        let about: About = answer(&mut self.connect()?.0, "GET", ABOUT)?;
+        if about.protocol != protocol::VERSION {
+            let (theirs, ours) = (about.protocol, protocol::VERSION);
+            return Err(AgentError::answer(format!(
+                "it speaks version {theirs}, this is {ours}"
+            )));
+        }
+        Ok(about)
+    }
+
+    /// The agent's IP address.
+    ///
+    /// # Errors
+    /// [`AgentError::Io`]
+    pub fn ip(&self) -> Result<IpAddr, AgentError> {
+        Ok(self.dial.dial()?.socket.peer_addr()?.ip())
+    }
+
+    /// Compares the clocks and reads the counters. `now` is our clock, `port` the measured server's.
+    ///
+    /// # Errors
+    /// [`AgentError`]
+    pub fn look(
+        &self,
+        port: Option<u16>,
+        now: &dyn Fn() -> Nanos,
+    ) -> Result<(Offset, Counters), AgentError> {
+        let (mut connection, _) = self.connect()?;
+        let counters = answer(&mut connection, "GET", &with_port(COUNTERS, port))?;
+        let mut trips = Vec::with_capacity(TRIPS);
+        for _ in 0..TRIPS {
+            let sent = now();
+            let body = connection.ask("GET", CLOCK)?;
+            let arrived = now();
+            let clock: Clock = understood(&body)?;
+            trips.push(RoundTrip {
+                sent,
+                received: clock.received,
+                answered: clock.answered,
+                arrived,
+            });
+        }
+        let offset =
+            Offset::of(&trips).ok_or_else(|| AgentError::answer("times that cannot have been"))?;
+        Ok((offset, counters))
+    }
+
+    /// Has its machine write out and drop its page cache.
+    ///
+    /// # Errors
+    /// [`AgentError::Forbidden`] and the like.
+    pub fn drop_caches(&self, port: Option<u16>) -> Result<CachesDropped, AgentError> {
+        let (mut connection, socket) = self.connect()?;
+        socket.set_read_timeout(Some(DROP_LIMIT))?;
+        answer(&mut connection, "POST", &with_port(DROP_CACHES, port))
+    }
+
+    /// Its samples, from now on.
+    ///
+    /// # Errors
+    /// [`AgentError`]
+    pub fn samples(&self, port: Option<u16>) -> Result<Samples, AgentError> {
+        let first = self.sample_lines(port)?;
+        Ok(Samples::start(self.clone(), port, first)?)
+    }
+
+    pub(super) fn sample_lines(&self, port: Option<u16>) -> Result<(Lines, TcpStream), AgentError> {
+        let (connection, socket) = self.connect()?;
+        let lines = connection.lines("GET", &with_port(SAMPLES, port))?;
+        Ok((lines, socket))
+    }
+
+    /// Has it start fio's server, which ends when the [`RemoteFio`] is dropped.
+    ///
+    /// # Errors
+    /// [`AgentError::Forbidden`] and the like.
+    pub fn fio(&self) -> Result<RemoteFio, AgentError> {
+        let (connection, socket) = self.connect()?;
+        let mut lines = connection.lines("POST", FIO)?;
+        let ready: FioReady = understood(&lines.next_line()?)?;
+        let address = socket.peer_addr()?.ip();
+        Ok(RemoteFio {
+            ready,
+            address,
+            socket,
+            _lines: lines,
+        })
+    }
+}
+
+fn answer<T: DeserializeOwned>(
+    connection: &mut Connection,
+    method: &str,
+    path: &str,
+) -> Result<T, AgentError> {
+    understood(&connection.ask(method, path)?)
+}
+
+pub(super) fn understood<T: DeserializeOwned>(body: &[u8]) -> Result<T, AgentError> {
+    serde_json::from_slice(body).map_err(|error| AgentError::Answer(error.to_string()))
+}
+
+/// A fio on the agent's machine that takes jobs; it ends when this is dropped.
+pub struct RemoteFio {
+    ready: FioReady,
+    address: IpAddr,
+    socket: TcpStream,
+    _lines: Lines,
+}
+
+impl RemoteFio {
+    /// The argument that has a fio of this machine send its job there.
+    #[must_use]
+    pub fn argument(&self) -> String {
+        let kind = if self.address.is_ipv6() { "ip6" } else { "ip" };
+        format!("--client={kind}:{},{}", self.address, self.ready.port)
+    }
+
+    /// Its version.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.ready.version
+    }
+}
+
+impl fmt::Debug for RemoteFio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RemoteFio").field(&self.argument()).finish()
+    }
+}
+
+impl Drop for RemoteFio {
+    fn drop(&mut self) {
+        // The agent may be gone already, and its fio with it.
+        drop(self.socket.shutdown(std::net::Shutdown::Both));
+    }
+}

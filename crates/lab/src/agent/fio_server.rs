@@ -1,0 +1,157 @@
+//! fio as a server that waits for jobs of another fio.
+//!
+//! fio's server asks nobody who they are, and a job may name commands to run: who reaches its port can do
+//! what this user can. So it is started on demand only, on one address, and ended with who asked for it.
+//!
+//! Invariants: it ends with the jobs that it started, and works in a folder that is removed afterwards.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::protocol::FioReady;
+use crate::LabError;
+use crate::fio::process::Fio;
+use crate::host::listeners;
+use crate::sensors::{ProcessCpu, read};
+
+/// How long it may take to listen.
+const START_LIMIT: Duration = Duration::from_secs(5);
+/// How long it may take to end before it is killed.
+const GRACE: Duration = Duration::from_secs(1);
+/// Between two looks at it.
+const POLL: Duration = Duration::from_millis(10);
+
+/// Why there is no fio to send jobs to.
+#[derive(Debug, thiserror::Error)]
+pub enum FioServerError {
+    /// None, or an old one.
+    #[error("{0}")]
+    NoFio(Box<LabError>),
+    /// It could not be started.
+    #[error("cannot start fio's server: {0}")]
+    System(#[from] io::Error),
+    /// It ended, or never listened.
+    #[error("fio's server does not listen")]
+    Deaf,
+}
+
+/// A fio that waits for jobs, until this is dropped.
+#[derive(Debug)]
+pub struct FioServer {
+    child: Child,
+    ready: FioReady,
+    /// Where it works; removed behind it.
+    _folder: tempfile::TempDir,
+}
+
+impl FioServer {
+    /// Starts one at `address`, on a free port. Blocks until it listens.
+    ///
+    /// # Errors
+    /// [`FioServerError`]; nothing is left running then.
+    pub fn start(address: IpAddr) -> Result<Self, FioServerError> {
+        let fio = Fio::find().map_err(|error| FioServerError::NoFio(Box::new(error)))?;
+        let folder = tempfile::tempdir()?;
+        // fio takes no open socket: the port is free now, and if it no longer is in a moment, fio ends.
+        let port = TcpListener::bind(SocketAddr::new(address, 0))?
+            .local_addr()?
+            .port();
+        let kind = if address.is_ipv6() { "ip6" } else { "ip" };
+        let mut command = Command::new(&fio.program);
+        command
+            .arg(format!("--server={kind}:{address},{port}"))
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .env("LC_ALL", "C")
+            .process_group(0);
+        let mut server = Self {
+            child: command.spawn()?,
+            ready: FioReady {
+                version: fio.version,
+                port,
+            },
+            _folder: folder,
+        };
+        server.wait_until_it_listens()?;
+        Ok(server)
+    }
+
+    /// Where it is, for the other side.
+    #[must_use]
+    pub const fn ready(&self) -> &FioReady {
+        &self.ready
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    fn wait_until_it_listens(&mut self) -> Result<(), FioServerError> {
+        let asked = engine::clock::now();
+        while !listeners::listens(self.ready.port) {
+            let is_late = engine::clock::now().duration_since(asked) > START_LIMIT;
+            if is_late || !self.is_running() {
+                return Err(FioServerError::Deaf);
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// The server, its helpers and its jobs, which put themselves into sessions of their own.
+    fn processes(&self) -> Vec<(u32, ProcessCpu)> {
+        let server = self.child.id();
+        std::iter::once(server)
+            .chain(read::below(server))
+            .filter_map(|pid| Some((pid, read::one_process(pid)?)))
+            .collect()
+    }
+}
+
+impl Drop for FioServer {
+    /// What is still there after a while is killed. The server is reaped last: as long as it is not, its
+    /// id is nobody else's.
+    fn drop(&mut self) {
+        let processes = self.processes();
+        for (pid, known) in &processes {
+            signal(*pid, known, Signal::TERM);
+        }
+        let asked = engine::clock::now();
+        let is_there = |(pid, known): &(u32, ProcessCpu)| is_same(*pid, known);
+        while processes[..].iter().skip(1).any(is_there) || self.is_running() {
+            if engine::clock::now().duration_since(asked) > GRACE {
+                break;
+            }
+            std::thread::sleep(POLL);
+        }
+        for (pid, known) in &processes {
+            signal(*pid, known, Signal::KILL);
+        }
+        if let Err(error) = self.child.wait() {
+            tracing::warn!(pid = self.child.id(), %error, "fio's server could not be ended");
+        }
+    }
+}
+
+/// Whether the process of that id is still the one that was seen.
+fn is_same(pid: u32, known: &ProcessCpu) -> bool {
+    read::one_process(pid).is_some_and(|now| now.started == known.started)
+}
+
+/// What has ended meanwhile needs no signal.
+fn signal(pid: u32, known: &ProcessCpu, signal: Signal) {
+    let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some(id) = id
+        && is_same(pid, known)
+    {
+        kill_process(id, signal).unwrap_or_default();
+    }
+}

@@ -1,0 +1,217 @@
+//! What an agent does on its own machine. No sockets, no tokens: that is the binary's.
+//!
+//! Invariants: everything but [`Host::drop_caches`] and [`FioServer`] only reads. Caches are dropped for
+//! one asker at a time. What is looked for in `/proc` is named by a port, never by a path.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use super::protocol::{self, About, CachesDropped, Clock, Counters, SampleLine};
+use crate::checks::direct::Residency;
+use crate::host::{listeners, machine, residency};
+use crate::sensors::{Disks, Sample, Sampler, read};
+use crate::units::{Bytes, MIB, Nanos};
+
+pub use super::fio_server::{FioServer, FioServerError};
+
+/// Open files of the server that are looked into.
+const FILES_MAX: usize = 64;
+/// Smaller files (libraries' and logs) say nothing about a disk.
+const FILE_MIN: u64 = MIB;
+const DROP: &str = "/proc/sys/vm/drop_caches";
+
+/// This machine, as an agent shows it.
+#[derive(Debug)]
+pub struct Host {
+    began: Instant,
+    session: String,
+    drops_caches: bool,
+    runs_fio: bool,
+    /// Held while caches are dropped.
+    dropping: Mutex<()>,
+}
+
+impl Host {
+    /// An agent that begins now. `session` is another one at each start.
+    #[must_use]
+    pub fn new(session: String, drops_caches: bool, runs_fio: bool) -> Self {
+        Self {
+            began: engine::clock::now(),
+            session,
+            drops_caches,
+            runs_fio,
+            dropping: Mutex::new(()),
+        }
+    }
+
+    /// Whether this process may drop caches at all.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn can_drop_caches() -> io::Result<()> {
+        OpenOptions::new().write(true).open(DROP).map(|_| ())
+    }
+
+    /// Whether it may drop caches.
+    #[must_use]
+    pub const fn drops_caches(&self) -> bool {
+        self.drops_caches
+    }
+
+    /// Whether it may run fio.
+    #[must_use]
+    pub const fn runs_fio(&self) -> bool {
+        self.runs_fio
+    }
+
+    /// Time since the agent began.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        Nanos::from_duration(engine::clock::now().duration_since(self.began))
+    }
+
+    /// Who this is.
+    #[must_use]
+    pub fn about(&self) -> About {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        About {
+            protocol: protocol::VERSION,
+            outboard: env!("CARGO_PKG_VERSION").into(),
+            session: self.session.clone(),
+            boot: boot.trim().to_owned(),
+            machine: machine(),
+            drops_caches: self.drops_caches,
+            runs_fio: self.runs_fio,
+        }
+    }
+
+    /// The clock, for a request that was taken in at `received`.
+    #[must_use]
+    pub fn clock(&self, received: Nanos) -> Clock {
+        Clock {
+            received,
+            answered: self.now(),
+        }
+    }
+
+    /// What was spent until now; `server` is the process that is measured.
+    #[must_use]
+    pub fn counters(&self, server: Option<u32>) -> Counters {
+        Counters {
+            at: self.now(),
+            cores: read::cores(),
+            tick: read::ticks_to_time(1),
+            server: server.and_then(read::process_tree),
+            agent: read::one_process(std::process::id()),
+        }
+    }
+
+    /// A sampler of everything that is used here.
+    #[must_use]
+    pub fn sampler(server: Option<u32>) -> Sampler {
+        let processes = [("server", server), ("agent", Some(std::process::id()))];
+        let processes = processes
+            .into_iter()
+            .filter_map(|(role, pid)| Some((role.to_owned(), pid?)));
+        Sampler::new(processes.collect(), Disks::Used)
+    }
+
+    /// Takes a reading, and gives the line of what changed; none with the first one.
+    pub fn line(&self, sampler: &mut Sampler) -> Option<SampleLine> {
+        let at = self.now();
+        sampler.tick(at);
+        let samples = sampler.collect();
+        let samples: Vec<_> = samples
+            .into_iter()
+            .map(
+                |Sample {
+                     sensor,
+                     item,
+                     value,
+                     ..
+                 }| (sensor, item, value),
+            )
+            .collect();
+        (!samples.is_empty()).then_some(SampleLine { at, samples })
+    }
+
+    /// Writes out what is dirty and drops the page cache, then looks what of the server's files is left.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] while somebody else has it done, or what the kernel says.
+    pub fn drop_caches(&self, server: Option<u32>) -> io::Result<CachesDropped> {
+        let Ok(_held) = self.dropping.try_lock() else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        rustix::fs::sync();
+        fs::write(DROP, "1")?;
+        Ok(CachesDropped {
+            residency: server.and_then(open_files_residency),
+        })
+    }
+}
+
+/// The process that listens on a port of this machine.
+#[must_use]
+pub fn server_at(port: u16) -> Option<u32> {
+    listeners::owner_of_tcp(port)
+}
+
+/// What of the files that a process and those below it have open is in memory. None if there is no such
+/// file, or the kernel does not say.
+fn open_files_residency(pid: u32) -> Option<Residency> {
+    let mut seen: Vec<PathBuf> = Vec::new();
+    let mut sum: Option<Residency> = None;
+    let processes = std::iter::once(pid).chain(read::below(pid));
+    let files = processes.flat_map(open_files).take(FILES_MAX);
+    for (link, size) in files {
+        let Ok(file) = fs::read_link(&link) else {
+            continue;
+        };
+        if seen.contains(&file) {
+            continue;
+        }
+        seen.push(file);
+        let found = residency::look(&link, size)?;
+        let before = sum.unwrap_or(Residency {
+            sampled: 0,
+            resident: 0,
+        });
+        sum = Some(Residency {
+            sampled: before.sampled.saturating_add(found.sampled),
+            resident: before.resident.saturating_add(found.resident),
+        });
+    }
+    sum
+}
+
+/// The regular files and block devices that a process has open, and their sizes.
+fn open_files(pid: u32) -> Vec<(PathBuf, Bytes)> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let path = entry.path();
+            let size = disk_size(&path)?;
+            (size >= FILE_MIN).then_some((path, Bytes(size)))
+        })
+        .collect()
+}
+
+fn disk_size(path: &Path) -> Option<u64> {
+    let found = fs::metadata(path).ok()?;
+    let kind = found.file_type();
+    if kind.is_file() {
+        return Some(found.len());
+    }
+    // A device's size is where it ends.
+    kind.is_block_device().then_some(())?;
+    let mut device = OpenOptions::new().read(true).open(path).ok()?;
+    device.seek(SeekFrom::End(0)).ok()
+}

@@ -1,0 +1,26 @@
+//! Agents: the other machines of a run. One runs `outboard agent`; the lab asks it for its sensors, its
+//! counters and the time, and has it drop caches and run fio where it may.
+//!
+//! [`protocol`] is what is said, [`AgentAddress`] the lab's side, [`local`] what an agent does on its
+//! machine. Who listens, checks tokens and speaks TLS is the binary.
+//!
+//! Invariants: an agent's times are put on our clock by [`Offset`], whose error has a bound; a lost agent
+//! is a remark of the run and never its end; what an agent says is bounded before it is believed.
+
+mod client;
+mod error;
+mod fio_server;
+mod http;
+pub mod local;
+mod offset;
+pub mod protocol;
+mod samples;
+#[cfg(test)]
+mod tests;
+
+pub use client::{AgentAddress, Dial, Dialled, RemoteFio, Token};
+pub use error::AgentError;
+pub use http::Stream;
+pub use offset::{Offset, RoundTrip};
+pub use protocol::{About, CachesDropped, Clock, Counters, SampleLine};
+pub use samples::Samples;

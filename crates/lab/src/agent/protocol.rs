@@ -1,0 +1,123 @@
+//! What the lab and an agent say to each other: HTTP/1.1, JSON in it, the agent's token in each request.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /v1/about` | [`About`] |
+//! | `GET /v1/clock` | [`Clock`] |
+//! | `GET /v1/counters?port=N` | [`Counters`] |
+//! | `GET /v1/samples?port=N` | a [`SampleLine`] a second, each a line of JSON, until one side hangs up |
+//! | `POST /v1/drop-caches?port=N` | [`CachesDropped`]; 403 unless the agent was started with that right |
+//! | `POST /v1/fio` | [`FioReady`], then an empty line a second; fio ends with the connection |
+//!
+//! `port` names the process that listens on that TCP port of the agent's machine: the server that is
+//! measured. Requests have no body. Anything but 200 comes with one line of text that says why.
+//!
+//! Invariants: times are the agent's own clock, which counts from its start; nothing here is a path, a
+//! command or a name of a file.
+
+use serde::{Deserialize, Serialize};
+
+use crate::checks::direct::Residency;
+use crate::host::Machine;
+use crate::sensors::{CoreTimes, ProcessCpu};
+use crate::units::Nanos;
+
+/// The version of this protocol, and the first part of each path.
+pub const VERSION: u32 = 1;
+/// The port of an agent unless told otherwise.
+pub const PORT: u16 = 10811;
+/// [`About`]
+pub const ABOUT: &str = "/v1/about";
+/// [`Clock`]
+pub const CLOCK: &str = "/v1/clock";
+/// [`Counters`]
+pub const COUNTERS: &str = "/v1/counters";
+/// [`SampleLine`]
+pub const SAMPLES: &str = "/v1/samples";
+/// [`CachesDropped`]
+pub const DROP_CACHES: &str = "/v1/drop-caches";
+/// [`FioReady`]
+pub const FIO: &str = "/v1/fio";
+
+/// The most bytes of one answer, and of one line of samples.
+pub const ANSWER_LEN_MAX: usize = 1 << 20;
+/// The most bytes of the head of a request or an answer.
+pub const HEAD_LEN_MAX: usize = 16 << 10;
+
+/// Who an agent is and what it may do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// [`VERSION`]
+    pub protocol: u32,
+    /// Its program's version.
+    pub outboard: String,
+    /// Drawn when it was started: another one means that its clock began anew.
+    pub session: String,
+    /// The kernel's name of this boot; two agents of one machine have the same.
+    pub boot: String,
+    /// Its machine.
+    pub machine: Machine,
+    /// Whether it may drop caches.
+    pub drops_caches: bool,
+    /// Whether it may start fio.
+    pub runs_fio: bool,
+}
+
+/// What time it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// As the request was taken in.
+    pub received: Nanos,
+    /// As the answer was made.
+    pub answered: Nanos,
+}
+
+/// What was spent until now, for the difference of two of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// When.
+    pub at: Nanos,
+    /// Ticks of each core.
+    pub cores: Vec<(u32, CoreTimes)>,
+    /// Length of a tick there.
+    pub tick: Nanos,
+    /// Of the process behind the port that was asked for, and those below it.
+    pub server: Option<ProcessCpu>,
+    /// Of the agent itself.
+    pub agent: Option<ProcessCpu>,
+}
+
+/// The samples of one second.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SampleLine {
+    /// When.
+    pub at: Nanos,
+    /// Sensor, item, value: see [`crate::sensors`].
+    pub samples: Vec<(String, String, f64)>,
+}
+
+/// What became of the page cache there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CachesDropped {
+    /// What of the files that the server has open was still in memory afterwards; none where that
+    /// cannot be seen.
+    pub residency: Option<Residency>,
+}
+
+/// A fio that waits for a client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FioReady {
+    /// Its version.
+    pub version: String,
+    /// The port that it listens on, at the agent's address.
+    pub port: u16,
+}
+
+/// The path with the port that is asked about.
+#[must_use]
+pub fn with_port(path: &str, port: Option<u16>) -> String {
+    match port {
+        Some(port) => format!("{path}?port={port}"),
+        None => path.to_owned(),
+    }
+}

@@ -1,0 +1,270 @@
+//! Agents that lie, hang up and come back, and what an agent does on this machine.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::client::Dialled;
+use super::http::{Head, parse_head};
+use super::local::{FioServer, Host};
+use super::protocol::{ANSWER_LEN_MAX, HEAD_LEN_MAX};
+use super::*;
+use crate::host::listeners;
+use crate::units::Nanos;
+
+#[derive(Debug)]
+struct Plain(SocketAddr);
+
+impl Dial for Plain {
+    fn dial(&self) -> std::io::Result<Dialled> {
+        let socket = TcpStream::connect(self.0)?;
+        socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+        Ok(Dialled {
+            stream: Box::new(socket.try_clone()?),
+            socket,
+        })
+    }
+
+    fn place(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+fn secret() -> Token {
+    Token::new("0123456789abcdef").unwrap()
+}
+
+/// An agent that takes one request on each connection and sends what it is told to.
+fn agent(answers: Vec<Vec<u8>>) -> AgentAddress {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    engine::thread("fake agent", move || {
+        for answer in answers {
+            let (mut client, _) = listener.accept().unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                client.read_exact(&mut byte).unwrap();
+                head.push(byte[0]);
+            }
+            let head = String::from_utf8(head).unwrap();
+            assert!(head.contains("Authorization: Bearer 0123456789abcdef\r\n"));
+            // A client that has heard enough hangs up.
+            drop(client.write_all(&answer));
+        }
+    })
+    .unwrap();
+    AgentAddress {
+        dial: Arc::new(Plain(address)),
+        token: secret(),
+    }
+}
+
+fn told(answer: &[u8]) -> String {
+    let about = agent(vec![answer.to_vec()]).about();
+    about.expect_err("it is no agent").to_string()
+}
+
+#[test]
+fn what_is_no_agent_is_told_apart() {
+    let with_body = |status: &str, body: &str| {
+        format!(
+            "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
+    };
+    assert!(told(b"SSH-2.0-OpenSSH_9.2\r\n\r\n").contains("no HTTP"));
+    assert!(told(b"HTTP/1.1 200 OK\r\n\r\n{}").contains("no given length"));
+    assert!(told(&with_body("200 OK", "{}")).contains("no agent of this version"));
+    assert!(told(&with_body("401 Unauthorized", "x")).contains("another token"));
+    assert!(told(&with_body("403 Forbidden", "--allow-fio\n")).contains("--allow-fio"));
+    let said = told(&with_body("500 No", "a\u{7}b\nsecond line"));
+    assert_eq!(
+        said, "it answers 500: ab",
+        "one line without control characters"
+    );
+}
+
+#[test]
+fn an_agent_that_says_too_much_is_cut_off() {
+    let long = vec![b'x'; HEAD_LEN_MAX + 10];
+    assert!(told(&long).contains("a head that is too long"));
+    let length = ANSWER_LEN_MAX + 1;
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+    assert!(told(head.as_bytes()).contains("too long"));
+    let overflow = "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n";
+    assert!(told(overflow.as_bytes()).contains("a length that is none"));
+    let mut endless = b"HTTP/1.0 200 OK\r\n\r\n".to_vec();
+    endless.resize(ANSWER_LEN_MAX + 100_000, b'x');
+    let samples = agent(vec![endless]).samples(None).unwrap();
+    let lost = wait_for(|| samples.lost());
+    assert!(lost.contains("a line that is too long"), "{lost}");
+}
+
+fn wait_for<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..1000 {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("nothing within 20 s");
+}
+
+/// The first agent is lost in the middle of a line; half a line is no sample.
+#[test]
+fn a_lost_agent_is_told_and_found_again() {
+    let line = |at: u64| format!("{{\"at\":{at},\"samples\":[[\"cpu\",\"0/user\",0.5]]}}\n");
+    let first = format!("HTTP/1.0 200 OK\r\n\r\n{}{{\"at\":2,", line(1)).into_bytes();
+    let second = format!("HTTP/1.0 200 OK\r\n\r\n{}", line(3)).into_bytes();
+    let mut samples = agent(vec![first, second]).samples(None).unwrap();
+    let mut times = Vec::new();
+    wait_for(|| samples.lost());
+    assert_eq!(samples.losses(), 1);
+    wait_for(|| {
+        times.extend(samples.collect().into_iter().map(|line| line.at));
+        (times.len() == 2).then_some(())
+    });
+    assert_eq!(times, [Nanos(1), Nanos(3)]);
+}
+
+/// One that hangs must not hold up the end of a run.
+#[test]
+fn dropping_the_samples_does_not_wait_for_the_agent() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = AgentAddress {
+        dial: Arc::new(Plain(listener.local_addr().unwrap())),
+        token: secret(),
+    };
+    let silent = engine::thread("silent agent", move || {
+        let (mut client, _) = listener.accept().unwrap();
+        client.write_all(b"HTTP/1.0 200 OK\r\n\r\n").unwrap();
+        client
+    })
+    .unwrap();
+    let samples = address.samples(None).unwrap();
+    let _client = silent.join().unwrap();
+    let began = engine::clock::now();
+    drop(samples);
+    let took = engine::clock::now().duration_since(began);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+#[test]
+fn tokens_are_long_enough_fit_a_head_and_are_not_printed() {
+    assert!(Token::new("0123456789abcdef").is_some());
+    for text in [
+        "",
+        "short",
+        "0123456789abcde\r\nX: y",
+        "0123456789 abcdefgh",
+    ] {
+        assert!(Token::new(text).is_none(), "{text:?}");
+    }
+    assert!(Token::new(&"x".repeat(Token::LEN_MAX + 1)).is_none());
+    assert!(!format!("{:?}", secret()).contains("0123"));
+}
+
+#[test]
+fn this_machine_shows_itself() {
+    let host = Host::new("s".into(), false, true);
+    let about = host.about();
+    assert_eq!(about.protocol, protocol::VERSION);
+    assert!(about.machine.cores > 0 && !about.boot.is_empty());
+    assert!(!about.drops_caches && about.runs_fio);
+    let text = serde_json::to_string(&about).unwrap();
+    assert_eq!(serde_json::from_str::<About>(&text).unwrap(), about);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let counters = host.counters(local::server_at(port));
+    assert!(counters.server.is_some() && counters.agent.is_some());
+    assert!(counters.tick.0 > 0 && !counters.cores.is_empty());
+    assert_eq!(host.counters(None).server, None);
+    let mut sampler = Host::sampler(None);
+    assert_eq!(
+        host.line(&mut sampler),
+        None,
+        "the first reading has no difference"
+    );
+}
+
+#[test]
+fn what_a_server_has_in_memory_is_seen_and_gone_after_a_drop() {
+    if Host::can_drop_caches().is_err() {
+        eprintln!("skipped: dropping caches needs root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    std::fs::write(&path, vec![1; 4 << 20]).unwrap();
+    let mut disk = std::fs::OpenOptions::new().read(true).open(&path).unwrap();
+    disk.read_to_end(&mut Vec::new()).unwrap();
+    let host = Host::new("s".into(), true, false);
+    let dropped = host.drop_caches(Some(std::process::id())).unwrap();
+    let Some(found) = dropped.residency else {
+        eprintln!("skipped: this filesystem does not show its page cache");
+        return;
+    };
+    assert!(found.sampled > 0 && found.part() < 0.1, "{found:?}");
+    assert_eq!(host.drop_caches(None).unwrap().residency, None);
+    drop(disk);
+}
+
+#[test]
+fn fio_takes_jobs_of_another_fio_and_ends_as_a_whole() {
+    let server = match FioServer::start(Ipv4Addr::LOCALHOST.into()) {
+        Ok(server) => server,
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            return;
+        }
+    };
+    let port = server.ready().port;
+    let folder = tempfile::tempdir().unwrap();
+    let job = folder.path().join("job.fio");
+    std::fs::write(
+        &job,
+        "[x]\nioengine=null\nsize=1g\ntime_based\nruntime=60\n",
+    )
+    .unwrap();
+    let mut client = Command::new("fio")
+        .arg(format!("--client=ip:127.0.0.1,{port}"))
+        .arg(&job)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The job runs in a process below the server.
+    let pid = local::server_at(port).unwrap();
+    // Helper, connection, job.
+    wait_for(|| (crate::sensors::read::below(pid).len() > 2).then_some(()));
+    let below = crate::sensors::read::below(pid);
+    drop(server);
+    assert!(!listeners::listens(port));
+    wait_for(|| {
+        let is_gone = |pid: &u32| crate::sensors::read::one_process(*pid).is_none();
+        below.iter().all(is_gone).then_some(())
+    });
+    wait_for(|| client.try_wait().unwrap());
+}
+
+proptest! {
+    #[test]
+    fn no_head_makes_it_panic_and_cuts_change_nothing(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        cut in 0usize..60,
+    ) {
+        std::hint::black_box(parse_head(&bytes).is_ok());
+        let whole = b"HTTP/1.1 200 OK\r\ncontent-LENGTH:  12 \r\nX: y\r\n\r\nrest";
+        let end = whole.len() - 4;
+        let head = Head { status: 200, length: Some(12) };
+        let expected = if cut < end { None } else { Some((head, end)) };
+        prop_assert_eq!(parse_head(&whole[..cut.min(whole.len())]), Ok(expected));
+    }
+}

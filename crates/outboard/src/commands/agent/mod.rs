@@ -1,0 +1,166 @@
+//! `outboard agent`: sensors, counters and the time of this machine for a lab that runs on another one.
+//!
+//! # Invariants
+//!
+//! * It only reads, unless it was started with the right to drop caches or to run fio; both are refused
+//!   at the start where they could not be done.
+//! * Every request needs the token. Other machines get in only under TLS, or if that was waived in so
+//!   many words; fio, which asks nobody for anything, only if it was.
+//! * Connections, streams, heads, bodies and waiting are bounded ([`limits`]); what was started for a
+//!   connection ends with it, and all of it with the process.
+
+mod answer;
+mod body;
+mod limits;
+mod listen;
+mod serve;
+mod streams;
+pub(crate) mod token;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lab::agent::local::Host;
+use nbd::tls::{ClientCertificates, ServerTls, ServerTlsFiles};
+use serde::Serialize;
+
+use crate::commands::serve::port_file::PortFile;
+use crate::failure::Failure;
+use crate::output::Format;
+use listen::Place;
+use serve::Serving;
+use token::Token;
+
+/// Arguments of `agent`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    // No doc comment: rustdoc would take the brackets for a link.
+    #[arg(
+        long,
+        value_name = "ADDRESS[:PORT]",
+        help = "Where to listen [default: 127.0.0.1:10811]"
+    )]
+    listen: Option<Place>,
+
+    /// The file with the token that the lab must show; made if it is not there [default: one is made and
+    /// printed]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// Speak TLS with the certificates in this folder (`outboard tls init DIR` makes one)
+    #[arg(long, value_name = "DIR")]
+    tls: Option<PathBuf>,
+
+    /// Let other machines in without TLS: the token is read by whoever listens on the way
+    #[arg(long)]
+    insecure: bool,
+
+    /// Let the lab have this machine's page cache dropped before it reads
+    #[arg(long)]
+    allow_drop_caches: bool,
+
+    /// Let the lab have fio started here as a server: who reaches that can run what this user can
+    #[arg(long)]
+    allow_fio: bool,
+
+    /// Write the TCP port to this file once it is open
+    #[arg(long, value_name = "PATH")]
+    port_file: Option<PathBuf>,
+}
+
+/// What is told once it listens.
+#[derive(Debug, Serialize)]
+struct Told {
+    address: SocketAddr,
+    port: u16,
+    tls: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_file: Option<PathBuf>,
+    drops_caches: bool,
+    runs_fio: bool,
+}
+
+/// Serves until told to stop.
+pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
+    let tls = args.tls.as_deref().map(load).transpose()?;
+    if args.allow_drop_caches {
+        Host::can_drop_caches().map_err(|error| {
+            Failure::because("the page cache cannot be dropped here", &error)
+                .next("start the agent as root, or leave --allow-drop-caches away")
+        })?;
+    }
+    let place = args.listen.clone().unwrap_or_default();
+    let (listener, address) = place.open()?;
+    listen::check(address, tls.is_some(), args.insecure, args.allow_fio)?;
+    let token = Token::of(args.token_file.as_deref())?;
+    let session = token::random()?;
+    let host = Arc::new(Host::new(session, args.allow_drop_caches, args.allow_fio));
+    let _port_file = args
+        .port_file
+        .as_deref()
+        .map(|path| PortFile::write(path, address.port()))
+        .transpose()?;
+    let told = Told {
+        address,
+        port: address.port(),
+        tls: tls.is_some(),
+        token: token.made().map(str::to_owned),
+        token_file: args.token_file.clone(),
+        drops_caches: args.allow_drop_caches,
+        runs_fio: args.allow_fio,
+    };
+    let serving = Serving {
+        host,
+        token: Arc::new(token),
+        tls,
+        address: address.ip(),
+    };
+    let config = engine::Config {
+        // One core is enough, and files are read by the blocking threads.
+        backend: engine::BackendChoice::Threads,
+        cores: 1,
+    };
+    let ran = engine::run(&config, async |_| {
+        format.print(&told, || told.text())?;
+        serving.until_stopped(listener).await
+    });
+    ran.map_err(|error| Failure::because("cannot start", &error))?
+}
+
+/// The certificate. Clients show the token instead of one of their own.
+fn load(folder: &Path) -> Result<ServerTls, Failure> {
+    let mut files = ServerTlsFiles::in_folder(folder);
+    files.clients = ClientCertificates::Ignored;
+    ServerTls::load(files).map_err(|error| {
+        let next = format!(
+            "`outboard tls init {}` makes what is needed",
+            folder.display()
+        );
+        Failure::from_error(&error).next(next)
+    })
+}
+
+impl Told {
+    fn text(&self) -> String {
+        let under = if self.tls { " under TLS" } else { "" };
+        let mut may = Vec::new();
+        if self.drops_caches {
+            may.push("drop caches");
+        }
+        if self.runs_fio {
+            may.push("run fio");
+        }
+        let may = match may.is_empty() {
+            true => "It only reads.".to_owned(),
+            false => format!("It may {}.", may.join(" and ")),
+        };
+        let token = match (&self.token_file, &self.token) {
+            (Some(file), _) => format!("The token is in {}.", file.display()),
+            (None, token) => format!("Token: {}", token.as_deref().unwrap_or_default()),
+        };
+        format!("Listening on {}{under}. {may}\n{token}", self.address)
+    }
+}

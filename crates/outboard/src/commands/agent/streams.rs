@@ -1,0 +1,89 @@
+//! Answers that do not end by themselves: samples, and a fio that lives as long as its connection.
+//!
+//! Invariant: each is a task that ends when its client hangs up, does not read for [`LINES_MAX`] lines,
+//! or the agent stops; the place that it took is free again only after what it started has ended.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use lab::agent::local::{FioServer, FioServerError, Host};
+use lab::sensors::Sampler;
+use serde::Serialize;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use super::limits::LINES_MAX;
+
+/// Between two lines. Timers are never early, so a reading is due each time.
+const INTERVAL: Duration = Duration::from_nanos(lab::sensors::INTERVAL.0);
+
+/// Sends a line of samples a second.
+pub(super) fn samples(
+    host: Arc<Host>,
+    sampler: Sampler,
+    place: OwnedSemaphorePermit,
+    stopping: watch::Receiver<bool>,
+) -> Receiver<Bytes> {
+    let (lines, receiver) = channel(LINES_MAX);
+    drop(engine::spawn(async move {
+        let mut sampler = sampler;
+        loop {
+            let host = host.clone();
+            // A drive that is asked for its temperature may take its time.
+            let (again, line) = engine::blocking(move || {
+                let line = host.line(&mut sampler);
+                (sampler, line)
+            })
+            .await;
+            sampler = again;
+            let sent = line.is_none_or(|line| send(&lines, &line));
+            if !sent || pause(&lines, &stopping).await {
+                break;
+            }
+        }
+        drop(place);
+    }));
+    receiver
+}
+
+/// Starts fio's server; the first line says where it is.
+pub(super) async fn fio(
+    address: IpAddr,
+    place: OwnedSemaphorePermit,
+    stopping: watch::Receiver<bool>,
+) -> Result<Receiver<Bytes>, FioServerError> {
+    let mut server = engine::blocking(move || FioServer::start(address)).await?;
+    let (lines, receiver) = channel(LINES_MAX);
+    send(&lines, server.ready());
+    drop(engine::spawn(async move {
+        while server.is_running() && !pause(&lines, &stopping).await {
+            if lines.try_send(Bytes::from_static(b"\n")).is_err() {
+                break;
+            }
+        }
+        engine::blocking(move || drop(server)).await;
+        drop(place);
+    }));
+    Ok(receiver)
+}
+
+/// Whether the client takes it. One that does not read has its lines pile up, and is given up.
+fn send(lines: &Sender<Bytes>, line: &impl Serialize) -> bool {
+    let Ok(mut text) = serde_json::to_vec(line) else {
+        return false;
+    };
+    text.push(b'\n');
+    lines.try_send(text.into()).is_ok()
+}
+
+/// Waits for the next line's time. Whether to end instead.
+async fn pause(lines: &Sender<Bytes>, stopping: &watch::Receiver<bool>) -> bool {
+    let mut stopping = stopping.clone();
+    tokio::select! {
+        () = engine::clock::sleep(INTERVAL) => false,
+        () = lines.closed() => true,
+        _ = stopping.wait_for(|stopping| *stopping) => true,
+    }
+}
