@@ -5,8 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::noise::Carried;
 use super::{Check, Finding};
-use crate::units::{BitRate, Rate};
+use crate::units::{BitRate, Bytes, Rate};
 
 /// Slack above a computed ceiling: clocks and rounding.
 const COMPUTED_SLACK: f64 = 1.01;
@@ -89,6 +90,25 @@ pub fn check(rate: Rate, ceiling: &Ceiling) -> Option<Finding> {
     Some(Finding::remark(Check::Ceiling, text))
 }
 
+/// Below this part of the bytes counted, an interface did not carry them.
+const CARRIED_MIN: f64 = 0.97;
+
+/// Holds the bytes counted against those that the wire carried meanwhile: what did not cross it came
+/// from a cache on this side. This catches what is faster than a wire whose speed nobody gives.
+#[must_use]
+pub fn crossed(counted: Bytes, carried: &Carried) -> Option<Finding> {
+    let part = carried.bytes.0 as f64 / counted.0.max(1) as f64;
+    (part < CARRIED_MIN).then(|| {
+        Finding::invalid(
+            Check::Ceiling,
+            format!(
+                "only {} of the {counted} counted crossed {}: the rest came from or went to a cache",
+                carried.bytes, carried.interface
+            ),
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,5 +149,28 @@ mod tests {
         };
         assert_eq!(check(Rate(3.3e9), &measured).unwrap().level, Level::Remark);
         assert_eq!(check(Rate(4e9), &measured).unwrap().level, Level::Invalid);
+    }
+
+    #[test]
+    fn study_a_moved_256_mib_in_13_7_s_of_which_100_megabits_carry_154_mib() {
+        let seconds = 13.684;
+        let wire = Carried {
+            interface: "eth0".into(),
+            bytes: Bytes(crate::units::round(
+                BitRate::from_mbit(100).bytes_per_second().0 * seconds,
+            )),
+        };
+        let finding = crossed(Bytes(256 << 20), &wire).unwrap();
+        assert_eq!(finding.level, Level::Invalid);
+        assert!(
+            finding.text.starts_with("only 163.1 MiB of the 256 MiB"),
+            "{}",
+            finding.text
+        );
+        let whole = Carried {
+            bytes: Bytes(270 << 20),
+            ..wire
+        };
+        assert_eq!(crossed(Bytes(256 << 20), &whole), None);
     }
 }

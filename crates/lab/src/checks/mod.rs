@@ -21,6 +21,7 @@ pub mod noise;
 pub mod observer;
 pub mod order;
 pub mod steady;
+pub mod sweep;
 pub mod tail;
 pub mod thermal;
 pub mod units;

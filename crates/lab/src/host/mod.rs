@@ -4,7 +4,9 @@
 //! guessed. [`ceilings`] measures what sockets and memory of this machine can carry; [`safety`] says what
 //! may be written raw.
 
+pub mod alignment;
 pub mod ceilings;
+pub mod data;
 mod facts;
 pub mod identity;
 pub mod listeners;

@@ -26,6 +26,7 @@ pub mod disks;
 pub mod interrupts;
 pub mod load;
 pub mod net;
+pub mod others;
 pub mod pressure;
 pub mod process;
 pub mod read;
