@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Direction, Pattern, Workload};
+use crate::plan::{Direction, FioJob, Pattern};
 use crate::units::{Bytes, Nanos};
 
 /// How fio submits I/O.
@@ -19,10 +19,12 @@ pub enum Engine {
     Libaio,
     /// One request at a time per job: the depth has no effect.
     Psync,
+    /// fio's own client of NBD.
+    Nbd,
 }
 
 impl Engine {
-    /// In the order in which they are tried.
+    /// Those for files and devices, in the order in which they are tried.
     pub const ALL: [Self; 3] = [Self::IoUring, Self::Libaio, Self::Psync];
 
     /// As fio names it.
@@ -32,17 +34,29 @@ impl Engine {
             Self::IoUring => "io_uring",
             Self::Libaio => "libaio",
             Self::Psync => "psync",
+            Self::Nbd => "nbd",
         }
     }
+}
+
+/// What fio reads and writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject<'a> {
+    /// A file that is there, or a device.
+    File(&'a Path),
+    /// An export.
+    Uri(&'a str),
 }
 
 /// One measurement as fio is told it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job<'a> {
-    /// The test.
-    pub workload: &'a Workload,
-    /// The file, already written.
-    pub file: &'a Path,
+    /// The test's name.
+    pub name: &'a str,
+    /// What is to be done.
+    pub job: &'a FioJob,
+    /// On what: it has been written.
+    pub subject: Subject<'a>,
     /// Bytes of it to use; each is touched at most once.
     pub size: Bytes,
     /// How to submit.
@@ -56,56 +70,85 @@ pub struct Job<'a> {
 /// The arguments after `fio` for one measurement whose result goes to `output`.
 #[must_use]
 pub fn measure(job: &Job<'_>, output: &Path) -> Vec<OsString> {
-    let workload = job.workload;
-    let mut args = common(&workload.name, job.file, output);
-    let rw = match (workload.pattern, workload.direction) {
+    let asked = job.job;
+    let mut args = common(job.name, job.subject, output);
+    let rw = match (asked.pattern, asked.direction) {
         (Pattern::Sequential, direction) => direction.as_str().to_owned(),
         (Pattern::Random, direction) => format!("rand{}", direction.as_str()),
     };
     let each =
-        job.size.0 / u64::from(workload.jobs) / workload.block_size.0 * workload.block_size.0;
+        extent(asked, job.size).0 / u64::from(asked.jobs) / asked.block_size.0 * asked.block_size.0;
     push(&mut args, "rw", rw);
-    push(&mut args, "bs", workload.block_size.0);
-    push(&mut args, "iodepth", workload.depth);
-    push(&mut args, "numjobs", workload.jobs);
+    push(&mut args, "bs", asked.block_size.0);
+    push(&mut args, "iodepth", asked.depth);
+    push(&mut args, "numjobs", asked.jobs);
     push(&mut args, "size", each);
-    if workload.jobs > 1 {
+    if asked.offset.0 > 0 {
+        push(&mut args, "offset", asked.offset.0);
+    }
+    if asked.jobs > 1 {
         // Each job has its own part of the file, so that no byte is touched twice.
         push(&mut args, "offset_increment", each);
         args.push("--group_reporting".into());
     }
-    push(&mut args, "runtime", milliseconds(workload.runtime()));
+    push(&mut args, "runtime", milliseconds(asked.runtime()));
+    if asked.time_based {
+        push(&mut args, "time_based", 1);
+    }
     push(&mut args, "ioengine", job.engine.as_str());
-    push(&mut args, "direct", u8::from(job.direct));
+    push(&mut args, "direct", u8::from(job.direct && !asked.buffered));
     push(&mut args, "randseed", job.seed);
     push(&mut args, "allow_file_create", 0);
-    if workload.direction == Direction::Write {
+    if asked.direction == Direction::Write {
         // fio counts this flush into the running time: a write is not done while a cache holds it.
         push(&mut args, "end_fsync", 1);
+    }
+    for (key, value) in &asked.options {
+        push(&mut args, key, value);
     }
     args
 }
 
+/// The bytes that `job` uses of `size`.
+#[must_use]
+pub fn extent(job: &FioJob, size: Bytes) -> Bytes {
+    let left = size.0.saturating_sub(job.offset.0);
+    match job.extent.0 {
+        0 => Bytes(left),
+        extent => Bytes(extent.min(left)),
+    }
+}
+
 /// The arguments that write the test file for the first time, for at most `limit`.
 #[must_use]
-pub fn lay_out(file: &Path, size: Bytes, limit: Nanos, seed: u64, output: &Path) -> Vec<OsString> {
-    let mut args = common("lay-out", file, output);
+pub fn lay_out(
+    subject: Subject<'_>,
+    size: Bytes,
+    limit: Nanos,
+    seed: u64,
+    output: &Path,
+) -> Vec<OsString> {
+    let mut args = common("lay-out", subject, output);
     push(&mut args, "rw", "write");
     push(&mut args, "bs", 1 << 20);
     push(&mut args, "size", size.0);
     push(&mut args, "runtime", milliseconds(limit));
     // Buffered: this only has to be written, not measured, and works on every filesystem.
-    push(&mut args, "ioengine", "psync");
+    let engine = match subject {
+        Subject::File(_) => Engine::Psync,
+        Subject::Uri(_) => Engine::Nbd,
+    };
+    push(&mut args, "ioengine", engine.as_str());
     push(&mut args, "fsync", 64);
     push(&mut args, "end_fsync", 1);
     push(&mut args, "randseed", seed);
     args
 }
 
-/// The arguments that find out whether `engine` works on `file` at all: one 4 KiB read.
+/// The arguments that find out whether `engine` works on `subject` at all: one 4 KiB read.
 #[must_use]
-pub fn probe(file: &Path, engine: Engine, direct: bool, output: &Path) -> Vec<OsString> {
-    let mut args = common("probe", file, output);
+pub fn probe(subject: Subject<'_>, engine: Engine, direct: bool, output: &Path) -> Vec<OsString> {
+    let mut args = common("probe", subject, output);
     push(&mut args, "rw", "read");
     push(&mut args, "bs", 4096);
     push(&mut args, "size", 4096);
@@ -115,10 +158,13 @@ pub fn probe(file: &Path, engine: Engine, direct: bool, output: &Path) -> Vec<Os
     args
 }
 
-fn common(name: &str, file: &Path, output: &Path) -> Vec<OsString> {
+fn common(name: &str, subject: Subject<'_>, output: &Path) -> Vec<OsString> {
     let mut args = Vec::new();
     push(&mut args, "name", name);
-    push_path(&mut args, "filename", file);
+    match subject {
+        Subject::File(file) => push_path(&mut args, "filename", file),
+        Subject::Uri(uri) => push(&mut args, "uri", uri),
+    }
     args.push("--thread".into());
     push(&mut args, "eta", "never");
     // Fresh random data is drawn once and scrambled in each request: it neither compresses nor

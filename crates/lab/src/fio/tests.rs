@@ -20,8 +20,9 @@ fn has(args: &[OsString], wanted: &str) -> bool {
 fn args_of(workload: usize) -> Vec<OsString> {
     let plan = builtin("quick").unwrap();
     let job = Job {
-        workload: &plan.workloads[workload],
-        file: Path::new("/mnt/a:b/data"),
+        name: &plan.workloads[workload].name,
+        job: plan.workloads[workload].fio().unwrap(),
+        subject: Subject::File(Path::new("/mnt/a:b/data")),
         size: Bytes(100 << 20),
         engine: Engine::IoUring,
         direct: true,
@@ -51,8 +52,9 @@ fn the_same_job_on_two_targets_differs_in_the_file_alone() {
     let plan = builtin("quick").unwrap();
     let make = |file: &str| {
         let job = Job {
-            workload: &plan.workloads[0],
-            file: Path::new(file),
+            name: &plan.workloads[0].name,
+            job: plan.workloads[0].fio().unwrap(),
+            subject: Subject::File(Path::new(file)),
             size: Bytes(100 << 20),
             engine: Engine::Libaio,
             direct: true,

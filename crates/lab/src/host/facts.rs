@@ -1,5 +1,6 @@
 //! What is known about a target directory: filesystem, device, server, ceilings.
 
+use std::fmt;
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,12 @@ use crate::units::BitRate;
 /// A target as it was when it was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TargetFacts {
+    /// Its name in the plan; `target` and `against` when it was given on the command line.
+    pub name: String,
     /// What it is called in the report.
     pub label: String,
-    /// The directory, without symbolic links.
-    pub directory: PathBuf,
+    /// Where it is, without symbolic links.
+    pub place: Place,
     /// `ext4`.
     pub filesystem: String,
     /// What is mounted there.
@@ -39,57 +42,154 @@ pub struct TargetFacts {
     pub server: Server,
     /// The server's address, where it is known.
     pub peer: Option<IpAddr>,
+    /// The processes of this machine that work for it.
+    pub processes: Vec<Process>,
     /// What it cannot be faster than.
     pub ceilings: Vec<Ceiling>,
 }
 
-/// What the caller knows of a target's server.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ServerHint {
-    /// It is a process of this machine.
-    pub runs_here: bool,
-    /// Its address.
+/// What is read and written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// A directory, in which a file is made.
+    Directory(PathBuf),
+    /// A block device.
+    Device(PathBuf),
+    /// An export, measured with fio's own client.
+    Uri(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(path) | Self::Device(path) => path.display().fmt(f),
+            Self::Uri(uri) => f.write_str(uri),
+        }
+    }
+}
+
+/// A process that works for a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// As what.
+    pub role: Role,
+    /// Its id while the run was made.
+    pub pid: u32,
+}
+
+/// On which end a process works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// It holds the bytes.
+    Server,
+    /// It owns the attachment or the mount.
+    Client,
+}
+
+impl Role {
+    /// As stored and printed.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Client => "client",
+        }
+    }
+}
+
+impl TargetFacts {
+    /// The first process of this role.
+    #[must_use]
+    pub fn process(&self, role: Role) -> Option<u32> {
+        self.processes
+            .iter()
+            .find(|process| process.role == role)
+            .map(|process| process.pid)
+    }
+}
+
+/// What the caller knows of a target.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// Its name.
+    pub name: String,
+    /// What it is called.
+    pub label: String,
+    /// Where it is.
+    pub place: Place,
+    /// What works for it.
+    pub processes: Vec<Process>,
+    /// The server's address.
     pub peer: Option<IpAddr>,
 }
 
-/// Finds out about `directory`. `measured` are the ceilings measured once for all targets.
+/// Finds out about a target. `measured` are the ceilings measured once for all of them.
 #[must_use]
-pub fn target_facts(
-    label: String,
-    directory: PathBuf,
-    hint: ServerHint,
-    measured: &Measured,
-) -> TargetFacts {
+pub fn target_facts(known: Known, measured: &Measured) -> TargetFacts {
     let mounts = mount_table();
-    let mount = mounts::find(&mounts, &directory);
-    let device = mount.and_then(own_device);
-    let peer = hint.peer.or_else(|| mount.and_then(Mount::peer));
-    let server = server_of(hint, peer, mount, device.as_ref(), &mounts);
+    let mount = match &known.place {
+        Place::Directory(path) => mounts::find(&mounts, path),
+        Place::Device(_) | Place::Uri(_) => None,
+    };
+    let device = match &known.place {
+        Place::Directory(_) => mount.and_then(own_device),
+        Place::Device(path) => device_at(path),
+        Place::Uri(_) => None,
+    };
+    let peer = known.peer.or_else(|| mount.and_then(Mount::peer));
+    let runs_here = known
+        .processes
+        .iter()
+        .any(|process| process.role == Role::Server);
+    let server = match &known.place {
+        Place::Uri(_) if !runs_here && peer.is_none_or(|peer| !peer.is_loopback()) => {
+            Server::Elsewhere
+        }
+        _ => server_of(runs_here, peer, mount, device.as_ref(), &mounts),
+    };
+    let (filesystem, source) = match (&known.place, mount) {
+        (Place::Directory(_), Some(mount)) => (mount.filesystem.clone(), mount.source.clone()),
+        (Place::Directory(_), None) => ("unknown".into(), "unknown".into()),
+        (raw, _) => ("none".into(), raw.to_string()),
+    };
     TargetFacts {
-        label,
-        filesystem: mount.map_or_else(|| "unknown".into(), |mount| mount.filesystem.clone()),
-        source: mount.map_or_else(|| "unknown".into(), |mount| mount.source.clone()),
+        filesystem,
+        source,
         options: mount.map(|mount| mount.options.clone()).unwrap_or_default(),
         model: device
             .as_ref()
             .and_then(|device| attribute(&device.name, "device/model")),
-        rotational: device
-            .as_ref()
-            // A loop or nbd device says something by default and knows nothing.
-            .filter(|device| {
-                !["loop", "nbd"]
-                    .iter()
-                    .any(|kind| device.name.starts_with(kind))
-            })
-            .and_then(|device| attribute(&device.name, "queue/rotational"))
-            .map(|value| value == "1"),
+        rotational: device.as_ref().and_then(rotational),
         device: device.map(|device| device.name),
         dio_align: None,
         ceilings: ceilings_of(server, peer, measured),
-        directory,
+        name: known.name,
+        label: known.label,
+        place: known.place,
+        processes: known.processes,
         server,
         peer,
     }
+}
+
+/// Whether it turns; a loop or nbd device says something by default and knows nothing.
+fn rotational(device: &DiskCounters) -> Option<bool> {
+    let knows = !["loop", "nbd"]
+        .iter()
+        .any(|kind| device.name.starts_with(kind));
+    let value = knows.then(|| attribute(&device.name, "queue/rotational"))??;
+    Some(value == "1")
+}
+
+/// The counters of the device itself.
+fn device_at(path: &Path) -> Option<DiskCounters> {
+    let path = fs::canonicalize(path).ok()?;
+    let name = path.strip_prefix("/dev").ok()?.to_str()?.to_owned();
+    read::devices()
+        .into_iter()
+        .find(|device| device.name == name)
 }
 
 /// Ceilings that are measured once for a run.
@@ -142,13 +242,13 @@ fn attribute(device: &str, name: &str) -> Option<String> {
 }
 
 fn server_of(
-    hint: ServerHint,
+    runs_here: bool,
     peer: Option<IpAddr>,
     mount: Option<&Mount>,
     device: Option<&DiskCounters>,
     mounts: &[Mount],
 ) -> Server {
-    if hint.runs_here || peer.is_some_and(|address| address.is_loopback()) {
+    if runs_here || peer.is_some_and(|address| address.is_loopback()) {
         return Server::Here;
     }
     let over_fuse = |device: &DiskCounters| {

@@ -16,7 +16,7 @@ pub mod residency;
 pub mod route;
 pub mod safety;
 
-pub use facts::{Measured, ServerHint, TargetFacts, target_facts};
+pub use facts::{Known, Measured, Place, Process, Role, TargetFacts, target_facts};
 pub use machine::{Machine, machine};
 
 #[cfg(test)]

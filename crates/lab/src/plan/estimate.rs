@@ -28,13 +28,13 @@ pub fn estimate(plan: &Plan, targets: u32) -> Estimate {
     let writes = plan
         .workloads
         .iter()
-        .filter(|workload| workload.direction == Direction::Write)
+        .filter(|workload| workload.direction() == Some(Direction::Write))
         .count() as u64;
     let passes = 1 + writes * u64::from(plan.budget.blocks_max);
     let block: u64 = plan
         .workloads
         .iter()
-        .map(|workload| (workload.runtime().0 + CELL_OVERHEAD.0) * targets)
+        .map(|workload| (workload.usual().0 + CELL_OVERHEAD.0) * targets)
         .sum();
     let typical = SETUP.0 + block * u64::from(plan.budget.blocks_min);
     let time_max = Nanos::from_ms(plan.budget.limit_ms);

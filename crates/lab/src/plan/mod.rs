@@ -1,14 +1,18 @@
 //! Plans: what is measured, with what jobs, and within what budget. Pure data, read from TOML.
 //!
 //! Invariants: a [`Plan`] that exists has been checked ([`Plan::parse`], [`Plan::check`]): names are
-//! unique, sizes and depths are within named bounds, a block fits in the data. A plan names no
-//! directory: targets are given when it is run, so both targets of a comparison get the same jobs.
+//! unique, sizes and depths are within named bounds, a block fits in the data. A plan names targets of
+//! its own or none; without, directories are given when it is run. Either way every target of a
+//! comparison gets the same jobs.
 //!
 //! What it deliberately does not do: it runs nothing and knows neither fio nor the clock.
 
 mod builtin;
 mod estimate;
 pub(crate) mod size;
+mod sweep;
+mod target;
+mod workload;
 
 use std::collections::BTreeSet;
 
@@ -16,9 +20,12 @@ use serde::{Deserialize, Serialize};
 
 pub use builtin::{builtin, list};
 pub use estimate::{Estimate, estimate};
+pub use sweep::{Series, Varies};
+pub use target::{Image, MountType, TARGETS_MAX, Target, TargetKind, Transport, Via};
+pub use workload::{Direction, FioJob, Job, OPTIONS, Pattern, Workload};
 
 use crate::LabError;
-use crate::units::{Bytes, Nanos};
+use crate::units::Bytes;
 
 /// The most requests one job keeps in flight.
 pub const DEPTH_MAX: u32 = 1024;
@@ -28,8 +35,8 @@ pub const JOBS_MAX: u32 = 64;
 pub const BLOCK_SIZE_MAX: Bytes = Bytes(64 << 20);
 /// The most blocks of one run.
 pub const BLOCKS_MAX: u32 = 1000;
-/// The most workloads of one plan.
-pub const WORKLOADS_MAX: usize = 64;
+/// The most workloads of one plan, each point of a sweep counted.
+pub const WORKLOADS_MAX: usize = 256;
 /// The least data worth measuring on.
 pub const SIZE_MIN: Bytes = Bytes(16 << 20);
 
@@ -41,12 +48,21 @@ pub struct Plan {
     pub name: String,
     /// One sentence for `lab list`.
     pub summary: String,
+    /// Whose experiment it repeats: `study B, figures 5 to 8`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<String>,
+    /// The target that the others are held against.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
     /// The test file.
     pub data: Data,
     /// How often and how long.
     pub budget: Budget,
+    /// Where; empty when that is said on the command line.
+    #[serde(rename = "target", default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<Target>,
     /// The tests, in the order in which they are reported.
-    #[serde(rename = "workload")]
+    #[serde(rename = "workload", deserialize_with = "workload::expanded")]
     pub workloads: Vec<Workload>,
 }
 
@@ -75,74 +91,6 @@ pub struct Budget {
     pub limit_ms: u64,
     /// Stop once every interval is within this part of its median (0.03 = 3 %).
     pub precision: f64,
-}
-
-/// One test.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Workload {
-    /// Short, unique in its plan: letters, digits and dashes.
-    pub name: String,
-    /// For people: `Sequential read`.
-    pub title: String,
-    /// Where requests go.
-    pub pattern: Pattern,
-    /// Which way the bytes go.
-    pub direction: Direction,
-    /// Bytes of one request.
-    #[serde(with = "size")]
-    pub block_size: Bytes,
-    /// Requests each job keeps in flight.
-    pub depth: u32,
-    /// Jobs at once.
-    pub jobs: u32,
-    /// The longest one measurement takes; it ends sooner when every block was touched once.
-    pub runtime_ms: u64,
-}
-
-/// Where requests go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Pattern {
-    /// One after the other from the start.
-    Sequential,
-    /// Each block once, shuffled.
-    Random,
-}
-
-/// Which way the bytes go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// From the target.
-    Read,
-    /// To the target.
-    Write,
-}
-
-impl Direction {
-    /// As fio names it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
-}
-
-impl Workload {
-    /// Bytes that are asked for and not yet answered at any one time.
-    #[must_use]
-    pub fn in_flight(&self) -> Bytes {
-        Bytes(self.block_size.0 * u64::from(self.depth) * u64::from(self.jobs))
-    }
-
-    /// The longest one measurement takes.
-    #[must_use]
-    pub const fn runtime(&self) -> Nanos {
-        Nanos::from_ms(self.runtime_ms)
-    }
 }
 
 impl Plan {
@@ -209,55 +157,33 @@ impl Plan {
                 self.workloads.len()
             ));
         }
+        let wrong = |reason| LabError::BadPlan { reason };
+        target::check(&self.targets, self.baseline.as_deref()).map_err(wrong)?;
         let mut names = BTreeSet::new();
         for workload in &self.workloads {
             if !names.insert(&workload.name) {
                 return fail(format!("two workloads are named {:?}", workload.name));
             }
-            self.check_workload(workload)?;
+            self.check_workload(workload)
+                .map_err(|reason| wrong(format!("workload {:?}: {reason}", workload.name)))?;
         }
         Ok(())
     }
 
-    fn check_workload(&self, workload: &Workload) -> Result<(), LabError> {
-        let fail = |reason: String| {
-            Err(LabError::BadPlan {
-                reason: format!("workload {:?}: {reason}", workload.name),
-            })
-        };
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        if workload.name.is_empty() || !workload.name.chars().all(plain) {
-            return fail("the name may have letters, digits and dashes only".into());
+    fn check_workload(&self, workload: &Workload) -> Result<(), String> {
+        if !target::is_name(&workload.name) {
+            return Err("the name may have letters, digits and dashes only".into());
         }
-        let block = workload.block_size;
-        if block.0 == 0 || !block.0.is_multiple_of(512) || block > BLOCK_SIZE_MAX {
-            return fail(format!(
-                "block_size is {block}, it must be a multiple of 512 B and at most {BLOCK_SIZE_MAX}"
+        let known = |name: &String| self.targets.iter().any(|target| target.name == *name);
+        if let Some(name) = workload.on.iter().find(|name| !known(name)) {
+            return Err(format!(
+                "it is for {name:?}, which is no target of the plan"
             ));
         }
-        if workload.depth == 0 || workload.depth > DEPTH_MAX {
-            return fail(format!(
-                "depth is {}, it must be 1 to {DEPTH_MAX}",
-                workload.depth
-            ));
+        match &workload.job {
+            Job::Fio(job) => job.check(self.data.size),
+            Job::Tool(tool) => tool.check(),
         }
-        if workload.jobs == 0 || workload.jobs > JOBS_MAX {
-            return fail(format!(
-                "jobs is {}, it must be 1 to {JOBS_MAX}",
-                workload.jobs
-            ));
-        }
-        if workload.runtime_ms == 0 {
-            return fail("runtime_ms is 0".into());
-        }
-        if workload.in_flight() > self.data.size {
-            return fail(format!(
-                "{} in flight do not fit in the {} of data",
-                workload.in_flight(),
-                self.data.size
-            ));
-        }
-        Ok(())
     }
 }
 

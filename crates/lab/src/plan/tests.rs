@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::units::Nanos;
 
 fn quick() -> Plan {
     builtin("quick").unwrap()
@@ -21,7 +22,7 @@ fn quick_has_the_four_tests_of_the_study_and_fits_in_three_minutes() {
     let tests: Vec<(Pattern, Direction)> = plan
         .workloads
         .iter()
-        .map(|w| (w.pattern, w.direction))
+        .map(|w| w.fio().map(|job| (job.pattern, job.direction)).unwrap())
         .collect();
     for pattern in [Pattern::Sequential, Pattern::Random] {
         for direction in [Direction::Read, Direction::Write] {
@@ -62,9 +63,9 @@ fn values_that_make_no_sense_are_refused() {
             p.workloads[0].name = "../x".into()
         }),
         ("a block of 1000 bytes", |p| {
-            p.workloads[0].block_size = Bytes(1000)
+            p.workloads[0].fio_mut().unwrap().block_size = Bytes(1000)
         }),
-        ("no depth", |p| p.workloads[0].depth = 0),
+        ("no depth", |p| p.workloads[0].fio_mut().unwrap().depth = 0),
     ];
     for (what, change) in changes {
         let mut plan = quick();
@@ -116,5 +117,145 @@ proptest! {
     fn no_text_makes_the_parser_panic(text in "\\PC{0,80}") {
         std::hint::black_box(Plan::parse(&text).is_ok());
         std::hint::black_box(size::parse(&text));
+    }
+}
+
+/// A plan with targets of every kind, tools and sweeps.
+const WHOLE: &str = r#"
+name = "whole"
+summary = "Everything that a plan can say."
+repeats = "study B, figures 5 to 8"
+baseline = "disk"
+[data]
+size = "64M"
+layout_ms = 1000
+[budget]
+blocks_min = 5
+blocks_max = 9
+time_ms = 1000
+limit_ms = 2000
+precision = 0.03
+[[target]]
+name = "here"
+kind = "directory"
+path = "."
+[[target]]
+name = "disk"
+title = "One disk"
+needs = ["root"]
+kind = "disk"
+disk = "{a}"
+images = [{ name = "a", size = "1G" }]
+filesystem = "ext4"
+via = "fuse"
+[[target]]
+name = "loop"
+kind = "disk"
+disk = "{b}"
+images = [{ name = "b", size = "512M" }]
+filesystem = "ext4"
+on = "disk"
+[[target]]
+name = "served"
+kind = "served"
+disk = "{c}"
+images = [{ name = "c", size = "512M" }]
+filesystem = "ext4"
+transport = "tcp"
+[[target]]
+name = "nfs"
+kind = "mount"
+type = "nfs"
+on = "disk"
+[[target]]
+name = "raw"
+kind = "raw"
+uri = "nbd://localhost/c"
+[[workload]]
+name = "read"
+title = "Sequential read"
+pattern = "sequential"
+direction = "read"
+depth = 1
+jobs = 1
+runtime_ms = 100
+options = { rate_iops = "100" }
+sweep = { block_size = ["4K", "12K", "1M"] }
+[[workload]]
+name = "many"
+title = "dbench"
+on = ["disk", "loop"]
+tool = "dbench"
+runtime_ms = 2000
+sweep = { clients = [1, 4] }
+"#;
+
+#[test]
+fn a_plan_has_targets_of_every_kind_and_its_sweeps_become_points_of_a_curve() {
+    let plan = Plan::parse(WHOLE).unwrap();
+    assert_eq!(Plan::parse(&plan.to_toml().unwrap()).unwrap(), plan);
+    let names: Vec<&str> = plan.workloads.iter().map(|w| w.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["read-4k", "read-12k", "read-1m", "many-1", "many-4"]
+    );
+    let series = plan.workloads[1].series.as_ref().unwrap();
+    assert_eq!((series.name.as_str(), series.point), ("read", 12 << 10));
+    assert_eq!(series.varies, Varies::BlockSize);
+    assert_eq!(plan.workloads[1].title, "Sequential read, 12 KiB");
+    assert_eq!(plan.workloads[1].fio().unwrap().block_size, Bytes(12 << 10));
+    assert!(plan.workloads[4].tool().is_some());
+    assert!(plan.workloads[4].is_for("loop") && !plan.workloads[4].is_for("nfs"));
+    assert_eq!(plan.targets[2].on(), Some("disk"));
+    assert!(plan.targets[5].is_read_only() && !plan.targets[1].is_read_only());
+}
+
+#[test]
+fn a_plan_survives_json_as_well() {
+    let plan = Plan::parse(WHOLE).unwrap();
+    let text = serde_json::to_string(&plan).unwrap();
+    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+}
+
+#[test]
+fn what_makes_no_sense_of_a_plan_with_targets_is_refused_by_name_in_one_line() {
+    let changes = [
+        ("path = \".\"", "path = \".\"\nfiles = 3", "files"),
+        ("via = \"fuse\"", "via = \"magic\"", "magic"),
+        (
+            "on = \"disk\"\n[[target]]\nname = \"served\"",
+            "on = \"later\"\n[[target]]\nname = \"served\"",
+            "later",
+        ),
+        ("baseline = \"disk\"", "baseline = \"none\"", "none"),
+        ("name = \"raw\"", "name = \"nfs\"", "nfs"),
+        (
+            "uri = \"nbd://localhost/c\"",
+            "",
+            "one of disk, device and uri",
+        ),
+        ("rate_iops", "filename", "filename"),
+        (
+            "clients = [1, 4]",
+            "clients = [1, 4], depth = [1]",
+            "one key",
+        ),
+        ("tool = \"dbench\"", "tool = \"dbunch\"", "dbunch"),
+        (
+            "tool = \"dbench\"",
+            "tool = \"dbench\"\nclients = 4",
+            "swept and set",
+        ),
+        ("runtime_ms = 2000", "runtime_ms = 2000\nmercy = 1", "mercy"),
+        ("on = [\"disk\", \"loop\"]", "on = [\"disc\"]", "disc"),
+        ("depth = 1\n", "depth = 1\ndeep = 1\n", "deep"),
+        ("summary =", "colour = 1\nsummary =", "colour"),
+    ];
+    for (from, to, named) in changes {
+        let text = WHOLE.replacen(from, to, 1);
+        assert_ne!(text, WHOLE, "{from}");
+        let message = Plan::parse(&text).unwrap_err().to_string();
+        assert!(message.contains(named), "{to}: {message}");
+        assert!(!message.contains('\n'), "{message}");
     }
 }

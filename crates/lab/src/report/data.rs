@@ -8,7 +8,10 @@ use super::way::Way;
 use super::{Summary, overall, sentences};
 use crate::LabError;
 use crate::checks::Validity;
-use crate::store::RunRecord;
+use crate::fio::JobResult;
+use crate::store::{Cell, RunRecord};
+use crate::tools::Unit;
+use crate::units::Nanos;
 
 /// The run, its summary and its sentences; times in nanoseconds, rates in bytes per second.
 ///
@@ -22,7 +25,7 @@ pub fn json(run: &RunRecord) -> Result<String, LabError> {
     };
     let to = |found: Result<Value, serde_json::Error>| found.map_err(unusable);
     let document = value!({
-        "schema": 1,
+        "schema": 2,
         "units": { "rate": "bytes per second", "time": "nanoseconds" },
         "run": to(serde_json::to_value(run))?,
         "summary": to(serde_json::to_value(&summary))?,
@@ -60,7 +63,7 @@ fn section(section: &Section) -> Value {
     value!({ "id": section.id, "title": section.title, "texts": texts, "figures": figures })
 }
 
-/// One line for each measurement.
+/// One line for each measurement; what fio or a tool does not give is empty.
 #[must_use]
 pub fn csv(run: &RunRecord) -> String {
     let head = [
@@ -69,6 +72,9 @@ pub fn csv(run: &RunRecord) -> String {
         "position",
         "test",
         "target",
+        "figure",
+        "value",
+        "unit",
         "direction",
         "started_ns",
         "bytes",
@@ -86,46 +92,68 @@ pub fn csv(run: &RunRecord) -> String {
     ];
     let mut lines = vec![head.map(String::from).to_vec()];
     for cell in &run.cells {
-        let result = &cell.result;
-        let percentile = |part| {
-            crate::checks::tail::percentile(&result.latencies, part)
-                .map(|found| found.value.0.to_string())
-                .unwrap_or_default()
-        };
-        let time = |found: Option<crate::units::Nanos>| {
-            found.map(|time| time.0.to_string()).unwrap_or_default()
-        };
-        lines.push(vec![
-            run.id.to_string(),
-            cell.block.to_string(),
-            cell.position.to_string(),
-            run.plan
-                .workloads
-                .get(cell.workload)
-                .map(|test| test.name.clone())
-                .unwrap_or_default(),
-            run.manifest
-                .targets
-                .get(cell.target)
-                .map(|target| target.label.clone())
-                .unwrap_or_default(),
-            result.direction.as_str().into(),
-            cell.started.0.to_string(),
-            result.bytes.0.to_string(),
-            result.ios.to_string(),
-            result.runtime.0.to_string(),
-            format!("{:.0}", cell.rate().0),
-            format!("{:.1}", cell.operations_per_second()),
-            percentile(0.5),
-            percentile(0.99),
-            time(cell.evidence.server_cpu),
-            time(cell.evidence.client_cpu),
-            result.engine.clone(),
-            result.direct.to_string(),
-            Validity::of(&cell.findings).to_string(),
-        ]);
+        lines.push(line(run, cell));
     }
     lines_of(&lines)
+}
+
+fn line(run: &RunRecord, cell: &Cell) -> Vec<String> {
+    let fio = cell.fio();
+    let of_fio = |value: fn(&JobResult) -> String| fio.map(value).unwrap_or_default();
+    let percentile = |part| {
+        fio.and_then(|result| crate::checks::tail::percentile(&result.latencies, part))
+            .map(|found| found.value.0.to_string())
+            .unwrap_or_default()
+    };
+    let time = |found: Option<Nanos>| found.map(|time| time.0.to_string()).unwrap_or_default();
+    let headline = cell.headline();
+    let is_rate = headline.is_some_and(|found| found.unit == Unit::BytesPerSecond);
+    let test = run.plan.workloads.get(cell.workload);
+    let target = run.manifest.targets.get(cell.target);
+    vec![
+        run.id.to_string(),
+        cell.block.to_string(),
+        cell.position.to_string(),
+        test.map(|test| test.name.clone()).unwrap_or_default(),
+        target
+            .map(|target| target.label.clone())
+            .unwrap_or_default(),
+        headline
+            .map(|found| found.name.to_owned())
+            .unwrap_or_default(),
+        headline
+            .map(|found| found.value.to_string())
+            .unwrap_or_default(),
+        headline.map(|found| unit(found.unit)).unwrap_or_default(),
+        of_fio(|result| result.direction.as_str().into()),
+        cell.started.0.to_string(),
+        cell.bytes()
+            .map(|bytes| bytes.to_string())
+            .unwrap_or_default(),
+        of_fio(|result| result.ios.to_string()),
+        cell.runtime().0.to_string(),
+        match is_rate {
+            true => format!("{:.0}", cell.rate().0),
+            false => String::new(),
+        },
+        fio.map(|_| format!("{:.1}", cell.operations_per_second()))
+            .unwrap_or_default(),
+        percentile(0.5),
+        percentile(0.99),
+        time(cell.evidence.server_cpu),
+        time(cell.evidence.client_cpu),
+        of_fio(|result| result.engine.clone()),
+        of_fio(|result| result.direct.to_string()),
+        Validity::of(&cell.findings).to_string(),
+    ]
+}
+
+/// A unit as it is stored: `bytes-per-second`.
+fn unit(unit: Unit) -> String {
+    let value = serde_json::to_value(unit).ok();
+    value
+        .and_then(|value| Some(value.as_str()?.to_owned()))
+        .unwrap_or_default()
 }
 
 /// Lines of comma separated cells (RFC 4180). A cell that a spreadsheet would take for a formula gets

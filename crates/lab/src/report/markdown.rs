@@ -33,6 +33,22 @@ pub fn markdown(run: &RunRecord) -> String {
     }
     out += "\n| test | on | MB/s | MiB/s | 95 % MB/s | n | IOPS | p50 | p99 | server CPU | client CPU | result |\n";
     out += "|---|---|--:|--:|---|--:|--:|--:|--:|--:|--:|---|\n";
+    out += &rows(&summary);
+    out += "\n## Remarks\n\n";
+    out += &remarks(run, &summary);
+    for part in &contents(run, &summary) {
+        out += &section(part);
+    }
+    out += "\n## Commands\n\n";
+    for command in &run.commands {
+        out += &format!("    {}\n", command.line.replace(['\n', '\r'], " "));
+    }
+    out
+}
+
+/// The lines of the table.
+fn rows(summary: &Summary) -> String {
+    let mut out = String::new();
     for row in &summary.rows {
         let rate = |unit: f64| {
             row.rate
@@ -57,15 +73,6 @@ pub fn markdown(run: &RunRecord) -> String {
             row.validity.to_string(),
         ];
         out += &format!("| {} |\n", cells.map(|cell| escaped(&cell)).join(" | "));
-    }
-    out += "\n## Remarks\n\n";
-    out += &remarks(run, &summary);
-    for part in &contents(run, &summary) {
-        out += &section(part);
-    }
-    out += "\n## Commands\n\n";
-    for command in &run.commands {
-        out += &format!("    {}\n", command.line.replace(['\n', '\r'], " "));
     }
     out
 }

@@ -24,7 +24,7 @@ pub use html::html;
 pub use markdown::markdown;
 pub use sentences::{overall, sentences};
 pub use serials::hash_serials;
-pub use summary::{BlockPoint, Cpu, Row, Summary, TestComparison};
+pub use summary::{BlockPoint, Cpu, FigureRow, Overall, Row, Summary, TestComparison};
 pub use table::{run_list, table};
 
 use crate::units::significant;

@@ -1,12 +1,13 @@
 //! What a run says, in sentences: one for each test, one over all, and the verdict in three.
 
 use super::contents::sureness;
-use super::summary::{Summary, TestComparison};
+use super::summary::{Overall, Summary, TestComparison};
 use super::way::Way;
 use super::{range, short};
-use crate::stats::{Comparison, Verdict};
+use crate::stats::{Comparison, Interval, Verdict};
 use crate::store::RunRecord;
-use crate::units::{Rate, significant};
+use crate::tools::Unit;
+use crate::units::significant;
 
 /// The longest name in a sentence.
 const NAME_MAX: usize = 40;
@@ -14,44 +15,44 @@ const NAME_MAX: usize = 40;
 /// More blocks than this are no advice.
 const BLOCKS_WORTH: u32 = 100;
 
-/// One sentence for each test.
+/// One sentence for each comparison; for each test on each target where nothing is compared.
 #[must_use]
 pub fn sentences(run: &RunRecord, summary: &Summary) -> Vec<String> {
     if summary.comparisons.is_empty() {
         return alone(summary);
     }
-    let (a, b) = names(run);
     summary
         .comparisons
         .iter()
         .map(|test| {
             let title = &run.plan.workloads[test.workload].title;
+            let (a, b) = (name(run, test.target), name(run, test.baseline));
             format!("{title}: {}", compared(test, &a, &b))
         })
         .collect()
 }
 
-/// One sentence over all tests; none with a single target or when nothing could be compared.
+/// One sentence over all tests for each target that is held against the baseline; none when nothing
+/// could be compared.
 #[must_use]
-pub fn overall(run: &RunRecord, summary: &Summary) -> Option<String> {
-    let found = summary.overall.as_ref()?;
-    let (a, b) = names(run);
-    let tests = summary
-        .comparisons
-        .iter()
-        .filter(|test| test.comparison.is_some())
-        .count();
-    let over = match tests {
+pub fn overall(run: &RunRecord, summary: &Summary) -> Vec<String> {
+    let found = summary.overall.iter();
+    found.map(|found| overall_of(run, found)).collect()
+}
+
+fn overall_of(run: &RunRecord, found: &Overall) -> String {
+    let over = match found.tests {
         1 => "in one test".to_owned(),
         count => format!("over {count} tests"),
     };
-    let said = worded(found, &a, &b);
+    let (a, b) = (name(run, found.target), name(run, found.baseline));
+    let said = worded(&found.comparison, &a, &b);
     let subject = if said.starts_with("cannot") {
         "we "
     } else {
         ""
     };
-    Some(format!("Overall, {over}, {subject}{said}"))
+    format!("Overall, {over}, {subject}{said}")
 }
 
 /// A sentence and the class of its verdict.
@@ -85,14 +86,17 @@ const fn class(test: &TestComparison) -> &'static str {
 
 /// To be read at a glance; by how much and how sure is in the verdict below it.
 pub(super) fn headline(run: &RunRecord, summary: &Summary) -> String {
-    let (a, b) = names(run);
-    let Some(found) = &summary.overall else {
+    let Some(found) = summary.overall.first() else {
         return match run.manifest.targets.as_slice() {
             [target] => format!("What {} does", short(&target.label, NAME_MAX)),
-            _ => "The two could not be compared".into(),
+            targets if summary.comparisons.is_empty() => {
+                format!("What {} targets do", targets.len())
+            }
+            _ => "They could not be compared".into(),
         };
     };
-    match found.verdict {
+    let (a, b) = (name(run, found.target), name(run, found.baseline));
+    match found.comparison.verdict {
         Verdict::Faster => format!("{a} is faster than {b}"),
         Verdict::Slower => format!("{a} is slower than {b}"),
         Verdict::Same => format!("{a} and {b} are equally fast"),
@@ -102,7 +106,8 @@ pub(super) fn headline(run: &RunRecord, summary: &Summary) -> String {
 
 /// The verdict: how fast, what holds it back, and whether to believe it.
 pub(super) fn verdict(run: &RunRecord, summary: &Summary, way: Option<&Way>) -> Vec<String> {
-    let fast = overall(run, summary).or_else(|| best(summary));
+    let fast = overall(run, summary).into_iter().next();
+    let fast = fast.or_else(|| best(summary));
     let limiter = way.map(Way::verdict);
     fast.into_iter()
         .chain(limiter)
@@ -123,28 +128,25 @@ fn best(summary: &Summary) -> Option<String> {
     best.map(|(sentence, _)| sentence)
 }
 
-fn names(run: &RunRecord) -> (String, String) {
-    let name = |index: usize| {
-        run.manifest
-            .targets
-            .get(index)
-            .map_or_else(String::new, |target| short(&target.label, NAME_MAX))
-    };
-    (name(0), name(1))
+fn name(run: &RunRecord, target: usize) -> String {
+    run.manifest
+        .targets
+        .get(target)
+        .map_or_else(String::new, |target| short(&target.label, NAME_MAX))
 }
 
 fn alone(summary: &Summary) -> Vec<String> {
     summary
         .rows
         .iter()
-        .map(|row| match row.rate {
-            Some(rate) if row.validity.is_usable() => format!(
-                "{}: {} does {} (95 % interval {} MB/s, {}).",
+        .map(|row| match row.headline {
+            Some(found) if row.validity.is_usable() => format!(
+                "{}: {} does {} (95 % interval {}, {}).",
                 row.title,
                 short(&row.label, NAME_MAX),
-                Rate(rate.median),
-                range(rate.low / 1e6, rate.high / 1e6),
-                blocks(rate.n)
+                row.unit.shown(found.median),
+                ends(row.unit, &found),
+                blocks(found.n)
             ),
             _ => format!(
                 "{}: {} is {}.",
@@ -154,6 +156,14 @@ fn alone(summary: &Summary) -> Vec<String> {
             ),
         })
         .collect()
+}
+
+/// Two ends of an interval with their unit.
+fn ends(unit: Unit, found: &Interval) -> String {
+    match unit {
+        Unit::BytesPerSecond => format!("{} MB/s", range(found.low / 1e6, found.high / 1e6)),
+        other => format!("{} to {}", other.shown(found.low), other.shown(found.high)),
+    }
 }
 
 fn compared(test: &TestComparison, a: &str, b: &str) -> String {

@@ -17,14 +17,17 @@ pub fn table(run: &RunRecord) -> String {
     let summary = Summary::of(run);
     let mut notes = Notes::default();
     let mut rows: Vec<Vec<String>> = vec![HEAD.iter().map(|head| (*head).to_owned()).collect()];
+    let mut test = None;
     for row in &summary.rows {
-        if row.target == 0 {
+        if test != Some(row.workload) {
             rows.push(vec![row.title.clone()]);
+            test = Some(row.workload);
         }
         rows.push(cells(row, &mut notes));
     }
     let mut lines = aligned(&rows);
     lines.push(String::new());
+    lines.extend(figures(&summary));
     lines.extend(sentences(run, &summary));
     lines.extend(overall(run, &summary));
     lines.extend(
@@ -45,6 +48,43 @@ pub fn table(run: &RunRecord) -> String {
         run.status
     ));
     lines.join("\n") + "\n"
+}
+
+/// What tools measured, every figure of them.
+fn figures(summary: &Summary) -> Vec<String> {
+    let mut rows = vec![
+        ["", "figure", "median", "95 %", "blocks", ""]
+            .map(String::from)
+            .to_vec(),
+    ];
+    for row in summary.rows.iter().filter(|row| !row.figures.is_empty()) {
+        rows.push(vec![format!(
+            "{} on {}",
+            row.title,
+            short(&row.label, NAME_MAX)
+        )]);
+        rows.extend(row.figures.iter().map(|figure| {
+            let shown = |value| figure.unit.shown(value);
+            vec![
+                String::new(),
+                figure.name.clone(),
+                shown(figure.value.median),
+                format!(
+                    "{} to {}",
+                    shown(figure.value.low),
+                    shown(figure.value.high)
+                ),
+                figure.value.n.to_string(),
+                String::new(),
+            ]
+        }));
+    }
+    if rows.len() == 1 {
+        return Vec::new();
+    }
+    let mut lines = aligned(&rows);
+    lines.push(String::new());
+    lines
 }
 
 const HEAD: [&str; 10] = [

@@ -81,7 +81,7 @@ impl Way {
         Some(Self::through(
             run.manifest.targets.first()?,
             row,
-            &run.manifest.fio,
+            run.manifest.fio.as_deref().unwrap_or("fio"),
         ))
     }
 
@@ -272,7 +272,7 @@ mod tests {
     fn a_full_core_beats_a_wire_with_room() {
         let mut run = synthetic::run(5);
         for cell in run.cells.iter_mut().filter(|cell| cell.target == 0) {
-            cell.evidence.server_cpu = Some(cell.result.runtime);
+            cell.evidence.server_cpu = Some(cell.runtime());
         }
         let way = Way::of(&run, &Summary::of(&run)).unwrap();
         assert_eq!(way.limiter, Some(Limiter::Stop(1)));

@@ -2,7 +2,7 @@
 
 use super::measure::Kept;
 use super::progress::{CellProgress, Progress};
-use super::schedule::{Rates, Slot, Standing, block_order, blocks_expected, next};
+use super::schedule::{Figures, Slot, Standing, block_order, blocks_expected, next};
 use crate::LabError;
 use crate::plan::Plan;
 use crate::store::{Cell, Status};
@@ -20,8 +20,9 @@ pub(super) trait Executor {
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) cell: Cell,
-    pub(super) fio_json: String,
-    pub(super) command: crate::store::CommandLine,
+    /// As fio or the tool wrote it.
+    pub(super) raw: String,
+    pub(super) commands: Vec<crate::store::CommandLine>,
     pub(super) samples: Vec<crate::sensors::Sample>,
     pub(super) samples_full: bool,
 }
@@ -43,17 +44,28 @@ pub(super) struct Ended {
     pub(super) blocks: u32,
 }
 
+/// What is to be measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Course<'a> {
+    pub(super) plan: &'a Plan,
+    /// What the targets are called.
+    pub(super) labels: &'a [String],
+    /// Each test on each target that it is made on.
+    pub(super) pairs: &'a [(usize, usize)],
+    /// What the others are held against.
+    pub(super) baseline: Option<usize>,
+    pub(super) seed: u64,
+}
+
 /// Makes blocks until the plan's budget says stop, someone asks to, or a measurement fails. Each
 /// measurement is handed to `keep` before the next one begins.
 pub(super) fn run_blocks(
-    plan: &Plan,
-    targets: usize,
-    seed: u64,
+    course: &Course<'_>,
     executor: &mut dyn Executor,
     progress: &mut dyn Progress,
     keep: &mut dyn FnMut(Kept<'_>) -> Result<(), LabError>,
 ) -> Result<Ended, LabError> {
-    let mut rates = Rates::new(targets);
+    let mut figures = Figures::new(course.pairs, course.baseline);
     let mut at = Standing {
         blocks: 0,
         elapsed: executor.elapsed(),
@@ -61,34 +73,25 @@ pub(super) fn run_blocks(
         precise: false,
     };
     loop {
-        if let Some(status) = next(&plan.budget, at) {
-            return Ok(Ended {
+        let ended = |status| {
+            Ok(Ended {
                 status,
                 blocks: at.blocks,
-            });
+            })
+        };
+        if let Some(status) = next(&course.plan.budget, at) {
+            return ended(status);
         }
-        let order = block_order(plan, targets, seed, at.blocks);
-        for slot in &order {
-            let shown = shown(plan, slot, order.len(), at);
+        for slot in &block_order(course.pairs, course.seed, at.blocks) {
+            let shown = shown(course, slot, at);
             progress.cell_started(&shown);
             let measured = match executor.measure(*slot) {
                 Ok(measured) => measured,
-                Err(Stop::Cancelled) => {
-                    return Ok(Ended {
-                        status: Status::Cancelled,
-                        blocks: at.blocks,
-                    });
-                }
-                Err(Stop::Failed(reason)) => {
-                    return Ok(Ended {
-                        status: Status::Failed { reason },
-                        blocks: at.blocks,
-                    });
-                }
+                Err(Stop::Cancelled) => return ended(Status::Cancelled),
+                Err(Stop::Failed(reason)) => return ended(Status::Failed { reason }),
             };
-            let usable = measured.cell.is_usable().then(|| measured.cell.rate().0);
-            rates.keep(slot, plan.workloads.len(), usable);
-            progress.cell_finished(&shown, measured.cell.rate());
+            figures.keep(&measured.cell);
+            progress.cell_finished(&shown, &figure(&measured.cell));
             keep(Kept::of(&measured))?;
         }
         let now = executor.elapsed();
@@ -96,25 +99,35 @@ pub(super) fn run_blocks(
             blocks: at.blocks + 1,
             longest: Nanos(at.longest.0.max(now.0.saturating_sub(at.elapsed.0))),
             elapsed: now,
-            precise: rates.are_precise(plan.workloads.len(), plan.budget.precision, seed),
+            precise: figures.are_precise(course.plan.budget.precision, course.seed),
         };
     }
 }
 
-fn shown<'a>(plan: &'a Plan, slot: &Slot, per_block: usize, at: Standing) -> CellProgress<'a> {
+/// A measurement in a few words.
+fn figure(cell: &Cell) -> String {
+    cell.headline().map_or_else(
+        || "no figure".into(),
+        |headline| headline.unit.shown(headline.value),
+    )
+}
+
+fn shown<'a>(course: &Course<'a>, slot: &Slot, at: Standing) -> CellProgress<'a> {
+    let plan = course.plan;
     let blocks = blocks_expected(&plan.budget, at);
-    let per_block = u32::try_from(per_block).unwrap_or(u32::MAX);
+    let per_block = u32::try_from(course.pairs.len()).unwrap_or(u32::MAX);
     let done = at
         .blocks
         .saturating_mul(per_block)
         .saturating_add(slot.position);
     let cells = blocks.saturating_mul(per_block);
     let one = match at.blocks {
-        0 => plan.workloads[slot.workload].runtime().0,
+        0 => plan.workloads[slot.workload].usual().0,
         _ => at.longest.0 / u64::from(per_block.max(1)),
     };
     CellProgress {
         workload: &plan.workloads[slot.workload].title,
+        on: course.labels.get(slot.target).map_or("", String::as_str),
         target: slot.target,
         block: slot.block + 1,
         blocks,

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::request::RunRequest;
+use super::build::{BuildContext, Builder};
+use super::request::{Cancel, RunRequest, TargetSpec};
 use super::scratch::{FILE, PREFIX};
 use crate::LabError;
-use crate::fio::{Engine, Job, command};
+use crate::fio::{Engine, Job, Subject, command};
+use crate::host::Place;
 use crate::plan;
 use crate::units::{Bytes, Nanos};
 
@@ -17,8 +19,10 @@ use crate::units::{Bytes, Nanos};
 pub struct DryRun {
     /// In the order in which they would first be run; the blocks repeat them in shuffled orders.
     pub commands: Vec<String>,
-    /// The directories.
-    pub targets: Vec<PathBuf>,
+    /// Where: what is built gets a place of its own.
+    pub targets: Vec<String>,
+    /// Targets of the plan that cannot be had here, with the reason.
+    pub left_out: Vec<String>,
     /// Bytes written to all targets together, at most.
     pub written_max: Bytes,
     /// The space taken on each target.
@@ -37,50 +41,63 @@ pub struct DryRun {
 ///
 /// # Errors
 /// [`LabError::BadPlan`] and the like.
-pub fn dry_run(request: &RunRequest) -> Result<DryRun, LabError> {
-    request.plan.check()?;
+pub fn dry_run(request: &RunRequest, builder: &dyn Builder) -> Result<DryRun, LabError> {
+    request.check()?;
     let plan = &request.plan;
-    let targets: Vec<PathBuf> = request
-        .targets()
-        .iter()
-        .map(|spec| spec.path.clone())
-        .collect();
+    let (mut commands, built, left_out) = described(request, builder);
+    let specs: Vec<&TargetSpec> = request.targets.iter().chain(&built).collect();
     let output = Path::new("result.json");
     let seed = request.seed.unwrap_or(1) & 0x7fff_ffff;
-    let files: Vec<PathBuf> = targets
-        .iter()
-        .map(|path| path.join(format!("{PREFIX}XXXXXX")).join(FILE))
-        .collect();
     let layout = Nanos::from_ms(plan.data.layout_ms);
-    let mut commands: Vec<String> = files
+    let grounds: Vec<Imagined> = specs.iter().map(|spec| Imagined::of(spec)).collect();
+    if plan
+        .workloads
         .iter()
-        .map(|file| {
-            command::shown(
-                "fio",
-                &command::lay_out(file, plan.data.size, layout, seed, output),
-            )
-        })
-        .collect();
+        .any(|workload| workload.fio().is_some())
+    {
+        commands.extend(
+            grounds
+                .iter()
+                .filter(|ground| ground.writable)
+                .map(|ground| {
+                    let args =
+                        command::lay_out(ground.subject(), plan.data.size, layout, seed, output);
+                    command::shown("fio", &args)
+                }),
+        );
+    }
+    let mut cells = 0;
     for workload in &plan.workloads {
-        for file in &files {
+        for (spec, ground) in specs.iter().zip(&grounds) {
+            if !workload.is_for(&spec.name) {
+                continue;
+            }
+            cells += 1;
             commands.push("sync; echo 1 > /proc/sys/vm/drop_caches".into());
-            let job = Job {
-                workload,
-                file,
-                size: plan.data.size,
-                engine: Engine::IoUring,
-                direct: true,
-                seed,
-            };
-            commands.push(command::shown("fio", &command::measure(&job, output)));
+            commands.push(match &workload.job {
+                plan::Job::Fio(job) => {
+                    let job = Job {
+                        name: &workload.name,
+                        job,
+                        subject: ground.subject(),
+                        size: plan.data.size,
+                        engine: ground.engine(),
+                        direct: true,
+                        seed,
+                    };
+                    command::shown("fio", &command::measure(&job, output))
+                }
+                plan::Job::Tool(tool) => format!("{} in {}", tool.program().name, spec.place),
+            });
         }
     }
-    let count = u32::try_from(targets.len()).unwrap_or(u32::MAX);
+    let count = u32::try_from(specs.len()).unwrap_or(u32::MAX);
     let estimate = plan::estimate(plan, count);
     Ok(DryRun {
         commands,
-        cells: plan.workloads.len() * targets.len(),
-        targets,
+        cells,
+        targets: specs.iter().map(|spec| spec.place.to_string()).collect(),
+        left_out,
         written_max: estimate.written_max,
         space: estimate.space,
         blocks_min: plan.budget.blocks_min,
@@ -89,16 +106,86 @@ pub fn dry_run(request: &RunRequest) -> Result<DryRun, LabError> {
     })
 }
 
+/// The commands that build the plan's targets, the targets as they would be, and those that would be
+/// left out.
+fn described(
+    request: &RunRequest,
+    builder: &dyn Builder,
+) -> (Vec<String>, Vec<TargetSpec>, Vec<String>) {
+    let (mut commands, mut specs, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    let base = request.base.clone().unwrap_or_default();
+    let scratch = base.join(format!("{PREFIX}XXXXXX"));
+    let cancel = Cancel::default();
+    for target in &request.plan.targets {
+        let context = BuildContext {
+            base: &base,
+            scratch: &scratch,
+            built: &[],
+            cancel: &cancel,
+        };
+        match builder.describe(target, &context) {
+            Ok(lines) => {
+                commands.extend(lines);
+                let mut spec = TargetSpec::new(scratch.join(&target.name)).named(&target.name);
+                spec.label = Some(target.shown().to_owned());
+                spec.read_only = target.is_read_only();
+                specs.push(spec);
+            }
+            Err(reason) => left_out.push(format!("{}: {reason}", target.shown())),
+        }
+    }
+    (commands, specs, left_out)
+}
+
+/// A target as fio would see it.
+struct Imagined {
+    file: PathBuf,
+    uri: Option<String>,
+    writable: bool,
+}
+
+impl Imagined {
+    fn of(spec: &TargetSpec) -> Self {
+        let (file, uri) = match &spec.place {
+            Place::Directory(path) => (path.join(format!("{PREFIX}XXXXXX")).join(FILE), None),
+            Place::Device(path) => (path.clone(), None),
+            Place::Uri(uri) => (PathBuf::new(), Some(uri.clone())),
+        };
+        Self {
+            file,
+            uri,
+            writable: !spec.read_only,
+        }
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        match &self.uri {
+            Some(uri) => Subject::Uri(uri),
+            None => Subject::File(&self.file),
+        }
+    }
+
+    const fn engine(&self) -> Engine {
+        match self.uri {
+            Some(_) => Engine::Nbd,
+            None => Engine::IoUring,
+        }
+    }
+}
+
 impl fmt::Display for DryRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for command in &self.commands {
             writeln!(f, "{command}")?;
         }
         writeln!(f)?;
-        let plural = |count: usize| if count == 1 { "y" } else { "ies" };
+        for target in &self.left_out {
+            writeln!(f, "Left out: {target}.")?;
+        }
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
         writeln!(
             f,
-            "{} measurements a block, at least {} blocks, in shuffled order on {} director{}.",
+            "{} measurements a block, at least {} blocks, in shuffled order on {} target{}.",
             self.cells,
             self.blocks_min,
             self.targets.len(),

@@ -1,20 +1,22 @@
-//! One real measurement: drop caches, look, run fio, look again, check.
+//! One real measurement: drop caches, look, run fio or a tool, look again, check.
 
 use std::time::{Duration, Instant};
 
 use super::blocks::{Executor, Measured, Stop};
-use super::prepare::{Prepared, ReadyTarget};
+use super::prepare::{Prepared, ReadyTarget, engine_for};
 use super::request::{Cancel, RunRequest};
 use super::schedule::Slot;
+use crate::checks::cache::Dropped;
 use crate::checks::ceiling::Ceiling;
 use crate::checks::direct::{After, Residency};
 use crate::checks::{Finding, cache, ceiling, direct, in_flight, label, noise, units};
 use crate::fio::process::{Fio, RunError};
 use crate::fio::{Job, JobResult, command, parse};
-use crate::host::{ceilings, residency};
-use crate::plan::{Direction, Workload};
+use crate::host::{Role, ceilings, residency};
+use crate::plan::{self, Direction, FioJob, Workload};
 use crate::sensors::{CoreTimes, DiskCounters, Disks, ProcessCpu, Sample, Sampler, read};
-use crate::store::{Cell, CommandLine, Evidence};
+use crate::store::{Cell, CommandLine, Evidence, Outcome};
+use crate::tools::{self, Tool, ToolError};
 use crate::units::{Nanos, Rate};
 
 /// fio's time beyond what it was given: starting, and flushing what was written.
@@ -24,9 +26,9 @@ const OVERTIME: Duration = Duration::from_secs(45);
 #[derive(Debug)]
 pub(super) struct Kept<'a> {
     pub(super) cell: &'a Cell,
-    pub(super) fio_json: String,
-    pub(super) command: CommandLine,
-    pub(super) samples: Vec<Sample>,
+    pub(super) raw: &'a str,
+    pub(super) commands: &'a [CommandLine],
+    pub(super) samples: &'a [Sample],
     pub(super) samples_full: bool,
 }
 
@@ -34,18 +36,17 @@ impl<'a> Kept<'a> {
     pub(super) fn of(measured: &'a Measured) -> Self {
         Self {
             cell: &measured.cell,
-            fio_json: measured.fio_json.clone(),
-            command: measured.command.clone(),
-            samples: measured.samples.clone(),
+            raw: &measured.raw,
+            commands: &measured.commands,
+            samples: &measured.samples,
             samples_full: measured.samples_full,
         }
     }
 }
 
-/// The executor that runs fio.
+/// The executor that runs fio and the other tools.
 pub(super) struct Bench<'a> {
     request: &'a RunRequest,
-    fio: &'a Fio,
     prepared: &'a Prepared,
     cancel: &'a Cancel,
     start: Instant,
@@ -65,40 +66,37 @@ struct Counters {
     lab: Option<ProcessCpu>,
 }
 
+/// What fio or a tool gave.
+struct Made {
+    outcome: Outcome,
+    raw: String,
+    lines: Vec<String>,
+    findings: Vec<Finding>,
+}
+
+/// What was seen of the caches around it.
+struct Caches {
+    dropped: Option<Dropped>,
+    before: Option<Residency>,
+}
+
 impl<'a> Bench<'a> {
     pub(super) fn new(
         request: &'a RunRequest,
-        fio: &'a Fio,
         prepared: &'a Prepared,
         cancel: &'a Cancel,
         start: Instant,
     ) -> Self {
-        let roles = [
-            ("server", request.server_pid),
-            ("client", request.client_pid),
-        ];
-        let processes = roles
-            .into_iter()
-            .filter_map(|(role, pid)| Some((role.to_owned(), pid?)))
-            .collect();
-        let disks = prepared
-            .targets
-            .iter()
-            .filter_map(|target| target.facts.device.clone())
-            .collect();
+        let facts = || prepared.targets.iter().map(|target| &target.facts);
+        let disks = facts().filter_map(|facts| facts.device.clone()).collect();
         Self {
             request,
-            fio,
             prepared,
             cancel,
             start,
-            sampler: Sampler::new(processes, Disks::Named(disks)),
+            sampler: Sampler::new(followed(prepared), Disks::Named(disks)),
             was_full: false,
-            ceilings: prepared
-                .targets
-                .iter()
-                .map(|target| target.facts.ceilings.clone())
-                .collect(),
+            ceilings: facts().map(|facts| facts.ceilings.clone()).collect(),
         }
     }
 
@@ -112,8 +110,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The ceilings to hold a result against, those it is above measured again.
-    fn ceilings_for(&mut self, target: usize, result: &JobResult) -> &[Ceiling] {
-        let rate = Rate::of(result.bytes, result.runtime);
+    fn ceilings_for(&mut self, target: usize, rate: Option<Rate>) -> &[Ceiling] {
         for ceiling in &mut self.ceilings[target] {
             if rate.is_some_and(|rate| rate > ceiling.rate) {
                 *ceiling = ceilings::again(ceiling);
@@ -123,13 +120,13 @@ impl<'a> Bench<'a> {
     }
 
     fn counters(&self, target: &ReadyTarget) -> Counters {
-        let process = |pid: Option<u32>| pid.and_then(read::process_tree);
+        let process = |role| target.facts.process(role).and_then(read::process_tree);
         Counters {
             at: self.since_start(engine::clock::now()),
             cores: read::cores(),
             device: target.facts.device.as_deref().and_then(read::device),
-            server: process(self.request.server_pid),
-            client: process(self.request.client_pid),
+            server: process(Role::Server),
+            client: process(Role::Client),
             // Without its children: fio is measured by itself.
             lab: read::one_process(std::process::id()).map(|cpu| ProcessCpu {
                 ticks: cpu.own,
@@ -138,17 +135,172 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn job<'b>(&self, workload: &'b Workload, file: &'b std::path::Path, slot: Slot) -> Job<'b> {
-        Job {
-            workload,
-            file,
-            size: self.prepared.size,
-            engine: self.prepared.engine,
-            direct: self.prepared.direct,
-            // Both targets get the same requests in a block, other blocks others.
-            seed: self.prepared.seed.wrapping_add(u64::from(slot.block)) & 0x7fff_ffff,
+    /// Both before a read and before a write: dirty pages of the one before would be flushed at the
+    /// cost of this one.
+    fn drop_caches(&self, workload: &Workload, target: &ReadyTarget) -> Caches {
+        let reads = workload.direction() != Some(Direction::Write);
+        let everywhere = target.facts.server == cache::Server::Here;
+        let none = Caches {
+            dropped: None,
+            before: None,
+        };
+        let Some(file) = target.ground.file() else {
+            return none;
+        };
+        let dropped = residency::drop_caches(file, self.prepared.size, everywhere);
+        if !reads {
+            return none;
+        }
+        Caches {
+            dropped: Some(dropped),
+            before: self.look(workload, target),
         }
     }
+
+    /// What is in memory of the test file, where that can be seen and is of any use.
+    fn look(&self, workload: &Workload, target: &ReadyTarget) -> Option<Residency> {
+        let looks = target.shows_cache && workload.fio().is_some();
+        let file = target.ground.file().filter(|_| looks)?;
+        residency::look(file, self.prepared.size)
+    }
+
+    fn make(&mut self, slot: Slot, workload: &'a Workload) -> Result<Made, Stop> {
+        let target = &self.prepared.targets[slot.target];
+        match &workload.job {
+            plan::Job::Fio(job) => self.fio(slot, workload, job, target),
+            plan::Job::Tool(tool) => self.tool(slot, workload, tool, target),
+        }
+    }
+
+    fn fio(
+        &mut self,
+        slot: Slot,
+        workload: &Workload,
+        asked: &FioJob,
+        target: &ReadyTarget,
+    ) -> Result<Made, Stop> {
+        let prepared = self.prepared;
+        let (Some(fio), Some(engine)) = (&prepared.tools.fio, prepared.engine) else {
+            return Err(Stop::Failed("fio was not made ready".into()));
+        };
+        let job = Job {
+            name: &workload.name,
+            job: asked,
+            subject: target.ground.subject(),
+            size: prepared.size,
+            engine: engine_for(&target.ground, engine),
+            direct: prepared.direct,
+            // Every target gets the same requests in a block, other blocks others.
+            seed: prepared.seed.wrapping_add(u64::from(slot.block)) & 0x7fff_ffff,
+        };
+        let output = prepared.work.path().join("measure.json");
+        let args = command::measure(&job, &output);
+        let limit = Duration::from_nanos(asked.runtime().0) + OVERTIME;
+        let text = self
+            .run_fio(fio, &args, &output, limit)
+            .map_err(|error| match error {
+                RunError::Cancelled => Stop::Cancelled,
+                other => failed(workload, target, &other.to_string()),
+            })?;
+        let result = parse(&text).map_err(|error| failed(workload, target, &error.to_string()))?;
+        Ok(Made {
+            outcome: Outcome::Fio(result),
+            raw: text,
+            lines: vec![command::shown("fio", &args)],
+            findings: Vec::new(),
+        })
+    }
+
+    fn run_fio(
+        &mut self,
+        fio: &Fio,
+        args: &[std::ffi::OsString],
+        output: &std::path::Path,
+        limit: Duration,
+    ) -> Result<String, RunError> {
+        let (start, cancel, sampler) = (self.start, self.cancel, &mut self.sampler);
+        fio.run(args, output, limit, &mut |now| {
+            sampler.tick(Nanos::from_duration(now.duration_since(start)));
+            !cancel.is_cancelled()
+        })
+    }
+
+    fn tool(
+        &mut self,
+        slot: Slot,
+        workload: &Workload,
+        tool: &Tool,
+        target: &ReadyTarget,
+    ) -> Result<Made, Stop> {
+        let prepared = self.prepared;
+        let Some(Ok(installed)) = prepared.tools.others.get(tool.program().name) else {
+            return Err(failed(workload, target, "it is not installed"));
+        };
+        let work = prepared.work.path();
+        let directory = match target.ground.scratch() {
+            Some(scratch) => scratch.tool_directory(),
+            None => work.to_owned(),
+        };
+        let failed = |why: &str| failed(workload, target, why);
+        std::fs::create_dir_all(&directory).map_err(|error| failed(&error.to_string()))?;
+        let place = tools::Place {
+            directory: &directory,
+            work,
+            seed: prepared.seed.wrapping_add(u64::from(slot.block)) & 0x7fff_ffff,
+        };
+        let (start, cancel, sampler) = (self.start, self.cancel, &mut self.sampler);
+        let mut tick = |now: Instant| {
+            sampler.tick(Nanos::from_duration(now.duration_since(start)));
+            !cancel.is_cancelled()
+        };
+        let ran = tools::run(tool, installed, &place, &mut tick).map_err(|error| match error {
+            ToolError::Cancelled => Stop::Cancelled,
+            other => failed(&other.to_string()),
+        })?;
+        Ok(Made {
+            outcome: Outcome::Tool(ran.result),
+            raw: ran.output,
+            lines: ran.commands,
+            findings: ran.findings,
+        })
+    }
+
+    /// Puts what a tool works on onto its target, before the counters are read.
+    fn prepare_tool(&mut self, workload: &Workload, target: &ReadyTarget) -> Result<(), Stop> {
+        let (Some(tool), Some(scratch)) = (workload.tool(), target.ground.scratch()) else {
+            return Ok(());
+        };
+        let directory = scratch.tool_directory();
+        std::fs::create_dir_all(&directory)
+            .map_err(|error| failed(workload, target, &error.to_string()))?;
+        let place = tools::Place {
+            directory: &directory,
+            work: self.prepared.work.path(),
+            seed: self.prepared.seed & 0x7fff_ffff,
+        };
+        let cancel = self.cancel;
+        match tools::prepare(tool, &place, &mut |_| !cancel.is_cancelled()) {
+            Ok(_) => Ok(()),
+            Err(ToolError::Cancelled) => Err(Stop::Cancelled),
+            Err(error) => Err(failed(workload, target, &error.to_string())),
+        }
+    }
+}
+
+/// The processes that sensors follow; the first of a role has its plain name.
+fn followed(prepared: &Prepared) -> Vec<(String, u32)> {
+    let mut found: Vec<(String, u32)> = Vec::new();
+    for target in &prepared.targets {
+        for process in &target.facts.processes {
+            let role = process.role.as_str();
+            let item = match found.iter().any(|(known, _)| known == role) {
+                true => format!("{role}/{}", target.facts.name),
+                false => role.to_owned(),
+            };
+            found.push((item, process.pid));
+        }
+    }
+    found
 }
 
 impl Executor for Bench<'_> {
@@ -160,42 +312,33 @@ impl Executor for Bench<'_> {
         let prepared = self.prepared;
         let target = &prepared.targets[slot.target];
         let workload = &self.request.plan.workloads[slot.workload];
-        let file = target.scratch.file();
-        let output = prepared.work.path().join("measure.json");
-        let args = command::measure(&self.job(workload, &file, slot), &output);
-        let look = || {
-            target
-                .shows_cache
-                .then(|| residency::look(&file, prepared.size))
-                .flatten()
-        };
-
-        // Also before a write: dirty pages of the one before would be flushed at its cost.
-        let everywhere = target.facts.server == cache::Server::Here;
-        let dropped = residency::drop_caches(&file, prepared.size, everywhere);
-        let resident_before = (workload.direction == Direction::Read).then(look).flatten();
+        self.prepare_tool(workload, target)?;
+        let caches = self.drop_caches(workload, target);
         let before = self.counters(target);
-        let limit = Duration::from_nanos(workload.runtime().0) + OVERTIME;
-        let fio = self.fio;
-        let text = fio
-            .run(&args, &output, limit, &mut |now| {
-                self.sampler.tick(self.since_start(now));
-                !self.cancel.is_cancelled()
-            })
-            .map_err(|error| stop(&error, workload, target))?;
+        let made = self.make(slot, workload)?;
         let after = self.counters(target);
-        let resident_after = look();
-        let result = parse(&text).map_err(|error| failed(workload, target, &error.to_string()))?;
+        let direction = made.direction();
         let evidence = Evidence {
-            dropped: (workload.direction == Direction::Read).then_some(dropped),
-            resident_before,
-            resident_after,
-            ..difference(&before, &after, result.direction)
+            dropped: caches.dropped,
+            resident_before: caches.before,
+            resident_after: self.look(workload, target),
+            ..difference(&before, &after, direction)
         };
-        let ceilings = self.ceilings_for(slot.target, &result);
-        let findings = judge(workload, target, ceilings, &result, &evidence);
+        let rate = made.rate();
+        let ceilings = self.ceilings_for(slot.target, rate);
+        let mut findings = made.findings;
+        match (&made.outcome, workload.fio()) {
+            (Outcome::Fio(result), Some(job)) => {
+                findings.extend(judge(job, target, ceilings, result, &evidence));
+            }
+            _ => findings.extend(above(rate, ceilings)),
+        }
         let samples_full = self.sampler.is_full()
             && !std::mem::replace(&mut self.was_full, self.sampler.is_full());
+        let commands = made.lines.into_iter().map(|line| CommandLine {
+            purpose: workload.name.clone(),
+            line,
+        });
         Ok(Measured {
             cell: Cell {
                 block: slot.block,
@@ -204,34 +347,45 @@ impl Executor for Bench<'_> {
                 target: slot.target,
                 started: before.at,
                 elapsed: Nanos(after.at.0.saturating_sub(before.at.0)),
-                result,
+                outcome: made.outcome,
                 evidence,
                 findings,
             },
-            fio_json: text,
-            command: CommandLine {
-                purpose: workload.name.clone(),
-                line: command::shown("fio", &args),
-            },
+            raw: made.raw,
+            commands: commands.collect(),
             samples: self.sampler.collect(),
             samples_full,
         })
     }
 }
 
-fn stop(error: &RunError, workload: &Workload, target: &ReadyTarget) -> Stop {
-    match error {
-        RunError::Cancelled => Stop::Cancelled,
-        other => failed(workload, target, &other.to_string()),
+impl Made {
+    /// The way the bytes went, where there is one.
+    const fn direction(&self) -> Option<Direction> {
+        match &self.outcome {
+            Outcome::Fio(result) => Some(result.direction),
+            Outcome::Tool(_) => None,
+        }
+    }
+
+    /// Bytes per second, where that is what was measured.
+    fn rate(&self) -> Option<Rate> {
+        match &self.outcome {
+            Outcome::Fio(result) => Rate::of(result.bytes, result.runtime),
+            Outcome::Tool(result) => result
+                .headline()
+                .filter(|figure| figure.unit == tools::Unit::BytesPerSecond)
+                .map(|figure| Rate(figure.value)),
+        }
     }
 }
 
 fn failed(workload: &Workload, target: &ReadyTarget, why: &str) -> Stop {
     // fio then only says that it may not make the file anew.
-    let why = if target.scratch.file().exists() {
-        why
-    } else {
-        "its test file is gone; was it unmounted?"
+    let is_there = target.ground.file().is_none_or(std::path::Path::exists);
+    let why = match is_there || workload.fio().is_none() {
+        true => why,
+        false => "its test file is gone; was it unmounted?",
     };
     Stop::Failed(format!(
         "{} on {} failed: {why}",
@@ -240,7 +394,7 @@ fn failed(workload: &Workload, target: &ReadyTarget, why: &str) -> Stop {
     ))
 }
 
-fn difference(before: &Counters, after: &Counters, direction: Direction) -> Evidence {
+fn difference(before: &Counters, after: &Counters, direction: Option<Direction>) -> Evidence {
     let spent = |earlier: Option<ProcessCpu>, later: Option<ProcessCpu>| {
         let (earlier, later) = (earlier?, later?);
         // Another process under the same id has done none of this work.
@@ -260,14 +414,24 @@ fn difference(before: &Counters, after: &Counters, direction: Direction) -> Evid
             .device
             .as_ref()
             .zip(after.device.as_ref())
-            .map(|(earlier, later)| later.since(earlier, direction)),
+            .zip(direction)
+            .map(|((earlier, later), direction)| later.since(earlier, direction)),
         ..Evidence::default()
     }
 }
 
-/// Every check on one measurement.
+/// What is above a ceiling.
+fn above(rate: Option<Rate>, ceilings: &[Ceiling]) -> impl Iterator<Item = Finding> {
+    rate.into_iter().flat_map(|rate| {
+        ceilings
+            .iter()
+            .filter_map(move |ceiling| ceiling::check(rate, ceiling))
+    })
+}
+
+/// Every check on one measurement of fio.
 fn judge(
-    workload: &Workload,
+    workload: &FioJob,
     target: &ReadyTarget,
     ceilings: &[Ceiling],
     result: &JobResult,
@@ -282,11 +446,7 @@ fn judge(
         result.runtime,
         result.printed_rate,
     ));
-    findings.extend(rate.into_iter().flat_map(|rate| {
-        ceilings
-            .iter()
-            .filter_map(move |ceiling| ceiling::check(rate, ceiling))
-    }));
+    findings.extend(above(rate, ceilings));
     if result.direct {
         findings.extend(direct::before(workload.block_size, facts.dio_align));
     }

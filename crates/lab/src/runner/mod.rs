@@ -2,66 +2,77 @@
 //!
 //! Invariants: what is decided is pure ([`schedule`]) and tested with an executor that is no fio
 //! ([`blocks`]); what is done is in [`measure`]. Test files live in one directory of our own below
-//! each target ([`scratch`]) and are removed on every way out. Both targets get equal jobs: same
-//! size, engine and directness, whichever of them asks for less.
+//! each target ([`scratch`]) and are removed on every way out. All targets get equal jobs: same size,
+//! engine and directness, whichever of them asks for less. A plan's own targets are built before and
+//! taken down after ([`build`]).
 //!
-//! What it deliberately does not do: it touches no raw device and judges nothing; see
-//! [`crate::checks`].
+//! What it deliberately does not do: it writes to no raw device unless its target says so, and judges
+//! nothing; see [`crate::checks`].
 
 mod blocks;
+mod build;
 mod dry_run;
+mod ground;
 mod measure;
 mod prepare;
 mod progress;
 mod request;
 mod schedule;
 mod scratch;
+mod skip;
 
+pub use build::{BuildContext, Builder, Built, Directories, LeftOut, TakeDown};
 pub use dry_run::{DryRun, dry_run};
 pub use progress::{CellProgress, Progress, Silent};
 pub use request::{Cancel, RunRequest, TargetSpec};
 
 use crate::LabError;
 use crate::checks::{Check, Finding};
-use crate::fio::process::Fio;
-use crate::store::{NewRun, RunId, Status, Store};
+use crate::store::{CommandLine, NewRun, RunId, Status, Store};
 use crate::units::Nanos;
 
-use blocks::{Ended, run_blocks};
+use blocks::{Course, Ended, run_blocks};
+use build::Site;
 use measure::Bench;
-use prepare::Prepared;
+use prepare::{Prepared, Tools};
 
-/// Makes a run and keeps it in the request's store.
+/// Makes a run and keeps it in the request's store. `builder` builds the plan's own targets.
 ///
 /// # Errors
 /// Whatever makes a run impossible; [`LabError::Cancelled`] and [`LabError::Stopped`] when something
 /// was measured before, which is kept under the run they name.
 pub fn run(
     request: &RunRequest,
+    builder: &mut dyn Builder,
     progress: &mut dyn Progress,
     cancel: &Cancel,
 ) -> Result<RunId, LabError> {
     request.check()?;
-    let fio = Fio::find()?;
+    let tools = Tools::find(&request.plan)?;
     let mut store = Store::open(&request.store)?;
     let start = engine::clock::now();
-    let prepared = prepare::prepare(request, &fio, progress, cancel, start)?;
-    let run = begin(&store, request, &fio, &prepared)?;
-    let mut bench = Bench::new(request, &fio, &prepared, cancel, start);
+    let site = Site::build(request, builder, cancel, &mut |what| progress.phase(what))?;
+    let prepared = prepare::prepare(request, &site, tools, progress, cancel, start)?;
+    let run = begin(&store, request, &site, &prepared)?;
+    let mut bench = Bench::new(request, &prepared, cancel, start);
     let mut keep = |kept: measure::Kept<'_>| store_kept(&mut store, run, kept);
-    let ended = run_blocks(
-        &request.plan,
-        prepared.targets.len(),
-        prepared.seed,
-        &mut bench,
-        progress,
-        &mut keep,
-    );
+    let labels = labels(&prepared);
+    let pairs = skip::pairs(&request.plan, prepared.targets.len(), &prepared.skipped);
+    let course = Course {
+        plan: &request.plan,
+        labels: &labels,
+        pairs: &pairs,
+        baseline: prepared.baseline,
+        seed: prepared.seed,
+    };
+    let ended = run_blocks(&course, &mut bench, progress, &mut keep);
     let elapsed = Nanos::from_duration(engine::clock::now().duration_since(start));
     let samples = bench.samples();
     drop(bench);
-    // The test files go before the last word, so that a report is only ever made of a tidy machine.
-    let left_behind = prepared.remove();
+    // All of it goes before the last word, so that a report is only ever made of a tidy machine.
+    let mut left_behind = prepared.remove();
+    let stays = site.take_down().into_iter();
+    left_behind.extend(stays.map(|left| Finding::remark(Check::Run, left)));
     let ended = ended?;
     store.add_samples(run, &samples)?;
     for finding in left_behind {
@@ -71,30 +82,64 @@ pub fn run(
     outcome(run, ended)
 }
 
+fn labels(prepared: &Prepared) -> Vec<String> {
+    let targets = prepared.targets.iter();
+    targets.map(|target| target.facts.label.clone()).collect()
+}
+
 fn begin(
     store: &Store,
     request: &RunRequest,
-    fio: &Fio,
+    site: &Site,
     prepared: &Prepared,
 ) -> Result<RunId, LabError> {
     let run = store.begin(&NewRun {
         plan: request.plan.clone(),
         seed: prepared.seed,
         started_unix_ms: unix_ms(),
-        manifest: prepared.manifest(request, fio),
+        manifest: prepared.manifest(request, site),
     })?;
+    for built in site.built() {
+        for line in &built.commands {
+            let command = CommandLine {
+                purpose: format!("build {}", built.spec.name),
+                line: line.clone(),
+            };
+            store.add_command(run, &command)?;
+        }
+    }
     for command in &prepared.commands {
         store.add_command(run, command)?;
     }
-    for finding in &prepared.findings {
+    for target in &site.left_out {
+        let text = format!("{} is left out: {}", target.title, target.reason);
+        store.add_finding(run, &Finding::remark(Check::Run, text))?;
+    }
+    for finding in skipped(request, prepared).iter().chain(&prepared.findings) {
         store.add_finding(run, finding)?;
     }
     Ok(run)
 }
 
+/// One remark for each reason, however many tests it is about.
+fn skipped(request: &RunRequest, prepared: &Prepared) -> Vec<Finding> {
+    let mut said: Vec<Finding> = Vec::new();
+    for one in &prepared.skipped {
+        let Some(reason) = &one.reason else { continue };
+        let text = format!(
+            "{} is not made on {}: {reason}",
+            request.plan.workloads[one.workload].title, prepared.targets[one.target].facts.label
+        );
+        said.push(Finding::remark(Check::Run, text));
+    }
+    said
+}
+
 fn store_kept(store: &mut Store, run: RunId, kept: measure::Kept<'_>) -> Result<(), LabError> {
-    store.add_command(run, &kept.command)?;
-    store.add_cell(run, kept.cell, &kept.fio_json, &kept.samples)?;
+    for command in kept.commands {
+        store.add_command(run, command)?;
+    }
+    store.add_cell(run, kept.cell, kept.raw, kept.samples)?;
     if kept.samples_full {
         store.add_finding(
             run,

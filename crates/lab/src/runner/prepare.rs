@@ -1,19 +1,24 @@
-//! Before the first block: targets locked, test files written, one engine found that works on all of
+//! Before the first block: targets held, test files written, one engine found that works on all of
 //! them, ceilings measured.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::build::Site;
+use super::ground::Ground;
 use super::progress::Progress;
-use super::request::{Cancel, RunRequest};
-use super::scratch::Scratch;
+use super::request::{Cancel, RunRequest, TargetSpec};
+use super::skip;
 use crate::LabError;
 use crate::checks::direct::DioAlign;
 use crate::checks::{Check, Finding};
 use crate::fio::process::{Fio, RunError};
-use crate::fio::{Engine, command, parse};
-use crate::host::{Measured, ServerHint, TargetFacts, machine, residency, target_facts};
-use crate::store::{CommandLine, Manifest};
+use crate::fio::{Engine, Subject, command, parse};
+use crate::host::{Known, Measured, TargetFacts, machine, residency, target_facts};
+use crate::plan::Plan;
+use crate::store::{CommandLine, Manifest, Skipped};
+use crate::tools::Installed;
 use crate::units::{Bytes, MIB, Nanos};
 
 /// Less than this written in the time for it, and the target is too slow for the plan.
@@ -26,7 +31,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(20);
 /// A target ready to be measured.
 #[derive(Debug)]
 pub(super) struct ReadyTarget {
-    pub(super) scratch: Scratch,
+    pub(super) ground: Ground,
     pub(super) facts: TargetFacts,
     /// Whether its page cache can be looked into.
     pub(super) shows_cache: bool,
@@ -36,8 +41,13 @@ pub(super) struct ReadyTarget {
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) targets: Vec<ReadyTarget>,
+    /// Of `targets`.
+    pub(super) baseline: Option<usize>,
+    pub(super) skipped: Vec<Skipped>,
+    pub(super) tools: Tools,
     pub(super) size: Bytes,
-    pub(super) engine: Engine,
+    /// None when fio does nothing in this plan.
+    pub(super) engine: Option<Engine>,
     pub(super) direct: bool,
     pub(super) seed: u64,
     pub(super) commands: Vec<CommandLine>,
@@ -46,22 +56,53 @@ pub(super) struct Prepared {
     pub(super) work: tempfile::TempDir,
 }
 
+/// The programs that this plan can use.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    pub(super) fio: Option<Fio>,
+    /// By the name of what is started; none where it is not installed, with what to do.
+    pub(super) others: BTreeMap<&'static str, Result<Installed, String>>,
+}
+
+impl Tools {
+    /// Looks for all that `plan` needs.
+    pub(super) fn find(plan: &Plan) -> Result<Self, LabError> {
+        let mut tools = Self::default();
+        for workload in &plan.workloads {
+            match workload.tool() {
+                None if tools.fio.is_none() => tools.fio = Some(Fio::find()?),
+                None => {}
+                Some(tool) => {
+                    let program = tool.program();
+                    tools.others.entry(program.name).or_insert_with(|| {
+                        crate::tools::find(program).map_err(|error| error.to_string())
+                    });
+                }
+            }
+        }
+        Ok(tools)
+    }
+}
+
 impl Prepared {
-    pub(super) fn manifest(&self, request: &RunRequest, fio: &Fio) -> Manifest {
+    pub(super) fn manifest(&self, request: &RunRequest, site: &Site) -> Manifest {
         Manifest {
             machine: machine(),
+            agents: Vec::new(),
             outboard: env!("CARGO_PKG_VERSION").into(),
-            fio: fio.version.clone(),
+            fio: self.tools.fio.as_ref().map(|fio| fio.version.clone()),
             engine: self.engine,
             direct: self.direct,
             size: self.size,
-            server_pid: request.server_pid,
-            client_pid: request.client_pid,
+            base: request.base.clone(),
             targets: self
                 .targets
                 .iter()
                 .map(|target| target.facts.clone())
                 .collect(),
+            baseline: self.baseline,
+            left_out: site.left_out.clone(),
+            skipped: self.skipped.clone(),
         }
     }
 
@@ -69,7 +110,7 @@ impl Prepared {
     pub(super) fn remove(self) -> Vec<Finding> {
         self.targets
             .into_iter()
-            .filter_map(|target| target.scratch.remove().err())
+            .filter_map(|target| target.ground.release().err())
             .map(|left| Finding::remark(Check::Run, left))
             .collect()
     }
@@ -77,7 +118,7 @@ impl Prepared {
 
 /// The tools of this part, together.
 struct Preparing<'a> {
-    request: &'a RunRequest,
+    plan: &'a Plan,
     fio: &'a Fio,
     cancel: &'a Cancel,
     work: PathBuf,
@@ -88,96 +129,151 @@ struct Preparing<'a> {
 /// Makes everything ready; on an error nothing is left behind.
 pub(super) fn prepare(
     request: &RunRequest,
-    fio: &Fio,
+    site: &Site,
+    tools: Tools,
     progress: &mut dyn Progress,
     cancel: &Cancel,
     start: Instant,
 ) -> Result<Prepared, LabError> {
-    let scratches = lock_targets(request)?;
+    let specs = specs(request, site)?;
+    let grounds = hold(&specs, request.plan.data.size)?;
+    let skipped = skip::all(&request.plan, &specs, &grounds, &tools)?;
     let work = tempfile::tempdir()
         .map_err(|error| LabError::system("make a temporary directory", error))?;
-    let mut preparing = Preparing {
-        request,
-        fio,
-        cancel,
-        work: work.path().to_owned(),
-        seed: request.seed.unwrap_or_else(draw_seed),
-        commands: Vec::new(),
-    };
+    let seed = request.seed.unwrap_or_else(draw_seed);
     progress.phase("measuring what this machine's sockets and memory carry");
     let measured = Measured::now();
-    let size = preparing.lay_out_all(&scratches, progress)?;
-    progress.phase("finding out how to submit I/O");
-    let (engine, direct) = preparing.choose_engine(&scratches)?;
-    let mut findings = Vec::new();
-    let targets = scratches
+    let mut readied = Readied {
+        size: smallest(&grounds, request.plan.data.size),
+        engine: None,
+        direct: false,
+    };
+    let mut commands = Vec::new();
+    if let Some(fio) = &tools.fio {
+        let mut preparing = Preparing {
+            plan: &request.plan,
+            fio,
+            cancel,
+            work: work.path().to_owned(),
+            seed,
+            commands,
+        };
+        readied = preparing.ready_for_fio(&grounds, readied.size, progress)?;
+        commands = preparing.commands;
+    }
+    let targets = grounds
         .into_iter()
-        .zip(request.targets())
-        .zip(0..)
-        .map(|((scratch, spec), index)| {
-            ready(request, scratch, spec.shown(), index, size, &measured)
-        })
+        .zip(&specs)
+        .map(|(ground, spec)| ready(ground, spec, readied.size, &measured))
         .collect::<Vec<_>>();
-    remarks(
-        &targets,
-        size,
-        request.plan.data.size,
-        direct,
-        &mut findings,
-    );
-    tracing::debug!(elapsed = ?engine::clock::now().duration_since(start), %size, "prepared");
+    let findings = remarks(&targets, &readied, request.plan.data.size);
+    tracing::debug!(elapsed = ?engine::clock::now().duration_since(start), size = %readied.size, "prepared");
     Ok(Prepared {
+        baseline: baseline(request, &specs),
         targets,
-        size,
-        engine,
-        direct,
-        seed: preparing.seed,
-        commands: preparing.commands,
+        skipped,
+        tools,
+        size: readied.size,
+        engine: readied.engine,
+        direct: readied.direct,
+        seed,
+        commands,
         findings,
         work,
     })
 }
 
-fn lock_targets(request: &RunRequest) -> Result<Vec<Scratch>, LabError> {
-    let mut scratches: Vec<Scratch> = Vec::new();
-    for spec in request.targets() {
-        scratches.push(Scratch::make(&spec.path)?);
+/// What fio will be told on every target alike.
+struct Readied {
+    size: Bytes,
+    engine: Option<Engine>,
+    direct: bool,
+}
+
+/// What the command line gives, then what was built.
+fn specs(request: &RunRequest, site: &Site) -> Result<Vec<TargetSpec>, LabError> {
+    let built = site.built().map(|built| built.spec.clone());
+    let specs: Vec<TargetSpec> = request.targets.iter().cloned().chain(built).collect();
+    match (specs.is_empty(), site.left_out.first()) {
+        (true, Some(first)) => Err(LabError::BadRequest(format!(
+            "none of the plan's targets can be had here; {}: {}",
+            first.title, first.reason
+        ))),
+        (true, None) => Err(stopped()),
+        _ => Ok(specs),
     }
-    for scratch in &scratches {
-        let on_this = scratches
+}
+
+/// Its index among those that are there.
+fn baseline(request: &RunRequest, specs: &[TargetSpec]) -> Option<usize> {
+    let named = request.plan.baseline.as_ref();
+    named
+        .and_then(|name| specs.iter().position(|spec| spec.name == *name))
+        .or(request.baseline)
+}
+
+fn hold(specs: &[TargetSpec], size: Bytes) -> Result<Vec<Ground>, LabError> {
+    let grounds = specs
+        .iter()
+        .map(Ground::hold)
+        .collect::<Result<Vec<_>, _>>()?;
+    for ground in &grounds {
+        let Some(scratch) = ground.scratch() else {
+            continue;
+        };
+        let on_this = grounds
             .iter()
-            .filter(|other| other.identity.0 == scratch.identity.0)
+            .filter(|other| other.scratch().is_some() && other.shares(ground))
             .count();
-        scratch.check_space(request.plan.data.size, on_this as u64)?;
+        scratch.check_space(size, on_this as u64)?;
     }
-    Ok(scratches)
+    Ok(grounds)
+}
+
+fn smallest(grounds: &[Ground], wanted: Bytes) -> Bytes {
+    let sizes = grounds.iter().filter_map(|ground| ground.size);
+    sizes.fold(wanted, Bytes::min).min(wanted)
 }
 
 impl Preparing<'_> {
+    /// Writes what has to be written and finds out how to submit.
+    fn ready_for_fio(
+        &mut self,
+        grounds: &[Ground],
+        wanted: Bytes,
+        progress: &mut dyn Progress,
+    ) -> Result<Readied, LabError> {
+        let size = self.lay_out_all(grounds, wanted, progress)?;
+        progress.phase("finding out how to submit I/O");
+        let (engine, direct) = self.choose_engine(grounds)?;
+        Ok(Readied {
+            size,
+            engine: Some(engine),
+            direct,
+        })
+    }
+
     /// Writes every target's file and cuts all of them to the smallest.
     fn lay_out_all(
         &mut self,
-        scratches: &[Scratch],
+        grounds: &[Ground],
+        wanted: Bytes,
         progress: &mut dyn Progress,
     ) -> Result<Bytes, LabError> {
-        let wanted = self.request.plan.data.size;
         let mut size = wanted;
-        for scratch in scratches {
-            progress.phase(&format!(
-                "writing {size} to {}",
-                scratch.directory.display()
-            ));
-            let written = self.lay_out(scratch, size)?;
+        for ground in grounds.iter().filter(|ground| ground.is_laid_out()) {
+            let place = ground.place();
+            progress.phase(&format!("writing {size} to {place}"));
+            let written = self.lay_out(ground, size)?;
             if written < LAID_OUT_MIN {
                 return Err(LabError::BadRequest(format!(
-                    "{} took {} s to write {written}: too slow for this plan, give layout_ms more",
-                    scratch.directory.display(),
-                    self.request.plan.data.layout_ms / 1000
+                    "{place} took {} s to write {written}: too slow for this plan, give layout_ms more",
+                    self.plan.data.layout_ms / 1000
                 )));
             }
             size = size.min(Bytes(written.0 / MIB * MIB));
         }
-        for scratch in scratches {
+        for scratch in grounds.iter().filter_map(Ground::scratch) {
             let file = scratch.file();
             std::fs::OpenOptions::new()
                 .write(true)
@@ -190,81 +286,72 @@ impl Preparing<'_> {
         Ok(size)
     }
 
-    fn lay_out(&mut self, scratch: &Scratch, size: Bytes) -> Result<Bytes, LabError> {
-        let limit = Nanos::from_ms(self.request.plan.data.layout_ms);
+    fn lay_out(&mut self, ground: &Ground, size: Bytes) -> Result<Bytes, LabError> {
+        let limit = Nanos::from_ms(self.plan.data.layout_ms);
         let output = self.work.join("lay-out.json");
-        let args = command::lay_out(&scratch.file(), size, limit, self.seed, &output);
-        let text = self.fio(
-            scratch,
-            "lay-out",
-            &args,
-            &output,
-            Duration::from_nanos(limit.0) + FLUSH_LIMIT,
-        )?;
-        let result = parse(&text).map_err(|error| {
+        let args = command::lay_out(ground.subject(), size, limit, self.seed, &output);
+        self.note("lay-out", &args);
+        let cannot = |why: String| {
             LabError::BadRequest(format!(
-                "cannot write a test file to {}: {error}",
-                scratch.directory.display()
+                "cannot write a test file to {}: {why}",
+                ground.place()
             ))
-        })?;
+        };
+        let text = self
+            .fio
+            .run(
+                &args,
+                &output,
+                Duration::from_nanos(limit.0) + FLUSH_LIMIT,
+                &mut |_| !self.cancel.is_cancelled(),
+            )
+            .map_err(|error| match error {
+                RunError::Cancelled => stopped(),
+                other => cannot(other.to_string()),
+            })?;
+        let result = parse(&text).map_err(|error| cannot(error.to_string()))?;
         Ok(result.bytes)
     }
 
     /// The first engine that works on all targets, past the page cache where all of them can.
-    fn choose_engine(&mut self, scratches: &[Scratch]) -> Result<(Engine, bool), LabError> {
-        let mut reason = String::new();
+    fn choose_engine(&mut self, grounds: &[Ground]) -> Result<(Engine, bool), LabError> {
+        let mut failed = (PathBuf::new(), String::new());
         for direct in [true, false] {
             for engine in Engine::ALL {
-                match self.engine_works(scratches, engine, direct) {
+                match self.engine_works(grounds, engine, direct) {
                     Ok(()) => return Ok((engine, direct)),
-                    Err(RunError::Cancelled) => return Err(stopped()),
-                    Err(error) => reason = error.to_string(),
+                    Err((_, RunError::Cancelled)) => return Err(stopped()),
+                    Err((place, error)) => failed = (place.into(), error.to_string()),
                 }
             }
         }
         Err(LabError::NoEngine {
-            path: self.request.target.path.clone(),
+            path: failed.0,
             tried: Engine::ALL.map(Engine::as_str).join(", "),
-            reason,
+            reason: failed.1,
         })
     }
 
+    /// Whether it works on each; else on which one it does not.
     fn engine_works(
         &mut self,
-        scratches: &[Scratch],
+        grounds: &[Ground],
         engine: Engine,
         direct: bool,
-    ) -> Result<(), RunError> {
-        for scratch in scratches {
+    ) -> Result<(), (String, RunError)> {
+        for ground in grounds {
             let output = self.work.join("probe.json");
-            let args = command::probe(&scratch.file(), engine, direct, &output);
+            let engine = engine_for(ground, engine);
+            let args = command::probe(ground.subject(), engine, direct, &output);
             self.note("probe", &args);
             let text = self.fio.run(&args, &output, PROBE_LIMIT, &mut |_| {
                 !self.cancel.is_cancelled()
-            })?;
-            parse(&text).map_err(|error| RunError::Failed(error.to_string()))?;
+            });
+            let worked = text
+                .and_then(|text| parse(&text).map_err(|error| RunError::Failed(error.to_string())));
+            worked.map_err(|error| (ground.place().to_string(), error))?;
         }
         Ok(())
-    }
-
-    fn fio(
-        &mut self,
-        scratch: &Scratch,
-        purpose: &str,
-        args: &[std::ffi::OsString],
-        output: &Path,
-        limit: Duration,
-    ) -> Result<String, LabError> {
-        self.note(purpose, args);
-        self.fio
-            .run(args, output, limit, &mut |_| !self.cancel.is_cancelled())
-            .map_err(|error| match error {
-                RunError::Cancelled => stopped(),
-                other => LabError::BadRequest(format!(
-                    "cannot write a test file to {}: {other}",
-                    scratch.directory.display()
-                )),
-            })
     }
 
     fn note(&mut self, purpose: &str, args: &[std::ffi::OsString]) {
@@ -275,35 +362,36 @@ impl Preparing<'_> {
     }
 }
 
+/// An export has a way of its own.
+pub(super) fn engine_for(ground: &Ground, engine: Engine) -> Engine {
+    match ground.subject() {
+        Subject::File(_) => engine,
+        Subject::Uri(_) => Engine::Nbd,
+    }
+}
+
 fn stopped() -> LabError {
     LabError::BadRequest("stopped before anything was measured".into())
 }
 
-fn ready(
-    request: &RunRequest,
-    scratch: Scratch,
-    label: String,
-    index: usize,
-    size: Bytes,
-    measured: &Measured,
-) -> ReadyTarget {
-    // What the user told of a server is about what is measured, not about what it is held against.
-    let hint = if index == 0 {
-        ServerHint {
-            runs_here: request.server_pid.is_some(),
-            peer: request.peer,
-        }
-    } else {
-        ServerHint::default()
+fn ready(ground: Ground, spec: &TargetSpec, size: Bytes, measured: &Measured) -> ReadyTarget {
+    let known = Known {
+        name: spec.name.clone(),
+        label: spec.shown(),
+        place: ground.place(),
+        processes: spec.processes.clone(),
+        peer: spec.peer,
     };
-    let file = scratch.file();
-    let mut facts = target_facts(label, scratch.directory.clone(), hint, measured);
-    facts.dio_align = dio_align(&file);
-    // A device that answers at once makes every page look resident; then the question is no use.
-    residency::drop_caches(&file, size, true);
-    let shows_cache = residency::look(&file, size).is_some_and(|found| found.part() < 0.02);
+    let mut facts = target_facts(known, measured);
+    let mut shows_cache = false;
+    if let Some(file) = ground.file() {
+        facts.dio_align = dio_align(file);
+        // A device that answers at once makes every page look resident; then the question is no use.
+        residency::drop_caches(file, size, true);
+        shows_cache = residency::look(file, size).is_some_and(|found| found.part() < 0.02);
+    }
     ReadyTarget {
-        scratch,
+        ground,
         facts,
         shows_cache,
     }
@@ -319,44 +407,44 @@ fn dio_align(file: &Path) -> Option<DioAlign> {
     })
 }
 
-fn remarks(
-    targets: &[ReadyTarget],
-    size: Bytes,
-    wanted: Bytes,
-    direct: bool,
-    findings: &mut Vec<Finding>,
-) {
+fn remarks(targets: &[ReadyTarget], readied: &Readied, wanted: Bytes) -> Vec<Finding> {
+    let mut findings = Vec::new();
     let mut say = |text: String| findings.push(Finding::remark(Check::Run, text));
-    if size < wanted {
+    let size = readied.size;
+    if readied.engine.is_some() && size < wanted {
         say(format!(
             "the test file has {size} instead of {wanted}: more could not be written in time"
         ));
     }
-    if !direct {
+    if readied.engine.is_some() && !readied.direct {
         say(
             "a target has no direct I/O, so all of them were measured through the page cache"
                 .into(),
         );
     }
-    for target in targets {
-        if !target.scratch.locked {
+    for (index, target) in targets.iter().enumerate() {
+        let label = &target.facts.label;
+        if !target.ground.locked {
             say(format!(
-                "{} cannot be locked: another run may have measured it at the same time",
-                target.facts.label
+                "{label} cannot be locked: another run may have measured it at the same time"
+            ));
+        }
+        if !target.ground.is_laid_out() {
+            say(format!(
+                "{label} is only read: what is on it was not written by the lab, and may be zeros or holes"
             ));
         }
         if ["tmpfs", "ramfs"].contains(&target.facts.filesystem.as_str()) {
-            say(format!("{} is memory, not storage", target.facts.label));
+            say(format!("{label} is memory, not storage"));
+        }
+        for other in &targets[..index] {
+            if other.ground.shares(&target.ground) {
+                let other = &other.facts.label;
+                say(format!("{other} and {label} are on the same filesystem"));
+            }
         }
     }
-    if let [a, b] = targets
-        && a.scratch.identity.0 == b.scratch.identity.0
-    {
-        say(format!(
-            "{} and {} are on the same filesystem",
-            a.facts.label, b.facts.label
-        ));
-    }
+    findings
 }
 
 fn draw_seed() -> u64 {

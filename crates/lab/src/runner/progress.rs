@@ -1,6 +1,6 @@
 //! What is told while a run is made, so that a terminal can show it.
 
-use crate::units::{Nanos, Rate};
+use crate::units::Nanos;
 
 /// A listener. Nothing is asked of it but to be quick.
 pub trait Progress {
@@ -8,8 +8,8 @@ pub trait Progress {
     fn phase(&mut self, what: &str);
     /// A measurement begins.
     fn cell_started(&mut self, cell: &CellProgress<'_>);
-    /// It ended with this figure.
-    fn cell_finished(&mut self, cell: &CellProgress<'_>, figure: Rate);
+    /// It ended with this figure: `81.2 MB/s (77.4 MiB/s)`.
+    fn cell_finished(&mut self, cell: &CellProgress<'_>, figure: &str);
 }
 
 /// Where a run is.
@@ -17,7 +17,9 @@ pub trait Progress {
 pub struct CellProgress<'a> {
     /// The test, for people.
     pub workload: &'a str,
-    /// Index of the target.
+    /// What the target is called.
+    pub on: &'a str,
+    /// Its index.
     pub target: usize,
     /// Counted from 1.
     pub block: u32,
@@ -38,5 +40,5 @@ pub struct Silent;
 impl Progress for Silent {
     fn phase(&mut self, _: &str) {}
     fn cell_started(&mut self, _: &CellProgress<'_>) {}
-    fn cell_finished(&mut self, _: &CellProgress<'_>, _: Rate) {}
+    fn cell_finished(&mut self, _: &CellProgress<'_>, _: &str) {}
 }

@@ -1,99 +1,171 @@
 //! What the user asks for.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::LabError;
+use crate::host::{Place, Process, Role};
 use crate::plan::Plan;
+use crate::units::Bytes;
 
 /// A run to be made.
 #[derive(Debug, Clone)]
 pub struct RunRequest {
     /// What is measured.
     pub plan: Plan,
-    /// Where.
-    pub target: TargetSpec,
-    /// What it is held against, if anything.
-    pub against: Option<TargetSpec>,
-    /// The server behind `target`, when it is a process of this machine.
-    pub server_pid: Option<u32>,
-    /// The client behind `target`: the process that owns its attachment or its mount.
-    pub client_pid: Option<u32>,
-    /// The server's address, when it is known: it tells which wire is the ceiling.
-    pub peer: Option<IpAddr>,
+    /// Where, besides the plan's own targets.
+    pub targets: Vec<TargetSpec>,
+    /// Which of them the others are held against, unless the plan says.
+    pub baseline: Option<usize>,
+    /// The directory that the plan's own targets are built in.
+    pub base: Option<PathBuf>,
     /// Orders the blocks and the random requests; drawn when not given.
     pub seed: Option<u64>,
     /// Where results are kept; see [`crate::store::default_path`].
     pub store: PathBuf,
 }
 
-/// A directory to measure.
+/// Something to measure that is there.
 #[derive(Debug, Clone)]
 pub struct TargetSpec {
-    /// It exists and can be written.
-    pub path: PathBuf,
-    /// What it is called in the report; the path when not given.
+    /// Short: letters, digits and dashes.
+    pub name: String,
+    /// Where it is.
+    pub place: Place,
+    /// What it is called in the report; the place when not given.
     pub label: Option<String>,
+    /// The processes of this machine that work for it.
+    pub processes: Vec<Process>,
+    /// The server's address, when it is known: it tells which wire is the ceiling.
+    pub peer: Option<IpAddr>,
+    /// Whether what is on it must stay; a directory only gets files of ours.
+    pub read_only: bool,
+    /// Its size, where that cannot be seen: that of an export.
+    pub size: Option<Bytes>,
 }
 
 impl TargetSpec {
     /// A directory called by its path.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self::at(Place::Directory(path.into()))
+    }
+
+    /// The same for any place.
+    #[must_use]
+    pub fn at(place: Place) -> Self {
         Self {
-            path: path.into(),
+            name: "target".into(),
+            read_only: !matches!(place, Place::Directory(_)),
+            place,
             label: None,
+            processes: Vec::new(),
+            peer: None,
+            size: None,
         }
     }
 
-    /// The same, called `label`.
+    /// The same, called `label` in reports.
     #[must_use]
     pub fn called(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
     }
 
+    /// The same under a short name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// The same with a process that works for it.
+    #[must_use]
+    pub fn with(mut self, role: Role, pid: u32) -> Self {
+        self.processes.push(Process { role, pid });
+        self
+    }
+
     pub(super) fn shown(&self) -> String {
-        self.label
-            .clone()
-            .unwrap_or_else(|| self.path.display().to_string())
+        self.label.clone().unwrap_or_else(|| self.place.to_string())
     }
 }
 
 impl RunRequest {
-    /// `plan` on `target`, kept in `store`; everything else can be set afterwards.
+    /// `plan` on its own targets, kept in `store`; everything else can be set afterwards.
     #[must_use]
-    pub const fn new(plan: Plan, target: TargetSpec, store: PathBuf) -> Self {
+    pub const fn new(plan: Plan, store: PathBuf) -> Self {
         Self {
             plan,
-            target,
-            against: None,
-            server_pid: None,
-            client_pid: None,
-            peer: None,
+            targets: Vec::new(),
+            baseline: None,
+            base: None,
             seed: None,
             store,
         }
     }
 
-    /// The directories: what is measured first, then what it is held against.
+    /// The same on `target` too.
     #[must_use]
-    pub fn targets(&self) -> Vec<&TargetSpec> {
-        std::iter::once(&self.target).chain(&self.against).collect()
+    pub fn on(mut self, target: TargetSpec) -> Self {
+        self.targets.push(target);
+        self
+    }
+
+    /// The same, everything held against `target`.
+    #[must_use]
+    pub fn against(mut self, target: TargetSpec) -> Self {
+        self.baseline = Some(self.targets.len());
+        self.targets.push(target.named("against"));
+        self
     }
 
     pub(super) fn check(&self) -> Result<(), LabError> {
         self.plan.check()?;
-        if let Some(against) = &self.against {
-            refuse_same(&self.target.path, &against.path)?;
+        if self.targets.is_empty() && self.plan.targets.is_empty() {
+            return Err(LabError::BadRequest(format!(
+                "the plan {} has no targets of its own; give a directory to measure",
+                self.plan.name
+            )));
         }
-        for (role, pid) in [("server", self.server_pid), ("client", self.client_pid)] {
-            if let Some(pid) = pid
-                && crate::sensors::read::process_tree(pid).is_none()
-            {
-                return Err(LabError::NoProcess { role, pid });
+        if !self.plan.targets.is_empty() && self.base.is_none() {
+            return Err(LabError::BadRequest(format!(
+                "the plan {} builds its targets; give the directory to build them in",
+                self.plan.name
+            )));
+        }
+        self.check_targets()
+    }
+
+    fn check_targets(&self) -> Result<(), LabError> {
+        let mut names: BTreeSet<&str> = self
+            .plan
+            .targets
+            .iter()
+            .map(|target| target.name.as_str())
+            .collect();
+        for (index, target) in self.targets.iter().enumerate() {
+            if !names.insert(&target.name) {
+                return Err(LabError::BadRequest(format!(
+                    "two targets are named {:?}",
+                    target.name
+                )));
+            }
+            for other in &self.targets[..index] {
+                if let (Place::Directory(a), Place::Directory(b)) = (&other.place, &target.place) {
+                    refuse_same(a, b)?;
+                }
+            }
+            for process in &target.processes {
+                if crate::sensors::read::process_tree(process.pid).is_none() {
+                    return Err(LabError::NoProcess {
+                        role: process.role.as_str(),
+                        pid: process.pid,
+                    });
+                }
             }
         }
         Ok(())
@@ -101,7 +173,7 @@ impl RunRequest {
 }
 
 /// Two names of one directory would wait for each other's lock and be called busy.
-fn refuse_same(a: &Path, b: &Path) -> Result<(), LabError> {
+pub(super) fn refuse_same(a: &Path, b: &Path) -> Result<(), LabError> {
     use std::os::unix::fs::MetadataExt;
     let identity = |path: &Path| {
         std::fs::metadata(path)

@@ -1,8 +1,11 @@
 //! Which measurement comes next and when to stop. Pure.
 
-use crate::plan::{Budget, Plan};
+use std::collections::BTreeMap;
+
+use crate::plan::Budget;
 use crate::stats::{Rng, compare, interval};
-use crate::store::Status;
+use crate::store::{Cell, Status};
+use crate::tools::Better;
 use crate::units::Nanos;
 
 /// A measurement to be made.
@@ -14,12 +17,10 @@ pub(super) struct Slot {
     pub(super) target: usize,
 }
 
-/// Every workload on every target once, in an order that `seed` and `block` give: what drifts during
-/// a run then hits each of them alike.
-pub(super) fn block_order(plan: &Plan, targets: usize, seed: u64, block: u32) -> Vec<Slot> {
-    let mut variants: Vec<(usize, usize)> = (0..plan.workloads.len())
-        .flat_map(|workload| (0..targets).map(move |target| (workload, target)))
-        .collect();
+/// Every pair of a workload and a target once, in an order that `seed` and `block` give: what drifts
+/// during a run then hits each of them alike.
+pub(super) fn block_order(pairs: &[(usize, usize)], seed: u64, block: u32) -> Vec<Slot> {
+    let mut variants = pairs.to_vec();
     // Blocks far apart in the generator's sequence, or block 2 would repeat block 1 shifted by one.
     Rng::new(Rng::new(seed ^ (u64::from(block) << 32)).next()).shuffle(&mut variants);
     variants
@@ -34,55 +35,76 @@ pub(super) fn block_order(plan: &Plan, targets: usize, seed: u64, block: u32) ->
         .collect()
 }
 
-/// The usable rates so far.
+/// The usable figures so far.
 #[derive(Debug, Clone)]
-pub(super) struct Rates {
-    targets: usize,
-    /// For each block, each workload and each target.
-    blocks: Vec<Vec<Option<f64>>>,
+pub(super) struct Figures {
+    pairs: Vec<(usize, usize)>,
+    baseline: Option<usize>,
+    /// By pair and block: more is better.
+    found: BTreeMap<(usize, usize), BTreeMap<u32, f64>>,
 }
 
-impl Rates {
-    pub(super) const fn new(targets: usize) -> Self {
+impl Figures {
+    pub(super) fn new(pairs: &[(usize, usize)], baseline: Option<usize>) -> Self {
         Self {
-            targets,
-            blocks: Vec::new(),
+            pairs: pairs.to_vec(),
+            baseline,
+            found: BTreeMap::new(),
         }
     }
 
-    pub(super) fn keep(&mut self, slot: &Slot, workloads: usize, rate: Option<f64>) {
-        let block = slot.block as usize;
-        if self.blocks.len() <= block {
-            self.blocks
-                .resize(block + 1, vec![None; workloads * self.targets]);
-        }
-        self.blocks[block][slot.workload * self.targets + slot.target] = rate;
+    /// Counts a measurement, if it may be believed.
+    pub(super) fn keep(&mut self, cell: &Cell) {
+        let Some(headline) = cell.headline().filter(|_| cell.is_usable()) else {
+            return;
+        };
+        let goodness = match headline.better {
+            Better::Higher => headline.value,
+            Better::Lower => 1.0 / headline.value,
+        };
+        self.found
+            .entry((cell.workload, cell.target))
+            .or_default()
+            .insert(cell.block, goodness);
     }
 
-    /// Whether every workload's interval is narrow enough: that of the ratio where two targets are
-    /// compared, that of the rate itself where there is one.
-    pub(super) fn are_precise(&self, workloads: usize, precision: f64, seed: u64) -> bool {
-        (0..workloads).all(|workload| {
-            let values: Vec<f64> = self
-                .blocks
-                .iter()
-                .filter_map(|block| self.value(block, workload))
-                .collect();
-            let found = if self.targets == 2 {
-                compare(&values, seed).map(|found| found.ratio)
-            } else {
-                interval(&values, seed)
+    /// Whether every interval is narrow enough: that of the ratio where a target is held against the
+    /// baseline, that of the figure itself where it is not.
+    pub(super) fn are_precise(&self, precision: f64, seed: u64) -> bool {
+        self.pairs.iter().all(|pair| {
+            let Some(values) = self.values(*pair) else {
+                return true;
+            };
+            let found = match self.against(*pair) {
+                Some(_) => compare(&values, seed).map(|found| found.ratio),
+                None => interval(&values, seed),
             };
             found.is_some_and(|found| found.n >= 5 && found.relative_half_width() <= precision)
         })
     }
 
-    fn value(&self, block: &[Option<f64>], workload: usize) -> Option<f64> {
-        let first = block[workload * self.targets]?;
-        if self.targets != 2 {
-            return Some(first);
+    /// The pair of the baseline in the same test, unless it is this one.
+    fn against(&self, (workload, target): (usize, usize)) -> Option<(usize, usize)> {
+        let pair = (workload, self.baseline?);
+        (target != pair.1 && self.pairs.contains(&pair)).then_some(pair)
+    }
+
+    /// What has to be precise; none for a baseline that others are held against.
+    fn values(&self, pair: (usize, usize)) -> Option<Vec<f64>> {
+        let none = BTreeMap::new();
+        let of = |pair| self.found.get(&pair).unwrap_or(&none);
+        if let Some(against) = self.against(pair) {
+            let base = of(against);
+            let ratios = of(pair)
+                .iter()
+                .filter_map(|(block, value)| Some(value / base.get(block)?));
+            return Some(ratios.collect());
         }
-        Some(first / block[workload * self.targets + 1]?)
+        let held = self
+            .pairs
+            .iter()
+            .any(|other| self.against(*other) == Some(pair));
+        (!held).then(|| of(pair).values().copied().collect())
     }
 }
 

@@ -20,6 +20,8 @@ use crate::units::Bytes;
 pub(super) const PREFIX: &str = ".outboard-lab-";
 /// The test file.
 pub(super) const FILE: &str = "data";
+/// What tools make is in here.
+const TOOLS: &str = "tools";
 /// Left free on a target besides the test file.
 const RESERVE: Bytes = Bytes(32 << 20);
 
@@ -85,6 +87,16 @@ impl Scratch {
         })
     }
 
+    /// Ours.
+    pub(super) fn own(&self) -> &Path {
+        self.own.path()
+    }
+
+    /// Where tools that are not fio work.
+    pub(super) fn tool_directory(&self) -> PathBuf {
+        self.own.path().join(TOOLS)
+    }
+
     /// The test file.
     pub(super) fn file(&self) -> PathBuf {
         self.own.path().join(FILE)
@@ -145,6 +157,11 @@ fn remove_leftovers(directory: &Path) {
             continue;
         }
         let file = entry.path().join(FILE);
+        // Whatever is in there was made by a tool that we started.
+        let tools = fs::remove_dir_all(entry.path().join(TOOLS));
+        if let Err(error) = tools.or_else(ignore_missing) {
+            tracing::warn!(%error, path = %entry.path().display(), "a tool's files stay");
+        }
         let removed = match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             // Fails, as it should, when there is anything else in it.
@@ -153,5 +170,12 @@ fn remove_leftovers(directory: &Path) {
         if let Err(error) = removed {
             tracing::warn!(%error, path = %entry.path().display(), "a directory left by a killed run stays");
         }
+    }
+}
+
+fn ignore_missing(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
     }
 }

@@ -1,12 +1,15 @@
 //! The store: one SQLite file with every run, its commands, raw results, samples and checks.
 //!
 //! Invariants: the file says what it is (application id) and which schema it has (user version); a
-//! later schema is refused, a damaged file is named and left as it is. A measurement is written in
+//! later schema is refused, an earlier one is brought up to ours in one transaction ([`migrate`]), a
+//! damaged file is named and left as it is. A measurement is written in
 //! one transaction as soon as it is made, so what was measured survives whatever comes next.
 //!
 //! What it deliberately does not do: it computes nothing; medians and checks are not stored twice.
 
+mod migrate;
 mod model;
+mod outcome;
 mod read;
 mod write;
 
@@ -15,12 +18,16 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
-pub use model::{Cell, CommandLine, Evidence, Manifest, NewRun, RunId, RunLine, RunRecord, Status};
+pub use model::{
+    AgentRecord, Cell, CommandLine, Evidence, LeftOutTarget, Manifest, NewRun, RunId, RunLine,
+    RunRecord, Skipped, Status,
+};
+pub use outcome::{Headline, Outcome};
 
 use crate::LabError;
 
 /// The schema this version writes.
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
 /// "oblb", so that `file` and we know a store from any other SQLite file.
 const APPLICATION_ID: i64 = 0x6f62_6c62;
 /// How long to wait for another process that writes to the same store.
@@ -115,6 +122,12 @@ impl Store {
                 found,
                 known: SCHEMA_VERSION,
             });
+        }
+        if found < SCHEMA_VERSION {
+            migrate::migrate(&transaction).map_err(wrap)?;
+            transaction
+                .pragma_update(None, "user_version", SCHEMA_VERSION)
+                .map_err(wrap)?;
         }
         transaction.commit().map_err(wrap)
     }

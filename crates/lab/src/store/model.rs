@@ -1,17 +1,19 @@
 //! What is stored, as plain data. A report is a pure function of a [`RunRecord`].
 
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::Outcome;
+use crate::checks::Finding;
 use crate::checks::cache::Dropped;
 use crate::checks::direct::{Residency, Traffic};
-use crate::checks::{Finding, Validity};
-use crate::fio::{Engine, JobResult};
+use crate::fio::Engine;
 use crate::host::{Machine, TargetFacts};
 use crate::plan::Plan;
 use crate::sensors::{CoreTimes, Sample};
-use crate::units::{Bytes, Nanos, Rate};
+use crate::units::{Bytes, Nanos};
 
 /// The number of a run in its store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -51,6 +53,8 @@ pub enum Status {
         /// What, on what.
         reason: String,
     },
+    /// It was not made here: it was read from files of fio.
+    Imported,
 }
 
 impl fmt::Display for Status {
@@ -62,6 +66,7 @@ impl fmt::Display for Status {
             Self::OutOfTime => f.write_str("ended when its time was used up"),
             Self::Cancelled => f.write_str("stopped by the user"),
             Self::Failed { reason } => write!(f, "failed: {reason}"),
+            Self::Imported => f.write_str("imported"),
         }
     }
 }
@@ -69,24 +74,78 @@ impl fmt::Display for Status {
 /// On what and how a run was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The machine.
+    /// This machine.
     pub machine: Machine,
+    /// The other machines that were watched.
+    pub agents: Vec<AgentRecord>,
     /// This program's version.
     pub outboard: String,
-    /// fio's version.
-    pub fio: String,
+    /// fio's version, if fio was used.
+    pub fio: Option<String>,
     /// How fio submitted.
-    pub engine: Engine,
+    pub engine: Option<Engine>,
     /// Past the page cache, on every target alike.
     pub direct: bool,
     /// The test file's size, on every target alike.
     pub size: Bytes,
-    /// The server's process on this machine.
-    pub server_pid: Option<u32>,
-    /// The client's process on this machine.
-    pub client_pid: Option<u32>,
-    /// The targets: what is measured, then what it is held against.
+    /// The directory that the plan's own targets are built in.
+    pub base: Option<PathBuf>,
+    /// What was measured.
     pub targets: Vec<TargetFacts>,
+    /// Which of them the others are held against.
+    pub baseline: Option<usize>,
+    /// Targets of the plan that could not be had here.
+    pub left_out: Vec<LeftOutTarget>,
+    /// Tests that were not made on a target.
+    pub skipped: Vec<Skipped>,
+}
+
+/// Another machine that was watched.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentRecord {
+    /// As given: `host:port`.
+    pub address: String,
+    /// What it is.
+    pub machine: Machine,
+    /// Its program's version.
+    pub outboard: String,
+    /// Its clock less ours, in nanoseconds.
+    pub clock_offset_ns: i64,
+    /// How far that may be wrong.
+    pub clock_error: Nanos,
+}
+
+/// A target of the plan that could not be had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOutTarget {
+    /// Its name in the plan.
+    pub name: String,
+    /// For people.
+    pub title: String,
+    /// Why: one sentence without a full stop.
+    pub reason: String,
+}
+
+/// A test that was not made on a target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Index of the plan's workload.
+    pub workload: usize,
+    /// Index of the manifest's target.
+    pub target: usize,
+    /// Why; none where the plan does not ask for it.
+    pub reason: Option<String>,
+}
+
+impl Manifest {
+    /// Whether a test is made on a target.
+    #[must_use]
+    pub fn measures(&self, workload: usize, target: usize) -> bool {
+        !self
+            .skipped
+            .iter()
+            .any(|skipped| (skipped.workload, skipped.target) == (workload, target))
+    }
 }
 
 /// A run as it begins.
@@ -124,10 +183,10 @@ pub struct Cell {
     pub target: usize,
     /// Since the run began.
     pub started: Nanos,
-    /// From fio's start to its end.
+    /// From the start of fio or the tool to its end.
     pub elapsed: Nanos,
-    /// What fio says.
-    pub result: JobResult,
+    /// What it says.
+    pub outcome: Outcome,
     /// What else was seen.
     pub evidence: Evidence,
     /// What the checks say.
@@ -155,27 +214,7 @@ pub struct Evidence {
     pub resident_after: Option<Residency>,
 }
 
-impl Cell {
-    /// Bytes per second.
-    #[must_use]
-    pub fn rate(&self) -> Rate {
-        Rate::of(self.result.bytes, self.result.runtime).unwrap_or(Rate(0.0))
-    }
-
-    /// Operations per second.
-    #[must_use]
-    pub fn operations_per_second(&self) -> f64 {
-        self.result.ios as f64 / self.result.runtime.seconds().max(f64::MIN_POSITIVE)
-    }
-
-    /// Whether it may be averaged in.
-    #[must_use]
-    pub fn is_usable(&self) -> bool {
-        Validity::of(&self.findings).is_usable()
-    }
-}
-
-/// Everything about one run but fio's raw output.
+/// Everything about one run but the raw output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Its number.

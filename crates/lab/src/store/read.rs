@@ -43,7 +43,7 @@ impl Store {
             .ok_or(LabError::NoRuns)
     }
 
-    /// Everything about `run` but fio's raw output.
+    /// Everything about `run` but the raw output.
     ///
     /// # Errors
     /// [`LabError::UnknownRun`].
@@ -75,14 +75,14 @@ impl Store {
         self.fill(head).map_err(|error| self.wrap(&error))
     }
 
-    /// fio's own output of every measurement of `run`, in the order in which they were made.
+    /// The raw output of every measurement of `run`, in the order in which they were made.
     ///
     /// # Errors
     /// [`LabError::DamagedStore`].
-    pub fn fio_json(&self, run: RunId) -> Result<Vec<String>, LabError> {
+    pub fn raw(&self, run: RunId) -> Result<Vec<String>, LabError> {
         let read = || -> rusqlite::Result<Vec<String>> {
             self.connection
-                .prepare("SELECT fio_json FROM cell WHERE run = ? ORDER BY id")?
+                .prepare("SELECT raw FROM cell WHERE run = ? ORDER BY id")?
                 .query_map([run.0], |row| row.get(0))?
                 .collect()
         };
@@ -121,7 +121,7 @@ impl Store {
 
     fn cells(&self, run: RunId) -> rusqlite::Result<Vec<Cell>> {
         let mut statement = self.connection.prepare(
-            "SELECT id, block, position, workload, target, started_ns, elapsed_ns, result, evidence FROM cell \
+            "SELECT id, block, position, workload, target, started_ns, elapsed_ns, outcome, evidence FROM cell \
              WHERE run = ? ORDER BY id",
         )?;
         let mut rows = statement.query([run.0])?;
@@ -135,7 +135,7 @@ impl Store {
                 target: index(row, 4)?,
                 started: Nanos(unsigned(row, 5)?),
                 elapsed: Nanos(unsigned(row, 6)?),
-                result: from_json(row, 7)?,
+                outcome: from_json(row, 7)?,
                 evidence: from_json(row, 8)?,
                 findings: self.findings(run, Some(id))?,
             });

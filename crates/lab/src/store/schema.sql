@@ -1,4 +1,4 @@
--- Version 1. One row of `run` is one `lab run`; everything else belongs to a run.
+-- Version 2. One row of `run` is one `lab run`; everything else belongs to a run.
 CREATE TABLE run (
     id INTEGER PRIMARY KEY,
     plan TEXT NOT NULL,             -- TOML
@@ -24,13 +24,10 @@ CREATE TABLE cell (
     target INTEGER NOT NULL,        -- index into the manifest
     started_ns INTEGER NOT NULL,    -- since the run began
     elapsed_ns INTEGER NOT NULL,
-    direction TEXT NOT NULL,
-    bytes INTEGER NOT NULL,
-    ios INTEGER NOT NULL,
-    runtime_ns INTEGER NOT NULL,
-    result TEXT NOT NULL,           -- JSON, with the histogram
+    headline REAL,                  -- fio's bytes per second, a tool's first figure
+    outcome TEXT NOT NULL,          -- JSON: fio's result with its histogram, or a tool's figures
     evidence TEXT NOT NULL,         -- JSON
-    fio_json TEXT NOT NULL          -- as fio wrote it
+    raw TEXT NOT NULL               -- as fio or the tool wrote it
 ) STRICT;
 CREATE INDEX cell_of_run ON cell (run, id);
 CREATE TABLE sample (

@@ -47,7 +47,7 @@ fn a_run_is_read_back_as_it_was_written() {
         store.load(record.id).unwrap() == record,
         "the run changed on the way"
     );
-    assert_eq!(store.fio_json(record.id).unwrap().len(), record.cells.len());
+    assert_eq!(store.raw(record.id).unwrap().len(), record.cells.len());
 }
 
 #[test]
@@ -168,6 +168,73 @@ fn the_largest_times_and_seeds_survive() {
     let mut store = Store::open(&dir.path().join("lab.sqlite")).unwrap();
     let mut record = synthetic::run(1);
     record.elapsed = Some(Nanos(i64::MAX as u64));
+    record.id = written(&mut store, &record);
+    assert!(
+        store.load(record.id).unwrap() == record,
+        "the run changed on the way"
+    );
+}
+
+/// Every byte of the fixture was written by the program that knew the first schema alone.
+#[test]
+fn a_store_of_the_first_schema_is_brought_up_to_this_one_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lab.sqlite");
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch(include_str!("fixtures/schema-1.sql"))
+        .unwrap();
+    let record = Store::open(&path).unwrap().load(RunId(1)).unwrap();
+    assert_eq!(record.status, Status::AllBlocks);
+    assert_eq!(record.plan.name, "old");
+    let manifest = &record.manifest;
+    assert_eq!(manifest.baseline, Some(1));
+    let names: Vec<&str> = manifest.targets.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(names, ["target", "against"]);
+    assert_eq!(
+        manifest.targets[1].place,
+        crate::host::Place::Directory("/mnt/b".into())
+    );
+    assert!(
+        manifest.targets[0]
+            .process(crate::host::Role::Server)
+            .is_some()
+    );
+    assert!(manifest.targets[1].processes.is_empty());
+    assert_eq!((record.cells.len(), record.samples.len()), (4, 13));
+    for cell in &record.cells {
+        assert_eq!(cell.fio().unwrap().bytes.0, 16 << 20);
+        assert_eq!(cell.fio().unwrap().latencies.count(), 16);
+    }
+    // The second time there is nothing left to do.
+    let again = Store::open(&path).unwrap().load(RunId(1)).unwrap();
+    assert!(again == record, "the run changed on the way");
+    let headline: f64 = Connection::open(&path)
+        .unwrap()
+        .query_row("SELECT headline FROM cell WHERE id = 1", [], |row| {
+            row.get(0)
+        })
+        .unwrap();
+    assert!((headline / record.cells[0].rate().0 - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_a_tool_measured_is_read_back_with_every_figure() {
+    use crate::tools::{ToolFigure, ToolResult, Unit};
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&dir.path().join("lab.sqlite")).unwrap();
+    let mut record = synthetic::run(1);
+    record.cells[0].outcome = Outcome::Tool(ToolResult {
+        tool: "dbench".into(),
+        version: "4.00".into(),
+        figures: vec![
+            ToolFigure::higher("throughput", 1.5e8, Unit::BytesPerSecond),
+            ToolFigure::lower("largest latency", 3e6, Unit::Nanoseconds),
+        ],
+        elapsed: Nanos(5_000_000_000),
+        bytes: None,
+        subject: None,
+    });
     record.id = written(&mut store, &record);
     assert!(
         store.load(record.id).unwrap() == record,

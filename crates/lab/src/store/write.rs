@@ -47,7 +47,7 @@ impl Store {
             .map_err(|error| self.wrap(&error))
     }
 
-    /// Keeps a measurement with fio's own words and the samples taken since the last one.
+    /// Keeps a measurement with the raw output and the samples taken since the last one.
     ///
     /// # Errors
     /// [`LabError::Store`].
@@ -55,12 +55,12 @@ impl Store {
         &mut self,
         run: RunId,
         cell: &Cell,
-        fio_json: &str,
+        raw: &str,
         samples: &[Sample],
     ) -> Result<(), LabError> {
         let written = |connection: &mut Connection| -> rusqlite::Result<()> {
             let transaction = connection.transaction()?;
-            let id = insert_cell(&transaction, run, cell, fio_json)?;
+            let id = insert_cell(&transaction, run, cell, raw)?;
             for finding in &cell.findings {
                 insert_finding(&transaction, run, Some(id), finding)?;
             }
@@ -110,13 +110,13 @@ fn insert_cell(
     connection: &Connection,
     run: RunId,
     cell: &Cell,
-    fio_json: &str,
+    raw: &str,
 ) -> rusqlite::Result<i64> {
-    let result = &cell.result;
+    let headline = cell.headline().map(|headline| headline.value);
     connection
         .prepare_cached(
-            "INSERT INTO cell (run, block, position, workload, target, started_ns, elapsed_ns, direction, bytes, \
-             ios, runtime_ns, result, evidence, fio_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO cell (run, block, position, workload, target, started_ns, elapsed_ns, headline, outcome, \
+             evidence, raw) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             run.0,
@@ -126,13 +126,10 @@ fn insert_cell(
             integer(cell.target as u64)?,
             integer(cell.started.0)?,
             integer(cell.elapsed.0)?,
-            result.direction.as_str(),
-            integer(result.bytes.0)?,
-            integer(result.ios)?,
-            integer(result.runtime.0)?,
-            json(result)?,
+            headline.filter(|value| value.is_finite()),
+            json(&cell.outcome)?,
             json(&cell.evidence)?,
-            fio_json,
+            raw,
         ])?;
     Ok(connection.last_insert_rowid())
 }

@@ -9,11 +9,11 @@ use lab::checks::cache::{Dropped, Server};
 use lab::checks::ceiling::{Ceiling, Source};
 use lab::checks::direct::{DioAlign, Residency, Traffic};
 use lab::fio::{Engine, Histogram, JobResult};
-use lab::host::{Machine, TargetFacts};
+use lab::host::{Machine, Place, Process, Role, TargetFacts};
 use lab::plan::{Direction, builtin};
 use lab::sensors::{CoreTimes, Sample};
 use lab::stats::Rng;
-use lab::store::{Cell, CommandLine, Evidence, Manifest, RunId, RunRecord, Status};
+use lab::store::{Cell, CommandLine, Evidence, Manifest, Outcome, RunId, RunRecord, Status};
 use lab::units::{Bytes, MIB, Nanos, Rate, SECOND, round};
 
 /// A run of `quick` with so many blocks; the first target has half the speed of the second.
@@ -47,7 +47,9 @@ pub(crate) fn run(blocks: u32) -> RunRecord {
 }
 
 fn cell(plan: &lab::plan::Plan, block: u32, workload: usize, target: usize, rng: &mut Rng) -> Cell {
-    let job = &plan.workloads[workload];
+    let job = plan.workloads[workload]
+        .fio()
+        .expect("quick is measured with fio");
     let speed = if target == 0 { 200.0 } else { 400.0 } * (1.0 + rng.below(40) as f64 / 1000.0);
     let bytes = Bytes(round(speed) * MIB / job.block_size.0 * job.block_size.0);
     let ios = bytes.0 / job.block_size.0;
@@ -72,7 +74,7 @@ fn cell(plan: &lab::plan::Plan, block: u32, workload: usize, target: usize, rng:
             u64::from(block) * 16 * SECOND + (workload * 2 + target) as u64 * 2 * SECOND,
         ),
         elapsed: Nanos(SECOND + SECOND / 5),
-        result: JobResult {
+        outcome: Outcome::Fio(JobResult {
             direction: job.direction,
             bytes,
             ios,
@@ -84,7 +86,7 @@ fn cell(plan: &lab::plan::Plan, block: u32, workload: usize, target: usize, rng:
             direct: true,
             generator_cpu: 0.3,
             latencies,
-        },
+        }),
         evidence: Evidence {
             server_cpu: (target == 0).then_some(Nanos(SECOND / 4)),
             client_cpu: (target == 0).then_some(Nanos(SECOND / 5)),
@@ -113,9 +115,10 @@ fn manifest() -> Manifest {
         source,
         rate: Rate(rate),
     };
-    let target = |label: &str, directory: &str, server, ceilings| TargetFacts {
-        label: label.into(),
-        directory: directory.into(),
+    let target = |name: &str, directory: &str, server, ceilings| TargetFacts {
+        name: name.into(),
+        label: directory.into(),
+        place: Place::Directory(directory.into()),
         filesystem: "ext4".into(),
         source: "/dev/loop0".into(),
         options: "rw".into(),
@@ -126,6 +129,12 @@ fn manifest() -> Manifest {
             memory: 512,
             offset: 512,
         }),
+        processes: match server {
+            Server::Here => [(Role::Server, 1), (Role::Client, 2)]
+                .map(|(role, pid)| Process { role, pid })
+                .to_vec(),
+            _ => Vec::new(),
+        },
         server,
         peer: None,
         ceilings,
@@ -143,20 +152,23 @@ fn manifest() -> Manifest {
             load: 0.1,
         },
         outboard: "0.1.0".into(),
-        fio: "fio-3.33".into(),
-        engine: Engine::IoUring,
+        agents: Vec::new(),
+        fio: Some("fio-3.33".into()),
+        engine: Some(Engine::IoUring),
         direct: true,
         size: Bytes(512 * MIB),
-        server_pid: Some(1),
-        client_pid: Some(2),
+        base: None,
+        baseline: Some(1),
+        left_out: Vec::new(),
+        skipped: Vec::new(),
         targets: vec![
             target(
-                "/mnt/<media>",
+                "target",
                 "/mnt/<media>",
                 Server::Here,
                 vec![memory.clone(), ceiling(Source::LoopbackSocket, 3e9)],
             ),
-            target("/home/me", "/home/me", Server::None, vec![memory]),
+            target("against", "/home/me", Server::None, vec![memory]),
         ],
     }
 }

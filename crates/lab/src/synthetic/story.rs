@@ -19,7 +19,10 @@ pub(crate) fn story() -> RunRecord {
     run.elapsed = Some(Nanos(u64::from(BLOCKS) * 16 * SECOND));
     let mut rng = Rng::new(3);
     for cell in &mut run.cells {
-        cell.result.latencies = latencies(cell.result.ios, cell.target, cell.block, &mut rng);
+        let (target, block) = (cell.target, cell.block);
+        if let Some(result) = cell.fio_mut() {
+            result.latencies = latencies(result.ios, target, block, &mut rng);
+        }
         if cell.target == 0 && cell.workload == 1 {
             let text = "19.6 MB/s are 167 % of what TCP over eth0 can carry";
             cell.findings.push(Finding::invalid(Check::Ceiling, text));

@@ -1,7 +1,7 @@
 //! Every single measurement, block by block.
 
 use super::latency::rows_of;
-use super::rates::interval_of;
+use super::rates::{are_rates, interval_of};
 use super::{Figure, Part, Section, Table};
 use crate::report::chart;
 use crate::report::summary::{Row, Summary};
@@ -21,6 +21,7 @@ pub(super) fn blocks(run: &RunRecord, summary: &Summary) -> Option<Section> {
 }
 
 fn blocks_of(rows: &[&Row]) -> Option<Figure> {
+    let first = rows.first().filter(|_| are_rates(rows))?;
     let caption: Vec<String> = rows.iter().map(|row| interval_of(row)).collect();
     let caption = caption.join(" ");
     let cells = rows.iter().flat_map(|row| {
@@ -34,7 +35,7 @@ fn blocks_of(rows: &[&Row]) -> Option<Figure> {
         })
     });
     Some(Figure {
-        title: rows.first()?.title.clone(),
+        title: first.title.clone(),
         drawing: chart::blocks(rows, &caption),
         key: Vec::new(),
         caption,

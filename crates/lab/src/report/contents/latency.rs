@@ -2,6 +2,7 @@
 
 use super::{Figure, Part, Section, Table};
 use crate::checks::tail;
+use crate::fio::Histogram;
 use crate::report::chart::{self, Column, Label};
 use crate::report::short;
 use crate::report::summary::{Row, Summary};
@@ -90,7 +91,9 @@ fn heat(run: &RunRecord, row: &Row) -> Option<Figure> {
         .iter()
         .map(|cell| Column {
             name: (cell.block + 1).to_string(),
-            latencies: cell.result.latencies.clone(),
+            latencies: cell
+                .fio()
+                .map_or_else(Histogram::default, |result| result.latencies.clone()),
             counted: cell.is_usable(),
         })
         .collect();

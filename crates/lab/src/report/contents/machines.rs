@@ -40,7 +40,7 @@ fn machine(run: &RunRecord) -> Part {
             item("kernel", &machine.kernel),
             item("system", &machine.system),
             item("load before", significant(machine.load)),
-            item("fio", &run.manifest.fio),
+            item("fio", run.manifest.fio.as_deref().unwrap_or("not used")),
             item("outboard", &run.manifest.outboard),
         ],
     }
@@ -49,7 +49,7 @@ fn machine(run: &RunRecord) -> Part {
 fn target(run: &RunRecord, index: usize) -> Part {
     let target = &run.manifest.targets[index];
     let mut items = vec![
-        item("directory", target.directory.display()),
+        item("place", &target.place),
         item(
             "filesystem",
             format!("{} on {}", target.filesystem, target.source),

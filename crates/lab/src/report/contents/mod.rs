@@ -12,9 +12,10 @@ mod machines;
 mod network;
 mod processors;
 mod rates;
+mod tools;
 mod trust;
 
-pub(super) use comparison::comparison;
+pub(super) use comparison::comparisons;
 pub(super) use trust::sureness;
 
 use maud::Markup;
@@ -97,6 +98,7 @@ pub(super) fn contents(run: &RunRecord, summary: &Summary) -> Vec<Section> {
     let sections = [
         trust::trust(run, summary),
         rates::rates(run, summary),
+        tools::tools(summary),
         latency::latency(run, summary),
         blocks::blocks(run, summary),
         machines::machines(run),

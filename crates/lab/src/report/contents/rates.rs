@@ -7,6 +7,7 @@ use crate::report::chart;
 use crate::report::summary::{Row, Summary};
 use crate::report::{range, short};
 use crate::store::RunRecord;
+use crate::tools::Unit;
 use crate::units::Rate;
 
 pub(super) fn rates(run: &RunRecord, summary: &Summary) -> Option<Section> {
@@ -32,8 +33,13 @@ pub(super) fn rates(run: &RunRecord, summary: &Summary) -> Option<Section> {
     })
 }
 
+/// Whether their headline is bytes per second.
+pub(super) fn are_rates(rows: &[&Row]) -> bool {
+    rows.iter().all(|row| row.unit == Unit::BytesPerSecond)
+}
+
 fn rates_of(rows: &[&Row], ceiling: Option<&Ceiling>) -> Option<Figure> {
-    let first = rows.first()?;
+    let first = rows.first().filter(|_| are_rates(rows))?;
     let mut caption: Vec<String> = rows.iter().map(|row| interval_of(row)).collect();
     caption.extend(ceiling.map(|found| {
         format!(

@@ -8,17 +8,24 @@ use crate::store::RunRecord;
 
 pub(super) fn trust(run: &RunRecord, summary: &Summary) -> Option<Section> {
     let manifest = &run.manifest;
-    let how = format!(
-        "Each block made every test once on every target, in an order shuffled by seed {}. fio submitted by {}{}, \
-         on a file of {} that was written before it was read. A write counts until its last flush has ended.",
-        run.seed,
-        manifest.engine.as_str(),
+    let shuffled = format!(
+        "Each block made every test once on every target, in an order shuffled by seed {}.",
+        run.seed
+    );
+    let fio = manifest.engine.map(|engine| format!(
+        "fio submitted by {}{}, on a file of {} that was written before it was read. A write counts until its last \
+         flush has ended.",
+        engine.as_str(),
         match manifest.direct {
             true => ", past the page cache",
             false => ", through the page cache",
         },
         manifest.size,
-    );
+    ));
+    let how = std::iter::once(shuffled)
+        .chain(fio)
+        .collect::<Vec<_>>()
+        .join(" ");
     let mut parts = vec![Part::Text(how), Part::Text(sureness(run, summary))];
     let said = checks(run);
     if said.rows.is_empty() {

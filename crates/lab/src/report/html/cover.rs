@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::figure::figure;
 use super::parts::targets;
 use super::way;
-use crate::report::contents::comparison;
+use crate::report::contents::comparisons;
 use crate::report::date;
 use crate::report::sentences::{headline, said, verdict};
 use crate::report::summary::Summary;
@@ -14,7 +14,7 @@ use crate::store::RunRecord;
 
 pub(super) fn cover(run: &RunRecord, summary: &Summary) -> Markup {
     let way = Way::of(run, summary);
-    let compared = comparison(run, summary);
+    let compared = comparisons(run, summary);
     html! {
         header {
             p class="meta" { (run.plan.name) ", run " (run.id) " · " (date::shown(run.started_unix_ms)) " · " (run.status) }
@@ -29,7 +29,7 @@ pub(super) fn cover(run: &RunRecord, summary: &Summary) -> Markup {
                     }
                     (targets(run))
                 }
-                @if let Some(found) = &compared { div { (figure(found)) } }
+                @if !compared.is_empty() { div { @for found in &compared { (figure(found)) } } }
             }
         }
     }

@@ -37,8 +37,8 @@ pub(super) fn results(summary: &Summary) -> Markup {
                 thead { tr { @for (index, head) in heads.iter().enumerate() {
                     th scope="col" class=(if index == 0 || index == 10 { "text" } else { "" }) { (head) }
                 } } }
-                tbody { @for (row, drawn) in summary.rows.iter().zip(rows) {
-                    @if row.target == 0 { tr class="test" { th colspan="11" scope="rowgroup" { (row.title) } } }
+                tbody { @for (index, (row, drawn)) in summary.rows.iter().zip(rows).enumerate() {
+                    @if index == 0 || summary.rows[index - 1].workload != row.workload { tr class="test" { th colspan="11" scope="rowgroup" { (row.title) } } }
                     (drawn)
                 } }
             }

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use crate::LabError;
 use crate::fio::process::Fio;
+use crate::host::Role;
 use crate::plan::{Direction, Plan, SIZE_MIN, builtin};
 use crate::runner::progress::{CellProgress, Progress};
-use crate::runner::{Cancel, RunRequest, Silent, TargetSpec, run};
+use crate::runner::{Cancel, Directories, RunRequest, Silent, TargetSpec, run};
 use crate::store::{Status, Store};
-use crate::units::Rate;
 
 /// Whether there is fio; fails where everything is required.
 fn fio_is_here() -> bool {
@@ -33,8 +33,9 @@ fn tiny(blocks: u32) -> Plan {
     plan.budget.blocks_min = blocks;
     plan.budget.blocks_max = blocks;
     for workload in &mut plan.workloads {
-        workload.runtime_ms = 100;
-        workload.depth = 2;
+        let job = workload.fio_mut().unwrap();
+        job.runtime_ms = 100;
+        job.depth = 2;
     }
     plan
 }
@@ -49,14 +50,12 @@ fn request(dir: &Path, blocks: u32) -> RunRequest {
     let (a, b) = (dir.join("a"), dir.join("b"));
     fs::create_dir(&a).unwrap();
     fs::create_dir(&b).unwrap();
-    let mut request = RunRequest::new(
-        tiny(blocks),
-        TargetSpec::new(a).called("mount"),
-        dir.join("lab.sqlite"),
-    );
-    request.against = Some(TargetSpec::new(b));
-    request.server_pid = Some(std::process::id());
-    request
+    let target = TargetSpec::new(a)
+        .called("mount")
+        .with(Role::Server, std::process::id());
+    RunRequest::new(tiny(blocks), dir.join("lab.sqlite"))
+        .on(target)
+        .against(TargetSpec::new(b))
 }
 
 fn is_empty(path: &Path) -> bool {
@@ -70,18 +69,20 @@ fn a_small_run_measures_every_test_on_both_targets_and_leaves_nothing_behind() {
     }
     let dir = directory();
     let request = request(dir.path(), 2);
-    let run = run(&request, &mut Silent, &Cancel::default()).unwrap();
+    let run = run(&request, &mut Directories, &mut Silent, &Cancel::default()).unwrap();
     let record = Store::open(&request.store).unwrap().load(run).unwrap();
     assert_eq!(record.cells.len(), 2 * 4 * 2);
     assert_eq!(record.status, Status::AllBlocks);
     assert_eq!(record.manifest.targets[0].label, "mount");
     for cell in &record.cells {
-        let workload = &record.plan.workloads[cell.workload];
-        assert_eq!(cell.result.direction, workload.direction);
-        assert!(cell.result.bytes.0 > 0 && cell.rate().0 > 0.0);
-        assert_eq!(cell.result.latencies.count(), cell.result.ios);
+        let workload = record.plan.workloads[cell.workload].fio().unwrap();
+        let result = cell.fio().unwrap();
+        assert_eq!(result.direction, workload.direction);
+        assert!(result.bytes.0 > 0 && cell.rate().0 > 0.0);
+        assert_eq!(result.latencies.count(), result.ios);
         assert!(!cell.evidence.cores.is_empty());
-        assert!(cell.evidence.server_cpu.is_some());
+        // The server works for the first target alone.
+        assert_eq!(cell.evidence.server_cpu.is_some(), cell.target == 0);
         assert_eq!(
             cell.evidence.dropped.is_some(),
             workload.direction == Direction::Read
@@ -107,7 +108,7 @@ impl Progress for StopAtThird {
             self.0.cancel();
         }
     }
-    fn cell_finished(&mut self, _: &CellProgress<'_>, _: Rate) {}
+    fn cell_finished(&mut self, _: &CellProgress<'_>, _: &str) {}
 }
 
 #[test]
@@ -118,7 +119,13 @@ fn a_stopped_run_keeps_what_was_measured_and_removes_its_files() {
     let dir = directory();
     let request = request(dir.path(), 2);
     let cancel = Cancel::default();
-    let error = run(&request, &mut StopAtThird(cancel.clone(), 0), &cancel).unwrap_err();
+    let error = run(
+        &request,
+        &mut Directories,
+        &mut StopAtThird(cancel.clone(), 0),
+        &cancel,
+    )
+    .unwrap_err();
     let kept = error.kept_run().unwrap();
     assert!(
         matches!(error, LabError::Cancelled { blocks: 0, .. }),
@@ -144,7 +151,7 @@ impl Progress for TakeAway<'_> {
             }
         }
     }
-    fn cell_finished(&mut self, _: &CellProgress<'_>, _: Rate) {}
+    fn cell_finished(&mut self, _: &CellProgress<'_>, _: &str) {}
 }
 
 #[test]
@@ -154,7 +161,13 @@ fn a_target_that_fails_in_the_middle_is_named_and_what_was_measured_is_kept() {
     }
     let dir = directory();
     let request = request(dir.path(), 2);
-    let error = run(&request, &mut TakeAway(dir.path(), 0), &Cancel::default()).unwrap_err();
+    let error = run(
+        &request,
+        &mut Directories,
+        &mut TakeAway(dir.path(), 0),
+        &Cancel::default(),
+    )
+    .unwrap_err();
     let LabError::Stopped {
         run, ref reason, ..
     } = error

@@ -6,15 +6,33 @@ use proptest::prelude::*;
 
 use crate::plan::{Budget, Plan, builtin};
 use crate::runner::Silent;
-use crate::runner::blocks::{Ended, Executor, Measured, Stop, run_blocks};
+use crate::runner::blocks::{Course, Ended, Executor, Measured, Stop, run_blocks};
 use crate::runner::progress::{CellProgress, Progress};
 use crate::runner::schedule::{Slot, Standing, block_order, blocks_expected, next};
-use crate::store::{Cell, CommandLine, Status};
+use crate::store::{Cell, Status};
 use crate::synthetic;
-use crate::units::{Bytes, MIB, Nanos, Rate, SECOND};
+use crate::units::{Bytes, MIB, Nanos, SECOND};
 
 fn plan() -> Plan {
     builtin("quick").unwrap()
+}
+
+/// Every test on so many targets.
+fn pairs(plan: &Plan, targets: usize) -> Vec<(usize, usize)> {
+    (0..plan.workloads.len())
+        .flat_map(|workload| (0..targets).map(move |target| (workload, target)))
+        .collect()
+}
+
+/// Two targets, the second of which is what the first is held against.
+fn course<'a>(plan: &'a Plan, pairs: &'a [(usize, usize)]) -> Course<'a> {
+    Course {
+        plan,
+        labels: &[],
+        pairs,
+        baseline: Some(1),
+        seed: 3,
+    }
 }
 
 /// Each measurement takes this long and gives what `figure` says.
@@ -32,15 +50,12 @@ impl<F: FnMut(Slot) -> Result<u64, Stop>> Executor for Mock<F> {
     fn measure(&mut self, slot: Slot) -> Result<Measured, Stop> {
         self.now = Nanos(self.now.0 + self.takes.0);
         let mut cell: Cell = synthetic::run(1).cells.remove(0);
-        cell.result.bytes = Bytes((self.figure)(slot)?);
+        cell.fio_mut().unwrap().bytes = Bytes((self.figure)(slot)?);
         (cell.block, cell.workload, cell.target) = (slot.block, slot.workload, slot.target);
         Ok(Measured {
             cell,
-            fio_json: String::new(),
-            command: CommandLine {
-                purpose: String::new(),
-                line: String::new(),
-            },
+            raw: String::new(),
+            commands: Vec::new(),
             samples: Vec::new(),
             samples_full: false,
         })
@@ -58,11 +73,12 @@ fn run(
         takes,
         figure,
     };
-    let ended = run_blocks(plan, 2, 3, &mut mock, &mut Silent, &mut |cell| {
+    let pairs = pairs(plan, 2);
+    let mut keep = |cell: crate::runner::measure::Kept<'_>| {
         kept.push(cell.cell.clone());
         Ok(())
-    })
-    .unwrap();
+    };
+    let ended = run_blocks(&course(plan, &pairs), &mut mock, &mut Silent, &mut keep).unwrap();
     (ended, kept)
 }
 
@@ -203,7 +219,8 @@ impl Progress for Heard {
         assert!(cell.done < cell.cells);
         self.left.push(cell.left);
     }
-    fn cell_finished(&mut self, cell: &CellProgress<'_>, _: Rate) {
+    fn cell_finished(&mut self, cell: &CellProgress<'_>, figure: &str) {
+        assert!(figure.contains("MB/s"), "{figure}");
         self.done.push(cell.done);
     }
 }
@@ -216,7 +233,12 @@ fn a_listener_hears_every_measurement_once_and_in_order() {
         takes: Nanos(SECOND),
         figure: |_| Ok(MIB),
     };
-    run_blocks(&plan(), 2, 3, &mut mock, &mut heard, &mut |_| Ok(())).unwrap();
+    let plan = plan();
+    let pairs = pairs(&plan, 2);
+    run_blocks(&course(&plan, &pairs), &mut mock, &mut heard, &mut |_| {
+        Ok(())
+    })
+    .unwrap();
     assert_eq!(heard.done, (0..40).collect::<Vec<u32>>());
     assert!(heard.left.iter().all(|left| left.0 > 0));
 }
@@ -254,20 +276,21 @@ fn standings() -> impl Strategy<Value = (Budget, Standing)> {
 proptest! {
     #[test]
     fn a_block_has_every_variant_once_and_the_seed_gives_its_order(
-        seed in any::<u64>(), block in 0u32..1000, targets in 1usize..3
+        seed in any::<u64>(), block in 0u32..1000, targets in 1usize..6
     ) {
-        let order = block_order(&plan(), targets, seed, block);
+        let pairs = pairs(&plan(), targets);
+        let order = block_order(&pairs, seed, block);
         let variants: BTreeSet<(usize, usize)> = order.iter().map(|slot| (slot.workload, slot.target)).collect();
         prop_assert_eq!(variants.len(), 4 * targets);
         prop_assert_eq!(order.len(), 4 * targets);
         prop_assert!(order.iter().zip(0u32..).all(|(slot, at)| slot.position == at && slot.block == block));
-        prop_assert_eq!(order, block_order(&plan(), targets, seed, block));
+        prop_assert_eq!(order, block_order(&pairs, seed, block));
     }
 
     #[test]
     fn orders_of_neighbouring_blocks_differ_for_most_seeds(seed in any::<u64>()) {
         let orders: BTreeSet<Vec<(usize, usize)>> = (0..8)
-            .map(|block| block_order(&plan(), 2, seed, block).iter().map(|s| (s.workload, s.target)).collect())
+            .map(|block| block_order(&pairs(&plan(), 2), seed, block).iter().map(|s| (s.workload, s.target)).collect())
             .collect();
         prop_assert!(orders.len() >= 6);
     }

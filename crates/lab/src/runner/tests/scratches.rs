@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use crate::LabError;
+use crate::host::Role;
 use crate::plan::builtin;
 use crate::runner::scratch::{PREFIX, Scratch};
-use crate::runner::{Cancel, RunRequest, Silent, TargetSpec, dry_run, run};
+use crate::runner::{Cancel, Directories, RunRequest, Silent, TargetSpec, dry_run, run};
 use crate::units::Bytes;
 
 fn names(path: &Path) -> Vec<String> {
@@ -78,13 +79,9 @@ fn a_target_that_is_missing_a_file_or_too_small_is_refused_by_name() {
 }
 
 fn request(target: &Path, against: &Path, store: &Path) -> RunRequest {
-    let mut request = RunRequest::new(
-        builtin("quick").unwrap(),
-        TargetSpec::new(target),
-        store.join("lab.sqlite"),
-    );
-    request.against = Some(TargetSpec::new(against));
-    request
+    RunRequest::new(builtin("quick").unwrap(), store.join("lab.sqlite"))
+        .on(TargetSpec::new(target))
+        .against(TargetSpec::new(against))
 }
 
 #[test]
@@ -96,6 +93,7 @@ fn one_directory_by_two_names_is_not_compared_with_itself() {
     std::os::unix::fs::symlink(&real, &link).unwrap();
     let found = run(
         &request(&real, &link, dir.path()),
+        &mut Directories,
         &mut Silent,
         &Cancel::default(),
     );
@@ -110,8 +108,8 @@ fn one_directory_by_two_names_is_not_compared_with_itself() {
 fn a_process_that_is_not_there_is_refused_before_anything_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let mut request = request(dir.path(), Path::new("/"), dir.path());
-    request.server_pid = Some(u32::MAX);
-    let error = run(&request, &mut Silent, &Cancel::default()).unwrap_err();
+    request.targets[0] = request.targets[0].clone().with(Role::Server, u32::MAX);
+    let error = run(&request, &mut Directories, &mut Silent, &Cancel::default()).unwrap_err();
     assert!(
         matches!(error, LabError::NoProcess { role: "server", .. }),
         "{error}"
@@ -123,7 +121,7 @@ fn a_process_that_is_not_there_is_refused_before_anything_is_written() {
 fn a_dry_run_names_every_command_the_bytes_and_the_time_and_touches_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let request = request(&dir.path().join("a"), &dir.path().join("b"), dir.path());
-    let said = dry_run(&request).unwrap();
+    let said = dry_run(&request, &Directories).unwrap();
     // Two that write the files, then eight measurements, each after its caches were dropped.
     assert_eq!(said.commands.len(), 2 + 8 * 2);
     let text = said.to_string();

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     } else if args.markdown {
         report::markdown(&record()?)
     } else if args.fio {
-        store.fio_json(run).map_err(Failure::new)?.join("\n")
+        store.raw(run).map_err(Failure::new)?.join("\n")
     } else {
         report::json(&record()?).map_err(Failure::new)?
     };

@@ -3,7 +3,6 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::Progress;
 use lab::runner::CellProgress;
-use lab::units::Rate;
 
 /// A listener that draws.
 #[derive(Debug)]
@@ -39,7 +38,7 @@ impl Progress for Bar {
         ));
     }
 
-    fn cell_finished(&mut self, cell: &CellProgress<'_>, figure: Rate) {
+    fn cell_finished(&mut self, cell: &CellProgress<'_>, figure: &str) {
         self.0.set_position(u64::from(cell.done) + 1);
         self.0.set_message(format!("{}: {figure}", cell.workload));
     }

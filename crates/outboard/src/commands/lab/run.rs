@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use lab::host::Role;
 use lab::plan::{self, Plan};
+use lab::runner::Directories;
 use lab::{Cancel, RunRequest, Store, report};
 
 use super::attached::{self, Target};
@@ -62,7 +64,7 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     if args.dry_run {
         let targets = directories(&args)?;
         let request = request(&args, plan, &targets)?;
-        let told = lab::runner::dry_run(&request).map_err(Failure::new)?;
+        let told = lab::runner::dry_run(&request, &Directories).map_err(Failure::new)?;
         return format.print(&told, || told.to_string());
     }
     let interrupt = Interrupt::watch()?;
@@ -77,7 +79,7 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
 fn measured(request: &RunRequest, interrupt: &Interrupt, format: Format) -> Result<(), Failure> {
     let cancel = Cancel::from_flag(interrupt.flag());
     let mut bar = Bar::new();
-    let made = lab::run(request, &mut bar, &cancel);
+    let made = lab::run(request, &mut Directories, &mut bar, &cancel);
     drop(bar);
     let run = made.map_err(Failure::new)?;
     let store = Store::open(&request.store).map_err(Failure::new)?;
@@ -114,11 +116,20 @@ fn request(args: &Args, plan: Plan, targets: &[Target]) -> Result<RunRequest, Fa
         return Err(Failure::usage("nothing to measure"));
     };
     let found = behind::find(target.path());
-    let mut request = RunRequest::new(plan, target.spec(), args.store.path()?);
-    request.against = against.first().map(Target::spec);
-    request.server_pid = args.server_pid.or(found.server_pid);
-    request.client_pid = args.client_pid.or(found.client_pid);
-    request.peer = args.peer.or(found.peer);
+    let mut spec = target.spec();
+    spec.peer = args.peer.or(found.peer);
+    let server = args.server_pid.or(found.server_pid);
+    let client = args.client_pid.or(found.client_pid);
+    for (role, pid) in [(Role::Server, server), (Role::Client, client)] {
+        spec = match pid {
+            Some(pid) => spec.with(role, pid),
+            None => spec,
+        };
+    }
+    let mut request = RunRequest::new(plan, args.store.path()?).on(spec);
+    if let Some(against) = against.first() {
+        request = request.against(against.spec());
+    }
     request.seed = args.seed;
     Ok(request)
 }

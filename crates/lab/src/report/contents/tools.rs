@@ -1,0 +1,32 @@
+//! What tools other than fio measured: every figure of them.
+
+use super::{Part, Section, Table};
+use crate::report::summary::Summary;
+
+pub(super) fn tools(summary: &Summary) -> Option<Section> {
+    let figures = summary
+        .rows
+        .iter()
+        .flat_map(|row| row.figures.iter().map(move |figure| (row, figure)));
+    let rows: Vec<Vec<String>> = figures
+        .map(|(row, figure)| {
+            let ends = [figure.value.median, figure.value.low, figure.value.high];
+            [row.title.clone(), row.label.clone(), figure.name.clone()]
+                .into_iter()
+                .chain(ends.map(|value| figure.unit.shown(value)))
+                .chain([figure.value.n.to_string()])
+                .collect()
+        })
+        .collect();
+    let head = ["test", "on", "figure", "median", "low", "high", "blocks"];
+    (!rows.is_empty()).then(|| Section {
+        id: "tools",
+        title: "What other tools measured",
+        parts: vec![
+            Part::Text(
+                "Medians over all blocks with the 95 % interval, in each tool's own units.".into(),
+            ),
+            Part::Table(Table::new(&head).with(rows)),
+        ],
+    })
+}

@@ -1,0 +1,232 @@
+//! One test on one target: what all its measurements say together.
+
+use super::{BlockPoint, Cpu, FigureRow, Row, cells};
+use crate::checks::{Check, Finding, Level, Validity, tail};
+use crate::fio::Histogram;
+use crate::host::Role;
+use crate::sensors::CoreTimes;
+use crate::stats::{Interval, interval};
+use crate::store::{Cell, Evidence, Headline, RunRecord};
+use crate::tools::{Better, Unit};
+use crate::units::{MIB, Nanos};
+
+/// The fewest usable measurements of a result, unless fewer were made.
+const USABLE_MIN: usize = 3;
+
+pub(super) fn row(run: &RunRecord, workload: usize, target: usize) -> Row {
+    let all = cells(run, workload, target);
+    let usable: Vec<&Cell> = all
+        .iter()
+        .copied()
+        .filter(|cell| cell.is_usable())
+        .collect();
+    let mut latencies = Histogram::default();
+    for result in usable.iter().filter_map(|cell| cell.fio()) {
+        latencies.merge(&result.latencies);
+    }
+    let facts = &run.manifest.targets[target];
+    // A process of another target works meanwhile for nobody here.
+    let process = |role, spent: fn(&Evidence) -> Option<Nanos>| {
+        facts.process(role).and_then(|_| cpu(&usable, spent))
+    };
+    let heading = heading(&all);
+    let headline = over(run, &usable, |cell| {
+        cell.headline().map(|headline| headline.value)
+    });
+    Row {
+        workload,
+        target,
+        title: run.plan.workloads[workload].title.clone(),
+        label: facts.label.clone(),
+        figure: heading.name.to_owned(),
+        unit: heading.unit,
+        better: heading.better,
+        headline,
+        figures: figures(run, &usable),
+        rate: headline.filter(|_| heading.unit == Unit::BytesPerSecond),
+        operations: over(run, &usable, |cell| {
+            cell.fio().map(|_| cell.operations_per_second())
+        }),
+        p50: tail::percentile(&latencies, 0.5),
+        p99: tail::percentile(&latencies, 0.99),
+        latencies,
+        server_cpu: process(Role::Server, |seen| seen.server_cpu),
+        client_cpu: process(Role::Client, |seen| seen.client_cpu),
+        cores: cores(&usable),
+        generator_cpu: mean(
+            usable
+                .iter()
+                .filter_map(|cell| Some(cell.fio()?.generator_cpu)),
+        ),
+        blocks: all.iter().map(|cell| point(cell)).collect(),
+        validity: validity(&all, usable.len()),
+        usable: usable.len(),
+    }
+}
+
+/// What the headline of these measurements is.
+fn heading<'a>(all: &[&'a Cell]) -> Headline<'a> {
+    let first = all.iter().find_map(|cell| cell.headline());
+    first.unwrap_or(Headline {
+        name: "throughput",
+        value: 0.0,
+        unit: Unit::BytesPerSecond,
+        better: Better::Higher,
+    })
+}
+
+fn point(cell: &Cell) -> BlockPoint {
+    BlockPoint {
+        block: cell.block,
+        rate: cell.headline().map_or(0.0, |headline| headline.value),
+        usable: cell.is_usable(),
+    }
+}
+
+/// The interval of a value over measurements; those that do not have it are left out.
+fn over(run: &RunRecord, cells: &[&Cell], value: fn(&Cell) -> Option<f64>) -> Option<Interval> {
+    let values: Vec<f64> = cells.iter().filter_map(|cell| value(cell)).collect();
+    interval(&values, run.seed)
+}
+
+/// Every figure that a tool gave, in its order.
+fn figures(run: &RunRecord, cells: &[&Cell]) -> Vec<FigureRow> {
+    let Some(first) = cells.iter().find_map(|cell| cell.tool()) else {
+        return Vec::new();
+    };
+    let value = |name: &str| {
+        let values: Vec<f64> = cells
+            .iter()
+            .filter_map(|cell| {
+                let figures = &cell.tool()?.figures;
+                Some(figures.iter().find(|figure| figure.name == name)?.value)
+            })
+            .collect();
+        interval(&values, run.seed)
+    };
+    first
+        .figures
+        .iter()
+        .filter_map(|figure| {
+            Some(FigureRow {
+                name: figure.name.clone(),
+                unit: figure.unit,
+                better: figure.better,
+                value: value(&figure.name)?,
+            })
+        })
+        .collect()
+}
+
+/// What all measurements of one result make of it. Remarks are said once for each check.
+fn validity(all: &[&Cell], usable: usize) -> Validity {
+    if all.is_empty() {
+        return Validity::Invalid {
+            reason: "it was not measured".into(),
+        };
+    }
+    let invalid: Vec<&Finding> = all
+        .iter()
+        .filter_map(|cell| {
+            cell.findings
+                .iter()
+                .find(|finding| finding.level == Level::Invalid)
+        })
+        .collect();
+    if let Some(first) = invalid.first() {
+        let enough = usable * 2 > all.len() && usable >= USABLE_MIN.min(all.len());
+        if !enough {
+            return Validity::Invalid {
+                reason: first.text.clone(),
+            };
+        }
+    }
+    let mut findings: Vec<Finding> = remarks(all);
+    if let Some(first) = invalid.first() {
+        findings.push(Finding::remark(
+            first.check,
+            format!(
+                "{} of {} blocks are left out: {}",
+                invalid.len(),
+                all.len(),
+                first.text
+            ),
+        ));
+    }
+    Validity::of(&findings)
+}
+
+fn remarks(all: &[&Cell]) -> Vec<Finding> {
+    let mut first_of: Vec<(Check, Finding, usize)> = Vec::new();
+    for finding in all.iter().flat_map(|cell| &cell.findings) {
+        if finding.level != Level::Remark {
+            continue;
+        }
+        match first_of
+            .iter_mut()
+            .find(|(check, _, _)| *check == finding.check)
+        {
+            Some((_, _, count)) => *count += 1,
+            None => first_of.push((finding.check, finding.clone(), 1)),
+        }
+    }
+    first_of
+        .into_iter()
+        .map(|(_, mut finding, count)| {
+            if count < all.len() {
+                finding.text = format!("{} ({count} of {} blocks)", finding.text, all.len());
+            }
+            finding
+        })
+        .collect()
+}
+
+fn cpu(cells: &[&Cell], spent: fn(&Evidence) -> Option<Nanos>) -> Option<Cpu> {
+    let mut total = Nanos(0);
+    let mut time = 0.0;
+    let mut bytes = 0u64;
+    for cell in cells {
+        total.0 = total.0.saturating_add(spent(&cell.evidence)?.0);
+        time += cell.runtime().seconds();
+        bytes = bytes.saturating_add(cell.bytes()?);
+    }
+    (time > 0.0 && bytes > 0).then(|| Cpu {
+        of_core: total.seconds() / time,
+        per_mib: Nanos(crate::units::round(
+            total.0 as f64 * MIB as f64 / bytes as f64,
+        )),
+    })
+}
+
+/// Each core's busy part over all measurements.
+fn cores(cells: &[&Cell]) -> Vec<(u32, f64)> {
+    let mut sums: Vec<(u32, CoreTimes)> = Vec::new();
+    for (number, times) in cells.iter().flat_map(|cell| &cell.evidence.cores) {
+        match sums.iter_mut().find(|(same, _)| same == number) {
+            Some((_, sum)) => {
+                sum.user += times.busy();
+                sum.idle += times.idle;
+            }
+            None => sums.push((
+                *number,
+                CoreTimes {
+                    user: times.busy(),
+                    idle: times.idle,
+                    ..CoreTimes::default()
+                },
+            )),
+        }
+    }
+    sums.into_iter()
+        .map(|(number, sum)| (number, sum.busy() as f64 / sum.total().max(1) as f64))
+        .collect()
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
+    if count == 0 {
+        0.0
+    } else {
+        sum / f64::from(count)
+    }
+}

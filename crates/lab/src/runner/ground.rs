@@ -1,0 +1,167 @@
+//! The ground a target gives us: our file in a directory, a device, or an export; held as long as it is
+//! measured.
+//!
+//! Invariants: a directory and a device are locked against another run. A device or an export is only
+//! read unless its target says that it may be written.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::request::TargetSpec;
+use super::scratch::Scratch;
+use crate::LabError;
+use crate::fio::Subject;
+use crate::host::Place;
+use crate::units::Bytes;
+
+/// A target that is held.
+#[derive(Debug)]
+pub(super) struct Ground {
+    kind: Kind,
+    /// Whether what is on it may be written; our own file always may.
+    pub(super) writable: bool,
+    /// How much there is, where that is not for us to choose.
+    pub(super) size: Option<Bytes>,
+    /// Whether another run would be kept out.
+    pub(super) locked: bool,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Directory {
+        scratch: Scratch,
+        file: PathBuf,
+    },
+    Device {
+        path: PathBuf,
+        number: u64,
+        _lock: File,
+    },
+    Uri(String),
+}
+
+impl Ground {
+    /// Takes hold of a target.
+    pub(super) fn hold(spec: &TargetSpec) -> Result<Self, LabError> {
+        match &spec.place {
+            Place::Directory(path) => {
+                let scratch = Scratch::make(path)?;
+                Ok(Self {
+                    writable: true,
+                    size: None,
+                    locked: scratch.locked,
+                    kind: Kind::Directory {
+                        file: scratch.file(),
+                        scratch,
+                    },
+                })
+            }
+            Place::Device(path) => Self::device(path, !spec.read_only),
+            Place::Uri(uri) => Ok(Self {
+                writable: !spec.read_only,
+                size: spec.size,
+                locked: true,
+                kind: Kind::Uri(uri.clone()),
+            }),
+        }
+    }
+
+    fn device(path: &Path, writable: bool) -> Result<Self, LabError> {
+        let failed = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::NotFound => LabError::Missing {
+                path: path.to_owned(),
+            },
+            _ => LabError::system(format!("open {}", path.display()), error),
+        };
+        let mut lock = OpenOptions::new().read(true).open(path).map_err(failed)?;
+        let metadata = lock.metadata().map_err(failed)?;
+        if !metadata.file_type().is_block_device() && !metadata.is_file() {
+            return Err(LabError::BadRequest(format!(
+                "{} is no block device",
+                path.display()
+            )));
+        }
+        let locked = match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => true,
+            Err(Errno::WOULDBLOCK) => {
+                return Err(LabError::Busy {
+                    path: path.to_owned(),
+                });
+            }
+            Err(_) => false,
+        };
+        let size = lock.seek(SeekFrom::End(0)).map_err(failed)?;
+        Ok(Self {
+            writable,
+            size: Some(Bytes(size)),
+            locked,
+            kind: Kind::Device {
+                path: path.to_owned(),
+                number: metadata.rdev(),
+                _lock: lock,
+            },
+        })
+    }
+
+    /// What fio is told.
+    pub(super) fn subject(&self) -> Subject<'_> {
+        match &self.kind {
+            Kind::Directory { file, .. } => Subject::File(file),
+            Kind::Device { path, .. } => Subject::File(path),
+            Kind::Uri(uri) => Subject::Uri(uri),
+        }
+    }
+
+    /// The file or the device, for what looks at one.
+    pub(super) fn file(&self) -> Option<&Path> {
+        match self.subject() {
+            Subject::File(path) => Some(path),
+            Subject::Uri(_) => None,
+        }
+    }
+
+    /// Our directory on it.
+    pub(super) fn scratch(&self) -> Option<&Scratch> {
+        match &self.kind {
+            Kind::Directory { scratch, .. } => Some(scratch),
+            Kind::Device { .. } | Kind::Uri(_) => None,
+        }
+    }
+
+    /// Whether the data has to be written by us before it is read.
+    pub(super) const fn is_laid_out(&self) -> bool {
+        self.writable
+    }
+
+    /// Whether two share a filesystem or a device.
+    pub(super) fn shares(&self, other: &Self) -> bool {
+        let number = |ground: &Self| match &ground.kind {
+            Kind::Directory { scratch, .. } => Some(scratch.identity.0),
+            Kind::Device { number, .. } => Some(*number),
+            Kind::Uri(_) => None,
+        };
+        number(self).is_some_and(|found| Some(found) == number(other))
+    }
+
+    /// Where it is, without symbolic links.
+    pub(super) fn place(&self) -> Place {
+        match &self.kind {
+            Kind::Directory { scratch, .. } => Place::Directory(scratch.directory.clone()),
+            Kind::Device { path, .. } => Place::Device(path.clone()),
+            Kind::Uri(uri) => Place::Uri(uri.clone()),
+        }
+    }
+
+    /// Removes what we made; what stays is named.
+    pub(super) fn release(self) -> Result<(), String> {
+        match self.kind {
+            Kind::Directory { scratch, .. } => scratch.remove(),
+            Kind::Device { .. } | Kind::Uri(_) => Ok(()),
+        }
+    }
+}
