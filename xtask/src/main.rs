@@ -1,4 +1,5 @@
-//! The door to the repository: `cargo xtask test`, `demo`, `bench`, `ci`, `tidy`, `guest`, `fuzz`, `soak`.
+//! The door to the repository: `cargo xtask test`, `demo`, `bench`, `ci`, `tidy`, `guest`, `fuzz`, `soak`,
+//! `units`.
 //!
 //! Every command says what it needs, installs it where it may, and ends with a non-zero status and one
 //! line when it fails. Nothing here is linked into the product.
@@ -22,6 +23,7 @@ mod servers;
 mod shell;
 mod soak;
 mod tidy;
+mod units;
 mod wire;
 
 use std::process::ExitCode;
@@ -58,6 +60,8 @@ enum Door {
     Fuzz(fuzz::Args),
     /// Let hundreds of clients come, work and be killed, and see that nothing is lost.
     Soak(soak::Args),
+    /// Boot systemd with our units in a container, and use them.
+    Units,
 }
 
 fn main() -> ExitCode {
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Door::Soak(args) => soak::run(&args),
         Door::Tidy => tidy::run(),
         Door::Guest(args) => guest::run(&args),
+        Door::Units => units::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -81,6 +81,12 @@ pub(crate) const BROWSER: &[Package] = &[
 /// What installs Playwright where Node.js comes without it.
 pub(crate) const NPM: &[Package] = &[package("npm", "installs Playwright from its lock file")];
 
+/// What `units` runs.
+pub(crate) const UNITS: &[Package] = &[
+    package("debootstrap", "a Debian with systemd"),
+    package("systemd-container", "boots it"),
+];
+
 /// What `soak` runs.
 pub(crate) const SOAK: &[Package] = &[
     package("libnbd-bin", "nbdcopy as a client"),

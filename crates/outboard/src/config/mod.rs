@@ -62,6 +62,16 @@ pub(crate) struct Plan {
     pub(crate) on_event: Option<Vec<String>>,
 }
 
+impl Plan {
+    /// The same with the control socket that the command line named, if it did.
+    pub(crate) fn with_socket(self, named: Option<PathBuf>) -> Self {
+        Self {
+            control: named.or(self.control),
+            ..self
+        }
+    }
+}
+
 /// An export as the file has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExportPlan {

@@ -151,6 +151,23 @@ fn a_reload_adds_removes_and_changes_and_a_busy_client_of_another_export_does_no
     assert_eq!(server.ended().code(), Some(0));
 }
 
+/// As the unit for systemd has it: the service's socket is on its command line, and a reload said each time
+/// that it would change at the next start.
+#[test]
+fn a_socket_that_the_command_line_named_is_no_change_at_a_reload() {
+    let folder = folder();
+    write(
+        folder.path(),
+        &[HEAD, &export("a", "disk = \"memory(1M)\"")].concat(),
+    );
+    let socket = folder.path().join("socket");
+    let socket = socket.to_str().expect("a path that is text");
+    let serve = ["serve", "--config", "c.toml", "--control", socket];
+    let (_server, _) = Server::start(outboard(folder.path(), &serve));
+    let told = answer(folder.path(), &["reload", "--server", socket]);
+    assert!(!told.contains("next start"), "{told}");
+}
+
 #[test]
 fn a_bad_file_changes_nothing_and_says_why() {
     let folder = folder();

@@ -30,6 +30,8 @@ pub(super) struct About {
     pub(super) name: String,
     /// Its configuration.
     pub(super) config: Option<PathBuf>,
+    /// What the command line said of the control socket, which counts more than what the configuration says.
+    pub(super) socket: Option<PathBuf>,
     /// Where it listens.
     pub(super) listen: Vec<String>,
     /// Where its metrics are.
@@ -92,6 +94,7 @@ impl Live {
         let path = path.clone();
         let read = engine::blocking(move || config::read(&path)).await;
         let new = read.map_err(|e| format!("nothing was changed: {e}"))?;
+        let new = new.with_socket(self.about.socket.clone());
         let changes = config::changes(&running.plan, &new);
         let leaving = leaving(&changes);
         let (renewed, warnings) = changed_images(&running.open, &new, &changes).await;

@@ -206,8 +206,7 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
 fn plan(args: &Args, format: Format) -> Result<Plan, Failure> {
     if let Some(path) = &args.config {
         let plan = config::read(path).map_err(Failure::new)?;
-        let control = args.control.clone().or(plan.control);
-        return Ok(Plan { control, ..plan });
+        return Ok(plan.with_socket(args.control.clone()));
     }
     let exports = if args.auto {
         auto::plan(&args.disks, args.writable, format)?
@@ -320,11 +319,9 @@ async fn serve(
     let demand = tls.as_ref().map(|(_, demand)| *demand);
     announce::announce(&addresses, &names, demand, format)?;
     let about = About {
-        name: control.as_ref().map_or_else(
-            || std::process::id().to_string(),
-            |socket| place::name(socket.path()),
-        ),
+        name: called(control.as_ref()),
         config: args.config.clone(),
+        socket: args.control.clone(),
         listen: addresses.iter().map(ToString::to_string).collect(),
         metrics: metrics.as_ref().and_then(sockets::address),
         since: engine::clock::now(),
@@ -349,6 +346,14 @@ async fn serve(
         control.iter().for_each(place::ControlSocket::remove);
     };
     stop.during(tell, serving, clean_up).await
+}
+
+/// What this server is called: by its control socket, else by its process.
+fn called(control: Option<&place::ControlSocket>) -> String {
+    control.map_or_else(
+        || std::process::id().to_string(),
+        |socket| place::name(socket.path()),
+    )
 }
 
 /// The arrays below the disks, which are watched from here on.

@@ -1,0 +1,110 @@
+//! `cargo xtask units`: a Debian with systemd is booted in a container, and uses our units as an admin would.
+//!
+//! The sandbox of a service is believed only when it was run: a filter of system calls that lacks one of ours
+//! is seen by nothing else. What is done inside is in `tests/units/boot.sh`; its exit status is the verdict.
+//!
+//! It is no part of `ci`: it needs root, control groups, and half a minute for the Debian, which is kept under
+//! the target folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{packages, shell};
+
+/// What the Debian has beside its least.
+const INCLUDED: &str = "--include=systemd,systemd-sysv,dbus,iproute2";
+const RELEASE: &str = "bookworm";
+/// Longer than a boot, all steps and a stop.
+const LIMIT_SECONDS: &str = "180";
+/// Runs the steps once the system is up, and ends it with their status.
+const CHECK: &str = "[Unit]
+Description=steps of the test
+After=dbus.service
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c 'cd /var/lib; sh ./boot.sh >said 2>&1; echo $? >status; systemctl poweroff'
+[Install]
+WantedBy=multi-user.target
+";
+
+/// Boots it and tells what it said.
+pub(crate) fn run() -> Result<()> {
+    packages::ensure(&[packages::UNITS])?;
+    shell::run(shell::cargo(["build", "--package", "outboard"]))?;
+    let binary = shell::target().join("debug/outboard");
+    let root = debian()?;
+    put(&root, &binary)?;
+    let mut boot = Command::new("timeout");
+    boot.args([LIMIT_SECONDS, "systemd-nspawn", "--quiet", "--boot"]);
+    // No other service of this machine is asked for leave, and ports are its own.
+    boot.args(["--register=no", "--keep-unit", "--private-network"]);
+    boot.arg("--volatile=no").arg("--directory").arg(&root);
+    let booted = shell::output(&mut boot);
+    let said = fs::read_to_string(root.join("var/lib/said")).unwrap_or_default();
+    print!("{said}");
+    let Ok(status) = fs::read_to_string(root.join("var/lib/status")) else {
+        return booted.map(drop).context("the steps did not end");
+    };
+    ensure!(
+        status.trim() == "0",
+        "the steps ended with status {}",
+        status.trim()
+    );
+    println!("units: ok");
+    Ok(())
+}
+
+/// The Debian, made once.
+fn debian() -> Result<PathBuf> {
+    let root = shell::target().join("units").join(RELEASE);
+    if root.join("usr/lib/systemd/systemd").exists() {
+        return Ok(root);
+    }
+    let part = shell::target().join("units/part");
+    fs::remove_dir_all(&part).ok();
+    fs::create_dir_all(&part)?;
+    let mut make = Command::new("debootstrap");
+    make.args(["--variant=minbase", INCLUDED, RELEASE]);
+    shell::output(make.arg(&part))?;
+    fs::rename(&part, &root).with_context(|| format!("cannot make {}", root.display()))?;
+    Ok(root)
+}
+
+/// Puts the binary, the units and the steps where they belong.
+fn put(root: &Path, binary: &Path) -> Result<()> {
+    let packaging = shell::root().join("packaging");
+    let units = root.join("etc/systemd/system");
+    let settings = root.join("etc/outboard");
+    fs::create_dir_all(&settings)?;
+    for (from, to) in [
+        (binary.to_path_buf(), root.join("usr/bin/outboard")),
+        (
+            packaging.join("outboard.service"),
+            units.join("outboard.service"),
+        ),
+        (
+            packaging.join("outboard.socket"),
+            units.join("outboard.socket"),
+        ),
+        (
+            packaging.join("outboard.toml"),
+            settings.join("outboard.toml"),
+        ),
+        (
+            shell::root().join("tests/units/boot.sh"),
+            root.join("var/lib/boot.sh"),
+        ),
+    ] {
+        fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+    }
+    fs::write(units.join("check.service"), CHECK)?;
+    for stale in ["var/lib/said", "var/lib/status"] {
+        fs::remove_file(root.join(stale)).ok();
+    }
+    let mut enable = Command::new("systemctl");
+    enable.arg("--root").arg(root).args(["enable", "check"]);
+    shell::output(&mut enable).map(drop)
+}
