@@ -66,7 +66,7 @@ fn playwright() -> Result<PathBuf> {
         let (wanted, there) = (fs::read(from.join(name)), fs::read(to.join(name)));
         matches!((wanted, there), (Ok(wanted), Ok(there)) if wanted == there)
     };
-    if modules.join("playwright-core").exists() && LOCKED.iter().all(same) {
+    if modules.join("playwright-core").exists() && LOCKED.iter().all(|name| same(name)) {
         return Ok(modules);
     }
     fs::create_dir_all(&to)?;

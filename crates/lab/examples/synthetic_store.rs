@@ -14,7 +14,7 @@ fn main() -> Result<(), LabError> {
         LabError::BadRequest("say where the store shall be: synthetic_store PATH".into())
     })?;
     let mut store = Store::open(Path::new(&path))?;
-    for run in [synthetic::run(8), synthetic::story()] {
+    for run in [synthetic::run(8), synthetic::story(), synthetic::layered()] {
         keep(&mut store, &run)?;
     }
     Ok(())

@@ -12,6 +12,9 @@ use crate::units::significant;
 /// The longest name in a sentence.
 const NAME_MAX: usize = 40;
 
+/// Targets that the verdict names.
+const RANKED_MAX: usize = 6;
+
 /// More blocks than this are no advice.
 const BLOCKS_WORTH: u32 = 100;
 
@@ -60,14 +63,21 @@ fn overall_of(run: &RunRecord, found: &Overall) -> String {
 pub(super) struct Said {
     pub(super) class: &'static str,
     pub(super) text: String,
+    /// Whether it is of a point of a curve.
+    pub(super) is_point: bool,
 }
 
 /// One sentence for each test, with what kind of verdict it is.
 pub(super) fn said(run: &RunRecord, summary: &Summary) -> Vec<Said> {
     let texts = sentences(run, summary).into_iter();
+    let workload = |index: usize| match summary.comparisons.as_slice() {
+        [] => summary.rows.get(index).map(|row| row.workload),
+        tests => tests.get(index).map(|test| test.workload),
+    };
     let classed = texts.enumerate().map(|(index, text)| Said {
         class: summary.comparisons.get(index).map_or("level", class),
         text,
+        is_point: workload(index).is_some_and(|test| run.plan.workloads[test].series.is_some()),
     });
     classed.collect()
 }
@@ -95,7 +105,19 @@ pub(super) fn headline(run: &RunRecord, summary: &Summary) -> String {
             _ => "They could not be compared".into(),
         };
     };
-    let (a, b) = (name(run, found.target), name(run, found.baseline));
+    let b = name(run, found.baseline);
+    if let (Some(best), Some(worst), true) = (
+        ranked(summary).first(),
+        ranked(summary).last(),
+        summary.overall.len() > 1,
+    ) {
+        let (best, worst) = (name(run, best.target), name(run, worst.target));
+        return format!(
+            "{} targets against {b}: {best} is the fastest, {worst} the slowest",
+            summary.overall.len()
+        );
+    }
+    let a = name(run, found.target);
     match found.comparison.verdict {
         Verdict::Faster => format!("{a} is faster than {b}"),
         Verdict::Slower => format!("{a} is slower than {b}"),
@@ -104,9 +126,47 @@ pub(super) fn headline(run: &RunRecord, summary: &Summary) -> String {
     }
 }
 
+/// Those that were compared, the fastest first.
+fn ranked(summary: &Summary) -> Vec<&Overall> {
+    let mut all: Vec<&Overall> = summary.overall.iter().collect();
+    let ratio = |found: &Overall| found.comparison.ratio.median;
+    all.sort_by(|a, b| ratio(b).total_cmp(&ratio(a)));
+    all
+}
+
+/// Several targets over all their tests in one sentence.
+fn all_overall(run: &RunRecord, summary: &Summary) -> Option<String> {
+    let ranked = ranked(summary);
+    let each: Vec<String> = ranked
+        .iter()
+        .take(RANKED_MAX)
+        .map(|found| {
+            let ratio = found.comparison.ratio;
+            format!(
+                "{} {}× ({})",
+                name(run, found.target),
+                significant(ratio.median),
+                range(ratio.low, ratio.high)
+            )
+        })
+        .collect();
+    let more = match ranked.len().saturating_sub(RANKED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "Over all tests, as a multiple of {} (95 % interval): {}{more}.",
+        name(run, ranked.first()?.baseline),
+        each.join(", ")
+    ))
+}
+
 /// The verdict: how fast, what holds it back, and whether to believe it.
 pub(super) fn verdict(run: &RunRecord, summary: &Summary, way: Option<&Way>) -> Vec<String> {
-    let fast = overall(run, summary).into_iter().next();
+    let fast = match summary.overall.len() {
+        0 | 1 => overall(run, summary).into_iter().next(),
+        _ => all_overall(run, summary),
+    };
     let fast = fast.or_else(|| best(summary));
     let limiter = way.map(Way::verdict);
     fast.into_iter()

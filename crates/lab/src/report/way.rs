@@ -70,16 +70,19 @@ impl Edge {
 }
 
 impl Way {
-    /// The way to the first target, by the test that moves most bytes there; none without a valid one.
+    /// The way to the first target that is held against another one, by the test that moves most bytes
+    /// there; none without a valid one.
     pub(super) fn of(run: &RunRecord, summary: &Summary) -> Option<Self> {
+        let baseline = run.manifest.baseline;
+        let target = (0..run.manifest.targets.len()).find(|target| Some(*target) != baseline)?;
         let row = summary
             .rows
             .iter()
-            .filter(|row| row.target == 0 && row.validity.is_usable())
+            .filter(|row| row.target == target && row.validity.is_usable())
             .filter(|row| row.rate.is_some())
             .max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
         Some(Self::through(
-            run.manifest.targets.first()?,
+            run.manifest.targets.get(target)?,
             row,
             run.manifest.fio.as_deref().unwrap_or("fio"),
         ))

@@ -1,8 +1,10 @@
 //! A made-up run for tests of the store and the report. Its figures are nobody's: tests assert how
 //! they are computed and shown, never what they are.
 
+mod layered;
 mod story;
 
+pub(crate) use layered::layered;
 pub(crate) use story::story;
 
 use lab::checks::cache::{Dropped, Server};

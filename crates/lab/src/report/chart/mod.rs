@@ -13,6 +13,7 @@ mod plane;
 mod ratio;
 mod scale;
 mod throughput;
+mod waterfall;
 
 pub(super) use blocks::blocks;
 pub(super) use cores::{CoreSeries, KINDS, cores};
@@ -22,6 +23,7 @@ pub(super) use palette::{patterns, swatch};
 pub(super) use plane::{Along, Flag, Floor, Line, Panel, Plane, Point};
 pub(super) use ratio::ratio;
 pub(super) use throughput::throughput;
+pub(super) use waterfall::{Layer, said, waterfall};
 
 use maud::{Markup, html};
 

@@ -54,10 +54,6 @@ pub(in crate::report) enum Floor {
     /// A little below the least value, for what has no meaningful zero.
     Near,
     /// Even factors.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for sweeps, which plans do not have yet")
-    )]
     Log,
 }
 

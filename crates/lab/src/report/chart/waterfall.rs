@@ -104,8 +104,14 @@ pub(in crate::report) fn said(layer: &Layer) -> String {
     match cost.verdict {
         Verdict::Same => "same within 3 %".into(),
         Verdict::CannotTell { .. } => format!("cannot tell ({interval} %)"),
-        Verdict::Slower => format!("{} % ({interval}): check", significant(percent(cost.ratio.median))),
-        Verdict::Faster => format!("+{} % ({interval})", significant(percent(cost.ratio.median))),
+        Verdict::Slower => format!(
+            "{} % ({interval}): check",
+            significant(percent(cost.ratio.median))
+        ),
+        Verdict::Faster => format!(
+            "+{} % ({interval})",
+            significant(percent(cost.ratio.median))
+        ),
     }
 }
 
@@ -133,7 +139,12 @@ mod tests {
         vec![
             layer("disk", None, 10.0, &[]),
             layer("loop", Some(0), 15.0, &[1.5, 1.49, 1.51, 1.5, 1.52]),
-            layer("loop on <loop>", Some(1), 15.1, &[1.0, 1.01, 0.99, 1.0, 1.0]),
+            layer(
+                "loop on <loop>",
+                Some(1),
+                15.1,
+                &[1.0, 1.01, 0.99, 1.0, 1.0],
+            ),
             layer("fast?", Some(2), 12.0, &[0.8, 0.81, 0.79, 0.8, 0.8]),
         ]
     }
@@ -144,13 +155,21 @@ mod tests {
         assert_eq!(said[0], "10.0");
         assert_eq!(said[1], "+50.0 % (49.0 to 52.0)");
         assert_eq!(said[2], "same within 3 %");
-        assert!(said[3].starts_with("-20.0 %") && said[3].ends_with("check"), "{}", said[3]);
+        assert!(
+            said[3].starts_with("-20.0 %") && said[3].ends_with("check"),
+            "{}",
+            said[3]
+        );
     }
 
     #[test]
     fn bars_begin_at_zero_and_a_layer_stands_on_the_pale_part_of_the_one_below() {
         let drawn = waterfall(&loops(), "us/MiB", &LABEL).into_string();
-        assert_eq!(drawn.matches("class=\"below\" x=\"8\"").count(), 3, "{drawn}");
+        assert_eq!(
+            drawn.matches("class=\"below\" x=\"8\"").count(),
+            3,
+            "{drawn}"
+        );
         assert_eq!(drawn.matches("class=\"gain\"").count(), 1);
         assert_eq!(drawn.matches("↳").count(), 3);
         assert!(drawn.contains("loop on &lt;loop&gt;"));

@@ -2,7 +2,7 @@
 
 use super::latency::rows_of;
 use super::rates::{are_rates, interval_of};
-use super::{Figure, Part, Section, Table};
+use super::{Figure, Part, Section, Table, singles};
 use crate::report::chart;
 use crate::report::summary::{Row, Summary};
 use crate::store::RunRecord;
@@ -11,7 +11,7 @@ pub(super) fn blocks(run: &RunRecord, summary: &Summary) -> Option<Section> {
     let lead =
         "Every single measurement, in time order. Lines are medians; hollow marks are invalid.";
     let mut parts = vec![Part::Text(lead.into()), Part::Targets];
-    let tests = (0..run.plan.workloads.len()).map(|workload| rows_of(summary, workload));
+    let tests = singles(run).map(|workload| rows_of(summary, workload));
     parts.extend(tests.filter_map(|rows| blocks_of(&rows)).map(Part::Figure));
     (parts.len() > 2).then_some(Section {
         id: "blocks",

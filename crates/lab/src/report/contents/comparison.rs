@@ -1,24 +1,83 @@
-//! The comparison on the cover: the ratio of each test with its interval.
+//! Comparisons: each target against the baseline, the ratio of each test with its interval.
 
-use super::{Figure, Table};
+use super::{Figure, Part, Section, Table};
 use crate::report::chart::{self, Label};
 use crate::report::short;
 use crate::report::summary::Summary;
 use crate::stats::Comparison;
 use crate::store::RunRecord;
 
-/// Every target that is held against the baseline, each in every test.
-pub(in crate::report) fn comparisons(run: &RunRecord, summary: &Summary) -> Vec<Figure> {
-    let mut targets: Vec<(usize, usize)> = summary
-        .comparisons
+/// A name and what is said of it.
+type Named = (String, Option<Comparison>);
+
+/// What the cover shows: the one target in each test, or all targets over all tests.
+pub(in crate::report) fn overview(run: &RunRecord, summary: &Summary) -> Option<Figure> {
+    match pairs(summary).as_slice() {
+        [] => None,
+        [(target, baseline)] => Some(comparison(run, summary, *target, *baseline)),
+        pairs => Some(over_all(run, summary, pairs)),
+    }
+}
+
+/// Each target by itself, where the cover has them all together.
+pub(super) fn section(run: &RunRecord, summary: &Summary) -> Option<Section> {
+    let pairs = pairs(summary);
+    if pairs.len() < 2 {
+        return None;
+    }
+    let figures = pairs
         .iter()
-        .map(|test| (test.target, test.baseline))
+        .map(|(target, baseline)| Part::Figure(comparison(run, summary, *target, *baseline)));
+    let lead = "Each target against the one that the run compares with, paired by block: an arrow the way it goes, a square for the same, \
+                a diamond for what cannot be told.";
+    Some(Section {
+        id: "comparisons",
+        title: "Comparisons",
+        parts: std::iter::once(Part::Text(lead.into()))
+            .chain(figures)
+            .collect(),
+    })
+}
+
+/// The targets that are compared, each with its baseline.
+fn pairs(summary: &Summary) -> Vec<(usize, usize)> {
+    let tests = summary.comparisons.iter();
+    let mut pairs: Vec<(usize, usize)> = tests.map(|test| (test.target, test.baseline)).collect();
+    pairs.dedup();
+    pairs
+}
+
+fn overall(summary: &Summary, target: usize) -> Option<Comparison> {
+    let found = summary
+        .overall
+        .iter()
+        .find(|found| found.target == target)?;
+    Some(found.comparison)
+}
+
+fn over_all(run: &RunRecord, summary: &Summary, pairs: &[(usize, usize)]) -> Figure {
+    let label = |target: usize| short(&run.manifest.targets[target].label, 22);
+    let rows: Vec<Named> = pairs
+        .iter()
+        .map(|(target, _)| (label(*target), overall(summary, *target)))
         .collect();
-    targets.dedup();
-    targets
-        .into_iter()
-        .map(|(target, baseline)| comparison(run, summary, target, baseline))
-        .collect()
+    let baseline = pairs
+        .first()
+        .map_or_else(String::new, |(_, baseline)| label(*baseline));
+    let blocks = rows
+        .iter()
+        .filter_map(|(_, found)| Some(found.as_ref()?.ratio.n));
+    let caption = format!(
+        "Each target over {baseline}: the geometric mean of all tests' ratios and its 95 % interval, n = {} blocks. \
+         The band is the same within 3 %.",
+        blocks.max().unwrap_or(0)
+    );
+    figure(
+        format!("All targets against {baseline}"),
+        &rows,
+        caption,
+        "target",
+    )
 }
 
 fn comparison(run: &RunRecord, summary: &Summary, target: usize, baseline: usize) -> Figure {
@@ -30,36 +89,46 @@ fn comparison(run: &RunRecord, summary: &Summary, target: usize, baseline: usize
         .comparisons
         .iter()
         .filter(|test| test.target == target);
-    let tests = tests.map(|test| {
-        let title = run.plan.workloads[test.workload].title.clone();
-        (title, test.comparison)
-    });
-    let mut rows: Vec<(String, Option<Comparison>)> = tests.collect();
-    let overall = summary.overall.iter().find(|found| found.target == target);
-    let overall = overall.map(|found| found.comparison);
+    let is_single = |test: usize| run.plan.workloads[test].series.is_none();
+    let has_single = summary
+        .comparisons
+        .iter()
+        .any(|test| is_single(test.workload));
+    let mut rows: Vec<Named> = tests
+        // The points of a curve are in its section.
+        .filter(|test| !has_single || is_single(test.workload))
+        .map(|test| {
+            let title = run.plan.workloads[test.workload].title.clone();
+            (title, test.comparison)
+        })
+        .collect();
+    let overall = overall(summary, target);
     rows.push(("Overall".into(), overall));
     let (a, b) = (short(&a.label, 40), short(&b.label, 40));
     let caption = format!(
-        "Rate of {a} divided by that of {b}: median of the blocks' ratios and its 95 % interval, n = {} blocks. \
+        "{a} over {b}, above one where it is better: median of the blocks' ratios and its 95 % interval, n = {} blocks. \
          The band is the same within 3 %.",
         overall.map_or(0, |found| found.ratio.n)
     );
+    figure(format!("{a} against {b}"), &rows, caption, "test")
+}
+
+fn figure(title: String, rows: &[Named], caption: String, of: &str) -> Figure {
     let label = Label {
-        title: &format!("{a} against {b}: ratio of rates by test"),
+        title: &format!("{title}: ratios by {of}"),
         desc: &caption,
     };
-    let drawing = chart::ratio(&rows, &label);
     Figure {
-        title: format!("{a} against {b}"),
-        drawing,
+        drawing: chart::ratio(rows, &label),
+        title,
         key: Vec::new(),
+        table: Table::new(&[of, "ratio", "low", "high", "blocks"]).with(rows.iter().map(cells)),
         caption,
-        table: Table::new(&["test", "ratio", "low", "high", "blocks"]).with(rows.iter().map(cells)),
         file: "comparison",
     }
 }
 
-fn cells((name, found): &(String, Option<Comparison>)) -> Vec<String> {
+fn cells((name, found): &Named) -> Vec<String> {
     let Some(Comparison { ratio, .. }) = found else {
         return vec![
             name.clone(),

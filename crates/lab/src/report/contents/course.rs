@@ -13,6 +13,8 @@ pub(super) struct Course {
     pub(super) item: String,
     /// Seconds and values.
     pub(super) points: Vec<(f64, f64)>,
+    /// What a model says, if there is one.
+    pub(super) fit: Vec<(f64, f64)>,
 }
 
 impl Course {
@@ -40,7 +42,11 @@ impl Course {
                 .iter()
                 .map(|(at, value)| Point::of(*at, value * factor))
                 .collect(),
-            fit: Vec::new(),
+            fit: self
+                .fit
+                .iter()
+                .map(|(at, value)| (*at, value * factor))
+                .collect(),
         }
     }
 }
@@ -62,6 +68,7 @@ pub(super) fn courses(
             None => all.push(Course {
                 item: sample.item.clone(),
                 points: vec![point],
+                fit: Vec::new(),
             }),
         }
     }
@@ -181,10 +188,12 @@ mod tests {
         let a = Course {
             item: "a".into(),
             points: vec![(1.0, 0.5), (3.0, 12_345.6)],
+            fit: Vec::new(),
         };
         let b = Course {
             item: "b".into(),
             points: vec![(2.0, 1.0)],
+            fit: Vec::new(),
         };
         assert_eq!(
             rows(&[(&a, 1.0), (&b, 10.0)]),

@@ -25,6 +25,21 @@ pub(super) fn faults(run: &RunRecord, summary: &Summary) -> Option<Section> {
             ));
         }
     }
+    let left_out = run.manifest.left_out.iter();
+    lines.extend(left_out.map(|target| {
+        let named = if target.title.is_empty() {
+            &target.name
+        } else {
+            &target.title
+        };
+        format!("{named} was left out: {}.", target.reason)
+    }));
+    lines.extend(run.manifest.skipped.iter().filter_map(|skipped| {
+        let reason = skipped.reason.as_ref()?;
+        let test = &run.plan.workloads.get(skipped.workload)?.title;
+        let target = short(&run.manifest.targets.get(skipped.target)?.label, 40);
+        Some(format!("{test} was not made on {target}: {reason}."))
+    }));
     lines.extend(run.findings.iter().map(|finding| sentence(&finding.text)));
     lines.extend(throttled(&run.samples).iter().map(|flag| {
         format!(

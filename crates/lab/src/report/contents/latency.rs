@@ -1,6 +1,6 @@
 //! Latency: by percentile, and over the blocks of a run as a heat map.
 
-use super::{Figure, Part, Section, Table};
+use super::{Figure, Part, Section, Table, singles};
 use crate::checks::tail;
 use crate::fio::Histogram;
 use crate::report::chart::{self, Column, Label};
@@ -17,7 +17,7 @@ const PARTS: [f64; 3] = [0.5, 0.99, 0.999];
 
 pub(super) fn latency(run: &RunRecord, summary: &Summary) -> Option<Section> {
     let mut figures: Vec<Part> = Vec::new();
-    for workload in 0..run.plan.workloads.len() {
+    for workload in singles(run) {
         let rows = rows_of(summary, workload);
         figures.extend(percentiles(&rows).map(Part::Figure));
     }
@@ -34,7 +34,10 @@ pub(super) fn latency(run: &RunRecord, summary: &Summary) -> Option<Section> {
         Part::Targets,
     ];
     parts.append(&mut figures);
-    let heats = summary.rows.iter().filter_map(|row| heat(run, row));
+    let single: Vec<usize> = singles(run).collect();
+    let rows = summary.rows.iter();
+    let rows = rows.filter(|row| single.contains(&row.workload));
+    let heats = rows.filter_map(|row| heat(run, row));
     parts.extend(heats.take(HEATS_MAX).map(Part::Figure));
     Some(Section {
         id: "latency",

@@ -4,11 +4,14 @@ use super::course::{Course, courses, end, rows, spans};
 use super::{Figure, Part, Section, Table};
 use crate::report::chart::{Along, Flag, Floor, Label, Panel, Plane};
 use crate::sensors::Sample;
+use crate::stats::thermal::{Reading, ThermalFit};
 use crate::store::RunRecord;
 use crate::units::significant;
 
 /// Sensors of temperature, and cores whose clock is drawn.
 const LINES_MAX: usize = 6;
+/// Steps of a drawn model.
+const FIT_STEPS: u32 = 60;
 
 pub(super) fn machines(run: &RunRecord) -> Option<Section> {
     let mut parts = vec![machine(run)];
@@ -99,9 +102,10 @@ fn thermals(run: &RunRecord) -> Option<Figure> {
     if warm.is_empty() && clocks.is_empty() {
         return None;
     }
+    let levels = warm.first_mut().and_then(warming).unwrap_or_default();
     let flags = throttled(&run.samples);
     let caption = format!(
-        "{}{} n = {} points each. No interval: this is a course, not an estimate.",
+        "{}{levels}{} n = {} points each. No interval: this is a course, not an estimate.",
         warm.first().map_or_else(String::new, |course| format!(
             "Hottest: {}, {} °C at most. ",
             course.item,
@@ -132,6 +136,31 @@ fn thermals(run: &RunRecord) -> Option<Figure> {
         flags,
         caption,
         "thermals",
+    ))
+}
+
+/// Draws through a course how it warms, and says where that ends; none where too little is seen.
+fn warming(course: &mut Course) -> Option<String> {
+    let readings: Vec<Reading> = course
+        .points
+        .iter()
+        .map(|(seconds, celsius)| Reading {
+            seconds: *seconds,
+            celsius: *celsius,
+        })
+        .collect();
+    let fit =
+        ThermalFit::of(&readings).filter(|fit| fit.is_levelling() && fit.time_constant > 0.0)?;
+    let last = course.points.last()?.0;
+    course.fit = (0..=FIT_STEPS)
+        .map(|step| last * f64::from(step) / f64::from(FIT_STEPS))
+        .map(|at| (at, fit.at(at)))
+        .collect();
+    Some(format!(
+        "It goes towards {} °C with a time constant of {:.0} s (dotted: {:.1} °C off on average). ",
+        significant(fit.end),
+        fit.time_constant,
+        fit.error
     ))
 }
 

@@ -8,14 +8,16 @@ mod comparison;
 mod course;
 mod faults;
 mod latency;
+mod layers;
 mod machines;
 mod network;
 mod processors;
 mod rates;
+mod sweeps;
 mod tools;
 mod trust;
 
-pub(super) use comparison::comparisons;
+pub(super) use comparison::overview;
 pub(super) use trust::sureness;
 
 use maud::Markup;
@@ -97,7 +99,10 @@ impl Table {
 pub(super) fn contents(run: &RunRecord, summary: &Summary) -> Vec<Section> {
     let sections = [
         trust::trust(run, summary),
+        comparison::section(run, summary),
         rates::rates(run, summary),
+        layers::layers(run, summary),
+        sweeps::sweeps(run, summary),
         tools::tools(summary),
         latency::latency(run, summary),
         blocks::blocks(run, summary),
@@ -108,6 +113,14 @@ pub(super) fn contents(run: &RunRecord, summary: &Summary) -> Vec<Section> {
         commands(),
     ];
     sections.into_iter().flatten().collect()
+}
+
+/// The tests that are no points of a curve; sweeps have their own section.
+fn singles(run: &RunRecord) -> impl Iterator<Item = usize> {
+    let workloads = run.plan.workloads.iter().enumerate();
+    workloads
+        .filter(|(_, workload)| workload.series.is_none())
+        .map(|(index, _)| index)
 }
 
 fn commands() -> Option<Section> {

@@ -101,6 +101,7 @@ fn inner(course: &Course) -> Course {
     Course {
         item: item.to_owned(),
         points: course.points.clone(),
+        fit: Vec::new(),
     }
 }
 

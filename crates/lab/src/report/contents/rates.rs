@@ -1,7 +1,7 @@
 //! Throughput: bars from zero with intervals, blocks and the nearest ceiling.
 
 use super::latency::rows_of;
-use super::{Figure, Part, Section, Table};
+use super::{Figure, Part, Section, Table, singles};
 use crate::checks::ceiling::Ceiling;
 use crate::report::chart;
 use crate::report::summary::{Row, Summary};
@@ -20,7 +20,7 @@ pub(super) fn rates(run: &RunRecord, summary: &Summary) -> Option<Section> {
     let lead = "Bars start at zero. Whiskers are the 95 % interval of the median, small circles the single blocks. \
                 Hatched bars are invalid and in no median.";
     let mut parts = vec![Part::Text(lead.into()), Part::Targets];
-    let tests = (0..run.plan.workloads.len()).map(|workload| rows_of(summary, workload));
+    let tests = singles(run).map(|workload| rows_of(summary, workload));
     parts.extend(
         tests
             .filter_map(|rows| rates_of(&rows, lowest))

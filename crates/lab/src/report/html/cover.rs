@@ -5,16 +5,22 @@ use maud::{Markup, html};
 use super::figure::figure;
 use super::parts::targets;
 use super::way;
-use crate::report::contents::comparisons;
+use crate::report::contents::overview;
 use crate::report::date;
-use crate::report::sentences::{headline, said, verdict};
+use crate::report::sentences::{Said, headline, said, verdict};
 use crate::report::summary::Summary;
 use crate::report::way::Way;
 use crate::store::RunRecord;
 
+/// Sentences that are shown at once.
+const SENTENCES_MAX: usize = 8;
+
 pub(super) fn cover(run: &RunRecord, summary: &Summary) -> Markup {
     let way = Way::of(run, summary);
-    let compared = comparisons(run, summary);
+    let compared = overview(run, summary);
+    let mut said = said(run, summary);
+    said.sort_by_key(|one| one.is_point);
+    let (first, more) = said.split_at(said.len().min(SENTENCES_MAX));
     html! {
         header {
             p class="meta" { (run.plan.name) ", run " (run.id) " · " (date::shown(run.started_unix_ms)) " · " (run.status) }
@@ -24,13 +30,18 @@ pub(super) fn cover(run: &RunRecord, summary: &Summary) -> Markup {
             div class="cover" {
                 section aria-label="Test by test" {
                     h2 { "Test by test" }
-                    ul class="verdicts" {
-                        @for one in said(run, summary) { li class=(one.class) { (one.text) } }
+                    (list(first))
+                    @if !more.is_empty() {
+                        details { summary { (more.len()) " more" } (list(more)) }
                     }
                     (targets(run))
                 }
-                @if !compared.is_empty() { div { @for found in &compared { (figure(found)) } } }
+                @if let Some(found) = &compared { div { (figure(found)) } }
             }
         }
     }
+}
+
+fn list(said: &[Said]) -> Markup {
+    html! { ul class="verdicts" { @for one in said { li class=(one.class) { (one.text) } } } }
 }

@@ -35,15 +35,18 @@ pub(super) fn scrolled(name: &str, inside: &Markup) -> Markup {
 
 /// A plain table.
 pub(super) fn table(table: &Table, caption: Option<&str>) -> Markup {
+    let words: Vec<bool> = (0..table.head.len())
+        .map(|column| column == 0 || has_words(table, column))
+        .collect();
     html! {
         table {
             @if let Some(caption) = caption { caption class="unseen" { (caption) } }
             thead { tr { @for (column, cell) in table.head.iter().enumerate() {
-                @if has_words(table, column) { th scope="col" class="text" { (cell) } } @else { th scope="col" { (cell) } }
+                @if words[column] { th scope="col" class="text" { (cell) } } @else { th scope="col" { (cell) } }
             } } }
             tbody { @for row in &table.rows { tr { @for (column, cell) in row.iter().enumerate() {
                 @if column == 0 { th scope="row" { (cell) } }
-                @else if is_words(cell) { td class="text" { (cell) } }
+                @else if words[column] { td class="text" { (cell) } }
                 @else { td { (cell) } }
             } } } }
         }
@@ -57,7 +60,7 @@ fn has_words(table: &Table, column: usize) -> bool {
 
 /// Whether a cell is to be read and not to be compared with those above it.
 fn is_words(cell: &str) -> bool {
-    cell.chars().filter(|letter| letter.is_alphabetic()).count() > 6
+    cell.starts_with(|first: char| first.is_alphabetic() || first == '/')
 }
 
 /// Text as an address, with everything but letters, digits and a few marks escaped (RFC 2397, 3986).

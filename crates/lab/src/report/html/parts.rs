@@ -47,7 +47,7 @@ fn one(run: &RunRecord, summary: &Summary, section: &Section, part: &Part) -> Ma
                 dl { @for (name, value) in items { dt { (name) } dd { (value) } } }
             },
             Part::List(lines) => ul { @for line in lines { li { (line) } } },
-            Part::Results => (results::results(summary)),
+            Part::Results => (results::results(run, summary)),
             Part::Commands => (commands::commands(run)),
         }
     }

@@ -8,43 +8,61 @@ use crate::report::notes::Notes;
 use crate::report::summary::{Row, Summary};
 use crate::report::table::latency as shown;
 use crate::report::{NONE, range, short};
+use crate::store::RunRecord;
 use crate::units::{grouped, significant};
 
-pub(super) fn results(summary: &Summary) -> Markup {
+/// With more results than this the points of curves are folded.
+const SHOWN_MAX: usize = 40;
+
+const HEADS: [&str; 11] = [
+    "on",
+    "MB/s",
+    "MiB/s",
+    "95 %, MB/s",
+    "n",
+    "IOPS",
+    "p50",
+    "p99",
+    "server CPU",
+    "client CPU",
+    "result",
+];
+
+pub(super) fn results(run: &RunRecord, summary: &Summary) -> Markup {
     let mut notes = Notes::default();
-    let heads = [
-        "on",
-        "MB/s",
-        "MiB/s",
-        "95 %, MB/s",
-        "n",
-        "IOPS",
-        "p50",
-        "p99",
-        "server CPU",
-        "client CPU",
-        "result",
-    ];
-    let rows: Vec<Markup> = summary
-        .rows
-        .iter()
-        .map(|row| result(row, &mut notes))
-        .collect();
+    let is_folded = |row: &&Row| {
+        summary.rows.len() > SHOWN_MAX && run.plan.workloads[row.workload].series.is_some()
+    };
+    let (folded, shown): (Vec<&Row>, Vec<&Row>) = summary.rows.iter().partition(is_folded);
+    let shown = table("All results", &shown, &mut notes);
+    let points = folded.len();
+    let folded = table("Results of sweeps", &folded, &mut notes);
     html! {
-        div class="card" { (scrolled("All results", &html! {
-            table class="figures" {
-                caption class="unseen" { "All results" }
-                thead { tr { @for (index, head) in heads.iter().enumerate() {
-                    th scope="col" class=(if index == 0 || index == 10 { "text" } else { "" }) { (head) }
-                } } }
-                tbody { @for (index, (row, drawn)) in summary.rows.iter().zip(rows).enumerate() {
-                    @if index == 0 || summary.rows[index - 1].workload != row.workload { tr class="test" { th colspan="11" scope="rowgroup" { (row.title) } } }
-                    (drawn)
-                } }
-            }
-        })) }
+        (shown)
+        @if points > 0 { details { summary { "The " (points) " points of sweeps" } (folded) } }
         @if notes.texts().next().is_some() {
             ol class="notes" { @for (number, text) in notes.texts() { li id={ "note-" (number) } { (text) } } }
+        }
+    }
+}
+
+fn table(name: &str, rows: &[&Row], notes: &mut Notes) -> Markup {
+    let drawn: Vec<Markup> = rows.iter().map(|row| result(row, notes)).collect();
+    let is_first = |index: usize| index == 0 || rows[index - 1].workload != rows[index].workload;
+    html! {
+        @if !rows.is_empty() {
+            div class="card" { (scrolled(name, &html! {
+                table class="figures" {
+                    caption class="unseen" { (name) }
+                    thead { tr { @for (index, head) in HEADS.iter().enumerate() {
+                        th scope="col" class=(if index == 0 || index == 10 { "text" } else { "" }) { (head) }
+                    } } }
+                    tbody { @for (index, (row, drawn)) in rows.iter().zip(&drawn).enumerate() {
+                        @if is_first(index) { tr class="test" { th colspan="11" scope="rowgroup" { (row.title) } } }
+                        (drawn)
+                    } }
+                }
+            })) }
         }
     }
 }

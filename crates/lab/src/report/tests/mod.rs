@@ -1,5 +1,6 @@
 //! What reports say of a made-up run: structure and rules, never fixed figures.
 
+mod curves;
 mod page;
 mod text;
 

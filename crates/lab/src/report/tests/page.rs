@@ -46,7 +46,7 @@ fn every_test_has_its_bars_percentiles_and_blocks_and_every_core_its_course() {
         assert_eq!(page.matches(label).count(), 4, "{label}");
     }
     assert_eq!(page.matches("CPU of core").count(), 2);
-    assert_eq!(page.matches("ratio of rates by test").count(), 1);
+    assert_eq!(page.matches("ratios by test").count(), 1);
     assert_eq!(page.matches(": latency over time").count(), 8);
 }
 

@@ -14,10 +14,6 @@ pub(in crate::report) enum Along {
         /// The last of them.
         end: f64,
     },
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for sweeps, which plans do not have yet")
-    )]
     /// Doublings of a number of bytes or of a count.
     Doubling {
         /// What is doubled.
@@ -27,10 +23,6 @@ pub(in crate::report) enum Along {
         /// The least and the greatest.
         ends: (f64, f64),
     },
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for sweeps, which plans do not have yet")
-    )]
     /// Even steps from zero: a place on a disk in bytes.
     Place {
         /// The end.

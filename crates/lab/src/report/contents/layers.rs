@@ -1,0 +1,178 @@
+//! Layers: what each target costs against the one that it stands on, as a waterfall for each test.
+
+use super::latency::rows_of;
+use super::{Figure, Part, Section, Table, singles};
+use crate::report::chart::{self, Label, Layer};
+use crate::report::short;
+use crate::report::summary::{Row, Summary};
+use crate::stats::{Comparison, Interval, compare};
+use crate::store::{Cell, RunRecord};
+use crate::tools::{Better, Unit};
+use crate::units::{MIB, significant};
+
+/// With fewer targets the comparison says it all, unless one stands on another.
+const TARGETS_MIN: usize = 3;
+
+pub(super) fn layers(run: &RunRecord, summary: &Summary) -> Option<Section> {
+    let below: Vec<Option<usize>> = (0..run.manifest.targets.len())
+        .map(|target| below(run, target))
+        .collect();
+    if below.len() < TARGETS_MIN || below.iter().all(Option::is_none) {
+        return None;
+    }
+    let lead = "Each bar is the time that the test takes: pale what the layer below takes, full what this one adds. A layer without one \
+                below it stands on what the run compares with. A layer that is faster than what it stands on is to be checked: a cache, \
+                or an order of measurements that favoured it.";
+    let figures: Vec<Part> = singles(run)
+        .filter_map(|workload| figure(run, &rows_of(summary, workload), &below))
+        .map(Part::Figure)
+        .collect();
+    if figures.is_empty() {
+        return None;
+    }
+    let mut parts = vec![Part::Text(lead.into())];
+    parts.extend(figures);
+    Some(Section {
+        id: "layers",
+        title: "What each layer costs",
+        parts,
+    })
+}
+
+/// The target that one stands on: what its plan says, else what all are held against.
+fn below(run: &RunRecord, target: usize) -> Option<usize> {
+    let facts = &run.manifest.targets[target];
+    let planned = run
+        .plan
+        .targets
+        .iter()
+        .find(|planned| planned.name == facts.name);
+    let named = planned.and_then(|planned| planned.on());
+    let named = named.and_then(|on| {
+        let targets = &run.manifest.targets;
+        targets.iter().position(|found| found.name == on)
+    });
+    named
+        .or(run.manifest.baseline)
+        .filter(|below| *below != target)
+}
+
+fn figure(run: &RunRecord, rows: &[&Row], below: &[Option<usize>]) -> Option<Figure> {
+    let first = rows.first()?;
+    let unit = unit(first)?;
+    let layers: Vec<Layer> = rows
+        .iter()
+        .map(|row| Layer {
+            name: row.label.clone(),
+            on: below[row.target].and_then(|on| rows.iter().position(|other| other.target == on)),
+            time: row.headline.and_then(|found| time(row, found)),
+            cost: below[row.target].and_then(|on| cost(run, row, on)),
+            counted: row.validity.is_usable(),
+        })
+        .collect();
+    // A circle or a single layer shows no cost.
+    if layers
+        .iter()
+        .all(|layer| layer.on.is_none() || layer.time.is_none())
+    {
+        return None;
+    }
+    let said: Vec<String> = layers
+        .iter()
+        .map(|layer| {
+            let n = layer.time.map_or(0, |time| time.n);
+            format!(
+                "{}: {}, n = {n}.",
+                short(&layer.name, 30),
+                chart::said(layer)
+            )
+        })
+        .collect();
+    let caption = said.join(" ") + " In brackets the 95 % interval of the cost, paired by block.";
+    let title = format!("{}: what each layer costs", first.title);
+    Some(Figure {
+        drawing: chart::waterfall(
+            &layers,
+            unit,
+            &Label {
+                title: &title,
+                desc: &caption,
+            },
+        ),
+        title: first.title.clone(),
+        key: Vec::new(),
+        caption,
+        table: table(&layers, unit),
+        file: "layers",
+    })
+}
+
+/// The unit of times; none for what is no time and no rate.
+const fn unit(row: &Row) -> Option<&'static str> {
+    match row.unit {
+        Unit::BytesPerSecond => Some("us/MiB"),
+        Unit::PerSecond => Some("us/operation"),
+        Unit::Nanoseconds => Some("ms"),
+        Unit::Count | Unit::Bytes | Unit::Part | Unit::Celsius | Unit::Hertz => None,
+    }
+}
+
+/// A headline as time, in [`unit`].
+fn time(row: &Row, found: Interval) -> Option<Interval> {
+    let of = |value: f64| match row.unit {
+        Unit::BytesPerSecond => MIB as f64 / value * 1e6,
+        Unit::PerSecond => 1e6 / value,
+        _ => value / 1e6,
+    };
+    let ends = (of(found.low), of(found.high));
+    let time = Interval {
+        median: of(found.median),
+        low: ends.0.min(ends.1),
+        high: ends.0.max(ends.1),
+        n: found.n,
+    };
+    (time.median.is_finite() && time.high.is_finite()).then_some(time)
+}
+
+/// The time of a row over that of the layer below, in each block that has both.
+fn cost(run: &RunRecord, row: &Row, below: usize) -> Option<Comparison> {
+    let usable = |target: usize| {
+        run.cells.iter().filter(move |cell| {
+            (cell.workload, cell.target) == (row.workload, target) && cell.is_usable()
+        })
+    };
+    let value = |cell: &Cell| cell.headline().map(|headline| headline.value);
+    let ratios: Vec<f64> = usable(row.target)
+        .filter_map(|cell| {
+            let other = usable(below).find(|other| other.block == cell.block)?;
+            let (here, there) = (value(cell)?, value(other)?);
+            Some(match row.better {
+                Better::Higher => there / here,
+                Better::Lower => here / there,
+            })
+        })
+        .collect();
+    compare(&ratios, run.seed)
+}
+
+fn table(layers: &[Layer], unit: &str) -> Table {
+    let rows = layers.iter().map(|layer| {
+        let figure = |value: fn(&Interval) -> f64| {
+            layer
+                .time
+                .as_ref()
+                .map_or_else(String::new, |time| significant(value(time)))
+        };
+        let below = layer.on.and_then(|on| layers.get(on));
+        vec![
+            layer.name.clone(),
+            below.map_or_else(String::new, |below| below.name.clone()),
+            figure(|time| time.median),
+            figure(|time| time.low),
+            figure(|time| time.high),
+            layer.time.map_or(0, |time| time.n).to_string(),
+            chart::said(layer),
+        ]
+    });
+    Table::new(&["layer", "stands on", unit, "low", "high", "n", "cost"]).with(rows)
+}
