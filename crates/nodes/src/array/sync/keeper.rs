@@ -11,7 +11,8 @@
 //!
 //! * One job at a time, and one worker. Windows of it are under way side by side, in order, and each holds its
 //!   bytes while it works on them: users read and write meanwhile.
-//! * What is written down as done (synced up to, rebuilt up to, bits that are clear) was done, and flushed.
+//! * What is written down as done (synced up to, rebuilt up to, bits that are clear) was done, and flushed. A job that
+//!   ends early writes down how far it came.
 //! * What cannot be done is told and left until members change; it is not tried for ever.
 //!
 //! # What it does not do
@@ -258,6 +259,9 @@ impl Keeper {
                 while let Some((window, answer)) = open.next().await {
                     self.ended(&mut course, window, answer)?;
                 }
+                if self.has_come_on(&mut course) {
+                    self.mirror.checkpoint().await.map_err(Stop::Failed)?;
+                }
                 return Ok(End::Early);
             }
             let now = self.now();
@@ -358,8 +362,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Tells the mirror how far the job is. Whether its members are to be told too, as from time to time.
-    fn is_noted(&self, course: &mut Course) -> bool {
+    /// Tells the mirror how far the job is. Whether that is further than its members know.
+    fn has_come_on(&self, course: &mut Course) -> bool {
         let reached = course.walk.reached();
         match course.job {
             Job::Resync if self.mirror.needs() == course.needs => {
@@ -370,12 +374,17 @@ impl Keeper {
             _ => {}
         }
         course.told = reached;
+        !matches!(course.job, Job::Scrub { .. }) && reached > course.noted.0
+    }
+
+    /// The same, and whether members are to be told now, as from time to time.
+    fn is_noted(&self, course: &mut Course) -> bool {
+        let come_on = self.has_come_on(course);
         let (at, when) = course.noted;
-        let now = self.now();
+        let (reached, now) = (course.told, self.now());
         let far = reached - at >= (course.end / CHECKPOINTS).max(1);
         let late = now.saturating_sub(when) >= CHECKPOINT;
-        let scrub = matches!(course.job, Job::Scrub { .. });
-        if scrub || reached == at || !(far || late) {
+        if !come_on || !(far || late) {
             return false;
         }
         course.noted = (reached, now);

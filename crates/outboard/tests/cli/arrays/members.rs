@@ -1,6 +1,6 @@
 //! Arrays that nobody runs, by their members: the command opens them, does its work and closes them clean.
 
-use super::super::{answer, failure};
+use super::super::{answer, failure, within_a_minute};
 use super::{assert_clean, bytes, image, images, json, mirror, state_of, status};
 
 #[test]
@@ -187,4 +187,44 @@ fn what_cannot_be_done_is_told_and_the_array_is_closed_clean() {
         assert_eq!(told.lines().count(), 1, "{arguments:?}: {told}");
         assert_clean(path, &["a.img", "b.img"]);
     }
+}
+
+/// The story: who interrupted a sync lost all of it that was done since it was written down last, of a slow member most.
+#[test]
+fn a_sync_that_is_interrupted_goes_on_where_it_was() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    let create = [
+        "array", "create", "--level", "1", "--bitmap", "none", "a.img", "b.img",
+    ];
+    answer(path, &create);
+    // What is copied first is known by what it was before.
+    let begin = 2 << 20;
+    spoil(path, "b.img", begin);
+    let slow = "throttle(b.img, bytes=16M/s)";
+    let mut wait = super::Server::start_quiet(&mut super::outboard(
+        path,
+        &["array", "wait", "a.img", slow],
+    ));
+    within_a_minute(|| (bytes(path, "b.img")[begin] == 0).then_some(()));
+    wait.signal(rustix::process::Signal::INT);
+    assert_eq!(wait.ended().code(), Some(1));
+    // Behind where it is known to be alike nothing was copied.
+    let report = status(path, &["a.img", "b.img"]);
+    assert_eq!(report["clean"], false, "{report}");
+    spoil(path, "b.img", begin);
+    let told = answer(path, &["array", "wait", "a.img", "b.img"]);
+    assert!(told.contains("complete, clean"), "{told}");
+    assert_eq!(bytes(path, "b.img")[begin], 0xee, "it was copied again");
+}
+
+/// Writes something to a sector of an image.
+fn spoil(folder: &std::path::Path, image: &str, at: usize) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::File::options()
+        .write(true)
+        .open(folder.join(image));
+    let file = file.expect("an image");
+    file.write_all_at(&[0xee; 512], u64::try_from(at).expect("small"))
+        .expect("room");
 }
