@@ -45,6 +45,11 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Tells something beside the answer, on standard error.
+pub(crate) fn remark(text: &str) {
+    drop(writeln!(io::stderr().lock(), "outboard: {text}"));
+}
+
 /// Tells a failure on standard error. Nothing can be done if that is gone too.
 pub(crate) fn tell(failure: &Failure, format: Format) {
     let text = match format {

@@ -1,20 +1,18 @@
-//! Carries out a change of an array that runs in this process.
+//! Carries out a change of an array that is open in this process: in a server, below an attached device, or for the time
+//! of a command.
 
-use nodes::array::{AddOptions, Array, ArrayError, Candidate, SyncKind};
+use nodes::array::{AddOptions, Array, Candidate, SyncKind};
 
 use super::taking;
 use crate::control::ArrayStep;
 use crate::failure::Failure;
-use crate::graph::builder::BuildError;
 use crate::graph::{NamedDisk, resolve};
 
 /// Opens disks beside those that the process has open.
 pub(crate) trait Opener: Send {
     /// Opens one that is to be a member.
-    fn open(
-        &mut self,
-        disk: &NamedDisk,
-    ) -> impl Future<Output = Result<Candidate, BuildError>> + Send;
+    fn open(&mut self, disk: &NamedDisk)
+    -> impl Future<Output = Result<Candidate, Failure>> + Send;
 }
 
 /// Does it. To stop an array is not done here, for it ends what stands on it.
@@ -22,10 +20,8 @@ pub(crate) async fn carry_out(
     array: &Array,
     step: ArrayStep,
     opener: &mut impl Opener,
-) -> Result<(), String> {
-    let status = array.status();
-    tracing::info!("array {}: {step} is asked for", status.name);
-    match step {
+) -> Result<(), Failure> {
+    let done = match step {
         ArrayStep::Add {
             disk,
             write_mostly,
@@ -38,9 +34,8 @@ pub(crate) async fn carry_out(
             };
             let candidate = member(array, &disk, opener).await?;
             if let (false, Some(open)) = (force, &candidate.disk) {
-                let own = super::report::uuid(&status.uuid);
-                let empty = taking::refuse_full(&disk, open, Some(&own)).await;
-                empty.map_err(|failure| failure.line())?;
+                let own = super::report::uuid(&array.status().uuid);
+                taking::refuse_full(&disk, open, Some(&own)).await?;
             }
             array.add(candidate, options).await
         }
@@ -55,21 +50,26 @@ pub(crate) async fn carry_out(
             Ok(())
         }
         ArrayStep::Stop { .. } => unreachable!("who calls this has looked"),
-    }
-    .map_err(told)
+    };
+    Ok(done?)
 }
 
-fn told(error: ArrayError) -> String {
-    Failure::from(error).line()
+/// The same for whoever asked from another process, with one line that tells why not.
+pub(crate) async fn carry_out_for(
+    array: &Array,
+    step: ArrayStep,
+    opener: &mut impl Opener,
+) -> Result<(), String> {
+    tracing::info!("array {}: {step} is asked for", array.status().name);
+    let done = carry_out(array, step, opener).await;
+    done.map_err(|failure| failure.line())
 }
 
 /// Opens a disk that is to be a member. One of its name that the array has failed is forgotten first.
-async fn member(array: &Array, disk: &str, opener: &mut impl Opener) -> Result<Candidate, String> {
-    let line = |failure: Failure| failure.line();
-    let named = resolve(disk).map_err(|error| line(error.into()))?;
-    taking::forget(array, &named.text).await.map_err(line)?;
-    let candidate = opener.open(&named).await;
-    let candidate = candidate.map_err(|error| line(error.into()))?;
-    taking::refuse_unreached(&candidate).map_err(line)?;
+async fn member(array: &Array, disk: &str, opener: &mut impl Opener) -> Result<Candidate, Failure> {
+    let named = resolve(disk)?;
+    taking::forget(array, &named.text).await?;
+    let candidate = opener.open(&named).await?;
+    taking::refuse_unreached(&candidate)?;
     Ok(candidate)
 }

@@ -14,8 +14,9 @@ use super::{Arrays, show};
 use crate::control::place::{self, ControlSocket};
 use crate::control::server::{self, Answering, Oracle};
 use crate::control::{Answer, ArrayAsk, ArrayStep, Ask};
+use crate::failure::Failure;
 use crate::graph::NamedDisk;
-use crate::graph::builder::{BuildError, Builder, Claim};
+use crate::graph::builder::{Builder, Claim};
 
 /// Looks after the arrays of an attached disk.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ impl Keeper for Kept {
 struct Held(Vec<Claim>);
 
 impl Opener for Held {
-    async fn open(&mut self, disk: &NamedDisk) -> Result<Candidate, BuildError> {
+    async fn open(&mut self, disk: &NamedDisk) -> Result<Candidate, Failure> {
         self.0.retain(Claim::is_alive);
         let mut builder = Builder::new(false).beside(self.0.clone());
         let candidate = Box::pin(builder.candidate(disk)).await?;
@@ -106,7 +107,7 @@ impl Asked {
             let next = "`outboard detach` stops it";
             return Err(format!("the array is below an attached device; {next}"));
         }
-        change::carry_out(&array, step, &mut *held).await?;
+        change::carry_out_for(&array, step, &mut *held).await?;
         let report = ArrayReport::of(Some(&export), &array.status());
         Ok(Answer::Array(Box::new(report)))
     }

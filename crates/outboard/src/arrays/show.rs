@@ -189,6 +189,23 @@ fn bar(sync: &SyncReport) -> String {
     cells.collect()
 }
 
+/// The array as an expression names it, if it has members that it had not `before`.
+pub(crate) fn with_newcomers(before: &ArrayReport, now: &ArrayReport) -> Option<String> {
+    let is_here = |member: &&MemberReport| {
+        matches!(
+            member.state,
+            State::InSync | State::Rebuilding | State::Spare
+        )
+    };
+    let here = |report: &ArrayReport| -> Vec<String> {
+        let members = report.members.iter().filter(is_here);
+        members.map(|member| member.name.clone()).collect()
+    };
+    let (was, is) = (here(before), here(now));
+    let came = is.iter().any(|name| !was.contains(name));
+    came.then(|| format!("array({})", is.join(", ")))
+}
+
 /// What a scrub found, in words.
 pub(crate) fn scrub(scrubbed: &ScrubReport) -> String {
     let mut words = match (scrubbed.mismatches, scrubbed.repaired) {

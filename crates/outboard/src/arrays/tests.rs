@@ -257,3 +257,20 @@ fn a_program_that_is_not_there_or_fails_is_no_harm_to_the_next_event() {
     }
     assert_eq!(std::fs::read_to_string(out).unwrap(), "x\nx\n");
 }
+
+#[test]
+fn members_that_came_are_named_for_the_next_start_and_others_are_not_told_of() {
+    let before = mirror();
+    assert_eq!(show::with_newcomers(&before, &before), None);
+    let mut now = status();
+    now.members[1].state = MemberState::Failed;
+    let failed = ArrayReport::of(Some("films"), &now);
+    assert_eq!(show::with_newcomers(&before, &failed), None);
+    now.members.push(MemberStatus {
+        state: MemberState::Rebuilding(4096),
+        ..of("/srv/c.img", Some(1))
+    });
+    let added = ArrayReport::of(Some("films"), &now);
+    let disk = show::with_newcomers(&failed, &added);
+    assert_eq!(disk.as_deref(), Some("array(a.img, /srv/c.img)"));
+}

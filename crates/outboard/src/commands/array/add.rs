@@ -1,12 +1,8 @@
 //! `outboard array add`: disks become members.
 
-use nodes::array::AddOptions;
-
-use super::offline::Offline;
-use super::outcome::{Change, Waits, carry_out};
-use super::target::{ArrayArgs, lasting};
+use super::outcome::{Change, Waits, Whose, carry_out};
+use super::target::ArrayArgs;
 use crate::arrays::report::ArrayReport;
-use crate::arrays::taking;
 use crate::control::ArrayStep;
 use crate::failure::Failure;
 use crate::output::Format;
@@ -43,26 +39,12 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
 }
 
 impl Change for Args {
-    fn step(&self, _: &ArrayReport) -> Result<ArrayStep, Failure> {
-        Ok(ArrayStep::Add {
-            disk: lasting(&self.disk)?,
+    fn step(&self, _: &ArrayReport, whose: Whose) -> Result<Option<ArrayStep>, Failure> {
+        Ok(Some(ArrayStep::Add {
+            disk: whose.disk(&self.disk)?,
             write_mostly: self.write_mostly,
             fail_fast: self.failfast,
             force: self.force,
-        })
-    }
-
-    async fn apply(&self, offline: &Offline) -> Result<(), Failure> {
-        taking::forget(offline.array(), &self.disk).await?;
-        let candidate = offline.disk(&self.disk).await?;
-        if let (false, Some(disk)) = (self.force, &candidate.disk) {
-            let own = offline.report().uuid;
-            taking::refuse_full(&self.disk, disk, Some(&own)).await?;
-        }
-        let options = AddOptions {
-            write_mostly: self.write_mostly,
-            fail_fast: self.failfast,
-        };
-        Ok(offline.array().add(candidate, options).await?)
+        }))
     }
 }

@@ -1,7 +1,6 @@
 //! `outboard array grow`: another number of copies.
 
-use super::offline::Offline;
-use super::outcome::{Change, Waits, carry_out};
+use super::outcome::{Change, Waits, Whose, carry_out};
 use super::target::ArrayArgs;
 use crate::arrays::report::ArrayReport;
 use crate::control::ArrayStep;
@@ -28,11 +27,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
 }
 
 impl Change for Args {
-    fn step(&self, _: &ArrayReport) -> Result<ArrayStep, Failure> {
-        Ok(ArrayStep::Grow { parts: self.copies })
-    }
-
-    async fn apply(&self, offline: &Offline) -> Result<(), Failure> {
-        Ok(offline.array().grow(self.copies).await?)
+    fn step(&self, _: &ArrayReport, _: Whose) -> Result<Option<ArrayStep>, Failure> {
+        Ok(Some(ArrayStep::Grow { parts: self.copies }))
     }
 }

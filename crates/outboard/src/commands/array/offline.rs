@@ -11,11 +11,12 @@ use std::sync::Arc;
 use nodes::array::{Array, ArrayOptions, Candidate, open};
 
 use super::target::{How, servers};
+use crate::arrays::change::{self, Opener};
 use crate::arrays::report::ArrayReport;
-use crate::arrays::{show, stop_one, taking};
+use crate::arrays::{show, stop_one};
 use crate::commands::inspect::unnamed;
 use crate::control::client::statuses;
-use crate::control::place;
+use crate::control::{ArrayStep, place};
 use crate::failure::Failure;
 use crate::graph::NamedDisk;
 use crate::graph::builder::{BuildError, Builder, Claim};
@@ -28,7 +29,7 @@ pub(super) const MISSING: &str = "missing";
 pub(super) struct Offline {
     array: Arc<Array>,
     writable: bool,
-    held: Vec<Claim>,
+    held: Held,
 }
 
 impl Offline {
@@ -73,7 +74,7 @@ impl Offline {
         Ok(Self {
             array,
             writable,
-            held: builder.claims(),
+            held: Held(builder.claims()),
         })
     }
 
@@ -87,14 +88,9 @@ impl Offline {
         ArrayReport::of(None, &self.array.status())
     }
 
-    /// Opens one more disk, which no member may be.
-    pub(super) async fn disk(&self, text: &str) -> Result<Candidate, Failure> {
-        let mut held = self.held.clone();
-        held.retain(Claim::is_alive);
-        let mut builder = Builder::new(false).beside(held);
-        let candidate = Box::pin(candidate(&mut builder, text)).await?;
-        taking::refuse_unreached(&candidate)?;
-        Ok(candidate)
+    /// Does something with it.
+    pub(super) async fn carry_out(&mut self, step: ArrayStep) -> Result<(), Failure> {
+        change::carry_out(&self.array, step, &mut self.held).await
     }
 
     /// Stops it, and tells how it was at last if what was done with it went well.
@@ -113,6 +109,19 @@ impl Offline {
                 Err(failure)
             }
         }
+    }
+}
+
+/// What its members have of which files: no disk that is opened beside them may have any of it.
+#[derive(Debug)]
+struct Held(Vec<Claim>);
+
+impl Opener for Held {
+    async fn open(&mut self, disk: &NamedDisk) -> Result<Candidate, Failure> {
+        self.0.retain(Claim::is_alive);
+        let mut builder = Builder::new(false).beside(self.0.clone());
+        let candidate = Box::pin(builder.candidate(disk)).await;
+        candidate.map_err(|error| in_use(error, disk))
     }
 }
 

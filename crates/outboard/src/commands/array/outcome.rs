@@ -4,14 +4,14 @@ use nodes::array::Array;
 
 use super::offline::Offline;
 use super::progress::{Bar, TICK};
-use super::target::{ArrayArgs, Served, Target};
+use super::target::{ArrayArgs, Served, Target, lasting};
 use crate::arrays::report::ArrayReport;
 use crate::arrays::show;
-use crate::commands::inspect::on_the_engine;
+use crate::commands::inspect::{on_the_engine, unnamed};
 use crate::control::ArrayStep;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::output::Format;
+use crate::output::{self, Format};
 
 /// Whether a command waits for the work in the background that it begins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::Args)]
@@ -25,13 +25,29 @@ pub(super) struct Waits {
     pub(super) no_wait: bool,
 }
 
-/// What is done with an array that is opened here.
+/// What is done with an array.
 pub(super) trait Change {
-    /// The same, for a server.
-    fn step(&self, report: &ArrayReport) -> Result<ArrayStep, Failure>;
+    /// It, with an array that is so; `None`: nothing but to wait. `whose`: who opens disks.
+    fn step(&self, report: &ArrayReport, whose: Whose) -> Result<Option<ArrayStep>, Failure>;
+}
 
-    /// Does it.
-    fn apply(&self, offline: &Offline) -> impl Future<Output = Result<(), Failure>>;
+/// Who does it, and opens the disks that are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Another process, which may run in another folder.
+    Server,
+    /// This one.
+    Own,
+}
+
+impl Whose {
+    /// A disk in words that it understands.
+    pub(super) fn disk(self, text: &str) -> Result<String, Failure> {
+        match self {
+            Self::Server => lasting(text),
+            Self::Own => Ok(unnamed(text)?.text),
+        }
+    }
 }
 
 /// Does `change`, and prints how the array is then.
@@ -43,8 +59,11 @@ pub(super) fn carry_out(
 ) -> Result<(), Failure> {
     let report = match array.find()? {
         Target::Served(mut served) => {
-            let step = change.step(&served.report)?;
-            served.ask(step)?;
+            let before = served.report.clone();
+            if let Some(step) = change.step(&before, Whose::Server)? {
+                served.ask(step)?;
+            }
+            tell_newcomers(&before, &served.report);
             if waits.wait {
                 wait_for_server(&mut served)?;
             }
@@ -53,9 +72,11 @@ pub(super) fn carry_out(
         Target::Members(members) => {
             let interrupt = Interrupt::watch()?;
             on_the_engine(async || {
-                let offline = Box::pin(Offline::open(&members, &array.how, true)).await?;
+                let mut offline = Box::pin(Offline::open(&members, &array.how, true)).await?;
                 let done = async {
-                    change.apply(&offline).await?;
+                    if let Some(step) = change.step(&offline.report(), Whose::Own)? {
+                        offline.carry_out(step).await?;
+                    }
                     match waits.no_wait {
                         false => wait_here(offline.array(), &interrupt).await,
                         true => Ok(()),
@@ -67,6 +88,17 @@ pub(super) fn carry_out(
         }
     };
     format.print(&report, || show::tree(&report))
+}
+
+/// Whoever opens the array next must name members that came, where it is written what is served.
+fn tell_newcomers(before: &ArrayReport, now: &ArrayReport) {
+    if let Some(disk) = show::with_newcomers(before, now) {
+        let name = now.short_name();
+        let export = now.export.as_deref().unwrap_or_default();
+        output::remark(&format!(
+            "{name} has other members now: the next start of {export} needs {disk}"
+        ));
+    }
 }
 
 /// Looks at a spare that does not begin to take a missing part's place, before that is given up: it may

@@ -1,10 +1,8 @@
 //! `outboard array re-add`: a member comes back that was away.
 
-use super::offline::Offline;
-use super::outcome::{Change, Waits, carry_out};
-use super::target::{ArrayArgs, lasting};
+use super::outcome::{Change, Waits, Whose, carry_out};
+use super::target::ArrayArgs;
 use crate::arrays::report::ArrayReport;
-use crate::arrays::taking;
 use crate::control::ArrayStep;
 use crate::failure::Failure;
 use crate::output::Format;
@@ -29,14 +27,8 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
 }
 
 impl Change for Args {
-    fn step(&self, _: &ArrayReport) -> Result<ArrayStep, Failure> {
-        let disk = lasting(&self.disk)?;
-        Ok(ArrayStep::ReAdd { disk })
-    }
-
-    async fn apply(&self, offline: &Offline) -> Result<(), Failure> {
-        taking::forget(offline.array(), &self.disk).await?;
-        let candidate = offline.disk(&self.disk).await?;
-        Ok(offline.array().re_add(candidate).await?)
+    fn step(&self, _: &ArrayReport, whose: Whose) -> Result<Option<ArrayStep>, Failure> {
+        let disk = whose.disk(&self.disk)?;
+        Ok(Some(ArrayStep::ReAdd { disk }))
     }
 }

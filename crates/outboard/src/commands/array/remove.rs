@@ -1,7 +1,6 @@
 //! `outboard array remove`: a member that failed, or a spare, is forgotten.
 
-use super::offline::Offline;
-use super::outcome::{Change, Waits, carry_out};
+use super::outcome::{Change, Waits, Whose, carry_out};
 use super::target::{ArrayArgs, member};
 use crate::arrays::report::ArrayReport;
 use crate::control::ArrayStep;
@@ -30,13 +29,8 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
 }
 
 impl Change for Args {
-    fn step(&self, report: &ArrayReport) -> Result<ArrayStep, Failure> {
+    fn step(&self, report: &ArrayReport, _: Whose) -> Result<Option<ArrayStep>, Failure> {
         let member = member(report, &self.member)?;
-        Ok(ArrayStep::Remove { member })
-    }
-
-    async fn apply(&self, offline: &Offline) -> Result<(), Failure> {
-        let member = member(&offline.report(), &self.member)?;
-        Ok(offline.array().remove(&member).await?)
+        Ok(Some(ArrayStep::Remove { member }))
     }
 }

@@ -1,9 +1,6 @@
 //! `outboard array scrub`: all copies are read and compared.
 
-use nodes::array::SyncKind;
-
-use super::offline::Offline;
-use super::outcome::{Change, Waits, carry_out};
+use super::outcome::{Change, Waits, Whose, carry_out};
 use super::target::{ArrayArgs, Target};
 use crate::arrays::report::ArrayReport;
 use crate::control::ArrayStep;
@@ -43,20 +40,11 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
 }
 
 impl Change for Args {
-    fn step(&self, _: &ArrayReport) -> Result<ArrayStep, Failure> {
+    fn step(&self, _: &ArrayReport, _: Whose) -> Result<Option<ArrayStep>, Failure> {
         let repair = self.repair;
-        Ok(match self.stop {
+        Ok(Some(match self.stop {
             true => ArrayStep::StopScrub,
             false => ArrayStep::Scrub { repair },
-        })
-    }
-
-    async fn apply(&self, offline: &Offline) -> Result<(), Failure> {
-        let kind = if self.repair {
-            SyncKind::Repair
-        } else {
-            SyncKind::Check
-        };
-        Ok(offline.array().scrub(kind)?)
+        }))
     }
 }

@@ -1,7 +1,6 @@
 //! `outboard array wait`: until copies are alike, and nothing is left to do.
 
-use super::offline::Offline;
-use super::outcome::{Change, Waits, carry_out, wait_for_server};
+use super::outcome::{Change, Waits, Whose, carry_out, wait_for_server};
 use super::target::{ArrayArgs, Target};
 use crate::arrays::report::ArrayReport;
 use crate::arrays::show;
@@ -28,11 +27,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
 }
 
 impl Change for Args {
-    fn step(&self, _: &ArrayReport) -> Result<ArrayStep, Failure> {
-        unreachable!("a server is only looked at")
-    }
-
-    async fn apply(&self, _: &Offline) -> Result<(), Failure> {
-        Ok(())
+    fn step(&self, _: &ArrayReport, _: Whose) -> Result<Option<ArrayStep>, Failure> {
+        Ok(None)
     }
 }

@@ -14,8 +14,8 @@ use super::opened::{Opened, Opening};
 use crate::arrays::change::{self, Opener};
 use crate::arrays::report::ArrayReport;
 use crate::control::{Answer, ArrayAsk, ArrayStep};
+use crate::failure::Failure;
 use crate::graph::NamedDisk;
-use crate::graph::builder::BuildError;
 
 impl Live {
     /// Does what is asked of an array.
@@ -34,7 +34,7 @@ impl Live {
             open: &mut running.open,
             export: &export,
         };
-        change::carry_out(&array, step, &mut opener).await?;
+        change::carry_out_for(&array, step, &mut opener).await?;
         let report = ArrayReport::of(Some(&export), &array.status());
         Ok(Answer::Array(Box::new(report)))
     }
@@ -83,7 +83,7 @@ struct Beside<'a> {
 }
 
 impl Opener for Beside<'_> {
-    async fn open(&mut self, disk: &NamedDisk) -> Result<Candidate, BuildError> {
-        Opening::member(self.open, self.export, disk).await
+    async fn open(&mut self, disk: &NamedDisk) -> Result<Candidate, Failure> {
+        Ok(Opening::member(self.open, self.export, disk).await?)
     }
 }

@@ -221,3 +221,72 @@ fn a_disk_that_is_in_use_or_full_is_not_added_to_a_served_array() {
         "{report}"
     );
 }
+
+#[test]
+fn a_member_that_was_away_is_taken_back_by_the_server_and_a_stranger_is_not() {
+    let folder = images(&["a.img", "b.img", "c.img"]);
+    let path = folder.path();
+    mirror(path, &["a.img", "b.img"]);
+    let (mut server, uri) = serving(path, &["a.img", "b.img"], &[]);
+    answer(path, &["array", "wait", "media"]);
+    answer(path, &["array", "fail", "media", "--member", "b.img"]);
+    let mut session = client(&uri);
+    session.write(&DATA).expect("it is written");
+    session.say_goodbye();
+    let before = bytes(path, "c.img");
+    let (_, told) = failure(path, &["array", "re-add", "media", "--disk", "c.img"]);
+    assert!(told.contains("c.img was no member of the array"), "{told}");
+    assert!(bytes(path, "c.img") == before, "it is not written");
+    let back = ["array", "re-add", "media", "--disk", "b.img", "--wait"];
+    let output = super::super::run(path, &back);
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && told.contains("complete"),
+        "{told}"
+    );
+    let report = status(path, &["media"]);
+    assert_eq!(state_of(&report, "b.img"), "in_sync", "{report}");
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().code(), Some(0));
+    assert_clean(path, &["a.img", "b.img"]);
+    assert!(holds_data(path, "b.img"));
+}
+
+#[test]
+fn a_disk_that_was_added_is_named_for_the_next_start_which_needs_it() {
+    let folder = images(&["a.img", "b.img", "c.img"]);
+    let path = folder.path();
+    mirror(path, &["a.img", "b.img"]);
+    let (mut server, _) = serving(path, &["a.img", "b.img"], &[]);
+    answer(path, &["array", "wait", "media"]);
+    answer(path, &["array", "fail", "media", "--member", "b.img"]);
+    answer(path, &["array", "remove", "media", "--member", "b.img"]);
+    let add = ["array", "add", "media", "--disk", "c.img", "--wait"];
+    let output = super::super::run(path, &add);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = told.lines().find(|line| line.contains("next start"));
+    let line = line.unwrap_or_else(|| panic!("no word of it: {told}"));
+    assert!(
+        line.contains("the next start of films needs array(a.img, "),
+        "{line}"
+    );
+    let (_, disk) = line.split_once("needs ").expect("a disk");
+    assert!(disk.ends_with("/c.img)"), "{line}");
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().code(), Some(0));
+    // Who starts it as it was is told so, and nothing starts on half of it.
+    let old = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "films=array(a.img, b.img)",
+    ];
+    let (_, told) = failure(path, &old);
+    assert!(told.contains("part 1 is missing"), "{told}");
+    let serve = ["serve", "--listen", "127.0.0.1:0", &format!("films={disk}")];
+    let (mut server, _) = Server::start(outboard(path, &serve));
+    let report = status(path, &["media"]);
+    assert_eq!(report["working"], 2, "{report}");
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().code(), Some(0));
+}
