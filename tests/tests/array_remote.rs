@@ -11,6 +11,7 @@ use outboard_tests::image::{Folder, MIB};
 use outboard_tests::mirror::{
     Load, RECORDS, assert_alike, create, refused, state_of, status, wait_until, wait_until_whole,
 };
+use outboard_tests::proxy::Proxy;
 use outboard_tests::server::{LIMIT, Server};
 use rustix::process::Signal;
 use testkit::proc::Process;
@@ -143,6 +144,45 @@ fn a_half_whose_flushes_hang_is_failed_in_time() {
     pair.backup.process().signal(Signal::CONT).unwrap();
     wait_until_whole(&mut pair.primary);
     pair.end(load);
+}
+
+#[test]
+fn a_network_that_is_cut_either_way_costs_no_write_and_the_half_behind_it_comes_back() {
+    let folder = Folder::new();
+    let local = folder.empty("a.img", SIZE);
+    let far = folder.empty("b.img", SIZE);
+    create(&[&local, &far], &[]);
+    let backup = Server::start(&[&far]);
+    let port: u16 = port_of(&backup.uri(""));
+    let proxy = Proxy::start(port);
+    let mut primary = Server::start(&[&disk(&local, &proxy.uri(), "")]);
+    let load = Load::start(&primary);
+    load.wait_for(100);
+    for (to_server, to_client) in [(true, false), (false, true), (true, true)] {
+        proxy.cut(to_server, to_client);
+        load.wait_for(150);
+        assert_prompt(&load);
+        wait_until(&mut primary, "degraded", |status| {
+            state_of(status, &proxy.uri()) == "failed"
+        });
+        proxy.cut(false, false);
+        wait_until_whole(&mut primary);
+        load.wait_for(100);
+        assert_prompt(&load);
+    }
+    let kept = load.stop();
+    assert_eq!(primary.stop(Signal::TERM), Some(0));
+    assert_eq!(backup.stop(Signal::TERM), Some(0));
+    kept.assert_in(&local);
+    kept.assert_in(&far);
+    assert_alike(&local, &far);
+}
+
+/// The port in a URI.
+#[track_caller]
+fn port_of(uri: &str) -> u16 {
+    let (_, port) = uri.trim_end_matches('/').rsplit_once(':').expect("a port");
+    port.parse().unwrap_or_else(|e| panic!("{uri}: {e}"))
 }
 
 #[test]

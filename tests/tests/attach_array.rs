@@ -83,3 +83,45 @@ fn a_member_that_goes_away_under_an_attachment_is_told_of_and_the_mount_goes_on(
         assert_eq!(state, "clean");
     }
 }
+
+#[test]
+fn the_array_below_an_attachment_is_changed_by_commands_while_it_is_mounted() {
+    let Some(world) = World::new() else { return };
+    let folder = Folder::new();
+    let [a, b] = mirror(&folder);
+    let c = folder.empty("c.img", SIZE);
+    let disk = format!("array({a}, {b})");
+    let mount = world.mount_point();
+    world.attachment(&disk).ext4().on(&mount).device();
+    let file = format!("{mount}/file");
+    std::fs::write(&file, vec![b'm'; 5 << 20]).unwrap();
+    let array = |args: &[&str]| world.run(&[&["array"], args].concat());
+    let told = array(&["fail", "m", "--member", &b]).ok();
+    assert!(told.contains("degraded: 1 of 2 parts work"), "{told}");
+    std::fs::write(&file, vec![b'n'; 10 << 20]).unwrap();
+    let told = array(&["re-add", "m", "--disk", &b, "--wait"]).ok();
+    assert!(told.contains("complete"), "{told}");
+    array(&["grow", "m", "--copies", "3"]).ok();
+    let told = array(&["add", "m", "--disk", &c, "--wait"]).ok();
+    assert!(
+        told.contains("raid1 of 3") && told.contains("complete"),
+        "{told}"
+    );
+    run(Command::new("sync").args(["-f", &mount])).ok();
+    let told = array(&["scrub", "m", "--wait"]).ok();
+    assert!(told.contains("last scrub  all copies are alike"), "{told}");
+    let told = array(&["stop", "m"]).complaint(1);
+    assert!(told.contains("outboard detach"), "{told}");
+    world.run(&["detach", &mount]).ok();
+    world.assert_clean();
+    assert_alike(&a, &b);
+    assert_alike(&a, &c);
+    // The next start names all three.
+    world
+        .attachment(&format!("array({a}, {b}, {c})"))
+        .on(&mount)
+        .device();
+    assert!(std::fs::read(&file).unwrap() == vec![b'n'; 10 << 20]);
+    world.run(&["detach", &mount]).ok();
+    world.assert_clean();
+}
