@@ -2,7 +2,10 @@
 #
 # * a member that we failed, the kernel takes back by our bitmap, copying little;
 # * a member that the kernel failed, we take back by its bitmap, copying little;
-# * a recovery that one of us began and did not finish, the other one ends, also one by the bitmap;
+# * a recovery that one of us began and did not finish, the other one ends, also one by the bitmap, whoever began it;
+# * so it is with superblocks 0.90, which do not say how far a recovery is: it begins anew;
+# * a mirror that we gave another copy the kernel runs with three;
+# * who is to be read last, and failed at once, we and the kernel tell each other;
 # * bad blocks that the kernel noted are not read by us; what we write around them, the kernel finds (in mirrors:
 #   level 10 of Linux 6.1 reads its own bad blocks, also without us).
 #
@@ -30,9 +33,30 @@ good() {
     echo "$name, $1: the kernel agrees"
 }
 
+# The kernel begins to take B in again, and comes to that sector.
+begin_recovery() {
+    quietly mdadm /dev/md0 --fail /dev/vdb
+    quietly mdadm /dev/md0 --remove /dev/vdb
+    put 300 200
+    put 5000 1000
+    echo $1 >/sys/block/md0/md/sync_max
+    test $2 = --re-add || quietly mdadm --zero-superblock /dev/vdb
+    quietly mdadm /dev/md0 $2 /dev/vdb
+    for _ in $(seq 100); do
+        read done _ </sys/block/md0/md/sync_completed
+        test "$done" != $1 || break
+        sleep 0.1
+    done
+    same "$name, recovered" "$done" $1
+}
+
 # turn LEVEL MEMBERS [OPTION…]
 turn() {
-    name="$*" all=$(devices $2) few=$(devices $(echo $2 | tr -d B))
+    name="$*" old=
+    case $name in
+    *0.90*) old=yes ;;
+    esac
+    all=$(devices $2) few=$(devices $(echo $2 | tr -d B))
     host begin "$@"
     # A member's sectors.
     whole=$(cat /sys/block/vdb/size)
@@ -72,24 +96,23 @@ turn() {
     good "a recovery by the bitmap of ours, ended by the kernel"
 
     # The kernel begins, ours ends it.
-    quietly mdadm /dev/md0 --fail /dev/vdb
-    quietly mdadm /dev/md0 --remove /dev/vdb
-    put 5000 1000
-    echo 16384 >/sys/block/md0/md/sync_max
-    quietly mdadm --zero-superblock /dev/vdb
-    quietly mdadm /dev/md0 --add /dev/vdb
-    for _ in $(seq 100); do
-        read done _ </sys/block/md0/md/sync_completed
-        test "$done" != 16384 || break
-        sleep 0.1
-    done
-    same "$name, recovered" "$done" 16384
+    begin_recovery 16384 --add
     # What is written meanwhile goes to the new member too, where it holds something already.
     put 1000 100
     stop
-    host finish_recovery
+    host finish_recovery $old
     assemble
     good "a recovery of the kernel's, ended by us"
+    if [ "$old" ]; then
+        stop
+        return
+    fi
+    begin_recovery 4096 --re-add
+    put 1000 100
+    stop
+    host finish_bitmap
+    assemble
+    good "a recovery by the bitmap of the kernel's, ended by us"
 
     # Bad blocks.
     echo "2048 16" >/sys/block/md0/md/dev-vda/bad_blocks
@@ -114,6 +137,49 @@ turn 1 ABC --metadata=1.0
 turn 10 ABCD --layout=n2 --chunk=64K
 turn 10 ABC --layout=f2 --chunk=64K
 turn 10 ABCD --layout=o2 --chunk=64K --metadata=1.1
+turn 1 AB --metadata=0.90
+
+# grown [OPTION…]: we make three copies of two, the kernel runs them.
+grown() {
+    name="grown $*" disks=$(devices ABC)
+    host begin 1 AB "$@"
+    host grow
+    assemble
+    same "$name, parts" "$(md raid_disks)" 3
+    good "three copies"
+    stop
+    host shrink
+    disks=$(devices AB)
+    assemble
+    same "$name, parts" "$(md raid_disks)" 2
+    good "two copies again"
+    stop
+}
+grown
+grown --metadata=1.0
+grown --metadata=0.90
+
+# flags VERSION: what is said of single members.
+flags() {
+    name="flags $1" disks=$(devices AB)
+    host flagged $1
+    assemble
+    for flag in write_mostly failfast; do
+        grep -q $flag /sys/block/md0/md/dev-vdb/state
+    done
+    if grep -q write_mostly /sys/block/md0/md/dev-vda/state; then
+        exit 1
+    fi
+    stop
+    quietly mdadm --create /dev/md0 --run --metadata=$1 --level=1 --raid-devices=2 --assume-clean \
+        --failfast /dev/vda --write-mostly /dev/vdb
+    dd if=/dev/vde of=/dev/md0 bs=1M count=8 conv=fsync 2>/dev/null
+    stop
+    host obeyed
+    echo "$name: ours are the kernel's, and the reverse"
+}
+flags 1.2
+flags 0.90
 #: host
 . "$SCRIPTS/arrays/host.sh"
 if [ -e members ]; then
@@ -191,6 +257,9 @@ recover)
     fi
     kill -KILL $server
     mdadm --examine $image | grep -E 'Recovery Offset|Feature' || true
+    case $(mdadm --examine $image) in
+    *"Version : 0.90"*) exit 0 ;;
+    esac
     # Neither done nor given up.
     for looked in A.img $image; do
         mdadm --examine $looked >said
@@ -202,7 +271,7 @@ recover)
     done
     ;;
 finish_recovery)
-    mdadm --examine B.img | grep 'Recovery Offset'
+    test "${2-}" || mdadm --examine B.img | grep 'Recovery Offset'
     serve "$(array "$members")"
     writes 6 0 9000000 20 >list
     write_both list
@@ -212,6 +281,49 @@ finish_recovery)
     equal "$(array "$members")"
     # B holds everything: A can be missing.
     equal "$(array "$(without "$members" A.img)" ", run=true")"
+    ;;
+finish_bitmap)
+    mdadm --examine B.img | grep 'Recovery Offset'
+    # A byte that no bitmap speaks of tells whether everything was copied. It is put back.
+    at=$((20 << 20))
+    dd if=B.img of=kept bs=512 skip=$((at / 512)) count=1 status=none
+    echo spoilt | dd of=B.img bs=512 seek=$((at / 512)) conv=notrunc status=none
+    serve "$(array "$members")"
+    ask wait
+    finish
+    dd if=B.img bs=512 skip=$((at / 512)) count=1 status=none | grep -q -a spoilt || {
+        echo "all of B was copied"
+        exit 1
+    }
+    dd if=kept of=B.img bs=512 seek=$((at / 512)) conv=notrunc status=none
+    equal "$(array "$members")"
+    equal "$(array "$(without "$members" A.img)" ", run=true")"
+    ;;
+grow)
+    blank C.img
+    quietly outboard array grow A.img B.img --copies=3
+    quietly outboard array add A.img B.img --run --disk=C.img
+    echo "A.img B.img C.img" >members
+    ;;
+shrink)
+    quietly outboard array fail A.img B.img C.img --member=C.img
+    quietly outboard array grow A.img B.img --run --copies=2
+    echo "A.img B.img" >members
+    ;;
+flagged)
+    blank A.img B.img
+    quietly outboard array create A.img B.img --level=1 --metadata=$2 --assume-clean --failfast \
+        --write-mostly B.img
+    ;;
+obeyed)
+    outboard array status A.img B.img --json >said
+    # By part, and B is the second one.
+    tr -d ' \n' <said | grep -q '"name":"A.img","part":0,"state":"in_sync","write_mostly":false,"fail_fast":true'
+    tr -d ' \n' <said | grep -q '"name":"B.img","part":1,"state":"in_sync","write_mostly":true,"fail_fast":true'
+    # What is on B is not read while A can be: it is spoilt here.
+    outboard copy "array(A.img, run=true)" model --detect-zeroes never
+    dd if=/dev/urandom of=B.img bs=1M seek=4 count=4 conv=notrunc status=none
+    equal "array(A.img, B.img)"
     ;;
 bad)
     # What lies there is spoilt: it is not to be read.

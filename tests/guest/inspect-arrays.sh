@@ -1,13 +1,15 @@
 # inspect says of arrays that the kernel's md made what mdadm --examine says of them, for each level and
-# each kind of superblock (not for each pair of them: it takes its time here), complete and after a
-# member failed; and it changes nothing on them.
+# each kind of superblock, complete and after a member failed; and it changes nothing on them. What is on such
+# arrays array-read.sh reads: here they are as small as can be, and hold little.
 #: outboard
 #: timeout 600
 
 for module in md-mod linear raid0 raid1 raid10 raid456; do
     modprobe $module
 done
-modprobe brd rd_nr=5 rd_size=16384
+# KiB of each disk.
+disk=5120
+modprobe brd rd_nr=4 rd_size=$disk
 
 # Asks both about a device.
 ask() {
@@ -18,7 +20,7 @@ ask() {
 
 # The first value of a name in what inspect said.
 told() {
-    echo "$ours" | sed -n "s/^\"$1\"://p" | head -n 1 | tr -d '"'
+    echo "$ours" | sed -n "/^\"$1\":/{s///; s/\"//g; p; q}"
 }
 
 # A value of mdadm.
@@ -42,15 +44,15 @@ same() {
 
 wipe() {
     mdadm --stop /dev/md0 || true
-    for device in /dev/ram0 /dev/ram1 /dev/ram2 /dev/ram3; do
-        dd if=/dev/zero of=$device bs=1M count=16 conv=fsync 2>/dev/null
+    for device in $members; do
+        dd if=/dev/zero of=$device bs=1M conv=fsync 2>/dev/null || true
     done
 }
 
-# Each member of the array says the same to both.
+# These members of the array say the same to both, and so do all of them together.
 compare() {
-    for device in $members; do
-        sum=$(sha256sum <$device)
+    for device; do
+        cat $device >/tmp/before
         ask $device
         same level "$(told level)" "$(examined MD_LEVEL)"
         same uuid "$(told array)" "$(examined MD_UUID)"
@@ -66,39 +68,38 @@ compare() {
         else
             same events "$(told events)" "$(detail 'Events : ')"
         fi
-        test "$sum" = "$(sha256sum <$device)"
+        cmp $device /tmp/before
     done
-    whole=$(outboard inspect $members | sed -n '/^array/p')
-    echo "$whole"
+    whole=$(outboard inspect $members)
+    echo "$whole" | grep ^array
 }
 
-wait_in_sync() {
-    for _ in $(seq 100); do
-        grep -q -E 'resync|recovery' /proc/mdstat || return 0
-        sleep 0.2
-    done
-    cat /proc/mdstat
-    exit 1
+# Changes something on the array.
+write() {
+    dd if=/dev/urandom of=/dev/md0 bs=64k count=2 conv=fsync 2>/dev/null
 }
 
 for version in 0.90 1.0 1.1 1.2; do
-    levels="1 5"
-    test "$version" != 1.2 || levels="linear 0 1 5 6 10"
+    levels=1
+    test "$version" != 1.2 || levels="linear 0 1 4 5 6 10"
     for level in $levels; do
         case $level in
         linear | 0 | 1) members="/dev/ram0 /dev/ram1" ;;
-        5) members="/dev/ram0 /dev/ram1 /dev/ram2" ;;
+        4 | 5) members="/dev/ram0 /dev/ram1 /dev/ram2" ;;
         *) members="/dev/ram0 /dev/ram1 /dev/ram2 /dev/ram3" ;;
         esac
         count=$(echo $members | wc -w)
+        case $level in
+        1) how=--assume-clean ;;
+        linear | 0) how=--chunk=64 ;;
+        *) how="--assume-clean --chunk=64" ;;
+        esac
         mdadm --create /dev/md0 --run --quiet --metadata=$version --name=photos --homehost=nas \
-            --level=$level --raid-devices=$count $members </dev/null
-        dd if=/dev/urandom of=/dev/md0 bs=64k count=16 conv=fsync 2>/dev/null
-        wait_in_sync
-        sleep 1
+            --level=$level --raid-devices=$count $how $members </dev/null
+        write
         size=$(($(cat /sys/block/md0/size) * 512))
         mdadm --stop /dev/md0
-        compare
+        compare ${members%% *} ${members##* }
         case "$whole" in
         *" $count of $count members, complete, clean"*) ;;
         *) echo "level $level, $version: not complete"; exit 1 ;;
@@ -109,24 +110,24 @@ for version in 0.90 1.0 1.1 1.2; do
         *) outboard inspect --json $members | grep -q "\"size\":$size,\"parts\"" ;;
         esac
         case $level in
-        1 | 5 | 6 | 10)
+        1 | 4 | 5 | 6 | 10)
             mdadm --assemble /dev/md0 --run $members
             mdadm /dev/md0 --fail /dev/ram1
-            dd if=/dev/urandom of=/dev/md0 bs=64k count=16 conv=fsync 2>/dev/null
-            sleep 1
+            write
             mdadm --stop /dev/md0
-            compare
+            compare ${members%% *}
             case "$whole" in
             *" $((count - 1)) of $count members, degraded"*) ;;
             *) echo "level $level, $version: not degraded"; exit 1 ;;
             esac
-            outboard inspect $members | grep -E 'ram1 .*(stale|faulty)'
+            echo "$whole" | grep -E 'ram1 .*(stale|faulty)'
             ;;
         esac
         wipe 2>/dev/null
     done
 done
 
+members="/dev/ram0 /dev/ram1"
 # What is on a mirror is seen without assembling it.
 mdadm --create /dev/md0 --run --quiet --metadata=1.2 --name=photos --homehost=nas --level=1 \
     --raid-devices=2 /dev/ram0 /dev/ram1
