@@ -107,12 +107,15 @@ turn() {
         stop
         return
     fi
-    begin_recovery 4096 --re-add
-    put 1000 100
-    stop
-    host finish_bitmap
-    assemble
-    good "a recovery by the bitmap of the kernel's, ended by us"
+    # Level 10 of Linux 6.1 does not stop at a sector when it goes by the bitmap.
+    if [ "${name%% *}" = 1 ]; then
+        begin_recovery 4096 --re-add
+        put 1000 100
+        stop
+        host finish_bitmap
+        assemble
+        good "a recovery by the bitmap of the kernel's, ended by us"
+    fi
 
     # Bad blocks.
     echo "2048 16" >/sys/block/md0/md/dev-vda/bad_blocks
