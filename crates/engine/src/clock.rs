@@ -29,6 +29,47 @@ pub fn wall() -> SystemTime {
     SystemTime::now()
 }
 
+/// A moment by the Gregorian calendar, in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Calendar {
+    /// The year.
+    pub year: u64,
+    /// The month, from 1 on.
+    pub month: u64,
+    /// The day of the month, from 1 on.
+    pub day: u64,
+    /// The hour of the day.
+    pub hour: u64,
+    /// The minute of the hour.
+    pub minute: u64,
+    /// The second of the minute.
+    pub second: u64,
+}
+
+impl Calendar {
+    /// The moment so many seconds after 1 January 1970.
+    #[must_use]
+    pub const fn of(seconds: u64) -> Self {
+        let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+        // Years that begin in March have their odd day at the end.
+        let shifted = days + 719_468;
+        let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+        let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year + year / 4 - year / 100);
+        let moon = (5 * of_year + 2) / 153;
+        let month = if moon < 10 { moon + 3 } else { moon - 9 };
+        let is_next = if month <= 2 { 1 } else { 0 };
+        Self {
+            year: year + era * 400 + is_next,
+            month,
+            day: of_year - (153 * moon + 2) / 5 + 1,
+            hour: of_day / 3600,
+            minute: of_day / 60 % 60,
+            second: of_day % 60,
+        }
+    }
+}
+
 /// Resolves after `duration`. Only inside [`run`](crate::run).
 pub async fn sleep(duration: Duration) {
     tokio::time::sleep(duration).await;
@@ -42,4 +83,37 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
     tokio::time::timeout(duration, future)
         .await
         .map_err(|_| Elapsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Calendar;
+
+    fn told(seconds: u64) -> (u64, u64, u64, u64, u64, u64) {
+        let at = Calendar::of(seconds);
+        (at.year, at.month, at.day, at.hour, at.minute, at.second)
+    }
+
+    #[test]
+    fn known_moments_have_their_dates() {
+        assert_eq!(told(0), (1970, 1, 1, 0, 0, 0));
+        assert_eq!(told(951_782_399), (2000, 2, 28, 23, 59, 59));
+        assert_eq!(told(951_827_696), (2000, 2, 29, 12, 34, 56));
+        assert_eq!(told(1_735_689_599), (2024, 12, 31, 23, 59, 59));
+        assert_eq!(told(1_795_288_099), (2026, 11, 21, 19, 8, 19));
+        assert_eq!(told(253_402_300_799), (9999, 12, 31, 23, 59, 59));
+    }
+
+    #[test]
+    fn each_day_is_the_one_behind_the_day_before() {
+        for day in 1..800 * 366_u64 {
+            let (before, at) = (Calendar::of((day - 1) * 86_400), Calendar::of(day * 86_400));
+            assert!(before < at && (1..=12).contains(&at.month));
+            let follows = at.day == before.day + 1 && at.month == before.month;
+            assert!(
+                follows || at.day == 1 && (28..=31).contains(&before.day),
+                "{at:?}"
+            );
+        }
+    }
 }

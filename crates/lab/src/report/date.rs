@@ -1,42 +1,22 @@
 //! Calendar dates from milliseconds since 1970, in UTC. Pure.
 
+use engine::clock::Calendar;
+
+/// The last second of the year 9999: anything beyond is no date of a measurement.
+const LAST: u64 = 253_402_300_799;
+
 /// `2023-11-14 22:13 UTC`.
 pub(super) fn shown(unix_ms: u64) -> String {
-    let minutes = unix_ms / 60_000;
-    let (year, month, day) = civil(minutes / 1440);
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02} UTC",
-        minutes / 60 % 24,
-        minutes % 60
-    )
-}
-
-/// The date `days` after 1 January 1970, in the Gregorian calendar.
-fn civil(mut days: u64) -> (u64, u64, u64) {
-    let mut year = 1970;
-    loop {
-        let length = if is_leap(year) { 366 } else { 365 };
-        // Anything beyond is no date of a measurement, and the loop must end.
-        if days < length || year >= 9999 {
-            break;
-        }
-        days -= length;
-        year += 1;
-    }
-    let february = if is_leap(year) { 29 } else { 28 };
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    (year, month.min(12), days.min(30) + 1)
-}
-
-const fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400)
+    let at = Calendar::of((unix_ms / 1000).min(LAST));
+    let Calendar {
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        ..
+    } = at;
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
 }
 
 #[cfg(test)]

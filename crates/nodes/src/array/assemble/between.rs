@@ -1,5 +1,7 @@
 //! What members contradict each other in. Pure.
 
+use engine::clock::Calendar;
+
 use super::picture::{lists, own_part};
 use super::{Picture, Rules, Standing, Witness, layout_of};
 use crate::array::ArrayError;
@@ -186,17 +188,14 @@ fn story(witnesses: &[Witness], side: &[usize]) -> String {
 
 /// Seconds since 1970, as a date and a time of day in UTC.
 fn written(seconds: u64) -> String {
-    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    // Years that begin in March have their odd day at the end.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let moon = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * moon + 2) / 5 + 1;
-    let month = if moon < 10 { moon + 3 } else { moon - 9 };
-    let year = year + era * 400 + u64::from(month <= 2);
+    let Calendar {
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        second,
+    } = Calendar::of(seconds);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
