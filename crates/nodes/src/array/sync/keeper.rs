@@ -78,6 +78,9 @@ pub(in crate::array) struct Keeper {
     ended: tokio::sync::Notify,
 }
 
+/// A window that has ended: which, how long it took, and how it went.
+type Ended = (Range, Duration, Result<Done, Stop>);
+
 /// A job that is under way.
 struct Course {
     job: Job,
@@ -256,8 +259,8 @@ impl Keeper {
         let mut open = FuturesUnordered::new();
         loop {
             if self.is_over(job) {
-                while let Some((window, answer)) = open.next().await {
-                    self.ended(&mut course, window, answer)?;
+                while let Some(ended) = open.next().await {
+                    self.ended(&mut course, ended)?;
                 }
                 if self.has_come_on(&mut course) {
                     self.mirror.checkpoint().await.map_err(Stop::Failed)?;
@@ -270,7 +273,11 @@ impl Keeper {
             if wait.is_zero() && open.len() < course.rate.windows() {
                 if let Some(window) = self.next_window(&mut course) {
                     course.rate.take(now, window.len);
-                    open.push(async move { (window, self.one(job, window).await) });
+                    open.push(async move {
+                        let begun = self.now();
+                        let answer = self.one(job, window).await;
+                        (window, self.now().saturating_sub(begun), answer)
+                    });
                     continue;
                 }
                 if open.is_empty() {
@@ -279,7 +286,7 @@ impl Keeper {
             }
             tokio::select! {
                 biased;
-                Some((window, answer)) = open.next() => self.ended(&mut course, window, answer)?,
+                Some(ended) = open.next() => self.ended(&mut course, ended)?,
                 () = clock::sleep(wait.min(LOOK)), if !wait.is_zero() => {}
             }
             if self.is_noted(&mut course) {
@@ -290,7 +297,7 @@ impl Keeper {
                     tokio::select! {
                         biased;
                         told = &mut told => break told.map_err(Stop::Failed)?,
-                        Some((window, answer)) = open.next() => self.ended(&mut course, window, answer)?,
+                        Some(ended) = open.next() => self.ended(&mut course, ended)?,
                     }
                 }
             }
@@ -348,13 +355,11 @@ impl Keeper {
     }
 
     /// A window has ended.
-    fn ended(
-        &self,
-        course: &mut Course,
-        window: Range,
-        answer: Result<Done, Stop>,
-    ) -> Result<(), Stop> {
+    fn ended(&self, course: &mut Course, (window, took, answer): Ended) -> Result<(), Stop> {
         let done = answer?;
+        if done.worked > 0 {
+            course.rate.took(done.worked, took);
+        }
         course.walk.finish(window);
         let mut doing = self.doing();
         doing.advance(self.now(), done.worked, course.walk.reached());

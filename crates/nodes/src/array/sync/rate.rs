@@ -1,7 +1,9 @@
 //! [`Rate`]: how fast work in the background may go, so that users hardly notice it. Pure.
 //!
 //! ```text
-//! users asked for something in the last moment   the rate falls, quickly, down to the smallest
+//! users asked for something in the last moment   the rate falls, quickly, down to the smallest, or to what a
+//!                                                window is under way for in so small a part of the time that users
+//!                                                do not see it
 //! nobody did                                     it rises, up to the largest
 //! ```
 //!
@@ -31,6 +33,9 @@ const WINDOW_MAX: u64 = 1 << 20;
 /// Windows under way at once while nobody else is there: each reads, then writes, and a fast disk wants eight
 /// writes at any moment. Six of them copied at half the rate of such a disk, sixteen at its own.
 const WINDOWS_MAX: usize = 16;
+/// While users are there a window is under way in one of so many moments: less than one request in a hundred meets
+/// one. On fast disks that is much more than the usual smallest rate, at which a large one takes weeks.
+const SHARE: u64 = 128;
 /// A window is what this time pays for, within its bounds.
 const WINDOW_TIME: Duration = Duration::from_millis(20);
 
@@ -40,6 +45,8 @@ pub(in crate::array) struct Rate {
     bounds: SyncRates,
     /// Bytes a second, now.
     rate: u64,
+    /// Bytes a second of the last windows, while they were under way.
+    speed: u64,
     /// When everything that was taken is paid for.
     paid: Duration,
     /// When it was looked for users the last time, and what they had asked for by then.
@@ -54,6 +61,7 @@ impl Rate {
         Self {
             bounds,
             rate: bounds.max,
+            speed: 0,
             paid: now,
             looked: now,
             seen: requests,
@@ -70,13 +78,28 @@ impl Rate {
         let busy = self.seen != requests;
         self.seen = requests;
         if busy {
-            self.rate = (self.rate / FALL).max(self.bounds.min);
+            self.rate = (self.rate / FALL).max(self.floor());
             return;
         }
         for _ in 0..moments.min(64) {
             let more = self.rate.saturating_add(self.rate / 2 + 1);
             self.rate = more.min(self.bounds.max);
         }
+    }
+
+    /// A window of `bytes` took so long, from the moment that it was begun.
+    pub(in crate::array) fn took(&mut self, bytes: u64, time: Duration) {
+        let nanos = time.as_nanos().max(1);
+        let speed = u128::from(bytes) * 1_000_000_000 / nanos;
+        let speed = u64::try_from(speed).unwrap_or(u64::MAX);
+        // The last ones count most.
+        self.speed = self.speed / 4 * 3 + speed / 4;
+    }
+
+    /// The smallest rate: what is asked for, or what nobody notices.
+    fn floor(&self) -> u64 {
+        let unseen = self.speed / SHARE;
+        unseen.clamp(self.bounds.min, self.bounds.max)
     }
 
     /// Bytes that the next window should have.

@@ -54,6 +54,44 @@ fn with_users_who_never_rest_it_goes_down_to_the_smallest_rate_and_not_below() {
     assert!((100 * MIB..=130 * MIB).contains(&bytes), "{bytes}");
 }
 
+/// The same with users who never rest, on a disk that moves `speed` bytes a second, for a hundred seconds: bytes a second,
+/// and the part of the time in which a window was under way.
+fn beside_users(speed: u64) -> (u64, f64) {
+    let mut rate = Rate::new(RATES, Duration::ZERO, 0);
+    let end = Duration::from_secs(100);
+    let (mut now, mut bytes, mut busy) = (Duration::ZERO, 0, Duration::ZERO);
+    let mut requests = 0;
+    while now < end {
+        requests += 1;
+        rate.look(now, requests);
+        if !rate.wait(now).is_zero() {
+            now += ms(1);
+            continue;
+        }
+        let len = rate.window();
+        let time = Duration::from_nanos(len * 1_000_000_000 / speed);
+        rate.take(now, len);
+        rate.took(len, time);
+        (now, bytes, busy) = (now + time, bytes + len, busy + time);
+    }
+    (bytes / 100, busy.as_secs_f64() / 100.0)
+}
+
+/// The story: a resync of a fast disk went at 1 MiB/s as long as somebody read it without pause, for weeks, where md's
+/// own waits for its last request and goes on.
+#[test]
+fn on_a_fast_disk_the_smallest_rate_is_what_users_do_not_notice() {
+    for gigabytes in [1, 2, 4] {
+        let speed = gigabytes * 1_000_000_000;
+        let (rate, busy) = beside_users(speed);
+        assert!(rate > speed / 200, "{rate} of {speed}");
+        assert!(busy < 0.01, "{busy}");
+    }
+    // A slow one goes at the smallest rate that is asked for.
+    let (rate, _) = beside_users(50_000_000);
+    assert!((MIB..=MIB + MIB / 3).contains(&rate), "{rate}");
+}
+
 #[test]
 fn users_who_ask_now_and_then_leave_it_most_of_the_speed() {
     let rates = SyncRates {
