@@ -23,6 +23,20 @@ pub(crate) fn admit(
     Ok(())
 }
 
+/// Tells an error with the range that was asked for, not the one it became.
+pub(crate) fn about<T>(
+    range: Option<Range>,
+    operation: Operation,
+    result: Result<T, IoError>,
+) -> Result<T, IoError> {
+    result.map_err(|error| {
+        if (error.operation, error.range) == (operation, range) {
+            return error;
+        }
+        IoError::new(error.errno, operation, range).because(error)
+    })
+}
+
 /// The same, and refuses what the disk does not do: zeroing that is to be fast must be native.
 ///
 /// # Panics

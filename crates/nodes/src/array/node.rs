@@ -62,7 +62,7 @@ impl Array {
         match &self.kind {
             Kind::Striped(striped) => striped,
             Kind::Parity(parity) => parity,
-            Kind::Mirror(mirror) => mirror,
+            Kind::Mirror(mirror) => &*mirror.mirror,
         }
     }
 

@@ -56,7 +56,7 @@ pub struct BitmapStatus {
 /// One member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberStatus {
-    /// What it is called.
+    /// What it is called; nothing for a part that has nobody.
     pub name: String,
     /// The part that it holds, or held; `None`: a spare.
     pub part: Option<u16>,
@@ -72,6 +72,22 @@ pub struct MemberStatus {
     pub corrected: u64,
     /// Why it failed.
     pub why: Option<String>,
+}
+
+impl MemberStatus {
+    /// A part that has nobody.
+    pub(super) const fn missing(part: u16) -> Self {
+        Self {
+            name: String::new(),
+            part: Some(part),
+            state: MemberState::Missing,
+            write_mostly: false,
+            fail_fast: false,
+            remote: false,
+            corrected: 0,
+            why: None,
+        }
+    }
 }
 
 /// How a member stands.

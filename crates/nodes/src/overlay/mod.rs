@@ -44,8 +44,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use block::{
-    BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoError, IoFuture, Node, Now, Operation,
-    Range, Support, WriteFlags,
+    BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoFuture, Node, Now, Operation, Range,
+    Support, WriteFlags,
 };
 use tokio::sync::Notify;
 
@@ -60,7 +60,7 @@ use self::state::{Found, Piece, State};
 pub use self::status::{StoreStatus, Validity};
 use self::store::Store;
 use self::tables::{Failure, Tables};
-use crate::guard::{admit, admit_change, assert_checked, assert_len, len_of};
+use crate::guard::{about, admit, admit_change, assert_checked, assert_len, len_of};
 
 /// Chunk of a store that is made, bytes.
 const CHUNK_DEFAULT: u32 = 4096;
@@ -247,20 +247,6 @@ fn compose(base: &Geometry, store: &Store, options: OverlayOptions) -> Geometry 
         trim: changes(below.trim),
         write_zeroes: changes(below.write_zeroes.max(Support::Emulated)),
     }
-}
-
-/// Tells an error of what is below with the range that was asked for.
-fn about<T>(
-    range: Option<Range>,
-    operation: Operation,
-    result: Result<T, IoError>,
-) -> Result<T, IoError> {
-    result.map_err(|error| {
-        if (error.operation, error.range) == (operation, range) {
-            return error;
-        }
-        IoError::new(error.errno, operation, range).because(error)
-    })
 }
 
 impl fmt::Debug for Overlay {

@@ -9,7 +9,7 @@
 //!
 //! It does not move a superblock, nor make one ([`encode`](super::encode)).
 
-use super::{NUMBERS_MAX_0_90, Role, Version, v0, v1};
+use super::{NUMBERS_MAX_0_90, Role, Superblock, Version, v0, v1};
 use crate::array::format::MEMBERS_MAX;
 
 /// What of a superblock changes; `None`: it stays as it is. Offsets are bytes.
@@ -42,6 +42,27 @@ pub struct Changes<'a> {
     pub write_mostly: Option<bool>,
     /// Errors fail it at once.
     pub fail_fast: Option<bool>,
+}
+
+impl<'a> Changes<'a> {
+    /// All that a superblock says of what can change later. What features tell, and the superblock does not have, stays.
+    pub(super) fn all_of(of: &'a Superblock) -> Self {
+        Self {
+            events: Some(of.events),
+            updated: Some(of.updated),
+            synced_to: Some(of.synced_to),
+            roles: Some(&of.roles),
+            number: Some(of.number),
+            members: Some(of.members),
+            rebuilt_to: of.rebuilt_to.map(Some),
+            rebuilt_by_bitmap: None,
+            has_bad_blocks: None,
+            corrected: Some(of.corrected),
+            bitmap_at: of.bitmap_at.map(Some),
+            write_mostly: Some(of.write_mostly),
+            fail_fast: Some(of.fail_fast),
+        }
+    }
 }
 
 /// Most members, spares included, that the superblocks of an array can number.

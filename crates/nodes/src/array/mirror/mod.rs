@@ -71,7 +71,7 @@ pub(in crate::array) use self::{
     windows::Window,
 };
 use super::ArrayEvent;
-use crate::guard::{admit, admit_change, assert_checked, assert_len, len_of};
+use crate::guard::{about, admit, admit_change, assert_checked, assert_len, len_of};
 
 /// What is under the one lock.
 #[derive(Debug)]
@@ -97,16 +97,6 @@ pub(in crate::array) struct Mirror {
     /// The clock that `read_errors` are counted by begins here.
     since: Instant,
     requests: AtomicU64,
-    under_way: AtomicU64,
-}
-
-/// A request of a user, while it is under way.
-struct Asked<'a>(&'a Mirror);
-
-impl Drop for Asked<'_> {
-    fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Mirror {
@@ -137,10 +127,9 @@ impl Mirror {
         self.geometry.read_only
     }
 
-    fn asked(&self) -> Asked<'_> {
+    /// A user asks for something.
+    fn asked(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.under_way.fetch_add(1, Ordering::Relaxed);
-        Asked(self)
     }
 
     /// Ends changes for good: settles, flushes and marks the array clean.
@@ -190,9 +179,8 @@ impl BlockDevice for Mirror {
 
     fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
         assert_checked(&self.geometry, range);
-        let asked = self.asked();
+        self.asked();
         Box::pin(async move {
-            let _asked = asked;
             if range.is_empty() {
                 return Ok(IoBufs::new());
             }
@@ -202,7 +190,7 @@ impl BlockDevice for Mirror {
 
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            let _asked = self.asked();
+            self.asked();
             admit(&self.geometry, Operation::Write, range)?;
             assert_len(range, len_of(&data));
             self.change_whole(range, Change::Data(data), flags).await
@@ -211,7 +199,7 @@ impl BlockDevice for Mirror {
 
     fn flush(&self) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            let _asked = self.asked();
+            self.asked();
             if self.read_only() {
                 return Ok(());
             }
@@ -221,7 +209,7 @@ impl BlockDevice for Mirror {
 
     fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            let _asked = self.asked();
+            self.asked();
             admit_change(&self.geometry, Operation::WriteZeroes, range, flags)?;
             self.change_whole(range, Change::Zeroes, flags).await
         })
@@ -229,7 +217,7 @@ impl BlockDevice for Mirror {
 
     fn trim(&self, range: Range) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            let _asked = self.asked();
+            self.asked();
             admit_change(&self.geometry, Operation::Trim, range, WriteFlags::empty())?;
             self.change_whole(range, Change::Trim, WriteFlags::empty())
                 .await
@@ -257,7 +245,7 @@ impl BlockDevice for Mirror {
     fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
         assert_checked(&self.geometry, range);
         assert_len(range, into.len());
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.asked();
         if range.is_empty() {
             return Now::Done;
         }
@@ -270,13 +258,13 @@ impl BlockDevice for Mirror {
         if self.read_only() || range.is_empty() {
             return Now::WouldWait;
         }
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.asked();
         self.change_now(range, data)
     }
 
     fn file_region(&self, range: Range) -> Option<FileRegion> {
         assert_checked(&self.geometry, range);
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.asked();
         self.region(range)
     }
 }
@@ -288,18 +276,4 @@ impl fmt::Debug for Mirror {
             .field("geometry", &self.geometry)
             .finish_non_exhaustive()
     }
-}
-
-/// Tells an error with the range that was asked for, not the one it became.
-fn about<T>(
-    range: Option<Range>,
-    operation: Operation,
-    result: Result<T, IoError>,
-) -> Result<T, IoError> {
-    result.map_err(|error| {
-        if (error.operation, error.range) == (operation, range) {
-            return error;
-        }
-        IoError::new(error.errno, operation, range).because(error)
-    })
 }

@@ -87,7 +87,6 @@ fn make(own: &Weak<Mirror>, state: State, geometry: Geometry, options: &ArrayOpt
         work: Arc::new(Notify::new()),
         since: engine::clock::now(),
         requests: AtomicU64::new(0),
-        under_way: AtomicU64::new(0),
     }
 }
 

@@ -178,7 +178,7 @@ impl State {
         for (part, slot) in (0..).zip(&self.parts) {
             members.push(match slot {
                 Some(slot) => self.slots[slot.0].status(),
-                None => missing(part),
+                None => MemberStatus::missing(part),
             });
         }
         let others = self.slots.iter().filter(|slot| {
@@ -187,19 +187,6 @@ impl State {
         });
         members.extend(others.map(Slot::status));
         members
-    }
-}
-
-const fn missing(part: u16) -> MemberStatus {
-    MemberStatus {
-        name: String::new(),
-        part: Some(part),
-        state: MemberState::Missing,
-        write_mostly: false,
-        fail_fast: false,
-        remote: false,
-        corrected: 0,
-        why: None,
     }
 }
 

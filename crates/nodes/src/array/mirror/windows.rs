@@ -261,12 +261,6 @@ impl Mirror {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Requests of users that are under way.
-    #[cfg(test)]
-    pub(in crate::array) fn under_way(&self) -> u64 {
-        self.under_way.load(Ordering::Relaxed)
-    }
-
     /// Changes that users made so far.
     pub(in crate::array) fn changes(&self) -> u64 {
         self.lock().state.begun

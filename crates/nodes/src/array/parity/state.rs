@@ -14,7 +14,7 @@ impl Parity {
             .zip(held)
             .map(|(part, held)| match held {
                 Some(held) => working(part, held),
-                None => missing(part),
+                None => MemberStatus::missing(part),
             })
             .collect();
         let working = (members.iter()).filter(|member| member.state == MemberState::InSync);
@@ -96,25 +96,12 @@ fn working(part: u16, held: &Held) -> MemberStatus {
     }
 }
 
-fn missing(part: u16) -> MemberStatus {
-    MemberStatus {
-        name: "missing".to_owned(),
-        part: Some(part),
-        state: MemberState::Missing,
-        write_mostly: false,
-        fail_fast: false,
-        remote: false,
-        corrected: 0,
-        why: None,
-    }
-}
-
 fn away(absent: &Absent) -> MemberStatus {
     MemberStatus {
         name: absent.name.clone(),
         remote: absent.remote,
         part: None,
         why: Some("it could not be reached".to_owned()),
-        ..missing(0)
+        ..MemberStatus::missing(0)
     }
 }

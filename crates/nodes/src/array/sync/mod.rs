@@ -33,8 +33,6 @@ mod window;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use block::{BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoFuture, Now, Range, WriteFlags};
-
 pub(super) use self::keeper::Keeper;
 pub(super) use self::probe::Expected;
 use super::ArrayOptions;
@@ -67,51 +65,5 @@ impl Deref for Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         self.0.leave();
-    }
-}
-
-impl BlockDevice for Kept {
-    fn geometry(&self) -> &Geometry {
-        self.mirror.geometry()
-    }
-
-    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
-        self.mirror.read(range)
-    }
-
-    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.mirror.write(range, data, flags)
-    }
-
-    fn flush(&self) -> IoFuture<'_, ()> {
-        self.mirror.flush()
-    }
-
-    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.mirror.write_zeroes(range, flags)
-    }
-
-    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
-        self.mirror.trim(range)
-    }
-
-    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
-        self.mirror.extents(range)
-    }
-
-    fn settle(&self) -> IoFuture<'_, ()> {
-        self.mirror.settle()
-    }
-
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
-        self.mirror.read_now(range, into)
-    }
-
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
-        self.mirror.write_now(range, data)
-    }
-
-    fn file_region(&self, range: Range) -> Option<FileRegion> {
-        self.mirror.file_region(range)
     }
 }

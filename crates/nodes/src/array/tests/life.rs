@@ -1,21 +1,20 @@
 //! What becomes of mirrors: members that come back, grow, scrub, halves that went apart, and the driver under an engine.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use block::{BlockDevice, Node, Range, WriteFlags};
 use engine::clock;
-use testkit::{HeldDisk, MemDisk, block_on, pattern, single};
+use testkit::{MemDisk, block_on, pattern, single};
 
 use super::super::mirror::tests::kit::{
     BIT, DATA, DISK, MEMBER, Recipe, heard, options, put, recorded, superblock,
 };
 use super::super::{
-    AddOptions, Array, ArrayEvent, ArrayOptions, Candidate, MemberState, SyncKind, open,
+    AddOptions, Array, ArrayEvent, ArrayOptions, Candidate, MemberState, SyncKind, SyncRates, open,
 };
 use super::opening::candidates;
-use crate::timed::{is_ready, on_each_backend, timed};
+use crate::timed::{on_each_backend, timed};
 
 const ALL: Range = Range::new(0, MEMBER);
 
@@ -285,36 +284,33 @@ fn under_an_engine_a_spare_takes_over_bits_are_cleared_and_the_array_goes_clean_
 }
 
 #[test]
-fn a_recovery_that_was_cut_short_goes_on_where_it_was() {
+fn a_recovery_that_is_ended_early_goes_on_where_it_was() {
     timed(async {
         let below = disks(2);
-        let held = HeldDisk::new(below[1].clone());
-        held.hold(false);
-        let slow = [below[0].clone(), held.clone() as Node];
-        let (disks, journal) = recorded(&slow);
+        let (disks, journal) = recorded(&below);
         Recipe::mirror(2).without_bitmap().make(&disks).await;
-        let array = open(candidates(&disks), options()).await.unwrap();
+        let slow = ArrayOptions {
+            rates: SyncRates {
+                min: 1,
+                max: 16 << 10,
+            },
+            ..options()
+        };
+        let array = open(candidates(&disks), slow).await.unwrap();
         write(&array, ALL, 1).await;
         array.fail("b").await.unwrap();
         array.remove("b").await.unwrap();
         let second = candidate("b", &disks[1]);
         array.add(second, AddOptions::default()).await.unwrap();
-        {
-            let mut work = pin!(array.by_hand().work());
-            held.hold(true);
-            // Request by request, until it was written down that some of it is done.
-            for _ in 0..1000 {
-                assert!(!is_ready(work.as_mut()).await, "it is done too soon");
-                held.release_all().await;
-                let told = superblock(&below[1]).await.rebuilt_to;
-                if told.is_some_and(|to| to >= MEMBER / 4) {
-                    break;
-                }
+        let half_way = async {
+            let is_far = |state| matches!(state, MemberState::Rebuilding(to) if to >= MEMBER / 4);
+            while !states(&array).iter().any(|(_, state)| is_far(*state)) {
+                clock::sleep(Duration::from_millis(10)).await;
             }
-        }
-        held.hold(false);
-        held.release_all().await;
-        array.stop().await.unwrap();
+            array.stop().await.unwrap();
+        };
+        let (worked, ()) = futures_util::future::join(array.by_hand().work(), half_way).await;
+        worked.unwrap();
         drop(array);
         let reached = superblock(&below[1]).await.rebuilt_to.unwrap();
         assert!((MEMBER / 4..MEMBER).contains(&reached), "{reached}");

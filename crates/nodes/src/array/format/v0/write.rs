@@ -36,24 +36,8 @@ pub(in super::super) fn encode(of: &Superblock, big_endian: bool) -> Vec<u8> {
         w.words[48] = reshape.layout;
         w.words[49] = low(reshape.chunk);
     }
-    apply(w, &whole_of(of));
+    apply(w, &Changes::all_of(of));
     words.sealed()
-}
-
-/// What a whole superblock says, of what can change later.
-fn whole_of(of: &Superblock) -> Changes<'_> {
-    Changes {
-        events: Some(of.events),
-        updated: Some(of.updated),
-        synced_to: Some(of.synced_to),
-        roles: Some(&of.roles),
-        number: Some(of.number),
-        members: Some(of.members),
-        bitmap_at: Some(of.bitmap_at),
-        write_mostly: Some(of.write_mostly),
-        fail_fast: Some(of.fail_fast),
-        ..Changes::default()
-    }
 }
 
 pub(in super::super) fn patch(bytes: &[u8], changes: &Changes<'_>) -> Vec<u8> {

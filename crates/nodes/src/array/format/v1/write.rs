@@ -42,27 +42,7 @@ pub(in super::super) fn encode(of: &Superblock, at: u64) -> Vec<u8> {
     }
     let count = of.roles.len().min(MEMBERS_MAX as usize);
     put(b, field::ROLES, words(count as u64).to_le_bytes());
-    patch(&bytes, &whole_of(of))
-}
-
-/// What a whole superblock says, of what can change later.
-fn whole_of(of: &Superblock) -> Changes<'_> {
-    Changes {
-        events: Some(of.events),
-        updated: Some(of.updated),
-        synced_to: Some(of.synced_to),
-        roles: Some(&of.roles),
-        number: Some(of.number),
-        members: Some(of.members),
-        // Here the features tell.
-        rebuilt_to: of.rebuilt_to.map(Some),
-        rebuilt_by_bitmap: None,
-        has_bad_blocks: None,
-        corrected: Some(of.corrected),
-        bitmap_at: of.bitmap_at.map(Some),
-        write_mostly: Some(of.write_mostly),
-        fail_fast: Some(of.fail_fast),
-    }
+    patch(&bytes, &Changes::all_of(of))
 }
 
 /// A number that cannot be larger in what was decoded.

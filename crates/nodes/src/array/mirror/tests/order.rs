@@ -1,5 +1,7 @@
 //! Tests of what is written when: recorded requests of all members.
 
+use std::cell::Cell;
+
 use block::{BlockDevice, Node, Operation, Range, WriteFlags};
 use testkit::{HeldDisk, block_on};
 
@@ -203,13 +205,18 @@ fn many_writes_share_one_commit() {
         held.hold(true);
         let writes = (0..16).map(|n| write(&mirror, Range::new(n * 4096, 4096), 1));
         let writes = futures_util::future::try_join_all(writes);
+        let done = Cell::new(false);
+        let writes = async {
+            writes.await.unwrap();
+            done.set(true);
+        };
         let release = async {
-            while mirror.under_way() > 0 {
+            while !done.get() {
                 held.release_all().await;
                 tokio::task::yield_now().await;
             }
         };
-        futures_util::future::join(writes, release).await.0.unwrap();
+        futures_util::future::join(writes, release).await;
         let all = heard(&journal);
         assert_eq!(count(&all, Heard::is_superblock), 2);
         // The first one began before the others came.
