@@ -38,7 +38,7 @@ pub fn check(sizes: &[Bytes], align: Option<DioAlign>) -> Option<Finding> {
     ))
 }
 
-/// The alignment that a sweep itself shows, where the kernel gives none: the least power of two up to
+/// The alignment that a sweep itself shows, where the kernel gives none: the largest power of two up to
 /// 64 KiB of which all sizes that were direct are multiples and no size that was buffered is one.
 #[must_use]
 pub fn shown(sizes: &[(Bytes, bool)]) -> Option<DioAlign> {
@@ -48,7 +48,7 @@ pub fn shown(sizes: &[(Bytes, bool)]) -> Option<DioAlign> {
             .all(|(size, direct)| *direct == size.0.is_multiple_of(u64::from(*offset)))
     };
     let both = sizes.iter().any(|(_, direct)| *direct) && sizes.iter().any(|(_, direct)| !*direct);
-    let offset = (9..=16).map(|power| 1u32 << power).find(is_border);
+    let offset = (9..=16).rev().map(|power| 1u32 << power).find(is_border);
     offset
         .filter(|_| both)
         .map(|offset| DioAlign { memory: 0, offset })

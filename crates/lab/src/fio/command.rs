@@ -8,6 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{Direction, FioJob, Pattern};
 use crate::units::{Bytes, Nanos};
 
+/// A disk that does nothing, as large as any sweep's largest requests need it.
+const GENERATOR_SIZE: u64 = 1 << 30;
+/// How long fio's own ceiling is measured.
+const GENERATOR_TIME: Nanos = Nanos::from_ms(300);
+
 /// How fio submits I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -155,6 +160,26 @@ pub fn probe(subject: Subject<'_>, engine: Engine, direct: bool, output: &Path) 
     push(&mut args, "ioengine", engine.as_str());
     push(&mut args, "direct", u8::from(direct));
     push(&mut args, "allow_file_create", 0);
+    args
+}
+
+/// The arguments that find out what fio itself makes of `job` on a disk that does nothing.
+#[must_use]
+pub fn generator(job: &FioJob, output: &Path) -> Vec<OsString> {
+    let mut args = common("generator", Subject::File(Path::new("null")), output);
+    let rw = match job.direction {
+        Direction::Read => "randread",
+        Direction::Write => "randwrite",
+    };
+    push(&mut args, "rw", rw);
+    push(&mut args, "bs", job.block_size.0);
+    push(&mut args, "iodepth", job.depth);
+    push(&mut args, "numjobs", job.jobs);
+    args.push("--group_reporting".into());
+    push(&mut args, "size", GENERATOR_SIZE);
+    push(&mut args, "time_based", 1);
+    push(&mut args, "runtime", milliseconds(GENERATOR_TIME));
+    push(&mut args, "ioengine", "null");
     args
 }
 

@@ -54,6 +54,18 @@ impl Histogram {
             .fold(0, |sum, count| sum.saturating_add(*count))
     }
 
+    /// The mean, as well as buckets are narrow; none of nothing.
+    #[must_use]
+    pub fn mean(&self) -> Option<Nanos> {
+        let count = self.count();
+        let sum: f64 = self
+            .0
+            .iter()
+            .map(|(mid, count)| *mid as f64 * *count as f64)
+            .sum();
+        (count > 0).then(|| Nanos(crate::units::round(sum / count as f64)))
+    }
+
     /// The midpoints and counts, fastest first.
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         self.0.iter().map(|(mid, count)| (Nanos(*mid), *count))

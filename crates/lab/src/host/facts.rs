@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::mounts::{self, Mount};
-use super::{ceilings, route};
+use super::{ceilings, identity, route};
 use crate::checks::cache::Server;
 use crate::checks::ceiling::Ceiling;
+use crate::checks::data::DataFacts;
 use crate::checks::direct::DioAlign;
+use crate::checks::identity::Identity;
 use crate::sensors::{DiskCounters, read};
 use crate::units::BitRate;
 
@@ -46,6 +48,12 @@ pub struct TargetFacts {
     pub processes: Vec<Process>,
     /// What it cannot be faster than.
     pub ceilings: Vec<Ceiling>,
+    /// The interface that leads to its server, where the server's address is known.
+    pub interface: Option<String>,
+    /// Who its disk is.
+    pub identity: Option<Identity>,
+    /// What is in its test file.
+    pub data: Option<DataFacts>,
 }
 
 /// What is read and written.
@@ -162,7 +170,12 @@ pub fn target_facts(known: Known, measured: &Measured) -> TargetFacts {
             .as_ref()
             .and_then(|device| attribute(&device.name, "device/model")),
         rotational: device.as_ref().and_then(rotational),
+        identity: device
+            .as_ref()
+            .and_then(|device| identity::of(&device.name)),
         device: device.map(|device| device.name),
+        interface: peer.and_then(interface),
+        data: None,
         dio_align: None,
         ceilings: ceilings_of(server, peer, measured),
         name: known.name,
@@ -279,11 +292,20 @@ fn ceilings_of(server: Server, peer: Option<IpAddr>, measured: &Measured) -> Vec
 
 /// The ceiling of the interface that leads to `peer`, where the interface gives its speed.
 fn link(peer: IpAddr) -> Option<Ceiling> {
-    let v4 = fs::read_to_string("/proc/net/route").unwrap_or_default();
-    let v6 = fs::read_to_string("/proc/net/ipv6_route").unwrap_or_default();
-    let interface = route::interface(peer, &v4, &v6)?;
+    let interface = interface(peer)?;
     let speed = fs::read_to_string(format!("/sys/class/net/{interface}/speed")).ok()?;
     // Interfaces without a link give -1, which is no number here.
     let mbit: u64 = speed.trim().parse().ok()?;
     (mbit > 0).then(|| Ceiling::of_link(interface, BitRate::from_mbit(mbit)))
+}
+
+/// The interface that leads to `peer`.
+fn interface(peer: IpAddr) -> Option<String> {
+    // Its route is in no table that is read here.
+    if peer.is_loopback() {
+        return Some("lo".into());
+    }
+    let v4 = fs::read_to_string("/proc/net/route").unwrap_or_default();
+    let v6 = fs::read_to_string("/proc/net/ipv6_route").unwrap_or_default();
+    route::interface(peer, &v4, &v6)
 }

@@ -17,11 +17,15 @@ const SERIALS: [&str; 7] = [
     "loop/backing_file",
 ];
 
-/// Who the device `name` (`sda`, `sda1`) is, its whole disk for a partition.
+/// Who the device `name` (`sda`, `sda1`) is, its whole disk for a partition. None of what is no
+/// hardware: a loop device is whatever file it has at the moment.
 #[must_use]
 pub fn of(name: &str) -> Option<Identity> {
     let folder = fs::canonicalize(Path::new("/sys/class/block").join(name)).ok()?;
     let folder = whole(&folder).to_owned();
+    if folder.starts_with("/sys/devices/virtual") {
+        return None;
+    }
     let database = database(&folder);
     let value = |key: &str| property(&database, key);
     Some(Identity {

@@ -133,6 +133,7 @@ fn remarks(run: &RunRecord, summary: &Summary) -> String {
     let mut lines: Vec<String> = run
         .findings
         .iter()
+        .chain(&summary.findings)
         .map(|finding| finding.text.clone())
         .collect();
     for row in &summary.rows {

@@ -38,6 +38,7 @@ pub fn table(run: &RunRecord) -> String {
     lines.extend(
         run.findings
             .iter()
+            .chain(&summary.findings)
             .map(|finding: &Finding| format!("Note: {}.", finding.text)),
     );
     lines.push(format!(

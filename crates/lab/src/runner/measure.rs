@@ -1,26 +1,31 @@
 //! One real measurement: drop caches, look, run fio or a tool, look again, check.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::blocks::{Executor, Measured, Stop};
+use super::counters::Counters;
+use super::judge::{self, Around, Asked};
 use super::prepare::{Prepared, ReadyTarget, engine_for};
 use super::request::{Cancel, RunRequest};
 use super::schedule::Slot;
 use crate::checks::cache::Dropped;
 use crate::checks::ceiling::Ceiling;
-use crate::checks::direct::{After, Residency};
-use crate::checks::{Finding, cache, ceiling, direct, in_flight, label, noise, units};
+use crate::checks::direct::Residency;
+use crate::checks::{Finding, cache};
 use crate::fio::process::{Fio, RunError};
 use crate::fio::{Job, JobResult, command, parse};
-use crate::host::{Role, ceilings, residency};
+use crate::host::{ceilings, residency};
 use crate::plan::{self, Direction, FioJob, Workload};
-use crate::sensors::{CoreTimes, DiskCounters, Disks, ProcessCpu, Sample, Sampler, read};
+use crate::sensors::{Disks, Sample, Sampler};
 use crate::store::{Cell, CommandLine, Evidence, Outcome};
 use crate::tools::{self, Tool, ToolError};
 use crate::units::{Nanos, Rate};
 
 /// fio's time beyond what it was given: starting, and flushing what was written.
 const OVERTIME: Duration = Duration::from_secs(45);
+/// From this part of a core on, whether fio itself is the limit is looked into.
+const GENERATOR_BUSY: f64 = 0.70;
 
 /// What is to be kept of one measurement.
 #[derive(Debug)]
@@ -54,16 +59,10 @@ pub(super) struct Bench<'a> {
     was_full: bool,
     /// Of each target; raised when a result is above one and a new measurement is too.
     ceilings: Vec<Vec<Ceiling>>,
-}
-
-/// Counters before and after a measurement.
-struct Counters {
-    at: Nanos,
-    cores: Vec<(u32, CoreTimes)>,
-    device: Option<DiskCounters>,
-    server: Option<ProcessCpu>,
-    client: Option<ProcessCpu>,
-    lab: Option<ProcessCpu>,
+    /// Operations per second that fio makes on a disk that does nothing, by the test's index.
+    generators: BTreeMap<usize, Option<f64>>,
+    /// Processes that take part.
+    ours: Vec<u32>,
 }
 
 /// What fio or a tool gave.
@@ -97,6 +96,8 @@ impl<'a> Bench<'a> {
             sampler: Sampler::new(followed(prepared), Disks::Named(disks)),
             was_full: false,
             ceilings: facts().map(|facts| facts.ceilings.clone()).collect(),
+            generators: BTreeMap::new(),
+            ours: prepared.processes(),
         }
     }
 
@@ -109,30 +110,38 @@ impl<'a> Bench<'a> {
         Nanos::from_duration(now.duration_since(self.start))
     }
 
-    /// The ceilings to hold a result against, those it is above measured again.
-    fn ceilings_for(&mut self, target: usize, rate: Option<Rate>) -> &[Ceiling] {
+    /// Measures the ceilings that a result is above again.
+    fn raise_ceilings(&mut self, target: usize, rate: Option<Rate>) {
         for ceiling in &mut self.ceilings[target] {
             if rate.is_some_and(|rate| rate > ceiling.rate) {
                 *ceiling = ceilings::again(ceiling);
             }
         }
-        &self.ceilings[target]
+    }
+
+    /// What fio makes of the same job on a disk that does nothing, in operations per second. Measured
+    /// once for each test, and only when fio was busy enough for it to matter.
+    fn generator_for(&mut self, workload: usize, job: &FioJob, result: &JobResult) -> Option<f64> {
+        if let Some(known) = self.generators.get(&workload) {
+            return *known;
+        }
+        if result.generator_cpu < GENERATOR_BUSY {
+            return None;
+        }
+        let fio = self.prepared.tools.fio.as_ref()?;
+        let output = self.prepared.work.path().join("generator.json");
+        let args = command::generator(job, &output);
+        let made = self
+            .run_fio(fio, &args, &output, OVERTIME)
+            .ok()
+            .and_then(|text| parse(&text).ok());
+        let operations = made.map(|made| made.ios as f64 / made.runtime.seconds());
+        self.generators.insert(workload, operations);
+        operations
     }
 
     fn counters(&self, target: &ReadyTarget) -> Counters {
-        let process = |role| target.facts.process(role).and_then(read::process_tree);
-        Counters {
-            at: self.since_start(engine::clock::now()),
-            cores: read::cores(),
-            device: target.facts.device.as_deref().and_then(read::device),
-            server: process(Role::Server),
-            client: process(Role::Client),
-            // Without its children: fio is measured by itself.
-            lab: read::one_process(std::process::id()).map(|cpu| ProcessCpu {
-                ticks: cpu.own,
-                ..cpu
-            }),
-        }
+        Counters::now(self.since_start(engine::clock::now()), target, &self.ours)
     }
 
     /// Both before a read and before a write: dirty pages of the one before would be flushed at the
@@ -322,16 +331,36 @@ impl Executor for Bench<'_> {
             dropped: caches.dropped,
             resident_before: caches.before,
             resident_after: self.look(workload, target),
-            ..difference(&before, &after, direction)
+            ..after.since(&before, direction)
         };
         let rate = made.rate();
-        let ceilings = self.ceilings_for(slot.target, rate);
+        self.raise_ceilings(slot.target, rate);
+        let samples = self.sampler.collect();
+        let elapsed = Nanos(after.at.0.saturating_sub(before.at.0));
+        let generator = match (&made.outcome, workload.fio()) {
+            (Outcome::Fio(result), Some(job)) => self.generator_for(slot.workload, job, result),
+            _ => None,
+        };
+        let around = Around {
+            target,
+            ceilings: &self.ceilings[slot.target],
+            evidence: &evidence,
+            samples: &samples,
+            elapsed,
+        };
         let mut findings = made.findings;
         match (&made.outcome, workload.fio()) {
             (Outcome::Fio(result), Some(job)) => {
-                findings.extend(judge(job, target, ceilings, result, &evidence));
+                let asked = Asked {
+                    job,
+                    engine: prepared
+                        .engine
+                        .map(|engine| engine_for(&target.ground, engine)),
+                    generator,
+                };
+                findings.extend(judge::fio(&asked, &around, result));
             }
-            _ => findings.extend(above(rate, ceilings)),
+            _ => findings.extend(judge::tool(&workload.title, &around, rate)),
         }
         let samples_full = self.sampler.is_full()
             && !std::mem::replace(&mut self.was_full, self.sampler.is_full());
@@ -346,14 +375,14 @@ impl Executor for Bench<'_> {
                 workload: slot.workload,
                 target: slot.target,
                 started: before.at,
-                elapsed: Nanos(after.at.0.saturating_sub(before.at.0)),
+                elapsed,
                 outcome: made.outcome,
                 evidence,
                 findings,
             },
             raw: made.raw,
             commands: commands.collect(),
-            samples: self.sampler.collect(),
+            samples,
             samples_full,
         })
     }
@@ -392,83 +421,4 @@ fn failed(workload: &Workload, target: &ReadyTarget, why: &str) -> Stop {
         workload.title.to_lowercase(),
         target.facts.label
     ))
-}
-
-fn difference(before: &Counters, after: &Counters, direction: Option<Direction>) -> Evidence {
-    let spent = |earlier: Option<ProcessCpu>, later: Option<ProcessCpu>| {
-        let (earlier, later) = (earlier?, later?);
-        // Another process under the same id has done none of this work.
-        (earlier.started == later.started)
-            .then(|| read::ticks_to_time(later.ticks.saturating_sub(earlier.ticks)))
-    };
-    let cores = after.cores.iter().filter_map(|(number, times)| {
-        let (_, earlier) = before.cores.iter().find(|(same, _)| same == number)?;
-        Some((*number, times.since(earlier)))
-    });
-    Evidence {
-        server_cpu: spent(before.server, after.server),
-        client_cpu: spent(before.client, after.client),
-        lab_cpu: spent(before.lab, after.lab),
-        cores: cores.collect(),
-        traffic: before
-            .device
-            .as_ref()
-            .zip(after.device.as_ref())
-            .zip(direction)
-            .map(|((earlier, later), direction)| later.since(earlier, direction)),
-        ..Evidence::default()
-    }
-}
-
-/// What is above a ceiling.
-fn above(rate: Option<Rate>, ceilings: &[Ceiling]) -> impl Iterator<Item = Finding> {
-    rate.into_iter().flat_map(|rate| {
-        ceilings
-            .iter()
-            .filter_map(move |ceiling| ceiling::check(rate, ceiling))
-    })
-}
-
-/// Every check on one measurement of fio.
-fn judge(
-    workload: &FioJob,
-    target: &ReadyTarget,
-    ceilings: &[Ceiling],
-    result: &JobResult,
-    seen: &Evidence,
-) -> Vec<Finding> {
-    let facts = &target.facts;
-    let rate = Rate::of(result.bytes, result.runtime);
-    let mut findings: Vec<Finding> = Vec::new();
-    findings.extend(label::check(workload.direction, result.direction));
-    findings.extend(units::check(
-        result.bytes,
-        result.runtime,
-        result.printed_rate,
-    ));
-    findings.extend(above(rate, ceilings));
-    if result.direct {
-        findings.extend(direct::before(workload.block_size, facts.dio_align));
-    }
-    findings.extend(direct::after(&After {
-        asked: result.direct,
-        direction: result.direction,
-        pattern: workload.pattern,
-        block_size: workload.block_size,
-        counted: result.bytes,
-        traffic: seen.traffic,
-        residency: seen
-            .resident_after
-            .filter(|found: &Residency| found.sampled > 0),
-    }));
-    if let Some(dropped) = &seen.dropped {
-        findings.extend(cache::check(dropped, seen.resident_before, facts.server));
-    }
-    findings.extend(in_flight::check(workload.in_flight(), result.bytes));
-    findings.extend(noise::check(
-        result.bytes,
-        seen.traffic,
-        seen.resident_after,
-    ));
-    findings
 }

@@ -11,11 +11,15 @@
 
 mod blocks;
 mod build;
+mod counters;
 mod dry_run;
 mod ground;
+mod idle;
+mod judge;
 mod measure;
 mod prepare;
 mod progress;
+mod remarks;
 mod request;
 mod schedule;
 mod scratch;
@@ -52,7 +56,8 @@ pub fn run(
     let mut store = Store::open(&request.store)?;
     let start = engine::clock::now();
     let site = Site::build(request, builder, cancel, &mut |what| progress.phase(what))?;
-    let prepared = prepare::prepare(request, &site, tools, progress, cancel, start)?;
+    let mut prepared = prepare::prepare(request, &site, tools, progress, cancel, start)?;
+    prepared.findings.extend(idle::wait(&prepared.processes()));
     let run = begin(&store, request, &site, &prepared)?;
     let mut bench = Bench::new(request, &prepared, cancel, start);
     let mut keep = |kept: measure::Kept<'_>| store_kept(&mut store, run, kept);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::build::Site;
 use super::ground::Ground;
 use super::progress::Progress;
+use super::remarks;
 use super::request::{Cancel, RunRequest, TargetSpec};
 use super::skip;
 use crate::LabError;
@@ -15,7 +16,7 @@ use crate::checks::direct::DioAlign;
 use crate::checks::{Check, Finding};
 use crate::fio::process::{Fio, RunError};
 use crate::fio::{Engine, Subject, command, parse};
-use crate::host::{Known, Measured, TargetFacts, machine, residency, target_facts};
+use crate::host::{Known, Measured, TargetFacts, data, machine, residency, target_facts};
 use crate::plan::Plan;
 use crate::store::{CommandLine, Manifest, Skipped};
 use crate::tools::Installed;
@@ -106,6 +107,13 @@ impl Prepared {
         }
     }
 
+    /// The processes of this machine that take part.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        let targets = self.targets.iter();
+        let processes = targets.flat_map(|target| &target.facts.processes);
+        processes.map(|process| process.pid).collect()
+    }
+
     /// Removes the test files; what stays is a finding.
     pub(super) fn remove(self) -> Vec<Finding> {
         self.targets
@@ -166,7 +174,7 @@ pub(super) fn prepare(
         .zip(&specs)
         .map(|(ground, spec)| ready(ground, spec, readied.size, &measured))
         .collect::<Vec<_>>();
-    let findings = remarks(&targets, &readied, request.plan.data.size);
+    let findings = remarks::of(&targets, &readied, request.plan.data.size);
     tracing::debug!(elapsed = ?engine::clock::now().duration_since(start), size = %readied.size, "prepared");
     Ok(Prepared {
         baseline: baseline(request, &specs),
@@ -184,10 +192,10 @@ pub(super) fn prepare(
 }
 
 /// What fio will be told on every target alike.
-struct Readied {
-    size: Bytes,
-    engine: Option<Engine>,
-    direct: bool,
+pub(super) struct Readied {
+    pub(super) size: Bytes,
+    pub(super) engine: Option<Engine>,
+    pub(super) direct: bool,
 }
 
 /// What the command line gives, then what was built.
@@ -388,6 +396,8 @@ fn ready(ground: Ground, spec: &TargetSpec, size: Bytes, measured: &Measured) ->
         facts.dio_align = dio_align(file);
         // A device that answers at once makes every page look resident; then the question is no use.
         residency::drop_caches(file, size, true);
+        facts.data = data::look(file, size);
+        residency::drop_caches(file, size, true);
         shows_cache = residency::look(file, size).is_some_and(|found| found.part() < 0.02);
     }
     ReadyTarget {
@@ -405,46 +415,6 @@ fn dio_align(file: &Path) -> Option<DioAlign> {
         memory: found.stx_dio_mem_align,
         offset: found.stx_dio_offset_align,
     })
-}
-
-fn remarks(targets: &[ReadyTarget], readied: &Readied, wanted: Bytes) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut say = |text: String| findings.push(Finding::remark(Check::Run, text));
-    let size = readied.size;
-    if readied.engine.is_some() && size < wanted {
-        say(format!(
-            "the test file has {size} instead of {wanted}: more could not be written in time"
-        ));
-    }
-    if readied.engine.is_some() && !readied.direct {
-        say(
-            "a target has no direct I/O, so all of them were measured through the page cache"
-                .into(),
-        );
-    }
-    for (index, target) in targets.iter().enumerate() {
-        let label = &target.facts.label;
-        if !target.ground.locked {
-            say(format!(
-                "{label} cannot be locked: another run may have measured it at the same time"
-            ));
-        }
-        if !target.ground.is_laid_out() {
-            say(format!(
-                "{label} is only read: what is on it was not written by the lab, and may be zeros or holes"
-            ));
-        }
-        if ["tmpfs", "ramfs"].contains(&target.facts.filesystem.as_str()) {
-            say(format!("{label} is memory, not storage"));
-        }
-        for other in &targets[..index] {
-            if other.ground.shares(&target.ground) {
-                let other = &other.facts.label;
-                say(format!("{other} and {label} are on the same filesystem"));
-            }
-        }
-    }
-    findings
 }
 
 fn draw_seed() -> u64 {

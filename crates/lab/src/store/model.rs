@@ -9,6 +9,7 @@ use super::Outcome;
 use crate::checks::Finding;
 use crate::checks::cache::Dropped;
 use crate::checks::direct::{Residency, Traffic};
+use crate::checks::noise::{Carried, Others};
 use crate::fio::Engine;
 use crate::host::{Machine, TargetFacts};
 use crate::plan::Plan;
@@ -212,6 +213,10 @@ pub struct Evidence {
     pub resident_before: Option<Residency>,
     /// What was in memory afterwards.
     pub resident_after: Option<Residency>,
+    /// What other programs did.
+    pub others: Option<Others>,
+    /// What the interface that leads to the server carried.
+    pub carried: Option<Carried>,
 }
 
 /// Everything about one run but the raw output.

@@ -107,6 +107,7 @@ fn cell(plan: &lab::plan::Plan, block: u32, workload: usize, target: usize, rng:
                 sampled: 256,
                 resident: 0,
             }),
+            ..Evidence::default()
         },
         findings: Vec::new(),
     }
@@ -140,6 +141,9 @@ fn manifest() -> Manifest {
         server,
         peer: None,
         ceilings,
+        interface: None,
+        identity: None,
+        data: None,
     };
     let memory = ceiling(Source::MemoryCopy, 8e9);
     Manifest {

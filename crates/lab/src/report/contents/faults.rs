@@ -40,7 +40,8 @@ pub(super) fn faults(run: &RunRecord, summary: &Summary) -> Option<Section> {
         let target = short(&run.manifest.targets.get(skipped.target)?.label, 40);
         Some(format!("{test} was not made on {target}: {reason}."))
     }));
-    lines.extend(run.findings.iter().map(|finding| sentence(&finding.text)));
+    let of_run = run.findings.iter().chain(&summary.findings);
+    lines.extend(of_run.map(|finding| sentence(&finding.text)));
     lines.extend(throttled(&run.samples).iter().map(|flag| {
         format!(
             "The machine slowed itself down: {}.",

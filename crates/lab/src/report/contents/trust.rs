@@ -27,7 +27,7 @@ pub(super) fn trust(run: &RunRecord, summary: &Summary) -> Option<Section> {
         .collect::<Vec<_>>()
         .join(" ");
     let mut parts = vec![Part::Text(how), Part::Text(sureness(run, summary))];
-    let said = checks(run);
+    let said = checks(run, summary);
     if said.rows.is_empty() {
         parts.push(Part::Text("No check has anything to say.".into()));
     } else {
@@ -82,10 +82,11 @@ fn widest(summary: &Summary) -> Option<(&Row, f64)> {
 }
 
 /// A line for each check that has something to say, the worst first.
-fn checks(run: &RunRecord) -> Table {
+fn checks(run: &RunRecord, summary: &Summary) -> Table {
     let all = || {
         run.findings
             .iter()
+            .chain(&summary.findings)
             .chain(run.cells.iter().flat_map(|cell| &cell.findings))
     };
     let mut seen: Vec<Check> = all().map(|finding| finding.check).collect();

@@ -57,6 +57,23 @@ fn comparison(run: &RunRecord, pair: Pair, rows: &[Row]) -> TestComparison {
     }
 }
 
+/// Two targets in one test, paired by block.
+pub(super) fn of_two(
+    run: &RunRecord,
+    workload: usize,
+    target: usize,
+    baseline: usize,
+) -> Option<Comparison> {
+    compared(
+        run,
+        Pair {
+            workload,
+            target,
+            baseline,
+        },
+    )
+}
+
 fn compared(run: &RunRecord, pair: Pair) -> Option<Comparison> {
     let ratios: Vec<f64> = ratios(run, pair)
         .into_iter()

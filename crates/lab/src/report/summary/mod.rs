@@ -2,10 +2,11 @@
 
 mod against;
 mod row;
+mod whole;
 
 use serde::Serialize;
 
-use crate::checks::Validity;
+use crate::checks::{Finding, Validity};
 use crate::fio::{Histogram, Quantile};
 use crate::stats::{Comparison, Interval};
 use crate::store::{Cell, RunRecord};
@@ -21,6 +22,8 @@ pub struct Summary {
     pub comparisons: Vec<TestComparison>,
     /// One for each target that is held against the baseline and could be compared at all.
     pub overall: Vec<Overall>,
+    /// What only the run as a whole shows: layers out of order, sweeps, where the temperature leads.
+    pub findings: Vec<Finding>,
 }
 
 /// One test on one target.
@@ -148,6 +151,7 @@ impl Summary {
             rows,
             comparisons,
             overall,
+            findings: whole::findings(run),
         }
     }
 

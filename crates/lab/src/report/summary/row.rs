@@ -1,7 +1,7 @@
 //! One test on one target: what all its measurements say together.
 
 use super::{BlockPoint, Cpu, FigureRow, Row, cells};
-use crate::checks::{Check, Finding, Level, Validity, tail};
+use crate::checks::{Check, Finding, Level, Validity, steady, tail};
 use crate::fio::Histogram;
 use crate::host::Role;
 use crate::sensors::CoreTimes;
@@ -153,7 +153,19 @@ fn validity(all: &[&Cell], usable: usize) -> Validity {
             ),
         ));
     }
+    findings.extend(steadiness(all));
     Validity::of(&findings)
+}
+
+/// Of the usable measurements in their order. A run that was made with fewer blocks than it takes was told
+/// to: its plan's blocks are shown beside every figure.
+fn steadiness(all: &[&Cell]) -> Option<Finding> {
+    let values: Vec<f64> = all
+        .iter()
+        .filter(|cell| cell.is_usable())
+        .filter_map(|cell| Some(cell.headline()?.value))
+        .collect();
+    steady::check(&values)
 }
 
 fn remarks(all: &[&Cell]) -> Vec<Finding> {

@@ -1,0 +1,196 @@
+//! What no single measurement shows: a layer that is faster than what it stands on, a sweep some sizes of
+//! which were not direct, and where the temperature leads.
+
+use std::collections::BTreeMap;
+
+use super::{against, cells};
+use crate::checks::order::{self, Layer};
+use crate::checks::{Check, Finding, Level, sweep, thermal};
+use crate::plan::{Varies, Workload};
+use crate::stats::thermal::ThermalFit;
+use crate::store::RunRecord;
+use crate::units::Bytes;
+
+/// From where on a Raspberry Pi throttles, degrees Celsius. Source: Raspberry Pi documentation, "Frequency
+/// management and thermal control". Other machines are told by their flags and clocks alone.
+const PI_THROTTLES_AT: f64 = 80.0;
+
+pub(super) fn findings(run: &RunRecord) -> Vec<Finding> {
+    let mut findings = layers(run);
+    findings.extend(sweeps(run));
+    findings.extend(heat(run));
+    findings
+}
+
+/// Each target held against the one it stands on, in each test that both have.
+fn layers(run: &RunRecord) -> Vec<Finding> {
+    let targets = &run.manifest.targets;
+    let index = |name: &str| targets.iter().position(|facts| facts.name == name);
+    let mut findings = Vec::new();
+    for target in &run.plan.targets {
+        let (Some(upper), Some(lower)) = (index(&target.name), target.on().and_then(index)) else {
+            continue;
+        };
+        let layer = Layer {
+            name: &targets[upper].label,
+            below: &targets[lower].label,
+        };
+        for (workload, test) in run.plan.workloads.iter().enumerate() {
+            let compared = against::of_two(run, workload, upper, lower);
+            let found = compared.and_then(|compared| order::check(layer, &compared));
+            findings.extend(found.map(|finding| of_test(test, finding)));
+        }
+    }
+    findings
+}
+
+fn of_test(test: &Workload, mut finding: Finding) -> Finding {
+    finding.text = format!("{}: {}", test.title.to_lowercase(), finding.text);
+    finding
+}
+
+/// Each series over block sizes on each target: which sizes were direct, and what they share.
+fn sweeps(run: &RunRecord) -> Vec<Finding> {
+    let mut series: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, workload) in run.plan.workloads.iter().enumerate() {
+        if let Some(of) = &workload.series
+            && of.varies == Varies::BlockSize
+        {
+            series.entry(&of.name).or_default().push(index);
+        }
+    }
+    let targets = || run.manifest.targets.iter().enumerate();
+    series
+        .values()
+        .flat_map(|points| targets().map(move |(target, facts)| (points, target, facts)))
+        .filter_map(|(points, target, facts)| {
+            let sizes: Vec<(Bytes, bool)> = points
+                .iter()
+                .filter_map(|workload| Some((*workload, run.plan.workloads[*workload].fio()?)))
+                .filter_map(|(workload, job)| {
+                    Some((job.block_size, was_direct(run, workload, target)?))
+                })
+                .collect();
+            let swept: Vec<Bytes> = sizes.iter().map(|(size, _)| *size).collect();
+            let align = facts.dio_align.or_else(|| sweep::shown(&sizes));
+            let mut finding = sweep::check(&swept, align)?;
+            finding.text = format!("{}: {}", facts.label, finding.text);
+            Some(finding)
+        })
+        .collect()
+}
+
+/// Whether the measurements of a test were direct; none where there are none.
+fn was_direct(run: &RunRecord, workload: usize, target: usize) -> Option<bool> {
+    let all = cells(run, workload, target);
+    let buffered =
+        |finding: &Finding| (finding.check, finding.level) == (Check::Direct, Level::Invalid);
+    let count = all
+        .iter()
+        .filter(|cell| cell.findings.iter().any(buffered))
+        .count();
+    (!all.is_empty()).then_some(count * 2 < all.len())
+}
+
+fn heat(run: &RunRecord) -> Option<Finding> {
+    let machine = &run.manifest.machine;
+    if !machine.processor.contains("Raspberry Pi") {
+        return None;
+    }
+    let fit = ThermalFit::of(&thermal::readings(&run.samples))?;
+    thermal::outlook(&fit, PI_THROTTLES_AT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Series;
+    use crate::report::Summary;
+    use crate::sensors::Sample;
+    use crate::stats::thermal::ThermalFit;
+    use crate::synthetic;
+    use crate::units::{Nanos, SECOND};
+
+    /// The first target's measurements are twice as fast as the second's when turned round.
+    fn stacked(upper: &str, lower: &str) -> RunRecord {
+        let mut run = synthetic::run(6);
+        let text = format!(
+            "[[target]]\nname = \"{lower}\"\nkind = \"disk\"\ndisk = \"null(1G)\"\nfilesystem = \"ext4\"\n\
+             [[target]]\nname = \"{upper}\"\nkind = \"disk\"\ndisk = \"null(1G)\"\nfilesystem = \"ext4\"\non = \"{lower}\"\n"
+        );
+        let table: toml::Table = toml::from_str(&text).unwrap();
+        run.plan.targets = table["target"].clone().try_into().unwrap();
+        run
+    }
+
+    #[test]
+    fn study_b_s_layer_that_is_faster_than_its_disk_is_found_and_one_that_is_slower_is_not() {
+        // `against` has twice the speed of `target`.
+        let reversed = findings(&stacked("against", "target"));
+        assert_eq!(reversed.len(), 4, "{reversed:?}");
+        assert!(reversed.iter().all(|finding| finding.check == Check::Order));
+        assert!(reversed[0].text.contains("on which it stands"));
+        assert_eq!(findings(&stacked("target", "against")), []);
+    }
+
+    #[test]
+    fn a_pi_that_will_throttle_is_told_and_another_machine_is_not() {
+        let curve = ThermalFit {
+            start: 45.0,
+            end: 92.0,
+            time_constant: 300.0,
+            error: 0.0,
+            seen: 1.0,
+        };
+        let mut run = synthetic::run(1);
+        run.samples = (0..1000u64)
+            .step_by(5)
+            .map(|second| Sample {
+                at: Nanos(second * SECOND),
+                sensor: "temperature".into(),
+                item: "cpu-thermal".into(),
+                value: curve.at(second as f64),
+            })
+            .collect();
+        assert_eq!(findings(&run), []);
+        run.manifest.machine.processor = "Raspberry Pi 4 Model B Rev 1.4".into();
+        let found = Summary::of(&run).findings;
+        assert!(
+            found[0]
+                .text
+                .contains("it reaches 80 degrees and throttles"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_sweep_with_sizes_that_were_not_direct_says_which_alignment_they_lack() {
+        let mut run = synthetic::run(1);
+        let sizes = [4096u64, 6656, 12_288, 12_800];
+        for (workload, size) in run.plan.workloads.iter_mut().zip(sizes) {
+            workload.fio_mut().unwrap().block_size = Bytes(size);
+            workload.series = Some(Series {
+                name: "sizes".into(),
+                title: "Sizes".into(),
+                varies: Varies::BlockSize,
+                point: size,
+            });
+        }
+        for facts in &mut run.manifest.targets {
+            facts.dio_align = None;
+        }
+        for cell in run.cells.iter_mut().filter(|cell| cell.workload % 2 == 1) {
+            cell.findings
+                .push(Finding::invalid(Check::Direct, "it was buffered"));
+        }
+        let found = findings(&run);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(
+            found[0]
+                .text
+                .contains("only 2 of the 4 sizes are multiples of the 4096 B")
+                && found[0].text.ends_with("powers of two or not"),
+            "{found:?}"
+        );
+    }
+}

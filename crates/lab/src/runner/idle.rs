@@ -1,0 +1,31 @@
+//! The gate before a run: it begins when the machine is idle, and does not wait for ever.
+
+use std::time::Duration;
+
+use crate::checks::{Finding, noise};
+use crate::sensors::others::Programs;
+use crate::units::Nanos;
+
+/// Time of one look.
+const LOOK: Duration = Duration::from_millis(300);
+/// Looks at a machine that is busy, before it is measured all the same.
+const LOOKS_MAX: u32 = 5;
+
+/// Waits until programs other than `ours` are quiet; what is still at work then is a remark on the run.
+pub(super) fn wait(ours: &[u32]) -> Option<Finding> {
+    let mut loud = None;
+    for _ in 0..LOOKS_MAX {
+        let (before, start) = (Programs::now(ours), engine::clock::now());
+        std::thread::sleep(LOOK);
+        let others = Programs::now(ours).since(&before);
+        let elapsed = engine::clock::now().duration_since(start);
+        loud = noise::others(&others, Nanos::from_duration(elapsed));
+        if loud.is_none() {
+            break;
+        }
+    }
+    loud.map(|mut finding| {
+        finding.text = format!("before the first block, {}", finding.text);
+        finding
+    })
+}

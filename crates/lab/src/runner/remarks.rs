@@ -1,0 +1,61 @@
+//! What is said of a run's targets before anything is measured.
+
+use super::prepare::{Readied, ReadyTarget};
+use crate::checks::{self, Check, Finding};
+use crate::host::{TargetFacts, alignment};
+use crate::units::Bytes;
+
+/// What is to be said of a run before its first block.
+pub(super) fn of(targets: &[ReadyTarget], readied: &Readied, wanted: Bytes) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut say = |text: String| findings.push(Finding::remark(Check::Run, text));
+    let size = readied.size;
+    if readied.engine.is_some() && size < wanted {
+        say(format!(
+            "the test file has {size} instead of {wanted}: more could not be written in time"
+        ));
+    }
+    if readied.engine.is_some() && !readied.direct {
+        say(
+            "a target has no direct I/O, so all of them were measured through the page cache"
+                .into(),
+        );
+    }
+    for (index, target) in targets.iter().enumerate() {
+        let label = &target.facts.label;
+        if !target.ground.locked {
+            say(format!(
+                "{label} cannot be locked: another run may have measured it at the same time"
+            ));
+        }
+        if !target.ground.is_laid_out() {
+            say(format!(
+                "{label} is only read: what is on it was not written by the lab, and may be zeros or holes"
+            ));
+        }
+        if ["tmpfs", "ramfs"].contains(&target.facts.filesystem.as_str()) {
+            say(format!("{label} is memory, not storage"));
+        }
+        for other in &targets[..index] {
+            if other.ground.shares(&target.ground) {
+                let other = &other.facts.label;
+                say(format!("{other} and {label} are on the same filesystem"));
+            }
+        }
+    }
+    for target in targets {
+        findings.extend(of_disk(&target.facts));
+    }
+    findings
+}
+
+/// Where its disk begins and who it is.
+fn of_disk(facts: &TargetFacts) -> Vec<Finding> {
+    let segments = facts.device.as_deref().map(alignment::segments);
+    let mut findings = checks::alignment::check(&segments.unwrap_or_default());
+    findings.extend(facts.identity.as_ref().and_then(checks::identity::check));
+    for finding in &mut findings {
+        finding.text = format!("{}: {}", facts.label, finding.text);
+    }
+    findings
+}
