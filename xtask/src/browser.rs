@@ -66,7 +66,7 @@ fn playwright() -> Result<PathBuf> {
         let (wanted, there) = (fs::read(from.join(name)), fs::read(to.join(name)));
         matches!((wanted, there), (Ok(wanted), Ok(there)) if wanted == there)
     };
-    if modules.join("playwright-core").exists() && LOCKED.iter().all(|name| same(name)) {
+    if modules.join("playwright-core").exists() && LOCKED.iter().all(same) {
         return Ok(modules);
     }
     fs::create_dir_all(&to)?;
@@ -103,7 +103,7 @@ fn pages(outboard: &Path) -> Result<PathBuf> {
             .args(["--json", "lab", "list", "--store"])
             .arg(&store),
     )?;
-    let count = runs.matches("\"status\"").count();
+    let count = runs.matches("\"id\":").count();
     if count == 0 {
         bail!("no runs were made up: {runs}");
     }

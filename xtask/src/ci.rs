@@ -102,12 +102,15 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The workspace's tests, those whose names contain the filter, and the report in a browser.
+/// The workspace's tests, those whose names contain the filter, and the report in a browser. `browser`
+/// alone runs that alone.
 pub(crate) fn test(filter: Option<&str>) -> Result<()> {
-    packages::ensure(&[packages::TESTS])?;
-    let mut command = cargo_test()?;
-    command.args(filter);
-    shell::run(&mut command)?;
+    if filter != Some("browser") {
+        packages::ensure(&[packages::TESTS])?;
+        let mut command = cargo_test()?;
+        command.args(filter);
+        shell::run(&mut command)?;
+    }
     match filter {
         None | Some("browser") => browser::run_if_possible(&build()?),
         Some(_) => Ok(()),

@@ -33,7 +33,7 @@ WantedBy=multi-user.target
 /// Boots it and tells what it said.
 pub(crate) fn run() -> Result<()> {
     packages::ensure(&[packages::UNITS])?;
-    shell::run(shell::cargo(["build", "--package", "outboard"]))?;
+    shell::run(&mut shell::cargo(["build", "--package", "outboard"]))?;
     let binary = shell::target().join("debug/outboard");
     let root = debian()?;
     put(&root, &binary)?;
