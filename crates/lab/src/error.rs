@@ -137,6 +137,22 @@ pub enum LabError {
     /// There is no such run.
     #[error("there is no run {0} in the store; `outboard lab list` shows them")]
     UnknownRun(RunId),
+    /// A run cannot go on.
+    #[error("run {run} cannot go on: {reason}; make a new one")]
+    CannotResume {
+        /// Which.
+        run: RunId,
+        /// Why: one sentence without a full stop.
+        reason: String,
+    },
+    /// A file that cannot be imported.
+    #[error("cannot import {file}: {reason}")]
+    BadImport {
+        /// As given.
+        file: String,
+        /// Why: one sentence without a full stop.
+        reason: String,
+    },
     /// The store is empty.
     #[error("no run was made yet; make one with: outboard lab run quick DIRECTORY")]
     NoRuns,

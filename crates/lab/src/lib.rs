@@ -24,6 +24,7 @@ pub mod checks;
 mod error;
 pub mod fio;
 pub mod host;
+pub mod import;
 pub mod plan;
 pub mod report;
 pub mod runner;
@@ -34,7 +35,7 @@ pub mod tools;
 pub mod units;
 
 pub use error::LabError;
-pub use runner::{Cancel, Progress, RunRequest, TargetSpec, run};
+pub use runner::{Cancel, Progress, RunRequest, TargetSpec, resume, run};
 pub use store::{RunId, Store};
 
 // What is made up for tests is made up for the example that writes a store, too.

@@ -100,11 +100,20 @@ impl Plan {
     /// [`LabError::BadPlan`] with the line, for an unknown key, a missing one or a value that makes
     /// no sense.
     pub fn parse(text: &str) -> Result<Self, LabError> {
-        let plan: Self = toml::from_str(text).map_err(|error| LabError::BadPlan {
-            reason: one_line(&error.to_string()),
-        })?;
+        let plan = Self::stored(text)?;
         plan.check()?;
         Ok(plan)
+    }
+
+    /// A plan as it is in a store. It was checked before it was run; one that was imported tells what
+    /// was done, whether or not the lab would do it.
+    ///
+    /// # Errors
+    /// [`LabError::BadPlan`] for what is no plan at all.
+    pub fn stored(text: &str) -> Result<Self, LabError> {
+        toml::from_str(text).map_err(|error| LabError::BadPlan {
+            reason: one_line(&error.to_string()),
+        })
     }
 
     /// The plan as TOML; [`Plan::parse`] reads it back.

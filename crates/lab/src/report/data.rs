@@ -66,6 +66,12 @@ fn section(section: &Section) -> Value {
 /// One line for each measurement; what fio or a tool does not give is empty.
 #[must_use]
 pub fn csv(run: &RunRecord) -> String {
+    csv_of(std::slice::from_ref(run))
+}
+
+/// The same of several runs.
+#[must_use]
+pub fn csv_of(runs: &[RunRecord]) -> String {
     let head = [
         "run",
         "block",
@@ -91,8 +97,8 @@ pub fn csv(run: &RunRecord) -> String {
         "validity",
     ];
     let mut lines = vec![head.map(String::from).to_vec()];
-    for cell in &run.cells {
-        lines.push(line(run, cell));
+    for run in runs {
+        lines.extend(run.cells.iter().map(|cell| line(run, cell)));
     }
     lines_of(&lines)
 }

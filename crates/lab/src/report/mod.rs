@@ -7,9 +7,11 @@
 //! script.
 
 mod chart;
+mod compare;
 mod contents;
 mod data;
 mod date;
+mod history;
 mod html;
 mod markdown;
 mod notes;
@@ -19,7 +21,9 @@ mod summary;
 mod table;
 mod way;
 
-pub use data::{csv, json};
+pub use compare::{PairedTest, RunComparison, compare_runs};
+pub use data::{csv, csv_of, json};
+pub use history::{History, HistoryPoint, history, history_text};
 pub use html::html;
 pub use markdown::markdown;
 pub use sentences::{overall, sentences};

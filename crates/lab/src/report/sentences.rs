@@ -235,7 +235,7 @@ fn compared(test: &TestComparison, a: &str, b: &str) -> String {
 }
 
 /// `a` against `b`, with the interval.
-fn worded(found: &Comparison, a: &str, b: &str) -> String {
+pub(super) fn worded(found: &Comparison, a: &str, b: &str) -> String {
     let ratio = found.ratio;
     let times = significant(ratio.median);
     let interval = format!(

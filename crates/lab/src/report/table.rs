@@ -154,7 +154,7 @@ pub(super) fn cpu(found: Option<Cpu>) -> String {
 
 /// Columns as wide as their widest cell; the first to the left, the last too, the others to the
 /// right. A row of one cell is a heading.
-fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+pub(super) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter()

@@ -2,6 +2,7 @@
 
 use super::measure::Kept;
 use super::progress::{CellProgress, Progress};
+use super::resume::standing;
 use super::schedule::{Figures, Slot, Standing, block_order, blocks_expected, next};
 use crate::LabError;
 use crate::plan::Plan;
@@ -55,6 +56,18 @@ pub(super) struct Course<'a> {
     /// What the others are held against.
     pub(super) baseline: Option<usize>,
     pub(super) seed: u64,
+    /// What was measured before, when the run goes on.
+    pub(super) made: &'a [Cell],
+}
+
+impl Course<'_> {
+    /// Whether a measurement was made before.
+    fn has(&self, slot: &Slot) -> bool {
+        let place = (slot.block, slot.workload, slot.target);
+        self.made
+            .iter()
+            .any(|cell| (cell.block, cell.workload, cell.target) == place)
+    }
 }
 
 /// Makes blocks until the plan's budget says stop, someone asks to, or a measurement fails. Each
@@ -66,12 +79,11 @@ pub(super) fn run_blocks(
     keep: &mut dyn FnMut(Kept<'_>) -> Result<(), LabError>,
 ) -> Result<Ended, LabError> {
     let mut figures = Figures::new(course.pairs, course.baseline);
-    let mut at = Standing {
-        blocks: 0,
-        elapsed: executor.elapsed(),
-        longest: Nanos(0),
-        precise: false,
-    };
+    let mut at = standing(course.made, course.pairs, executor.elapsed());
+    for cell in course.made {
+        figures.keep(cell);
+    }
+    at.precise = figures.are_precise(course.plan.budget.precision, course.seed);
     loop {
         let ended = |status| {
             Ok(Ended {
@@ -83,6 +95,9 @@ pub(super) fn run_blocks(
             return ended(status);
         }
         for slot in &block_order(course.pairs, course.seed, at.blocks) {
+            if course.has(slot) {
+                continue;
+            }
             let shown = shown(course, slot, at);
             progress.cell_started(&shown);
             let measured = match executor.measure(*slot) {

@@ -55,6 +55,8 @@ pub(super) struct Bench<'a> {
     prepared: &'a Prepared,
     cancel: &'a Cancel,
     start: Instant,
+    /// How long the run took before it went on.
+    before: Nanos,
     sampler: Sampler,
     was_full: bool,
     /// Of each target; raised when a result is above one and a new measurement is too.
@@ -85,6 +87,7 @@ impl<'a> Bench<'a> {
         prepared: &'a Prepared,
         cancel: &'a Cancel,
         start: Instant,
+        before: Nanos,
     ) -> Self {
         let facts = || prepared.targets.iter().map(|target| &target.facts);
         let disks = facts().filter_map(|facts| facts.device.clone()).collect();
@@ -93,6 +96,7 @@ impl<'a> Bench<'a> {
             prepared,
             cancel,
             start,
+            before,
             sampler: Sampler::new(followed(prepared), Disks::Named(disks)),
             was_full: false,
             ceilings: facts().map(|facts| facts.ceilings.clone()).collect(),
@@ -107,7 +111,7 @@ impl<'a> Bench<'a> {
     }
 
     fn since_start(&self, now: Instant) -> Nanos {
-        Nanos::from_duration(now.duration_since(self.start))
+        since(self.start, self.before, now)
     }
 
     /// Measures the ceilings that a result is above again.
@@ -227,9 +231,10 @@ impl<'a> Bench<'a> {
         output: &std::path::Path,
         limit: Duration,
     ) -> Result<String, RunError> {
-        let (start, cancel, sampler) = (self.start, self.cancel, &mut self.sampler);
+        let (start, before) = (self.start, self.before);
+        let (cancel, sampler) = (self.cancel, &mut self.sampler);
         fio.run(args, output, limit, &mut |now| {
-            sampler.tick(Nanos::from_duration(now.duration_since(start)));
+            sampler.tick(since(start, before, now));
             !cancel.is_cancelled()
         })
     }
@@ -257,9 +262,10 @@ impl<'a> Bench<'a> {
             work,
             seed: prepared.seed.wrapping_add(u64::from(slot.block)) & 0x7fff_ffff,
         };
-        let (start, cancel, sampler) = (self.start, self.cancel, &mut self.sampler);
+        let (start, before) = (self.start, self.before);
+        let (cancel, sampler) = (self.cancel, &mut self.sampler);
         let mut tick = |now: Instant| {
-            sampler.tick(Nanos::from_duration(now.duration_since(start)));
+            sampler.tick(since(start, before, now));
             !cancel.is_cancelled()
         };
         let ran = tools::run(tool, installed, &place, &mut tick).map_err(|error| match error {
@@ -294,6 +300,15 @@ impl<'a> Bench<'a> {
             Err(error) => Err(failed(workload, target, &error.to_string())),
         }
     }
+}
+
+/// The time of the run at `now`, what it took before it went on included.
+fn since(start: Instant, before: Nanos, now: Instant) -> Nanos {
+    Nanos(
+        before
+            .0
+            .saturating_add(Nanos::from_duration(now.duration_since(start)).0),
+    )
 }
 
 /// The processes that sensors follow; the first of a role has its plain name.

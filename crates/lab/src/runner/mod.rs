@@ -21,6 +21,7 @@ mod prepare;
 mod progress;
 mod remarks;
 mod request;
+mod resume;
 mod schedule;
 mod scratch;
 mod skip;
@@ -32,13 +33,13 @@ pub use request::{Cancel, RunRequest, TargetSpec};
 
 use crate::LabError;
 use crate::checks::{Check, Finding};
-use crate::store::{CommandLine, NewRun, RunId, Status, Store};
-use crate::units::Nanos;
+use crate::store::{CommandLine, NewRun, RunId, RunRecord, Status, Store};
 
-use blocks::{Course, Ended, run_blocks};
+use blocks::{Course, Ended, Executor, run_blocks};
 use build::Site;
 use measure::Bench;
 use prepare::{Prepared, Tools};
+use resume::Before;
 
 /// Makes a run and keeps it in the request's store. `builder` builds the plan's own targets.
 ///
@@ -51,16 +52,50 @@ pub fn run(
     progress: &mut dyn Progress,
     cancel: &Cancel,
 ) -> Result<RunId, LabError> {
+    made(request, None, builder, progress, cancel)
+}
+
+/// Goes on with a run that was stopped, with the blocks left; `request` is that of
+/// [`RunRequest::again`], or the same plan on the same targets.
+///
+/// # Errors
+/// [`LabError::CannotResume`] when it has ended or when plan, targets or machine differ, and those of
+/// [`run`].
+pub fn resume(
+    request: &RunRequest,
+    run: RunId,
+    builder: &mut dyn Builder,
+    progress: &mut dyn Progress,
+    cancel: &Cancel,
+) -> Result<RunId, LabError> {
+    let record = Store::open(&request.store)?.load(run)?;
+    let mut request = request.clone();
+    request.seed = request.seed.or(Some(record.seed));
+    made(&request, Some(&record), builder, progress, cancel)
+}
+
+/// Makes a run, or goes on with one.
+fn made(
+    request: &RunRequest,
+    record: Option<&RunRecord>,
+    builder: &mut dyn Builder,
+    progress: &mut dyn Progress,
+    cancel: &Cancel,
+) -> Result<RunId, LabError> {
     request.check()?;
-    let tools = Tools::find(&request.plan)?;
+    let before = record.map(|record| Before::of(record, request));
+    let before = before.transpose()?.unwrap_or_default();
+    let tools = Tools::find(&request.plan, &request.fio)?;
     let mut store = Store::open(&request.store)?;
     let start = engine::clock::now();
     let site = Site::build(request, builder, cancel, &mut |what| progress.phase(what))?;
-    let mut prepared = prepare::prepare(request, &site, tools, progress, cancel, start)?;
+    let wanted = before.size.unwrap_or(request.plan.data.size);
+    let mut prepared = prepare::prepare(request, &site, tools, wanted, progress, cancel)?;
     prepared.findings.extend(idle::wait(&prepared.processes()));
-    let run = begin(&store, request, &site, &prepared)?;
-    let mut bench = Bench::new(request, &prepared, cancel, start);
-    let mut keep = |kept: measure::Kept<'_>| store_kept(&mut store, run, kept);
+    if record.is_some() {
+        prepared.note_resumed(&before);
+    }
+    let run = begin(&store, request, record, &site, &prepared)?;
     let labels = labels(&prepared);
     let pairs = skip::pairs(&request.plan, prepared.targets.len(), &prepared.skipped);
     let course = Course {
@@ -69,9 +104,12 @@ pub fn run(
         pairs: &pairs,
         baseline: prepared.baseline,
         seed: prepared.seed,
+        made: &before.cells,
     };
+    let mut bench = Bench::new(request, &prepared, cancel, start, before.elapsed);
+    let mut keep = |kept: measure::Kept<'_>| store_kept(&mut store, run, kept);
     let ended = run_blocks(&course, &mut bench, progress, &mut keep);
-    let elapsed = Nanos::from_duration(engine::clock::now().duration_since(start));
+    let elapsed = bench.elapsed();
     let samples = bench.samples();
     drop(bench);
     // All of it goes before the last word, so that a report is only ever made of a tidy machine.
@@ -95,14 +133,26 @@ fn labels(prepared: &Prepared) -> Vec<String> {
 fn begin(
     store: &Store,
     request: &RunRequest,
+    record: Option<&RunRecord>,
     site: &Site,
     prepared: &Prepared,
 ) -> Result<RunId, LabError> {
+    let manifest = prepared.manifest(request, site);
+    if let Some(record) = record {
+        resume::check(record, &manifest)?;
+        store.reopen(record.id)?;
+        for finding in &prepared.findings {
+            if !record.findings.contains(finding) {
+                store.add_finding(record.id, finding)?;
+            }
+        }
+        return Ok(record.id);
+    }
     let run = store.begin(&NewRun {
         plan: request.plan.clone(),
         seed: prepared.seed,
         started_unix_ms: unix_ms(),
-        manifest: prepared.manifest(request, site),
+        manifest,
     })?;
     for built in site.built() {
         for line in &built.commands {

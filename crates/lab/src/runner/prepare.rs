@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::build::Site;
 use super::ground::Ground;
@@ -67,11 +67,11 @@ pub(super) struct Tools {
 
 impl Tools {
     /// Looks for all that `plan` needs.
-    pub(super) fn find(plan: &Plan) -> Result<Self, LabError> {
+    pub(super) fn find(plan: &Plan, fio: &Path) -> Result<Self, LabError> {
         let mut tools = Self::default();
         for workload in &plan.workloads {
             match workload.tool() {
-                None if tools.fio.is_none() => tools.fio = Some(Fio::find()?),
+                None if tools.fio.is_none() => tools.fio = Some(Fio::at(fio.to_owned())?),
                 None => {}
                 Some(tool) => {
                     let program = tool.program();
@@ -134,17 +134,17 @@ struct Preparing<'a> {
     commands: Vec<CommandLine>,
 }
 
-/// Makes everything ready; on an error nothing is left behind.
+/// Makes everything ready, with test files of `wanted` at most; on an error nothing is left behind.
 pub(super) fn prepare(
     request: &RunRequest,
     site: &Site,
     tools: Tools,
+    wanted: Bytes,
     progress: &mut dyn Progress,
     cancel: &Cancel,
-    start: Instant,
 ) -> Result<Prepared, LabError> {
     let specs = specs(request, site)?;
-    let grounds = hold(&specs, request.plan.data.size)?;
+    let grounds = hold(&specs, wanted)?;
     let skipped = skip::all(&request.plan, &specs, &grounds, &tools)?;
     let work = tempfile::tempdir()
         .map_err(|error| LabError::system("make a temporary directory", error))?;
@@ -152,7 +152,7 @@ pub(super) fn prepare(
     progress.phase("measuring what this machine's sockets and memory carry");
     let measured = Measured::now();
     let mut readied = Readied {
-        size: smallest(&grounds, request.plan.data.size),
+        size: smallest(&grounds, wanted),
         engine: None,
         direct: false,
     };
@@ -175,7 +175,6 @@ pub(super) fn prepare(
         .map(|(ground, spec)| ready(ground, spec, readied.size, &measured))
         .collect::<Vec<_>>();
     let findings = remarks::of(&targets, &readied, request.plan.data.size);
-    tracing::debug!(elapsed = ?engine::clock::now().duration_since(start), size = %readied.size, "prepared");
     Ok(Prepared {
         baseline: baseline(request, &specs),
         targets,

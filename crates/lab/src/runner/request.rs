@@ -24,6 +24,8 @@ pub struct RunRequest {
     pub base: Option<PathBuf>,
     /// Orders the blocks and the random requests; drawn when not given.
     pub seed: Option<u64>,
+    /// What is started as fio.
+    pub fio: PathBuf,
     /// Where results are kept; see [`crate::store::default_path`].
     pub store: PathBuf,
 }
@@ -97,13 +99,14 @@ impl TargetSpec {
 impl RunRequest {
     /// `plan` on its own targets, kept in `store`; everything else can be set afterwards.
     #[must_use]
-    pub const fn new(plan: Plan, store: PathBuf) -> Self {
+    pub fn new(plan: Plan, store: PathBuf) -> Self {
         Self {
             plan,
             targets: Vec::new(),
             baseline: None,
             base: None,
             seed: None,
+            fio: PathBuf::from("fio"),
             store,
         }
     }

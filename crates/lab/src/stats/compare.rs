@@ -52,6 +52,45 @@ pub fn compare(ratios: &[f64], seed: u64) -> Option<Comparison> {
     })
 }
 
+/// Compares two sets of figures that have no pairs, of two runs: the ratio of their medians, with the
+/// interval that resampling each of them gives (percentile bootstrap of two samples). `n` is the smaller
+/// number of the two. None without figures; those that are not positive numbers are left out.
+#[must_use]
+pub fn compare_unpaired(first: &[f64], second: &[f64], seed: u64) -> Option<Comparison> {
+    let usable = |values: &[f64]| -> Vec<f64> {
+        let all = values.iter().copied();
+        all.filter(|value| value.is_finite() && *value > 0.0)
+            .collect()
+    };
+    let (first, second) = (usable(first), usable(second));
+    let median = super::median(&first)? / super::median(&second)?;
+    let mut rng = super::Rng::new(seed);
+    let mut ratios: Vec<f64> = (0..super::RESAMPLES)
+        .filter_map(|_| Some(resampled(&first, &mut rng)? / resampled(&second, &mut rng)?))
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    let cut = super::RESAMPLES / 40;
+    let ratio = Interval {
+        median,
+        low: *ratios.get(cut)?,
+        high: *ratios.get(ratios.len().checked_sub(1 + cut)?)?,
+        n: first.len().min(second.len()),
+    };
+    Some(Comparison {
+        ratio,
+        verdict: verdict(&ratio),
+    })
+}
+
+/// The median of as many values drawn from `values`.
+fn resampled(values: &[f64], rng: &mut super::Rng) -> Option<f64> {
+    let drawn: Vec<f64> = values
+        .iter()
+        .map(|_| values[rng.below(values.len())])
+        .collect();
+    super::median(&drawn)
+}
+
 fn verdict(ratio: &Interval) -> Verdict {
     if ratio.n < PAIRS_MIN {
         let missing = PAIRS_MIN - ratio.n;

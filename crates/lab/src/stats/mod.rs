@@ -28,7 +28,7 @@ pub mod sample_size;
 pub mod steady;
 pub mod thermal;
 
-pub use compare::{Comparison, SAME_WITHIN, Verdict, compare};
+pub use compare::{Comparison, SAME_WITHIN, Verdict, compare, compare_unpaired};
 pub use rng::Rng;
 
 use serde::{Deserialize, Serialize};

@@ -53,6 +53,28 @@ fn the_interval_covers_the_true_median_in_at_least_nine_of_ten_samples() {
     assert!(covered >= 180, "{covered} of 200");
 }
 
+#[test]
+fn two_runs_without_pairs_are_compared_by_their_medians_and_few_figures_tell_nothing() {
+    let verdict = |a: &[f64], b: &[f64]| compare_unpaired(a, b, 1).unwrap().verdict;
+    let fast = [200.0, 202.0, 199.0, 201.0, 200.0];
+    let slow = [100.0, 101.0, 99.0, 100.0, 100.5, 99.5];
+    assert_eq!(verdict(&fast, &slow), Verdict::Faster);
+    assert_eq!(verdict(&slow, &fast), Verdict::Slower);
+    assert_eq!(verdict(&fast, &fast), Verdict::Same);
+    assert!(matches!(
+        verdict(&fast[..2], &slow),
+        Verdict::CannotTell { .. }
+    ));
+    assert!(matches!(
+        verdict(&[50.0, 150.0, 100.0, 140.0, 60.0], &slow),
+        Verdict::CannotTell { .. }
+    ));
+    let found = compare_unpaired(&fast, &slow, 1).unwrap().ratio;
+    assert!(found.low <= 2.0 && 2.0 <= found.high && found.n == 5);
+    assert_eq!(compare_unpaired(&[], &slow, 1), None);
+    assert_eq!(compare_unpaired(&fast, &[0.0, f64::NAN], 1), None);
+}
+
 proptest! {
     #[test]
     fn the_median_lies_in_its_interval_and_the_interval_in_the_values(

@@ -168,7 +168,7 @@ fn run_line(row: &Row<'_>) -> rusqlite::Result<RunLine> {
 }
 
 fn plan(row: &Row<'_>, column: usize) -> rusqlite::Result<Plan> {
-    Plan::parse(&row.get::<_, String>(column)?).map_err(|error| unreadable(column, error))
+    Plan::stored(&row.get::<_, String>(column)?).map_err(|error| unreadable(column, error))
 }
 
 fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {

@@ -91,6 +91,20 @@ impl Store {
         insert_finding(&self.connection, run, None, finding).map_err(|error| self.wrap(&error))
     }
 
+    /// Opens a run again that goes on.
+    ///
+    /// # Errors
+    /// [`LabError::Store`].
+    pub fn reopen(&self, run: RunId) -> Result<(), LabError> {
+        let written = || -> rusqlite::Result<usize> {
+            self.connection.execute(
+                "UPDATE run SET status = ? WHERE id = ?",
+                params![json(&Status::Running)?, run.0],
+            )
+        };
+        written().map(|_| ()).map_err(|error| self.wrap(&error))
+    }
+
     /// Ends a run.
     ///
     /// # Errors

@@ -101,7 +101,7 @@ fn refused(run: &RunRecord, pair: Pair, rows: &[Row]) -> Option<String> {
 type Side<'a> = (&'a RunRecord, &'a Workload, &'a Cell);
 
 /// Why two measurements may not be compared: their jobs or their tools differ.
-pub(crate) fn refusal(a: Side<'_>, b: Side<'_>) -> Option<String> {
+pub(in crate::report) fn refusal(a: Side<'_>, b: Side<'_>) -> Option<String> {
     match (&a.2.outcome, &b.2.outcome) {
         (Outcome::Fio(_), Outcome::Fio(_)) => {
             asymmetry::check(&job_shape(a)?, &job_shape(b)?).map(|finding| finding.text)
@@ -130,7 +130,10 @@ fn job_shape((run, workload, cell): Side<'_>) -> Option<JobShape> {
         jobs: job.jobs,
         direct: result.direct,
         engine: result.engine.clone(),
-        limit: format!("{} or {}", run.manifest.size, job.runtime()),
+        limit: match job.extent.0 {
+            0 => format!("{} or {}", run.manifest.size, job.runtime()),
+            _ => format!("{} or {}", job.extent, job.runtime()),
+        },
     })
 }
 

@@ -4,6 +4,8 @@ mod against;
 mod row;
 mod whole;
 
+pub(super) use against::refusal;
+
 use serde::Serialize;
 
 use crate::checks::{Finding, Validity};

@@ -2,6 +2,7 @@
 
 mod curves;
 mod page;
+mod runs;
 mod text;
 
 use crate::checks::{Check, Finding};

@@ -13,7 +13,7 @@ use crate::runner::{Cancel, Directories, RunRequest, Silent, TargetSpec, run};
 use crate::store::{Status, Store};
 
 /// Whether there is fio; fails where everything is required.
-fn fio_is_here() -> bool {
+pub(super) fn fio_is_here() -> bool {
     let found = Fio::find();
     assert!(
         found.is_ok() || std::env::var_os("OUTBOARD_REQUIRE_ALL").is_none(),
@@ -27,7 +27,7 @@ fn fio_is_here() -> bool {
 }
 
 /// `quick`, as short as it goes.
-fn tiny(blocks: u32) -> Plan {
+pub(super) fn tiny(blocks: u32) -> Plan {
     let mut plan = builtin("quick").unwrap();
     plan.data.size = SIZE_MIN;
     plan.budget.blocks_min = blocks;
@@ -41,12 +41,12 @@ fn tiny(blocks: u32) -> Plan {
 }
 
 /// Beside the test's own program, since /tmp may be memory, which has no direct I/O.
-fn directory() -> tempfile::TempDir {
+pub(super) fn directory() -> tempfile::TempDir {
     let below = std::env::current_exe().unwrap();
     tempfile::tempdir_in(below.parent().unwrap()).unwrap()
 }
 
-fn request(dir: &Path, blocks: u32) -> RunRequest {
+pub(super) fn request(dir: &Path, blocks: u32) -> RunRequest {
     let (a, b) = (dir.join("a"), dir.join("b"));
     fs::create_dir(&a).unwrap();
     fs::create_dir(&b).unwrap();
@@ -58,7 +58,7 @@ fn request(dir: &Path, blocks: u32) -> RunRequest {
         .against(TargetSpec::new(b))
 }
 
-fn is_empty(path: &Path) -> bool {
+pub(super) fn is_empty(path: &Path) -> bool {
     fs::read_dir(path).unwrap().next().is_none()
 }
 
@@ -98,7 +98,7 @@ fn a_small_run_measures_every_test_on_both_targets_and_leaves_nothing_behind() {
 }
 
 /// Asks to stop in the middle of the third measurement.
-struct StopAtThird(Cancel, u32);
+pub(super) struct StopAtThird(pub(super) Cancel, pub(super) u32);
 
 impl Progress for StopAtThird {
     fn phase(&mut self, _: &str) {}

@@ -32,6 +32,7 @@ fn course<'a>(plan: &'a Plan, pairs: &'a [(usize, usize)]) -> Course<'a> {
         pairs,
         baseline: Some(1),
         seed: 3,
+        made: &[],
     }
 }
 

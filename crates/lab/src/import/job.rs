@@ -1,0 +1,297 @@
+//! One file of fio as jobs: json and json+ of fio 2 and 3. Pure; any text is a reason at worst.
+//!
+//! fio 2 counts `io_bytes` in KiB and latencies in microseconds; fio 3 in bytes and nanoseconds. Which of
+//! the two a count is in is not taken from the version but from the file's own rate and time, since
+//! distributions mixed them (source: fio's HOWTO, "JSON output", and `stat.c` of 2.1 to 3.36).
+
+use serde_json::Value;
+
+use super::title;
+use crate::checks::{Check, Finding};
+use crate::fio::{Histogram, JobResult};
+use crate::plan::{Direction, Pattern, size};
+use crate::units::{Bytes, Nanos, Rate};
+
+/// What a file tells.
+pub(super) struct File {
+    pub(super) version: String,
+    /// When it was made, where it says.
+    pub(super) unix_ms: Option<u64>,
+    pub(super) jobs: Vec<Imported>,
+}
+
+/// One way of one job.
+#[derive(Debug, Clone)]
+pub(super) struct Imported {
+    pub(super) title: String,
+    pub(super) pattern: Pattern,
+    /// Zero where nothing tells.
+    pub(super) block_size: Bytes,
+    pub(super) jobs: u32,
+    /// Bytes that it was told to use; zero where nothing tells.
+    pub(super) size: Bytes,
+    pub(super) limit_ms: u64,
+    pub(super) target: String,
+    pub(super) result: JobResult,
+    /// What weighs on this figure.
+    pub(super) findings: Vec<Finding>,
+    /// What the file does not tell.
+    pub(super) remarks: Vec<&'static str>,
+}
+
+/// Reads a file.
+pub(super) fn read(text: &str) -> Result<File, String> {
+    // fio writes its remarks into the same file, before the JSON.
+    let json = text.find('{').map_or(text, |start| &text[start..]);
+    let mut values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
+    let root = match values.next() {
+        Some(Ok(root)) => root,
+        Some(Err(error)) => return Err(format!("it is no JSON: {error}")),
+        None => return Err("it is empty".into()),
+    };
+    let version = root["fio version"]
+        .as_str()
+        .ok_or("it is not fio's: it has no \"fio version\"")?
+        .to_owned();
+    let jobs = root["jobs"].as_array().ok_or("it has no jobs")?;
+    let mut found = Vec::new();
+    for job in jobs {
+        let error = job["error"].as_i64().unwrap_or(0);
+        if error != 0 {
+            let name = job["jobname"].as_str().unwrap_or("?");
+            return Err(format!("its job {name} failed with error {error}"));
+        }
+        found.extend(ways(&root, job)?);
+    }
+    if found.is_empty() {
+        return Err("none of its jobs moved a byte".into());
+    }
+    let millis = root["timestamp_ms"].as_u64();
+    let seconds = root["timestamp"]
+        .as_u64()
+        .map(|time| time.saturating_mul(1000));
+    Ok(File {
+        version,
+        unix_ms: millis.or(seconds),
+        jobs: found,
+    })
+}
+
+/// Each way in which the job moved bytes.
+fn ways(root: &Value, job: &Value) -> Result<Vec<Imported>, String> {
+    let moved = [Direction::Read, Direction::Write]
+        .into_iter()
+        .filter(|way| job[way.as_str()]["io_bytes"].as_u64().unwrap_or(0) > 0);
+    let moved: Vec<Direction> = moved.collect();
+    moved
+        .iter()
+        .map(|way| one(root, job, *way, moved.len() > 1))
+        .collect()
+}
+
+fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<Imported, String> {
+    let name = job["jobname"].as_str().unwrap_or("job");
+    let section = &job[direction.as_str()];
+    let runtime_ms = section["runtime"]
+        .as_u64()
+        .filter(|runtime| *runtime > 0)
+        .ok_or_else(|| format!("its job {name} has no runtime"))?;
+    let runtime = Nanos::from_ms(runtime_ms);
+    let (bytes, printed_rate) = counted(section, runtime)
+        .ok_or_else(|| format!("bytes, rate and time of its job {name} do not belong together"))?;
+    let ios = section["total_ios"].as_u64().unwrap_or(0);
+    let mut remarks = Vec::new();
+    let mut said = |key: &str, unless: &'static str| {
+        let found = option(root, job, key);
+        if found.is_none() {
+            remarks.push(unless);
+        }
+        found
+    };
+    let rw = said(
+        "rw",
+        "it does not say where requests went; sequential is assumed",
+    );
+    let depth = said(
+        "iodepth",
+        "it does not say its depth, which is 1 unless told",
+    );
+    let depth = depth.and_then(|depth| depth.parse().ok()).unwrap_or(1);
+    let block_size = block_size(root, job, direction);
+    if block_size.is_none() {
+        remarks.push("it does not say its block size; that of the operations counted is taken");
+    }
+    let block_size = block_size.unwrap_or(Bytes(bytes.0 / ios.max(1)));
+    let latencies = histogram(section);
+    if latencies.count() == 0 {
+        remarks.push("it has no latency histogram (that needs --output-format=json+), so there are no percentiles");
+    }
+    let direct = option(root, job, "direct") == Some("1");
+    let pattern = match rw.is_some_and(|rw| rw.starts_with("rand")) {
+        true => Pattern::Random,
+        false => Pattern::Sequential,
+    };
+    let result = JobResult {
+        direction,
+        bytes,
+        ios,
+        runtime,
+        printed_rate,
+        engine: option(root, job, "ioengine").unwrap_or("psync").to_owned(),
+        block_size: block_size.0.to_string(),
+        depth,
+        direct,
+        generator_cpu: (number(job, "usr_cpu") + number(job, "sys_cpu")) / 100.0,
+        latencies,
+    };
+    Ok(Imported {
+        title: title(name, pattern, direction),
+        pattern,
+        block_size,
+        jobs: whole(root, job, "numjobs").unwrap_or(1),
+        size: option(root, job, "size")
+            .and_then(size::parse)
+            .unwrap_or_default(),
+        limit_ms: option(root, job, "runtime")
+            .and_then(milliseconds)
+            .unwrap_or(0),
+        target: target(root, job),
+        findings: findings(name, direction, mixed, direct),
+        result,
+        remarks,
+    })
+}
+
+/// Bytes and the rate printed, whatever units the file counts in.
+fn counted(section: &Value, runtime: Nanos) -> Option<(Bytes, Rate)> {
+    let count = section["io_bytes"].as_u64()?;
+    let printed = section["bw_bytes"]
+        .as_f64()
+        .or_else(|| Some(section["bw"].as_f64()? * 1024.0))?;
+    // Short jobs print rates of few digits; the two readings are a factor of 1024 apart.
+    let near = |bytes: u64| {
+        let rate = bytes as f64 / runtime.seconds();
+        (0.2..5.0).contains(&(rate / printed))
+    };
+    let kib = count.saturating_mul(1024);
+    match (near(count), near(kib)) {
+        (true, _) => Some((Bytes(count), Rate(printed))),
+        (false, true) => Some((Bytes(kib), Rate(printed))),
+        (false, false) => None,
+    }
+}
+
+/// What weighs on the figure whatever else is known.
+fn findings(name: &str, direction: Direction, mixed: bool, direct: bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(asked) = heading(name).filter(|asked| *asked != direction && !mixed) {
+        findings.push(Finding::remark(
+            Check::Label,
+            format!(
+                "its name says {} and the bytes were a {}: the figure is that of the bytes",
+                asked.as_str(),
+                direction.as_str()
+            ),
+        ));
+    }
+    if mixed {
+        findings.push(Finding::remark(
+            Check::Asymmetry,
+            "reads and writes were mixed: neither is comparable with one by itself",
+        ));
+    }
+    if !direct {
+        findings.push(Finding::remark(
+            Check::Cache,
+            "it went through the page cache, and nothing tells what was in it",
+        ));
+    }
+    findings
+}
+
+/// The way that a name says, if it says one.
+fn heading(name: &str) -> Option<Direction> {
+    let name = name.to_lowercase();
+    match (name.contains("read"), name.contains("write")) {
+        (true, false) => Some(Direction::Read),
+        (false, true) => Some(Direction::Write),
+        _ => None,
+    }
+}
+
+/// An option of the job, or of the whole file.
+fn option<'a>(root: &'a Value, job: &'a Value, key: &str) -> Option<&'a str> {
+    let aliases: &[&str] = match key {
+        "rw" => &["rw", "readwrite"],
+        "bs" => &["bs", "blocksize"],
+        "iodepth" => &["iodepth"],
+        other => &[other],
+    };
+    aliases.iter().find_map(|key| {
+        job["job options"][key]
+            .as_str()
+            .or_else(|| root["global options"][key].as_str())
+    })
+}
+
+fn whole(root: &Value, job: &Value, key: &str) -> Option<u32> {
+    option(root, job, key)?.parse().ok()
+}
+
+/// `bs` may be one size, or one for each way: `4k,8k`.
+fn block_size(root: &Value, job: &Value, direction: Direction) -> Option<Bytes> {
+    let text = option(root, job, "bs")?;
+    let mut parts = text.split(',');
+    let read = parts.next()?;
+    let part = match direction {
+        Direction::Read => read,
+        Direction::Write => parts.next().unwrap_or(read),
+    };
+    size::parse(part)
+}
+
+/// `30`, `30s`, `500ms`, `2m`.
+fn milliseconds(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let value: u64 = digits.parse().ok()?;
+    match &text[digits.len()..] {
+        "" | "s" => value.checked_mul(1000),
+        "ms" => Some(value),
+        "us" => Some(value / 1000),
+        "m" => value.checked_mul(60_000),
+        "h" => value.checked_mul(3_600_000),
+        _ => None,
+    }
+}
+
+/// Where it was, as fio was told.
+fn target(root: &Value, job: &Value) -> String {
+    ["filename", "directory", "uri"]
+        .iter()
+        .find_map(|key| option(root, job, key))
+        .unwrap_or("unknown")
+        .replace("\\:", ":")
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or(0.0)
+}
+
+/// The whole latency where fio kept it, else that from submission on; empty where it kept none.
+fn histogram(section: &Value) -> Histogram {
+    let kinds = [("lat_ns", 1), ("clat_ns", 1), ("lat", 1000), ("clat", 1000)];
+    let bins = kinds.iter().find_map(|(kind, unit)| {
+        let bins = section[kind]["bins"].as_object();
+        Some((bins.filter(|bins| !bins.is_empty())?, *unit))
+    });
+    let mut histogram = Histogram::default();
+    for (mid, count, unit) in bins
+        .iter()
+        .flat_map(|(bins, unit)| bins.iter().map(move |(mid, count)| (mid, count, unit)))
+    {
+        if let (Ok(mid), Some(count)) = (mid.parse::<u64>(), count.as_u64()) {
+            histogram.add(Nanos(mid.saturating_mul(*unit)), count);
+        }
+    }
+    histogram
+}

@@ -1,0 +1,241 @@
+//! Two runs compared: each test of one with the same test of the other, if their jobs are equal.
+//!
+//! Invariants: a pair is compared only if both are valid and their jobs are equal; what is not compared
+//! is named with the reason. Blocks of different runs are no pairs, so drift between the runs is in the
+//! figure: that is said, and so is a machine that differs.
+
+use serde::Serialize;
+
+use super::sentences::worded;
+use super::summary::{Row, Summary, refusal};
+use super::{short, table::aligned};
+use crate::checks::Validity;
+use crate::stats::{Comparison, compare_unpaired};
+use crate::store::{Cell, RunId, RunRecord};
+use crate::tools::Better;
+use crate::units::significant;
+
+/// The longest name in a line.
+const NAME_MAX: usize = 32;
+
+/// Two runs held against each other.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunComparison {
+    /// The first run.
+    pub a: RunId,
+    /// What it is held against.
+    pub b: RunId,
+    /// Tests that both have.
+    pub tests: Vec<PairedTest>,
+    /// Tests that only one has: `run 3: Random read on /mnt`.
+    pub unpaired: Vec<String>,
+    /// What else differs: the machine, the version of fio.
+    pub remarks: Vec<String>,
+}
+
+/// A test that both runs have.
+#[derive(Debug, Clone, Serialize)]
+pub struct PairedTest {
+    /// The test's name for people.
+    pub title: String,
+    /// The target of the first run.
+    pub label_a: String,
+    /// The target of the second run.
+    pub label_b: String,
+    /// The first run's median, as printed.
+    pub figure_a: Option<String>,
+    /// The second run's median, as printed.
+    pub figure_b: Option<String>,
+    /// First over second, above one where the first is better.
+    pub comparison: Option<Comparison>,
+    /// Why they are not compared.
+    pub refused: Option<String>,
+}
+
+/// Compares `a` with `b`.
+#[must_use]
+pub fn compare_runs(a: &RunRecord, b: &RunRecord) -> RunComparison {
+    let (rows_a, rows_b) = (Summary::of(a).rows, Summary::of(b).rows);
+    let mut taken = Vec::new();
+    let mut tests = Vec::new();
+    let mut unpaired = Vec::new();
+    for row in &rows_a {
+        let partner = partner((a, row), (b, &rows_b), &taken);
+        match partner {
+            Some(index) => {
+                taken.push(index);
+                tests.push(paired((a, row), (b, &rows_b[index])));
+            }
+            None => unpaired.push(only(a, row)),
+        }
+    }
+    let alone = rows_b.iter().enumerate();
+    let alone = alone.filter(|(index, _)| !taken.contains(index));
+    unpaired.extend(alone.map(|(_, row)| only(b, row)));
+    RunComparison {
+        a: a.id,
+        b: b.id,
+        tests,
+        unpaired,
+        remarks: remarks(a, b),
+    }
+}
+
+/// The same test on the same target; where each run has one target, on that.
+fn partner(
+    (a, row): (&RunRecord, &Row),
+    (b, rows): (&RunRecord, &[Row]),
+    taken: &[usize],
+) -> Option<usize> {
+    let test = &a.plan.workloads[row.workload];
+    let is_same_test = |other: &Row| {
+        let other = &b.plan.workloads[other.workload];
+        (&test.name, &test.title) == (&other.name, &other.title)
+            || (test.title == other.title && test.direction() == other.direction())
+    };
+    let alone = a.manifest.targets.len() == 1 && b.manifest.targets.len() == 1;
+    let target = |run: &RunRecord, row: &Row| run.manifest.targets[row.target].name.clone();
+    let candidates = || {
+        rows.iter()
+            .enumerate()
+            .filter(|(index, other)| !taken.contains(index) && is_same_test(other))
+    };
+    let by_label = candidates().find(|(_, other)| other.label == row.label);
+    let by_name = || candidates().find(|(_, other)| alone || target(b, other) == target(a, row));
+    by_label.or_else(by_name).map(|(index, _)| index)
+}
+
+fn paired((a, row_a): (&RunRecord, &Row), (b, row_b): (&RunRecord, &Row)) -> PairedTest {
+    let figure = |row: &Row| row.headline.map(|found| row.unit.shown(found.median));
+    let refused = refused((a, row_a), (b, row_b));
+    let comparison = match refused {
+        Some(_) => None,
+        None => compare_unpaired(&goodness(a, row_a), &goodness(b, row_b), a.seed),
+    };
+    PairedTest {
+        title: row_a.title.clone(),
+        label_a: row_a.label.clone(),
+        label_b: row_b.label.clone(),
+        figure_a: figure(row_a),
+        figure_b: figure(row_b),
+        refused: refused.or_else(|| {
+            comparison
+                .is_none()
+                .then(|| "one of them has no figure".into())
+        }),
+        comparison,
+    }
+}
+
+fn refused((a, row_a): (&RunRecord, &Row), (b, row_b): (&RunRecord, &Row)) -> Option<String> {
+    for (run, row) in [(a, row_a), (b, row_b)] {
+        if let Validity::Invalid { reason } = &row.validity {
+            return Some(format!("in run {} it is invalid: {reason}", run.id));
+        }
+    }
+    let side = |run, row: &Row| {
+        let cell = cells(run, row).next()?;
+        Some((run, &run.plan.workloads[row.workload], cell))
+    };
+    if row_a.figure != row_b.figure || row_a.unit != row_b.unit {
+        return Some(format!("{} is no {}", row_a.figure, row_b.figure));
+    }
+    refusal(side(a, row_a)?, side(b, row_b)?)
+}
+
+fn cells<'a>(run: &'a RunRecord, row: &Row) -> impl Iterator<Item = &'a Cell> {
+    let (workload, target) = (row.workload, row.target);
+    run.cells
+        .iter()
+        .filter(move |cell| (cell.workload, cell.target) == (workload, target))
+}
+
+/// The usable figures, turned so that more is better.
+fn goodness(run: &RunRecord, row: &Row) -> Vec<f64> {
+    let figures = cells(run, row)
+        .filter(|cell| cell.is_usable())
+        .filter_map(|cell| cell.headline());
+    figures
+        .map(|headline| match headline.better {
+            Better::Higher => headline.value,
+            Better::Lower => 1.0 / headline.value,
+        })
+        .collect()
+}
+
+fn only(run: &RunRecord, row: &Row) -> String {
+    format!("run {}: {} on {}", run.id, row.title, row.label)
+}
+
+/// What differs around the jobs.
+fn remarks(a: &RunRecord, b: &RunRecord) -> Vec<String> {
+    let (one, other) = (&a.manifest.machine, &b.manifest.machine);
+    let rows = [
+        ("machine", one.hostname.clone(), other.hostname.clone()),
+        ("kernel", one.kernel.clone(), other.kernel.clone()),
+        ("processor", one.processor.clone(), other.processor.clone()),
+        (
+            "fio",
+            a.manifest.fio.clone().unwrap_or_default(),
+            b.manifest.fio.clone().unwrap_or_default(),
+        ),
+        (
+            "outboard",
+            a.manifest.outboard.clone(),
+            b.manifest.outboard.clone(),
+        ),
+    ];
+    let differ = rows.into_iter().filter(|(_, one, other)| one != other);
+    std::iter::once(
+        "the runs were made at different times: drift between them is in the ratios".into(),
+    )
+    .chain(differ.map(|(what, one, other)| format!("the {what} differs: {one} against {other}")))
+    .collect()
+}
+
+impl RunComparison {
+    /// As lines for a terminal.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let head = ["test", "on", "run A", "run B", "ratio", "95 %"].map(String::from);
+        let mut rows = vec![head.to_vec()];
+        let mut said = Vec::new();
+        let (a, b) = (format!("run {}", self.a), format!("run {}", self.b));
+        for test in &self.tests {
+            let label = match test.label_a == test.label_b {
+                true => short(&test.label_a, NAME_MAX),
+                false => format!(
+                    "{} / {}",
+                    short(&test.label_a, NAME_MAX / 2),
+                    short(&test.label_b, NAME_MAX / 2)
+                ),
+            };
+            let ratio = test.comparison.map(|found| found.ratio);
+            rows.push(vec![
+                test.title.clone(),
+                label.clone(),
+                test.figure_a.clone().unwrap_or_else(|| super::NONE.into()),
+                test.figure_b.clone().unwrap_or_else(|| super::NONE.into()),
+                ratio.map_or_else(|| super::NONE.into(), |ratio| significant(ratio.median)),
+                ratio.map_or_else(
+                    || super::NONE.into(),
+                    |ratio| super::range(ratio.low, ratio.high),
+                ),
+            ]);
+            said.push(match (&test.comparison, &test.refused) {
+                (Some(found), _) => format!("{}: {}", test.title, worded(found, &a, &b)),
+                (None, reason) => format!(
+                    "{} on {label}: not compared, because {}.",
+                    test.title,
+                    reason.as_deref().unwrap_or("there is no figure")
+                ),
+            });
+        }
+        let mut lines = aligned(&rows);
+        lines.push(String::new());
+        lines.extend(said);
+        lines.extend(self.unpaired.iter().map(|one| format!("Only in {one}.")));
+        lines.extend(self.remarks.iter().map(|remark| format!("Note: {remark}.")));
+        lines.join("\n") + "\n"
+    }
+}

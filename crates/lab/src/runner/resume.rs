@@ -1,0 +1,224 @@
+//! Going on with a run that did not end: the blocks left, in the order that its seed gives.
+//!
+//! Invariants: a run goes on only with the plan it was begun with, on the targets and the machine it was
+//! begun on, with the same size, engine and directness; what differs is named. What was kept stays.
+//!
+//! What it deliberately does not do: it does not go on with a run that ended as its plan says.
+
+use super::prepare::Prepared;
+use super::request::{RunRequest, TargetSpec};
+use super::schedule::Standing;
+use crate::LabError;
+use crate::host::{Machine, TargetFacts};
+use crate::plan::Plan;
+use crate::store::{Cell, Manifest, RunRecord, Status};
+use crate::units::{Bytes, Nanos};
+
+/// What is known of a run before it goes on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Before {
+    /// What was measured.
+    pub(super) cells: Vec<Cell>,
+    /// How long that took.
+    pub(super) elapsed: Nanos,
+    /// The size that its test files had.
+    pub(super) size: Option<Bytes>,
+}
+
+impl RunRequest {
+    /// The request that goes on with `run`; the targets given on the command line are found where they
+    /// were.
+    ///
+    /// # Errors
+    /// [`LabError::CannotResume`] when it has ended.
+    pub fn again(run: &RunRecord, store: std::path::PathBuf) -> Result<Self, LabError> {
+        match run.status {
+            Status::Cancelled | Status::Failed { .. } | Status::Running => {}
+            Status::Precise | Status::AllBlocks | Status::OutOfTime | Status::Imported => {
+                return Err(cannot(
+                    run,
+                    format!("it {}, nothing is left to do", run.status),
+                ));
+            }
+        }
+        let mut request = Self::new(run.plan.clone(), store);
+        request.base.clone_from(&run.manifest.base);
+        request.seed = Some(run.seed);
+        for (index, target) in run.manifest.targets.iter().enumerate() {
+            if is_own(&run.plan, target) {
+                continue;
+            }
+            if run.manifest.baseline == Some(index) {
+                request.baseline = Some(request.targets.len());
+            }
+            let spec = TargetSpec::at(target.place.clone());
+            let mut spec = spec.named(&target.name).called(&target.label);
+            spec.peer = target.peer;
+            request.targets.push(spec);
+        }
+        Ok(request)
+    }
+}
+
+impl Before {
+    /// What was kept of `run`, if it is one that `request` can go on with.
+    pub(super) fn of(run: &RunRecord, request: &RunRequest) -> Result<Self, LabError> {
+        // A run that has ended is refused before anything is built.
+        RunRequest::again(run, request.store.clone())?;
+        if request.plan != run.plan {
+            return Err(cannot(run, "the plan has changed since".into()));
+        }
+        if request.seed.is_some_and(|seed| seed != run.seed) {
+            return Err(cannot(run, format!("its seed is {}", run.seed)));
+        }
+        let last = run
+            .cells
+            .iter()
+            .map(|cell| Nanos(cell.started.0.saturating_add(cell.elapsed.0)))
+            .max();
+        Ok(Self {
+            cells: run.cells.clone(),
+            elapsed: run.elapsed.max(last).unwrap_or_default(),
+            size: Some(run.manifest.size),
+        })
+    }
+}
+
+/// Refuses a run that was made on something else; names the first difference.
+pub(super) fn check(run: &RunRecord, now: &Manifest) -> Result<(), LabError> {
+    let was = &run.manifest;
+    if let Some(what) = machine(&was.machine, &now.machine) {
+        return Err(cannot(
+            run,
+            format!("it was made on another machine: {what}"),
+        ));
+    }
+    if was.targets.len() != now.targets.len() {
+        let counts = format!(
+            "it had {} targets, there are {} now",
+            was.targets.len(),
+            now.targets.len()
+        );
+        return Err(cannot(run, counts));
+    }
+    for (was, now) in was.targets.iter().zip(&now.targets) {
+        if let Some(what) = target(&run.plan, was, now) {
+            return Err(cannot(
+                run,
+                format!("the target {} differs: {what}", was.label),
+            ));
+        }
+    }
+    let jobs = [
+        (
+            "the test file's size",
+            was.size.to_string(),
+            now.size.to_string(),
+        ),
+        ("fio", shown(was.fio.as_ref()), shown(now.fio.as_ref())),
+        (
+            "the engine",
+            shown(was.engine.map(crate::fio::Engine::as_str).as_ref()),
+            shown(now.engine.map(crate::fio::Engine::as_str).as_ref()),
+        ),
+        ("direct I/O", was.direct.to_string(), now.direct.to_string()),
+    ];
+    match differs(&jobs) {
+        Some(what) => Err(cannot(run, what)),
+        None => Ok(()),
+    }
+}
+
+fn machine(was: &Machine, now: &Machine) -> Option<String> {
+    differs(&[
+        ("the name", was.hostname.clone(), now.hostname.clone()),
+        ("the kernel", was.kernel.clone(), now.kernel.clone()),
+        (
+            "the processor",
+            was.processor.clone(),
+            now.processor.clone(),
+        ),
+        ("cores", was.cores.to_string(), now.cores.to_string()),
+        ("memory", was.memory.to_string(), now.memory.to_string()),
+    ])
+}
+
+fn target(plan: &Plan, was: &TargetFacts, now: &TargetFacts) -> Option<String> {
+    // What is built anew stands elsewhere, and a disk gets another device when it is attached again.
+    let place =
+        |facts: &TargetFacts| match is_own(plan, facts) || facts.label != facts.place.to_string() {
+            true => String::new(),
+            false => facts.place.to_string(),
+        };
+    differs(&[
+        ("the name", was.label.clone(), now.label.clone()),
+        ("the place", place(was), place(now)),
+        (
+            "the filesystem",
+            was.filesystem.clone(),
+            now.filesystem.clone(),
+        ),
+        (
+            "the disk",
+            shown(was.model.as_ref()),
+            shown(now.model.as_ref()),
+        ),
+    ])
+}
+
+/// Whether the plan builds it.
+fn is_own(plan: &Plan, target: &TargetFacts) -> bool {
+    plan.targets.iter().any(|own| own.name == target.name)
+}
+
+fn differs(rows: &[(&str, String, String)]) -> Option<String> {
+    let (what, was, now) = rows.iter().find(|(_, was, now)| was != now)?;
+    Some(format!("{what} was {was} and is {now}"))
+}
+
+fn shown(value: Option<&impl ToString>) -> String {
+    value.map_or_else(|| "unknown".into(), ToString::to_string)
+}
+
+fn cannot(run: &RunRecord, reason: String) -> LabError {
+    LabError::CannotResume {
+        run: run.id,
+        reason,
+    }
+}
+
+/// Where a run stands that has these measurements.
+pub(super) fn standing(cells: &[Cell], pairs: &[(usize, usize)], elapsed: Nanos) -> Standing {
+    let of_block = |block: u32| cells.iter().filter(move |cell| cell.block == block);
+    let is_whole = |block: u32| {
+        pairs
+            .iter()
+            .all(|pair| of_block(block).any(|cell| (cell.workload, cell.target) == *pair))
+    };
+    let blocks = (0u32..).take_while(|block| is_whole(*block)).count();
+    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+    let longest = (0..blocks).map(|block| {
+        let begun = of_block(block).map(|cell| cell.started.0).min();
+        let ended = of_block(block).map(|cell| cell.started.0.saturating_add(cell.elapsed.0));
+        ended.max().unwrap_or(0).saturating_sub(begun.unwrap_or(0))
+    });
+    Standing {
+        blocks,
+        elapsed,
+        longest: Nanos(longest.max().unwrap_or(0)),
+        precise: false,
+    }
+}
+
+impl Prepared {
+    /// Says that the run goes on, and from where.
+    pub(super) fn note_resumed(&mut self, before: &Before) {
+        use crate::checks::{Check, Finding};
+        let blocks = before.cells.iter().map(|cell| cell.block + 1).max();
+        let text = format!(
+            "the run was stopped in block {} and went on later",
+            blocks.unwrap_or(1)
+        );
+        self.findings.push(Finding::remark(Check::Run, text));
+    }
+}

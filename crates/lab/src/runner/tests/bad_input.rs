@@ -1,0 +1,206 @@
+//! What goes wrong at a user's: one clear line each, what was measured is kept, nothing is left behind.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::real::{directory, fio_is_here, is_empty, request, tiny};
+use crate::LabError;
+use crate::runner::progress::{CellProgress, Progress};
+use crate::runner::scratch::Scratch;
+use crate::runner::{Cancel, Directories, RunRequest, Silent, TargetSpec, run};
+use crate::store::{Status, Store};
+
+/// The error of a run as one line.
+fn refused(request: &RunRequest, progress: &mut dyn Progress) -> String {
+    let found = run(request, &mut Directories, progress, &Cancel::default());
+    let line = found.unwrap_err().to_string();
+    assert!(!line.contains('\n'), "{line}");
+    line
+}
+
+/// A program that does what `script` says.
+fn program(dir: &Path, script: &str) -> PathBuf {
+    let path = dir.join("fio");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn without_fio_and_with_an_old_one_the_line_says_what_to_install() {
+    let dir = directory();
+    let mut request = request(dir.path(), 1);
+    request.fio = dir.path().join("none");
+    assert_eq!(
+        refused(&request, &mut Silent),
+        "fio is not installed; install it with: apt install fio"
+    );
+    request.fio = program(dir.path(), "echo fio-2.1.11");
+    let line = refused(&request, &mut Silent);
+    assert!(
+        line.starts_with("fio-2.1.11 is too old: version 3.5"),
+        "{line}"
+    );
+    assert!(is_empty(&dir.path().join("a")) && is_empty(&dir.path().join("b")));
+    assert!(!request.store.exists());
+}
+
+#[test]
+fn a_target_without_direct_io_is_measured_through_the_cache_and_the_run_says_so() {
+    if !fio_is_here() {
+        return;
+    }
+    let dir = directory();
+    let mut request = request(dir.path(), 1);
+    let script = "case \"$*\" in *--direct=1*) echo 'fio: direct I/O is not supported' >&2; exit 1;; esac; exec fio \"$@\"";
+    request.fio = program(dir.path(), script);
+    let number = run(&request, &mut Directories, &mut Silent, &Cancel::default()).unwrap();
+    let record = Store::open(&request.store).unwrap().load(number).unwrap();
+    assert!(!record.manifest.direct);
+    assert!(
+        record
+            .findings
+            .iter()
+            .any(|f| f.text.contains("has no direct I/O"))
+    );
+    assert!(record.cells.iter().all(|cell| !cell.fio().unwrap().direct));
+}
+
+#[test]
+fn a_second_run_on_a_target_is_refused_and_the_first_goes_on() {
+    let dir = directory();
+    let request = request(dir.path(), 1);
+    let held = Scratch::make(&dir.path().join("b")).unwrap();
+    if fio_is_here() {
+        let line = refused(&request, &mut Silent);
+        assert!(
+            line.starts_with("another run is measuring") && line.contains("/b;"),
+            "{line}"
+        );
+    }
+    assert!(held.own().exists());
+    assert!(is_empty(&dir.path().join("a")));
+    held.remove().unwrap();
+}
+
+/// A memory filesystem, where it may be mounted; unmounted when dropped.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn at(path: &Path, options: &str) -> Option<Self> {
+        fs::create_dir_all(path).unwrap();
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "none"])
+            .arg(path)
+            .output();
+        let mounted = mount.is_ok_and(|output| output.status.success());
+        assert!(
+            mounted || std::env::var_os("OUTBOARD_REQUIRE_ALL").is_none(),
+            "OUTBOARD_REQUIRE_ALL is set and nothing can be mounted"
+        );
+        if !mounted {
+            eprintln!("skipped: nothing can be mounted here");
+        }
+        mounted.then(|| Self(path.to_owned()))
+    }
+
+    fn go_away(path: &Path) {
+        // Lazily: a mount that goes away under a program that has files open on it.
+        Command::new("umount").arg("-l").arg(path).status().ok();
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        Self::go_away(&self.0);
+    }
+}
+
+/// One target on a mount.
+fn on_mount(dir: &Path) -> RunRequest {
+    RunRequest::new(tiny(2), dir.join("lab.sqlite")).on(TargetSpec::new(dir.join("mount")))
+}
+
+/// Fills a filesystem as soon as the test file is being written to it.
+struct FillUp<'a>(&'a Path);
+
+impl Progress for FillUp<'_> {
+    fn phase(&mut self, what: &str) {
+        if what.starts_with("writing") {
+            let filler = vec![7u8; 60 << 20];
+            // It takes what it can get.
+            fs::write(self.0.join("filler"), filler).unwrap_or_default();
+        }
+    }
+    fn cell_started(&mut self, _: &CellProgress<'_>) {}
+    fn cell_finished(&mut self, _: &CellProgress<'_>, _: &str) {}
+}
+
+#[test]
+fn a_disk_that_is_full_or_fills_up_is_named_and_nothing_stays_on_it() {
+    if !fio_is_here() {
+        return;
+    }
+    let dir = directory();
+    let path = dir.path().join("mount");
+    let Some(_mounted) = Mounted::at(&path, "size=64M") else {
+        return;
+    };
+    let mut request = on_mount(dir.path());
+    let line = refused(&request, &mut FillUp(&path));
+    assert!(
+        line.contains("No space left") && line.contains("/mount"),
+        "{line}"
+    );
+    fs::remove_file(path.join("filler")).unwrap();
+    assert!(is_empty(&path));
+    request.plan.data.size.0 = 128 << 20;
+    let line = refused(&request, &mut Silent);
+    assert!(line.contains("free and the plan needs"), "{line}");
+    assert!(is_empty(&path));
+}
+
+/// Takes the mount away before the third measurement.
+struct GoAway<'a>(&'a Path, u32);
+
+impl Progress for GoAway<'_> {
+    fn phase(&mut self, _: &str) {}
+    fn cell_started(&mut self, _: &CellProgress<'_>) {
+        self.1 += 1;
+        if self.1 == 3 {
+            Mounted::go_away(self.0);
+        }
+    }
+    fn cell_finished(&mut self, _: &CellProgress<'_>, _: &str) {}
+}
+
+#[test]
+fn a_mount_that_goes_away_in_the_middle_ends_the_run_and_keeps_what_was_measured() {
+    if !fio_is_here() {
+        return;
+    }
+    let dir = directory();
+    let path = dir.path().join("mount");
+    let Some(_mounted) = Mounted::at(&path, "size=64M") else {
+        return;
+    };
+    let request = on_mount(dir.path());
+    let found = run(
+        &request,
+        &mut Directories,
+        &mut GoAway(&path, 0),
+        &Cancel::default(),
+    );
+    let Err(LabError::Stopped { run, reason, .. }) = found else {
+        panic!("{found:?}");
+    };
+    assert!(
+        reason.contains("was it unmounted?") && !reason.contains('\n'),
+        "{reason}"
+    );
+    let record = Store::open(&request.store).unwrap().load(run).unwrap();
+    assert_eq!(record.cells.len(), 2);
+    assert!(matches!(record.status, Status::Failed { .. }));
+}
