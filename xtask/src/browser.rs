@@ -10,10 +10,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{packages, shell};
+use crate::{clock, packages, shell};
 
 /// Where Debian has it.
 const CHROMIUM: &str = "/usr/bin/chromium";
+/// The mark: no page is larger, not that of 100,000 samples either.
+const SIZE_MAX: u64 = 2_000_000;
 /// What the script needs, and how it is installed.
 const LOCKED: [&str; 2] = ["package.json", "package-lock.json"];
 
@@ -108,6 +110,7 @@ fn pages(outboard: &Path) -> Result<PathBuf> {
         bail!("no runs were made up: {runs}");
     }
     for run in 1..=count {
+        let begin = clock::now();
         shell::output(
             Command::new(outboard)
                 .args(["lab", "report", &run.to_string(), "--open-path", "--store"])
@@ -115,6 +118,14 @@ fn pages(outboard: &Path) -> Result<PathBuf> {
                 .arg("--output")
                 .arg(folder.join(format!("{run}.html"))),
         )?;
+        let size = fs::metadata(folder.join(format!("{run}.html")))?.len();
+        println!(
+            "{run}.html: {size} bytes, made in {:.2} s",
+            begin.elapsed().as_secs_f64()
+        );
+        if size > SIZE_MAX {
+            bail!("{run}.html has {size} bytes, more than {SIZE_MAX}");
+        }
     }
     Ok(folder)
 }

@@ -14,7 +14,12 @@ fn main() -> Result<(), LabError> {
         LabError::BadRequest("say where the store shall be: synthetic_store PATH".into())
     })?;
     let mut store = Store::open(Path::new(&path))?;
-    for run in [synthetic::run(8), synthetic::story(), synthetic::layered()] {
+    for run in [
+        synthetic::run(8),
+        synthetic::story(),
+        synthetic::layered(),
+        synthetic::long(),
+    ] {
         keep(&mut store, &run)?;
     }
     Ok(())

@@ -2,9 +2,11 @@
 //! they are computed and shown, never what they are.
 
 mod layered;
+mod long;
 mod story;
 
 pub(crate) use layered::layered;
+pub(crate) use long::long;
 pub(crate) use story::story;
 
 use lab::checks::cache::{Dropped, Server};

@@ -14,7 +14,7 @@ use crate::stats::{Comparison, Interval, Verdict};
 use crate::units::significant;
 
 /// Height of one layer.
-const ROW: f64 = 40.0;
+const ROW: f64 = 56.0;
 /// How much farther in a layer stands than the one below it.
 const INDENT: f64 = 12.0;
 const RIGHT: f64 = WIDTH - 12.0;
@@ -54,13 +54,13 @@ fn row(layers: &[Layer], layer: &Layer, scale: &Scale, top: f64) -> Markup {
     let below = layer.on.and_then(|on| layers.get(on)?.time);
     let below = below.map_or(0.0, |time| time.median);
     let indent = depth(layers, layer) * INDENT;
-    let (y, height) = (top + 19.0, 14.0);
+    let (y, height) = (top + 34.0, 14.0);
     html! {
-        text class="name" x=(px(8.0 + indent)) y=(px(top + 14.0)) {
+        text class="name" x=(px(8.0 + indent)) y=(px(top + 13.0)) {
             @if indent > 0.0 { "↳ " }
             (short(&layer.name, NAME_MAX))
         }
-        text class="figure" x=(px(RIGHT)) y=(px(top + 14.0)) text-anchor="end" { (said(layer)) }
+        text class="figure" x=(px(RIGHT)) y=(px(top + 29.0)) text-anchor="end" { (said(layer)) }
         @if let Some(time) = layer.time {
             @let (zero, end) = (scale.at(0.0), scale.at(time.median));
             @let base = scale.at(below.min(time.median));

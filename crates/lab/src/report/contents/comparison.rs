@@ -56,7 +56,7 @@ fn overall(summary: &Summary, target: usize) -> Option<Comparison> {
 }
 
 fn over_all(run: &RunRecord, summary: &Summary, pairs: &[(usize, usize)]) -> Figure {
-    let label = |target: usize| short(&run.manifest.targets[target].label, 22);
+    let label = |target: usize| short(&run.manifest.targets[target].label, 40);
     let rows: Vec<Named> = pairs
         .iter()
         .map(|(target, _)| (label(*target), overall(summary, *target)))
