@@ -21,6 +21,7 @@
 
 pub mod agent;
 pub mod checks;
+pub mod doctor;
 mod error;
 pub mod fio;
 pub mod host;

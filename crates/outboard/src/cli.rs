@@ -4,8 +4,8 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    agent, array, attach, client, copy, detach, disk, export, inspect, lab, ls, overlay, refresh,
-    reload, serve, tls,
+    agent, array, attach, client, copy, detach, disk, doctor, export, inspect, lab, ls, overlay,
+    refresh, reload, serve, tls,
 };
 use crate::failure::Failure;
 use crate::output::Format;
@@ -81,6 +81,8 @@ pub(crate) enum Command {
     Lab(lab::Command),
     /// Show this machine's sensors to a lab on another one
     Agent(agent::Args),
+    /// Find out what holds a disk, an export or a directory back
+    Doctor(doctor::Args),
     /// What `attach` runs in the background; not for people
     #[command(name = attach::BACKGROUND, hide = true)]
     AttachBackground,

@@ -74,5 +74,6 @@ fn run(cli: Cli, format: output::Format) -> Result<(), Failure> {
         Command::Tls(command) => commands::tls::run(command, format),
         Command::Lab(command) => commands::lab::run(command, format),
         Command::Agent(args) => commands::agent::run(&args, format),
+        Command::Doctor(args) => commands::doctor::run(&args, format),
     }
 }

@@ -208,6 +208,13 @@ fn push(args: &mut Vec<OsString>, key: &str, value: impl std::fmt::Display) {
     args.push(format!("--{key}={value}").into());
 }
 
+/// The argument that names a file.
+pub(crate) fn file_name(path: &Path) -> OsString {
+    let mut args = Vec::new();
+    push_path(&mut args, "filename", path);
+    args.remove(0)
+}
+
 /// fio splits `filename` at colons; a backslash keeps one.
 fn push_path(args: &mut Vec<OsString>, key: &str, path: &Path) {
     let mut arg = OsString::from(format!("--{key}="));

@@ -15,7 +15,6 @@ use crate::checks::data::DataFacts;
 use crate::checks::direct::DioAlign;
 use crate::checks::identity::Identity;
 use crate::sensors::{DiskCounters, read};
-use crate::units::BitRate;
 
 /// A target as it was when it was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -292,11 +291,8 @@ fn ceilings_of(server: Server, peer: Option<IpAddr>, measured: &Measured) -> Vec
 
 /// The ceiling of the interface that leads to `peer`, where the interface gives its speed.
 fn link(peer: IpAddr) -> Option<Ceiling> {
-    let interface = interface(peer)?;
-    let speed = fs::read_to_string(format!("/sys/class/net/{interface}/speed")).ok()?;
-    // Interfaces without a link give -1, which is no number here.
-    let mbit: u64 = speed.trim().parse().ok()?;
-    (mbit > 0).then(|| Ceiling::of_link(interface, BitRate::from_mbit(mbit)))
+    let (interface, speed) = super::link(peer)?;
+    Some(Ceiling::of_link(interface, speed))
 }
 
 /// The interface that leads to `peer`.

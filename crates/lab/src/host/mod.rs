@@ -9,6 +9,7 @@ pub mod ceilings;
 pub mod data;
 mod facts;
 pub mod identity;
+mod link;
 pub mod listeners;
 mod machine;
 pub mod mounts;
@@ -17,6 +18,7 @@ pub mod route;
 pub mod safety;
 
 pub use facts::{Known, Measured, Place, Process, Role, TargetFacts, target_facts};
+pub use link::link;
 pub use machine::{Machine, machine};
 
 #[cfg(test)]

@@ -97,6 +97,17 @@ pub fn drop_caches(path: &Path, size: Bytes, everywhere: bool) -> Dropped {
     if all { Dropped::All } else { Dropped::FileOnly }
 }
 
+/// Drops what can be dropped of the first `size` bytes of one file, and nothing else of this machine's
+/// memory. What is not written out yet stays.
+pub fn forget(path: &Path, size: Bytes) {
+    let (Some(file), Some(size)) = (open(path), NonZeroU64::new(size.0)) else {
+        return;
+    };
+    if let Err(error) = fadvise(&file, 0, Some(size), Advice::DontNeed) {
+        tracing::debug!(%error, "the file's pages were not dropped");
+    }
+}
+
 fn open(path: &Path) -> Option<File> {
     OpenOptions::new().read(true).open(path).ok()
 }

@@ -7,6 +7,7 @@ pub(crate) mod client;
 pub(crate) mod copy;
 pub(crate) mod detach;
 pub(crate) mod disk;
+pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod inspect;
 pub(crate) mod lab;

@@ -19,6 +19,7 @@ pub(crate) mod server;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nbd::server::ServerFigures;
@@ -158,6 +159,13 @@ pub(crate) struct ServerStatus {
     pub(crate) up_seconds: u64,
     /// Exports, clients and figures.
     pub(crate) figures: ServerFigures,
+    /// The disks that are served, by their exports, as they were written. Not those that clients have
+    /// overlays over.
+    #[serde(default)]
+    pub(crate) disks: BTreeMap<String, String>,
+    /// Where relative paths in them begin.
+    #[serde(default)]
+    pub(crate) directory: PathBuf,
     /// Its arrays.
     #[serde(default)]
     pub(crate) arrays: Vec<ArrayReport>,

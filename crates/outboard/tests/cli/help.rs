@@ -51,6 +51,7 @@ const COMMANDS: &[&[&str]] = &[
     &["lab", "report"],
     &["lab", "export"],
     &["agent"],
+    &["doctor"],
 ];
 
 fn file(command: &[&str]) -> PathBuf {

@@ -7,6 +7,7 @@
 //!   Disks that only the exports that end stand in the way of are opened when those are closed; if
 //!   that fails, the old disk is served again.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -272,8 +273,22 @@ impl Live {
             metrics: self.about.metrics.clone(),
             up_seconds: up.as_secs(),
             figures,
+            disks: self.disks(),
+            directory: std::env::current_dir().unwrap_or_default(),
             arrays: self.arrays.reports(),
         }
+    }
+
+    /// What is served, as it was written; nothing while that changes.
+    fn disks(&self) -> BTreeMap<String, String> {
+        let Ok(running) = self.running.try_lock() else {
+            return BTreeMap::new();
+        };
+        let exports = running.plan.exports.iter();
+        let whole = exports.filter(|export| export.overlay.is_none());
+        whole
+            .map(|export| (export.name.clone(), export.disk.text.clone()))
+            .collect()
     }
 
     async fn resize(&self, export: &str) -> Result<Answer, String> {

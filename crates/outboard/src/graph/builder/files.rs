@@ -45,7 +45,7 @@ impl Builder {
         let open = identity.and_then(|identity| self.shared(identity, options));
         let node = match open {
             Some(node) => node,
-            None => match File::open(path, options) {
+            None => match self.open(path, options) {
                 Ok(file) => Arc::new(file),
                 Err(source) => {
                     return Err(self.not_opened((path, options.read_only), source, place, span));
@@ -69,6 +69,17 @@ impl Builder {
             built.footprint = Footprint::of(leaf);
         }
         Ok(built)
+    }
+
+    fn open(
+        &self,
+        path: &Path,
+        options: FileOptions,
+    ) -> std::result::Result<File, nodes::OpenError> {
+        if self.looks && !options.direct {
+            return File::look_at(path).map(|(file, _)| file);
+        }
+        File::open(path, options)
     }
 
     /// The disk on a file that is open already, in the same way.

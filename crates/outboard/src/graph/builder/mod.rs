@@ -40,6 +40,8 @@ use super::syntax::Span;
 #[derive(Debug)]
 pub(crate) struct Builder {
     read_only: bool,
+    /// Files are opened for looking at them only: nobody is kept from writing them.
+    looks: bool,
     connections: usize,
     /// What earlier disks have of which files.
     held: Vec<Claim>,
@@ -89,10 +91,20 @@ impl Builder {
     pub(crate) fn new(read_only: bool) -> Self {
         Self {
             read_only,
+            looks: false,
             connections: ClientConfig::default().connections,
             held: Vec::new(),
             leaves: Vec::new(),
             arrays: Vec::new(),
+        }
+    }
+
+    /// A builder whose disks are only looked at: their files may be open for writing elsewhere, and what
+    /// is read of them may be changing.
+    pub(crate) fn looking() -> Self {
+        Self {
+            looks: true,
+            ..Self::new(true)
         }
     }
 

@@ -1,0 +1,135 @@
+//! [`Bound`]: what a part carries at most, and how that is known. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use super::Part;
+use crate::units::{BitRate, Bytes, Nanos, Rate};
+
+/// Less of a core than this in use says nothing about where its end is.
+const UTILISATION_MIN: f64 = 0.001;
+
+/// What a part carries at most.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bound {
+    /// The part.
+    pub part: Part,
+    /// No more than this.
+    pub rate: Rate,
+    /// How that is known.
+    pub evidence: Evidence,
+}
+
+/// How a bound is known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Evidence {
+    /// It was measured without the rest of the way.
+    Alone {
+        /// What was measured.
+        how: String,
+    },
+    /// Something that the part had to do with went at this rate: it carries that, and maybe far more.
+    AtLeast {
+        /// What was measured.
+        how: String,
+    },
+    /// The processor time that it took while the target was measured.
+    Busy(CpuUse),
+    /// What is asked for at once, over the time of one request when nothing else is asked.
+    InFlight {
+        /// Bytes at once.
+        in_flight: Bytes,
+        /// The time of one request.
+        latency: Nanos,
+    },
+    /// Computed of the speed of a link.
+    Link {
+        /// The interface.
+        interface: String,
+        /// As it says of itself.
+        speed: BitRate,
+    },
+}
+
+/// What the busiest thread of a part wanted of a core, and got.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuUse {
+    /// Whose thread it is: `outboard (process 4711)`.
+    pub who: String,
+    /// Part of the time for which it ran.
+    pub running: f64,
+    /// Part of the time for which it could have run, and something else had the core.
+    pub waiting: f64,
+    /// How much of its running was encryption, where that is known.
+    pub cipher: Option<f64>,
+}
+
+impl CpuUse {
+    /// Part of the time for which it had work: 1.0 is a thread that cannot do more.
+    #[must_use]
+    pub fn utilisation(&self) -> f64 {
+        self.running + self.waiting
+    }
+}
+
+impl Bound {
+    /// What was measured by itself.
+    #[must_use]
+    pub fn alone(part: Part, rate: Rate, how: impl Into<String>) -> Self {
+        let how = how.into();
+        Self {
+            part,
+            rate,
+            evidence: Evidence::Alone { how },
+        }
+    }
+
+    /// What it carried together with others that may have held it.
+    #[must_use]
+    pub fn at_least(part: Part, rate: Rate, how: impl Into<String>) -> Self {
+        let how = how.into();
+        Self {
+            part,
+            rate,
+            evidence: Evidence::AtLeast { how },
+        }
+    }
+
+    /// Whether it says where the part's end is, and not only where it is not.
+    #[must_use]
+    pub const fn is_an_end(&self) -> bool {
+        !matches!(self.evidence, Evidence::AtLeast { .. })
+    }
+
+    /// The law of utilisation: at `rate` the thread was busy so much, at 1.0 it can do no more. None if
+    /// it was as good as idle.
+    #[must_use]
+    pub fn busy(part: Part, rate: Rate, cpu: CpuUse) -> Option<Self> {
+        let demand = cpu.utilisation().min(1.0);
+        (demand >= UTILISATION_MIN).then(|| Self {
+            part,
+            rate: Rate(rate.0 / demand),
+            evidence: Evidence::Busy(cpu),
+        })
+    }
+
+    /// Little's law: so much at once, each for at least the time that one takes alone.
+    #[must_use]
+    pub fn in_flight(in_flight: Bytes, latency: Nanos) -> Option<Self> {
+        Rate::of(in_flight, latency).map(|rate| Self {
+            part: Part::Queue,
+            rate,
+            evidence: Evidence::InFlight { in_flight, latency },
+        })
+    }
+
+    /// What TCP carries over a link that says how fast it is.
+    #[must_use]
+    pub fn link(interface: String, speed: BitRate) -> Self {
+        Self {
+            part: Part::Wire,
+            rate: speed.tcp_goodput(),
+            evidence: Evidence::Link { interface, speed },
+        }
+    }
+}

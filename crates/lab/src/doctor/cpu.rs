@@ -1,0 +1,120 @@
+//! What threads wanted of the cores, and got. Source: the kernel's sched-stats.rst: time on a core and
+//! time of waiting for one, in nanoseconds.
+//!
+//! Thread by thread, because one thread that can do no more is a wall however many cores are idle.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::CpuUse;
+use crate::units::Nanos;
+
+/// Processes of one end that are followed.
+const PROCESSES_MAX: usize = 256;
+
+/// What one thread had since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThreadTimes {
+    /// On a core.
+    pub running: Nanos,
+    /// Ready, and waiting for one.
+    pub waiting: Nanos,
+}
+
+/// All threads of some processes at one time.
+pub type Threads = BTreeMap<(u32, u32), ThreadTimes>;
+
+/// Reads the threads of `processes` and of every process below them.
+#[must_use]
+pub fn read(processes: &[u32]) -> Threads {
+    let mut threads = Threads::new();
+    let mut waiting: Vec<u32> = processes.to_vec();
+    let mut seen = Vec::new();
+    while let Some(process) = waiting.pop() {
+        if seen.contains(&process) || seen.len() >= PROCESSES_MAX {
+            continue;
+        }
+        seen.push(process);
+        waiting.extend(children(process));
+        threads.extend(of_process(process));
+    }
+    threads
+}
+
+/// Reads the threads of one process alone.
+#[must_use]
+pub fn of_process(process: u32) -> Threads {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else {
+        return Threads::new();
+    };
+    let threads = tasks.flatten().filter_map(|task| {
+        let thread = task.file_name().to_str()?.parse().ok()?;
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        Some(((process, thread), parse(&text)?))
+    });
+    threads.collect()
+}
+
+/// The processes that `process` started and that still are.
+#[must_use]
+pub fn children(process: u32) -> Vec<u32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else {
+        return Vec::new();
+    };
+    let lists = tasks
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let ids = lists.flat_map(|list| {
+        let ids = list.split_whitespace().filter_map(|id| id.parse().ok());
+        ids.collect::<Vec<u32>>()
+    });
+    ids.collect()
+}
+
+/// The name of a process.
+#[must_use]
+pub fn name(process: u32) -> String {
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// `running waiting slices`.
+fn parse(text: &str) -> Option<ThreadTimes> {
+    let mut words = text.split_whitespace().map(|word| word.parse().ok());
+    Some(ThreadTimes {
+        running: Nanos(words.next()??),
+        waiting: Nanos(words.next()??),
+    })
+}
+
+/// The busiest thread between two readings, and all threads together as parts of a core. A thread that
+/// began in between counts from its beginning. None if there was no thread in both readings and no time.
+#[must_use]
+pub fn busiest(before: &Threads, after: &Threads, elapsed: Nanos) -> Option<(CpuUse, f64)> {
+    if elapsed.0 == 0 {
+        return None;
+    }
+    let part = |later: Nanos, earlier: Nanos| {
+        Nanos(later.0.saturating_sub(earlier.0)).seconds() / elapsed.seconds()
+    };
+    let mut found: Option<(u32, f64, f64)> = None;
+    let mut together = 0.0;
+    for (key, later) in after {
+        let earlier = before.get(key).copied().unwrap_or_default();
+        let running = part(later.running, earlier.running);
+        let waiting = part(later.waiting, earlier.waiting);
+        together += running;
+        if found.is_none_or(|(_, run, wait)| running + waiting > run + wait) {
+            found = Some((key.0, running, waiting));
+        }
+    }
+    let (process, running, waiting) = found?;
+    let who = format!("{} (process {process})", name(process));
+    let cpu = CpuUse {
+        who,
+        running,
+        waiting,
+        cipher: None,
+    };
+    Some((cpu, together))
+}

@@ -1,0 +1,86 @@
+//! [`Examination`]: everything that was measured of one way. Plain data.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bound, Part};
+use crate::plan::{Direction, Pattern};
+use crate::units::{Bytes, Rate};
+
+/// What was asked of the target, and of everything in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Which way the bytes go.
+    pub direction: Direction,
+    /// Where requests go.
+    pub pattern: Pattern,
+    /// Bytes of one request.
+    pub block_size: Bytes,
+    /// Requests at once.
+    pub depth: u32,
+}
+
+impl Job {
+    /// Bytes asked for at once.
+    #[must_use]
+    pub fn in_flight(&self) -> Bytes {
+        Bytes(self.block_size.0.saturating_mul(u64::from(self.depth)))
+    }
+}
+
+/// The way with some of its parts replaced by what costs nothing, or next to nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Substitution {
+    /// The parts that were taken out.
+    pub replaced: Vec<Part>,
+    /// What was measured: `a null export of ours over loopback`.
+    pub by: String,
+    /// The throughput then.
+    pub rate: Rate,
+    /// Whether the parts are known to have been out. If not, only a result that moved says something.
+    pub sure: bool,
+}
+
+/// Something seen that points at a part by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sign {
+    /// The part.
+    pub part: Part,
+    /// What was seen, as a sentence.
+    pub text: String,
+}
+
+/// A part of which nothing is known, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmeasured {
+    /// The part.
+    pub part: Part,
+    /// Why, and what would help.
+    pub why: String,
+}
+
+/// What was measured of one way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Examination {
+    /// The target as the user wrote it.
+    pub target: String,
+    /// What it was found to be: `ext4 on /dev/loop0, attached from nbd://nas/media`.
+    pub about: String,
+    /// The parts that this way has, in order.
+    pub way: Vec<Part>,
+    /// What was asked.
+    pub job: Job,
+    /// The throughput: the middle of what was measured.
+    pub rate: Rate,
+    /// The most of what was measured. What is faster by chance is no help.
+    pub best: Rate,
+    /// What parts carry.
+    pub bounds: Vec<Bound>,
+    /// What came of replacing parts.
+    pub substitutions: Vec<Substitution>,
+    /// What points at a part by itself.
+    pub signs: Vec<Sign>,
+    /// What could not be measured.
+    pub unmeasured: Vec<Unmeasured>,
+    /// What else a reader must know.
+    pub remarks: Vec<String>,
+}

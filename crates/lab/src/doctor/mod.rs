@@ -1,0 +1,46 @@
+//! The doctor: what holds a way to a disk back, said with its evidence. Pure, but for [`cpu`] and
+//! [`load`], which look and measure.
+//!
+//! ```text
+//! program ── generator, queue ── cache ── client ── cipher, protocol ── wire ── server ── disk
+//! ```
+//!
+//! An [`Examination`] is what was measured of such a way: its throughput, what each [`Part`] carries
+//! ([`Bound`]), and what came of replacing parts by something that costs nothing ([`Substitution`]).
+//! [`diagnose`] makes a [`Verdict`] of it.
+//!
+//! # The law
+//!
+//! `throughput <= min(1 / greatest demand, in flight / latency when idle)`, where the demand of a part
+//! is its utilisation over the throughput. Source: operational analysis (Denning and Buzen, 1978) and
+//! Little's law.
+//!
+//! # Invariants
+//!
+//! * What does not move the result when it is replaced is innocent, whatever its bound says.
+//! * A bound that the target itself passed is no bound, and that is said.
+//! * The part that is named is the one of the least bound among those under suspicion; where none is
+//!   near, it is what is left. Where more than one is left, all of them are named.
+//! * Only ratios count: a machine that is faster in everything gets the same verdict.
+//!
+//! # What it does not do
+//!
+//! It starts no server and opens no disk: who calls it does.
+
+mod bound;
+pub mod cpu;
+mod examination;
+pub mod load;
+mod part;
+mod text;
+mod verdict;
+mod words;
+
+pub use bound::{Bound, CpuUse, Evidence};
+pub use examination::{Examination, Job, Sign, Substitution, Unmeasured};
+pub use part::Part;
+pub use text::text;
+pub use verdict::{Ground, NextWall, Verdict, diagnose};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! Verdicts on known figures, what holds of every verdict, and the look at threads.
+
+mod properties;
+mod study_c;
+mod threads;
+mod verdicts;
+
+use super::*;
+use crate::plan::{Direction, Pattern};
+use crate::units::{Bytes, MIB, Rate};
+
+/// A way with these parts that carries so many MiB/s.
+fn way(parts: &[Part], mib: f64) -> Examination {
+    Examination {
+        target: "/mnt/media".into(),
+        about: "a test".into(),
+        way: parts.to_vec(),
+        job: Job {
+            direction: Direction::Read,
+            pattern: Pattern::Sequential,
+            block_size: Bytes(64 << 10),
+            depth: 32,
+        },
+        rate: rate(mib),
+        best: rate(mib),
+        bounds: Vec::new(),
+        substitutions: Vec::new(),
+        signs: Vec::new(),
+        unmeasured: Vec::new(),
+        remarks: Vec::new(),
+    }
+}
+
+fn rate(mib: f64) -> Rate {
+    Rate(mib * MIB as f64)
+}
+
+fn alone(part: Part, mib: f64) -> Bound {
+    Bound::alone(part, rate(mib), "measured alone")
+}
+
+fn without(parts: &[Part], mib: f64) -> Substitution {
+    Substitution {
+        replaced: parts.to_vec(),
+        by: "something else".into(),
+        rate: rate(mib),
+        sure: true,
+    }
+}
+
+fn cpu(running: f64, waiting: f64, cipher: Option<f64>) -> CpuUse {
+    CpuUse {
+        who: "outboard (process 7)".into(),
+        running,
+        waiting,
+        cipher,
+    }
+}

@@ -1,0 +1,44 @@
+//! The look at threads, on threads whose doings are known.
+
+use std::time::Duration;
+
+use super::*;
+use crate::units::Nanos;
+
+#[test]
+fn the_busiest_thread_counts_and_not_their_mean() {
+    let times = |running: u64, waiting: u64| cpu::ThreadTimes {
+        running: Nanos::from_ms(running),
+        waiting: Nanos::from_ms(waiting),
+    };
+    let before = cpu::Threads::from([((1, 1), times(500, 0)), ((1, 2), times(0, 0))]);
+    let after = cpu::Threads::from([
+        ((1, 1), times(600, 0)),
+        ((1, 2), times(400, 500)),
+        ((1, 3), times(50, 0)),
+    ]);
+    let (busy, together) = cpu::busiest(&before, &after, Nanos::from_ms(1000)).unwrap();
+    assert!((busy.running - 0.4).abs() < 1e-9 && (busy.waiting - 0.5).abs() < 1e-9);
+    assert!((together - 0.55).abs() < 1e-9);
+    assert!(cpu::busiest(&before, &after, Nanos(0)).is_none());
+}
+
+#[test]
+fn a_thread_that_computes_is_seen_to_have_work_all_the_time() {
+    let own = [std::process::id()];
+    let start = engine::clock::now();
+    let before = cpu::read(&own);
+    while start.elapsed() < Duration::from_millis(200) {
+        std::hint::black_box(0);
+    }
+    let after = cpu::read(&own);
+    let elapsed = Nanos::from_duration(start.elapsed());
+    let (busy, _) = cpu::busiest(&before, &after, elapsed).unwrap();
+    // It may be kept from its core, but then it waits for it.
+    assert!(busy.utilisation() > 0.8, "{busy:?}");
+}
+
+#[test]
+fn a_process_that_is_not_there_has_no_threads() {
+    assert!(cpu::read(&[u32::MAX]).is_empty());
+}

@@ -1,0 +1,172 @@
+//! One rule each: what acquits, what accuses, and what is said of it.
+
+use super::*;
+use crate::units::Nanos;
+
+const OURS: [Part; 7] = [
+    Part::Generator,
+    Part::Queue,
+    Part::Client,
+    Part::Protocol,
+    Part::Wire,
+    Part::Server,
+    Part::Disk,
+];
+
+#[test]
+fn a_disk_that_is_innocent_by_substitution_is_not_named_by_its_bound() {
+    let mut e = way(&OURS, 100.0);
+    e.bounds = vec![alone(Part::Disk, 101.0), alone(Part::Wire, 110.0)];
+    e.substitutions = vec![without(&[Part::Disk], 100.0)];
+    assert_eq!(diagnose(&e).limiter, [Part::Wire]);
+}
+
+#[test]
+fn a_substitution_that_may_not_have_taken_place_acquits_nobody() {
+    let mut e = way(&OURS, 100.0);
+    e.bounds = vec![alone(Part::Disk, 101.0), alone(Part::Wire, 1000.0)];
+    e.substitutions = vec![Substitution {
+        sure: false,
+        ..without(&[Part::Disk], 100.0)
+    }];
+    assert_eq!(diagnose(&e).limiter, [Part::Disk]);
+}
+
+#[test]
+fn what_is_left_is_named_when_all_others_carry_far_more() {
+    let mut e = way(&OURS, 20.0);
+    e.bounds = OURS[..6].iter().map(|part| alone(*part, 900.0)).collect();
+    e.substitutions = vec![without(&[Part::Wire, Part::Server, Part::Disk], 800.0)];
+    let verdict = diagnose(&e);
+    assert_eq!(
+        (verdict.limiter, verdict.ground),
+        (vec![Part::Disk], Ground::Elimination)
+    );
+}
+
+#[test]
+fn a_wire_and_a_server_that_nobody_measured_are_not_told_apart() {
+    let mut e = way(&OURS, 20.0);
+    e.bounds = vec![
+        alone(Part::Generator, 900.0),
+        alone(Part::Client, 900.0),
+        alone(Part::Protocol, 900.0),
+    ];
+    e.substitutions = vec![
+        without(&[Part::Disk], 20.0),
+        without(&[Part::Wire, Part::Server, Part::Disk], 800.0),
+    ];
+    let verdict = diagnose(&e);
+    assert_eq!(verdict.limiter, [Part::Wire, Part::Server]);
+    assert!(
+        verdict.sentence.contains("wire or server"),
+        "{}",
+        verdict.sentence
+    );
+    assert!(verdict.advice.contains("iperf3"));
+}
+
+#[test]
+fn a_queue_that_is_too_short_is_named_though_a_faster_disk_would_help_too() {
+    let mut e = way(&OURS, 10.0);
+    let latency = Nanos::from_ms(200);
+    e.bounds = vec![
+        Bound::in_flight(e.job.in_flight(), latency).unwrap(),
+        alone(Part::Disk, 300.0),
+    ];
+    e.substitutions = vec![
+        without(&[Part::Wire, Part::Server, Part::Disk], 800.0),
+        without(&[Part::Queue], 40.0),
+    ];
+    let verdict = diagnose(&e);
+    assert_eq!(verdict.limiter, [Part::Queue], "{verdict:#?}");
+    assert!(
+        verdict.advice.contains("128 requests"),
+        "{}",
+        verdict.advice
+    );
+}
+
+#[test]
+fn a_thread_that_encrypts_is_held_by_the_cipher() {
+    let mut e = way(&OURS, 200.0);
+    e.way.insert(3, Part::Cipher);
+    let busy = cpu(0.97, 0.0, Some(0.7));
+    e.bounds = vec![Bound::busy(Part::Server, e.rate, busy).unwrap()];
+    let verdict = diagnose(&e);
+    assert_eq!(verdict.limiter, [Part::Cipher]);
+    assert!(verdict.evidence[0].contains("70 % of it encryption"));
+}
+
+#[test]
+fn a_core_that_others_have_is_told_and_so_is_what_to_do() {
+    let mut e = way(&OURS, 200.0);
+    e.bounds = vec![Bound::busy(Part::Server, e.rate, cpu(0.48, 0.5, None)).unwrap()];
+    let verdict = diagnose(&e);
+    assert_eq!(verdict.limiter, [Part::Server]);
+    assert!(
+        verdict.evidence[0].contains("got a core for 48 %"),
+        "{:?}",
+        verdict.evidence
+    );
+    assert!(verdict.advice.starts_with("Move what else runs"));
+}
+
+#[test]
+fn a_cache_that_answers_hides_the_rest_and_is_said_as_such() {
+    let mut e = way(
+        &[Part::Generator, Part::Queue, Part::Cache, Part::Disk],
+        3000.0,
+    );
+    e.bounds = vec![alone(Part::Disk, 200.0)];
+    e.signs = vec![Sign {
+        part: Part::Cache,
+        text: "All of it came from memory.".into(),
+    }];
+    let verdict = diagnose(&e);
+    assert_eq!(verdict.limiter, [Part::Cache]);
+    assert_eq!(verdict.evidence[0], "All of it came from memory.");
+}
+
+#[test]
+fn the_text_has_every_part_and_marks_the_one_that_is_named() {
+    let mut e = way(&OURS, 100.0);
+    e.bounds = vec![alone(Part::Wire, 105.0), alone(Part::Disk, 180.0)];
+    let said = text(&e, &diagnose(&e));
+    assert!(said.contains("\n> wire "), "{said}");
+    assert!(OURS.iter().all(|part| said.contains(part.name())), "{said}");
+    assert!(said.contains("Next, the disk comes at 189 MB/s"), "{said}");
+    assert!(
+        said.lines().all(|line| line.chars().count() <= 100),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_went_at_the_targets_own_rate_is_not_named_where_a_thread_is_at_its_end() {
+    let mut e = way(&OURS, 980.0);
+    e.bounds = vec![
+        Bound::at_least(Part::Protocol, rate(990.0), "a null export"),
+        Bound::at_least(Part::Wire, rate(990.0), "a null export"),
+        Bound::busy(Part::Client, e.rate, cpu(0.5, 0.46, None)).unwrap(),
+    ];
+    e.substitutions = vec![without(&[Part::Wire, Part::Server, Part::Disk], 990.0)];
+    assert_eq!(diagnose(&e).limiter, [Part::Client]);
+}
+
+#[test]
+fn a_slower_result_says_nothing_of_what_was_replaced() {
+    let mut e = way(&OURS, 100.0);
+    e.bounds = vec![alone(Part::Disk, 101.0)];
+    e.substitutions = vec![without(&[Part::Disk], 30.0)];
+    assert_eq!(diagnose(&e).limiter, [Part::Disk]);
+}
+
+#[test]
+fn what_is_faster_than_an_unsteady_targets_middle_has_not_moved_yet() {
+    let mut e = way(&OURS, 100.0);
+    e.best = rate(180.0);
+    e.bounds = vec![Bound::busy(Part::Client, e.rate, cpu(0.1, 0.8, None)).unwrap()];
+    e.substitutions = vec![without(&[Part::Wire, Part::Server, Part::Disk], 200.0)];
+    assert_eq!(diagnose(&e).limiter, [Part::Client]);
+}

@@ -1,0 +1,263 @@
+//! The sentences of a verdict. Pure.
+
+use super::verdict::{Ground, Judged, NextWall, SLOWER, STILL, has_moved};
+use super::{Bound, CpuUse, Evidence, Examination, Part, Substitution};
+use crate::units::Rate;
+
+/// Waiting for a core that something else has is told from here on.
+const CROWDED: f64 = 0.15;
+
+/// What a part is in a sentence.
+const fn noun(part: Part) -> &'static str {
+    match part {
+        Part::Generator => "the load itself",
+        Part::Queue => "how little is asked for at once",
+        Part::Cache => "the memory of this machine, which answers in place of the disk",
+        Part::Client => "the processor of this end",
+        Part::Cipher => "the encryption",
+        Part::Protocol => "the protocol, which waits more than it moves",
+        Part::Wire => "the wire",
+        Part::Server => "the processor of the server",
+        Part::Disk => "the disk",
+    }
+}
+
+/// Names in a row: `a, b or c`.
+fn either(parts: &[Part]) -> String {
+    let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
+    }
+}
+
+/// The verdict in one sentence.
+pub(super) fn sentence(examination: &Examination, limiter: &[Part], ground: Ground) -> String {
+    let rate = examination.rate;
+    match limiter {
+        [only] => {
+            let how = match ground {
+                Ground::Nearest => "is most likely",
+                _ => "is",
+            };
+            format!("What holds it at {rate} {how} {}.", noun(*only))
+        }
+        several => format!(
+            "What holds it at {rate} is one of these, and they cannot be told apart from here: {}.",
+            either(several)
+        ),
+    }
+}
+
+/// What speaks for the verdict.
+pub(super) fn evidence(judged: &Judged<'_>, limiter: &[Part], ground: Ground) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let signs = judged.examination.signs.iter();
+    let signs = signs.filter(|sign| limiter.contains(&sign.part));
+    lines.extend(signs.map(|sign| sign.text.clone()));
+    if let [only] = limiter
+        && matches!(ground, Ground::Bound | Ground::Nearest)
+        && let Some(bound) = judged.bound_of(*only)
+    {
+        lines.push(reached(judged.examination.rate, bound));
+    }
+    lines.extend(substitutions(judged, limiter));
+    if matches!(ground, Ground::Elimination | Ground::Undecided) {
+        lines.extend(acquitted(judged, limiter));
+    }
+    let passed = judged.passed.iter().map(|bound| {
+        format!(
+            "The {} was measured at {} and was passed: caches on the way answer in its place.",
+            bound.part, bound.rate
+        )
+    });
+    lines.extend(passed);
+    lines
+}
+
+/// How near the target is to a bound.
+fn reached(rate: Rate, bound: &Bound) -> String {
+    let percent = (rate.0 / bound.rate.0 * 100.0).min(100.0);
+    match &bound.evidence {
+        Evidence::Busy(cpu) => busy(cpu),
+        evidence => format!(
+            "The target reaches {percent:.0} % of the {} that the {} carries: {}.",
+            bound.rate,
+            bound.part,
+            reason(evidence)
+        ),
+    }
+}
+
+fn busy(cpu: &CpuUse) -> String {
+    let CpuUse { who, running, .. } = cpu;
+    let wanted = (cpu.utilisation() * 100.0).min(100.0);
+    let got = running * 100.0;
+    let mut text = format!("The busiest thread of {who} had work for {wanted:.0} % of the time");
+    if cpu.waiting >= CROWDED {
+        text.push_str(&format!(
+            " and got a core for {got:.0} %: other programs, or other threads, had it"
+        ));
+    }
+    if let Some(share) = cpu.cipher {
+        text.push_str(&format!(", {:.0} % of it encryption", share * 100.0));
+    }
+    text.push('.');
+    text
+}
+
+/// How a bound is known, for a table.
+pub(super) fn reason(evidence: &Evidence) -> String {
+    match evidence {
+        Evidence::Alone { how } | Evidence::AtLeast { how } => how.clone(),
+        Evidence::Busy(cpu) => {
+            let mut text = format!(
+                "{} was busy for {:.0} % of the time",
+                cpu.who,
+                cpu.running * 100.0
+            );
+            if cpu.waiting >= CROWDED {
+                text.push_str(&format!(
+                    " and waited {:.0} % for a core",
+                    cpu.waiting * 100.0
+                ));
+            }
+            text
+        }
+        Evidence::InFlight { in_flight, latency } => {
+            format!("{in_flight} at once, {latency} for one request alone")
+        }
+        Evidence::Link { interface, speed } => {
+            format!("{interface} is a link of {speed}, less what TCP and Ethernet add")
+        }
+    }
+}
+
+/// What came of replacing parts, where it concerns the limiter.
+fn substitutions(judged: &Judged<'_>, limiter: &[Part]) -> Vec<String> {
+    let rate = judged.examination.rate.0;
+    let says = |sub: &Substitution| -> Option<String> {
+        let concerns = sub.replaced.iter().any(|part| limiter.contains(part));
+        let Substitution { by, rate: then, .. } = sub;
+        let times = then.0 / rate;
+        let moved = has_moved(judged.examination, sub);
+        match (moved, (SLOWER..STILL).contains(&times)) {
+            (true, _) if concerns => {
+                Some(format!("{}: {then}, {times:.1} times as fast.", upper(by)))
+            }
+            (_, true) if !concerns && sub.sure => Some(format!(
+                "{}: {then}, no faster, so it is not the {}.",
+                upper(by),
+                either(&sub.replaced)
+            )),
+            _ => None,
+        }
+    };
+    let all = judged.examination.substitutions.iter();
+    all.filter_map(says).collect()
+}
+
+/// What the others carry, where the limiter is what is left.
+fn acquitted(judged: &Judged<'_>, limiter: &[Part]) -> Vec<String> {
+    let mut others: Vec<Part> = judged.examination.way.clone();
+    others.retain(|part| !limiter.contains(part) && !judged.innocent.contains(part));
+    let far = others.into_iter().filter_map(|part| judged.bound_of(part));
+    let far: Vec<String> = far
+        .filter(|bound| !judged.is_near(bound))
+        .map(|bound| format!("{} {}", bound.part, bound.rate))
+        .collect();
+    if far.is_empty() {
+        return Vec::new();
+    }
+    vec![format!("The others carry far more: {}.", far.join(", "))]
+}
+
+/// What could not be measured.
+pub(super) fn unknown(examination: &Examination) -> Vec<String> {
+    let unmeasured = examination.unmeasured.iter();
+    let lines = unmeasured.map(|unmeasured| format!("{}: {}", unmeasured.part, unmeasured.why));
+    lines.collect()
+}
+
+/// What to do about it.
+pub(super) fn advice(judged: &Judged<'_>, limiter: &[Part], next: Option<&NextWall>) -> String {
+    let [only] = limiter else {
+        return "Measure what is missing: the doctor on the server tells of its disk, --server-pid of its \
+                processor if it is a process of this machine, iperf3 of the wire."
+            .to_owned();
+    };
+    match only {
+        Part::Generator => {
+            "Ask in larger blocks, or from a faster machine: this way is faster than what asks."
+                .to_owned()
+        }
+        Part::Queue => queue_advice(judged, next),
+        Part::Cache => {
+            "These are figures of memory: leave --buffered out, or use data that does not fit, to see \
+             the disk."
+                .to_owned()
+        }
+        Part::Client => crowded(judged, *only).unwrap_or_else(|| {
+            "Give this end a faster core, larger requests, or fewer layers between the program and \
+             the disk."
+                .to_owned()
+        }),
+        Part::Server => crowded(judged, *only).unwrap_or_else(|| {
+            "Give the server a faster core, let it use more of them, or ask it in larger requests."
+                .to_owned()
+        }),
+        Part::Cipher => {
+            "Leave encryption to the network (a VPN in the kernel, a wire of your own), spread it over \
+             more connections, or take a processor with AES instructions."
+                .to_owned()
+        }
+        Part::Protocol => {
+            "Take a protocol that keeps more in flight and costs less for each request: NBD, or SMB and \
+             NFS of the kernel."
+                .to_owned()
+        }
+        Part::Wire => {
+            "Only a faster wire helps: look at docks, switches and cables on the way, too.".to_owned()
+        }
+        Part::Disk => {
+            "Only a faster disk helps, or a cache in front of it: nothing else on the way is near its \
+             end."
+                .to_owned()
+        }
+    }
+}
+
+fn queue_advice(judged: &Judged<'_>, next: Option<&NextWall>) -> String {
+    let job = &judged.examination.job;
+    let deeper = next.map(|next| (f64::from(job.depth) * next.times).ceil());
+    match deeper.filter(|depth| *depth > f64::from(job.depth)) {
+        Some(depth) => format!(
+            "Ask for more at once: about {depth:.0} requests of {} reach the next wall; or bring the \
+             time of one request down.",
+            job.block_size
+        ),
+        None => "Ask for more at once, or bring the time of one request down.".to_owned(),
+    }
+}
+
+/// Where something else has the core, that is what to see to.
+fn crowded(judged: &Judged<'_>, part: Part) -> Option<String> {
+    let Evidence::Busy(cpu) = &judged.bound_of(part)?.evidence else {
+        return None;
+    };
+    (cpu.waiting >= CROWDED && cpu.waiting >= cpu.running / 2.0).then(|| {
+        format!(
+            "Move what else runs on the core of {}, or give it a core of its own.",
+            cpu.who
+        )
+    })
+}
+
+/// With a capital letter, for the start of a sentence.
+fn upper(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}

@@ -1,0 +1,213 @@
+//! What is behind a directory, by the kind of its mount.
+
+use std::path::{Path, PathBuf};
+
+use lab::doctor::load::Source;
+use lab::doctor::{Bound, Examination, Part, Substitution, Unmeasured};
+use lab::host::{ceilings, residency};
+use lab::plan::Direction;
+use lab::units::{Bytes, MIB};
+use nbd::client::Target;
+
+use super::super::far::Far;
+use super::super::place::{Kind, Place, Sshfs};
+use super::super::remote::{DEPTH_FULL, Remote};
+use super::super::session::Session;
+use super::super::wire;
+use super::Directory;
+use crate::failure::Failure;
+
+/// Bytes that are read again and again to have them in the server's memory.
+const WARM: Bytes = Bytes(16 * MIB);
+
+/// The processes of the server, where it is on this machine.
+pub(super) fn server(session: &Session<'_>, place: &Place) -> Vec<u32> {
+    if let Some(said) = session.args.server_pid {
+        return vec![said];
+    }
+    match &place.kind {
+        Kind::Attached {
+            target: Some(target),
+            ..
+        } => Far::find(target, None).processes(),
+        Kind::Sshfs(sshfs) => sshfs.server.clone(),
+        _ => Vec::new(),
+    }
+}
+
+impl Directory<'_, '_> {
+    /// Replaces what can be replaced, and measures what can be measured by itself.
+    pub(super) fn behind(&self, e: &mut Examination) -> Result<(), Failure> {
+        if self.job.direction == Direction::Write {
+            let why = "nothing is written but to the file of our own".to_owned();
+            let part = Part::Disk;
+            e.unmeasured.push(Unmeasured { part, why });
+            return Ok(());
+        }
+        match &self.place.kind {
+            Kind::Attached {
+                target: Some(target),
+                ..
+            } => self.export(e, target),
+            Kind::Sshfs(sshfs) => self.sshfs(e, sshfs),
+            Kind::Network { peer } => {
+                self.warm(e, None)?;
+                match peer.and_then(wire::link_bound) {
+                    Some(bound) => e.bounds.push(bound),
+                    None => e.unmeasured.push(unmeasured_wire()),
+                }
+                Ok(())
+            }
+            Kind::Local | Kind::Attached { target: None, .. } => self.device(e),
+            Kind::Fuse => Ok(()),
+        }
+    }
+
+    /// The export by itself, without the filesystem and the device on this machine, and then its parts.
+    fn export(&self, e: &mut Examination, target: &Target) -> Result<(), Failure> {
+        if !self.session.has_time()? {
+            return Ok(());
+        }
+        let mut remote = Remote::new(self.session, target)?;
+        remote.without = vec![Part::Client];
+        let plain = remote.plain()?;
+        e.substitutions.push(Substitution {
+            replaced: vec![Part::Client],
+            by: "the export by itself, without a filesystem and a device here".to_owned(),
+            rate: plain.measured.rate,
+            sure: true,
+        });
+        remote.replace(e, &plain)?;
+        Ok(())
+    }
+
+    fn sshfs(&self, e: &mut Examination, sshfs: &Sshfs) -> Result<(), Failure> {
+        let file = sshfs
+            .path
+            .as_deref()
+            .and_then(|path| self.on_the_server(path));
+        let file = file.filter(|_| !sshfs.server.is_empty());
+        self.warm(e, file.as_deref())?;
+        if sshfs.server.is_empty() {
+            match sshfs.peer.and_then(wire::link_bound) {
+                Some(bound) => e.bounds.push(bound),
+                None => e.unmeasured.push(unmeasured_wire()),
+            }
+            let why = "by itself: the server runs elsewhere".to_owned();
+            let part = Part::Disk;
+            e.unmeasured.push(Unmeasured { part, why });
+            return Ok(());
+        }
+        if let Some(socket) = ceilings::local_socket() {
+            let how = "a socket of this machine by itself";
+            e.bounds.push(Bound::alone(Part::Wire, socket.rate, how));
+        }
+        match file {
+            Some(file) => {
+                residency::forget(&file, self.file.size);
+                self.alone(e, &file, self.file.size)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The test file as the server has it, if that is this machine.
+    fn on_the_server(&self, root: &Path) -> Option<PathBuf> {
+        let below = self.file.path.strip_prefix(&self.place.mount.point).ok()?;
+        let path = root.join(below);
+        let found = std::fs::metadata(&path).ok()?;
+        (found.len() >= self.file.size.0).then_some(path)
+    }
+
+    /// The device without the filesystem.
+    fn device(&self, e: &mut Examination) -> Result<(), Failure> {
+        let Some(device) = &self.place.device else {
+            return Ok(());
+        };
+        let path = PathBuf::from("/dev").join(device);
+        if rustix::fs::access(&path, rustix::fs::Access::READ_OK).is_err() {
+            let why = format!("{} by itself: only root may read it", path.display());
+            let part = Part::Disk;
+            e.unmeasured.push(Unmeasured { part, why });
+            return Ok(());
+        }
+        self.alone(e, &path, self.file.size)
+    }
+
+    /// A file or a device by itself, at a depth at which it shows what it can do.
+    fn alone(&self, e: &mut Examination, path: &Path, size: Bytes) -> Result<(), Failure> {
+        if !self.session.has_time()? {
+            return Ok(());
+        }
+        let depth = self.job.depth.max(DEPTH_FULL);
+        let chosen = self.load.choose(path, false);
+        let job = lab::doctor::Job { depth, ..self.job };
+        let ran = chosen.map(|(engine, direct)| {
+            let source = Source::File {
+                path: path.to_owned(),
+                size,
+                engine,
+                direct,
+            };
+            self.run(&source, job)
+        });
+        match ran {
+            Ok(Ok(alone)) => {
+                let how = format!("{} by itself, {depth} at once", path.display());
+                e.bounds.push(Bound::alone(Part::Disk, alone.rate, how));
+            }
+            Ok(Err(failure)) => {
+                self.session.go_on()?;
+                let why = failure.line();
+                let part = Part::Disk;
+                e.unmeasured.push(Unmeasured { part, why });
+            }
+            Err(error) => {
+                self.session.go_on()?;
+                let why = error.to_string();
+                let part = Part::Disk;
+                e.unmeasured.push(Unmeasured { part, why });
+            }
+        }
+        Ok(())
+    }
+
+    /// A few MiB again and again: a server that has memory answers from it.
+    fn warm(&self, e: &mut Examination, on_the_server: Option<&Path>) -> Result<(), Failure> {
+        let Source::File {
+            path,
+            engine,
+            direct: true,
+            ..
+        } = &self.source
+        else {
+            return Ok(());
+        };
+        if !self.session.has_time()? {
+            return Ok(());
+        }
+        let size = self.file.size.min(WARM.max(self.job.in_flight()));
+        let source = Source::File {
+            path: path.clone(),
+            size,
+            engine: *engine,
+            direct: true,
+        };
+        let warm = self.run(&source, self.job)?;
+        let resident = on_the_server.and_then(|file| residency::look(file, size));
+        e.substitutions.push(Substitution {
+            replaced: vec![Part::Disk],
+            by: format!("the first {size} again and again, from the server's memory"),
+            rate: warm.rate,
+            sure: resident.is_some_and(|found| found.part() > 0.95),
+        });
+        Ok(())
+    }
+}
+
+fn unmeasured_wire() -> Unmeasured {
+    Unmeasured {
+        part: Part::Wire,
+        why: "what it carries by itself; iperf3 between the two machines tells".to_owned(),
+    }
+}

@@ -1,0 +1,121 @@
+//! An export: the way from the doctor's own client to the server's disk.
+
+use lab::doctor::{Bound, Examination, Part, Substitution};
+use lab::units::{Nanos, Rate, SECOND, round};
+use nbd::client::Target;
+
+use super::reading::{Measure, Opening, measure};
+use super::remote::{Remote, busy, settle};
+use super::session::Session;
+use crate::failure::Failure;
+
+/// So many times the requests at once show whether there were too few.
+const DEEPER: u32 = 4;
+/// More at once than this is asked of nothing.
+const DEPTH_MAX: u32 = 256;
+
+/// Examines an export by reading it.
+pub(super) fn examine(session: &Session<'_>, target: &Target) -> Result<Examination, Failure> {
+    let remote = Remote::new(session, target)?;
+    let mut e = begun(session, about(&remote), remote.way());
+    let plain = remote.plain()?;
+    e.rate = plain.measured.rate;
+    if plain.measured.window.0 == 0 {
+        let what = format!(
+            "{target} is too small for requests of {}",
+            session.job.block_size
+        );
+        return Err(Failure::new(what).next("give a smaller --block-size"));
+    }
+    let mut rates = vec![plain.measured.rate];
+    queue(session, &mut e, |depth| remote.at_depth(depth))?;
+    rates.push(remote.plain()?.measured.rate);
+    let ciphers = remote.replace(&mut e, &plain)?;
+    rates.push(remote.plain()?.measured.rate);
+    settle(&mut e, &rates);
+    let (client, server) = (plain.measured.client, plain.measured.server);
+    busy(
+        &mut e,
+        Part::Client,
+        client,
+        ciphers.client,
+        "this kernel does not tell",
+    );
+    let why = "its processor: the server runs elsewhere, or cannot be looked at";
+    busy(&mut e, Part::Server, server, ciphers.server, why);
+    generator(session, &mut e)?;
+    Ok(e)
+}
+
+fn about(remote: &Remote<'_, '_>) -> String {
+    let tls = match remote.target.tls {
+        Some(_) => " with TLS",
+        None => "",
+    };
+    let place = match (remote.far.process, remote.far.is_here) {
+        (Some(process), _) => format!("process {process} of this machine"),
+        (None, true) => "this machine".to_owned(),
+        (None, false) => "another machine".to_owned(),
+    };
+    format!("an export of {place}, over NBD{tls}")
+}
+
+/// An examination that nothing is known of yet.
+pub(super) fn begun(session: &Session<'_>, about: String, way: Vec<Part>) -> Examination {
+    Examination {
+        target: session.args.target.clone(),
+        about,
+        way,
+        job: session.job,
+        rate: Rate(0.0),
+        best: Rate(0.0),
+        bounds: Vec::new(),
+        substitutions: Vec::new(),
+        signs: Vec::new(),
+        unmeasured: Vec::new(),
+        remarks: Vec::new(),
+    }
+}
+
+/// One request at a time, which tells how long one takes, and more at once than asked for.
+pub(super) fn queue(
+    session: &Session<'_>,
+    e: &mut Examination,
+    at_depth: impl Fn(u32) -> Result<Rate, Failure>,
+) -> Result<(), Failure> {
+    if session.has_time()? {
+        let one = at_depth(1)?;
+        let nanos = session.job.block_size.0 as f64 / one.0.max(1.0) * SECOND as f64;
+        let latency = Nanos(round(nanos));
+        e.bounds
+            .extend(Bound::in_flight(session.job.in_flight(), latency));
+    }
+    let deeper = (session.job.depth * DEEPER).min(DEPTH_MAX);
+    if deeper > session.job.depth && session.has_time()? {
+        e.substitutions.push(Substitution {
+            replaced: vec![Part::Queue],
+            by: format!("{deeper} requests at once"),
+            rate: at_depth(deeper)?,
+            sure: true,
+        });
+    }
+    Ok(())
+}
+
+/// The doctor's own load on nothing.
+pub(super) fn generator(session: &Session<'_>, e: &mut Examination) -> Result<(), Failure> {
+    if session.has_time()? {
+        let how = Measure {
+            job: session.job,
+            time: session.slice() / 2,
+            window: None,
+            follow: Vec::new(),
+            probe: None,
+        };
+        let alone = measure(session, &Opening::Nothing, &how)?;
+        let how = "the doctor's own load on a disk of nothing";
+        e.bounds
+            .push(Bound::alone(Part::Generator, alone.rate, how));
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! `outboard doctor`: what holds a disk, an export or a directory back.
+//!
+//! What is measured is in the files here, by kind of target; what it means is in `lab::doctor`.
+//!
+//! # Invariants
+//!
+//! * Disks and exports are only read. Into a directory a file of our own is written if that was asked
+//!   for, and is gone afterwards.
+//! * What was started ends with the command, whatever way that ends: processes of ours end with their
+//!   parent.
+//! * The time is bounded: what does not fit any more is left out, and said.
+
+mod directory;
+mod export;
+mod expression;
+mod far;
+mod null_export;
+mod place;
+mod reading;
+mod remote;
+mod session;
+mod sockets;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use lab::doctor::{Examination, Job, Verdict, diagnose, text};
+use lab::plan::{Direction, Pattern};
+use lab::units::Bytes;
+use serde::Serialize;
+
+use self::session::Session;
+use crate::failure::Failure;
+use crate::graph::{ByteSize, Disk, resolve};
+use crate::output::Format;
+
+/// Requests at once unless told otherwise: enough that a disk is busy, few enough for a fair latency.
+const DEPTH: u32 = 16;
+/// Bytes of one request unless told otherwise.
+const BLOCK_SIZE: &str = "128K";
+
+/// Arguments of `doctor`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A directory, nbd://HOST/EXPORT, a file, a device or any other disk
+    target: String,
+
+    /// Bytes of one request
+    #[arg(long, value_name = "SIZE", default_value = BLOCK_SIZE)]
+    block_size: ByteSize,
+
+    /// Requests at once
+    #[arg(long, value_name = "N", default_value_t = DEPTH, value_parser = clap::value_parser!(u32).range(1..=256))]
+    depth: u32,
+
+    /// Ask for blocks at random instead of in order
+    #[arg(long)]
+    random: bool,
+
+    /// In a directory: go through the page cache, as most programs do
+    #[arg(long)]
+    buffered: bool,
+
+    /// In a directory: make a file, measure reading and writing it, and remove it
+    #[arg(long)]
+    write: bool,
+
+    /// Take about this long for each verdict at most
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(3..=3600))]
+    seconds: u64,
+
+    /// Connections to an export
+    #[arg(long, value_name = "N", default_value_t = attach::CONNECTIONS_DEFAULT)]
+    connections: usize,
+
+    /// The server's process, for its CPU time [default: found out, if it runs here]
+    #[arg(long, value_name = "PID")]
+    server_pid: Option<u32>,
+}
+
+impl Args {
+    fn job(&self) -> Job {
+        Job {
+            direction: Direction::Read,
+            pattern: if self.random {
+                Pattern::Random
+            } else {
+                Pattern::Sequential
+            },
+            block_size: Bytes(self.block_size.0),
+            depth: self.depth,
+        }
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        let block = self.block_size.0;
+        if block == 0 || !block.is_multiple_of(512) || block > lab::plan::BLOCK_SIZE_MAX.0 {
+            let what = format!("--block-size {block} is no size of a request");
+            return Err(Failure::usage(what).next("give a multiple of 512 up to 64M"));
+        }
+        if !(1..=attach::CONNECTIONS_MAX).contains(&self.connections) {
+            let most = attach::CONNECTIONS_MAX;
+            return Err(Failure::usage(format!(
+                "--connections is between 1 and {most}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// An examination with what follows from it.
+#[derive(Debug, Serialize)]
+struct Diagnosis {
+    examination: Examination,
+    verdict: Verdict,
+}
+
+/// Examines the target and tells what holds it back.
+pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
+    args.check()?;
+    let session = Session::begin(args)?;
+    let examinations = if std::path::Path::new(&args.target).is_dir() {
+        directory::examine(&session)?
+    } else {
+        let named = resolve(&args.target)?;
+        for_blocks_only(args)?;
+        vec![match &named.disk {
+            Disk::Remote { target, .. } => export::examine(&session, target)?,
+            _ => expression::examine(&session, &named)?,
+        }]
+    };
+    let all: Vec<Diagnosis> = examinations
+        .into_iter()
+        .map(|examination| Diagnosis {
+            verdict: diagnose(&examination),
+            examination,
+        })
+        .collect();
+    format.print(&all, || {
+        let texts = all
+            .iter()
+            .map(|found| text(&found.examination, &found.verdict));
+        texts.collect::<Vec<_>>().join("\n").trim_end().to_owned()
+    })
+}
+
+fn for_blocks_only(args: &Args) -> Result<(), Failure> {
+    let option = match (args.write, args.buffered) {
+        (true, _) => "--write",
+        (_, true) => "--buffered",
+        _ => return Ok(()),
+    };
+    let what = format!("{option} is for directories, and {} is none", args.target);
+    Err(Failure::usage(what)
+        .next("disks and exports are only read, so that nothing on them is harmed"))
+}

@@ -1,0 +1,168 @@
+//! [`NullExport`]: a server of our own with a disk of nothing, as a process beside this one. What it does
+//! not carry, no server of ours carries on this machine.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use engine::clock;
+
+use super::session::Session;
+use crate::failure::Failure;
+use crate::graph::{NamedDisk, resolve};
+
+/// How long it may take to listen.
+const START: Duration = Duration::from_secs(20);
+/// Between two looks at whether it does.
+const LOOK: Duration = Duration::from_millis(10);
+/// Its size: nobody gets to its end.
+const DISK: &str = "null(1T)";
+/// Below the doctor's folder.
+const CERTIFICATES: &str = "certificates";
+
+/// How it is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    /// A Unix socket.
+    Unix,
+    /// TCP over loopback.
+    Tcp,
+    /// TCP over loopback, with TLS.
+    Tls,
+}
+
+/// A running server; ended when dropped.
+#[derive(Debug)]
+pub(super) struct NullExport {
+    child: Child,
+    uri: String,
+    over: Over,
+}
+
+impl NullExport {
+    /// Starts one that ends with this process at the latest.
+    pub(super) fn start(session: &Session<'_>, over: Over) -> Result<Self, Failure> {
+        let folder = session.folder();
+        let name = match over {
+            Over::Unix => "unix",
+            Over::Tcp => "tcp",
+            Over::Tls => "tls",
+        };
+        let port_file = folder.join(format!("{name}.port"));
+        let socket = folder.join(format!("{name}.socket"));
+        let mut command = ourselves(folder)?;
+        command.args(["serve", DISK, "--exit-with-parent"]);
+        match over {
+            Over::Unix => command
+                .arg("--listen")
+                .arg(format!("unix:{}", socket.display())),
+            Over::Tcp | Over::Tls => command
+                .args(["--listen", "127.0.0.1:0", "--port-file"])
+                .arg(&port_file),
+        };
+        if over == Over::Tls {
+            certificates(folder)?;
+            command.arg("--tls").arg(folder.join(CERTIFICATES));
+        }
+        let child = command.spawn();
+        let child =
+            child.map_err(|error| Failure::because("cannot start a null export", &error))?;
+        let mut export = Self {
+            child,
+            uri: String::new(),
+            over,
+        };
+        let ready = match over {
+            Over::Unix => &socket,
+            Over::Tcp | Over::Tls => &port_file,
+        };
+        let told = export.wait_for(session, ready)?;
+        let certificates = folder.join(CERTIFICATES);
+        export.uri = match over {
+            Over::Unix => format!("nbd+unix:///?socket={}", socket.display()),
+            Over::Tcp => format!("nbd://127.0.0.1:{told}/"),
+            Over::Tls => format!(
+                "nbds://127.0.0.1:{told}/?tls-certificates={}",
+                certificates.display()
+            ),
+        };
+        Ok(export)
+    }
+
+    /// Its only export.
+    pub(super) fn disk(&self) -> Result<NamedDisk, Failure> {
+        Ok(resolve(&self.uri)?)
+    }
+
+    pub(super) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// In words, for a report.
+    pub(super) fn named(&self) -> &'static str {
+        match self.over {
+            Over::Unix => "a null export of our own over a Unix socket",
+            Over::Tcp => "a null export of our own over loopback",
+            Over::Tls => "a null export of our own over loopback, with TLS",
+        }
+    }
+
+    /// Waits for a file and returns its first line; a socket has none.
+    fn wait_for(&mut self, session: &Session<'_>, path: &Path) -> Result<String, Failure> {
+        let start = clock::now();
+        loop {
+            session.go_on()?;
+            if path.exists() {
+                let told = std::fs::read_to_string(path).unwrap_or_default();
+                if self.over == Over::Unix || told.ends_with('\n') {
+                    return Ok(told.trim().to_owned());
+                }
+            }
+            let ended = self.child.try_wait().ok().flatten();
+            if ended.is_some() || clock::now().saturating_duration_since(start) > START {
+                return Err(Failure::new("a null export of our own does not listen"));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Drop for NullExport {
+    fn drop(&mut self) {
+        // It keeps nothing, so there is nothing that it would have to put in order.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// This program, quiet, with a runtime directory of its own: nobody is shown a server of the doctor's.
+fn ourselves(folder: &Path) -> Result<Command, Failure> {
+    use std::os::unix::process::CommandExt as _;
+    let program = std::env::current_exe();
+    let program = program.map_err(|error| Failure::because("cannot find this program", &error))?;
+    let mut command = Command::new(program);
+    let quiet = [Stdio::null(), Stdio::null(), Stdio::null()];
+    let [stdin, stdout, stderr] = quiet;
+    command.stdin(stdin).stdout(stdout).stderr(stderr);
+    command.env(attach::RUNTIME_DIR_VARIABLE, folder.join("run"));
+    command.env_remove("LISTEN_FDS").env_remove("LISTEN_PID");
+    // Ctrl-C in a terminal is for us; we then end what we started.
+    command.process_group(0);
+    Ok(command)
+}
+
+/// Certificates for the doctor's own server and client, made once.
+fn certificates(folder: &Path) -> Result<(), Failure> {
+    let target = folder.join(CERTIFICATES);
+    if target.exists() {
+        return Ok(());
+    }
+    let mut command = ourselves(folder)?;
+    let made = command.args(["tls", "init"]).arg(&target).status();
+    match made {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(Failure::new(
+            "cannot make certificates for a null export of our own",
+        )),
+    }
+}

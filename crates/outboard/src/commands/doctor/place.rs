@@ -1,0 +1,188 @@
+//! [`Place`]: what a directory is on, and who has to do with it on the way.
+
+use std::net::{IpAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+use attach::AttachmentStatus;
+use lab::doctor::Part;
+use lab::host::mounts::{self, Mount};
+use lab::sensors::read::devices;
+use nbd::client::Target;
+
+use super::sockets;
+use crate::failure::Failure;
+
+/// A directory and what is behind it.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Without symbolic links.
+    pub(super) directory: PathBuf,
+    pub(super) mount: Mount,
+    /// The block device whose counters are its own.
+    pub(super) device: Option<String>,
+    pub(super) kind: Kind,
+}
+
+/// How the bytes get there.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// From a device of this machine, or its memory.
+    Local,
+    /// Through an attachment of ours.
+    Attached {
+        attachment: Box<AttachmentStatus>,
+        /// The export, if that is what is attached.
+        target: Option<Target>,
+    },
+    /// Over SSH.
+    Sshfs(Sshfs),
+    /// Through a client of the kernel: nfs, cifs.
+    Network { peer: Option<IpAddr> },
+    /// Through some other program.
+    Fuse,
+}
+
+/// An SSHFS mount.
+#[derive(Debug)]
+pub(super) struct Sshfs {
+    /// sshfs and its ssh.
+    pub(super) client: Vec<u32>,
+    /// The server's processes, if it is this machine.
+    pub(super) server: Vec<u32>,
+    pub(super) peer: Option<IpAddr>,
+    /// The directory on the server.
+    pub(super) path: Option<PathBuf>,
+}
+
+impl Place {
+    /// Finds out about a directory.
+    pub(super) fn find(directory: &Path) -> Result<Self, Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::because(format!("cannot look at {}", directory.display()), &error)
+        };
+        let directory = std::fs::canonicalize(directory).map_err(failed)?;
+        let table = std::fs::read_to_string("/proc/self/mountinfo").map_err(failed)?;
+        let table = mounts::parse(&table);
+        let Some(mount) = mounts::find(&table, &directory).cloned() else {
+            let what = format!("{} is on no filesystem that is known", directory.display());
+            return Err(Failure::new(what));
+        };
+        let device = devices()
+            .into_iter()
+            .find(|device| device.number == mount.number);
+        let kind = kind(&mount);
+        Ok(Self {
+            device: device.map(|device| device.name),
+            directory,
+            mount,
+            kind,
+        })
+    }
+
+    /// In a few words.
+    pub(super) fn about(&self) -> String {
+        let Mount {
+            filesystem, source, ..
+        } = &self.mount;
+        match &self.kind {
+            Kind::Attached { attachment, .. } => {
+                format!(
+                    "{filesystem} on {source}, attached from {}",
+                    attachment.source
+                )
+            }
+            _ => format!("{filesystem} on {source}"),
+        }
+    }
+
+    /// The parts of the way, those of the page cache where it is not passed by.
+    pub(super) fn way(&self, with_cache: bool) -> Vec<Part> {
+        let mut way = vec![Part::Generator, Part::Queue];
+        way.extend(with_cache.then_some(Part::Cache));
+        way.push(Part::Client);
+        let remote = match &self.kind {
+            Kind::Local | Kind::Fuse => false,
+            Kind::Attached { target, .. } => {
+                if target.as_ref().is_some_and(|target| target.tls.is_some()) {
+                    way.push(Part::Cipher);
+                }
+                target.is_some()
+            }
+            Kind::Sshfs(_) => {
+                way.push(Part::Cipher);
+                true
+            }
+            Kind::Network { .. } => true,
+        };
+        if remote {
+            way.extend([Part::Protocol, Part::Wire, Part::Server]);
+        }
+        way.push(Part::Disk);
+        way
+    }
+
+    /// The processes of this end that the bytes go through.
+    pub(super) fn client(&self) -> Vec<u32> {
+        match &self.kind {
+            Kind::Attached { attachment, .. } => vec![attachment.pid],
+            Kind::Sshfs(sshfs) => sshfs.client.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn kind(mount: &Mount) -> Kind {
+    if let Some(attachment) = attachment_at(&mount.point) {
+        let target = attachment.source.parse().ok();
+        return Kind::Attached {
+            attachment: Box::new(attachment),
+            target,
+        };
+    }
+    match mount.filesystem.as_str() {
+        "fuse.sshfs" => Kind::Sshfs(sshfs(mount)),
+        _ if mount.is_network() => Kind::Network { peer: mount.peer() },
+        name if name.starts_with("fuse") && name != "fuseblk" => Kind::Fuse,
+        _ => Kind::Local,
+    }
+}
+
+fn attachment_at(point: &Path) -> Option<AttachmentStatus> {
+    let is_there = |attachment: &AttachmentStatus| {
+        attachment
+            .mount
+            .as_ref()
+            .is_some_and(|place| place.dir == point)
+    };
+    attach::status().ok()?.into_iter().find(is_there)
+}
+
+/// The processes of an SSHFS mount. sshfs goes to the background and leaves its ssh to the first process,
+/// so both are told by their command lines.
+fn sshfs(mount: &Mount) -> Sshfs {
+    let point = mount.point.to_string_lossy().into_owned();
+    let (host, path) = mount.source.split_once(':').unwrap_or((&mount.source, ""));
+    let is_program = |words: &[String], name: &str| {
+        let first = words.first().map(Path::new);
+        first
+            .and_then(Path::file_name)
+            .is_some_and(|file| file == name)
+    };
+    let has = |words: &[String], wanted: &str| words.iter().any(|word| word == wanted);
+    let client = sockets::processes(|words| {
+        let mounts = is_program(words, "sshfs") && has(words, &point);
+        let carries = is_program(words, "ssh") && has(words, host) && has(words, "sftp");
+        mounts || carries
+    });
+    let name = host.rsplit_once('@').map_or(host, |(_, name)| name);
+    let peer = (name, 22)
+        .to_socket_addrs()
+        .ok()
+        .and_then(|mut all| all.next());
+    Sshfs {
+        server: sockets::at_the_other_end(&client),
+        client,
+        peer: peer.map(|address| address.ip()),
+        path: Some(PathBuf::from(path)).filter(|path| path.is_absolute()),
+    }
+}

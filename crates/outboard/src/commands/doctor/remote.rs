@@ -1,0 +1,375 @@
+//! [`Remote`]: an export, measured part by part: itself, a null export of our own in its place, what else
+//! its server has, its disk by itself.
+
+use lab::doctor::{Bound, CpuUse, Examination, Job, Part, Substitution, Unmeasured};
+use lab::units::Rate;
+use nbd::client::{ClientConfig, Target, list};
+
+use super::far::Far;
+use super::null_export::{NullExport, Over};
+use super::reading::{Measure, Measured, Opening, is_hole, measure};
+use super::session::Session;
+use super::wire;
+use crate::commands::inspect::on_the_engine;
+use crate::failure::Failure;
+use crate::graph::{NamedDisk, resolve};
+
+/// Bytes that are read again and again to have them in the server's memory.
+const WARM: u64 = 16 << 20;
+/// Other exports of the server that are looked at.
+const OTHERS_MAX: usize = 8;
+/// Of another export, so many bytes must be told to be no data.
+const HOLE: u64 = 64 << 20;
+/// The least depth at which a disk shows what it can do.
+pub(super) const DEPTH_FULL: u32 = 16;
+/// Results of the target that differ by more are not steady.
+const UNSTEADY: f64 = 1.3;
+/// A client that is busy for less has time to notice what arrives.
+const IDLE_CLIENT: f64 = 0.6;
+
+/// An export that is examined.
+pub(super) struct Remote<'a, 'b> {
+    pub(super) session: &'a Session<'b>,
+    pub(super) target: &'a Target,
+    pub(super) named: NamedDisk,
+    pub(super) far: Far,
+    /// Parts that a reading of the export itself leaves out of the way that is examined.
+    pub(super) without: Vec<Part>,
+}
+
+/// The doctor's own reading of the export.
+#[derive(Debug, Clone)]
+pub(super) struct Plain {
+    pub(super) measured: Measured,
+    connect_idle: Option<std::time::Duration>,
+}
+
+impl<'a, 'b> Remote<'a, 'b> {
+    pub(super) fn new(session: &'a Session<'b>, target: &'a Target) -> Result<Self, Failure> {
+        Ok(Self {
+            session,
+            target,
+            named: resolve(&target.to_string())?,
+            far: Far::find(target, session.args.server_pid),
+            without: Vec::new(),
+        })
+    }
+
+    /// The parts that every export has in its way.
+    pub(super) fn way(&self) -> Vec<Part> {
+        let mut way = vec![Part::Generator, Part::Queue, Part::Client];
+        if self.target.tls.is_some() {
+            way.push(Part::Cipher);
+        }
+        way.extend([Part::Protocol, Part::Wire, Part::Server, Part::Disk]);
+        way
+    }
+
+    pub(super) fn measure(&self, job: Job) -> Measure {
+        Measure {
+            job,
+            time: self.session.slice(),
+            window: None,
+            follow: self.far.processes(),
+            probe: None,
+        }
+    }
+
+    fn opening(&self) -> Opening {
+        Opening::Disk(Box::new(self.named.clone()))
+    }
+
+    /// Reads the export as the job says, with nothing of it in its server's memory where that can be had.
+    pub(super) fn plain(&self) -> Result<Plain, Failure> {
+        if let Some(disk) = &self.far.disk {
+            disk.forget();
+        }
+        let over_a_wire = self
+            .far
+            .address
+            .filter(|address| !address.ip().is_loopback());
+        let connect_idle = match over_a_wire {
+            Some(address) => wire::idle(address)?,
+            None => None,
+        };
+        let how = Measure {
+            probe: over_a_wire.filter(|_| connect_idle.is_some()),
+            ..self.measure(self.session.job)
+        };
+        let measured = measure(self.session, &self.opening(), &how)?;
+        Ok(Plain {
+            measured,
+            connect_idle,
+        })
+    }
+
+    /// The export at another depth.
+    pub(super) fn at_depth(&self, depth: u32) -> Result<Rate, Failure> {
+        let how = self.measure(self.session.at_depth(depth));
+        Ok(measure(self.session, &self.opening(), &how)?.rate)
+    }
+
+    /// Replaces part after part, and measures what can be measured by itself. `cipher` comes back: the
+    /// part of the client's and the server's time that encryption takes.
+    pub(super) fn replace(&self, e: &mut Examination, plain: &Plain) -> Result<Ciphers, Failure> {
+        self.wire(e, plain);
+        let ciphers = self.null_of_ours(e)?;
+        self.warm(e)?;
+        self.null_of_theirs(e)?;
+        self.disk(e)?;
+        if plain.measured.window.0 < plain.measured.read.0 {
+            let times = plain.measured.read.0 / plain.measured.window.0.max(1);
+            e.remarks.push(format!(
+                "The disk is small: all of it was read about {times} times, so that the server's memory \
+                 answered most of it."
+            ));
+        }
+        Ok(ciphers)
+    }
+
+    fn instead(&self, parts: &[Part]) -> Vec<Part> {
+        self.without.iter().chain(parts).copied().collect()
+    }
+
+    fn wire(&self, e: &mut Examination, plain: &Plain) {
+        let Some(address) = self.far.address.filter(|a| !a.ip().is_loopback()) else {
+            return;
+        };
+        let client = plain.measured.client.as_ref();
+        let is_idle = client.is_none_or(|cpu| cpu.utilisation() < IDLE_CLIENT);
+        if let (Some(idle), Some(loaded)) = (plain.connect_idle, plain.measured.connect) {
+            e.signs.extend(wire::sign(idle, loaded, is_idle));
+        }
+        match wire::link_bound(address.ip()) {
+            // What a link says of itself is passed by none, but other links may follow.
+            Some(bound) if e.rate.0 > bound.rate.0 / 2.0 => e.bounds.push(bound),
+            _ => e.unmeasured.push(Unmeasured {
+                part: Part::Wire,
+                why: "what it carries by itself; iperf3 between the two machines tells".to_owned(),
+            }),
+        }
+    }
+
+    /// A null export of our own in place of the server, and without the encryption.
+    fn null_of_ours(&self, e: &mut Examination) -> Result<Ciphers, Failure> {
+        let over = self.far.alike(self.target);
+        let Some(alike) = self.null(over)? else {
+            return Ok(Ciphers::default());
+        };
+        let by = |over: &Null| over.named.to_owned();
+        e.substitutions.push(Substitution {
+            replaced: self.instead(&[Part::Wire, Part::Server, Part::Disk]),
+            by: by(&alike),
+            rate: alike.measured.rate,
+            sure: true,
+        });
+        let how = format!("{}, which has to ask in the same way", by(&alike));
+        e.bounds
+            .push(Bound::at_least(Part::Protocol, alike.measured.rate, how));
+        if self.far.is_here {
+            let how = format!("the same kind of socket: {}", by(&alike));
+            e.bounds
+                .push(Bound::at_least(Part::Wire, alike.measured.rate, how));
+        }
+        if over != Over::Tls {
+            return Ok(Ciphers::default());
+        }
+        let Some(clear) = self.null(Over::Tcp)? else {
+            return Ok(Ciphers::default());
+        };
+        e.substitutions.push(Substitution {
+            replaced: self.instead(&[Part::Cipher, Part::Wire, Part::Server, Part::Disk]),
+            by: format!("{}, in the clear", by(&clear)),
+            rate: clear.measured.rate,
+            sure: true,
+        });
+        Ok(Ciphers::between(&alike.measured, &clear.measured))
+    }
+
+    fn null(&self, over: Over) -> Result<Option<Null>, Failure> {
+        if !self.session.has_time()? {
+            return Ok(None);
+        }
+        let server = NullExport::start(self.session, over)?;
+        let how = Measure {
+            follow: vec![server.process()],
+            ..self.measure(self.session.job)
+        };
+        let measured = measure(self.session, &Opening::Disk(Box::new(server.disk()?)), &how)?;
+        Ok(Some(Null {
+            named: server.named(),
+            measured,
+        }))
+    }
+
+    /// A few MiB again and again: a server that has memory answers from it.
+    fn warm(&self, e: &mut Examination) -> Result<(), Failure> {
+        if !self.session.has_time()? {
+            return Ok(());
+        }
+        let how = Measure {
+            window: Some(WARM),
+            ..self.measure(self.session.job)
+        };
+        let warm = measure(self.session, &self.opening(), &how)?;
+        let disk = self.far.disk.as_ref();
+        let sure = disk.is_some_and(|disk| disk.is_in_memory(warm.window.0));
+        e.substitutions.push(Substitution {
+            replaced: self.instead(&[Part::Disk]),
+            by: format!(
+                "the first {} again and again, from the server's memory",
+                warm.window
+            ),
+            rate: warm.rate,
+            sure,
+        });
+        Ok(())
+    }
+
+    /// Another export of the same server that has no data, over the same wire.
+    fn null_of_theirs(&self, e: &mut Examination) -> Result<(), Failure> {
+        if !self.session.has_time()? {
+            return Ok(());
+        }
+        let Some(other) = self.other_without_data()? else {
+            return Ok(());
+        };
+        let name = other.export.clone();
+        let opening = Opening::Disk(Box::new(resolve(&other.to_string())?));
+        let read = measure(self.session, &opening, &self.measure(self.session.job))?;
+        e.substitutions.push(Substitution {
+            replaced: self.instead(&[Part::Disk]),
+            by: format!("the server's export {name:?}, which has no data"),
+            rate: read.rate,
+            sure: true,
+        });
+        Ok(())
+    }
+
+    fn other_without_data(&self) -> Result<Option<Target>, Failure> {
+        let server = Target {
+            export: String::new(),
+            ..self.target.clone()
+        };
+        let timeout = ClientConfig::default().request_timeout;
+        // Not every server lists what it has.
+        let listed = on_the_engine(async || Ok(Box::pin(list(&server, timeout)).await.ok()))?;
+        let mut listed = listed.unwrap_or_default();
+        // The first export is also the default one.
+        let own = match (self.target.export.is_empty(), listed.first()) {
+            (true, Some(first)) => first.name.clone(),
+            _ => self.target.export.clone(),
+        };
+        listed.retain(|other| other.name != own && !other.name.is_empty());
+        for other in listed.into_iter().take(OTHERS_MAX) {
+            let other = Target {
+                export: other.name,
+                ..self.target.clone()
+            };
+            let opening = Opening::Disk(Box::new(resolve(&other.to_string())?));
+            if is_hole(self.session, &opening, HOLE).unwrap_or(false) {
+                return Ok(Some(other));
+            }
+            self.session.go_on()?;
+        }
+        Ok(None)
+    }
+
+    /// The server's disk without the server, at a depth at which it shows what it can do.
+    fn disk(&self, e: &mut Examination) -> Result<(), Failure> {
+        let Some(disk) = &self.far.disk else {
+            let why = self.far.no_disk.clone();
+            let part = Part::Disk;
+            e.unmeasured.push(Unmeasured { part, why });
+            return Ok(());
+        };
+        if !self.session.has_time()? {
+            return Ok(());
+        }
+        disk.forget();
+        let depth = self.session.job.depth.max(DEPTH_FULL);
+        let how = self.measure(self.session.at_depth(depth));
+        let how = Measure {
+            follow: Vec::new(),
+            ..how
+        };
+        match measure(self.session, &disk.opening, &how) {
+            Ok(alone) => {
+                let by = format!("{}, {depth} at once", disk.named);
+                e.bounds.push(Bound::alone(Part::Disk, alone.rate, by));
+            }
+            Err(failure) => {
+                self.session.go_on()?;
+                e.unmeasured.push(Unmeasured {
+                    part: Part::Disk,
+                    why: failure.line(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What came of a null export of our own.
+struct Null {
+    named: &'static str,
+    measured: Measured,
+}
+
+/// How much of the time of each end encryption takes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Ciphers {
+    pub(super) client: Option<f64>,
+    pub(super) server: Option<f64>,
+}
+
+impl Ciphers {
+    /// What a byte costs more under TLS than in the clear, of what it costs under TLS.
+    fn between(tls: &Measured, clear: &Measured) -> Self {
+        let share = |tls_cpu: &Option<CpuUse>, clear_cpu: &Option<CpuUse>| {
+            let cost = |cpu: &Option<CpuUse>, rate: Rate| Some(cpu.as_ref()?.running / rate.0);
+            let (with, without) = (cost(tls_cpu, tls.rate)?, cost(clear_cpu, clear.rate)?);
+            (with > 0.0).then(|| (1.0 - without / with).clamp(0.0, 1.0))
+        };
+        Self {
+            client: share(&tls.client, &clear.client),
+            server: share(&tls.server, &clear.server),
+        }
+    }
+}
+
+/// The bound of a thread's time at one end; none where it was not seen.
+pub(super) fn busy(
+    e: &mut Examination,
+    part: Part,
+    cpu: Option<CpuUse>,
+    cipher: Option<f64>,
+    why_not: &str,
+) {
+    match cpu {
+        Some(cpu) => {
+            let cpu = CpuUse { cipher, ..cpu };
+            e.bounds.extend(Bound::busy(part, e.rate, cpu));
+        }
+        None => e.unmeasured.push(Unmeasured {
+            part,
+            why: why_not.to_owned(),
+        }),
+    }
+}
+
+/// What the target did each time that it was measured: the middle counts, and what is far from it is said.
+pub(super) fn settle(e: &mut Examination, rates: &[Rate]) {
+    let each: Vec<f64> = rates.iter().map(|rate| rate.0).collect();
+    let least = each.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = each.iter().copied().fold(0.0, f64::max);
+    if most > least * UNSTEADY {
+        e.remarks.push(format!(
+            "It was not steady: between {} and {}, so small differences mean nothing.",
+            Rate(least),
+            Rate(most)
+        ));
+    }
+    e.rate = Rate(lab::stats::median(&each).unwrap_or(0.0));
+    e.best = Rate(most);
+}

@@ -1,0 +1,83 @@
+//! [`Session`]: one run of the doctor: its job, its time, its place for files, and the wish to stop.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use engine::clock;
+use lab::doctor::Job;
+use tempfile::TempDir;
+
+use super::Args;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+/// Measurements that a verdict takes at most, with room for what is started in between.
+const STEPS: f64 = 15.0;
+/// No measurement needs longer.
+const SLICE_MAX: Duration = Duration::from_secs(2);
+/// A shorter one says little.
+const SLICE_MIN: Duration = Duration::from_millis(200);
+
+/// One run.
+#[derive(Debug)]
+pub(super) struct Session<'a> {
+    pub(super) args: &'a Args,
+    pub(super) job: Job,
+    pub(super) interrupt: Interrupt,
+    folder: TempDir,
+    limit: Duration,
+    started: std::cell::Cell<Instant>,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn begin(args: &'a Args) -> Result<Self, Failure> {
+        let folder = tempfile::Builder::new()
+            .prefix("outboard-doctor-")
+            .tempdir();
+        let folder =
+            folder.map_err(|error| Failure::because("cannot make a temporary folder", &error))?;
+        Ok(Self {
+            args,
+            job: args.job(),
+            interrupt: Interrupt::watch()?,
+            folder,
+            limit: Duration::from_secs(args.seconds),
+            started: std::cell::Cell::new(clock::now()),
+        })
+    }
+
+    /// Another verdict begins, with time of its own.
+    pub(super) fn begin_anew(&self) {
+        self.started.set(clock::now());
+    }
+
+    /// For files of this run; removed with it.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// How long one measurement takes.
+    pub(super) fn slice(&self) -> Duration {
+        self.limit.div_f64(STEPS).clamp(SLICE_MIN, SLICE_MAX)
+    }
+
+    /// Whether there is time for one more measurement; a failure if the user wants to stop.
+    pub(super) fn has_time(&self) -> Result<bool, Failure> {
+        self.go_on()?;
+        let spent = clock::now().saturating_duration_since(self.started.get());
+        Ok(spent + self.slice() <= self.limit)
+    }
+
+    /// A failure if the user wants to stop.
+    pub(super) fn go_on(&self) -> Result<(), Failure> {
+        match self.interrupt.came() {
+            true => Err(Failure::new("interrupted: no verdict")),
+            false => Ok(()),
+        }
+    }
+
+    /// The job with other requests at once.
+    pub(super) fn at_depth(&self, depth: u32) -> Job {
+        Job { depth, ..self.job }
+    }
+}

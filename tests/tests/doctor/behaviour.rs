@@ -1,0 +1,100 @@
+//! What the doctor does beside naming: little, and nothing that stays.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use outboard_tests::image::Folder;
+use outboard_tests::said::{self, run};
+use rustix::process::Signal;
+use testkit::proc::Process;
+use testkit::requires;
+
+use super::{alone, doctor};
+
+/// How long the doctor may take to end once it is asked to.
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn names_in(folder: &Folder) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path())
+        .expect("a folder")
+        .flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_file_of_its_own_is_made_only_if_asked_and_gone_afterwards() {
+    if !requires::all(&[requires::command("fio")]) {
+        return;
+    }
+    let _alone = alone();
+    let (folder, temporary) = (Folder::new(), Folder::new());
+    let data = folder.path().to_string_lossy().into_owned();
+    let refused = run(&mut doctor(&temporary, &[&data]));
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("--write makes one"), "{refused:?}");
+    let printed = run(&mut doctor(&temporary, &[&data, "--write"])).ok();
+    let told: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let direction = |at: usize| told[at]["examination"]["job"]["direction"].clone();
+    assert_eq!(
+        (direction(0), direction(1)),
+        ("read".into(), "write".into())
+    );
+    assert_eq!(names_in(&folder), Vec::<String>::new());
+    assert_eq!(names_in(&temporary), Vec::<String>::new());
+}
+
+#[test]
+fn an_interrupt_ends_it_and_leaves_nothing() {
+    let _alone = alone();
+    let folder = Folder::new();
+    let mut command = doctor(&folder, &["throttle(memory(64M), bytes=10M/s)"]);
+    let mut process = Process::start(command.stdin(Stdio::null())).unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    process.signal(Signal::INT).unwrap();
+    let status = process.wait(LIMIT).unwrap();
+    assert_eq!(status.code(), Some(1));
+    assert!(
+        process.stderr().contains("interrupted"),
+        "{}",
+        process.stderr()
+    );
+    assert_eq!(names_in(&folder), Vec::<String>::new());
+}
+
+#[test]
+fn what_cannot_be_examined_is_said_in_one_line() {
+    let folder = Folder::new();
+    let nobody = format!("nbd+unix:///x?socket={}", folder.at("nobody"));
+    for (args, status) in [
+        (vec!["/none/there"], 1),
+        (vec![nobody.as_str()], 1),
+        (vec!["memory(64K)", "--block-size", "128K"], 1),
+        (vec!["memory(64M)", "--write"], 2),
+        (vec!["memory(64M)", "--block-size", "1000"], 2),
+        (vec!["memory(64M)", "--depth", "0"], 2),
+    ] {
+        let mut command = said::outboard(&["doctor", "--seconds", "3"]);
+        let said = run(command.args(&args).env("TMPDIR", folder.path()));
+        let line = said.complaint(status);
+        assert!(line.len() > 20, "{args:?}: {line}");
+    }
+    assert_eq!(names_in(&folder), Vec::<String>::new());
+}
+
+#[test]
+fn it_ends_within_the_time_that_it_was_given() {
+    let _alone = alone();
+    let folder = Folder::new();
+    #[expect(clippy::disallowed_methods, reason = "a test of how long it takes")]
+    let start = std::time::Instant::now();
+    run(&mut doctor(&folder, &["delay(memory(64M), read=5ms)"])).ok();
+    assert!(
+        start.elapsed() < Duration::from_secs(16),
+        "{:?}",
+        start.elapsed()
+    );
+}

@@ -1,0 +1,128 @@
+//! A wire that carries less than everything else: a network namespace behind a queue of a known rate.
+
+use std::process::Command;
+
+use outboard_tests::image::Folder;
+use outboard_tests::said;
+use outboard_tests::server::LIMIT;
+use testkit::proc::Process;
+use testkit::requires;
+
+use super::{alone, doctor, names};
+
+/// What the wire carries, bytes a second.
+const WIRE: f64 = 12.5e6;
+
+/// Another network on this machine; gone when dropped.
+struct Network {
+    name: String,
+    link: String,
+    subnet: String,
+}
+
+impl Network {
+    fn new() -> Self {
+        let id = std::process::id();
+        let network = Self {
+            name: format!("obdoctor{id}"),
+            link: format!("obd{id}"),
+            subnet: format!("10.213.{}", id % 250),
+        };
+        let Self { name, link, subnet } = &network;
+        let far = format!("{link}f");
+        let inside = |words: &str| format!("ip netns exec {name} {words}");
+        for step in [
+            format!("ip netns add {name}"),
+            format!("ip link add {link} type veth peer name {far}"),
+            format!("ip link set {far} netns {name}"),
+            format!("ip addr add {subnet}.1/24 dev {link}"),
+            format!("ip link set {link} up"),
+            inside(&format!("ip addr add {subnet}.2/24 dev {far}")),
+            inside(&format!("ip link set {far} up")),
+            // What is read leaves through the far end.
+            inside(&format!(
+                "tc qdisc add dev {far} root tbf rate 100mbit burst 64kb latency 50ms"
+            )),
+        ] {
+            let done = step_of(&step).status();
+            assert!(done.is_ok_and(|done| done.success()), "{step}");
+        }
+        network
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for step in [
+            format!("ip link del {}", self.link),
+            format!("ip netns del {}", self.name),
+        ] {
+            drop(step_of(&step).status());
+        }
+    }
+}
+
+fn step_of(step: &str) -> Command {
+    let mut words = step.split(' ');
+    let mut command = Command::new(words.next().expect("a command has a word"));
+    command.args(words);
+    command
+}
+
+/// Whether networks can be made and held to a rate here.
+fn can_make_networks() -> bool {
+    let needs = [
+        requires::root(),
+        requires::command("ip"),
+        requires::command("tc"),
+    ];
+    if !requires::all(&needs) {
+        return false;
+    }
+    let name = format!("obtry{}", std::process::id());
+    let made = step_of(&format!("ip netns add {name}")).output();
+    let works = made.is_ok_and(|made| made.status.success());
+    if !works {
+        eprintln!("skipped: no network namespaces here");
+    }
+    drop(step_of(&format!("ip netns del {name}")).output());
+    works
+}
+
+#[test]
+fn a_slow_wire_is_named_and_told_from_a_slow_server() {
+    if !can_make_networks() {
+        return;
+    }
+    let _alone = alone();
+    let folder = Folder::new();
+    let network = Network::new();
+    let outboard = said::outboard(&[]);
+    let port_file = folder.path().join("port");
+    let mut command = step_of(&format!("ip netns exec {}", network.name));
+    command.arg(outboard.get_program());
+    command.args([
+        "serve",
+        "m=memory(64M)",
+        "n=null(1G)",
+        "--insecure",
+        "--listen",
+    ]);
+    command
+        .arg(format!("{}.2:0", network.subnet))
+        .arg("--port-file")
+        .arg(&port_file);
+    let mut server = Process::start(&mut command).unwrap();
+    let port = server.wait_for_file(&port_file, LIMIT).unwrap();
+    let uri = format!("nbd://{}.2:{port}/m", network.subnet);
+    let told = names(&["wire"], || doctor(&folder, &[&uri]));
+    let rate = told["examination"]["rate"].as_f64().unwrap();
+    assert!(rate < WIRE * 1.1, "{rate} is more than the wire carries");
+    let evidence = told["verdict"]["evidence"].to_string();
+    assert!(
+        evidence.contains("Packets wait in front of the wire"),
+        "{evidence}"
+    );
+    // An export without data behind the same wire is no faster.
+    assert!(evidence.contains("it is not the disk"), "{evidence}");
+}
