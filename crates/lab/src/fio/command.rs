@@ -100,7 +100,7 @@ pub fn measure(job: &Job<'_>, output: &Path) -> Vec<OsString> {
     if asked.time_based {
         push(&mut args, "time_based", 1);
     }
-    push(&mut args, "ioengine", job.engine.as_str());
+    push_engine(&mut args, job.subject, job.engine);
     push(&mut args, "direct", u8::from(job.direct && !asked.buffered));
     push(&mut args, "randseed", job.seed);
     push(&mut args, "allow_file_create", 0);
@@ -139,11 +139,7 @@ pub fn lay_out(
     push(&mut args, "size", size.0);
     push(&mut args, "runtime", milliseconds(limit));
     // Buffered: this only has to be written, not measured, and works on every filesystem.
-    let engine = match subject {
-        Subject::File(_) => Engine::Psync,
-        Subject::Uri(_) => Engine::Nbd,
-    };
-    push(&mut args, "ioengine", engine.as_str());
+    push_engine(&mut args, subject, Engine::Psync);
     push(&mut args, "fsync", 64);
     push(&mut args, "end_fsync", 1);
     push(&mut args, "randseed", seed);
@@ -157,7 +153,7 @@ pub fn probe(subject: Subject<'_>, engine: Engine, direct: bool, output: &Path) 
     push(&mut args, "rw", "read");
     push(&mut args, "bs", 4096);
     push(&mut args, "size", 4096);
-    push(&mut args, "ioengine", engine.as_str());
+    push_engine(&mut args, subject, engine);
     push(&mut args, "direct", u8::from(direct));
     push(&mut args, "allow_file_create", 0);
     args
@@ -188,7 +184,11 @@ fn common(name: &str, subject: Subject<'_>, output: &Path) -> Vec<OsString> {
     push(&mut args, "name", name);
     match subject {
         Subject::File(file) => push_path(&mut args, "filename", file),
-        Subject::Uri(uri) => push(&mut args, "uri", uri),
+        // fio knows an engine's own options only once it was told the engine.
+        Subject::Uri(uri) => {
+            push(&mut args, "ioengine", Engine::Nbd.as_str());
+            push(&mut args, "uri", uri);
+        }
     }
     args.push("--thread".into());
     push(&mut args, "eta", "never");
@@ -202,6 +202,13 @@ fn common(name: &str, subject: Subject<'_>, output: &Path) -> Vec<OsString> {
     push(&mut args, "output-format", "json+");
     push_path(&mut args, "output", output);
     args
+}
+
+/// A file's engine; that of an export was told with its URI.
+fn push_engine(args: &mut Vec<OsString>, subject: Subject<'_>, engine: Engine) {
+    if let Subject::File(_) = subject {
+        push(args, "ioengine", engine.as_str());
+    }
 }
 
 fn push(args: &mut Vec<OsString>, key: &str, value: impl std::fmt::Display) {

@@ -3,7 +3,24 @@
 use super::Plan;
 use crate::LabError;
 
-const PLANS: [(&str, &str); 1] = [("quick", include_str!("quick.toml"))];
+const PLANS: [(&str, &str); 16] = [
+    ("quick", include_str!("quick.toml")),
+    ("raspi-nbd", include_str!("plans/raspi-nbd.toml")),
+    ("layers", include_str!("plans/layers.toml")),
+    ("filesystems", include_str!("plans/filesystems.toml")),
+    ("partitions", include_str!("plans/partitions.toml")),
+    ("disks", include_str!("plans/disks.toml")),
+    ("dm-linear", include_str!("plans/dm-linear.toml")),
+    ("thermal", include_str!("plans/thermal.toml")),
+    ("network", include_str!("plans/network.toml")),
+    ("remote-fs", include_str!("plans/remote-fs.toml")),
+    ("block-size", include_str!("plans/block-size.toml")),
+    ("queue-depth", include_str!("plans/queue-depth.toml")),
+    ("connections", include_str!("plans/connections.toml")),
+    ("mirror", include_str!("plans/mirror.toml")),
+    ("clients", include_str!("plans/clients.toml")),
+    ("replay", include_str!("plans/replay.toml")),
+];
 
 /// The plan of this name.
 ///

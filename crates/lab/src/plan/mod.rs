@@ -10,6 +10,7 @@
 mod builtin;
 mod estimate;
 pub(crate) mod size;
+mod small;
 mod sweep;
 mod target;
 mod workload;

@@ -50,6 +50,9 @@ pub enum TargetKind {
         /// Files made for it, in our directory.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
+        /// Commands of ours that are run before, of those that make arrays: `array create --level 1 {a} {b}`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        setup: Vec<String>,
         /// Made on it before it is mounted: `ext4`.
         filesystem: String,
         /// The target in whose directory the images are made: how loops are nested.
@@ -67,7 +70,11 @@ pub enum TargetKind {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
         /// As for a disk.
-        filesystem: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        setup: Vec<String>,
+        /// As for a disk; without one the export is measured itself, with fio's own client.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        filesystem: Option<String>,
         /// As for a disk.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         on: Option<String>,
@@ -104,6 +111,9 @@ pub enum TargetKind {
         /// As for a disk.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
+        /// As for a disk.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        setup: Vec<String>,
         /// Whether what is on it may be overwritten.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         writes: bool,
@@ -119,6 +129,9 @@ pub struct Image {
     /// Its size.
     #[serde(with = "size")]
     pub size: Bytes,
+    /// Behind a server of ours of its own: then its name stands for a URI, and it is a remote half.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<Transport>,
 }
 
 /// How a disk becomes a device.

@@ -34,6 +34,67 @@ fn quick_has_the_four_tests_of_the_study_and_fits_in_three_minutes() {
 }
 
 #[test]
+fn every_row_of_the_studies_has_a_plan_that_says_what_it_repeats() {
+    let names: Vec<String> = list().unwrap().into_iter().map(|plan| plan.name).collect();
+    let wanted = [
+        "quick",
+        "raspi-nbd",
+        "layers",
+        "filesystems",
+        "partitions",
+        "disks",
+        "dm-linear",
+        "thermal",
+        "network",
+        "remote-fs",
+        "block-size",
+        "queue-depth",
+        "connections",
+        "mirror",
+        "clients",
+        "replay",
+    ];
+    assert_eq!(names, wanted);
+    for plan in list().unwrap() {
+        let asked_by_nobody = ["quick", "queue-depth", "connections"];
+        let silent = asked_by_nobody.contains(&plan.name.as_str());
+        assert_eq!(plan.repeats.is_none(), silent, "{}", plan.name);
+    }
+}
+
+#[test]
+fn a_small_plan_keeps_every_target_and_every_test_and_is_valid() {
+    for plan in list().unwrap() {
+        let small = plan.small();
+        small.check().unwrap();
+        assert_eq!(small.targets, plan.targets, "{}", plan.name);
+        assert!(small.data.size <= plan.data.size);
+        assert_eq!((small.budget.blocks_min, small.budget.blocks_max), (1, 1));
+        let names = |plan: &Plan| -> BTreeSet<String> {
+            let name = |one: &Workload| match &one.series {
+                Some(series) => series.name.clone(),
+                None => one.name.clone(),
+            };
+            plan.workloads.iter().map(name).collect()
+        };
+        assert_eq!(names(&small), names(&plan), "{}", plan.name);
+        let time: u64 = small.workloads.iter().map(|one| one.usual().0).sum();
+        assert!(time < 40_000_000_000, "{} takes {time} ns", plan.name);
+    }
+}
+
+#[test]
+fn a_small_curve_has_its_first_and_its_last_point() {
+    let small = builtin("queue-depth").unwrap().small();
+    let names: Vec<&str> = small
+        .workloads
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    assert_eq!(names, ["read-1", "read-256", "write-1", "write-256"]);
+}
+
+#[test]
 fn an_unknown_key_is_refused_by_name_in_one_line() {
     let text = quick().to_toml().unwrap().replace("layout_ms", "layout_s");
     let message = Plan::parse(&text).unwrap_err().to_string();

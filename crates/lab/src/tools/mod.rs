@@ -1,4 +1,5 @@
-//! Workloads that are not fio: dbench, bonnie++, tar of a source tree, stress-ng and iperf3.
+//! Workloads that are not fio: dbench, bonnie++, tar of a source tree, stress-ng and iperf3; and stories
+//! ([`clients`], [`pull`], [`resync`]), in which something happens to a disk of our own.
 //!
 //! Each tool has a file with the same three parts: `Options` (plain data, read from a plan), a
 //! command (pure) and a parser of what the tool prints (pure). [`run`] alone starts anything.
@@ -16,11 +17,15 @@
 //! It drops no caches, reads no sensors and judges little: the runner does that around it.
 
 pub mod bonnie;
+pub mod clients;
 pub mod dbench;
 pub mod installed;
 pub mod iperf3;
 pub mod process;
+pub mod pull;
 pub mod result;
+pub mod resync;
+mod rig;
 pub mod stress_ng;
 pub mod tar;
 pub mod tree;
@@ -56,6 +61,15 @@ pub enum Tool {
     /// The bare wire.
     #[serde(rename = "iperf3")]
     Iperf3(iperf3::Options),
+    /// A story: clients of one server at once.
+    #[serde(rename = "clients")]
+    Clients(clients::Options),
+    /// A story: a drive of several is pulled.
+    #[serde(rename = "pull")]
+    Pull(pull::Options),
+    /// A story: a half of a mirror is made alike again.
+    #[serde(rename = "resync")]
+    Resync(resync::Options),
 }
 
 /// Where a tool works.
@@ -95,6 +109,9 @@ impl Tool {
             Self::Tar(_) => tar::PROGRAM,
             Self::StressNg(_) => stress_ng::PROGRAM,
             Self::Iperf3(_) => iperf3::PROGRAM,
+            Self::Clients(_) => clients::PROGRAM,
+            Self::Pull(_) => pull::PROGRAM,
+            Self::Resync(_) => resync::PROGRAM,
         }
     }
 
@@ -109,16 +126,16 @@ impl Tool {
             Self::Tar(options) => options.check(),
             Self::StressNg(options) => options.check(),
             Self::Iperf3(options) => options.check(),
+            Self::Clients(options) => options.check(),
+            Self::Pull(options) => options.check(),
+            Self::Resync(options) => options.check(),
         }
     }
 
     /// Whether the target's directory is used at all.
     #[must_use]
     pub const fn uses_storage(&self) -> bool {
-        match self {
-            Self::Dbench(_) | Self::Bonnie(_) | Self::Tar(_) => true,
-            Self::StressNg(_) | Self::Iperf3(_) => false,
-        }
+        !matches!(self, Self::StressNg(_) | Self::Iperf3(_))
     }
 
     /// How long one start usually takes, for estimates.
@@ -130,6 +147,9 @@ impl Tool {
             Self::Tar(options) => options.usual(),
             Self::StressNg(options) => Nanos::from_ms(options.runtime_ms),
             Self::Iperf3(options) => Nanos::from_ms(options.runtime_ms),
+            Self::Clients(options) => options.usual(),
+            Self::Pull(options) => options.usual(),
+            Self::Resync(options) => options.usual(),
         }
     }
 
@@ -142,9 +162,7 @@ impl Tool {
             // These end by themselves when their time is over, but for what is flushed.
             Self::Dbench(_) | Self::StressNg(_) | Self::Iperf3(_) => usual.saturating_add(MARGIN),
             // These have an amount of work, and a slow target takes its time for it.
-            Self::Bonnie(_) | Self::Tar(_) => {
-                usual.saturating_mul(SLOWER_MAX).saturating_add(MARGIN)
-            }
+            _ => usual.saturating_mul(SLOWER_MAX).saturating_add(MARGIN),
         }
     }
 }
@@ -185,6 +203,9 @@ pub fn run(
         Tool::Tar(options) => tar::run(options, installed, place, limit, tick),
         Tool::StressNg(options) => stress_ng::run(options, installed, place, limit, tick),
         Tool::Iperf3(options) => iperf3::run(options, installed, place, limit, tick),
+        Tool::Clients(options) => clients::run(options, installed, place, limit, tick),
+        Tool::Pull(options) => pull::run(options, installed, place, limit, tick),
+        Tool::Resync(options) => resync::run(options, installed, place, limit, tick),
     }
 }
 

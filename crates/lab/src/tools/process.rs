@@ -212,6 +212,25 @@ impl Running {
         }
     }
 
+    /// Asks it to end and waits for what it says then, however it ends.
+    ///
+    /// # Errors
+    /// [`ToolError`] when it cannot be asked or reaped.
+    pub fn interrupt(mut self) -> Result<Printed, ToolError> {
+        let failed = |error| ToolError::system("end a tool", error);
+        if let Some(group) = self.pid().filter(|_| !self.has_ended()) {
+            kill_process_group(group, Signal::INT).map_err(|error| failed(error.into()))?;
+        }
+        let asked = engine::clock::now();
+        while !self.has_ended() && engine::clock::now().duration_since(asked) < GRACE {
+            std::thread::sleep(POLL);
+        }
+        let elapsed = engine::clock::now().duration_since(self.started);
+        self.end().map_err(failed)?;
+        self.bounded()?;
+        Ok(self.printed(Nanos::from_duration(elapsed)))
+    }
+
     fn ended(&mut self, now: Instant) -> Result<Printed, ToolError> {
         let elapsed = Nanos::from_duration(now.duration_since(self.started));
         let status = self

@@ -15,6 +15,7 @@ const IPERF3: &str = include_str!("fixtures/iperf3-3.12.json");
 const STRESS_CPU: &str = include_str!("fixtures/stress-ng-0.15-cpu.yaml");
 
 mod real;
+mod stories;
 
 fn installed(name: &str) -> Installed {
     Installed {

@@ -12,6 +12,7 @@ mod graph;
 mod help;
 mod inspect;
 mod lab;
+mod lab_plans;
 mod per_client;
 mod serve;
 mod sockets;

@@ -2,6 +2,7 @@
 
 mod attached;
 mod behind;
+mod build;
 mod export;
 mod list;
 mod progress;

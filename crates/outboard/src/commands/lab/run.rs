@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use lab::host::Role;
 use lab::plan::{self, Plan};
-use lab::runner::Directories;
 use lab::{Cancel, RunRequest, Store, report};
 
 use super::attached::{self, Target};
+use super::build::TargetBuilder;
 use super::progress::Bar;
 use super::{StoreArgs, behind};
 use crate::failure::Failure;
@@ -54,17 +54,24 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
+    /// Make the plan as short as it goes: to see that all of it can be made here, not to measure
+    #[arg(long)]
+    small: bool,
+
     #[command(flatten)]
     store: StoreArgs,
 }
 
 /// Makes the run and prints its table.
 pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
-    let plan = plan(&args.plan)?;
+    let mut plan = plan(&args.plan)?;
+    if args.small {
+        plan = plan.small();
+    }
     if args.dry_run {
         let targets = directories(&args)?;
         let request = request(&args, plan, &targets)?;
-        let told = lab::runner::dry_run(&request, &Directories).map_err(Failure::new)?;
+        let told = lab::runner::dry_run(&request, &TargetBuilder::new()).map_err(Failure::new)?;
         return format.print(&told, || told.to_string());
     }
     let interrupt = Interrupt::watch()?;
@@ -79,7 +86,7 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
 fn measured(request: &RunRequest, interrupt: &Interrupt, format: Format) -> Result<(), Failure> {
     let cancel = Cancel::from_flag(interrupt.flag());
     let mut bar = Bar::new();
-    let made = lab::run(request, &mut Directories, &mut bar, &cancel);
+    let made = lab::run(request, &mut TargetBuilder::new(), &mut bar, &cancel);
     drop(bar);
     let run = made.map_err(Failure::new)?;
     let store = Store::open(&request.store).map_err(Failure::new)?;
@@ -115,6 +122,12 @@ fn request(args: &Args, plan: Plan, targets: &[Target]) -> Result<RunRequest, Fa
     let [target, against @ ..] = targets else {
         return Err(Failure::usage("nothing to measure"));
     };
+    if !plan.targets.is_empty() {
+        let mut request = RunRequest::new(plan, args.store.path()?);
+        request.base = Some(target.path().to_owned());
+        request.seed = args.seed;
+        return Ok(request);
+    }
     let found = behind::find(target.path());
     let mut spec = target.spec();
     spec.peer = args.peer.or(found.peer);

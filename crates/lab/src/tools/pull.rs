@@ -1,0 +1,224 @@
+//! A story: four drives as one, one of them is pulled and plugged in again, and what is lost.
+//!
+//! The study of the "Omni Drive" pulled drives by hand, made an empty file, and found that the device
+//! "still seems to be operational". Here files with known bytes are on it; it is counted how many of
+//! them can be read while the drive is away and after it is back, and timed when a program is first told.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::result::{ToolFigure, ToolResult, Unit};
+use super::rig::{Rig, random_mib};
+use super::{Installed, Place, Program, Ran, Tick, ToolError};
+use crate::host::residency;
+use crate::plan::size;
+use crate::units::{Bytes, MIB, Nanos};
+
+/// What has to be installed.
+pub const PROGRAM: Program = Program {
+    name: "mkfs.ext4",
+    package: "e2fsprogs",
+    version_args: &["-V"],
+};
+/// The drives in their order.
+const DRIVES: [&str; 4] = ["a", "b", "c", "d"];
+/// The least data.
+pub const BYTES_MIN: Bytes = Bytes(16 << 20);
+
+/// What it is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// The drive that is pulled: `a` is the first of four.
+    pub drive: String,
+    /// Files on them together, of 1 MiB each; the four drives have twice that.
+    #[serde(with = "size")]
+    pub bytes: Bytes,
+}
+
+impl Options {
+    pub(super) fn check(&self) -> Result<(), String> {
+        if !DRIVES.contains(&self.drive.as_str()) {
+            let (drive, all) = (&self.drive, DRIVES.join(", "));
+            return Err(format!("drive is {drive:?}, the drives are {all}"));
+        }
+        if self.bytes < BYTES_MIN {
+            let bytes = self.bytes;
+            return Err(format!("bytes is {bytes}, at least {BYTES_MIN} is needed"));
+        }
+        Ok(())
+    }
+
+    /// Written once and read three times at 100 MB/s.
+    pub(super) const fn usual(&self) -> Nanos {
+        Nanos::from_ms(self.bytes.0.saturating_mul(4) / 100_000 + 3000)
+    }
+}
+
+/// What was seen of the files at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// Bytes that could not be read, or that were others.
+    pub lost: Bytes,
+    /// From the first read to the first error.
+    pub told: Option<Nanos>,
+}
+
+/// What was seen in the whole story.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// While the drive was away.
+    pub pulled: Look,
+    /// After it came back.
+    pub plugged: Look,
+    /// Whether an empty file could be made while it was away.
+    pub touched: bool,
+    /// Whether data could be written and flushed while it was away.
+    pub wrote_pulled: bool,
+    /// And after it came back.
+    pub wrote_plugged: bool,
+}
+
+/// The figures; pure.
+#[must_use]
+pub fn figures(seen: &Seen) -> Vec<ToolFigure> {
+    let lost = |look: &Look| look.lost.0 as f64;
+    let flag =
+        |name: &str, yes: bool| ToolFigure::higher(name, f64::from(u8::from(yes)), Unit::Count);
+    let mut figures = vec![ToolFigure::lower(
+        "lost while pulled",
+        lost(&seen.pulled),
+        Unit::Bytes,
+    )];
+    figures.extend(seen.pulled.told.map(|told| {
+        ToolFigure::lower("until a program is told", told.0 as f64, Unit::Nanoseconds)
+    }));
+    figures.push(ToolFigure::lower(
+        "lost afterwards",
+        lost(&seen.plugged),
+        Unit::Bytes,
+    ));
+    figures.push(flag("an empty file could be made", seen.touched));
+    figures.push(flag(
+        "data could be written while pulled",
+        seen.wrote_pulled,
+    ));
+    figures.push(flag("data could be written afterwards", seen.wrote_plugged));
+    figures
+}
+
+pub(super) fn run(
+    options: &Options,
+    installed: &Installed,
+    place: &Place<'_>,
+    _limit: Duration,
+    tick: Tick<'_>,
+) -> Result<Ran, ToolError> {
+    let started = engine::clock::now();
+    let mut rig = Rig::new(*place)?;
+    for drive in DRIVES {
+        let each = options.bytes.0 / 2 / MIB * MIB;
+        rig.image(drive, Bytes(each))?;
+    }
+    let drives = DRIVES.map(|drive| rig.drive(drive)).join(", ");
+    let mounted = rig.attach(&format!("linear({drives})"), tick)?;
+    let files = write_all(&mounted, options.bytes, place.seed, tick)?;
+
+    drop_caches(&files);
+    rig.pull(&options.drive)?;
+    let touched = fs::write(mounted.join("grass"), []).is_ok();
+    let pulled = look(&files, place.seed, tick)?;
+    let wrote_pulled = write(&mounted.join("while-pulled"), place.seed).is_ok();
+    rig.plug(&options.drive)?;
+    drop_caches(&files);
+    let plugged = look(&files, place.seed, tick)?;
+    let wrote_plugged = write(&mounted.join("afterwards"), place.seed).is_ok();
+
+    let seen = Seen {
+        pulled,
+        plugged,
+        touched,
+        wrote_pulled,
+        wrote_plugged,
+    };
+    let commands = rig.commands.clone();
+    rig.take_down()?;
+    Ok(Ran {
+        result: ToolResult {
+            tool: "pull".into(),
+            version: installed.version.clone(),
+            figures: figures(&seen),
+            elapsed: Nanos::from_duration(engine::clock::now().duration_since(started)),
+            bytes: Some(options.bytes),
+            subject: Some(format!(
+                "four drives as one, drive {} pulled",
+                options.drive
+            )),
+        },
+        output: format!("{seen:?}\n"),
+        commands,
+        findings: Vec::new(),
+    })
+}
+
+fn write_all(
+    mounted: &Path,
+    bytes: Bytes,
+    seed: u64,
+    tick: Tick<'_>,
+) -> Result<Vec<PathBuf>, ToolError> {
+    let mut files = Vec::new();
+    for number in 0..bytes.0 / MIB {
+        if !tick(engine::clock::now()) {
+            return Err(ToolError::Cancelled);
+        }
+        let path = mounted.join(format!("file-{number:05}"));
+        write(&path, seed ^ number)
+            .map_err(|error| ToolError::system(format!("write {}", path.display()), error))?;
+        files.push(path);
+    }
+    Ok(files)
+}
+
+/// Writes 1 MiB and waits until it is on the disk.
+fn write(path: &Path, seed: u64) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.create(true).write(true).truncate(true).open(path)?;
+    file.write_all(&random_mib(seed))?;
+    file.sync_all()
+}
+
+fn drop_caches(files: &[PathBuf]) {
+    for file in files {
+        residency::drop_caches(file, Bytes(MIB), false);
+    }
+}
+
+/// Reads every file, and holds it against what was written.
+fn look(files: &[PathBuf], seed: u64, tick: Tick<'_>) -> Result<Look, ToolError> {
+    let started = engine::clock::now();
+    let mut seen = Look {
+        lost: Bytes(0),
+        told: None,
+    };
+    for (path, number) in files.iter().zip(0u64..) {
+        let now = engine::clock::now();
+        if !tick(now) {
+            return Err(ToolError::Cancelled);
+        }
+        match fs::read(path) {
+            Ok(read) if read == random_mib(seed ^ number) => {}
+            Ok(_) => seen.lost.0 += MIB,
+            Err(_) => {
+                seen.lost.0 += MIB;
+                let waited = engine::clock::now().duration_since(started);
+                seen.told.get_or_insert(Nanos::from_duration(waited));
+            }
+        }
+    }
+    Ok(seen)
+}

@@ -1,0 +1,314 @@
+//! A story: a half of a mirror is pulled, comes back, and is made alike under load.
+//!
+//! The paper on virtual disks describes it ("fully operational after an hour or so") and measures
+//! nothing. Here a load of random writes runs alone first, then while the half is made alike again; the
+//! headline is how long that takes.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::process::Running;
+use super::result::{ToolFigure, ToolResult, Unit};
+use super::rig::{POLL, Rig};
+use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+use crate::checks::{Check, Finding};
+use crate::fio::parse;
+use crate::plan::size;
+use crate::units::{Bytes, MIB, Nanos};
+
+/// What has to be installed.
+pub const PROGRAM: Program = Program {
+    name: "fio",
+    package: "fio",
+    version_args: &["--version"],
+};
+/// The halves.
+const HALVES: [&str; 2] = ["a", "b"];
+/// The least data.
+pub const BYTES_MIN: Bytes = Bytes(16 << 20);
+/// How long the array may take to notice that a half is away.
+const NOTICE: Duration = Duration::from_secs(60);
+/// Below this the load beside a resync is hardly measured.
+const SHORT: Nanos = Nanos::from_ms(1000);
+
+/// What it is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// Written while the half is away, and so copied when it is back.
+    #[serde(with = "size")]
+    pub bytes: Bytes,
+    /// How long the load runs alone first.
+    #[serde(default = "before")]
+    pub before_ms: u64,
+    /// The bounds of the half that is pulled, as those of `throttle`: `bytes=50M/s`.
+    #[serde(default)]
+    pub half: Option<String>,
+}
+
+const fn before() -> u64 {
+    3000
+}
+
+impl Options {
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.bytes < BYTES_MIN || !self.bytes.0.is_multiple_of(MIB) {
+            let bytes = self.bytes;
+            return Err(format!(
+                "bytes is {bytes}, whole MiB and at least {BYTES_MIN} are needed"
+            ));
+        }
+        if self.before_ms < 300 {
+            return Err(format!("before_ms is {}, at least 300", self.before_ms));
+        }
+        Ok(())
+    }
+
+    /// Written and copied at 50 MB/s.
+    pub(super) const fn usual(&self) -> Nanos {
+        let copied = self.bytes.0.saturating_mul(2) / 50_000;
+        Nanos::from_ms(copied + self.before_ms + 5000)
+    }
+}
+
+/// What was seen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seen {
+    /// From the half's return until both are alike.
+    pub resync: Nanos,
+    /// The load's operations per second alone.
+    pub alone: f64,
+    /// And beside the resync; none when that was over before it could be told.
+    pub beside: Option<f64>,
+}
+
+/// The figures; pure.
+#[must_use]
+pub fn figures(seen: &Seen, bytes: Bytes) -> Vec<ToolFigure> {
+    let seconds = seen.resync.seconds().max(f64::MIN_POSITIVE);
+    let mut figures = vec![
+        ToolFigure::lower(
+            "until both are alike",
+            seen.resync.0 as f64,
+            Unit::Nanoseconds,
+        ),
+        ToolFigure::higher("copied", bytes.0 as f64 / seconds, Unit::BytesPerSecond),
+        ToolFigure::higher("load alone", seen.alone, Unit::PerSecond),
+    ];
+    if let Some(beside) = seen.beside {
+        figures.push(ToolFigure::higher(
+            "load beside it",
+            beside,
+            Unit::PerSecond,
+        ));
+        let share = beside / seen.alone.max(f64::MIN_POSITIVE);
+        figures.push(ToolFigure::higher("left of the load", share, Unit::Part));
+    }
+    figures
+}
+
+pub(super) fn run(
+    options: &Options,
+    installed: &Installed,
+    place: &Place<'_>,
+    limit: Duration,
+    tick: Tick<'_>,
+) -> Result<Ran, ToolError> {
+    let started = engine::clock::now();
+    let mut story = Story::begin(options, installed, place, tick)?;
+    let alone = story.load(options.before_ms, tick)?.wait(limit, tick)?;
+    let alone = operations(&alone.output)?;
+    story.rig.pull("b")?;
+    story.write(options.bytes, tick)?;
+    story.wait_for("failed", NOTICE, tick)?;
+    story.rig.plug("b")?;
+
+    let returned = engine::clock::now();
+    let load = story.load(limit.as_millis().try_into().unwrap_or(u64::MAX), tick)?;
+    story.re_add(tick)?;
+    story.wait_for("in_sync", limit, tick)?;
+    let resync = Nanos::from_duration(engine::clock::now().duration_since(returned));
+    let beside = load.interrupt()?;
+
+    let seen = Seen {
+        resync,
+        alone,
+        beside: operations(&beside.output).ok(),
+    };
+    let mut findings = Vec::new();
+    if resync < SHORT {
+        let text = format!("the resync took {resync}, too short to say much of the load beside it");
+        findings.push(Finding::remark(Check::Run, text));
+    }
+    let commands = story.rig.commands.clone();
+    story.rig.take_down()?;
+    Ok(Ran {
+        result: ToolResult {
+            tool: "resync".into(),
+            version: installed.version.clone(),
+            figures: figures(&seen, options.bytes),
+            elapsed: Nanos::from_duration(engine::clock::now().duration_since(started)),
+            bytes: Some(options.bytes),
+            subject: None,
+        },
+        output: format!("{}\n{}", alone, beside.output),
+        commands,
+        findings,
+    })
+}
+
+/// A mirror with a load on it.
+struct Story<'a> {
+    rig: Rig<'a>,
+    installed: &'a Installed,
+    place: Place<'a>,
+    /// Where the load's files are.
+    mounted: std::path::PathBuf,
+    /// The image of the half that is pulled, by which the array's members are told apart.
+    image: String,
+}
+
+impl<'a> Story<'a> {
+    fn begin(
+        options: &Options,
+        installed: &'a Installed,
+        place: &Place<'a>,
+        tick: Tick<'_>,
+    ) -> Result<Self, ToolError> {
+        let mut rig = Rig::new(*place)?;
+        // Superblocks, a journal and the load's own file besides.
+        let each = Bytes(options.bytes.0 + 128 * MIB);
+        let paths = HALVES.map(|half| rig.image(half, each));
+        let [a, b] = paths;
+        let [a, b] = [a?, b?].map(|path| path.to_string_lossy().into_owned());
+        let create = ["array", "create", "--level", "1", "--assume-clean", &a, &b];
+        rig.outboard(&create, tick)?;
+        let half = match &options.half {
+            Some(bounds) => format!("throttle({}, {bounds})", rig.drive("b")),
+            None => rig.drive("b"),
+        };
+        let disk = format!("array({}, {half})", rig.drive("a"));
+        let mounted = rig.attach(&disk, tick)?;
+        Ok(Self {
+            rig,
+            installed,
+            place: *place,
+            mounted,
+            image: b,
+        })
+    }
+
+    /// Random writes of 4 KiB, one at a time, each flushed in groups as a database does.
+    fn load(&mut self, runtime_ms: u64, _tick: Tick<'_>) -> Result<Running, ToolError> {
+        let file = self.mounted.join("load");
+        let args = [
+            "--name=load".to_owned(),
+            format!("--filename={}", file.display()),
+            "--size=16777216".to_owned(),
+            "--rw=randwrite".to_owned(),
+            "--bs=4096".to_owned(),
+            "--ioengine=psync".to_owned(),
+            "--direct=1".to_owned(),
+            "--fdatasync=32".to_owned(),
+            "--time_based".to_owned(),
+            format!("--runtime={runtime_ms}ms"),
+            "--thread".to_owned(),
+            "--eta=never".to_owned(),
+            "--lat_percentiles=1".to_owned(),
+            "--output-format=json+".to_owned(),
+        ];
+        let command = Invocation::new(&self.installed.program, args);
+        self.rig.commands.push(command.shown());
+        command.start(&self.place)
+    }
+
+    /// Fresh data, which the half that is away has not got.
+    fn write(&mut self, bytes: Bytes, tick: Tick<'_>) -> Result<(), ToolError> {
+        let file = self.mounted.join("fresh");
+        let args = [
+            "--name=fresh".to_owned(),
+            format!("--filename={}", file.display()),
+            format!("--size={}", bytes.0),
+            "--rw=write".to_owned(),
+            "--bs=1048576".to_owned(),
+            "--ioengine=psync".to_owned(),
+            "--end_fsync=1".to_owned(),
+            "--thread".to_owned(),
+            "--eta=never".to_owned(),
+        ];
+        let command = Invocation::new(&self.installed.program, args);
+        self.rig.commands.push(command.shown());
+        let limit = Duration::from_secs(600);
+        command.run(&self.place, limit, tick).map(drop)
+    }
+
+    fn re_add(&mut self, tick: Tick<'_>) -> Result<(), ToolError> {
+        let half = self.half(tick)?;
+        let words = ["array", "re-add", &half.array, "--disk", &half.name];
+        self.rig.outboard(&words, tick).map(drop)
+    }
+
+    /// Waits until the half is in this state.
+    fn wait_for(&mut self, state: &str, limit: Duration, tick: Tick<'_>) -> Result<(), ToolError> {
+        let started = engine::clock::now();
+        loop {
+            let found = self.half(tick)?.state;
+            if found == state {
+                return Ok(());
+            }
+            if engine::clock::now().duration_since(started) > limit {
+                return Err(ToolError::Failed {
+                    tool: "resync".into(),
+                    reason: format!("the half is {found}, and not {state}"),
+                });
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// How the half is.
+    fn half(&mut self, tick: Tick<'_>) -> Result<Half, ToolError> {
+        let told = self.rig.outboard(&["array", "status", "--json"], tick)?;
+        half_of(&told, &self.image).ok_or(ToolError::Unreadable {
+            tool: "outboard array status",
+            what: "half of ours",
+        })
+    }
+}
+
+/// A half as its array tells of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Half {
+    /// The array's UUID.
+    array: String,
+    /// What the array calls the half.
+    name: String,
+    /// How it is.
+    state: String,
+}
+
+/// The member that stands on this image.
+fn half_of(told: &str, image: &str) -> Option<Half> {
+    let all: Value = serde_json::from_str(told).ok()?;
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    all.as_array()?.iter().find_map(|array| {
+        let mut members = array["members"].as_array()?.iter();
+        let ours = members
+            .find(|member| text(&member["name"]).is_some_and(|name| name.contains(image)))?;
+        Some(Half {
+            array: text(&array["uuid"])?,
+            name: text(&ours["name"])?,
+            state: text(&ours["state"])?,
+        })
+    })
+}
+
+fn operations(text: &str) -> Result<f64, ToolError> {
+    let result = parse(text).map_err(|_| ToolError::Unreadable {
+        tool: PROGRAM.name,
+        what: "result of the load",
+    })?;
+    Ok(result.ios as f64 / result.runtime.seconds().max(f64::MIN_POSITIVE))
+}

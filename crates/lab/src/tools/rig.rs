@@ -1,0 +1,226 @@
+//! A disk of our own on a target, for stories that pull its drives: images, faults, an attachment.
+//!
+//! Invariants: all of it is below the directory it was given, and is taken down on every way out, by
+//! force if need be, since a disk without drives cannot be flushed. What is run is this program
+//! itself, which has to be `outboard`.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use super::process::Running;
+use super::{Invocation, Place, Tick, ToolError};
+use crate::stats::Rng;
+use crate::units::{Bytes, MIB};
+
+/// How long one command of ours may take.
+const LIMIT: Duration = Duration::from_secs(120);
+/// How long a server may take until it listens.
+const START: Duration = Duration::from_secs(20);
+/// Between two looks.
+pub(super) const POLL: Duration = Duration::from_millis(20);
+
+/// A disk of our own.
+#[derive(Debug)]
+pub(super) struct Rig<'a> {
+    place: Place<'a>,
+    outboard: PathBuf,
+    folder: PathBuf,
+    attached: Option<PathBuf>,
+    servers: Vec<Running>,
+    /// What was run, as it can be pasted into a shell.
+    pub(super) commands: Vec<String>,
+}
+
+impl<'a> Rig<'a> {
+    /// A folder for it.
+    pub(super) fn new(place: Place<'a>) -> Result<Self, ToolError> {
+        let outboard = std::env::current_exe()
+            .map_err(|error| ToolError::system("tell where this program is", error))?;
+        let folder = place.directory.join("rig");
+        let rig = Self {
+            place,
+            outboard,
+            folder,
+            attached: None,
+            servers: Vec::new(),
+            commands: Vec::new(),
+        };
+        fs::create_dir_all(&rig.folder).map_err(|error| rig.failed("make", &rig.folder, error))?;
+        Ok(rig)
+    }
+
+    fn failed(&self, what: &str, path: &Path, error: std::io::Error) -> ToolError {
+        ToolError::system(format!("{what} {}", path.display()), error)
+    }
+
+    /// Where a file of this name is.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// An image with all of its space taken, and zeroes in it.
+    pub(super) fn image(&self, name: &str, size: Bytes) -> Result<PathBuf, ToolError> {
+        let path = self.path(name);
+        let mut options = OpenOptions::new();
+        let options = options.create(true).write(true).truncate(true);
+        let failed = |error| self.failed("make", &path, error);
+        let file = options.open(&path).map_err(failed)?;
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.0) {
+            Err(Errno::OPNOTSUPP) => file.set_len(size.0).map_err(failed)?,
+            other => other.map_err(|error| failed(error.into()))?,
+        }
+        Ok(path)
+    }
+
+    /// The expression of a drive that is pulled as long as [`Rig::pull`] says so.
+    pub(super) fn drive(&self, name: &str) -> String {
+        let [image, switch] = [self.path(name), self.switch(name)].map(|path| quoted(&path));
+        format!("fault({image}, pulled-while={switch})")
+    }
+
+    fn switch(&self, name: &str) -> PathBuf {
+        self.path(&format!("{name}.pulled"))
+    }
+
+    /// Pulls a drive.
+    pub(super) fn pull(&self, name: &str) -> Result<(), ToolError> {
+        let switch = self.switch(name);
+        fs::write(&switch, []).map_err(|error| self.failed("make", &switch, error))
+    }
+
+    /// Plugs it in again.
+    pub(super) fn plug(&self, name: &str) -> Result<(), ToolError> {
+        let switch = self.switch(name);
+        fs::remove_file(&switch).map_err(|error| self.failed("remove", &switch, error))
+    }
+
+    /// Runs one of our own commands.
+    pub(super) fn outboard(&mut self, words: &[&str], tick: Tick<'_>) -> Result<String, ToolError> {
+        let command = Invocation::new(&self.outboard, words.iter().copied());
+        let shown = crate::fio::command::shown("outboard", &command.args);
+        // Questions are asked many times.
+        if !self.commands.contains(&shown) {
+            self.commands.push(shown);
+        }
+        let beside = Place {
+            directory: &self.folder,
+            ..self.place
+        };
+        command.run(&beside, LIMIT, tick).map(|ran| ran.output)
+    }
+
+    /// Attaches a disk with a new filesystem; where it is mounted.
+    pub(super) fn attach(&mut self, disk: &str, tick: Tick<'_>) -> Result<PathBuf, ToolError> {
+        let at = self.path("mounted");
+        let text = at.to_string_lossy().into_owned();
+        self.outboard(&["attach", disk, "--mount", &text, "--mkfs", "ext4"], tick)?;
+        self.attached = Some(at.clone());
+        Ok(at)
+    }
+
+    /// Serves a disk, only to be read; its URI.
+    pub(super) fn serve(&mut self, disk: &str, tick: Tick<'_>) -> Result<String, ToolError> {
+        let port = self.path("port");
+        let text = port.to_string_lossy().into_owned();
+        let export = format!("data={disk}");
+        let words = [
+            "serve",
+            &export,
+            "--listen",
+            "127.0.0.1:0",
+            "--port-file",
+            &text,
+        ];
+        let words = words
+            .into_iter()
+            .chain(["--read-only", "--exit-with-parent"]);
+        let command = Invocation::new(&self.outboard, words);
+        self.commands
+            .push(crate::fio::command::shown("outboard", &command.args));
+        let running = command.start(&Place {
+            directory: &self.folder,
+            ..self.place
+        })?;
+        let started = engine::clock::now();
+        loop {
+            let found = fs::read_to_string(&port).unwrap_or_default();
+            if let Ok(port) = found.trim().parse::<u16>() {
+                self.servers.push(running);
+                return Ok(format!("nbd://127.0.0.1:{port}/data"));
+            }
+            let now = engine::clock::now();
+            if !tick(now) {
+                return Err(ToolError::Cancelled);
+            }
+            if running.has_ended() || now.duration_since(started) > START {
+                let said = running.so_far();
+                let line = said.lines().rfind(|line| !line.trim().is_empty());
+                return Err(ToolError::Failed {
+                    tool: "outboard serve".into(),
+                    reason: line.unwrap_or("it does not listen").trim().to_owned(),
+                });
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Takes all of it down.
+    pub(super) fn take_down(mut self) -> Result<(), ToolError> {
+        self.fall()
+    }
+
+    fn fall(&mut self) -> Result<(), ToolError> {
+        self.servers.clear();
+        if let Some(at) = self.attached.take() {
+            let at = at.to_string_lossy().into_owned();
+            let go = &mut |_| true;
+            // A disk that lost drives goes with a complaint that data may be lost, which they are.
+            let plain = self.outboard(&["detach", &at], go);
+            if plain.is_err() && is_mounted(&at) {
+                self.outboard(&["detach", &at, "--force"], go)?;
+            }
+        }
+        match fs::remove_dir_all(&self.folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(self.failed("remove", &self.folder, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Rig<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.fall() {
+            tracing::error!(%error, "a disk of the lab stays");
+        }
+    }
+}
+
+/// Whether something is mounted there.
+fn is_mounted(at: &str) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mut places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    places.any(|place| place.replace("\\040", " ") == at)
+}
+
+/// A path as a word of an expression: bare where it can be, as `outboard` itself writes it.
+pub(super) fn quoted(path: &Path) -> String {
+    let word = path.to_string_lossy();
+    let special = |c: char| c.is_whitespace() || matches!(c, ',' | '(' | ')' | '\'' | '"');
+    match word.contains(special) {
+        true => format!("'{}'", word.replace('\'', "''")),
+        false => word.into_owned(),
+    }
+}
+
+/// Bytes that neither compress nor repeat; the same for the same seed.
+pub(super) fn random_mib(seed: u64) -> Vec<u8> {
+    let mut rng = Rng::new(seed);
+    let words = MIB / 8;
+    (0..words).flat_map(|_| rng.next().to_le_bytes()).collect()
+}

@@ -1,0 +1,49 @@
+//! A directory through a filesystem client and a server on loopback.
+//!
+//! SSHFS gets a server of our own with keys of its own, for one user and one port of loopback. Servers
+//! of NFS and SMB are the system's, with rights of their own: none is started here, and a mount of the
+//! user's own is measured as a directory.
+
+use std::path::PathBuf;
+
+use lab::plan::{MountType, Target, TargetKind};
+use lab::runner::LeftOut;
+
+use super::step::{Ends, Recipe, Step};
+
+/// The folder that is exported and the mount.
+pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut> {
+    let TargetKind::Mount {
+        client, options, ..
+    } = &target.kind
+    else {
+        return Err(LeftOut("it is no mount".into()));
+    };
+    if *client != MountType::Sshfs {
+        return Err(LeftOut(format!(
+            "no server of {} is started here: mount one, and give its directory as a target",
+            shown(*client)
+        )));
+    }
+    let [exported, directory] = ["exported", "mounted"].map(|name| folder.join(name));
+    let folders = [&folder, &exported, &directory];
+    let mut steps: Vec<Step> = folders.into_iter().cloned().map(Step::Folder).collect();
+    steps.push(Step::Sshfs {
+        exported,
+        folder,
+        directory: directory.clone(),
+        options: options.clone(),
+    });
+    Ok(Recipe {
+        steps,
+        place: Ends::Directory(directory),
+    })
+}
+
+const fn shown(client: MountType) -> &'static str {
+    match client {
+        MountType::Nfs => "NFS",
+        MountType::Cifs | MountType::Gvfs => "SMB",
+        MountType::Sshfs => "SSHFS",
+    }
+}

@@ -1,0 +1,98 @@
+//! What `{NAME}` stands for in a plan's expressions: an image's path, a half's URI, a target's device.
+
+use std::path::Path;
+
+use lab::host::Place;
+use lab::plan::Target;
+use lab::runner::BuildContext;
+
+/// The table of names.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Names(Vec<(String, String)>);
+
+impl Names {
+    /// The devices and exports of the targets before `target`.
+    pub(super) fn of(_target: &Target, context: &BuildContext<'_>) -> Self {
+        let mut names = Self::default();
+        for (name, built) in context.built {
+            match &built.spec.place {
+                Place::Device(path) => names.set_path(name, path),
+                Place::Uri(uri) => names.set(name, uri),
+                Place::Directory(_) => {}
+            }
+        }
+        names
+    }
+
+    /// What `name` stands for from now on.
+    pub(super) fn set(&mut self, name: &str, text: &str) {
+        self.0.retain(|(known, _)| known != name);
+        self.0.push((name.to_owned(), text.to_owned()));
+    }
+
+    /// The same for a path.
+    pub(super) fn set_path(&mut self, name: &str, path: &Path) {
+        self.set(name, &path.to_string_lossy());
+    }
+
+    /// An expression with its names replaced, each quoted as expressions want it.
+    pub(super) fn expression(&self, text: &str) -> String {
+        self.replaced(text, &quoted)
+    }
+
+    /// A plain word with its names replaced.
+    pub(super) fn word(&self, text: &str) -> String {
+        self.replaced(text, &str::to_owned)
+    }
+
+    fn replaced(&self, text: &str, write: &dyn Fn(&str) -> String) -> String {
+        let mut out = text.to_owned();
+        for (name, value) in &self.0 {
+            out = out.replace(&format!("{{{name}}}"), &write(value));
+        }
+        out
+    }
+}
+
+/// A word of an expression: bare where it can be, else in quotes, where a quote is written twice.
+fn quoted(word: &str) -> String {
+    let special = |c: char| c.is_whitespace() || matches!(c, ',' | '(' | ')' | '\'' | '"');
+    match word.contains(special) {
+        true => format!("'{}'", word.replace('\'', "''")),
+        false => word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_replaced_and_quoted_only_where_a_word_needs_it() {
+        let mut names = Names::default();
+        names.set_path("a", Path::new("/tmp/x/a.img"));
+        names.set_path("b", Path::new("/tmp/it's (b).img"));
+        assert_eq!(
+            names.expression("array({a}, {b}, {c})"),
+            "array(/tmp/x/a.img, '/tmp/it''s (b).img', {c})"
+        );
+        assert_eq!(names.word("{b}"), "/tmp/it's (b).img");
+    }
+
+    #[test]
+    fn a_replaced_expression_is_read_as_the_same_paths() {
+        let mut names = Names::default();
+        names.set_path("a", Path::new("/tmp/a, 'b' (c)"));
+        let text = names.expression("linear({a}, {a})");
+        let read = crate::graph::resolve(&text).expect("an expression").disk;
+        let crate::graph::Disk::Linear { disks, .. } = read else {
+            panic!("{read:?}");
+        };
+        for disk in disks {
+            assert!(
+                matches!(&disk, crate::graph::Disk::File { path, .. } if path == Path::new("/tmp/a, 'b' (c)")),
+                "{disk:?}"
+            );
+        }
+    }
+}

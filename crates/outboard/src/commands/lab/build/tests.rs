@@ -1,0 +1,189 @@
+//! What is lacking is said, and steps come in the order in which they can be taken. Nothing is built.
+
+use std::path::Path;
+
+use lab::Cancel;
+use lab::plan::Target;
+use lab::runner::{BuildContext, LeftOut};
+
+use super::facts::Facts;
+use super::features::lacking;
+use super::names::Names;
+use super::step::{Ends, Step};
+use super::{TargetBuilder, TargetKind};
+
+const RAID: &str = r#"
+name = "raid"
+kind = "disk"
+disk = "array({a}, {b})"
+images = [{ name = "a", size = "64M" }, { name = "b", size = "64M", served = "tcp" }]
+setup = ["array create --level 1 {a} {b}"]
+filesystem = "ext4"
+"#;
+const LOOP: &str = r#"
+name = "loop"
+kind = "disk"
+disk = "{a}"
+images = [{ name = "a", size = "64M" }]
+filesystem = "ext4"
+via = "loop"
+"#;
+
+fn target(text: &str) -> Target {
+    toml::from_str(text).unwrap()
+}
+
+/// A machine that can do everything asked for here.
+fn able() -> Facts {
+    let mut facts = Facts::of_this_machine();
+    facts.root = true;
+    facts.fuse = true;
+    facts.loops = true;
+    facts.filesystems.insert("ext4".into());
+    facts
+}
+
+fn lacks(text: &str, facts: &Facts) -> Option<String> {
+    lacking(&target(text), facts).unwrap()
+}
+
+fn steps(text: &str) -> Result<(Vec<Step>, Ends), LeftOut> {
+    let builder = TargetBuilder { facts: able() };
+    let cancel = Cancel::default();
+    let context = BuildContext {
+        base: Path::new("/base"),
+        scratch: Path::new("/base/scratch"),
+        built: &[],
+        cancel: &cancel,
+    };
+    let recipe = builder.recipe(&target(text), &context)?;
+    Ok((recipe.steps, recipe.place))
+}
+
+#[test]
+fn a_machine_that_can_do_it_lacks_nothing() {
+    assert_eq!(lacks(RAID, &able()), None);
+    assert_eq!(lacks(LOOP, &able()), None);
+}
+
+#[test]
+fn what_is_lacking_is_one_sentence_with_what_to_do() {
+    let change = |change: fn(&mut Facts)| {
+        let mut facts = able();
+        change(&mut facts);
+        facts
+    };
+    let cases = [
+        (change(|f| f.root = false), "sudo"),
+        (change(|f| f.fuse = false), "/dev/fuse"),
+        (change(|f| f.loops = false), "/dev/loop-control"),
+        (change(|f| f.filesystems.clear()), "this kernel has no ext4"),
+        (
+            change(|f| f.folders.clear()),
+            "needs mkfs.ext4: apt-get install e2fsprogs",
+        ),
+    ];
+    for (facts, part) in cases {
+        let told = lacks(RAID, &facts).unwrap();
+        assert!(told.contains(part), "{told}");
+        assert!(!told.contains('\n') && !told.ends_with('.'), "{told}");
+    }
+}
+
+#[test]
+fn a_plans_own_needs_are_probed_too() {
+    let with = |need: &str| format!("needs = [{need:?}]\n{LOOP}");
+    assert_eq!(
+        lacks(&with("module:no_such"), &able()).unwrap(),
+        "this kernel has no module no-such"
+    );
+    assert!(
+        lacks(&with("program:no-such"), &able())
+            .unwrap()
+            .contains("no-such")
+    );
+    let error = lacking(&target(&with("luck")), &able()).unwrap_err();
+    assert!(error.to_string().contains("luck"), "{error}");
+}
+
+#[test]
+fn servers_of_nfs_and_smb_are_not_started_and_it_is_said_what_to_do_instead() {
+    let mut facts = able();
+    for name in ["nfs", "cifs"] {
+        facts.filesystems.insert(name.into());
+    }
+    let mount = "name = \"m\"\nkind = \"mount\"\ntype = \"nfs\"";
+    let told = lacks(mount, &Facts::default()).unwrap();
+    assert!(told.contains("root"), "{told}");
+    let folder = Path::new("/f").to_owned();
+    let error = super::mount::recipe(&target(mount), folder).unwrap_err();
+    assert!(error.to_string().contains("mount one"), "{error}");
+}
+
+#[test]
+fn an_array_is_made_after_its_halves_can_be_reached_and_before_it_is_attached() {
+    let (steps, place) = steps(RAID).unwrap();
+    let kinds: Vec<&str> = steps
+        .iter()
+        .map(|step| match step {
+            Step::Folder(_) => "folder",
+            Step::Image { .. } => "image",
+            Step::Own(_) => "own",
+            Step::Serve { .. } => "serve",
+            Step::Attach { .. } => "attach",
+            Step::Loop { .. } => "loop",
+            Step::Sshfs { .. } => "sshfs",
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "folder", "image", "image", "serve", "own", "folder", "attach"
+        ]
+    );
+    assert_eq!(
+        place,
+        Ends::Directory("/base/scratch/outboard-raid/mounted".into())
+    );
+}
+
+#[test]
+fn a_dry_run_shows_every_command_with_what_is_known_of_its_names() {
+    let (steps, place) = steps(RAID).unwrap();
+    let lines = super::step::Recipe { steps, place }.shown(&Names::default());
+    let all = lines.join("\n");
+    assert!(all.contains("fallocate --length 67108864"), "{all}");
+    assert!(all.contains("nbd://127.0.0.1:PORT/b"), "{all}");
+    assert!(
+        all.contains("outboard array create --level 1 /base/scratch/outboard-raid/a.img"),
+        "{all}"
+    );
+    assert!(!all.contains("{a}") && !all.contains("{b}"), "{all}");
+}
+
+#[test]
+fn only_arrays_are_made_before_a_disk_is_attached() {
+    let wrong = RAID.replace("array create --level 1", "array remove");
+    let error = steps(&wrong).unwrap_err();
+    assert!(error.to_string().contains("array create"), "{error}");
+}
+
+#[test]
+fn a_loop_device_stands_on_one_image() {
+    let wrong = LOOP.replace("disk = \"{a}\"", "disk = \"linear({a})\"");
+    assert!(steps(&wrong).unwrap_err().to_string().contains("one image"));
+}
+
+#[test]
+fn an_export_without_a_filesystem_is_measured_itself() {
+    let text = "name = \"n\"\nkind = \"served\"\ndisk = \"null(1G)\"\ntransport = \"tcp\"";
+    let (_, place) = steps(text).unwrap();
+    assert_eq!(place, Ends::Export);
+    assert!(matches!(
+        target(text).kind,
+        TargetKind::Served {
+            filesystem: None,
+            ..
+        }
+    ));
+}

@@ -1,0 +1,295 @@
+//! `lab run PLAN --small`: every plan that comes with the program, made for real and as short as it goes.
+//!
+//! A plan passes if each of its targets was built or is left out with a reason that is known here, if each
+//! of its tests has a figure on each target it is for, and if nothing is left of it afterwards.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use testkit::requires;
+
+use super::{answer, outboard, run, within_a_minute};
+
+/// Two plans at once would take the machine from each other, and every plan takes all of it.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// A folder in which a plan is made, and the right to.
+struct Ground {
+    folder: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Ground {
+    /// None, said, where plans cannot be made.
+    fn new(programs: &[&str]) -> Option<Self> {
+        let mut needs = vec![
+            requires::root(),
+            requires::fuse(),
+            requires::loop_device(),
+            requires::command("fio"),
+        ];
+        needs.extend(programs.iter().map(|program| requires::command(program)));
+        if !requires::all(&needs) {
+            return None;
+        }
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("base")).expect("a folder");
+        Some(Self {
+            folder,
+            _turn: turn,
+        })
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Makes a plan small, and gives what was stored of it.
+    fn made(&self, plan: &str, more: &[&str]) -> Value {
+        let words = [
+            &["lab", "run", plan, "base", "--small", "--seed", "7"],
+            more,
+        ]
+        .concat();
+        answer(self.path(), &words);
+        let told = answer(self.path(), &["lab", "export"]);
+        let mut told: Value = serde_json::from_str(&told).expect("JSON");
+        self.is_tidy();
+        told["run"].take()
+    }
+
+    /// Nothing is mounted, nothing is attached, no file is there.
+    fn is_tidy(&self) {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts");
+        let own = self.path().to_string_lossy().into_owned();
+        let left: Vec<&str> = mounts.lines().filter(|line| line.contains(&own)).collect();
+        assert!(left.is_empty(), "{left:?}");
+        assert_eq!(answer(self.path(), &["status"]), "nothing is attached\n");
+        let left = std::fs::read_dir(self.path().join("base")).expect("the base");
+        assert_eq!(left.count(), 0);
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        drop(run(self.path(), &["detach", "--all", "--force"]));
+    }
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+/// Every target is there or left out for a reason, and only those in `may_lack` are.
+fn every_target_is_accounted_for(run: &Value, may_lack: &[&str]) {
+    let manifest = &run["manifest"];
+    for target in list(&run["plan"], "target") {
+        let name = text(target, "name");
+        let built = list(manifest, "targets");
+        if built.iter().any(|one| text(one, "name") == name) {
+            continue;
+        }
+        let mut left_out = list(manifest, "left_out").iter();
+        let left = left_out.find(|one| text(one, "name") == name);
+        let left = left.unwrap_or_else(|| panic!("{name} is neither built nor left out"));
+        assert!(!text(left, "reason").is_empty(), "{left}");
+        assert!(may_lack.contains(&name), "{left}");
+    }
+}
+
+/// Every test has a figure on every target it is for.
+fn every_test_has_a_figure(run: &Value) {
+    let targets = list(&run["manifest"], "targets");
+    for (w, workload) in list(&run["plan"], "workload").iter().enumerate() {
+        let on = list(workload, "on");
+        for (t, target) in targets.iter().enumerate() {
+            let name = &target["name"];
+            if !on.is_empty() && !on.contains(name) {
+                continue;
+            }
+            let mut cells = list(run, "cells").iter();
+            let cell = cells.find(|cell| cell["workload"] == w && cell["target"] == t);
+            let cell = cell.unwrap_or_else(|| panic!("nothing of {workload} on {name}"));
+            let outcome = &cell["outcome"];
+            let bytes = outcome["fio"]["bytes"].as_u64().unwrap_or(0);
+            let figures = list(&outcome["tool"], "figures").len();
+            assert!(bytes > 0 || figures > 0, "{cell}");
+        }
+    }
+}
+
+/// The figure of a tool in the first cell of a workload whose name begins so.
+fn figure(run: &Value, workload: &str, name: &str) -> f64 {
+    let workloads = list(&run["plan"], "workload");
+    let at = workloads
+        .iter()
+        .position(|one| text(one, "name").starts_with(workload));
+    let mut cells = list(run, "cells").iter();
+    let cell = cells.find(|cell| cell["workload"].as_u64() == at.map(|at| at as u64));
+    let cell = cell.unwrap_or_else(|| panic!("no {workload}"));
+    let mut figures = list(&cell["outcome"]["tool"], "figures").iter();
+    let found = figures.find(|figure| text(figure, "name") == name);
+    let found = found.unwrap_or_else(|| panic!("no {name} in {cell}"));
+    found["value"].as_f64().expect("a number")
+}
+
+/// Makes `plan` small and checks what every plan has to keep.
+fn check(plan: &str, programs: &[&str], may_lack: &[&str]) -> Option<Value> {
+    let ground = Ground::new(programs)?;
+    let run = ground.made(plan, &[]);
+    every_target_is_accounted_for(&run, may_lack);
+    every_test_has_a_figure(&run);
+    Some(run)
+}
+
+const PAPER: [&str; 3] = ["bonnie++", "dbench", "tar"];
+
+#[test]
+fn layers_are_built_on_each_other_measured_and_taken_down() {
+    let Some(run) = check("layers", &PAPER, &["nbd-kernel", "nfs"]) else {
+        return;
+    };
+    let targets = list(&run["manifest"], "targets");
+    let mut nested = targets
+        .iter()
+        .filter(|one| text(one, "name").starts_with("loop-"));
+    assert!(nested.all(|one| text(one, "filesystem") == "ext4"));
+    let commands = list(&run, "commands");
+    for part in [
+        "losetup",
+        "array create",
+        "outboard serve",
+        "outboard attach",
+    ] {
+        let there = commands.iter().any(|one| text(one, "line").contains(part));
+        assert!(there, "{part} is in no command");
+    }
+}
+
+#[test]
+fn filesystems_that_the_kernel_has_are_measured_and_others_left_out() {
+    let may_lack = ["xfs", "btrfs", "f2fs", "jfs", "reiserfs", "nilfs2"];
+    check("filesystems", &PAPER, &may_lack);
+}
+
+#[test]
+fn partitions_are_swept_by_place_and_held_against_each_other_by_size() {
+    check("partitions", &["bonnie++", "dbench"], &[]);
+}
+
+#[test]
+fn the_omni_drive_loses_what_was_on_the_pulled_drive_and_gets_it_back() {
+    let Some(run) = check("dm-linear", &["mkfs.ext4"], &[]) else {
+        return;
+    };
+    assert!(figure(&run, "pull-middle", "lost while pulled") > 0.0);
+    assert!(figure(&run, "pull-middle", "until a program is told") > 0.0);
+    assert_eq!(figure(&run, "pull-middle", "lost afterwards"), 0.0);
+}
+
+#[test]
+fn thermal_loads_the_processor() {
+    check("thermal", &["stress-ng"], &[]);
+}
+
+#[test]
+fn network_measures_the_wire_and_an_export_that_stores_nothing() {
+    let Some(run) = check("network", &["iperf3"], &[]) else {
+        return;
+    };
+    assert!(figure(&run, "to-server", "received") > 1e6);
+}
+
+#[test]
+fn remote_filesystems_are_mounted_by_a_server_of_their_own() {
+    let programs = ["sshfs", "sshd", "ssh-keygen"];
+    check("remote-fs", &programs, &["nfs", "cifs", "gvfs"]);
+}
+
+#[test]
+fn block_sizes_are_swept_aligned_and_not() {
+    check("block-size", &[], &["btrfs"]);
+}
+
+#[test]
+fn connections_are_swept_over_both_transports() {
+    check("connections", &[], &[]);
+}
+
+#[test]
+fn a_mirror_is_made_alike_again_under_load() {
+    let Some(run) = check("mirror", &[], &[]) else {
+        return;
+    };
+    assert!(figure(&run, "resync", "until both are alike") > 0.0);
+    assert!(figure(&run, "resync", "load alone") > 0.0);
+}
+
+#[test]
+fn clients_of_one_server_are_served_fairly() {
+    let Some(run) = check("clients", &[], &[]) else {
+        return;
+    };
+    let fairness = figure(&run, "shared-8", "fairness");
+    assert!((0.125..=1.0).contains(&fairness), "{fairness}");
+    let (first, last) = ("first done", "last done");
+    assert!(figure(&run, "shared-8", first) <= figure(&run, "shared-8", last));
+}
+
+#[test]
+fn plans_without_targets_of_their_own_are_made_on_two_directories() {
+    let Some(ground) = Ground::new(&PAPER) else {
+        return;
+    };
+    for plan in ["raspi-nbd", "disks", "queue-depth", "replay"] {
+        let other = tempfile::tempdir().expect("a folder");
+        let other = other.path().to_string_lossy().into_owned();
+        let run = ground.made(plan, &["--against", &other]);
+        assert_eq!(list(&run["manifest"], "targets").len(), 2, "{plan}");
+        every_test_has_a_figure(&run);
+    }
+}
+
+#[test]
+fn a_dry_run_shows_what_would_be_built_and_what_is_lacking_and_builds_nothing() {
+    let Some(ground) = Ground::new(&[]) else {
+        return;
+    };
+    let words = ["lab", "run", "layers", "base", "--dry-run"];
+    let told = answer(ground.path(), &words);
+    for part in ["array create", "losetup", "serve", "mkfs.ext4"] {
+        assert!(told.contains(part), "{part} is not in {told}");
+    }
+    ground.is_tidy();
+}
+
+#[test]
+fn ctrl_c_takes_down_what_was_built_so_far() {
+    let Some(ground) = Ground::new(&[]) else {
+        return;
+    };
+    let words = ["lab", "run", "mirror", "base", "--seed", "7"];
+    let mut command = outboard(ground.path(), &words);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::null()).spawn().expect("it starts");
+    let own = ground.path().join("base").to_string_lossy().into_owned();
+    within_a_minute(|| {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts");
+        mounts.contains(&own).then_some(())
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).expect("it is there");
+    let status = child.wait().expect("it ends");
+    assert!(!status.success(), "{status}");
+    ground.is_tidy();
+}
