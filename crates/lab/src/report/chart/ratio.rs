@@ -9,7 +9,7 @@ use crate::stats::{Comparison, SAME_WITHIN, Verdict};
 use crate::units::significant;
 
 /// Height of one test.
-const ROW: f64 = 42.0;
+const ROW: f64 = 44.0;
 /// Where the drawing begins.
 const LEFT: f64 = 22.0;
 /// Where the drawing ends and figures begin.
@@ -30,7 +30,7 @@ pub(in crate::report) fn ratio(rows: &[(String, Option<Comparison>)], label: &La
         (x_grid(&scale, &ratio_ticks(low, high), 22.0, bottom))
         line class="one" x1=(px(scale.at(1.0))) x2=(px(scale.at(1.0))) y1="22" y2=(px(bottom)) {}
         @for ((name, found), index) in rows.iter().zip(0u8..) {
-            (line(name, found.as_ref(), &scale, 24.0 + ROW * (f64::from(index) + 0.62)))
+            (line(name, found.as_ref(), &scale, 24.0 + ROW * (f64::from(index) + 0.66)))
         }
     };
     frame(bottom + 24.0, label, &body)
@@ -49,7 +49,7 @@ fn bounds(rows: &[(String, Option<Comparison>)]) -> (f64, f64) {
 
 fn line(name: &str, found: Option<&Comparison>, scale: &Scale, y: f64) -> Markup {
     html! {
-        text class="name" x="4" y=(px(y - 10.0)) { (name) }
+        text class="name" x="4" y=(px(y - 13.0)) { (name) }
         @if let Some(found) = found {
             @let ratio = found.ratio;
             g class={ "verdict " (class(found.verdict)) } {
