@@ -25,7 +25,7 @@ use std::task::Poll;
 
 use block::{BlockDevice, Extent, Geometry, IoBufs, IoFuture, Operation, Range, WriteFlags};
 
-use self::state::{Content, State};
+use self::state::{Content, State, WriteId};
 use crate::data::single;
 use crate::image::{SECTOR, TrimLeaves, admit, assert_filled, to_usize};
 use crate::mem_disk::zeroed_kind;
@@ -56,6 +56,8 @@ pub struct CrashDisk {
     lies: Lies,
     trim_leaves: TrimLeaves,
     interleaving: Option<Mutex<fastrand::Rng>>,
+    /// Changes that have landed and whose futures were dropped before they were answered.
+    dropped: Mutex<Vec<WriteId>>,
     state: Mutex<State>,
 }
 
@@ -85,6 +87,7 @@ impl CrashDisk {
             lies: Lies::default(),
             trim_leaves: TrimLeaves::default(),
             interleaving: None,
+            dropped: Mutex::default(),
             state: Mutex::new(State::new(bytes)),
         }
     }
@@ -160,12 +163,34 @@ impl CrashDisk {
     async fn change(&self, range: Range, content: Content<'_>, fua: bool) {
         self.linger().await;
         let id = self.state().apply(range, content);
+        let mut under_way = UnderWay {
+            disk: self,
+            id: Some(id),
+        };
         self.linger().await;
+        under_way.id = None;
         let mut state = self.state();
         state.resolve(id);
         if fua && !self.lies.fua {
             state.make_durable(&[id]);
         }
+    }
+}
+
+/// A change that has landed; `id` until it is answered.
+struct UnderWay<'a> {
+    disk: &'a CrashDisk,
+    id: Option<WriteId>,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let mut dropped = self
+            .disk
+            .dropped
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        dropped.extend(self.id);
     }
 }
 
@@ -238,8 +263,15 @@ impl BlockDevice for CrashDisk {
         })
     }
 
-    /// A dropped request does nothing more: there is nothing to wait for.
+    /// A dropped request does nothing more: there is nothing to wait for. What had landed of it is as good as answered:
+    /// a flush from here on covers it.
     fn settle(&self) -> IoFuture<'_, ()> {
-        Box::pin(async { Ok(()) })
+        Box::pin(async {
+            let dropped = self.dropped.lock();
+            let dropped = std::mem::take(&mut *dropped.unwrap_or_else(PoisonError::into_inner));
+            let mut state = self.state();
+            dropped.into_iter().for_each(|id| state.resolve(id));
+            Ok(())
+        })
     }
 }

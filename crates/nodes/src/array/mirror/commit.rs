@@ -5,6 +5,8 @@
 //! * There is one commit at a time. It is a future that whoever waits drives, and that outlives them: a write whose
 //!   future is dropped never leaves a commit half done for good; the next one who needs one goes on with it.
 //! * It ends under the lock of the state, before anybody who waits for it goes on.
+//! * Superblocks 0.90 have several sectors, and a cut of the power may leave one half written: one is written after the
+//!   other, so that this befalls one member at most.
 
 use std::pin::Pin;
 use std::time::SystemTime;
@@ -116,7 +118,13 @@ async fn carry_out(plan: &Plan) -> Outcome {
         .members
         .iter()
         .filter(|told| !failed.contains(&told.target.slot));
-    each(left, &mut outcome, write_superblock).await;
+    if plan.one_by_one {
+        for told in left {
+            each(std::iter::once(told), &mut outcome, write_superblock).await;
+        }
+    } else {
+        each(left, &mut outcome, write_superblock).await;
+    }
     outcome
 }
 

@@ -39,6 +39,8 @@ pub(super) struct Plan {
     pub(super) pages: Vec<Page>,
     /// To whom.
     pub(super) members: Vec<Told>,
+    /// Superblocks are written one after the other.
+    pub(super) one_by_one: bool,
     /// What the end of it is told by.
     pub(super) after: After,
 }
@@ -119,6 +121,7 @@ impl State {
             flush_first,
             pages,
             members,
+            one_by_one: matches!(self.facts.version, Version::V0_90 { .. }),
             after,
         }
     }

@@ -1,7 +1,7 @@
 //! What happens while an array of a world is open: users, time, people, and disks that break.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -26,6 +26,8 @@ const SECTORS_MAX: u64 = 24;
 enum Ended {
     /// A request of a user.
     Request(Begun, Result<Vec<u8>, IoError>),
+    /// One whose user had gone, and the array has settled since.
+    Dropped(Begun),
     /// Something else, by its name.
     Other(String, Result<(), ArrayError>),
 }
@@ -43,6 +45,30 @@ async fn moments(mut count: u8) {
         Poll::Pending
     })
     .await;
+}
+
+/// Carries out a request that is dropped when it was polled so often, and waits then until nothing of it can land any
+/// more. `None`: it was dropped.
+async fn impatiently(array: Arc<Array>, op: Op, polls: u8) -> Option<Result<Vec<u8>, IoError>> {
+    let answer = {
+        let mut asked = pin!(request(array.clone(), op));
+        let mut left = polls;
+        poll_fn(|context| match asked.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => {
+                left -= 1;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        })
+        .await
+    };
+    if answer.is_none() {
+        // What cannot be settled has failed a member.
+        drop(array.settle().await);
+    }
+    answer
 }
 
 /// An error of a step in the background.
@@ -93,7 +119,7 @@ impl World {
         // What it holds, twice: it must be the same.
         for _ in 0..2 {
             let range = Range::new(0, self.owed.size());
-            self.user(life, &mut doing, Op::Read { range });
+            self.user(life, &mut doing, Op::Read { range }, None);
         }
         let power = life.power.clone();
         while left > 0 || !doing.is_empty() {
@@ -149,13 +175,23 @@ impl World {
         }
     }
 
-    fn user(&mut self, life: &Life, doing: &mut Doing, op: Op) {
+    /// A user asks for something, and leaves after so many polls if that is said.
+    fn user(&mut self, life: &Life, doing: &mut Doing, op: Op, polls: Option<u8>) {
         let begun = self.owed.begin(op);
-        self.tell(format!("{} {op:?}", begun.number()));
+        self.tell(format!(
+            "{} {op:?}, dropped after {polls:?}",
+            begun.number()
+        ));
         let array = life.array.clone();
         doing.push(Box::pin(async move {
-            let answer = request(array, op).await;
-            Ended::Request(begun, answer)
+            let answer = match polls {
+                None => Some(request(array, op).await),
+                Some(polls) => impatiently(array, op, polls).await,
+            };
+            match answer {
+                Some(answer) => Ended::Request(begun, answer),
+                None => Ended::Dropped(begun),
+            }
         }));
     }
 
@@ -204,7 +240,10 @@ impl World {
         match self.rng.u8(0..40) {
             0..24 => {
                 let op = self.op();
-                self.user(life, doing, op);
+                // Where a disk hangs, who settles waits for it, and nobody goes on with what others began.
+                let leaves = !life.broken && self.rng.u8(0..8) == 0;
+                let polls = leaves.then(|| self.rng.u8(0..12));
+                self.user(life, doing, op, polls);
             }
             24..27 => self.other(doing, "mark clean", async move {
                 let clean = array.by_hand().mirror.mark_clean().await;
@@ -321,6 +360,10 @@ impl World {
                     Err(error) if life.damaged => self.tell(format!("failed: {error}")),
                     Err(error) => return Err(format!("a request failed: {error}")),
                 }
+            }
+            Ended::Dropped(begun) => {
+                self.tell(format!("{} was dropped", begun.number()));
+                self.owed.end(&begun, false);
             }
             Ended::Other(name, Err(error)) => self.tell(format!("{name}: {error}")),
             Ended::Other(name, Ok(())) => self.tell(format!("{name}: done")),

@@ -309,7 +309,7 @@ impl BlockDevice for Wire {
                 let mut changed = pin!(changed);
                 changed.as_mut().enable();
                 if self.state().hanging.is_empty() {
-                    return Ok(());
+                    return self.disk.settle().await;
                 }
                 changed.await;
             }

@@ -3,7 +3,7 @@
 use super::shape::Shape;
 use super::world::Wrong;
 use crate::array::format::bitmap::Bitmap;
-use crate::array::format::{self, PLACE_LEN, Superblock, features};
+use crate::array::format::{self, PLACE_LEN, Role, Superblock, features};
 
 const NONE: &str = "there is no superblock";
 
@@ -19,6 +19,11 @@ pub(super) fn superblock(shape: Shape, image: &[u8]) -> Result<Superblock, Wrong
     }
 }
 
+/// Whether an image has a superblock of the old kind of which only some sectors were written: 1.x have one.
+pub(super) fn is_torn(shape: Shape, image: &[u8]) -> bool {
+    shape.is_old() && superblock(shape, image).is_err_and(|what| what != NONE)
+}
+
 /// Whether an image has no superblock at all, valid or not.
 pub(super) fn is_blank(shape: Shape, image: &[u8]) -> bool {
     superblock(shape, image).is_err_and(|what| what == NONE)
@@ -31,7 +36,9 @@ pub(super) fn has_bad(shape: Shape, image: &[u8]) -> bool {
 
 /// Whether a member holds its part whole, by its own word.
 pub(super) fn is_whole(shape: Shape, image: &[u8]) -> bool {
-    superblock(shape, image).is_ok_and(|superblock| superblock.rebuilt_to.is_none())
+    let holds = |superblock: &Superblock| matches!(superblock.role, Role::Active(_));
+    superblock(shape, image)
+        .is_ok_and(|found| found.rebuilt_to.is_none() && (holds(&found) || !shape.is_old()))
 }
 
 /// The header of an image's bitmap.
@@ -43,7 +50,9 @@ fn bitmap(shape: Shape, image: &[u8]) -> Result<Bitmap, Wrong> {
 /// Looks at what a cut left of a disk that was `before` when it was plugged in.
 pub(super) fn check(shape: Shape, image: &[u8], before: Option<&[u8]>) -> Result<(), Wrong> {
     let now = superblock(shape, image)?;
-    if let Some(wanted) = shape.bitmap {
+    // A spare gets its bitmap with a part.
+    let holds = matches!(now.role, Role::Active(_));
+    if let Some(wanted) = shape.bitmap.filter(|_| holds) {
         let header = bitmap(shape, image)?;
         if header.chunk != wanted {
             return Err(format!("its bitmap has chunks of {} bytes", header.chunk));

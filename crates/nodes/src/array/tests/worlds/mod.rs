@@ -2,7 +2,8 @@
 //!
 //! One seed is one world: an array of some kind, users who write and read, steps of the work in the
 //! background, people who fail and add members, and a few cuts of the power, each at some step of some
-//! disk. A disk that is cut keeps any part of what it had not been told to keep, torn.
+//! disk. A disk that is cut keeps any part of what it had not been told to keep, torn. Users leave before they are
+//! answered, disks are put in each other's places.
 //!
 //! # What must hold
 //!

@@ -42,6 +42,8 @@ struct Sector {
     versions: Vec<Version>,
     /// The version that it holds now, if that is known.
     latest: Option<u64>,
+    /// The last change that was sent, whatever became of it.
+    changed: u64,
     /// Changes under way.
     flying: u32,
     /// Changes overlapped: which one lasts is known to nobody.
@@ -67,7 +69,7 @@ pub(super) struct Begun {
     /// What a flush makes certain.
     covers: Vec<(usize, u64)>,
     /// Sectors of a read, as they were: version, and whether nothing was under way.
-    before: Vec<(Option<u64>, bool)>,
+    before: Vec<(u64, bool)>,
 }
 
 impl Begun {
@@ -97,6 +99,7 @@ impl Owed {
         let sector = Sector {
             versions: vec![Version { serial: 0, content }],
             latest: known.then_some(0),
+            changed: 0,
             flying: 0,
             tangled: false,
             seen: None,
@@ -128,7 +131,7 @@ impl Owed {
             }
             Op::Read { range } => {
                 let sectors = &self.sectors[touched(range)];
-                let state = |sector: &Sector| (sector.latest, sector.flying == 0);
+                let state = |sector: &Sector| (sector.changed, sector.flying == 0);
                 begun.before = sectors.iter().map(state).collect();
             }
             Op::Write { range, fill, .. } => self.change(range, serial, |sector| {
@@ -152,6 +155,7 @@ impl Owed {
             sector.tangled |= sector.flying > 0;
             sector.flying += 1;
             sector.latest = Some(serial);
+            sector.changed = serial;
             sector.seen = None;
         }
     }
@@ -195,7 +199,7 @@ impl Owed {
         let sectors = touched(range);
         for ((at, before), found) in sectors.zip(&begun.before).zip(data.chunks_exact(512)) {
             let sector = &mut self.sectors[at];
-            let quiet = before.1 && sector.flying == 0 && before.0 == sector.latest;
+            let quiet = before.1 && sector.flying == 0 && before.0 == sector.changed;
             if quiet {
                 if self.moves {
                     sector.seen = None;

@@ -2,13 +2,19 @@
 
 use block::Range;
 
+use crate::array::format::bitmap::{Bitmap, HEADER_LEN_USIZE};
 use crate::array::format::tests::encode;
-use crate::array::format::{Level, Role, Superblock, Version, features};
+use crate::array::format::{self, Level, Role, Superblock, Version, features};
 
 /// Bytes of data of each member.
 pub(super) const DATA: u64 = 64 << 10;
 /// Chunk of levels that have one.
 pub(super) const CHUNK: u64 = 4096;
+/// Superblocks 0.90: in the last 64 KiB that are whole, of a disk of as many more as its data.
+const OLD: Version = Version::V0_90 { big_endian: false };
+/// Members that superblocks have room for.
+const OLD_ROLES: u16 = 27;
+const ROLES: u16 = 128;
 /// The array's UUID.
 const UUID: [u8; 16] = *b"\x3a\xaa\x01\x22\x29\x82\x7c\xfa\x53\x31\xad\x66\xca\x76\x73\x71";
 
@@ -39,7 +45,7 @@ pub(super) struct Places {
 impl Shape {
     /// One of the kinds there are.
     pub(super) fn of(rng: &mut fastrand::Rng) -> Self {
-        let version = [Version::V1_0, Version::V1_1, Version::V1_2][rng.usize(0..3)];
+        let version = [OLD, Version::V1_0, Version::V1_1, Version::V1_2][rng.usize(0..4)];
         let (level, layout, parts) = match rng.u8(0..8) {
             0..4 => (Level::Raid1, 0, 2),
             4 => (Level::Raid1, 0, 3),
@@ -61,6 +67,14 @@ impl Shape {
 
     pub(super) const fn places(&self) -> Places {
         match self.version {
+            Version::V0_90 { .. } => Places {
+                superblock: DATA,
+                bitmap: DATA + 4096,
+                // It has none: nothing is there.
+                bad_blocks: DATA + 8192,
+                data: 0,
+                size: DATA + (64 << 10),
+            },
             Version::V1_2 => Places {
                 superblock: 4096,
                 bitmap: 8192,
@@ -83,6 +97,11 @@ impl Shape {
                 size: DATA + 24_576,
             },
         }
+    }
+
+    /// Whether its superblocks are of the old kind, which know of no bad blocks and no half-made members.
+    pub(super) const fn is_old(&self) -> bool {
+        matches!(self.version, Version::V0_90 { .. })
     }
 
     /// A disk that holds nothing.
@@ -110,12 +129,25 @@ impl Shape {
             let at = usize::try_from(at).expect("small");
             disk[at..at + bytes.len()].copy_from_slice(bytes);
         };
-        let superblock = encode::superblock(&self.superblock(number), places.superblock);
+        let of = self.superblock(number);
+        // The other encoder knows no spares of the old kind.
+        let superblock = match self.is_old() {
+            true => format::encode(&of, places.superblock),
+            false => encode::superblock(&of, places.superblock),
+        };
         put(places.superblock, &[0; 4096]);
         put(places.superblock, &superblock);
-        put(places.bad_blocks, &[0xff; 4096]);
+        if !self.is_old() {
+            put(places.bad_blocks, &[0xff; 4096]);
+        }
         if let Some(chunk) = self.bitmap {
-            put(places.bitmap, &self.bitmap_header(chunk));
+            let mut bitmap = self.bitmap_header(chunk);
+            if self.is_old() {
+                let header = Bitmap::of(&of, chunk).expect("it fits");
+                let header = header.encode(&[0; HEADER_LEN_USIZE]);
+                bitmap[..header.len()].copy_from_slice(&header);
+            }
+            put(places.bitmap, &bitmap);
         }
         disk
     }
@@ -124,8 +156,10 @@ impl Shape {
         let places = self.places();
         let role = |number: u16| match number {
             held if held < self.parts => Role::Active(held),
+            spare if self.is_old() && spare >= self.parts + self.spares => Role::Faulty,
             _ => Role::Spare,
         };
+        let old = self.is_old();
         let chunk = match self.level {
             Level::Raid10 => CHUNK,
             _ => 0,
@@ -133,7 +167,7 @@ impl Shape {
         Superblock {
             version: self.version,
             array: UUID,
-            name: "world:0".to_owned(),
+            name: if old { "127" } else { "world:0" }.to_owned(),
             created: 1_795_288_091,
             updated: 1_795_288_091,
             level: self.level,
@@ -145,13 +179,13 @@ impl Shape {
             events: 1,
             synced_to: self.dirty.then_some(0),
             rebuilt_to: None,
-            device: Some([u8::try_from(number + 1).expect("few"); 16]),
+            device: (!old).then(|| [u8::try_from(number + 1).expect("few"); 16]),
             number: number.into(),
             role: role(number),
-            roles: (0..128).map(role).collect(),
+            roles: (0..if old { OLD_ROLES } else { ROLES }).map(role).collect(),
             bitmap_at: self.bitmap.map(|_| places.bitmap),
-            bad_blocks: Some(Range::new(places.bad_blocks, 4096)),
-            features: self.bitmap.map_or(0, |_| features::BITMAP),
+            bad_blocks: (!old).then(|| Range::new(places.bad_blocks, 4096)),
+            features: self.bitmap.filter(|_| !old).map_or(0, |_| features::BITMAP),
             write_mostly: false,
             fail_fast: false,
             corrected: 0,

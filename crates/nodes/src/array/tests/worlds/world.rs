@@ -148,6 +148,19 @@ impl World {
         self.disks.iter().filter(|disk| disk.current).count()
     }
 
+    /// Two disks are put in each other's places: paths, or slots, mean another one from now on.
+    fn swap(&mut self) {
+        let (one, other) = (
+            self.rng.usize(0..self.disks.len()),
+            self.rng.usize(0..self.disks.len()),
+        );
+        let name = self.disks[one].name.clone();
+        self.disks[one].name = std::mem::replace(&mut self.disks[other].name, name);
+        let names: Vec<&str> = self.disks.iter().map(|disk| disk.name.as_str()).collect();
+        let swapped = format!("disks are now {}", names.join(" "));
+        self.tell(swapped);
+    }
+
     /// Which disks are plugged in, in which order.
     fn choose(&mut self) -> Vec<Disk> {
         let mut chosen = self.disks.clone();
@@ -177,6 +190,9 @@ impl World {
     /// One life; false if nothing is owed after it.
     async fn live(&mut self) -> Result<bool, Wrong> {
         let power = Power::new(self.rng.u64(1..STEPS_MAX));
+        if self.rng.u8(0..6) == 0 {
+            self.swap();
+        }
         let chosen = self.choose();
         let complete = self.current() == chosen.iter().filter(|disk| disk.current).count();
         let mut wires = BTreeMap::new();
@@ -250,6 +266,7 @@ impl World {
         end: End,
     ) -> Result<bool, Wrong> {
         let in_sync = life.map(|life| in_sync(&life.array));
+        let mut torn = 0;
         for disk in &mut self.disks {
             if let Some(in_sync) = &in_sync {
                 disk.current = in_sync.contains(&disk.name);
@@ -265,7 +282,16 @@ impl World {
             };
             let before = (!disk.blank).then_some(&disk.image[..]);
             let problem = metadata::check(self.shape, &image, before);
+            let is_torn = end == End::Cut && metadata::is_torn(self.shape, &image);
+            if is_torn && !disk.lies {
+                // Of the old kind, which has several sectors.
+                torn += 1;
+                disk.image = self.shape.blank(0xdd);
+                (disk.blank, disk.current) = (true, false);
+                continue;
+            }
             if disk.lies && end == End::Cut {
+                let problem = if is_torn { Ok(()) } else { problem };
                 let problem = problem.or_else(|what| {
                     let is_blank = metadata::is_blank(self.shape, &image);
                     if is_blank { Ok(()) } else { Err(what) }
@@ -286,6 +312,9 @@ impl World {
                 disk.current &= metadata::is_whole(self.shape, &image);
             }
             disk.image = image;
+        }
+        if torn > 1 {
+            return Err(format!("{torn} superblocks are torn"));
         }
         self.owed.cut();
         let enough = match self.shape.level {
