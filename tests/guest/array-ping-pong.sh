@@ -253,11 +253,6 @@ recover)
     fi
     ask $2 --disk "throttle($PWD/$image, bytes=$rate)"
     sleep 0.7
-    if [ $2 = add ]; then
-        # They stand in line with what is copied.
-        writes 5 0 3000000 5 >list
-        write_both list
-    fi
     kill -KILL $server
     mdadm --examine $image | grep -E 'Recovery Offset|Feature' || true
     case $(mdadm --examine $image) in
