@@ -10,6 +10,14 @@ use crate::units::Bytes;
 /// what to do next.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
+    /// An agent does not do its part.
+    #[error("the agent {place}: {reason}")]
+    Agent {
+        /// Where it is.
+        place: String,
+        /// Its words, or those of the way to it.
+        reason: String,
+    },
     /// There is no fio.
     #[error("fio is not installed; install it with: apt install fio")]
     NoFio,

@@ -33,6 +33,8 @@ pub(crate) struct Sample {
     pub(crate) exception_bytes: Option<f64>,
     /// What the server wrote, in MiB.
     pub(crate) copied_mib: Option<f64>,
+    /// Processor time as a part of one core, in percent.
+    pub(crate) core_percent: Option<f64>,
 }
 
 /// One column of the table.
@@ -52,11 +54,12 @@ pub(crate) enum Figure {
     Seconds,
     ExceptionBytes,
     Copied,
+    Core,
 }
 
 impl Figure {
     /// All columns, in the order they are printed.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Rate,
         Self::Bandwidth,
         Self::Rebuilt,
@@ -71,6 +74,7 @@ impl Figure {
         Self::Seconds,
         Self::ExceptionBytes,
         Self::Copied,
+        Self::Core,
     ];
 
     /// The head of the column, with its unit.
@@ -90,6 +94,7 @@ impl Figure {
             Self::Seconds => "s",
             Self::ExceptionBytes => "B/exception",
             Self::Copied => "copied MiB",
+            Self::Core => "% of a core",
         }
     }
 
@@ -110,6 +115,7 @@ impl Figure {
             Self::Seconds => sample.seconds,
             Self::ExceptionBytes => sample.exception_bytes,
             Self::Copied => sample.copied_mib,
+            Self::Core => sample.core_percent,
         }
     }
 

@@ -12,6 +12,7 @@ mod fio;
 mod generator;
 mod graph;
 mod idle;
+mod lab_cost;
 mod parity;
 mod report;
 mod rows;
@@ -167,6 +168,7 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::ReAdd => arrays::re_add(launcher, args, binary),
         Work::ArrayOpen => arrays::open(launcher, args, binary),
         Work::Parity => parity::measure(args),
+        Work::LabCost => lab_cost::measure(args, binary, &launcher.folder),
         Work::Reserved(load) => graph::reserved(launcher, args, servers, load),
         Work::Idle { connections } => idle::measure(launcher, args, *connections),
     }

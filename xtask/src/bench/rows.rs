@@ -66,6 +66,8 @@ pub(crate) enum Work {
     ArrayOpen,
     /// Reckoning two missing members of a RAID 6, without a server.
     Parity,
+    /// What the lab and an agent take of a processor while something is measured.
+    LabCost,
 }
 
 /// How a disk is composed.
@@ -162,6 +164,14 @@ const fn at_least(figure: Figure, ratio: f64) -> Mark {
     Mark {
         figure,
         bound: Bound::RatioAtLeast(ratio),
+        peer: None,
+    }
+}
+
+const fn below(figure: Figure, limit: f64) -> Mark {
+    Mark {
+        figure,
+        bound: Bound::AtMost(limit),
         peer: None,
     }
 }
@@ -287,11 +297,7 @@ pub(crate) const ROWS: &[Row] = &[
             depth: 4,
             block_size: 4 << 10,
         }),
-        marks: &[&[Mark {
-            figure: Figure::ServerMemory,
-            bound: Bound::AtMost(256.0),
-            peer: None,
-        }]],
+        marks: &[&[below(Figure::ServerMemory, 256.0)]],
     },
     Row {
         name: "structured",
@@ -340,11 +346,13 @@ pub(crate) const ROWS: &[Row] = &[
         name: "idle",
         title: "5,000 idle connections",
         work: Work::Idle { connections: 5_000 },
-        marks: &[&[Mark {
-            figure: Figure::Memory,
-            bound: Bound::AtMost(64.0),
-            peer: None,
-        }]],
+        marks: &[&[below(Figure::Memory, 64.0)]],
+    },
+    Row {
+        name: "lab-cost",
+        title: "the lab and its agent while fio runs: processor time",
+        work: Work::LabCost,
+        marks: &[&[below(Figure::Core, 1.0)]],
     },
     Row {
         name: "direct-4k",
@@ -470,11 +478,7 @@ pub(crate) const ROWS: &[Row] = &[
         name: "array-open",
         title: "opening RAID 10 of 12 members, 1 TiB each, sparse",
         work: Work::ArrayOpen,
-        marks: &[&[Mark {
-            figure: Figure::Seconds,
-            bound: Bound::AtMost(0.5),
-            peer: None,
-        }]],
+        marks: &[&[below(Figure::Seconds, 0.5)]],
     },
     Row {
         name: "parity",

@@ -13,10 +13,11 @@ use serde::de::DeserializeOwned;
 
 use super::http::{Connection, Lines, Stream};
 use super::protocol::{
-    self, ABOUT, About, CLOCK, COUNTERS, CachesDropped, Clock, Counters, DROP_CACHES, FIO,
-    FioReady, SAMPLES, with_port,
+    self, ABOUT, About, CLOCK, COUNTERS, Clock, Counters, DROP_CACHES, FIO, FioReady, SAMPLES,
+    with_port,
 };
 use super::{AgentError, Offset, RoundTrip, Samples};
+use crate::checks::cache::DroppedThere;
 use crate::units::Nanos;
 
 /// Round trips of one estimate of the offset.
@@ -57,6 +58,15 @@ pub struct AgentAddress {
     pub dial: Arc<dyn Dial>,
     /// Shown to the agent in each request.
     pub token: Token,
+}
+
+/// On which side of a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// It begins behind this.
+    Before,
+    /// It ended before this.
+    After,
 }
 
 /// A secret that is not printed.
@@ -120,40 +130,32 @@ impl AgentAddress {
         Ok(self.dial.dial()?.socket.peer_addr()?.ip())
     }
 
-    /// Compares the clocks and reads the counters. `now` is our clock, `port` the measured server's.
+    /// Compares the clocks and reads the counters. `now` is our clock, `port` the measured server's. Of the
+    /// two, the counters are nearer to what is measured.
     ///
     /// # Errors
     /// [`AgentError`]
     pub fn look(
         &self,
         port: Option<u16>,
+        side: Side,
         now: &dyn Fn() -> Nanos,
     ) -> Result<(Offset, Counters), AgentError> {
         let (mut connection, _) = self.connect()?;
-        let counters = answer(&mut connection, "GET", &with_port(COUNTERS, port))?;
-        let mut trips = Vec::with_capacity(TRIPS);
-        for _ in 0..TRIPS {
-            let sent = now();
-            let body = connection.ask("GET", CLOCK)?;
-            let arrived = now();
-            let clock: Clock = understood(&body)?;
-            trips.push(RoundTrip {
-                sent,
-                received: clock.received,
-                answered: clock.answered,
-                arrived,
-            });
+        let path = with_port(COUNTERS, port);
+        if side == Side::Before {
+            let offset = offset(&mut connection, now)?;
+            return Ok((offset, answer(&mut connection, "GET", &path)?));
         }
-        let offset =
-            Offset::of(&trips).ok_or_else(|| AgentError::answer("times that cannot have been"))?;
-        Ok((offset, counters))
+        let counters = answer(&mut connection, "GET", &path)?;
+        Ok((offset(&mut connection, now)?, counters))
     }
 
     /// Has its machine write out and drop its page cache.
     ///
     /// # Errors
     /// [`AgentError::Forbidden`] and the like.
-    pub fn drop_caches(&self, port: Option<u16>) -> Result<CachesDropped, AgentError> {
+    pub fn drop_caches(&self, port: Option<u16>) -> Result<DroppedThere, AgentError> {
         let (mut connection, socket) = self.connect()?;
         socket.set_read_timeout(Some(DROP_LIMIT))?;
         answer(&mut connection, "POST", &with_port(DROP_CACHES, port))
@@ -190,6 +192,24 @@ impl AgentAddress {
             _lines: lines,
         })
     }
+}
+
+/// How the agent's clock stands.
+fn offset(connection: &mut Connection, now: &dyn Fn() -> Nanos) -> Result<Offset, AgentError> {
+    let mut trips = Vec::with_capacity(TRIPS);
+    for _ in 0..TRIPS {
+        let sent = now();
+        let body = connection.ask("GET", CLOCK)?;
+        let arrived = now();
+        let clock: Clock = understood(&body)?;
+        trips.push(RoundTrip {
+            sent,
+            received: clock.received,
+            answered: clock.answered,
+            arrived,
+        });
+    }
+    Offset::of(&trips).ok_or_else(|| AgentError::answer("times that cannot have been"))
 }
 
 fn answer<T: DeserializeOwned>(

@@ -7,10 +7,11 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::protocol::{self, About, CachesDropped, Clock, Counters, SampleLine};
+use super::protocol::{self, About, Clock, Counters, SampleLine};
+use crate::checks::cache::DroppedThere;
 use crate::checks::direct::Residency;
 use crate::host::{listeners, machine, residency};
 use crate::sensors::{Disks, Sample, Sampler, read};
@@ -33,6 +34,9 @@ pub struct Host {
     runs_fio: bool,
     /// Held while caches are dropped.
     dropping: Mutex<()>,
+    /// The server that was found last: its port, its process, when that began. Looking for one costs more
+    /// than all else that is asked.
+    server: Mutex<Option<(u16, u32, u64)>>,
 }
 
 impl Host {
@@ -45,6 +49,7 @@ impl Host {
             drops_caches,
             runs_fio,
             dropping: Mutex::new(()),
+            server: Mutex::new(None),
         }
     }
 
@@ -87,6 +92,21 @@ impl Host {
             drops_caches: self.drops_caches,
             runs_fio: self.runs_fio,
         }
+    }
+
+    /// The process that listens on a port of this machine.
+    #[must_use]
+    pub fn server_at(&self, port: u16) -> Option<u32> {
+        let mut known = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_there = |(of, pid, started): &(u16, u32, u64)| {
+            *of == port && read::one_process(*pid).is_some_and(|now| now.started == *started)
+        };
+        if let Some((_, pid, _)) = known.filter(is_there) {
+            return Some(pid);
+        }
+        let pid = listeners::owner_of_tcp(port)?;
+        *known = read::one_process(pid).map(|cpu| (port, pid, cpu.started));
+        Some(pid)
     }
 
     /// The clock, for a request that was taken in at `received`.
@@ -143,22 +163,16 @@ impl Host {
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] while somebody else has it done, or what the kernel says.
-    pub fn drop_caches(&self, server: Option<u32>) -> io::Result<CachesDropped> {
+    pub fn drop_caches(&self, server: Option<u32>) -> io::Result<DroppedThere> {
         let Ok(_held) = self.dropping.try_lock() else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
         rustix::fs::sync();
         fs::write(DROP, "1")?;
-        Ok(CachesDropped {
+        Ok(DroppedThere {
             residency: server.and_then(open_files_residency),
         })
     }
-}
-
-/// The process that listens on a port of this machine.
-#[must_use]
-pub fn server_at(port: u16) -> Option<u32> {
-    listeners::owner_of_tcp(port)
 }
 
 /// What of the files that a process and those below it have open is in memory. None if there is no such

@@ -18,9 +18,9 @@ mod samples;
 #[cfg(test)]
 mod tests;
 
-pub use client::{AgentAddress, Dial, Dialled, RemoteFio, Token};
+pub use client::{AgentAddress, Dial, Dialled, RemoteFio, Side, Token};
 pub use error::AgentError;
 pub use http::Stream;
 pub use offset::{Offset, RoundTrip};
-pub use protocol::{About, CachesDropped, Clock, Counters, SampleLine};
+pub use protocol::{About, Clock, Counters, SampleLine};
 pub use samples::Samples;

@@ -6,7 +6,7 @@
 //! | `GET /v1/clock` | [`Clock`] |
 //! | `GET /v1/counters?port=N` | [`Counters`] |
 //! | `GET /v1/samples?port=N` | a [`SampleLine`] a second, each a line of JSON, until one side hangs up |
-//! | `POST /v1/drop-caches?port=N` | [`CachesDropped`]; 403 unless the agent was started with that right |
+//! | `POST /v1/drop-caches?port=N` | [`DroppedThere`]; 403 unless the agent was started with that right |
 //! | `POST /v1/fio` | [`FioReady`], then an empty line a second; fio ends with the connection |
 //!
 //! `port` names the process that listens on that TCP port of the agent's machine: the server that is
@@ -17,7 +17,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::checks::direct::Residency;
+pub use crate::checks::cache::DroppedThere;
 use crate::host::Machine;
 use crate::sensors::{CoreTimes, ProcessCpu};
 use crate::units::Nanos;
@@ -34,7 +34,7 @@ pub const CLOCK: &str = "/v1/clock";
 pub const COUNTERS: &str = "/v1/counters";
 /// [`SampleLine`]
 pub const SAMPLES: &str = "/v1/samples";
-/// [`CachesDropped`]
+/// [`DroppedThere`]
 pub const DROP_CACHES: &str = "/v1/drop-caches";
 /// [`FioReady`]
 pub const FIO: &str = "/v1/fio";
@@ -94,14 +94,6 @@ pub struct SampleLine {
     pub at: Nanos,
     /// Sensor, item, value: see [`crate::sensors`].
     pub samples: Vec<(String, String, f64)>,
-}
-
-/// What became of the page cache there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CachesDropped {
-    /// What of the files that the server has open was still in memory afterwards; none where that
-    /// cannot be seen.
-    pub residency: Option<Residency>,
 }
 
 /// A fio that waits for a client.

@@ -181,7 +181,7 @@ fn this_machine_shows_itself() {
     assert_eq!(serde_json::from_str::<About>(&text).unwrap(), about);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let counters = host.counters(local::server_at(port));
+    let counters = host.counters(host.server_at(port));
     assert!(counters.server.is_some() && counters.agent.is_some());
     assert!(counters.tick.0 > 0 && !counters.cores.is_empty());
     assert_eq!(host.counters(None).server, None);
@@ -241,7 +241,7 @@ fn fio_takes_jobs_of_another_fio_and_ends_as_a_whole() {
         .spawn()
         .unwrap();
     // The job runs in a process below the server.
-    let pid = local::server_at(port).unwrap();
+    let pid = listeners::owner_of_tcp(port).unwrap();
     // Helper, connection, job.
     wait_for(|| (crate::sensors::read::below(pid).len() > 2).then_some(()));
     let below = crate::sensors::read::below(pid);
@@ -252,6 +252,27 @@ fn fio_takes_jobs_of_another_fio_and_ends_as_a_whole() {
         below.iter().all(is_gone).then_some(())
     });
     wait_for(|| client.try_wait().unwrap());
+}
+
+#[test]
+fn a_job_that_was_sent_to_another_fio_has_a_result() {
+    let Ok(server) = FioServer::start(Ipv4Addr::LOCALHOST.into()) else {
+        eprintln!("skipped: there is no fio");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let job = folder.path().join("job.fio");
+    std::fs::write(&job, "[x]\nioengine=null\nsize=1m\nbs=4k\nrw=read\n").unwrap();
+    let output = Command::new("fio")
+        .arg(format!("--client=ip:127.0.0.1,{}", server.ready().port))
+        .args(["--output-format=json+".as_ref(), job.as_os_str()])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let result = crate::fio::parse(&text).unwrap();
+    assert_eq!(result.bytes, crate::units::Bytes(1 << 20));
+    assert_eq!(result.ios, 256);
 }
 
 proptest! {

@@ -33,9 +33,22 @@ pub enum Server {
     Elsewhere,
 }
 
-/// Holds what was dropped against what is still there.
+/// What the agent of the server's machine did about the page cache there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DroppedThere {
+    /// What of the files that the server has open was in memory afterwards; none where that cannot be
+    /// seen.
+    pub residency: Option<Residency>,
+}
+
+/// Holds what was dropped against what is still there; `there` if an agent did it on the server's machine.
 #[must_use]
-pub fn check(dropped: &Dropped, residency: Option<Residency>, server: Server) -> Vec<Finding> {
+pub fn check(
+    dropped: &Dropped,
+    residency: Option<Residency>,
+    server: Server,
+    there: Option<DroppedThere>,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     match residency {
         Some(found) if found.part() > RESIDENT_MAX => findings.push(Finding::invalid(
@@ -48,18 +61,42 @@ pub fn check(dropped: &Dropped, residency: Option<Residency>, server: Server) ->
             "whether anything of the file was in memory before it was read could not be seen on this filesystem",
         )),
     }
-    match (server, dropped) {
-        (Server::None, _) | (Server::Here, Dropped::All) => {}
-        (Server::Here, Dropped::FileOnly) => findings.push(Finding::remark(
+    findings.extend(of_server(dropped, server, there));
+    findings
+}
+
+fn of_server(dropped: &Dropped, server: Server, there: Option<DroppedThere>) -> Option<Finding> {
+    match (server, there) {
+        (Server::None, _) => None,
+        (_, Some(there)) => left_there(there.residency),
+        (Server::Here, None) if *dropped == Dropped::All => None,
+        (Server::Here, None) => Some(Finding::remark(
             Check::Cache,
             "the server's page cache was not dropped: that needs root",
         )),
-        (Server::Elsewhere, _) => findings.push(Finding::remark(
+        (Server::Elsewhere, None) => Some(Finding::remark(
             Check::Cache,
-            "the server's page cache was not dropped: the server is on another machine",
+            "the server's page cache was not dropped: the server is on another machine, and no agent there may",
         )),
     }
-    findings
+}
+
+/// What the agent found still in memory.
+fn left_there(residency: Option<Residency>) -> Option<Finding> {
+    match residency {
+        Some(found) if found.part() > RESIDENT_MAX => Some(Finding::invalid(
+            Check::Cache,
+            format!(
+                "{:.0} % of the server's files were in its memory before they were read",
+                found.part() * 100.0
+            ),
+        )),
+        Some(_) => None,
+        None => Some(Finding::remark(
+            Check::Cache,
+            "the server's page cache was dropped, but whether anything was left in it could not be seen",
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -74,8 +111,8 @@ mod tests {
 
     #[test]
     fn dropped_and_verified_on_both_ends_needs_no_remark() {
-        assert_eq!(check(&Dropped::All, EMPTY, Server::None), []);
-        assert_eq!(check(&Dropped::All, EMPTY, Server::Here), []);
+        assert_eq!(check(&Dropped::All, EMPTY, Server::None, None), []);
+        assert_eq!(check(&Dropped::All, EMPTY, Server::Here, None), []);
     }
 
     #[test]
@@ -84,7 +121,7 @@ mod tests {
             sampled: 256,
             resident: 256,
         });
-        let findings = check(&Dropped::All, full, Server::None);
+        let findings = check(&Dropped::All, full, Server::None, None);
         assert_eq!(findings[0].level, Level::Invalid);
         assert!(findings[0].text.contains("100 %"));
     }
@@ -95,7 +132,7 @@ mod tests {
             (Dropped::FileOnly, Server::Here),
             (Dropped::All, Server::Elsewhere),
         ] {
-            let findings = check(&dropped, EMPTY, server);
+            let findings = check(&dropped, EMPTY, server, None);
             assert_eq!(findings.len(), 1);
             assert_eq!(findings[0].level, Level::Remark);
         }
@@ -103,6 +140,25 @@ mod tests {
 
     #[test]
     fn a_filesystem_that_does_not_show_its_cache_is_said() {
-        assert_eq!(check(&Dropped::All, None, Server::None).len(), 1);
+        assert_eq!(check(&Dropped::All, None, Server::None, None).len(), 1);
+    }
+
+    #[test]
+    fn what_an_agent_dropped_and_saw_needs_no_remark() {
+        let there = |residency| Some(DroppedThere { residency });
+        for server in [Server::Here, Server::Elsewhere] {
+            let check = |seen| check(&Dropped::FileOnly, EMPTY, server, there(seen));
+            assert_eq!(check(EMPTY), []);
+            let unseen = check(None);
+            assert_eq!(unseen.len(), 1);
+            assert_eq!(unseen[0].level, Level::Remark);
+            let left = Some(Residency {
+                sampled: 256,
+                resident: 64,
+            });
+            let left = check(left);
+            assert_eq!(left[0].level, Level::Invalid);
+            assert!(left[0].text.contains("25 % of the server's files"));
+        }
     }
 }

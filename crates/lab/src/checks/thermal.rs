@@ -183,6 +183,7 @@ mod tests {
 
     fn sample(second: u64, sensor: &str, item: &str, value: f64) -> Sample {
         Sample {
+            machine: 0,
             at: Nanos(second * SECOND),
             sensor: sensor.into(),
             item: item.into(),

@@ -60,7 +60,11 @@ pub fn parse(text: &str) -> Result<JobResult, ParseError> {
     let json = text.find('{').map_or(text, |start| &text[start..]);
     let root: Value =
         serde_json::from_str(json).map_err(|error| ParseError::NotJson(error.to_string()))?;
-    let job = root["jobs"].get(0).ok_or(ParseError::Missing("job"))?;
+    // A fio that sent its job to another one calls the list differently.
+    let jobs = root["jobs"].get(0);
+    let job = jobs
+        .or_else(|| root["client_stats"].get(0))
+        .ok_or(ParseError::Missing("job"))?;
     let error = job["error"].as_i64().unwrap_or(0);
     if error != 0 {
         return Err(ParseError::Failed(error));

@@ -146,7 +146,7 @@ fn line(run: &RunRecord, cell: &Cell) -> Vec<String> {
             .unwrap_or_default(),
         percentile(0.5),
         percentile(0.99),
-        time(cell.evidence.server_cpu),
+        time(cell.evidence.server_time()),
         time(cell.evidence.client_cpu),
         of_fio(|result| result.engine.clone()),
         of_fio(|result| result.direct.to_string()),

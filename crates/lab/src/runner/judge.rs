@@ -65,7 +65,13 @@ pub(super) fn fio(asked: &Asked<'_>, around: &Around<'_>, result: &JobResult) ->
             .filter(|found: &Residency| found.sampled > 0),
     }));
     if let Some(dropped) = &seen.dropped {
-        findings.extend(cache::check(dropped, seen.resident_before, facts.server));
+        let there = seen.dropped_there;
+        findings.extend(cache::check(
+            dropped,
+            seen.resident_before,
+            facts.server,
+            there,
+        ));
     }
     if job.direction == Direction::Read {
         findings.extend(facts.data.as_ref().and_then(data::check));

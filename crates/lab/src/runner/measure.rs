@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use super::agents::Agents;
 use super::blocks::{Executor, Measured, Stop};
 use super::counters::Counters;
 use super::judge::{self, Around, Asked};
@@ -58,6 +59,7 @@ pub(super) struct Bench<'a> {
     /// How long the run took before it went on.
     before: Nanos,
     sampler: Sampler,
+    agents: Agents,
     was_full: bool,
     /// Of each target; raised when a result is above one and a new measurement is too.
     ceilings: Vec<Vec<Ceiling>>,
@@ -85,6 +87,7 @@ impl<'a> Bench<'a> {
     pub(super) fn new(
         request: &'a RunRequest,
         prepared: &'a Prepared,
+        agents: Agents,
         cancel: &'a Cancel,
         start: Instant,
         before: Nanos,
@@ -98,6 +101,7 @@ impl<'a> Bench<'a> {
             start,
             before,
             sampler: Sampler::new(followed(prepared), Disks::Named(disks)),
+            agents,
             was_full: false,
             ceilings: facts().map(|facts| facts.ceilings.clone()).collect(),
             generators: BTreeMap::new(),
@@ -107,7 +111,9 @@ impl<'a> Bench<'a> {
 
     /// The samples not yet kept.
     pub(super) fn samples(&mut self) -> Vec<Sample> {
-        self.sampler.collect()
+        let (mut samples, _) = self.agents.collect(&Evidence::default());
+        samples.extend(self.sampler.collect());
+        samples
     }
 
     fn since_start(&self, now: Instant) -> Nanos {
@@ -300,6 +306,44 @@ impl<'a> Bench<'a> {
             Err(error) => Err(failed(workload, target, &error.to_string())),
         }
     }
+
+    /// What the checks say of it.
+    fn judged(
+        &mut self,
+        slot: Slot,
+        made: &Made,
+        evidence: &Evidence,
+        samples: &[Sample],
+        elapsed: Nanos,
+    ) -> Vec<Finding> {
+        let target = &self.prepared.targets[slot.target];
+        let workload = &self.request.plan.workloads[slot.workload];
+        let rate = made.rate();
+        self.raise_ceilings(slot.target, rate);
+        let generator = match (&made.outcome, workload.fio()) {
+            (Outcome::Fio(result), Some(job)) => self.generator_for(slot.workload, job, result),
+            _ => None,
+        };
+        let around = Around {
+            target,
+            ceilings: &self.ceilings[slot.target],
+            evidence,
+            samples,
+            elapsed,
+        };
+        match (&made.outcome, workload.fio()) {
+            (Outcome::Fio(result), Some(job)) => {
+                let engine = self.prepared.engine;
+                let asked = Asked {
+                    job,
+                    engine: engine.map(|engine| engine_for(&target.ground, engine)),
+                    generator,
+                };
+                judge::fio(&asked, &around, result)
+            }
+            _ => judge::tool(&workload.title, &around, rate),
+        }
+    }
 }
 
 /// The time of the run at `now`, what it took before it went on included.
@@ -337,46 +381,30 @@ impl Executor for Bench<'_> {
         let target = &prepared.targets[slot.target];
         let workload = &self.request.plan.workloads[slot.workload];
         self.prepare_tool(workload, target)?;
+        // First the machines behind, so that nothing is read from them into what was dropped here.
+        let dropped_there = self.agents.drop_caches(&target.facts);
         let caches = self.drop_caches(workload, target);
+        let agents_before = self.agents.before();
         let before = self.counters(target);
         let made = self.make(slot, workload)?;
         let after = self.counters(target);
         let direction = made.direction();
+        let agents = self.agents.after(&agents_before, &target.facts);
         let evidence = Evidence {
+            dropped_there: dropped_there.filter(|_| caches.dropped.is_some()),
             dropped: caches.dropped,
             resident_before: caches.before,
             resident_after: self.look(workload, target),
+            agents,
             ..after.since(&before, direction)
         };
-        let rate = made.rate();
-        self.raise_ceilings(slot.target, rate);
-        let samples = self.sampler.collect();
+        let mut samples = self.sampler.collect();
         let elapsed = Nanos(after.at.0.saturating_sub(before.at.0));
-        let generator = match (&made.outcome, workload.fio()) {
-            (Outcome::Fio(result), Some(job)) => self.generator_for(slot.workload, job, result),
-            _ => None,
-        };
-        let around = Around {
-            target,
-            ceilings: &self.ceilings[slot.target],
-            evidence: &evidence,
-            samples: &samples,
-            elapsed,
-        };
-        let mut findings = made.findings;
-        match (&made.outcome, workload.fio()) {
-            (Outcome::Fio(result), Some(job)) => {
-                let asked = Asked {
-                    job,
-                    engine: prepared
-                        .engine
-                        .map(|engine| engine_for(&target.ground, engine)),
-                    generator,
-                };
-                findings.extend(judge::fio(&asked, &around, result));
-            }
-            _ => findings.extend(judge::tool(&workload.title, &around, rate)),
-        }
+        let mut findings = self.judged(slot, &made, &evidence, &samples, elapsed);
+        findings.splice(0..0, made.findings);
+        let (there, remarks) = self.agents.collect(&evidence);
+        samples.extend(there);
+        findings.extend(remarks);
         let samples_full = self.sampler.is_full()
             && !std::mem::replace(&mut self.was_full, self.sampler.is_full());
         let commands = made.lines.into_iter().map(|line| CommandLine {

@@ -9,6 +9,7 @@
 //! What it deliberately does not do: it writes to no raw device unless its target says so, and judges
 //! nothing; see [`crate::checks`].
 
+mod agents;
 mod blocks;
 mod build;
 mod counters;
@@ -26,6 +27,7 @@ mod schedule;
 mod scratch;
 mod skip;
 
+pub use agents::AgentSpec;
 pub use build::{BuildContext, Builder, Built, Directories, LeftOut, TakeDown};
 pub use dry_run::{DryRun, dry_run};
 pub use progress::{CellProgress, Progress, Silent};
@@ -35,6 +37,7 @@ use crate::LabError;
 use crate::checks::{Check, Finding};
 use crate::store::{CommandLine, NewRun, RunId, RunRecord, Status, Store};
 
+use agents::Agents;
 use blocks::{Course, Ended, Executor, run_blocks};
 use build::Site;
 use measure::Bench;
@@ -88,6 +91,7 @@ fn made(
     let tools = Tools::find(&request.plan, &request.fio)?;
     let mut store = Store::open(&request.store)?;
     let start = engine::clock::now();
+    let agents = Agents::connect(&request.agents, start, before.elapsed)?;
     let site = Site::build(request, builder, cancel, &mut |what| progress.phase(what))?;
     let wanted = before.size.unwrap_or(request.plan.data.size);
     let mut prepared = prepare::prepare(request, &site, tools, wanted, progress, cancel)?;
@@ -95,7 +99,7 @@ fn made(
     if record.is_some() {
         prepared.note_resumed(&before);
     }
-    let run = begin(&store, request, record, &site, &prepared)?;
+    let run = begin(&store, request, record, &site, &prepared, &agents)?;
     let labels = labels(&prepared);
     let pairs = skip::pairs(&request.plan, prepared.targets.len(), &prepared.skipped);
     let course = Course {
@@ -106,7 +110,7 @@ fn made(
         seed: prepared.seed,
         made: &before.cells,
     };
-    let mut bench = Bench::new(request, &prepared, cancel, start, before.elapsed);
+    let mut bench = Bench::new(request, &prepared, agents, cancel, start, before.elapsed);
     let mut keep = |kept: measure::Kept<'_>| store_kept(&mut store, run, kept);
     let ended = run_blocks(&course, &mut bench, progress, &mut keep);
     let elapsed = bench.elapsed();
@@ -136,8 +140,9 @@ fn begin(
     record: Option<&RunRecord>,
     site: &Site,
     prepared: &Prepared,
+    agents: &Agents,
 ) -> Result<RunId, LabError> {
-    let manifest = prepared.manifest(request, site);
+    let manifest = prepared.manifest(request, site, agents);
     if let Some(record) = record {
         resume::check(record, &manifest)?;
         store.reopen(record.id)?;
@@ -170,7 +175,9 @@ fn begin(
         let text = format!("{} is left out: {}", target.title, target.reason);
         store.add_finding(run, &Finding::remark(Check::Run, text))?;
     }
-    for finding in skipped(request, prepared).iter().chain(&prepared.findings) {
+    let skipped = skipped(request, prepared);
+    let findings = skipped.iter().chain(&prepared.findings);
+    for finding in findings.chain(&agents.remarks()) {
         store.add_finding(run, finding)?;
     }
     Ok(run)

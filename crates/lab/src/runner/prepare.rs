@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::agents::Agents;
 use super::build::Site;
 use super::ground::Ground;
 use super::progress::Progress;
@@ -86,10 +87,10 @@ impl Tools {
 }
 
 impl Prepared {
-    pub(super) fn manifest(&self, request: &RunRequest, site: &Site) -> Manifest {
+    pub(super) fn manifest(&self, request: &RunRequest, site: &Site, agents: &Agents) -> Manifest {
         Manifest {
             machine: machine(),
-            agents: Vec::new(),
+            agents: agents.records(),
             outboard: env!("CARGO_PKG_VERSION").into(),
             fio: self.tools.fio.as_ref().map(|fio| fio.version.clone()),
             engine: self.engine,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::agents::AgentSpec;
 use crate::LabError;
 use crate::host::{Place, Process, Role};
 use crate::plan::Plan;
@@ -22,6 +23,8 @@ pub struct RunRequest {
     pub baseline: Option<usize>,
     /// The directory that the plan's own targets are built in.
     pub base: Option<PathBuf>,
+    /// The other machines that are watched.
+    pub agents: Vec<AgentSpec>,
     /// Orders the blocks and the random requests; drawn when not given.
     pub seed: Option<u64>,
     /// What is started as fio.
@@ -105,6 +108,7 @@ impl RunRequest {
             targets: Vec::new(),
             baseline: None,
             base: None,
+            agents: Vec::new(),
             seed: None,
             fio: PathBuf::from("fio"),
             store,

@@ -16,6 +16,7 @@
 //! | | `core/0` | times per second that it slowed down |
 //! | `load` | `minute`, `running` | processes |
 //! | `memory` | `available`, `cached`, `dirty`, `writeback` | bytes |
+//! | `offset` | `ahead`, `uncertainty` | nanoseconds, of an agent's clock |
 //!
 //! Invariants: parsing is pure (a file for each source); reading is in [`read`] and `sysfs`. Counters
 //! are kept as the kernel gives them and turned into differences here, so a counter that went back
@@ -50,6 +51,9 @@ use crate::units::Nanos;
 /// One value at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
+    /// Of which machine: 0 for this one, else the place of its agent in the manifest, counted from 1.
+    #[serde(default)]
+    pub machine: u32,
     /// Since the run began.
     pub at: Nanos,
     /// A name of the table above.

@@ -143,6 +143,7 @@ pub(super) fn difference(earlier: &Reading, later: &Reading) -> Vec<Sample> {
 
 fn sample(at: Nanos, sensor: &str, item: String, value: f64) -> Sample {
     Sample {
+        machine: 0,
         at,
         sensor: sensor.into(),
         item,

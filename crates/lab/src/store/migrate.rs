@@ -19,6 +19,7 @@ const CELLS: &str = "
     ALTER TABLE cell DROP COLUMN ios;
     ALTER TABLE cell DROP COLUMN runtime_ns;
     UPDATE cell SET outcome = '{\"fio\":' || outcome || '}';
+    ALTER TABLE sample ADD COLUMN machine INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// From version 1 to version 2.

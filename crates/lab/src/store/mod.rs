@@ -19,8 +19,8 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode};
 
 pub use model::{
-    AgentRecord, Cell, CommandLine, Evidence, LeftOutTarget, Manifest, NewRun, RunId, RunLine,
-    RunRecord, Skipped, Status,
+    AgentEvidence, AgentRecord, Cell, CommandLine, Evidence, LeftOutTarget, Manifest, NewRun,
+    RunId, RunLine, RunRecord, Skipped, Status,
 };
 pub use outcome::{Headline, Outcome};
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Outcome;
 use crate::checks::Finding;
-use crate::checks::cache::Dropped;
+use crate::checks::cache::{Dropped, DroppedThere};
 use crate::checks::direct::{Residency, Traffic};
 use crate::checks::noise::{Carried, Others};
 use crate::fio::Engine;
@@ -197,7 +197,7 @@ pub struct Cell {
 /// What was seen around one measurement.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Evidence {
-    /// CPU time of the server's processes.
+    /// CPU time of the server's processes on this machine.
     pub server_cpu: Option<Nanos>,
     /// CPU time of the client's processes.
     pub client_cpu: Option<Nanos>,
@@ -217,6 +217,36 @@ pub struct Evidence {
     pub others: Option<Others>,
     /// What the interface that leads to the server carried.
     pub carried: Option<Carried>,
+    /// What the agent of the server's machine did about the caches there.
+    #[serde(default)]
+    pub dropped_there: Option<DroppedThere>,
+    /// What the agents' machines did, as far as they were there.
+    #[serde(default)]
+    pub agents: Vec<AgentEvidence>,
+}
+
+impl Evidence {
+    /// CPU time of the server's processes, here or on the agent's machine.
+    #[must_use]
+    pub fn server_time(&self) -> Option<Nanos> {
+        let there = || self.agents.iter().find_map(|agent| agent.server_cpu);
+        self.server_cpu.or_else(there)
+    }
+}
+
+/// What an agent's machine did during one measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentEvidence {
+    /// Its number, as samples have it.
+    pub machine: u32,
+    /// Between the two looks at it.
+    pub elapsed: Nanos,
+    /// What each core did.
+    pub cores: Vec<(u32, CoreTimes)>,
+    /// CPU time of the server's processes there.
+    pub server_cpu: Option<Nanos>,
+    /// CPU time of the agent.
+    pub agent_cpu: Option<Nanos>,
 }
 
 /// Everything about one run but the raw output.

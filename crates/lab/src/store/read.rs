@@ -104,7 +104,7 @@ impl Store {
         run.samples = self
             .connection
             .prepare(
-                "SELECT at_ns, sensor, item, value FROM sample WHERE run = ? ORDER BY at_ns, rowid",
+                "SELECT at_ns, sensor, item, value, machine FROM sample WHERE run = ? ORDER BY at_ns, rowid",
             )?
             .query_map([run.id.0], |row| {
                 Ok(Sample {
@@ -112,6 +112,7 @@ impl Store {
                     sensor: row.get(1)?,
                     item: row.get(2)?,
                     value: row.get(3)?,
+                    machine: row.get(4)?,
                 })
             })?
             .collect::<rusqlite::Result<_>>()?;

@@ -32,6 +32,7 @@ CREATE TABLE cell (
 CREATE INDEX cell_of_run ON cell (run, id);
 CREATE TABLE sample (
     run INTEGER NOT NULL REFERENCES run(id),
+    machine INTEGER NOT NULL DEFAULT 0, -- 0: this one; else the manifest's agents from 1 on
     at_ns INTEGER NOT NULL,
     sensor TEXT NOT NULL,
     item TEXT NOT NULL,

@@ -169,11 +169,12 @@ fn insert_finding(
 
 fn insert_samples(connection: &Connection, run: RunId, samples: &[Sample]) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(
-        "INSERT INTO sample (run, at_ns, sensor, item, value) VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO sample (run, machine, at_ns, sensor, item, value) VALUES (?, ?, ?, ?, ?, ?)",
     )?;
     for sample in samples {
         statement.execute(params![
             run.0,
+            sample.machine,
             integer(sample.at.0)?,
             sample.sensor,
             sample.item,

@@ -26,6 +26,7 @@ pub(crate) fn long() -> RunRecord {
             let (sensor, item) = ITEMS[(index % 10) as usize];
             let wave = (index % 17) as f64;
             Sample {
+                machine: 0,
                 at: Nanos(index / 10 * SECOND),
                 sensor: sensor.into(),
                 item: item.into(),

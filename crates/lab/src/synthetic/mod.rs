@@ -193,6 +193,7 @@ fn samples() -> Vec<Sample> {
                 ("steal", 0.0),
             ] {
                 samples.push(Sample {
+                    machine: 0,
                     at: Nanos(second * SECOND),
                     sensor: "cpu".into(),
                     item: format!("{core}/{kind}"),
@@ -201,6 +202,7 @@ fn samples() -> Vec<Sample> {
             }
         }
         samples.push(Sample {
+            machine: 0,
             at: Nanos(second * SECOND),
             sensor: "process".into(),
             item: "server".into(),

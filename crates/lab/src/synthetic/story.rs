@@ -80,6 +80,7 @@ fn samples(rng: &mut Rng) -> Vec<Sample> {
     for second in 1..=u64::from(BLOCKS) * 16 {
         let mut add = |sensor: &str, item: &str, value: f64| {
             samples.push(Sample {
+                machine: 0,
                 at: Nanos(second * SECOND),
                 sensor: sensor.into(),
                 item: item.into(),

@@ -63,10 +63,11 @@ pub(super) fn courses(
             continue;
         }
         let point = (sample.at.seconds(), sample.value);
-        match all.iter_mut().find(|course| course.item == sample.item) {
+        let item = named(sample);
+        match all.iter_mut().find(|course| course.item == item) {
             Some(course) => course.points.push(point),
             None => all.push(Course {
-                item: sample.item.clone(),
+                item,
                 points: vec![point],
                 fit: Vec::new(),
             }),
@@ -76,6 +77,14 @@ pub(super) fn courses(
         course.points = thinned(&course.points);
     }
     all
+}
+
+/// What a sample is of; that of another machine says so.
+pub(super) fn named(sample: &Sample) -> String {
+    match sample.machine {
+        0 => sample.item.clone(),
+        agent => format!("{} (agent {agent})", sample.item),
+    }
 }
 
 /// Neighbours averaged until there are few enough.
@@ -152,6 +161,7 @@ mod tests {
 
     fn sample(second: u64, item: &str, value: f64) -> Sample {
         Sample {
+            machine: 0,
             at: Nanos(second * SECOND),
             sensor: "net".into(),
             item: item.into(),

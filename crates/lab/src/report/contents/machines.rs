@@ -1,11 +1,11 @@
 //! The machines and targets, and how warm, fast and waited for they were.
 
-use super::course::{Course, courses, end, rows, spans};
+use super::course::{Course, courses, end, named, rows, spans};
 use super::{Figure, Part, Section, Table};
 use crate::report::chart::{Along, Flag, Floor, Label, Panel, Plane};
 use crate::sensors::Sample;
 use crate::stats::thermal::{Reading, ThermalFit};
-use crate::store::RunRecord;
+use crate::store::{AgentRecord, RunRecord};
 use crate::units::significant;
 
 /// Sensors of temperature, and cores whose clock is drawn.
@@ -15,6 +15,7 @@ const FIT_STEPS: u32 = 60;
 
 pub(super) fn machines(run: &RunRecord) -> Option<Section> {
     let mut parts = vec![machine(run)];
+    parts.extend(run.manifest.agents.iter().map(agent));
     parts.extend((0..run.manifest.targets.len()).map(|index| target(run, index)));
     parts.extend(thermals(run).map(Part::Figure));
     parts.extend(pressure(run).map(Part::Figure));
@@ -45,6 +46,32 @@ fn machine(run: &RunRecord) -> Part {
             item("load before", significant(machine.load)),
             item("fio", run.manifest.fio.as_deref().unwrap_or("not used")),
             item("outboard", &run.manifest.outboard),
+        ],
+    }
+}
+
+/// Another machine that was watched.
+fn agent(agent: &AgentRecord) -> Part {
+    let machine = &agent.machine;
+    let cores = format!("{} ({})", machine.cores, machine.architecture);
+    let (ahead, error) = (
+        agent.clock_offset_ns as f64 / 1e9,
+        agent.clock_error.0 as f64 / 1e6,
+    );
+    Part::Facts {
+        title: format!("{}, agent at {}", machine.hostname, agent.address),
+        items: vec![
+            item("processor", &machine.processor),
+            item("cores", cores),
+            item("memory", machine.memory),
+            item("kernel", &machine.kernel),
+            item("system", &machine.system),
+            item("load before", significant(machine.load)),
+            item(
+                "clock",
+                format!("{ahead:.3} s ahead of ours, known to {error:.3} ms"),
+            ),
+            item("outboard", &agent.outboard),
         ],
     }
 }
@@ -229,7 +256,7 @@ pub(super) fn throttled(samples: &[Sample]) -> Vec<Flag> {
         .filter(|sample| sample.sensor == "throttle" && sample.value > 0.0 && now(&sample.item));
     let mut flags: Vec<Flag> = Vec::new();
     for sample in all {
-        let text = format!("⚠ {}", sample.item);
+        let text = format!("⚠ {}", named(sample));
         if !flags.iter().any(|flag| flag.text.starts_with(&text)) {
             let at = sample.at.seconds();
             flags.push(Flag {

@@ -6,6 +6,7 @@ use crate::report::chart::{self, CoreSeries, KINDS};
 use crate::report::summary::Summary;
 use crate::report::table::cpu;
 use crate::report::{NONE, short};
+use crate::sensors::Sample;
 use crate::store::RunRecord;
 use crate::units::Nanos;
 
@@ -80,7 +81,8 @@ fn seconds(value: f64) -> Nanos {
 /// The samples of each core, thinned by averaging neighbours; the busiest where there are many.
 fn core_series(run: &RunRecord) -> Vec<CoreSeries> {
     let mut all: Vec<CoreSeries> = Vec::new();
-    for sample in run.samples.iter().filter(|sample| sample.sensor == "cpu") {
+    let here = |sample: &&Sample| sample.machine == 0 && sample.sensor == "cpu";
+    for sample in run.samples.iter().filter(here) {
         let Some((core, kind)) = sample.item.split_once('/') else {
             continue;
         };

@@ -50,7 +50,8 @@ pub(super) fn row(run: &RunRecord, workload: usize, target: usize) -> Row {
         p50: tail::percentile(&latencies, 0.5),
         p99: tail::percentile(&latencies, 0.99),
         latencies,
-        server_cpu: process(Role::Server, |seen| seen.server_cpu),
+        server_cpu: process(Role::Server, |seen| seen.server_cpu)
+            .or_else(|| cpu(&usable, Evidence::server_time)),
         client_cpu: process(Role::Client, |seen| seen.client_cpu),
         cores: cores(&usable),
         generator_cpu: mean(

@@ -7,6 +7,7 @@ use super::{against, cells};
 use crate::checks::order::{self, Layer};
 use crate::checks::{Check, Finding, Level, sweep, thermal};
 use crate::plan::{Varies, Workload};
+use crate::sensors::Sample;
 use crate::stats::thermal::ThermalFit;
 use crate::store::RunRecord;
 use crate::units::Bytes;
@@ -97,7 +98,9 @@ fn heat(run: &RunRecord) -> Option<Finding> {
     if !machine.processor.contains("Raspberry Pi") {
         return None;
     }
-    let fit = ThermalFit::of(&thermal::readings(&run.samples))?;
+    let here = run.samples.iter().filter(|sample| sample.machine == 0);
+    let here: Vec<Sample> = here.cloned().collect();
+    let fit = ThermalFit::of(&thermal::readings(&here))?;
     thermal::outlook(&fit, PI_THROTTLES_AT)
 }
 
@@ -146,6 +149,7 @@ mod tests {
         run.samples = (0..1000u64)
             .step_by(5)
             .map(|second| Sample {
+                machine: 0,
                 at: Nanos(second * SECOND),
                 sensor: "temperature".into(),
                 item: "cpu-thermal".into(),

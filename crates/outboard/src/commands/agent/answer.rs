@@ -9,7 +9,7 @@ use hyper::header::{
     ALLOW, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE,
 };
 use hyper::{Method, Request, Response, StatusCode};
-use lab::agent::local::{Host, server_at};
+use lab::agent::local::Host;
 use lab::agent::protocol;
 use lab::units::Nanos;
 use serde::Serialize;
@@ -140,7 +140,11 @@ impl Answers {
 
     async fn counters(&self, port: Option<u16>) -> Answer {
         let host = self.host.clone();
-        json(&engine::blocking(move || host.counters(port.and_then(server_at))).await)
+        let counters = engine::blocking(move || {
+            let server = port.and_then(|port| host.server_at(port));
+            host.counters(server)
+        });
+        json(&counters.await)
     }
 
     async fn samples(&self, port: Option<u16>) -> Answer {
@@ -148,7 +152,12 @@ impl Answers {
             let reason = "as many as can be are following this machine already";
             return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, reason));
         };
-        let sampler = engine::blocking(move || Host::sampler(port.and_then(server_at))).await;
+        let host = self.host.clone();
+        let sampler = engine::blocking(move || {
+            let server = port.and_then(|port| host.server_at(port));
+            Host::sampler(server)
+        })
+        .await;
         let (host, stopping) = (self.host.clone(), self.stopping.clone());
         let lines = streams::samples(host, sampler, place, stopping);
         Ok(Content::Lines(lines))
@@ -159,7 +168,11 @@ impl Answers {
             return Err(Refusal::new(StatusCode::FORBIDDEN, "--allow-drop-caches"));
         }
         let host = self.host.clone();
-        let dropped = engine::blocking(move || host.drop_caches(port.and_then(server_at))).await;
+        let dropped = engine::blocking(move || {
+            let server = port.and_then(|port| host.server_at(port));
+            host.drop_caches(server)
+        })
+        .await;
         let dropped = dropped.map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => {
                 Refusal::new(StatusCode::CONFLICT, "somebody else has it done right now")

@@ -1,5 +1,6 @@
 //! `outboard lab …`: how fast, and why not faster.
 
+pub(crate) mod agents;
 mod attached;
 mod behind;
 mod build;

@@ -7,6 +7,7 @@ use lab::host::Role;
 use lab::plan::{self, Plan};
 use lab::{Cancel, RunRequest, Store, report};
 
+use super::agents::AgentArgs;
 use super::attached::{self, Target};
 use super::build::TargetBuilder;
 use super::progress::Bar;
@@ -57,6 +58,9 @@ pub(crate) struct Args {
     /// Make the plan as short as it goes: to see that all of it can be made here, not to measure
     #[arg(long)]
     small: bool,
+
+    #[command(flatten)]
+    agents: AgentArgs,
 
     #[command(flatten)]
     store: StoreArgs,
@@ -143,6 +147,7 @@ fn request(args: &Args, plan: Plan, targets: &[Target]) -> Result<RunRequest, Fa
     if let Some(against) = against.first() {
         request = request.against(against.spec());
     }
+    request.agents = args.agents.specs(found.port)?;
     request.seed = args.seed;
     Ok(request)
 }

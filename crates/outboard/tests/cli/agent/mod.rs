@@ -1,5 +1,7 @@
 //! `agent`: what it tells, whom it answers, what it refuses, how it ends.
 
+mod runs;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
