@@ -24,6 +24,8 @@ pub(in crate::report) const KINDS: [(&str, &str); 5] = [
 pub(in crate::report) struct CoreSeries {
     /// The core's number.
     pub(in crate::report) core: u32,
+    /// What it is called: `core 0`, `core 0 of nas`.
+    pub(in crate::report) name: String,
     /// When, and the part of the core for each of [`KINDS`].
     pub(in crate::report) points: Vec<(Nanos, [f64; 5])>,
 }
@@ -51,9 +53,9 @@ pub(in crate::report) fn cores(
         }
         (x_grid(&x, &linear_ticks(end.seconds().max(1.0), 6.0), BOTTOM + 8.0, BOTTOM + 8.0))
         text class="unit" x=(px(WIDTH - 10.0)) y=(px(HEIGHT - 6.0)) text-anchor="end" { "s" }
-        text class="name" x=(px(LEFT)) y=(px(HEIGHT - 6.0)) { "core " (series.core) }
+        text class="name" x=(px(LEFT)) y=(px(HEIGHT - 6.0)) { (series.name) }
     };
-    let title = &format!("CPU of core {} over time", series.core);
+    let title = &format!("CPU of {} over time", series.name);
     frame(HEIGHT, &Label { title, desc }, &body)
 }
 

@@ -79,6 +79,27 @@ pub(super) fn courses(
     all
 }
 
+/// Each machine's samples, as if they were this one's, with what its figures are called after: nothing for
+/// this machine, ` of HOST` for an agent's.
+pub(super) fn machines(run: &RunRecord) -> Vec<(String, Vec<Sample>)> {
+    let agents = run.manifest.agents.iter();
+    let names = agents.map(|agent| format!(" of {}", agent.machine.hostname));
+    let mut all: Vec<(String, Vec<Sample>)> = std::iter::once(String::new())
+        .chain(names)
+        .map(|name| (name, Vec::new()))
+        .collect();
+    for sample in &run.samples {
+        let machine = usize::try_from(sample.machine).unwrap_or(usize::MAX);
+        if let Some((_, samples)) = all.get_mut(machine) {
+            samples.push(Sample {
+                machine: 0,
+                ..sample.clone()
+            });
+        }
+    }
+    all
+}
+
 /// What a sample is of; that of another machine says so.
 pub(super) fn named(sample: &Sample) -> String {
     match sample.machine {

@@ -1,9 +1,10 @@
 //! What the wires and the disks carried, second by second.
 
-use super::course::{Course, courses};
+use super::course::{Course, courses, machines};
 use super::machines::figure;
 use super::{Figure, Part, Section};
 use crate::report::chart::Floor;
+use crate::sensors::Sample;
 use crate::store::RunRecord;
 use crate::units::{Rate, significant};
 
@@ -13,8 +14,11 @@ const DRAWN_MAX: usize = 6;
 const IDLE: f64 = 50_000.0;
 
 pub(super) fn network(run: &RunRecord) -> Option<Section> {
-    let mut parts: Vec<Part> = links(run).into_iter().map(Part::Figure).collect();
-    parts.extend(disks(run).into_iter().map(Part::Figure));
+    let mut parts: Vec<Part> = Vec::new();
+    for (of, samples) in &machines(run) {
+        let figures = [links(run, of, samples), disks(run, of, samples)];
+        parts.extend(figures.into_iter().flatten().map(Part::Figure));
+    }
     if parts.is_empty() {
         return None;
     }
@@ -41,8 +45,8 @@ fn names<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 /// Both directions of each interface that carried something, and what it lost.
-fn links(run: &RunRecord) -> Vec<Figure> {
-    let all = courses(&run.samples, "net", |_| true);
+fn links(run: &RunRecord, of_machine: &str, samples: &[Sample]) -> Vec<Figure> {
+    let all = courses(samples, "net", |_| true);
     let of = |name: &str, what: &str| -> Vec<Course> {
         let wanted = |course: &&Course| {
             course
@@ -80,7 +84,7 @@ fn links(run: &RunRecord) -> Vec<Figure> {
         ];
         figure(
             run,
-            &format!("Interface {name}"),
+            &format!("Interface {name}{of_machine}"),
             &panels,
             Vec::new(),
             caption,
@@ -122,8 +126,8 @@ fn said(courses: &[Course]) -> String {
 }
 
 /// What each device of the run carried, and how busy it was.
-fn disks(run: &RunRecord) -> Vec<Figure> {
-    let all = courses(&run.samples, "disk", |_| true);
+fn disks(run: &RunRecord, of_machine: &str, samples: &[Sample]) -> Vec<Figure> {
+    let all = courses(samples, "disk", |_| true);
     let of = |name: &str, what: &[&str]| -> Vec<Course> {
         let wanted = |course: &&Course| {
             let rest = course.item.strip_prefix(name);
@@ -152,7 +156,7 @@ fn disks(run: &RunRecord) -> Vec<Figure> {
         ];
         figure(
             run,
-            &format!("Disk {name}"),
+            &format!("Disk {name}{of_machine}"),
             &panels,
             Vec::new(),
             caption,

@@ -1,6 +1,6 @@
 //! CPU: each core's course, and what each test cost.
 
-use super::course::{POINTS_MAX, end, spans};
+use super::course::{POINTS_MAX, end, machines, spans};
 use super::{Figure, Part, Section, Table};
 use crate::report::chart::{self, CoreSeries, KINDS};
 use crate::report::summary::Summary;
@@ -14,11 +14,13 @@ use crate::units::Nanos;
 const CORES_MAX: usize = 16;
 
 pub(super) fn processors(run: &RunRecord, summary: &Summary) -> Option<Section> {
-    let lead = "Each core by itself, once a second, and which target was being measured (the strip below). \
-                The table has each core's busy part while a test ran, fio included; fio takes a part of one core itself.";
+    let lead = "Each core of each machine by itself, once a second, and which target was being measured (the strip below). \
+                The table has each core's busy part of this machine while a test ran, fio included; fio takes a part of one core itself.";
     let mut parts = vec![Part::Text(lead.into()), Part::Kinds];
-    let series = core_series(run);
-    parts.extend(series.iter().map(|one| Part::Figure(core_figure(run, one))));
+    for (of, samples) in &machines(run) {
+        let series = core_series(samples, of);
+        parts.extend(series.iter().map(|one| Part::Figure(core_figure(run, one))));
+    }
     parts.push(Part::Table(busy(summary)));
     Some(Section {
         id: "cpu",
@@ -37,9 +39,9 @@ fn core_figure(run: &RunRecord, series: &CoreSeries) -> Figure {
         sum / series.points.len().max(1) as f64 * 100.0
     };
     let caption = format!(
-        "Core {}: busy {:.0} % of the run on average (programs {:.0}, kernel {:.0}, interrupts {:.0}, stolen {:.0}), n = {} points. \
+        "{}: busy {:.0} % of the run on average (programs {:.0}, kernel {:.0}, interrupts {:.0}, stolen {:.0}), n = {} points. \
          No interval: this is a course, not an estimate.",
-        series.core,
+        upper(&series.name),
         busy(0..5),
         busy(0..1),
         busy(1..2),
@@ -52,7 +54,7 @@ fn core_figure(run: &RunRecord, series: &CoreSeries) -> Figure {
         .map(|(target, from, to)| (target, seconds(from), seconds(to)))
         .collect();
     Figure {
-        title: format!("Core {}", series.core),
+        title: upper(&series.name),
         drawing: chart::cores(series, &spans, seconds(end(run)), &caption),
         key: Vec::new(),
         caption,
@@ -74,15 +76,19 @@ fn core_figure(run: &RunRecord, series: &CoreSeries) -> Figure {
     }
 }
 
+/// With a capital letter.
+fn upper(name: &str) -> String {
+    name.replacen("core", "Core", 1)
+}
+
 fn seconds(value: f64) -> Nanos {
     Nanos(crate::units::round(value * 1e9))
 }
 
 /// The samples of each core, thinned by averaging neighbours; the busiest where there are many.
-fn core_series(run: &RunRecord) -> Vec<CoreSeries> {
+fn core_series(samples: &[Sample], of_machine: &str) -> Vec<CoreSeries> {
     let mut all: Vec<CoreSeries> = Vec::new();
-    let here = |sample: &&Sample| sample.machine == 0 && sample.sensor == "cpu";
-    for sample in run.samples.iter().filter(here) {
+    for sample in samples.iter().filter(|sample| sample.sensor == "cpu") {
         let Some((core, kind)) = sample.item.split_once('/') else {
             continue;
         };
@@ -98,6 +104,7 @@ fn core_series(run: &RunRecord) -> Vec<CoreSeries> {
             .unwrap_or_else(|| {
                 all.push(CoreSeries {
                     core,
+                    name: format!("core {core}{of_machine}"),
                     points: Vec::new(),
                 });
                 all.len() - 1
@@ -137,6 +144,7 @@ fn thinned(series: CoreSeries) -> CoreSeries {
     CoreSeries {
         core: series.core,
         points: points.collect(),
+        name: series.name,
     }
 }
 

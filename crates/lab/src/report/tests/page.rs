@@ -2,7 +2,10 @@
 
 use super::invalidate;
 use crate::report::html;
+use crate::sensors::Sample;
+use crate::store::AgentRecord;
 use crate::synthetic;
+use crate::units::Nanos;
 
 #[test]
 fn the_page_loads_nothing_and_runs_nothing() {
@@ -157,6 +160,41 @@ fn ids_are_unique() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), all);
+}
+
+#[test]
+fn the_other_end_has_its_cores_and_interfaces_too() {
+    let mut run = synthetic::story();
+    let mut machine = run.manifest.machine.clone();
+    machine.hostname = "nas".into();
+    run.manifest.agents.push(AgentRecord {
+        address: "nas:7000".into(),
+        machine,
+        outboard: "0.1.0".into(),
+        clock_offset_ns: 0,
+        clock_error: Nanos(1000),
+    });
+    let there = run.samples.iter().map(|sample| Sample {
+        machine: 1,
+        ..sample.clone()
+    });
+    let there: Vec<Sample> = there.collect();
+    let here = html(&run);
+    run.samples.extend(there);
+    let both = html(&run);
+    for (drawn, of) in [
+        ("CPU of core ", 4),
+        ("<title>Interface eth0", 1),
+        ("<title>Disk vda", 1),
+    ] {
+        assert_eq!(here.matches(drawn).count(), of, "{drawn}");
+        assert_eq!(both.matches(drawn).count(), 2 * of, "{drawn}");
+    }
+    assert_eq!(
+        both.matches("<title>CPU of core 0 of nas over time")
+            .count(),
+        1
+    );
 }
 
 /// The mark: a run of 100,000 samples in under 2 s and under 2 MB. The time is that of an optimised
