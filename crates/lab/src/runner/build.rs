@@ -13,6 +13,7 @@ use super::request::{Cancel, RunRequest, TargetSpec};
 use super::scratch::Scratch;
 use crate::LabError;
 use crate::host::Place;
+use crate::host::safety::Claim;
 use crate::plan::{Target, TargetKind};
 use crate::store::LeftOutTarget;
 
@@ -43,6 +44,9 @@ pub struct BuildContext<'a> {
     pub built: &'a [(String, Built)],
     /// Whether someone asked to stop.
     pub cancel: &'a Cancel,
+    /// Serials that the user typed, for [`crate::host::safety::claim_foreign`]: a builder writes to
+    /// nothing outside of `scratch` without it.
+    pub write_serials: &'a [String],
 }
 
 /// A target that is ready.
@@ -165,6 +169,8 @@ pub(super) struct Site {
     scratch: Option<Scratch>,
     /// What could not be had.
     pub(super) left_out: Vec<LeftOutTarget>,
+    /// Devices that are written raw; nobody mounts them meanwhile.
+    claims: Vec<Claim>,
 }
 
 impl Site {
@@ -179,6 +185,7 @@ impl Site {
             built: Vec::new(),
             scratch: None,
             left_out: Vec::new(),
+            claims: super::claims::of_request(request)?,
         };
         let (Some(base), false) = (&request.base, request.plan.targets.is_empty()) else {
             return Ok(site);
@@ -191,8 +198,15 @@ impl Site {
                 scratch: scratch.own(),
                 built: &site.built,
                 cancel,
+                write_serials: &request.write_serials,
             };
-            match builder.build(target, &context) {
+            let claimed = super::claims::of_target(target, &request.write_serials);
+            let made = claimed.and_then(|claim| {
+                let made = builder.build(target, &context)?;
+                site.claims.extend(claim);
+                Ok(made)
+            });
+            match made {
                 Ok(mut built) => {
                     built.spec.name.clone_from(&target.name);
                     built.spec.label = Some(target.shown().to_owned());

@@ -122,6 +122,7 @@ fn described(
             scratch: &scratch,
             built: &[],
             cancel: &cancel,
+            write_serials: &request.write_serials,
         };
         match builder.describe(target, &context) {
             Ok(lines) => {

@@ -12,6 +12,7 @@
 mod agents;
 mod blocks;
 mod build;
+mod claims;
 mod counters;
 mod dry_run;
 mod ground;

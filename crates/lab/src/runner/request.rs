@@ -25,6 +25,8 @@ pub struct RunRequest {
     pub base: Option<PathBuf>,
     /// The other machines that are watched.
     pub agents: Vec<AgentSpec>,
+    /// Serials of disks that the user typed: only these are written without a filesystem.
+    pub write_serials: Vec<String>,
     /// Orders the blocks and the random requests; drawn when not given.
     pub seed: Option<u64>,
     /// What is started as fio.
@@ -109,6 +111,7 @@ impl RunRequest {
             baseline: None,
             base: None,
             agents: Vec::new(),
+            write_serials: Vec::new(),
             seed: None,
             fio: PathBuf::from("fio"),
             store,

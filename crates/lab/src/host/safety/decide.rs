@@ -159,12 +159,12 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Whether it may be written by somebody who typed `serial`.
+/// Whether it may be written by somebody who typed these serials.
 ///
 /// # Errors
 /// [`Refusal`] with every reason there is. The serial is asked for only when nothing else speaks
 /// against it: nobody is led to type what does not help.
-pub fn decide(facts: &Facts, typed: Option<&str>) -> Result<(), Refusal> {
+pub fn decide(facts: &Facts, typed: &[String]) -> Result<(), Refusal> {
     let mut reasons = facts.against.clone();
     match facts.kind {
         Kind::Other if reasons.is_empty() => reasons.push(Reason::Neither),
@@ -181,16 +181,18 @@ pub fn decide(facts: &Facts, typed: Option<&str>) -> Result<(), Refusal> {
     })
 }
 
-fn serial(facts: &Facts, typed: Option<&str>) -> Option<Reason> {
+fn serial(facts: &Facts, typed: &[String]) -> Option<Reason> {
     let Some(serial) = facts.serial.clone().filter(|serial| !serial.is_empty()) else {
         return Some(Reason::NoSerial);
     };
-    match typed {
-        None => Some(Reason::SerialNotTyped { serial }),
-        Some(typed) if typed != serial => Some(Reason::OtherSerial {
-            typed: typed.to_owned(),
-            serial,
-        }),
-        Some(_) => None,
+    if typed.contains(&serial) {
+        return None;
     }
+    Some(match typed.first() {
+        None => Reason::SerialNotTyped { serial },
+        Some(other) => Reason::OtherSerial {
+            typed: other.clone(),
+            serial,
+        },
+    })
 }

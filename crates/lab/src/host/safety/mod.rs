@@ -14,7 +14,7 @@
 //! * Whatever is mounted, swapped to, held, open elsewhere, a member of something or carries any
 //!   signature is refused, and so is a partition of it, a disk with such a partition, a link to it and
 //!   a loop device over it. There is no option that overrides this.
-//! * A block device is written only when its serial was typed.
+//! * A block device is written only when its serial was typed (`--write-serial`).
 //! * A file is written only when it holds nothing.
 //! * What cannot be found out is a reason to refuse.
 //! * The device stays claimed (`O_EXCL`) for as long as it is written, so that nobody mounts it meanwhile.
@@ -55,13 +55,33 @@ impl Claim {
     }
 }
 
-/// Claims `path` for raw writes. `serial` is what the user typed; a file needs none.
+/// Claims each of `paths` that is not below one of the folders that are `ours`: what the lab made itself
+/// it may write. Whoever opens one exclusively drops its claim right before.
+///
+/// # Errors
+/// [`Refusal`] of the first that may not be written.
+pub fn claim_foreign(
+    paths: &[&Path],
+    ours: &[&Path],
+    serials: &[String],
+) -> Result<Vec<Claim>, Refusal> {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let ours: Vec<PathBuf> = ours.iter().map(|folder| real(folder)).collect();
+    let is_ours = |path: &Path| ours.iter().any(|folder| real(path).starts_with(folder));
+    paths
+        .iter()
+        .filter(|path| !is_ours(path))
+        .map(|path| claim(path, serials))
+        .collect()
+}
+
+/// Claims `path` for raw writes. `serials` are what the user typed; a file needs none.
 ///
 /// # Errors
 /// [`Refusal`] with all that speaks against it; then nothing was touched.
-pub fn claim(path: &Path, serial: Option<&str>) -> Result<Claim, Refusal> {
+pub fn claim(path: &Path, serials: &[String]) -> Result<Claim, Refusal> {
     let found = facts(&System::this(), path);
-    decide(&found, serial)?;
+    decide(&found, serials)?;
     let refused = |reason| Refusal {
         path: path.to_owned(),
         reasons: vec![reason],

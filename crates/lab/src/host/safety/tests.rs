@@ -6,6 +6,10 @@ mod real;
 
 use super::*;
 
+fn typed(serials: &[&str]) -> Vec<String> {
+    serials.iter().map(|serial| (*serial).to_owned()).collect()
+}
+
 fn facts_of(against: Vec<Reason>) -> Facts {
     Facts {
         path: "/dev/sdb".into(),
@@ -20,13 +24,13 @@ fn facts_of(against: Vec<Reason>) -> Facts {
 #[test]
 fn a_device_that_nobody_uses_is_written_only_when_its_serial_was_typed() {
     let facts = facts_of(Vec::new());
-    assert_eq!(decide(&facts, Some("WD-1")), Ok(()));
+    assert_eq!(decide(&facts, &typed(&["WD-0", "WD-1"])), Ok(()));
     assert_eq!(
-        decide(&facts, None).unwrap_err().to_string(),
+        decide(&facts, &[]).unwrap_err().to_string(),
         "/dev/sdb is not written: all that is on it would be lost; if that is meant, add --write-serial 'WD-1'"
     );
     assert_eq!(
-        decide(&facts, Some("WD-2")).unwrap_err().reasons,
+        decide(&facts, &typed(&["WD-2"])).unwrap_err().reasons,
         [Reason::OtherSerial {
             typed: "WD-2".into(),
             serial: "WD-1".into()
@@ -42,7 +46,7 @@ fn a_device_without_a_serial_is_not_written_even_with_an_empty_one_typed() {
             ..facts_of(Vec::new())
         };
         assert_eq!(
-            decide(&facts, Some("")).unwrap_err().reasons,
+            decide(&facts, &typed(&[""])).unwrap_err().reasons,
             [Reason::NoSerial]
         );
     }
@@ -78,7 +82,7 @@ fn no_serial_overrides_a_reason_and_none_is_asked_for_then() {
         },
     ];
     for reason in reasons {
-        let refused = decide(&facts_of(vec![reason.clone()]), Some("WD-1")).unwrap_err();
+        let refused = decide(&facts_of(vec![reason.clone()]), &typed(&["WD-1"])).unwrap_err();
         assert_eq!(refused.reasons, [reason]);
         assert!(!refused.to_string().contains("--write-serial"), "{refused}");
     }
@@ -91,20 +95,17 @@ fn a_file_with_data_and_what_is_neither_file_nor_device_are_refused() {
         serial: None,
         ..facts_of(Vec::new())
     };
-    assert_eq!(decide(&file, None), Ok(()));
+    assert_eq!(decide(&file, &[]), Ok(()));
     let full = Facts {
         holds_data: true,
         ..file.clone()
     };
-    assert_eq!(
-        decide(&full, None).unwrap_err().reasons,
-        [Reason::HoldsData]
-    );
+    assert_eq!(decide(&full, &[]).unwrap_err().reasons, [Reason::HoldsData]);
     let other = Facts {
         kind: Kind::Other,
         ..file
     };
-    assert_eq!(decide(&other, None).unwrap_err().reasons, [Reason::Neither]);
+    assert_eq!(decide(&other, &[]).unwrap_err().reasons, [Reason::Neither]);
 }
 
 #[test]
@@ -112,7 +113,7 @@ fn three_reasons_are_named_and_more_are_counted() {
     let swap = |n: u32| Reason::Swap {
         device: format!("sdb{n}"),
     };
-    let refused = decide(&facts_of((1..=5).map(swap).collect()), None).unwrap_err();
+    let refused = decide(&facts_of((1..=5).map(swap).collect()), &[]).unwrap_err();
     assert_eq!(
         refused.to_string(),
         "/dev/sdb is not written: sdb1 is swap; sdb2 is swap; sdb3 is swap; and 2 more"

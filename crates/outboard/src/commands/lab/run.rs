@@ -51,6 +51,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS")]
     peer: Option<IpAddr>,
 
+    /// The serial of a disk that the plan may write without a filesystem, for an export its URI; all
+    /// that is on it is lost
+    #[arg(long, value_name = "SERIAL")]
+    write_serial: Vec<String>,
+
     /// Orders the blocks and the random requests [default: drawn]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -149,6 +154,7 @@ fn request(args: &Args, plan: Plan, targets: &[Target]) -> Result<RunRequest, Fa
     }
     request.agents = args.agents.specs(found.port)?;
     request.seed = args.seed;
+    request.write_serials.clone_from(&args.write_serial);
     Ok(request)
 }
 

@@ -79,7 +79,7 @@ fn can(programs: &[&str]) -> bool {
 }
 
 fn reasons(path: &Path, serial: &str) -> Vec<Reason> {
-    match claim(path, Some(serial)) {
+    match claim(path, &typed(&[serial])) {
         Ok(_) => Vec::new(),
         Err(refused) => refused.reasons,
     }
@@ -121,10 +121,10 @@ fn an_empty_device_with_its_serial_typed_is_claimed_and_nobody_else_may_use_it_m
     }
     let disk = Disk::empty();
     assert!(matches!(
-        &claim(disk.path(), None).unwrap_err().reasons[..],
+        &claim(disk.path(), &[]).unwrap_err().reasons[..],
         [Reason::SerialNotTyped { serial }] if serial == disk.serial()
     ));
-    let ours = claim(disk.path(), Some(disk.serial())).unwrap();
+    let ours = claim(disk.path(), &typed(&[disk.serial()])).unwrap();
     assert_eq!(ours.path(), disk.path());
     let again = reasons(disk.path(), disk.serial());
     assert!(
@@ -401,4 +401,23 @@ fn a_file_is_written_when_it_is_empty_or_all_zeroes_and_not_when_it_holds_a_byte
         &reasons(&missing, "")[..],
         [Reason::Unknown { .. }]
     ));
+}
+
+#[test]
+fn what_lies_in_a_folder_of_ours_needs_no_claim_and_what_a_link_leads_to_outside_does() {
+    if !can(&[]) {
+        return;
+    }
+    let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let image = ours.path().join("a.img");
+    let precious = theirs.path().join("precious");
+    let link = ours.path().join("link");
+    fs::write(&image, b"ours").unwrap();
+    fs::write(&precious, b"theirs").unwrap();
+    symlink(&precious, &link).unwrap();
+    let folders = [ours.path()];
+    let claims = claim_foreign(&[&image], &folders, &[]).unwrap();
+    assert!(claims.is_empty());
+    let refused = claim_foreign(&[&image, &link], &folders, &[]).unwrap_err();
+    assert_eq!(refused.reasons, [Reason::HoldsData]);
 }

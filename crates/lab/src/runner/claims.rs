@@ -1,0 +1,111 @@
+//! What a run writes without a filesystem, claimed before anything is built.
+//!
+//! Invariant: a raw place that may be written was claimed, or the run does not begin or leaves it out. An
+//! export has no serial that we could see; its URI is typed instead.
+
+use super::build::LeftOut;
+use super::request::RunRequest;
+use crate::LabError;
+use crate::host::Place;
+use crate::host::safety::{Claim, claim};
+use crate::plan::{Target, TargetKind};
+
+/// Claims of what was given besides the plan's own targets.
+pub(super) fn of_request(request: &RunRequest) -> Result<Vec<Claim>, LabError> {
+    let written = request.targets.iter().filter(|target| !target.read_only);
+    let claims = written.map(|target| of_place(&target.place, &request.write_serials));
+    let claims: Result<Vec<Option<Claim>>, String> = claims.collect();
+    Ok(claims
+        .map_err(LabError::BadRequest)?
+        .into_iter()
+        .flatten()
+        .collect())
+}
+
+/// The claim of one of the plan's own targets, where it names a device or an export that is there.
+pub(super) fn of_target(target: &Target, serials: &[String]) -> Result<Option<Claim>, LeftOut> {
+    let TargetKind::Raw {
+        device,
+        uri,
+        writes: true,
+        ..
+    } = &target.kind
+    else {
+        return Ok(None);
+    };
+    let place = match (device, uri) {
+        (Some(path), _) => Place::Device(path.clone()),
+        (_, Some(uri)) => Place::Uri(uri.clone()),
+        (None, None) => return Ok(None),
+    };
+    of_place(&place, serials).map_err(LeftOut)
+}
+
+fn of_place(place: &Place, serials: &[String]) -> Result<Option<Claim>, String> {
+    match place {
+        Place::Directory(_) => Ok(None),
+        Place::Device(path) => match claim(path, serials) {
+            Ok(claim) => Ok(Some(claim)),
+            Err(refused) => Err(refused.to_string()),
+        },
+        Place::Uri(uri) if serials.contains(uri) => Ok(None),
+        Place::Uri(uri) => Err(format!(
+            "{uri} is not written: all that is on it would be lost; if that is meant, add --write-serial '{uri}'"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::builtin;
+    use crate::runner::TargetSpec;
+
+    fn raw(key: &str, value: &str, writes: bool) -> Target {
+        let text =
+            format!("name = \"a\"\nkind = \"raw\"\n{key} = \"{value}\"\nwrites = {writes}\n");
+        toml::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_device_or_a_file_with_data_is_left_out_when_it_would_be_written_and_not_when_it_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("precious");
+        std::fs::write(&path, b"data").unwrap();
+        let path = path.to_str().unwrap();
+        let LeftOut(why) = of_target(&raw("device", path, true), &[]).unwrap_err();
+        assert!(why.contains("is not written: the file holds data"), "{why}");
+        assert!(
+            of_target(&raw("device", path, false), &[])
+                .unwrap()
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn an_export_is_written_only_when_its_uri_was_typed() {
+        let uri = "nbd://nas/photos";
+        let LeftOut(why) = of_target(&raw("uri", uri, true), &[]).unwrap_err();
+        assert!(
+            why.ends_with("add --write-serial 'nbd://nas/photos'"),
+            "{why}"
+        );
+        let typed = of_target(&raw("uri", uri, true), &[uri.to_owned()]);
+        assert!(typed.unwrap().is_none());
+        assert!(of_target(&raw("uri", uri, false), &[]).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_run_does_not_begin_that_would_write_what_was_given_and_may_not_be_written() {
+        let plan = builtin("quick").unwrap();
+        let mut target = TargetSpec::at(Place::Uri("nbd://nas/photos".into()));
+        let request = RunRequest::new(plan, "/nowhere".into());
+        assert!(
+            of_request(&request.clone().on(target.clone()))
+                .unwrap()
+                .is_empty()
+        );
+        target.read_only = false;
+        assert!(of_request(&request.on(target)).is_err());
+    }
+}
