@@ -76,10 +76,20 @@ fn is_log(line: &str) -> bool {
 #[must_use]
 #[track_caller]
 pub fn run(command: &mut Command) -> Said {
+    run_within(command, LIMIT)
+}
+
+/// The same for a program that may take longer.
+///
+/// # Panics
+/// If it cannot be started or takes longer than `limit`.
+#[must_use]
+#[track_caller]
+pub fn run_within(command: &mut Command, limit: Duration) -> Said {
     let words = words(command);
     let mut process = Process::start(command).unwrap_or_else(|e| panic!("{words}: {e}"));
     let status = process
-        .wait(LIMIT)
+        .wait(limit)
         .unwrap_or_else(|e| panic!("{words}: {e}"));
     Said {
         command: words,

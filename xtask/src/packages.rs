@@ -55,7 +55,7 @@ pub(crate) const TESTS: &[Package] = &[
     package("fuse3", "attach without the kernel's nbd"),
     package("gdisk", "sgdisk writes partition tables and judges ours"),
     package("iperf3", "a workload of the lab"),
-    package("iproute2", "a slow wire for the doctor"),
+    package("iproute2", "a slow wire for the lab and the doctor"),
     package("libnbd-bin", "nbdinfo, nbdcopy and nbdfuse as clients"),
     package("mdadm", "judges what inspect tells of arrays"),
     package("nbdkit", "a server for our client, a client of our server"),
