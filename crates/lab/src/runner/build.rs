@@ -9,6 +9,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::claims::Claimed;
 use super::request::{Cancel, RunRequest, TargetSpec};
 use super::scratch::Scratch;
 use crate::LabError;
@@ -202,8 +203,12 @@ impl Site {
             };
             let claimed = super::claims::of_target(target, &request.write_serials);
             let made = claimed.and_then(|claim| {
-                let made = builder.build(target, &context)?;
-                site.claims.extend(claim);
+                let mut made = builder.build(target, &context)?;
+                // Whoever typed its serial wants it written.
+                if matches!(claim, Claimed::Typed(_)) {
+                    made.spec.read_only = false;
+                }
+                site.claims.extend(claim.held());
                 Ok(made)
             });
             match made {

@@ -10,6 +10,25 @@ use crate::host::Place;
 use crate::host::safety::{Claim, claim};
 use crate::plan::{Target, TargetKind};
 
+/// What came of a target that may be written.
+#[derive(Debug)]
+pub(super) enum Claimed {
+    /// It is not written raw, or only what the lab made.
+    Not,
+    /// Its serial or its URI was typed; a device is held.
+    Typed(Option<Claim>),
+}
+
+impl Claimed {
+    /// What keeps others away.
+    pub(super) fn held(self) -> Option<Claim> {
+        match self {
+            Self::Not => None,
+            Self::Typed(claim) => claim,
+        }
+    }
+}
+
 /// Claims of what was given besides the plan's own targets.
 pub(super) fn of_request(request: &RunRequest) -> Result<Vec<Claim>, LabError> {
     let written = request.targets.iter().filter(|target| !target.read_only);
@@ -23,7 +42,7 @@ pub(super) fn of_request(request: &RunRequest) -> Result<Vec<Claim>, LabError> {
 }
 
 /// The claim of one of the plan's own targets, where it names a device or an export that is there.
-pub(super) fn of_target(target: &Target, serials: &[String]) -> Result<Option<Claim>, LeftOut> {
+pub(super) fn of_target(target: &Target, serials: &[String]) -> Result<Claimed, LeftOut> {
     let TargetKind::Raw {
         device,
         uri,
@@ -31,14 +50,16 @@ pub(super) fn of_target(target: &Target, serials: &[String]) -> Result<Option<Cl
         ..
     } = &target.kind
     else {
-        return Ok(None);
+        return Ok(Claimed::Not);
     };
     let place = match (device, uri) {
         (Some(path), _) => Place::Device(path.clone()),
         (_, Some(uri)) => Place::Uri(uri.clone()),
-        (None, None) => return Ok(None),
+        (None, None) => return Ok(Claimed::Not),
     };
-    of_place(&place, serials).map_err(LeftOut)
+    of_place(&place, serials)
+        .map(Claimed::Typed)
+        .map_err(LeftOut)
 }
 
 fn of_place(place: &Place, serials: &[String]) -> Result<Option<Claim>, String> {
@@ -75,11 +96,8 @@ mod tests {
         let path = path.to_str().unwrap();
         let LeftOut(why) = of_target(&raw("device", path, true), &[]).unwrap_err();
         assert!(why.contains("is not written: the file holds data"), "{why}");
-        assert!(
-            of_target(&raw("device", path, false), &[])
-                .unwrap()
-                .is_none()
-        );
+        let read = of_target(&raw("device", path, false), &[]);
+        assert!(matches!(read, Ok(Claimed::Not)));
     }
 
     #[test]
@@ -91,8 +109,9 @@ mod tests {
             "{why}"
         );
         let typed = of_target(&raw("uri", uri, true), &[uri.to_owned()]);
-        assert!(typed.unwrap().is_none());
-        assert!(of_target(&raw("uri", uri, false), &[]).unwrap().is_none());
+        assert!(matches!(typed, Ok(Claimed::Typed(None))));
+        let read = of_target(&raw("uri", uri, false), &[]);
+        assert!(matches!(read, Ok(Claimed::Not)));
     }
 
     #[test]

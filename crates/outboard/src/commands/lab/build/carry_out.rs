@@ -16,6 +16,7 @@ use lab::tools::{self, Invocation};
 use lab::units::Bytes;
 use rustix::fs::FallocateFlags;
 
+use super::foreign::Foreign;
 use super::names::Names;
 use super::standing::{Part, Standing};
 use super::step::{Ends, Recipe, Step, line, listen, socket};
@@ -30,8 +31,14 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub(super) const POLL: Duration = Duration::from_millis(10);
 
 /// Takes the steps of `recipe`.
-pub(super) fn carry_out(recipe: Recipe, names: Names, cancel: &Cancel) -> Result<Built, LeftOut> {
+pub(super) fn carry_out(
+    recipe: Recipe,
+    names: Names,
+    foreign: Foreign<'_>,
+    cancel: &Cancel,
+) -> Result<Built, LeftOut> {
     let mut work = Work {
+        foreign,
         names,
         cancel,
         standing: Standing::default(),
@@ -52,6 +59,7 @@ pub(super) fn carry_out(recipe: Recipe, names: Names, cancel: &Cancel) -> Result
 
 /// What is known while steps are taken.
 pub(super) struct Work<'a> {
+    foreign: Foreign<'a>,
     names: Names,
     pub(super) cancel: &'a Cancel,
     pub(super) standing: Standing,
@@ -157,6 +165,7 @@ impl Work<'_> {
         transport: Transport,
         folder: &Path,
     ) -> Result<(), String> {
+        self.foreign.check(&self.names.expression(disk))?;
         let socket = socket(folder, name);
         let port = folder.join(format!("{name}.port"));
         let ready = match transport {
@@ -253,6 +262,9 @@ impl Work<'_> {
         read_only: bool,
     ) -> Result<(), String> {
         let disk = self.names.expression(disk);
+        if !read_only {
+            self.foreign.check(&disk)?;
+        }
         let mut request = attachments::plain(&disk).map_err(|failure| failure.line())?;
         request.via = match via {
             Via::Auto | Via::Loop => attach::Via::Auto,

@@ -14,13 +14,14 @@
 //!
 //! # What it deliberately does not do
 //!
-//! It touches no disk that it did not make: a raw device is measured by the lab, with its rules.
+//! It writes to no disk that it did not make, unless the lab's rules allow it ([`foreign`]).
 
 mod carry_out;
 mod directory;
 mod disk;
 mod facts;
 mod features;
+mod foreign;
 mod mount;
 mod names;
 mod raw;
@@ -33,6 +34,7 @@ use lab::plan::{Target, TargetKind};
 use lab::runner::{BuildContext, Builder, Built, LeftOut};
 
 use facts::Facts;
+use foreign::Foreign;
 use names::Names;
 use step::Recipe;
 
@@ -72,7 +74,7 @@ impl Builder for TargetBuilder {
     fn build(&mut self, target: &Target, context: &BuildContext<'_>) -> Result<Built, LeftOut> {
         let recipe = self.recipe(target, context)?;
         let names = Names::of(target, context);
-        carry_out::carry_out(recipe, names, context.cancel)
+        carry_out::carry_out(recipe, names, Foreign::of(target, context), context.cancel)
     }
 
     fn describe(

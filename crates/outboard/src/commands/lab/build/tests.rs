@@ -55,6 +55,7 @@ fn steps(text: &str) -> Result<(Vec<Step>, Ends), LeftOut> {
         scratch: Path::new("/base/scratch"),
         built: &[],
         cancel: &cancel,
+        write_serials: &[],
     };
     let recipe = builder.recipe(&target(text), &context)?;
     Ok((recipe.steps, recipe.place))
