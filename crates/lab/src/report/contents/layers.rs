@@ -117,7 +117,7 @@ const fn unit(row: &Row) -> Option<&'static str> {
     }
 }
 
-/// A headline as time, in [`unit`].
+/// A headline as time, in [`unit()`].
 fn time(row: &Row, found: Interval) -> Option<Interval> {
     let of = |value: f64| match row.unit {
         Unit::BytesPerSecond => MIB as f64 / value * 1e6,
