@@ -319,6 +319,7 @@ obeyed)
     tr -d ' \n' <said | grep -q '"name":"A.img","part":0,"state":"in_sync","write_mostly":false,"fail_fast":true'
     tr -d ' \n' <said | grep -q '"name":"B.img","part":1,"state":"in_sync","write_mostly":true,"fail_fast":true'
     # What is on B is not read while A can be: it is spoilt here.
+    rm -f model
     outboard copy "array(A.img, run=true)" model --detect-zeroes never
     dd if=/dev/urandom of=B.img bs=1M seek=4 count=4 conv=notrunc status=none
     equal "array(A.img, B.img)"
