@@ -92,11 +92,9 @@ fn ways(root: &Value, job: &Value) -> Result<Vec<Imported>, String> {
 fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<Imported, String> {
     let name = job["jobname"].as_str().unwrap_or("job");
     let section = &job[direction.as_str()];
-    let runtime_ms = section["runtime"]
-        .as_u64()
-        .filter(|runtime| *runtime > 0)
-        .ok_or_else(|| format!("its job {name} has no runtime"))?;
-    let runtime = Nanos::from_ms(runtime_ms);
+    let runtime = section["runtime"].as_u64().filter(|time| *time > 0);
+    let runtime = runtime.map(Nanos::from_ms);
+    let runtime = runtime.ok_or_else(|| format!("its job {name} has no runtime"))?;
     let (bytes, printed_rate) = counted(section, runtime)
         .ok_or_else(|| format!("bytes, rate and time of its job {name} do not belong together"))?;
     let ios = section["total_ios"].as_u64().unwrap_or(0);

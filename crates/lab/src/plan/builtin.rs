@@ -27,8 +27,16 @@ const PLANS: [(&str, &str); 16] = [
 /// # Errors
 /// [`LabError::UnknownPlan`] with the names there are.
 pub fn builtin(name: &str) -> Result<Plan, LabError> {
+    source(name).and_then(Plan::parse)
+}
+
+/// Its text, with what it says to people.
+///
+/// # Errors
+/// [`LabError::UnknownPlan`] with the names there are.
+pub fn source(name: &str) -> Result<&'static str, LabError> {
     match PLANS.iter().find(|(known, _)| *known == name) {
-        Some((_, text)) => Plan::parse(text),
+        Some((_, text)) => Ok(text),
         None => Err(LabError::UnknownPlan {
             name: name.to_owned(),
             known: PLANS.map(|(known, _)| known).join(", "),

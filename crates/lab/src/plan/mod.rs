@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-pub use builtin::{builtin, list};
+pub use builtin::{builtin, list, source};
 pub use estimate::{Estimate, estimate};
 pub use sweep::{Series, Varies};
 pub use target::{Image, MountType, TARGETS_MAX, Target, TargetKind, Transport, Via};
@@ -125,6 +125,29 @@ impl Plan {
         toml::to_string(self).map_err(|error| LabError::BadPlan {
             reason: one_line(&error.to_string()),
         })
+    }
+
+    /// What has to be there for all of it: programs of its tests, and what its targets ask for. Each
+    /// once, in their order.
+    #[must_use]
+    pub fn needs(&self) -> Vec<String> {
+        let program =
+            |workload: &Workload| workload.tool().map_or("fio", |tool| tool.program().name);
+        let programs = self
+            .workloads
+            .iter()
+            .map(|workload| program(workload).to_owned());
+        let targets = self
+            .targets
+            .iter()
+            .flat_map(|target| target.needs.iter().cloned());
+        let mut needs: Vec<String> = Vec::new();
+        for need in programs.chain(targets) {
+            if !needs.contains(&need) {
+                needs.push(need);
+            }
+        }
+        needs
     }
 
     /// Checks the values; call it after changing a field.

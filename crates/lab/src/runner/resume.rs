@@ -34,7 +34,8 @@ impl RunRequest {
     pub fn again(run: &RunRecord, store: std::path::PathBuf) -> Result<Self, LabError> {
         match run.status {
             Status::Cancelled | Status::Failed { .. } | Status::Running => {}
-            Status::Precise | Status::AllBlocks | Status::OutOfTime | Status::Imported => {
+            Status::Imported => return Err(cannot(run, "it was imported".into())),
+            Status::Precise | Status::AllBlocks | Status::OutOfTime => {
                 return Err(cannot(
                     run,
                     format!("it {}, nothing is left to do", run.status),

@@ -49,7 +49,11 @@ const COMMANDS: &[&[&str]] = &[
     &["lab", "run"],
     &["lab", "list"],
     &["lab", "report"],
+    &["lab", "show"],
+    &["lab", "compare"],
+    &["lab", "history"],
     &["lab", "export"],
+    &["lab", "import"],
     &["agent"],
     &["doctor"],
 ];

@@ -13,6 +13,7 @@ mod help;
 mod inspect;
 mod lab;
 mod lab_plans;
+mod lab_runs;
 mod per_client;
 mod serve;
 mod sockets;

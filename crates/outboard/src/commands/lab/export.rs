@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use lab::{RunId, report};
+use lab::{RunId, Store, report};
 
 use super::{StoreArgs, chosen, write};
 use crate::failure::Failure;
@@ -14,6 +14,10 @@ pub(crate) struct Args {
     /// The run [default: the latest]
     run: Option<RunId>,
 
+    /// Every run: a JSON document a line, or one CSV
+    #[arg(long, conflicts_with_all = ["run", "markdown", "fio"])]
+    all: bool,
+
     /// One line for each measurement, instead of JSON
     #[arg(long, conflicts_with_all = ["markdown", "fio", "json"])]
     csv: bool,
@@ -22,8 +26,8 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["fio", "json"])]
     markdown: bool,
 
-    /// fio's own output of each measurement, one after the other
-    #[arg(long)]
+    /// What fio, or another tool, wrote of each measurement, one after the other
+    #[arg(long, visible_alias = "raw")]
     fio: bool,
 
     /// Write to this file [default: standard output]
@@ -37,6 +41,13 @@ pub(crate) struct Args {
 /// Prints or writes the figures.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let store = args.store.open()?;
+    if args.all {
+        let text = everything(&store, args.csv)?;
+        return match &args.output {
+            Some(path) => write(path, &text),
+            None => output::print(text.trim_end()),
+        };
+    }
     let run = chosen(&store, args.run).map_err(Failure::new)?;
     let record = || store.load(run).map_err(Failure::new);
     let text = if args.csv {
@@ -52,4 +63,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(path) => write(path, &text),
         None => output::print(text.trim_end()),
     }
+}
+
+/// Every run, oldest first.
+fn everything(store: &Store, csv: bool) -> Result<String, Failure> {
+    let mut lines = store.runs().map_err(Failure::new)?;
+    lines.reverse();
+    let runs = lines.iter().map(|line| store.load(line.id));
+    let runs = runs.collect::<Result<Vec<_>, _>>().map_err(Failure::new)?;
+    if csv {
+        return Ok(report::csv_of(&runs));
+    }
+    let documents = runs.iter().map(|run| {
+        let document = report::json(run).map_err(Failure::new)?;
+        let document: serde_json::Value = serde_json::from_str(&document)
+            .map_err(|error| Failure::because("cannot write JSON", &error))?;
+        Ok(document.to_string())
+    });
+    Ok(documents.collect::<Result<Vec<_>, Failure>>()?.join("\n"))
 }

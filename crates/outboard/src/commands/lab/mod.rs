@@ -4,11 +4,15 @@ pub(crate) mod agents;
 mod attached;
 mod behind;
 mod build;
+mod compare;
 mod export;
+mod history;
+mod import;
 mod list;
 mod progress;
 mod report;
 mod run;
+mod show;
 
 use std::path::{Path, PathBuf};
 
@@ -25,10 +29,18 @@ pub(crate) enum Command {
     Run(run::Args),
     /// The plans there are, and the runs that were made
     List(StoreArgs),
+    /// A plan as a TOML file, to be copied and edited
+    Show(show::Args),
     /// Show a run, and write its report
     Report(report::Args),
+    /// Two runs, test by test, where their jobs are equal
+    Compare(compare::Args),
+    /// Each test over the runs of the same plan on the same target
+    History(history::Args),
     /// A run's figures, for other programs
     Export(export::Args),
+    /// Keep files of fio's JSON as a run
+    Import(import::Args),
 }
 
 /// Where results are kept.
@@ -62,8 +74,12 @@ pub(crate) fn run(command: Command, format: Format) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run::run(args, format),
         Command::List(args) => list::run(&args, format),
+        Command::Show(args) => show::run(&args, format),
         Command::Report(args) => report::run(&args, format),
+        Command::Compare(args) => compare::run(&args, format),
+        Command::History(args) => history::run(&args, format),
         Command::Export(args) => export::run(&args),
+        Command::Import(args) => import::run(&args, format),
     }
 }
 

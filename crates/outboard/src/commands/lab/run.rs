@@ -1,17 +1,17 @@
 //! `outboard lab run`.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use lab::host::Role;
+use lab::host::{Place, Role};
 use lab::plan::{self, Plan};
-use lab::{Cancel, RunRequest, Store, report};
+use lab::{Cancel, RunId, RunRequest, Store, TargetSpec, report};
 
 use super::agents::AgentArgs;
 use super::attached::{self, Target};
 use super::build::TargetBuilder;
 use super::progress::Bar;
-use super::{StoreArgs, behind};
+use super::{StoreArgs, behind, chosen};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::{self, Format};
@@ -20,12 +20,13 @@ use crate::output::{self, Format};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A plan of `lab list`, or a TOML file
-    plan: String,
+    #[arg(required_unless_present = "resume")]
+    plan: Option<String>,
 
     /// The directory to measure, or a disk with a filesystem, which is mounted for the run; the lab
-    /// works in a directory below it and removes that
-    #[arg(value_name = "DIR|DISK")]
-    target: PathBuf,
+    /// works in a directory below it and removes that. A plan with targets of its own builds them there
+    #[arg(value_name = "DIR|DISK", required_unless_present = "resume")]
+    target: Option<PathBuf>,
 
     /// A directory or a disk to hold it against
     #[arg(long, value_name = "DIR|DISK")]
@@ -38,6 +39,11 @@ pub(crate) struct Args {
     /// Say what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
+
+    /// Go on with a run that was stopped or failed, with the blocks left [default: the latest]; without
+    /// a plan and a target, with those that it had
+    #[arg(long, value_name = "RUN", num_args = 0..=1, require_equals = true, conflicts_with = "dry_run")]
+    resume: Option<Option<RunId>>,
 
     /// The server's process, for its CPU time [default: found out, if it runs here]
     #[arg(long, value_name = "PID")]
@@ -73,7 +79,12 @@ pub(crate) struct Args {
 
 /// Makes the run and prints its table.
 pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
-    let mut plan = plan(&args.plan)?;
+    let resumed = args.resume.map(|run| resumed(&args, run)).transpose()?;
+    let mut plan = match (&args.plan, &resumed) {
+        (Some(name), _) => plan_text(name)?.1,
+        (None, Some((_, request))) => request.plan.clone(),
+        (None, None) => return Err(Failure::usage("no plan was given")),
+    };
     if args.small {
         plan = plan.small();
     }
@@ -85,19 +96,58 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     }
     let interrupt = Interrupt::watch()?;
     let targets = attached(&args)?;
-    let request = request(&args, plan, &targets)?;
-    let made = measured(&request, &interrupt, format);
+    let number = resumed.as_ref().map(|(run, _)| *run);
+    let request = match resumed {
+        Some((_, request)) if targets.is_empty() => request,
+        _ => request(&args, plan, &targets)?,
+    };
+    let made = measured(&request, number, &interrupt, format);
     let closed = targets.into_iter().map(Target::close);
     let closed = closed.collect::<Vec<_>>().into_iter().collect();
     made.and(closed)
 }
 
-fn measured(request: &RunRequest, interrupt: &Interrupt, format: Format) -> Result<(), Failure> {
+/// The run to go on with, and the request that does.
+fn resumed(args: &Args, run: Option<RunId>) -> Result<(RunId, RunRequest), Failure> {
+    let store = args.store.open()?;
+    let run = chosen(&store, run).map_err(Failure::new)?;
+    let record = store.load(run).map_err(Failure::new)?;
+    let path = args.store.path()?;
+    let mut request = RunRequest::again(&record, path).map_err(Failure::new)?;
+    let mut port = None;
+    for target in &mut request.targets {
+        if let Place::Directory(directory) = &target.place {
+            port = port.or(behind::find(directory).port);
+            *target = target.clone().with_processes(args, directory);
+        }
+    }
+    request.agents = args.agents.specs(port)?;
+    request.write_serials.clone_from(&args.write_serial);
+    Ok((run, request))
+}
+
+fn measured(
+    request: &RunRequest,
+    resumed: Option<RunId>,
+    interrupt: &Interrupt,
+    format: Format,
+) -> Result<(), Failure> {
     let cancel = Cancel::from_flag(interrupt.flag());
     let mut bar = Bar::new();
-    let made = lab::run(request, &mut TargetBuilder::new(), &mut bar, &cancel);
+    let mut builder = TargetBuilder::new();
+    let made = match resumed {
+        Some(run) => lab::resume(request, run, &mut builder, &mut bar, &cancel),
+        None => lab::run(request, &mut builder, &mut bar, &cancel),
+    };
     drop(bar);
-    let run = made.map_err(Failure::new)?;
+    let run = made.map_err(|error| {
+        let kept = error.kept_run();
+        let failure = Failure::new(error);
+        match kept {
+            Some(run) => failure.next(format!("`outboard lab run --resume={run}` goes on with it")),
+            None => failure,
+        }
+    })?;
     let store = Store::open(&request.store).map_err(Failure::new)?;
     let record = store.load(run).map_err(Failure::new)?;
     match format {
@@ -108,7 +158,7 @@ fn measured(request: &RunRequest, interrupt: &Interrupt, format: Format) -> Resu
 
 /// What was named, the target first.
 fn named(args: &Args) -> impl Iterator<Item = &PathBuf> {
-    [&args.target].into_iter().chain(&args.against)
+    args.target.iter().chain(&args.against)
 }
 
 /// The targets, of which none has to be attached.
@@ -131,39 +181,57 @@ fn request(args: &Args, plan: Plan, targets: &[Target]) -> Result<RunRequest, Fa
     let [target, against @ ..] = targets else {
         return Err(Failure::usage("nothing to measure"));
     };
-    if !plan.targets.is_empty() {
-        let mut request = RunRequest::new(plan, args.store.path()?);
+    let builds = !plan.targets.is_empty();
+    let mut request = RunRequest::new(plan, args.store.path()?);
+    request.seed = args.seed;
+    request.agents = args.agents.specs(behind::find(target.path()).port)?;
+    request.write_serials.clone_from(&args.write_serial);
+    if builds {
+        if !against.is_empty() {
+            let what = "the plan has targets of its own, and says what they are held against";
+            return Err(Failure::usage(what));
+        }
         request.base = Some(target.path().to_owned());
-        request.seed = args.seed;
         return Ok(request);
     }
-    let found = behind::find(target.path());
-    let mut spec = target.spec();
-    spec.peer = args.peer.or(found.peer);
-    let server = args.server_pid.or(found.server_pid);
-    let client = args.client_pid.or(found.client_pid);
-    for (role, pid) in [(Role::Server, server), (Role::Client, client)] {
-        spec = match pid {
-            Some(pid) => spec.with(role, pid),
-            None => spec,
-        };
-    }
-    let mut request = RunRequest::new(plan, args.store.path()?).on(spec);
+    let spec = target.spec().with_processes(args, target.path());
+    request = request.on(spec);
     if let Some(against) = against.first() {
         request = request.against(against.spec());
     }
-    request.agents = args.agents.specs(found.port)?;
-    request.seed = args.seed;
-    request.write_serials.clone_from(&args.write_serial);
     Ok(request)
 }
 
-/// A plan that comes with the program, or one of the user's.
-fn plan(name: &str) -> Result<Plan, Failure> {
+/// What is known of the server and the client of a target.
+trait WithProcesses {
+    fn with_processes(self, args: &Args, directory: &Path) -> Self;
+}
+
+impl WithProcesses for TargetSpec {
+    fn with_processes(mut self, args: &Args, directory: &Path) -> Self {
+        let found = behind::find(directory);
+        self.peer = args.peer.or(found.peer).or(self.peer);
+        let server = args.server_pid.or(found.server_pid);
+        let client = args.client_pid.or(found.client_pid);
+        for (role, pid) in [(Role::Server, server), (Role::Client, client)] {
+            self = match pid {
+                Some(pid) => self.with(role, pid),
+                None => self,
+            };
+        }
+        self
+    }
+}
+
+/// A plan that comes with the program, or one of the user's, with its text.
+pub(super) fn plan_text(name: &str) -> Result<(String, Plan), Failure> {
     if !name.contains('/') && !name.ends_with(".toml") {
-        return plan::builtin(name).map_err(Failure::usage);
+        let text = plan::source(name).map_err(Failure::usage)?;
+        let plan = Plan::parse(text).map_err(Failure::new)?;
+        return Ok((text.to_owned(), plan));
     }
     let text = std::fs::read_to_string(name)
         .map_err(|error| Failure::because(format!("cannot read the plan {name}"), &error))?;
-    Plan::parse(&text).map_err(|error| Failure::new(format!("{name}: {error}")))
+    let plan = Plan::parse(&text).map_err(|error| Failure::new(format!("{name}: {error}")))?;
+    Ok((text, plan))
 }
