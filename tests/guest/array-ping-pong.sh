@@ -182,7 +182,6 @@ flags() {
     echo "$name: ours are the kernel's, and the reverse"
 }
 flags 1.2
-flags 0.90
 #: host
 . "$SCRIPTS/arrays/host.sh"
 if [ -e members ]; then
