@@ -26,7 +26,7 @@ use crate::output::Format;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Measure a directory or a disk, alone or against another one
-    Run(run::Args),
+    Run(Box<run::Args>),
     /// The plans there are, and the runs that were made
     List(StoreArgs),
     /// A plan as a TOML file, to be copied and edited
@@ -72,7 +72,7 @@ impl StoreArgs {
 /// Does it.
 pub(crate) fn run(command: Command, format: Format) -> Result<(), Failure> {
     match command {
-        Command::Run(args) => run::run(args, format),
+        Command::Run(args) => run::run(*args, format),
         Command::List(args) => list::run(&args, format),
         Command::Show(args) => show::run(&args, format),
         Command::Report(args) => report::run(&args, format),
