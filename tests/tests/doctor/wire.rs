@@ -51,6 +51,24 @@ impl Network {
     }
 }
 
+impl Network {
+    /// An agent on the other side, and its address.
+    fn agent(&self, folder: &Folder) -> (Process, String) {
+        let port_file = folder.path().join("agent-port");
+        let mut command = step_of(&format!("ip netns exec {}", self.name));
+        command
+            .arg(said::outboard(&[]).get_program())
+            .args(["agent", "--insecure", "--listen"]);
+        command.arg(format!("{}.2:0", self.subnet));
+        command
+            .args(["--token-file", &folder.at("token"), "--port-file"])
+            .arg(&port_file);
+        let mut agent = Process::start(&mut command).expect("an agent");
+        let port = agent.wait_for_file(&port_file, LIMIT).expect("it listens");
+        (agent, format!("{}.2:{port}", self.subnet))
+    }
+}
+
 impl Drop for Network {
     fn drop(&mut self) {
         for step in [
@@ -115,7 +133,16 @@ fn a_slow_wire_is_named_and_told_from_a_slow_server() {
     let mut server = Process::start(&mut command).unwrap();
     let port = server.wait_for_file(&port_file, LIMIT).unwrap();
     let uri = format!("nbd://{}.2:{port}/m", network.subnet);
-    let told = names(&["wire"], || doctor(&folder, &[&uri]));
+    let (_agent, agent) = network.agent(&folder);
+    let token = folder.at("token");
+    let told = names(&["wire"], || {
+        let mut command = doctor(&folder, &[&uri, "--agent", &agent, "--agent-insecure"]);
+        command.args(["--agent-token-file", &token]);
+        command
+    });
+    // The agent there sees the server, which is hardly busy.
+    let bounds = told["examination"]["bounds"].to_string();
+    assert!(bounds.contains("the server on"), "{bounds}");
     let rate = told["examination"]["rate"].as_f64().unwrap();
     assert!(rate < WIRE * 1.1, "{rate} is more than the wire carries");
     let evidence = told["verdict"]["evidence"].to_string();

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::CpuUse;
+use crate::agent::protocol::Counters;
+use crate::sensors::CoreTimes;
 use crate::units::Nanos;
 
 /// Processes of one end that are followed.
@@ -117,4 +119,32 @@ pub fn busiest(before: &Threads, after: &Threads, elapsed: Nanos) -> Option<(Cpu
         cipher: None,
     };
     Some((cpu, together))
+}
+
+/// What a server on another machine took between two looks of that machine's agent. An agent tells of
+/// processes and of cores, so the busiest thread is held to be as busy as the busiest core, and no busier
+/// than all of the process. None where the agent saw no such process.
+#[must_use]
+pub fn of_counters(before: &Counters, after: &Counters, who: String) -> Option<CpuUse> {
+    let elapsed = Nanos(after.at.0.checked_sub(before.at.0)?);
+    let (earlier, later) = (before.server?, after.server?);
+    if elapsed.0 == 0 || earlier.started != later.started {
+        return None;
+    }
+    let ticks = later.ticks.saturating_sub(earlier.ticks);
+    let process = ticks as f64 * after.tick.seconds() / elapsed.seconds();
+    let core = |number: u32, times: &CoreTimes| {
+        let (_, old) = before.cores.iter().find(|(same, _)| *same == number)?;
+        let spent = times.since(old);
+        (spent.total() > 0).then(|| spent.busy() as f64 / spent.total() as f64)
+    };
+    let cores = after.cores.iter();
+    let busiest = cores.filter_map(|(number, times)| core(*number, times));
+    let running = busiest.fold(0.0, f64::max).min(process);
+    Some(CpuUse {
+        who,
+        running,
+        waiting: 0.0,
+        cipher: None,
+    })
 }

@@ -183,8 +183,8 @@ pub(super) fn unknown(examination: &Examination) -> Vec<String> {
 /// What to do about it.
 pub(super) fn advice(judged: &Judged<'_>, limiter: &[Part], next: Option<&NextWall>) -> String {
     let [only] = limiter else {
-        return "Measure what is missing: the doctor on the server tells of its disk, --server-pid of its \
-                processor if it is a process of this machine, iperf3 of the wire."
+        return "Measure what is missing: the doctor on the server tells of its disk, --agent of its processor \
+                (`outboard agent` runs there), iperf3 of the wire."
             .to_owned();
     };
     match only {

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::*;
+use crate::agent::protocol::Counters;
+use crate::sensors::{CoreTimes, ProcessCpu};
 use crate::units::Nanos;
 
 #[test]
@@ -41,4 +43,38 @@ fn a_thread_that_computes_is_seen_to_have_work_all_the_time() {
 #[test]
 fn a_process_that_is_not_there_has_no_threads() {
     assert!(cpu::read(&[u32::MAX]).is_empty());
+}
+
+#[test]
+fn a_server_behind_an_agent_is_as_busy_as_its_core_and_no_busier_than_itself() {
+    let counters = |seconds: u64, server: u64, core: u64| Counters {
+        at: Nanos::from_ms(seconds * 1000),
+        cores: vec![(
+            0,
+            CoreTimes {
+                user: core,
+                idle: seconds * 100 - core,
+                ..CoreTimes::default()
+            },
+        )],
+        tick: Nanos::from_ms(10),
+        server: Some(ProcessCpu {
+            ticks: server,
+            own: server,
+            started: 1,
+        }),
+        agent: None,
+    };
+    let busy = |server: u64, core: u64| {
+        let found = cpu::of_counters(&counters(1, 0, 0), &counters(3, server, core), "nas".into());
+        found.unwrap().running
+    };
+    assert!((busy(190, 190) - 0.95).abs() < 1e-9);
+    // The core was busy with something else.
+    assert!((busy(40, 190) - 0.2).abs() < 1e-9);
+    let gone = Counters {
+        server: None,
+        ..counters(3, 0, 0)
+    };
+    assert!(cpu::of_counters(&counters(1, 0, 0), &gone, "nas".into()).is_none());
 }

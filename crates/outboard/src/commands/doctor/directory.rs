@@ -3,6 +3,7 @@
 mod behind;
 mod file;
 
+use lab::agent::Side;
 use lab::doctor::load::{Load, Measured, Source};
 use lab::doctor::{Bound, CpuUse, Examination, Job, Part, Sign};
 use lab::fio::process::{Fio, RunError};
@@ -92,7 +93,7 @@ impl Directory<'_, '_> {
         if !self.is_buffered() {
             residency::forget(&self.file.path, self.file.size);
         }
-        let first = self.run(&self.source, self.job)?;
+        let first = self.watched()?;
         e.rate = first.rate;
         queue(self.session, &mut e, |depth| {
             let job = Job { depth, ..self.job };
@@ -116,6 +117,21 @@ impl Directory<'_, '_> {
         let follow = [self.place.client(), self.server.clone()];
         let measured = self.load.run(source, &job, self.session.slice(), &follow);
         measured.map_err(|error| failed(self.session, &error))
+    }
+
+    /// The first run, with what is seen of the server meanwhile.
+    fn watched(&self) -> Result<Measured, Failure> {
+        let watcher = self.session.watcher.as_ref();
+        let port = self.place.server_port();
+        watcher.inspect(|watcher| watcher.drop_caches(port));
+        let before = watcher.and_then(|watcher| watcher.look(port, Side::Before));
+        let mut first = self.run(&self.source, self.job)?;
+        let seen =
+            watcher.and_then(|watcher| watcher.between(before, watcher.look(port, Side::After)));
+        if let Some(server) = first.followed.get_mut(1).filter(|server| server.is_none()) {
+            *server = seen;
+        }
+        Ok(first)
     }
 
     fn is_buffered(&self) -> bool {
@@ -192,7 +208,8 @@ impl Directory<'_, '_> {
             e.bounds.extend(Bound::busy(Part::Client, e.rate, cpu));
         }
         if e.way.contains(&Part::Server) {
-            let why = "its processor: the server runs elsewhere, or cannot be looked at";
+            let why =
+                "its processor: the server runs elsewhere, or cannot be looked at; --agent tells";
             let cpu: Option<CpuUse> = followed(1);
             super::remote::busy(e, Part::Server, cpu, None, why);
         }

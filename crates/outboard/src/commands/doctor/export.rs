@@ -41,7 +41,7 @@ pub(super) fn examine(session: &Session<'_>, target: &Target) -> Result<Examinat
         ciphers.client,
         "this kernel does not tell",
     );
-    let why = "its processor: the server runs elsewhere, or cannot be looked at";
+    let why = "its processor: the server runs elsewhere, or cannot be looked at; --agent tells";
     busy(&mut e, Part::Server, server, ciphers.server, why);
     generator(session, &mut e)?;
     Ok(e)

@@ -22,6 +22,7 @@ mod session;
 mod sockets;
 #[cfg(test)]
 mod tests;
+mod watcher;
 mod wire;
 
 use lab::doctor::{Examination, Job, Verdict, diagnose, text};
@@ -30,6 +31,7 @@ use lab::units::Bytes;
 use serde::Serialize;
 
 use self::session::Session;
+use crate::commands::lab::agents::AgentArgs;
 use crate::failure::Failure;
 use crate::graph::{ByteSize, Disk, resolve};
 use crate::output::Format;
@@ -76,6 +78,9 @@ pub(crate) struct Args {
     /// The server's process, for its CPU time [default: found out, if it runs here]
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
+
+    #[command(flatten)]
+    agents: AgentArgs,
 }
 
 impl Args {

@@ -7,7 +7,7 @@ use attach::AttachmentStatus;
 use lab::doctor::Part;
 use lab::host::mounts::{self, Mount};
 use lab::sensors::read::devices;
-use nbd::client::Target;
+use nbd::client::{Address, Target};
 
 use super::sockets;
 use crate::failure::Failure;
@@ -119,6 +119,20 @@ impl Place {
         }
         way.push(Part::Disk);
         way
+    }
+
+    /// The TCP port of the server, where it is known.
+    pub(super) fn server_port(&self) -> Option<u16> {
+        match &self.kind {
+            Kind::Attached {
+                target: Some(target),
+                ..
+            } => match &target.address {
+                Address::Tcp { port, .. } => Some(*port),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// The processes of this end that the bytes go through.

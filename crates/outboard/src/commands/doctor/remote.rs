@@ -1,6 +1,7 @@
 //! [`Remote`]: an export, measured part by part: itself, a null export of our own in its place, what else
 //! its server has, its disk by itself.
 
+use lab::agent::Side;
 use lab::doctor::{Bound, CpuUse, Examination, Job, Part, Substitution, Unmeasured};
 use lab::units::Rate;
 use nbd::client::{ClientConfig, Target, list};
@@ -96,7 +97,14 @@ impl<'a, 'b> Remote<'a, 'b> {
             probe: over_a_wire.filter(|_| connect_idle.is_some()),
             ..self.measure(self.session.job)
         };
-        let measured = measure(self.session, &self.opening(), &how)?;
+        let port = self.far.address.map(|address| address.port());
+        let watcher = self.session.watcher.as_ref();
+        watcher.inspect(|watcher| watcher.drop_caches(port));
+        let before = watcher.and_then(|watcher| watcher.look(port, Side::Before));
+        let mut measured = measure(self.session, &self.opening(), &how)?;
+        if let Some(watcher) = watcher.filter(|_| measured.server.is_none()) {
+            measured.server = watcher.between(before, watcher.look(port, Side::After));
+        }
         Ok(Plain {
             measured,
             connect_idle,

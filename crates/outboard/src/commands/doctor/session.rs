@@ -8,6 +8,7 @@ use lab::doctor::Job;
 use tempfile::TempDir;
 
 use super::Args;
+use super::watcher::Watcher;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
@@ -24,6 +25,8 @@ pub(super) struct Session<'a> {
     pub(super) args: &'a Args,
     pub(super) job: Job,
     pub(super) interrupt: Interrupt,
+    /// What looks at the server's machine, if that was asked for.
+    pub(super) watcher: Option<Watcher>,
     folder: TempDir,
     limit: Duration,
     started: std::cell::Cell<Instant>,
@@ -36,8 +39,15 @@ impl<'a> Session<'a> {
             .tempdir();
         let folder =
             folder.map_err(|error| Failure::because("cannot make a temporary folder", &error))?;
+        let agents = args.agents.specs(None)?;
+        if agents.len() > 1 {
+            let what = "one server is examined, so one --agent is all that is of use";
+            return Err(Failure::usage(what));
+        }
+        let watcher = agents.into_iter().next().map(Watcher::meet).transpose()?;
         Ok(Self {
             args,
+            watcher,
             job: args.job(),
             interrupt: Interrupt::watch()?,
             folder,

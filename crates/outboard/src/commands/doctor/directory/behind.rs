@@ -164,7 +164,7 @@ impl Directory<'_, '_> {
             }
             Err(error) => {
                 self.session.go_on()?;
-                let why = error.to_string();
+                let why = format!("{} by itself: {error}", path.display());
                 let part = Part::Disk;
                 e.unmeasured.push(Unmeasured { part, why });
             }
