@@ -272,6 +272,19 @@ fn a_plan_has_targets_of_every_kind_and_its_sweeps_become_points_of_a_curve() {
 }
 
 #[test]
+fn the_estimate_counts_a_test_only_on_the_targets_it_is_for_and_writes_nothing_that_is_only_read() {
+    let mut plan = Plan::parse(WHOLE).unwrap();
+    let size = plan.data.size.0;
+    // Five of six are written once; what is read and what dbench does is not counted.
+    assert_eq!(estimate(&plan, 6).written_max, Bytes(size * 5));
+    plan.workloads.truncate(1);
+    plan.workloads[0].fio_mut().unwrap().direction = Direction::Write;
+    assert_eq!(estimate(&plan, 6).written_max, Bytes(size * (5 + 5 * 9)));
+    plan.workloads[0].on = vec!["disk".into()];
+    assert_eq!(estimate(&plan, 6).written_max, Bytes(size * (5 + 9)));
+}
+
+#[test]
 fn a_plan_survives_json_as_well() {
     let plan = Plan::parse(WHOLE).unwrap();
     let text = serde_json::to_string(&plan).unwrap();
