@@ -9,6 +9,9 @@ use lab::units::Nanos;
 
 use crate::failure::Failure;
 
+/// How often the agent is asked before it counts as silent.
+const TRIES: u32 = 4;
+
 /// An agent that answered.
 #[derive(Debug)]
 pub(super) struct Watcher {
@@ -50,13 +53,18 @@ impl Watcher {
     pub(super) fn look(&self, port: Option<u16>, side: Side) -> Option<Counters> {
         let start = clock::now();
         let now = || Nanos::from_duration(clock::now().saturating_duration_since(start));
-        match self.spec.address.look(self.port(port), side, &now) {
-            Ok((_, counters)) => Some(counters),
-            Err(error) => {
-                tracing::warn!("the agent does not tell: {error}");
-                None
+        for tried in 1.. {
+            match self.spec.address.look(self.port(port), side, &now) {
+                Ok((_, counters)) => return Some(counters),
+                // A ring that is closed behind a measurement interrupts calls of the thread that had it.
+                Err(_) if tried < TRIES => {}
+                Err(error) => {
+                    tracing::warn!("the agent does not tell: {error}");
+                    return None;
+                }
             }
         }
+        None
     }
 
     /// What the server took between two looks.
