@@ -125,10 +125,7 @@ fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<I
         remarks.push("it has no latency histogram (that needs --output-format=json+), so there are no percentiles");
     }
     let direct = option(root, job, "direct") == Some("1");
-    let pattern = match rw.is_some_and(|rw| rw.starts_with("rand")) {
-        true => Pattern::Random,
-        false => Pattern::Sequential,
-    };
+    let pattern = pattern(rw);
     let result = JobResult {
         direction,
         bytes,
@@ -158,6 +155,15 @@ fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<I
         result,
         remarks,
     })
+}
+
+/// Where requests went, by fio's `rw`.
+fn pattern(rw: Option<&str>) -> Pattern {
+    if rw.is_some_and(|rw| rw.starts_with("rand")) {
+        Pattern::Random
+    } else {
+        Pattern::Sequential
+    }
 }
 
 /// Bytes and the rate printed, whatever units the file counts in.
