@@ -31,8 +31,13 @@ const FALL: u64 = 4;
 const WINDOW_MIN: u64 = 256 << 10;
 const WINDOW_MAX: u64 = 1 << 20;
 /// Windows under way at once while nobody else is there: each reads, then writes, and a fast disk wants eight
-/// writes at any moment. Six of them copied at half the rate of such a disk, sixteen at its own.
+/// writes at any moment. Six of them copied at half the rate of such a disk, sixteen at its own. What a slow disk has
+/// before it, though, is what the next user waits for: there are fewer where they take long. Three keep reader and
+/// writer at work.
+const WINDOWS_MIN: usize = 3;
 const WINDOWS_MAX: usize = 16;
+/// A window that takes longer than this, with those that are under way beside it, takes long.
+const LONG: Duration = Duration::from_millis(20);
 /// While users are there a window is under way in one of so many moments: less than one request in a hundred meets
 /// one. On fast disks that is much more than the usual smallest rate, at which a large one takes weeks.
 const SHARE: u64 = 128;
@@ -47,6 +52,8 @@ pub(in crate::array) struct Rate {
     rate: u64,
     /// Bytes a second of the last windows, while they were under way.
     speed: u64,
+    /// Windows under way at once while nobody else is there.
+    windows: usize,
     /// When everything that was taken is paid for.
     paid: Duration,
     /// When it was looked for users the last time, and what they had asked for by then.
@@ -62,6 +69,7 @@ impl Rate {
             bounds,
             rate: bounds.max,
             speed: 0,
+            windows: WINDOWS_MIN,
             paid: now,
             looked: now,
             seen: requests,
@@ -94,6 +102,12 @@ impl Rate {
         let speed = u64::try_from(speed).unwrap_or(u64::MAX);
         // The last ones count most.
         self.speed = self.speed / 4 * 3 + speed / 4;
+        let windows = if time > LONG {
+            self.windows - 1
+        } else {
+            self.windows + 1
+        };
+        self.windows = windows.clamp(WINDOWS_MIN, WINDOWS_MAX);
     }
 
     /// The smallest rate: what is asked for, or what nobody notices.
@@ -114,7 +128,7 @@ impl Rate {
         if self.rate < self.bounds.max {
             1
         } else {
-            WINDOWS_MAX
+            self.windows
         }
     }
 

@@ -105,7 +105,7 @@ fn users_who_ask_now_and_then_leave_it_most_of_the_speed() {
 #[test]
 fn while_users_are_there_windows_are_short_and_one_at_a_time() {
     let mut rate = Rate::new(RATES, Duration::ZERO, 0);
-    assert_eq!((rate.window(), rate.windows()), (MIB, 16));
+    assert_eq!((rate.window(), rate.windows()), (MIB, 3));
     for n in 1..20 {
         rate.look(ms(10 * n), n);
     }
@@ -114,7 +114,26 @@ fn while_users_are_there_windows_are_short_and_one_at_a_time() {
     for n in 20..60 {
         rate.look(ms(10 * n), 19);
     }
-    assert_eq!((rate.window(), rate.windows()), (MIB, 16));
+    assert_eq!((rate.window(), rate.windows()), (MIB, 3));
+}
+
+/// How many windows are under way at last on a disk that moves so many bytes a second, one behind the other.
+fn windows_on(speed: u64) -> usize {
+    let mut rate = Rate::new(RATES, Duration::ZERO, 0);
+    for _ in 0..100 {
+        let before = u64::try_from(rate.windows()).unwrap() * MIB;
+        rate.took(MIB, Duration::from_nanos(before * 1_000_000_000 / speed));
+    }
+    rate.windows()
+}
+
+/// The story: sixteen windows lay before a card, and the first user after a pause waited most of a second for them.
+#[test]
+fn a_user_never_finds_many_windows_before_a_slow_disk() {
+    assert_eq!(windows_on(20_000_000), 3);
+    assert_eq!(windows_on(2_000_000_000), 16);
+    let disk = windows_on(500_000_000);
+    assert!((8..=11).contains(&disk), "{disk}");
 }
 
 #[test]
