@@ -150,9 +150,19 @@ impl<'a> Judged<'a> {
         match (left.as_slice(), least) {
             ([_], _) => (left, Ground::Elimination),
             ([], Some(bound)) => (vec![refined(bound)], Ground::Nearest),
-            ([], None) => (self.examination.way.clone(), Ground::Undecided),
+            ([], None) => (self.not_acquitted(), Ground::Undecided),
             _ => (left, Ground::Undecided),
         }
+    }
+
+    /// The parts of the way that were not replaced in vain; all of them where each was.
+    fn not_acquitted(&self) -> Vec<Part> {
+        let way = self.examination.way.iter().copied();
+        let left: Vec<Part> = way.filter(|part| !self.innocent.contains(part)).collect();
+        if left.is_empty() {
+            return self.examination.way.clone();
+        }
+        left
     }
 
     pub(super) fn is_near(&self, bound: &Bound) -> bool {
