@@ -201,7 +201,7 @@ fn a_sync_that_is_interrupted_goes_on_where_it_was() {
     // What is copied first is known by what it was before.
     let begin = 2 << 20;
     spoil(path, "b.img", begin);
-    let slow = "throttle(b.img, bytes=16M/s)";
+    let slow = "throttle(b.img, bytes=4M/s)";
     let mut wait = super::Server::start_quiet(&mut super::outboard(
         path,
         &["array", "wait", "a.img", slow],
