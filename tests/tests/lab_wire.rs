@@ -71,7 +71,7 @@ n=0
 while [ ! -s port ]; do n=$((n+1)); [ $n -lt 400 ]; sleep 0.05; done
 "$0" attach "nbd://127.0.0.1:$(cat port)/disk" --via fuse --mkfs ext4 --mount mnt > device
 ended=0
-"$0" --json lab run p.toml mnt > out.json || ended=$?
+"$0" --json lab run p.toml mnt --store lab.sqlite > out.json || ended=$?
 "$0" detach --all > detached
 exit $ended
 "#;
