@@ -66,10 +66,16 @@ proptest! {
         let verdict = diagnose(&e);
         prop_assert!(!verdict.limiter.is_empty());
         prop_assert!(verdict.limiter.iter().all(|part| e.way.contains(part)));
-        let still = e.substitutions.iter().filter(|sub| sub.sure && sub.rate.0 < e.rate.0 * 1.19 && sub.rate.0 > e.rate.0 * 0.71);
-        let innocent: Vec<Part> = still.flat_map(|sub| sub.replaced.clone()).collect();
+        // What is surely acquitted, and what may be: rates near the edge are left to rounding.
+        let replaced_between = |low: f64, high: f64| -> Vec<Part> {
+            let still = e.substitutions.iter().filter(|sub| {
+                sub.sure && sub.rate.0 > e.rate.0 * low && sub.rate.0 < e.rate.0 * high
+            });
+            still.flat_map(|sub| sub.replaced.clone()).collect()
+        };
+        let (innocent, perhaps) = (replaced_between(0.71, 1.19), replaced_between(0.69, 1.21));
         // Where everything is acquitted there is nobody left but everybody.
-        if e.way.iter().any(|part| !innocent.contains(part)) {
+        if e.way.iter().any(|part| !perhaps.contains(part)) {
             prop_assert!(verdict.limiter.iter().all(|part| !innocent.contains(part)), "{:?}", verdict);
         }
     }
