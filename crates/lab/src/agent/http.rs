@@ -3,7 +3,8 @@
 //!
 //! Invariants: a head is at most [`HEAD_LEN_MAX`] bytes, an answer and a line at most [`ANSWER_LEN_MAX`];
 //! whatever is longer ends the connection. Nothing here waits for longer than the socket's own timeouts
-//! for any single byte, and callers ask for little.
+//! for any single byte, and callers ask for little. A call that a signal interrupts is made again here, so
+//! that nobody who asks an agent has to.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -88,8 +89,9 @@ impl Connection {
             self.host, self.token
         )
         .map_err(io::Error::other)?;
+        // It goes on by itself when it is interrupted.
         self.stream.write_all(text.as_bytes())?;
-        self.stream.flush()
+        uninterrupted(|| self.stream.flush())
     }
 
     fn head(&mut self) -> Result<Head, AgentError> {
@@ -104,12 +106,23 @@ impl Connection {
 
     fn receive(&mut self) -> io::Result<()> {
         let mut piece = [0; 4096];
-        match self.stream.read(&mut piece)? {
+        match uninterrupted(|| self.stream.read(&mut piece))? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             len => {
                 self.buffer.extend_from_slice(&piece[..len]);
                 Ok(())
             }
+        }
+    }
+}
+
+/// Makes a call until no signal interrupts it. A socket with a timeout is not gone on with by the kernel
+/// (signal(7)), and a ring that is closed interrupts the thread that had it.
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
         }
     }
 }

@@ -38,8 +38,76 @@ fn secret() -> Token {
     Token::new("0123456789abcdef").unwrap()
 }
 
+/// A connection whose every other call is interrupted by a signal, as by a ring that is closed.
+struct Interrupted {
+    stream: TcpStream,
+    calls: u32,
+}
+
+impl Interrupted {
+    fn signal(&mut self) -> std::io::Result<()> {
+        self.calls += 1;
+        match self.calls % 2 {
+            1 => Err(std::io::ErrorKind::Interrupted.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Read for Interrupted {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.signal()?;
+        // A byte at a time, so that there are many calls.
+        let len = buffer.len().min(1);
+        self.stream.read(&mut buffer[..len])
+    }
+}
+
+impl Write for Interrupted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.signal()?;
+        self.stream.write(&bytes[..bytes.len().min(1)])
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.signal()?;
+        self.stream.flush()
+    }
+}
+
+/// Dials what is interrupted all the time.
+#[derive(Debug)]
+struct Interrupting(SocketAddr);
+
+impl Dial for Interrupting {
+    fn dial(&self) -> std::io::Result<Dialled> {
+        let socket = TcpStream::connect(self.0)?;
+        socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let stream = Interrupted {
+            stream: socket.try_clone()?,
+            calls: 0,
+        };
+        Ok(Dialled {
+            stream: Box::new(stream),
+            socket,
+        })
+    }
+
+    fn place(&self) -> String {
+        self.0.to_string()
+    }
+}
+
 /// An agent that takes one request on each connection and sends what it is told to.
 fn agent(answers: Vec<Vec<u8>>) -> AgentAddress {
+    AgentAddress {
+        dial: Arc::new(Plain(listening(answers))),
+        token: secret(),
+    }
+}
+
+/// Where such an agent listens.
+fn listening(answers: Vec<Vec<u8>>) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     engine::thread("fake agent", move || {
@@ -58,10 +126,7 @@ fn agent(answers: Vec<Vec<u8>>) -> AgentAddress {
         }
     })
     .unwrap();
-    AgentAddress {
-        dial: Arc::new(Plain(address)),
-        token: secret(),
-    }
+    address
 }
 
 fn told(answer: &[u8]) -> String {
@@ -104,6 +169,23 @@ fn an_agent_that_says_too_much_is_cut_off() {
     let samples = agent(vec![endless]).samples(None).unwrap();
     let lost = wait_for(|| samples.lost());
     assert!(lost.contains("a line that is too long"), "{lost}");
+}
+
+/// A ring that was closed behind a measurement interrupted the calls of its thread, and the agent counted
+/// as lost. The doctor then asked four times; now nobody has to.
+#[test]
+fn a_signal_in_the_middle_of_a_call_loses_no_agent() {
+    let lines = b"HTTP/1.0 200 OK\r\n\r\n{\"at\":7,\"samples\":[]}\n".to_vec();
+    let refusal = b"HTTP/1.1 403 No\r\nContent-Length: 3\r\n\r\nno\n".to_vec();
+    let address = listening(vec![refusal, lines]);
+    let agent = AgentAddress {
+        dial: Arc::new(Interrupting(address)),
+        token: secret(),
+    };
+    let refused = agent.about().expect_err("it is refused");
+    assert!(matches!(refused, AgentError::Forbidden(_)), "{refused}");
+    let (mut lines, _) = agent.sample_lines(None).unwrap();
+    assert_eq!(lines.next_line().unwrap(), b"{\"at\":7,\"samples\":[]}");
 }
 
 fn wait_for<T>(mut ask: impl FnMut() -> Option<T>) -> T {

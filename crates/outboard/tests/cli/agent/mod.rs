@@ -206,6 +206,45 @@ fn clients_that_say_nothing_lose_their_places() {
     drop(silent);
 }
 
+/// Who comes when every place is taken waits without an answer, and has the first place that is free.
+#[test]
+fn a_client_beyond_the_last_place_waits_for_one_and_gets_it() {
+    /// Connections that an agent has at once.
+    const PLACES: usize = 32;
+    /// Within this, clients that say nothing keep their places for certain.
+    const KEPT: Duration = Duration::from_secs(4);
+    let folder = folder();
+    let agent = Agent::start(folder.path(), &[]);
+    let head = format!(
+        "GET /v1/clock HTTP/1.0\r\nAuthorization: Bearer {}\r\n\r\n",
+        agent.token
+    );
+    // A machine that is slow enough lets them go before the question is put: then it is put again.
+    within_a_minute(|| {
+        let began = engine::clock::now();
+        let mut taken: Vec<TcpStream> = (0..PLACES).map(|_| agent.connect()).collect();
+        let mut last = agent.connect();
+        last.write_all(head.as_bytes()).expect("it is sent");
+        let wait = |stream: &TcpStream, limit| {
+            let set = stream.set_read_timeout(Some(limit));
+            set.expect("a time limit");
+        };
+        wait(&last, Duration::from_millis(500));
+        let early = last.read(&mut [0; 12]);
+        if engine::clock::now().duration_since(began) > KEPT {
+            return None;
+        }
+        assert!(early.is_err(), "it was answered before its turn: {early:?}");
+        drop(taken.pop());
+        wait(&last, Duration::from_secs(20));
+        let mut status = [0; 12];
+        last.read_exact(&mut status).expect("it has its turn");
+        let turn = engine::clock::now().duration_since(began);
+        // Not because the others lost theirs.
+        (turn < KEPT).then(|| assert_eq!(&status[9..], b"200"))
+    });
+}
+
 #[test]
 fn samples_come_as_lines_and_end_with_the_agent() {
     let folder = folder();
