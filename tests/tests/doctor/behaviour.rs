@@ -98,3 +98,30 @@ fn it_ends_within_the_time_that_it_was_given() {
         start.elapsed()
     );
 }
+
+/// Each request takes most of a second, so that three seconds are over before everything is measured.
+#[test]
+fn what_no_time_was_left_for_is_told() {
+    let _alone = alone();
+    let folder = Folder::new();
+    let mut command = said::outboard(&["doctor", "--json", "--seconds", "3"]);
+    command
+        .arg("delay(memory(64M), read=900ms)")
+        .env("TMPDIR", folder.path());
+    let told = super::diagnosis(&mut command);
+    let unknown = told["verdict"]["unknown"].to_string();
+    for missing in [
+        "disk: what is below `delay`: no time was left for it",
+        "generator: the doctor's own load on nothing: no time was left for it",
+    ] {
+        assert!(unknown.contains(missing), "{unknown}");
+    }
+    // Nothing else is told of what was not measured.
+    assert_eq!(
+        told["examination"]["substitutions"]
+            .to_string()
+            .matches("below")
+            .count(),
+        0
+    );
+}

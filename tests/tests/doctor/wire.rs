@@ -52,8 +52,8 @@ impl Network {
 }
 
 impl Network {
-    /// An agent on the other side, and its address.
-    fn agent(&self, folder: &Folder) -> (Process, String) {
+    /// An agent on the other side that may do this, and its address.
+    fn agent(&self, folder: &Folder, may: &[&str]) -> (Process, String) {
         let port_file = folder.path().join("agent-port");
         let mut command = step_of(&format!("ip netns exec {}", self.name));
         command
@@ -62,7 +62,8 @@ impl Network {
         command.arg(format!("{}.2:0", self.subnet));
         command
             .args(["--token-file", &folder.at("token"), "--port-file"])
-            .arg(&port_file);
+            .arg(&port_file)
+            .args(may);
         let mut agent = Process::start(&mut command).expect("an agent");
         let port = agent.wait_for_file(&port_file, LIMIT).expect("it listens");
         (agent, format!("{}.2:{port}", self.subnet))
@@ -107,18 +108,11 @@ fn can_make_networks() -> bool {
     works
 }
 
-#[test]
-fn a_slow_wire_is_named_and_told_from_a_slow_server() {
-    if !can_make_networks() {
-        return;
-    }
-    let _alone = alone();
-    let folder = Folder::new();
-    let network = Network::new();
-    let outboard = said::outboard(&[]);
+/// A server on the other side, and its export.
+fn server(network: &Network, folder: &Folder) -> (Process, String) {
     let port_file = folder.path().join("port");
     let mut command = step_of(&format!("ip netns exec {}", network.name));
-    command.arg(outboard.get_program());
+    command.arg(said::outboard(&[]).get_program());
     command.args([
         "serve",
         "m=memory(64M)",
@@ -130,10 +124,22 @@ fn a_slow_wire_is_named_and_told_from_a_slow_server() {
         .arg(format!("{}.2:0", network.subnet))
         .arg("--port-file")
         .arg(&port_file);
-    let mut server = Process::start(&mut command).unwrap();
-    let port = server.wait_for_file(&port_file, LIMIT).unwrap();
+    let mut server = Process::start(&mut command).expect("a server");
+    let port = server.wait_for_file(&port_file, LIMIT).expect("it listens");
     let uri = format!("nbd://{}.2:{port}/m", network.subnet);
-    let (_agent, agent) = network.agent(&folder);
+    (server, uri)
+}
+
+#[test]
+fn a_slow_wire_is_named_and_told_from_a_slow_server() {
+    if !can_make_networks() {
+        return;
+    }
+    let _alone = alone();
+    let folder = Folder::new();
+    let network = Network::new();
+    let (_server, uri) = server(&network, &folder);
+    let (_agent, agent) = network.agent(&folder, &[]);
     let token = folder.at("token");
     let told = names(&["wire"], || {
         let mut command = doctor(&folder, &[&uri, "--agent", &agent, "--agent-insecure"]);
@@ -152,4 +158,50 @@ fn a_slow_wire_is_named_and_told_from_a_slow_server() {
     );
     // An export without data behind the same wire is no faster.
     assert!(evidence.contains("it is not the disk"), "{evidence}");
+    // It was not measured by itself, and that is said.
+    assert_eq!(told["examination"]["wire"], serde_json::Value::Null);
+    let unknown = told["verdict"]["unknown"].to_string();
+    assert!(unknown.contains("wire: by itself, both ways"), "{unknown}");
+}
+
+/// The near end is held to half of the far one's rate, so that the two ways can be told apart.
+#[test]
+fn the_wire_is_measured_by_itself_both_ways() {
+    if !can_make_networks() || !requires::all(&[requires::command("iperf3")]) {
+        return;
+    }
+    let _alone = alone();
+    let folder = Folder::new();
+    let network = Network::new();
+    let slower = format!(
+        "tc qdisc add dev {} root tbf rate 50mbit burst 64kb latency 50ms",
+        network.link
+    );
+    assert!(step_of(&slower).status().is_ok_and(|done| done.success()));
+    let (_server, uri) = server(&network, &folder);
+    let (_agent, agent) = network.agent(&folder, &["--allow-iperf3"]);
+    let token = folder.at("token");
+    let told = names(&["wire"], || {
+        let mut command = said::outboard(&["doctor", "--json", "--seconds", "30", &uri]);
+        command.args(["--agent", &agent, "--agent-insecure"]);
+        command.args(["--agent-token-file", &token]);
+        command.env("TMPDIR", folder.path());
+        command
+    });
+    let wire = &told["examination"]["wire"];
+    let rate = |way: &str| wire[way].as_f64().unwrap_or_else(|| panic!("{told:#}"));
+    // TCP leaves at least 90 % of such a rate to its bytes, and never has more; a burst comes on top.
+    let (down, up) = (rate("down"), rate("up"));
+    assert!((WIRE * 0.8..WIRE * 1.05).contains(&down), "{down}");
+    assert!((WIRE * 0.4..WIRE * 0.525).contains(&up), "{up}");
+    let bounds = told["examination"]["bounds"].to_string();
+    assert!(
+        bounds.contains("iperf3 from the server to here"),
+        "{bounds}"
+    );
+    let evidence = told["verdict"]["evidence"].to_string();
+    assert!(evidence.contains("iperf3"), "{evidence}");
+    // Such a link says of itself that it is a hundred times as fast, which is told with the rest.
+    let against = told["verdict"]["contradictions"].to_string();
+    assert!(against.contains("says it is a link of"), "{against}");
 }

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 
 use super::http::{Connection, Lines, Stream};
 use super::protocol::{
-    self, ABOUT, About, CLOCK, COUNTERS, Clock, Counters, DROP_CACHES, FIO, FioReady, SAMPLES,
-    with_port,
+    self, ABOUT, About, CLOCK, COUNTERS, Clock, Counters, DROP_CACHES, FIO, FioReady, IPERF3,
+    Iperf3Ready, SAMPLES, with_port,
 };
 use super::{AgentError, Offset, RoundTrip, Samples};
 use crate::checks::cache::DroppedThere;
@@ -192,6 +192,22 @@ impl AgentAddress {
             _lines: lines,
         })
     }
+
+    /// Has it start iperf3's server, which ends when the [`RemoteIperf3`] is dropped.
+    ///
+    /// # Errors
+    /// [`AgentError::Forbidden`] and the like.
+    pub fn iperf3(&self) -> Result<RemoteIperf3, AgentError> {
+        let (connection, socket) = self.connect()?;
+        let mut lines = connection.lines("POST", IPERF3)?;
+        let ready: Iperf3Ready = understood(&lines.next_line()?)?;
+        Ok(RemoteIperf3 {
+            address: socket.peer_addr()?.ip(),
+            ready,
+            socket,
+            _lines: lines,
+        })
+    }
 }
 
 /// How the agent's clock stands.
@@ -256,6 +272,35 @@ impl fmt::Debug for RemoteFio {
 impl Drop for RemoteFio {
     fn drop(&mut self) {
         // The agent may be gone already, and its fio with it.
+        drop(self.socket.shutdown(std::net::Shutdown::Both));
+    }
+}
+
+/// An iperf3 on the agent's machine that takes tests; it ends when this is dropped.
+pub struct RemoteIperf3 {
+    ready: Iperf3Ready,
+    address: IpAddr,
+    socket: TcpStream,
+    _lines: Lines,
+}
+
+impl RemoteIperf3 {
+    /// Where it listens.
+    #[must_use]
+    pub const fn place(&self) -> (IpAddr, u16) {
+        (self.address, self.ready.port)
+    }
+}
+
+impl fmt::Debug for RemoteIperf3 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RemoteIperf3").field(&self.place()).finish()
+    }
+}
+
+impl Drop for RemoteIperf3 {
+    fn drop(&mut self) {
+        // The agent may be gone already, and its iperf3 with it.
         drop(self.socket.shutdown(std::net::Shutdown::Both));
     }
 }

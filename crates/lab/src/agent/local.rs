@@ -1,6 +1,6 @@
 //! What an agent does on its own machine. No sockets, no tokens: that is the binary's.
 //!
-//! Invariants: everything but [`Host::drop_caches`] and [`FioServer`] only reads. Caches are dropped for
+//! Invariants: everything but [`Host::drop_caches`], [`FioServer`] and [`Iperf3Server`] only reads. Caches are dropped for
 //! one asker at a time. What is looked for in `/proc` is named by a port, never by a path.
 
 use std::fs::{self, OpenOptions};
@@ -18,6 +18,7 @@ use crate::sensors::{Disks, Sample, Sampler, read};
 use crate::units::{Bytes, MIB, Nanos};
 
 pub use super::fio_server::{FioServer, FioServerError};
+pub use super::iperf3_server::{Iperf3Server, Iperf3ServerError};
 
 /// Open files of the server that are looked into.
 const FILES_MAX: usize = 64;
@@ -30,8 +31,7 @@ const DROP: &str = "/proc/sys/vm/drop_caches";
 pub struct Host {
     began: Instant,
     session: String,
-    drops_caches: bool,
-    runs_fio: bool,
+    rights: Rights,
     /// Held while caches are dropped.
     dropping: Mutex<()>,
     /// The server that was found last: its port, its process, when that began. Looking for one costs more
@@ -39,15 +39,25 @@ pub struct Host {
     server: Mutex<Option<(u16, u32, u64)>>,
 }
 
+/// What an agent may do besides reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rights {
+    /// Have the machine's page cache dropped.
+    pub drop_caches: bool,
+    /// Start fio as a server.
+    pub fio: bool,
+    /// Start iperf3 as a server.
+    pub iperf3: bool,
+}
+
 impl Host {
     /// An agent that begins now. `session` is another one at each start.
     #[must_use]
-    pub fn new(session: String, drops_caches: bool, runs_fio: bool) -> Self {
+    pub fn new(session: String, rights: Rights) -> Self {
         Self {
             began: engine::clock::now(),
             session,
-            drops_caches,
-            runs_fio,
+            rights,
             dropping: Mutex::new(()),
             server: Mutex::new(None),
         }
@@ -61,16 +71,10 @@ impl Host {
         OpenOptions::new().write(true).open(DROP).map(|_| ())
     }
 
-    /// Whether it may drop caches.
+    /// What it may do besides reading.
     #[must_use]
-    pub const fn drops_caches(&self) -> bool {
-        self.drops_caches
-    }
-
-    /// Whether it may run fio.
-    #[must_use]
-    pub const fn runs_fio(&self) -> bool {
-        self.runs_fio
+    pub const fn rights(&self) -> Rights {
+        self.rights
     }
 
     /// Time since the agent began.
@@ -89,8 +93,9 @@ impl Host {
             session: self.session.clone(),
             boot: boot.trim().to_owned(),
             machine: machine(),
-            drops_caches: self.drops_caches,
-            runs_fio: self.runs_fio,
+            drops_caches: self.rights.drop_caches,
+            runs_fio: self.rights.fio,
+            runs_iperf3: self.rights.iperf3,
         }
     }
 

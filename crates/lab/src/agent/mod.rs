@@ -1,5 +1,5 @@
 //! Agents: the other machines of a run. One runs `outboard agent`; the lab asks it for its sensors, its
-//! counters and the time, and has it drop caches and run fio where it may.
+//! counters and the time, and has it drop caches and run fio and iperf3 where it may.
 //!
 //! [`protocol`] is what is said, [`AgentAddress`] the lab's side, [`local`] what an agent does on its
 //! machine. Who listens, checks tokens and speaks TLS is the binary.
@@ -11,6 +11,7 @@ mod client;
 mod error;
 mod fio_server;
 mod http;
+mod iperf3_server;
 pub mod local;
 mod offset;
 pub mod protocol;
@@ -18,7 +19,7 @@ mod samples;
 #[cfg(test)]
 mod tests;
 
-pub use client::{AgentAddress, Dial, Dialled, RemoteFio, Side, Token};
+pub use client::{AgentAddress, Dial, Dialled, RemoteFio, RemoteIperf3, Side, Token};
 pub use error::AgentError;
 pub use http::Stream;
 pub use offset::{Offset, RoundTrip};

@@ -8,6 +8,7 @@
 //! | `GET /v1/samples?port=N` | a [`SampleLine`] a second, each a line of JSON, until one side hangs up |
 //! | `POST /v1/drop-caches?port=N` | [`DroppedThere`]; 403 unless the agent was started with that right |
 //! | `POST /v1/fio` | [`FioReady`], then an empty line a second; fio ends with the connection |
+//! | `POST /v1/iperf3` | [`Iperf3Ready`], then an empty line a second; iperf3 ends with the connection |
 //!
 //! `port` names the process that listens on that TCP port of the agent's machine: the server that is
 //! measured. Requests have no body. Anything but 200 comes with one line of text that says why.
@@ -38,6 +39,8 @@ pub const SAMPLES: &str = "/v1/samples";
 pub const DROP_CACHES: &str = "/v1/drop-caches";
 /// [`FioReady`]
 pub const FIO: &str = "/v1/fio";
+/// [`Iperf3Ready`]
+pub const IPERF3: &str = "/v1/iperf3";
 
 /// The most bytes of one answer, and of one line of samples.
 pub const ANSWER_LEN_MAX: usize = 1 << 20;
@@ -61,6 +64,9 @@ pub struct About {
     pub drops_caches: bool,
     /// Whether it may start fio.
     pub runs_fio: bool,
+    /// Whether it may start iperf3.
+    #[serde(default)]
+    pub runs_iperf3: bool,
 }
 
 /// What time it is there.
@@ -99,6 +105,15 @@ pub struct SampleLine {
 /// A fio that waits for a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FioReady {
+    /// Its version.
+    pub version: String,
+    /// The port that it listens on, at the agent's address.
+    pub port: u16,
+}
+
+/// An iperf3 that waits for tests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Iperf3Ready {
     /// Its version.
     pub version: String,
     /// The port that it listens on, at the agent's address.

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::client::Dialled;
 use super::http::{Head, parse_head};
-use super::local::{FioServer, Host};
+use super::local::{FioServer, Host, Iperf3Server, Rights};
 use super::protocol::{ANSWER_LEN_MAX, HEAD_LEN_MAX};
 use super::*;
 use crate::host::listeners;
@@ -252,9 +252,17 @@ fn tokens_are_long_enough_fit_a_head_and_are_not_printed() {
     assert!(!format!("{:?}", secret()).contains("0123"));
 }
 
+fn may(drop_caches: bool, fio: bool) -> Rights {
+    Rights {
+        drop_caches,
+        fio,
+        ..Rights::default()
+    }
+}
+
 #[test]
 fn this_machine_shows_itself() {
-    let host = Host::new("s".into(), false, true);
+    let host = Host::new("s".into(), may(false, true));
     let about = host.about();
     assert_eq!(about.protocol, protocol::VERSION);
     assert!(about.machine.cores > 0 && !about.boot.is_empty());
@@ -286,7 +294,7 @@ fn what_a_server_has_in_memory_is_seen_and_gone_after_a_drop() {
     std::fs::write(&path, vec![1; 4 << 20]).unwrap();
     let mut disk = std::fs::OpenOptions::new().read(true).open(&path).unwrap();
     disk.read_to_end(&mut Vec::new()).unwrap();
-    let host = Host::new("s".into(), true, false);
+    let host = Host::new("s".into(), may(true, false));
     let dropped = host.drop_caches(Some(std::process::id())).unwrap();
     let Some(found) = dropped.residency else {
         eprintln!("skipped: this filesystem does not show its page cache");
@@ -355,6 +363,39 @@ fn a_job_that_was_sent_to_another_fio_has_a_result() {
     let result = crate::fio::parse(&text).unwrap();
     assert_eq!(result.bytes, crate::units::Bytes(1 << 20));
     assert_eq!(result.ios, 256);
+}
+
+/// Both ways, one after the other, as the doctor has it.
+#[test]
+fn iperf3_takes_tests_one_after_the_other_and_ends_when_dropped() {
+    use crate::tools::{self, Tool, iperf3};
+    let Ok(installed) = tools::find(iperf3::PROGRAM) else {
+        eprintln!("skipped: there is no iperf3");
+        return;
+    };
+    let server = Iperf3Server::start(Ipv4Addr::LOCALHOST.into()).unwrap();
+    let port = server.ready().port;
+    let folder = tempfile::tempdir().unwrap();
+    let place = tools::Place {
+        directory: folder.path(),
+        work: folder.path(),
+        seed: 0,
+    };
+    for reverse in [true, false] {
+        let test = Tool::Iperf3(iperf3::Options {
+            host: Some(Ipv4Addr::LOCALHOST.to_string()),
+            port: Some(port),
+            streams: 2,
+            reverse,
+            runtime_ms: 1000,
+        });
+        let ran = tools::run(&test, &installed, &place, &mut |_| true).unwrap();
+        let headline = ran.result.headline().expect("a figure").value;
+        assert!(headline > 1e6, "{headline} bytes/s over loopback");
+        assert!(server.is_running());
+    }
+    drop(server);
+    assert!(!listeners::listens(port));
 }
 
 proptest! {

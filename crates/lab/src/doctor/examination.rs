@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bound, Part};
+use super::{BareWire, Bound, Part};
 use crate::plan::{Direction, Pattern};
 use crate::units::{Bytes, Rate};
 
@@ -79,6 +79,9 @@ pub struct Examination {
     pub substitutions: Vec<Substitution>,
     /// What points at a part by itself.
     pub signs: Vec<Sign>,
+    /// The wire by itself, both ways.
+    #[serde(default)]
+    pub wire: Option<BareWire>,
     /// What could not be measured.
     pub unmeasured: Vec<Unmeasured>,
     /// What else a reader must know.

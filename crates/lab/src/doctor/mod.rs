@@ -21,6 +21,7 @@
 //! * A bound that the target itself passed is no bound, and that is said.
 //! * The part that is named is the one of the least bound among those under suspicion; where none is
 //!   near, it is what is left. Where more than one is left, all of them are named.
+//! * Where two measurements of the wire cannot both be right, both are told.
 //! * Only ratios count: a machine that is faster in everything gets the same verdict.
 //!
 //! # What it does not do
@@ -34,6 +35,7 @@ pub mod load;
 mod part;
 mod text;
 mod verdict;
+mod wire;
 mod words;
 
 pub use bound::{Bound, CpuUse, Evidence};
@@ -41,6 +43,7 @@ pub use examination::{Examination, Job, Sign, Substitution, Unmeasured};
 pub use part::Part;
 pub use text::text;
 pub use verdict::{Ground, NextWall, Verdict, diagnose};
+pub use wire::BareWire;
 
 #[cfg(test)]
 mod tests;

@@ -45,6 +45,7 @@ pub fn text(examination: &Examination, verdict: &Verdict) -> String {
     }
     out.push_str(&folded("  ", &verdict.advice));
     for (title, lines) in [
+        ("Does not fit together", &verdict.contradictions),
         ("Not measured", &verdict.unknown),
         ("Remarks", &examination.remarks),
     ] {

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::words;
 use super::{Bound, Evidence, Examination, Part, Substitution};
+use super::{wire, words};
 use crate::units::Rate;
 
 /// A result this many times the target's has moved.
@@ -65,6 +65,9 @@ pub struct Verdict {
     pub evidence: Vec<String>,
     /// What comes next.
     pub next: Option<NextWall>,
+    /// Measurements that cannot all be right, one sentence each.
+    #[serde(default)]
+    pub contradictions: Vec<String>,
     /// What could not be measured, one sentence each.
     pub unknown: Vec<String>,
     /// What to do about it.
@@ -80,6 +83,7 @@ pub fn diagnose(examination: &Examination) -> Verdict {
     let verdict = Verdict {
         sentence: words::sentence(examination, &limiter, ground),
         evidence: words::evidence(&judged, &limiter, ground),
+        contradictions: wire::contradictions(examination),
         unknown: words::unknown(examination),
         advice: words::advice(&judged, &limiter, next.as_ref()),
         limiter,

@@ -57,8 +57,12 @@ pub(super) fn evidence(judged: &Judged<'_>, limiter: &[Part], ground: Ground) ->
     let signs = signs.filter(|sign| limiter.contains(&sign.part));
     lines.extend(signs.map(|sign| sign.text.clone()));
     if let [only] = limiter
-        && matches!(ground, Ground::Bound | Ground::Nearest)
         && let Some(bound) = judged.bound_of(*only)
+        && match ground {
+            Ground::Bound | Ground::Nearest => true,
+            Ground::Sign => judged.is_near(bound),
+            Ground::Elimination | Ground::Undecided => false,
+        }
     {
         lines.push(reached(judged.examination.rate, bound));
     }
@@ -66,14 +70,23 @@ pub(super) fn evidence(judged: &Judged<'_>, limiter: &[Part], ground: Ground) ->
     if matches!(ground, Ground::Elimination | Ground::Undecided) {
         lines.extend(acquitted(judged, limiter));
     }
-    let passed = judged.passed.iter().map(|bound| {
-        format!(
-            "The {} was measured at {} and was passed: caches on the way answer in its place.",
-            bound.part, bound.rate
-        )
-    });
-    lines.extend(passed);
+    lines.extend(judged.passed.iter().map(|bound| passed(bound)));
     lines
+}
+
+/// What a bound is worth that the target is beyond.
+fn passed(bound: &Bound) -> String {
+    let Bound { part, rate, .. } = bound;
+    match part {
+        // Nothing answers in place of a wire.
+        Part::Wire => format!(
+            "The wire was held to carry {rate} and carried more, so that is no bound: {}.",
+            reason(&bound.evidence)
+        ),
+        _ => format!(
+            "The {part} was measured at {rate} and was passed: caches on the way answer in its place."
+        ),
+    }
 }
 
 /// How near the target is to a bound.
@@ -184,7 +197,7 @@ pub(super) fn unknown(examination: &Examination) -> Vec<String> {
 pub(super) fn advice(judged: &Judged<'_>, limiter: &[Part], next: Option<&NextWall>) -> String {
     let [only] = limiter else {
         return "Measure what is missing: the doctor on the server tells of its disk, --agent of its processor \
-                (`outboard agent` runs there), iperf3 of the wire."
+                (`outboard agent` runs there), with --allow-iperf3 of the wire by itself, too."
             .to_owned();
     };
     match only {

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::process::Running;
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+use crate::host::listeners;
 use crate::units::Bytes;
 
 /// What has to be installed.
@@ -78,12 +79,81 @@ impl Options {
     }
 }
 
-/// Our own server's command: for one test.
-#[must_use]
-pub fn server(installed: &Installed, port: u16) -> Invocation {
-    let port = port.to_string();
-    let args = ["-s", "-1", "-B", "127.0.0.1", "-p", port.as_str()];
-    Invocation::new(&installed.program, args)
+/// A server of our own; ended when dropped.
+#[derive(Debug)]
+pub struct Server {
+    running: Running,
+    port: u16,
+    shown: String,
+}
+
+/// For how many tests a server is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tests {
+    /// It ends behind the first.
+    One,
+    /// One after the other.
+    Any,
+}
+
+impl Server {
+    /// Starts one at `address`, on a free port, and waits until it listens.
+    ///
+    /// # Errors
+    /// [`ToolError`]; nothing is left running then.
+    pub fn start(
+        installed: &Installed,
+        place: &Place<'_>,
+        address: IpAddr,
+        tests: Tests,
+        tick: Tick<'_>,
+    ) -> Result<Self, ToolError> {
+        let free = TcpListener::bind((address, 0)).and_then(|free| free.local_addr());
+        // It takes no open socket: the port is free now, and if it no longer is in a moment, it ends.
+        let port = free.map_err(|error| ToolError::system("find a free port", error))?;
+        let port = port.port();
+        let words = [address.to_string(), port.to_string()];
+        let mut args = vec!["-s", "-B", &words[0], "-p", &words[1]];
+        args.extend((tests == Tests::One).then_some("-1"));
+        let command = Invocation::new(&installed.program, args);
+        let server = Self {
+            running: command.start(place)?,
+            port,
+            shown: command.shown(),
+        };
+        server.wait_until_it_listens(tick)?;
+        Ok(server)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        !self.running.has_ended()
+    }
+
+    /// Asking the server itself would be a test.
+    fn wait_until_it_listens(&self, tick: Tick<'_>) -> Result<(), ToolError> {
+        let started = engine::clock::now();
+        while !listeners::listens(self.port) {
+            let now = engine::clock::now();
+            if !tick(now) {
+                return Err(ToolError::Cancelled);
+            }
+            if !self.is_running() || now.duration_since(started) > START {
+                let said = self.running.so_far();
+                let line = said.lines().rfind(|line| !line.trim().is_empty());
+                return Err(failed(line.unwrap_or("its server does not listen").trim()));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
 }
 
 /// The client's command.
@@ -181,9 +251,11 @@ pub(super) fn run(
     let (host, port) = match &options.host {
         Some(host) => (host.clone(), options.port.unwrap_or(PORT)),
         None => {
-            let (running, port, command) = serve(installed, &server_place, tick)?;
-            own = Some(running);
-            commands.push(command);
+            let here = Ipv4Addr::LOCALHOST.into();
+            let server = Server::start(installed, &server_place, here, Tests::One, tick)?;
+            let port = server.port();
+            commands.push(server.shown.clone());
+            own = Some(server);
             (Ipv4Addr::LOCALHOST.to_string(), port)
         }
     };
@@ -218,48 +290,4 @@ fn own_words(error: ToolError, place: &Place<'_>) -> ToolError {
         Err(told @ ToolError::Failed { .. }) => told,
         _ => error,
     }
-}
-
-/// Starts our own server and waits until it listens.
-fn serve(
-    installed: &Installed,
-    place: &Place<'_>,
-    tick: Tick<'_>,
-) -> Result<(Running, u16, String), ToolError> {
-    let port = free_port().map_err(|error| ToolError::system("find a free port", error))?;
-    let command = server(installed, port);
-    let running = command.start(place)?;
-    let started = engine::clock::now();
-    loop {
-        let now = engine::clock::now();
-        if !tick(now) {
-            return Err(ToolError::Cancelled);
-        }
-        if listens(port) {
-            return Ok((running, port, command.shown()));
-        }
-        if running.has_ended() || now.duration_since(started) > START {
-            let said = running.so_far();
-            let line = said.lines().rfind(|line| !line.trim().is_empty());
-            return Err(failed(line.unwrap_or("its server does not listen").trim()));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// A port of loopback that was free a moment ago.
-fn free_port() -> std::io::Result<u16> {
-    let any = (IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-    Ok(TcpListener::bind(any)?.local_addr()?.port())
-}
-
-/// Whether someone listens there; asking the server itself would be its one test.
-fn listens(port: u16) -> bool {
-    const LISTEN: &str = "0A";
-    let local = format!("0100007F:{port:04X}");
-    let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-    table.lines().any(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        words.next() == Some(local.as_str()) && words.nth(1) == Some(LISTEN)
-    })
 }

@@ -4,6 +4,7 @@ mod properties;
 mod study_c;
 mod threads;
 mod verdicts;
+mod wire;
 
 use super::*;
 use crate::plan::{Direction, Pattern};
@@ -26,6 +27,7 @@ fn way(parts: &[Part], mib: f64) -> Examination {
         bounds: Vec::new(),
         substitutions: Vec::new(),
         signs: Vec::new(),
+        wire: None,
         unmeasured: Vec::new(),
         remarks: Vec::new(),
     }

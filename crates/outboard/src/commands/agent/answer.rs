@@ -25,10 +25,11 @@ use super::token::Token;
 pub(super) struct Answers {
     pub(super) host: Arc<Host>,
     token: Arc<Token>,
-    /// Where fio's server listens.
+    /// Where the servers of fio and iperf3 listen.
     address: IpAddr,
     samples: Arc<Semaphore>,
     fio: Arc<Semaphore>,
+    iperf3: Arc<Semaphore>,
     stopping: watch::Receiver<bool>,
 }
 
@@ -61,14 +62,16 @@ impl Answers {
             address,
             samples: Arc::new(Semaphore::new(STREAMS_MAX)),
             fio: Arc::new(Semaphore::new(1)),
+            iperf3: Arc::new(Semaphore::new(1)),
             stopping,
         }
     }
 
-    /// Waits until no fio runs any more.
-    pub(super) async fn without_fio(&self) {
-        // It is never closed.
+    /// Waits until nothing runs any more that was started for a client.
+    pub(super) async fn without_servers(&self) {
+        // They are never closed.
         drop(self.fio.acquire().await);
+        drop(self.iperf3.acquire().await);
     }
 
     /// Answers one request.
@@ -101,7 +104,7 @@ impl Answers {
             protocol::ABOUT | protocol::CLOCK | protocol::COUNTERS | protocol::SAMPLES => {
                 Method::GET
             }
-            protocol::DROP_CACHES | protocol::FIO => Method::POST,
+            protocol::DROP_CACHES | protocol::FIO | protocol::IPERF3 => Method::POST,
             _ => {
                 return Err(Refusal::new(
                     StatusCode::NOT_FOUND,
@@ -122,6 +125,7 @@ impl Answers {
             protocol::COUNTERS => self.counters(port).await,
             protocol::SAMPLES => self.samples(port).await,
             protocol::DROP_CACHES => self.drop_caches(port).await,
+            protocol::IPERF3 => self.iperf3().await,
             _ => self.fio().await,
         }
     }
@@ -164,7 +168,7 @@ impl Answers {
     }
 
     async fn drop_caches(&self, port: Option<u16>) -> Answer {
-        if !self.host.drops_caches() {
+        if !self.host.rights().drop_caches {
             return Err(Refusal::new(StatusCode::FORBIDDEN, "--allow-drop-caches"));
         }
         let host = self.host.clone();
@@ -183,7 +187,7 @@ impl Answers {
     }
 
     async fn fio(&self) -> Answer {
-        if !self.host.runs_fio() {
+        if !self.host.rights().fio {
             return Err(Refusal::new(StatusCode::FORBIDDEN, "--allow-fio"));
         }
         let Ok(place) = self.fio.clone().try_acquire_owned() else {
@@ -193,6 +197,22 @@ impl Answers {
             ));
         };
         let started = streams::fio(self.address, place, self.stopping.clone()).await;
+        let lines = started
+            .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        Ok(Content::Lines(lines))
+    }
+
+    async fn iperf3(&self) -> Answer {
+        if !self.host.rights().iperf3 {
+            return Err(Refusal::new(StatusCode::FORBIDDEN, "--allow-iperf3"));
+        }
+        let Ok(place) = self.iperf3.clone().try_acquire_owned() else {
+            return Err(Refusal::new(
+                StatusCode::CONFLICT,
+                "iperf3 runs for somebody else",
+            ));
+        };
+        let started = streams::iperf3(self.address, place, self.stopping.clone()).await;
         let lines = started
             .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         Ok(Content::Lines(lines))

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! * It only reads, unless it was started with the right to drop caches or to run fio; both are refused
-//!   at the start where they could not be done.
+//! * It only reads, unless it was started with the right to drop caches, to run fio or to run iperf3; what
+//!   could not be done is refused at the start.
 //! * Every request needs the token. Other machines get in only under TLS, or if that was waived in so
 //!   many words; fio, which asks nobody for anything, only if it was.
 //! * Connections, streams, heads, bodies and waiting are bounded ([`limits`]); what was started for a
@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lab::agent::local::Host;
+use lab::agent::local::{Host, Rights};
 use nbd::tls::{ClientCertificates, ServerTls, ServerTlsFiles};
 use serde::Serialize;
 
@@ -64,6 +64,11 @@ pub(crate) struct Args {
     #[arg(long)]
     allow_fio: bool,
 
+    /// Let the lab have iperf3 started here as a server, for what the wire carries: who reaches that can
+    /// send it bytes
+    #[arg(long)]
+    allow_iperf3: bool,
+
     /// Write the TCP port to this file once it is open
     #[arg(long, value_name = "PATH")]
     port_file: Option<PathBuf>,
@@ -81,6 +86,7 @@ struct Told {
     token_file: Option<PathBuf>,
     drops_caches: bool,
     runs_fio: bool,
+    runs_iperf3: bool,
 }
 
 /// Serves until told to stop.
@@ -97,7 +103,12 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     listen::check(address, tls.is_some(), args.insecure, args.allow_fio)?;
     let token = Token::of(args.token_file.as_deref())?;
     let session = token::random()?;
-    let host = Arc::new(Host::new(session, args.allow_drop_caches, args.allow_fio));
+    let rights = Rights {
+        drop_caches: args.allow_drop_caches,
+        fio: args.allow_fio,
+        iperf3: args.allow_iperf3,
+    };
+    let host = Arc::new(Host::new(session, rights));
     let _port_file = args
         .port_file
         .as_deref()
@@ -111,6 +122,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         token_file: args.token_file.clone(),
         drops_caches: args.allow_drop_caches,
         runs_fio: args.allow_fio,
+        runs_iperf3: args.allow_iperf3,
     };
     let serving = Serving {
         host,
@@ -152,6 +164,9 @@ impl Told {
         }
         if self.runs_fio {
             may.push("run fio");
+        }
+        if self.runs_iperf3 {
+            may.push("run iperf3");
         }
         let may = match may.is_empty() {
             true => "It only reads.".to_owned(),

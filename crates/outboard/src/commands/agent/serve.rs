@@ -31,7 +31,7 @@ pub(super) struct Serving {
     pub(super) host: Arc<Host>,
     pub(super) token: Arc<Token>,
     pub(super) tls: Option<ServerTls>,
-    /// Where it listens, and fio's server too.
+    /// Where it listens, and the servers of fio and iperf3 too.
     pub(super) address: IpAddr,
 }
 
@@ -62,7 +62,7 @@ impl Serving {
         stop.send_replace(true);
         let ended = async {
             drop(places.acquire_many(CONNECTIONS_MAX).await);
-            answers.without_fio().await;
+            answers.without_servers().await;
         };
         if engine::clock::timeout(STOP_TIMEOUT, ended).await.is_err() {
             tracing::warn!("a client did not hang up in time");

@@ -1,4 +1,5 @@
-//! Answers that do not end by themselves: samples, and a fio that lives as long as its connection.
+//! Answers that do not end by themselves: samples, and a fio or an iperf3 that lives as long as its
+//! connection.
 //!
 //! Invariant: each is a task that ends when its client hangs up, does not read for [`LINES_MAX`] lines,
 //! or the agent stops; the place that it took is free again only after what it started has ended.
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use lab::agent::local::{FioServer, FioServerError, Host};
+use lab::agent::local::{FioServer, FioServerError, Host, Iperf3Server, Iperf3ServerError};
 use lab::sensors::Sampler;
 use serde::Serialize;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -54,11 +55,35 @@ pub(super) async fn fio(
     place: OwnedSemaphorePermit,
     stopping: watch::Receiver<bool>,
 ) -> Result<Receiver<Bytes>, FioServerError> {
-    let mut server = engine::blocking(move || FioServer::start(address)).await?;
+    let server = engine::blocking(move || FioServer::start(address)).await?;
+    let ready = server.ready().clone();
+    Ok(held(server, &ready, FioServer::is_running, place, stopping))
+}
+
+/// Starts iperf3's server; the first line says where it is.
+pub(super) async fn iperf3(
+    address: IpAddr,
+    place: OwnedSemaphorePermit,
+    stopping: watch::Receiver<bool>,
+) -> Result<Receiver<Bytes>, Iperf3ServerError> {
+    let server = engine::blocking(move || Iperf3Server::start(address)).await?;
+    let ready = server.ready().clone();
+    let is_running = |server: &mut Iperf3Server| server.is_running();
+    Ok(held(server, &ready, is_running, place, stopping))
+}
+
+/// Keeps a server as long as its client is there and it runs.
+fn held<S: Send + 'static>(
+    mut server: S,
+    ready: &impl Serialize,
+    is_running: impl Fn(&mut S) -> bool + Send + 'static,
+    place: OwnedSemaphorePermit,
+    stopping: watch::Receiver<bool>,
+) -> Receiver<Bytes> {
     let (lines, receiver) = channel(LINES_MAX);
-    send(&lines, server.ready());
+    send(&lines, ready);
     drop(engine::spawn(async move {
-        while server.is_running() && !pause(&lines, &stopping).await {
+        while is_running(&mut server) && !pause(&lines, &stopping).await {
             if lines.try_send(Bytes::from_static(b"\n")).is_err() {
                 break;
             }
@@ -66,7 +91,7 @@ pub(super) async fn fio(
         engine::blocking(move || drop(server)).await;
         drop(place);
     }));
-    Ok(receiver)
+    receiver
 }
 
 /// Whether the client takes it. One that does not read has its lines pile up, and is given up.

@@ -99,11 +99,11 @@ impl Directory<'_, '_> {
             let job = Job { depth, ..self.job };
             Ok(self.run(&self.source, job)?.rate)
         })?;
-        if self.session.has_time()? {
+        let what = "fio by itself, on requests that are done at once";
+        if self.session.has_time(&mut e, Part::Generator, what)? {
             let nothing = self.run(&Source::Nothing, self.job)?;
-            let how = "fio by itself, on requests that are done at once";
             e.bounds
-                .push(Bound::alone(Part::Generator, nothing.rate, how));
+                .push(Bound::alone(Part::Generator, nothing.rate, what));
         }
         let second = self.cache(&mut e)?;
         self.behind(&mut e)?;

@@ -72,6 +72,7 @@ pub(super) fn begun(session: &Session<'_>, about: String, way: Vec<Part>) -> Exa
         bounds: Vec::new(),
         substitutions: Vec::new(),
         signs: Vec::new(),
+        wire: None,
         unmeasured: Vec::new(),
         remarks: Vec::new(),
     }
@@ -83,7 +84,7 @@ pub(super) fn queue(
     e: &mut Examination,
     at_depth: impl Fn(u32) -> Result<Rate, Failure>,
 ) -> Result<(), Failure> {
-    if session.has_time()? {
+    if session.has_time(e, Part::Queue, "one request alone")? {
         let one = at_depth(1)?;
         let nanos = session.job.block_size.0 as f64 / one.0.max(1.0) * SECOND as f64;
         let latency = Nanos(round(nanos));
@@ -91,10 +92,11 @@ pub(super) fn queue(
             .extend(Bound::in_flight(session.job.in_flight(), latency));
     }
     let deeper = (session.job.depth * DEEPER).min(DEPTH_MAX);
-    if deeper > session.job.depth && session.has_time()? {
+    let by = format!("{deeper} requests at once");
+    if deeper > session.job.depth && session.has_time(e, Part::Queue, &by)? {
         e.substitutions.push(Substitution {
             replaced: vec![Part::Queue],
-            by: format!("{deeper} requests at once"),
+            by,
             rate: at_depth(deeper)?,
             sure: true,
         });
@@ -104,7 +106,7 @@ pub(super) fn queue(
 
 /// The doctor's own load on nothing.
 pub(super) fn generator(session: &Session<'_>, e: &mut Examination) -> Result<(), Failure> {
-    if session.has_time()? {
+    if session.has_time(e, Part::Generator, "the doctor's own load on nothing")? {
         let how = Measure {
             job: session.job,
             time: session.slice() / 2,

@@ -78,7 +78,8 @@ fn below(
     let [child] = named.disk.children() else {
         return Ok(());
     };
-    if !can_be_opened_twice(child) || !session.has_time()? {
+    let by = format!("what is below `{}`", node(&named.disk));
+    if !can_be_opened_twice(child) || !session.has_time(e, Part::Disk, &by)? {
         return Ok(());
     }
     let inner = NamedDisk {
@@ -89,7 +90,7 @@ fn below(
     let below = measure(session, &Opening::Disk(Box::new(inner)), how)?;
     e.substitutions.push(Substitution {
         replaced: vec![Part::Disk],
-        by: format!("what is below `{}`", node(&named.disk)),
+        by,
         rate: below.rate,
         // What is below may hold as well.
         sure: false,

@@ -10,6 +10,7 @@
 //!   parent.
 //! * The time is bounded: what does not fit any more is left out, and said.
 
+mod bare_wire;
 mod directory;
 mod export;
 mod expression;

@@ -31,6 +31,17 @@ pub(super) enum Over {
     Tls,
 }
 
+impl Over {
+    /// A null export that is reached so, in words.
+    pub(super) const fn named(self) -> &'static str {
+        match self {
+            Self::Unix => "a null export of our own over a Unix socket",
+            Self::Tcp => "a null export of our own over loopback",
+            Self::Tls => "a null export of our own over loopback, with TLS",
+        }
+    }
+}
+
 /// A running server; ended when dropped.
 #[derive(Debug)]
 pub(super) struct NullExport {
@@ -96,15 +107,6 @@ impl NullExport {
 
     pub(super) fn process(&self) -> u32 {
         self.child.id()
-    }
-
-    /// In words, for a report.
-    pub(super) fn named(&self) -> &'static str {
-        match self.over {
-            Over::Unix => "a null export of our own over a Unix socket",
-            Over::Tcp => "a null export of our own over loopback",
-            Over::Tls => "a null export of our own over loopback, with TLS",
-        }
     }
 
     /// Waits for a file and returns its first line; a socket has none.

@@ -6,6 +6,7 @@ use lab::doctor::{Bound, CpuUse, Examination, Job, Part, Substitution, Unmeasure
 use lab::units::Rate;
 use nbd::client::{ClientConfig, Target, list};
 
+use super::bare_wire;
 use super::far::Far;
 use super::null_export::{NullExport, Over};
 use super::reading::{Measure, Measured, Opening, is_hole, measure};
@@ -125,6 +126,9 @@ impl<'a, 'b> Remote<'a, 'b> {
         self.warm(e)?;
         self.null_of_theirs(e)?;
         self.disk(e)?;
+        if let Some(address) = self.far.address {
+            bare_wire::both_ways(self.session, e, address.ip())?;
+        }
         if plain.measured.window.0 < plain.measured.read.0 {
             let times = plain.measured.read.0 / plain.measured.window.0.max(1);
             e.remarks.push(format!(
@@ -148,20 +152,16 @@ impl<'a, 'b> Remote<'a, 'b> {
         if let (Some(idle), Some(loaded)) = (plain.connect_idle, plain.measured.connect) {
             e.signs.extend(wire::sign(idle, loaded, is_idle));
         }
-        match wire::link_bound(address.ip()) {
-            // What a link says of itself is passed by none, but other links may follow.
-            Some(bound) if e.rate.0 > bound.rate.0 / 2.0 => e.bounds.push(bound),
-            _ => e.unmeasured.push(Unmeasured {
-                part: Part::Wire,
-                why: "what it carries by itself; iperf3 between the two machines tells".to_owned(),
-            }),
-        }
+        // What a link says of itself is passed by none, but other links may follow.
+        let link = wire::link_bound(address.ip());
+        let near = link.filter(|bound| e.rate.0 > bound.rate.0 / 2.0);
+        e.bounds.extend(near);
     }
 
     /// A null export of our own in place of the server, and without the encryption.
     fn null_of_ours(&self, e: &mut Examination) -> Result<Ciphers, Failure> {
         let over = self.far.alike(self.target);
-        let Some(alike) = self.null(over)? else {
+        let Some(alike) = self.null(e, Part::Protocol, over)? else {
             return Ok(Ciphers::default());
         };
         let by = |over: &Null| over.named.to_owned();
@@ -182,7 +182,7 @@ impl<'a, 'b> Remote<'a, 'b> {
         if over != Over::Tls {
             return Ok(Ciphers::default());
         }
-        let Some(clear) = self.null(Over::Tcp)? else {
+        let Some(clear) = self.null(e, Part::Cipher, Over::Tcp)? else {
             return Ok(Ciphers::default());
         };
         e.substitutions.push(Substitution {
@@ -194,8 +194,8 @@ impl<'a, 'b> Remote<'a, 'b> {
         Ok(Ciphers::between(&alike.measured, &clear.measured))
     }
 
-    fn null(&self, over: Over) -> Result<Option<Null>, Failure> {
-        if !self.session.has_time()? {
+    fn null(&self, e: &mut Examination, part: Part, over: Over) -> Result<Option<Null>, Failure> {
+        if !self.session.has_time(e, part, over.named())? {
             return Ok(None);
         }
         let server = NullExport::start(self.session, over)?;
@@ -205,14 +205,15 @@ impl<'a, 'b> Remote<'a, 'b> {
         };
         let measured = measure(self.session, &Opening::Disk(Box::new(server.disk()?)), &how)?;
         Ok(Some(Null {
-            named: server.named(),
+            named: over.named(),
             measured,
         }))
     }
 
     /// A few MiB again and again: a server that has memory answers from it.
     fn warm(&self, e: &mut Examination) -> Result<(), Failure> {
-        if !self.session.has_time()? {
+        let what = "its first bytes again and again, from the server's memory";
+        if !self.session.has_time(e, Part::Disk, what)? {
             return Ok(());
         }
         let how = Measure {
@@ -236,7 +237,8 @@ impl<'a, 'b> Remote<'a, 'b> {
 
     /// Another export of the same server that has no data, over the same wire.
     fn null_of_theirs(&self, e: &mut Examination) -> Result<(), Failure> {
-        if !self.session.has_time()? {
+        let what = "another export of the server, one without data";
+        if !self.session.has_time(e, Part::Disk, what)? {
             return Ok(());
         }
         let Some(other) = self.other_without_data()? else {
@@ -291,7 +293,7 @@ impl<'a, 'b> Remote<'a, 'b> {
             e.unmeasured.push(Unmeasured { part, why });
             return Ok(());
         };
-        if !self.session.has_time()? {
+        if !self.session.has_time(e, Part::Disk, &disk.named)? {
             return Ok(());
         }
         disk.forget();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use engine::clock;
-use lab::doctor::Job;
+use lab::doctor::{Examination, Job, Part, Unmeasured};
 use tempfile::TempDir;
 
 use super::Args;
@@ -71,11 +71,33 @@ impl<'a> Session<'a> {
         self.limit.div_f64(STEPS).clamp(SLICE_MIN, SLICE_MAX)
     }
 
-    /// Whether there is time for one more measurement; a failure if the user wants to stop.
-    pub(super) fn has_time(&self) -> Result<bool, Failure> {
+    /// Whether there is time for one more measurement, of `part`; if not, `what` is told to be missing. A
+    /// failure if the user wants to stop.
+    pub(super) fn has_time(
+        &self,
+        e: &mut Examination,
+        part: Part,
+        what: &str,
+    ) -> Result<bool, Failure> {
+        self.has_time_of(self.slice(), e, part, what)
+    }
+
+    /// The same for a measurement that takes `time`.
+    pub(super) fn has_time_of(
+        &self,
+        time: Duration,
+        e: &mut Examination,
+        part: Part,
+        what: &str,
+    ) -> Result<bool, Failure> {
         self.go_on()?;
         let spent = clock::now().saturating_duration_since(self.started.get());
-        Ok(spent + self.slice() <= self.limit)
+        let has_time = spent + time <= self.limit;
+        if !has_time {
+            let why = format!("{what}: no time was left for it; more --seconds helps");
+            e.unmeasured.push(Unmeasured { part, why });
+        }
+        Ok(has_time)
     }
 
     /// A failure if the user wants to stop.

@@ -1,16 +1,13 @@
 //! [`Watcher`]: the agent on the server's machine, which sees what the server's processor does there.
 
 use engine::clock;
-use lab::agent::Side;
 use lab::agent::protocol::Counters;
+use lab::agent::{RemoteIperf3, Side};
 use lab::doctor::{CpuUse, cpu};
 use lab::runner::AgentSpec;
 use lab::units::Nanos;
 
 use crate::failure::Failure;
-
-/// How often the agent is asked before it counts as silent.
-const TRIES: u32 = 4;
 
 /// An agent that answered.
 #[derive(Debug)]
@@ -53,18 +50,21 @@ impl Watcher {
     pub(super) fn look(&self, port: Option<u16>, side: Side) -> Option<Counters> {
         let start = clock::now();
         let now = || Nanos::from_duration(clock::now().saturating_duration_since(start));
-        for tried in 1.. {
-            match self.spec.address.look(self.port(port), side, &now) {
-                Ok((_, counters)) => return Some(counters),
-                // A ring that is closed behind a measurement interrupts calls of the thread that had it.
-                Err(_) if tried < TRIES => {}
-                Err(error) => {
-                    tracing::warn!("the agent does not tell: {error}");
-                    return None;
-                }
+        match self.spec.address.look(self.port(port), side, &now) {
+            Ok((_, counters)) => Some(counters),
+            Err(error) => {
+                tracing::warn!("the agent does not tell: {error}");
+                None
             }
         }
-        None
+    }
+
+    /// Has it start an iperf3 to test against; why not, otherwise.
+    pub(super) fn iperf3(&self) -> Result<RemoteIperf3, String> {
+        self.spec.address.iperf3().map_err(|error| {
+            let place = self.spec.address.dial.place();
+            format!("the agent at {place} starts no iperf3: {error}")
+        })
     }
 
     /// What the server took between two looks.

@@ -132,7 +132,7 @@ fn the_clock_goes_forward() {
 fn what_was_not_allowed_is_forbidden() {
     let folder = folder();
     let agent = Agent::start(folder.path(), &[]);
-    for path in ["/v1/drop-caches", "/v1/fio"] {
+    for path in ["/v1/drop-caches", "/v1/fio", "/v1/iperf3"] {
         let (status, body) = agent.ask("POST", path);
         assert_eq!(status, 403);
         assert!(body.starts_with("--allow-"), "{body}");
@@ -295,17 +295,17 @@ fn only_so_many_follow_a_machine_at_once() {
     within_a_minute(|| (follow().0 == "200").then_some(()));
 }
 
-#[test]
-fn fio_runs_for_one_at_a_time_and_ends_with_its_connection() {
-    if !requires::all(&[requires::command("fio")]) {
+/// What an agent starts for a client: one at a time, gone with its connection and with the agent.
+fn assert_held(program: &str, right: &str, path: &str) {
+    if !requires::all(&[requires::command(program)]) {
         return;
     }
     let folder = folder();
-    let mut agent = Agent::start(folder.path(), &["--allow-fio"]);
+    let mut agent = Agent::start(folder.path(), &[right]);
     let start = || {
         let mut stream = agent.connect();
         let token = &agent.token;
-        let head = format!("POST /v1/fio HTTP/1.0\r\nAuthorization: Bearer {token}\r\n\r\n");
+        let head = format!("POST {path} HTTP/1.0\r\nAuthorization: Bearer {token}\r\n\r\n");
         stream.write_all(head.as_bytes()).expect("it listens");
         let mut all = String::new();
         while !all.ends_with("}\n") {
@@ -331,6 +331,16 @@ fn fio_runs_for_one_at_a_time_and_ends_with_its_connection() {
     agent.server.signal(Signal::INT);
     assert!(agent.server.ended().success());
     assert!(!is_there(port), "what the agent started ended with it");
+}
+
+#[test]
+fn fio_runs_for_one_at_a_time_and_ends_with_its_connection() {
+    assert_held("fio", "--allow-fio", "/v1/fio");
+}
+
+#[test]
+fn iperf3_runs_for_one_at_a_time_and_ends_with_its_connection() {
+    assert_held("iperf3", "--allow-iperf3", "/v1/iperf3");
 }
 
 #[test]

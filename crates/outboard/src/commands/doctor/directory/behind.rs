@@ -1,5 +1,6 @@
 //! What is behind a directory, by the kind of its mount.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use lab::doctor::load::Source;
@@ -9,6 +10,7 @@ use lab::plan::Direction;
 use lab::units::{Bytes, MIB};
 use nbd::client::Target;
 
+use super::super::bare_wire;
 use super::super::far::Far;
 use super::super::place::{Kind, Place, Sshfs};
 use super::super::remote::{DEPTH_FULL, Remote};
@@ -52,11 +54,7 @@ impl Directory<'_, '_> {
             Kind::Sshfs(sshfs) => self.sshfs(e, sshfs),
             Kind::Network { peer } => {
                 self.warm(e, None)?;
-                match peer.and_then(wire::link_bound) {
-                    Some(bound) => e.bounds.push(bound),
-                    None => e.unmeasured.push(unmeasured_wire()),
-                }
-                Ok(())
+                self.wire(e, *peer)
             }
             Kind::Local | Kind::Attached { target: None, .. } => self.device(e),
             Kind::Fuse => Ok(()),
@@ -65,7 +63,12 @@ impl Directory<'_, '_> {
 
     /// The export by itself, without the filesystem and the device on this machine, and then its parts.
     fn export(&self, e: &mut Examination, target: &Target) -> Result<(), Failure> {
-        if !self.session.has_time()? {
+        let by = "the export by itself, without a filesystem and a device here";
+        if !self.session.has_time(e, Part::Client, by)? {
+            for part in [Part::Protocol, Part::Wire, Part::Disk] {
+                self.session
+                    .has_time(e, part, "what is behind the export")?;
+            }
             return Ok(());
         }
         let mut remote = Remote::new(self.session, target)?;
@@ -73,12 +76,24 @@ impl Directory<'_, '_> {
         let plain = remote.plain()?;
         e.substitutions.push(Substitution {
             replaced: vec![Part::Client],
-            by: "the export by itself, without a filesystem and a device here".to_owned(),
+            by: by.to_owned(),
             rate: plain.measured.rate,
             sure: true,
         });
         remote.replace(e, &plain)?;
         Ok(())
+    }
+
+    /// The wire to a server, as its link tells and as it is by itself.
+    fn wire(&self, e: &mut Examination, peer: Option<IpAddr>) -> Result<(), Failure> {
+        let Some(peer) = peer else {
+            let why = "by itself: the server's address is not known".to_owned();
+            let part = Part::Wire;
+            e.unmeasured.push(Unmeasured { part, why });
+            return Ok(());
+        };
+        e.bounds.extend(wire::link_bound(peer));
+        bare_wire::both_ways(self.session, e, peer)
     }
 
     fn sshfs(&self, e: &mut Examination, sshfs: &Sshfs) -> Result<(), Failure> {
@@ -89,10 +104,7 @@ impl Directory<'_, '_> {
         let file = file.filter(|_| !sshfs.server.is_empty());
         self.warm(e, file.as_deref())?;
         if sshfs.server.is_empty() {
-            match sshfs.peer.and_then(wire::link_bound) {
-                Some(bound) => e.bounds.push(bound),
-                None => e.unmeasured.push(unmeasured_wire()),
-            }
+            self.wire(e, sshfs.peer)?;
             let why = "by itself: the server runs elsewhere".to_owned();
             let part = Part::Disk;
             e.unmeasured.push(Unmeasured { part, why });
@@ -136,7 +148,8 @@ impl Directory<'_, '_> {
 
     /// A file or a device by itself, at a depth at which it shows what it can do.
     fn alone(&self, e: &mut Examination, path: &Path, size: Bytes) -> Result<(), Failure> {
-        if !self.session.has_time()? {
+        let named = format!("{} by itself", path.display());
+        if !self.session.has_time(e, Part::Disk, &named)? {
             return Ok(());
         }
         let depth = self.job.depth.max(DEPTH_FULL);
@@ -153,7 +166,7 @@ impl Directory<'_, '_> {
         });
         match ran {
             Ok(Ok(alone)) => {
-                let how = format!("{} by itself, {depth} at once", path.display());
+                let how = format!("{named}, {depth} at once");
                 e.bounds.push(Bound::alone(Part::Disk, alone.rate, how));
             }
             Ok(Err(failure)) => {
@@ -164,7 +177,7 @@ impl Directory<'_, '_> {
             }
             Err(error) => {
                 self.session.go_on()?;
-                let why = format!("{} by itself: {error}", path.display());
+                let why = format!("{named}: {error}");
                 let part = Part::Disk;
                 e.unmeasured.push(Unmeasured { part, why });
             }
@@ -183,10 +196,11 @@ impl Directory<'_, '_> {
         else {
             return Ok(());
         };
-        if !self.session.has_time()? {
+        let size = self.file.size.min(WARM.max(self.job.in_flight()));
+        let by = format!("the first {size} again and again, from the server's memory");
+        if !self.session.has_time(e, Part::Disk, &by)? {
             return Ok(());
         }
-        let size = self.file.size.min(WARM.max(self.job.in_flight()));
         let source = Source::File {
             path: path.clone(),
             size,
@@ -197,17 +211,10 @@ impl Directory<'_, '_> {
         let resident = on_the_server.and_then(|file| residency::look(file, size));
         e.substitutions.push(Substitution {
             replaced: vec![Part::Disk],
-            by: format!("the first {size} again and again, from the server's memory"),
+            by,
             rate: warm.rate,
             sure: resident.is_some_and(|found| found.part() > 0.95),
         });
         Ok(())
-    }
-}
-
-fn unmeasured_wire() -> Unmeasured {
-    Unmeasured {
-        part: Part::Wire,
-        why: "what it carries by itself; iperf3 between the two machines tells".to_owned(),
     }
 }

@@ -42,21 +42,25 @@ impl TestFile {
         }
         let least = session.job.in_flight().max(LEAST);
         let until = clock::now() + session.slice();
-        match largest(&place.directory, until).filter(|(_, size)| *size >= least) {
-            Some((path, size)) => Ok(Self {
-                remark: Some(format!("{} was read, {size} of it.", path.display())),
-                path,
-                size,
-                _own: None,
-            }),
-            None => {
-                let what = format!(
-                    "no file in {} has {least}, which is the least to read",
-                    place.directory.display()
-                );
-                Err(Failure::new(what).next("--write makes one for the time, and removes it"))
-            }
+        let Largest { found, is_all } = largest(&place.directory, until);
+        let Some((path, size)) = found.filter(|(_, size)| *size >= least) else {
+            let whole = if is_all { "" } else { " as far as was looked" };
+            let what = format!(
+                "no file in {}{whole} has {least}, which is the least to read",
+                place.directory.display()
+            );
+            return Err(Failure::new(what).next("--write makes one for the time, and removes it"));
+        };
+        let mut remark = format!("{} was read, {size} of it.", path.display());
+        if !is_all {
+            remark.push_str(" There may be larger files: not all of the directory was looked at.");
         }
+        Ok(Self {
+            remark: Some(remark),
+            path,
+            size,
+            _own: None,
+        })
     }
 
     fn make(session: &Session<'_>, place: &Place) -> Result<Self, Failure> {
@@ -103,7 +107,12 @@ impl TestFile {
         Ok(Self {
             path: own.path().to_owned(),
             size: Bytes(written),
-            remark: None,
+            remark: (written < wanted).then(|| {
+                let (written, wanted) = (Bytes(written), Bytes(wanted));
+                format!(
+                    "The file has {written} instead of {wanted}: no time was left to write more."
+                )
+            }),
             _own: Some(own),
         })
     }
@@ -119,9 +128,16 @@ fn fill(piece: &mut [u8], state: &mut u64) {
     }
 }
 
+/// The largest file that was found.
+struct Largest {
+    found: Option<(PathBuf, Bytes)>,
+    /// Whether everything was looked at.
+    is_all: bool,
+}
+
 /// The largest file on this filesystem that has its bytes and may be read, of those seen by then.
-fn largest(directory: &Path, until: Instant) -> Option<(PathBuf, Bytes)> {
-    let device = std::fs::metadata(directory).ok()?.dev();
+fn largest(directory: &Path, until: Instant) -> Largest {
+    let device = std::fs::metadata(directory).map(|found| found.dev()).ok();
     let mut waiting = vec![directory.to_owned()];
     let mut best: Option<(PathBuf, Bytes)> = None;
     let mut looked = 0;
@@ -133,12 +149,15 @@ fn largest(directory: &Path, until: Instant) -> Option<(PathBuf, Bytes)> {
             looked += 1;
             // A slow server's directories are not worth more time than what is to be measured.
             if looked > ENTRIES_MAX || clock::now() > until {
-                return best;
+                return Largest {
+                    found: best,
+                    is_all: false,
+                };
             }
             let Ok(found) = entry.metadata() else {
                 continue;
             };
-            if found.is_dir() && found.dev() == device {
+            if found.is_dir() && Some(found.dev()) == device {
                 waiting.push(entry.path());
             } else if found.is_file() && has_its_bytes(&found) {
                 let size = Bytes(found.len());
@@ -148,7 +167,10 @@ fn largest(directory: &Path, until: Instant) -> Option<(PathBuf, Bytes)> {
             }
         }
     }
-    best
+    Largest {
+        found: best,
+        is_all: true,
+    }
 }
 
 /// Holes are read without the disk.

@@ -1,0 +1,71 @@
+//! iperf3 as a server, for what the wire carries by itself.
+//!
+//! It asks nobody who they are, and can do nothing but send and take bytes. So it is started on demand only,
+//! on one address, and ended with who asked for it.
+//!
+//! Invariant: it works in a folder that is removed afterwards.
+
+use std::io;
+use std::net::IpAddr;
+
+use super::protocol::Iperf3Ready;
+use crate::tools::iperf3::{PROGRAM, Server, Tests};
+use crate::tools::{Place, ToolError, find};
+
+/// Why there is no iperf3 to test against.
+#[derive(Debug, thiserror::Error)]
+pub enum Iperf3ServerError {
+    /// None is installed, or it does not listen.
+    #[error("{0}")]
+    Tool(#[from] ToolError),
+    /// There is no folder for what it prints.
+    #[error("cannot make a temporary folder: {0}")]
+    Folder(io::Error),
+}
+
+/// An iperf3 that takes tests, until this is dropped.
+#[derive(Debug)]
+pub struct Iperf3Server {
+    server: Server,
+    ready: Iperf3Ready,
+    /// What it prints; removed behind it.
+    _folder: tempfile::TempDir,
+}
+
+impl Iperf3Server {
+    /// Starts one at `address`, on a free port. Blocks until it listens.
+    ///
+    /// # Errors
+    /// [`Iperf3ServerError`]; nothing is left running then.
+    pub fn start(address: IpAddr) -> Result<Self, Iperf3ServerError> {
+        let installed = find(PROGRAM)?;
+        let folder = tempfile::tempdir().map_err(Iperf3ServerError::Folder)?;
+        let place = Place {
+            directory: folder.path(),
+            work: folder.path(),
+            seed: 0,
+        };
+        let server = Server::start(&installed, &place, address, Tests::Any, &mut |_| true)?;
+        let ready = Iperf3Ready {
+            version: installed.version,
+            port: server.port(),
+        };
+        Ok(Self {
+            server,
+            ready,
+            _folder: folder,
+        })
+    }
+
+    /// Where it is, for the other side.
+    #[must_use]
+    pub const fn ready(&self) -> &Iperf3Ready {
+        &self.ready
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.server.is_running()
+    }
+}

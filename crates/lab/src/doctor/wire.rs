@@ -1,0 +1,115 @@
+//! [`BareWire`]: what the wire carries by itself, both ways, and what of that does not fit the rest. Pure.
+//!
+//! What goes over a wire can be known four ways: what its link says of itself, what the target reached,
+//! whether packets wait in front of it, and what another program gets over it. No two of them are measured
+//! alike, so where they disagree one of them is wrong, and the reader is told which ones.
+
+use serde::{Deserialize, Serialize};
+
+use super::verdict::{NEAR, PASSED};
+use super::{Bound, Examination, Part};
+use crate::plan::Direction;
+use crate::units::{BitRate, Rate};
+
+/// What a program that does nothing else got over the wire.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BareWire {
+    /// The program: `iperf3`.
+    pub by: String,
+    /// From the server to here.
+    pub down: Rate,
+    /// From here to the server.
+    pub up: Rate,
+    /// Both ends are this machine, so that its processor is the end and not a wire.
+    pub is_loopback: bool,
+    /// The interface that leads there and what it says of its speed, if it does.
+    pub link: Option<(String, BitRate)>,
+}
+
+impl BareWire {
+    /// The way that the job's bytes go.
+    #[must_use]
+    pub const fn rate(&self, direction: Direction) -> Rate {
+        match direction {
+            Direction::Read => self.down,
+            Direction::Write => self.up,
+        }
+    }
+
+    /// What the wire carries for a job of this direction.
+    #[must_use]
+    pub fn bound(&self, direction: Direction) -> Bound {
+        let (there, back) = match direction {
+            Direction::Read => ("from the server to here", self.up),
+            Direction::Write => ("to the server", self.down),
+        };
+        let how = format!("{} {there}; {back} the other way", self.by);
+        match self.is_loopback {
+            true => Bound::at_least(Part::Wire, self.rate(direction), how),
+            false => Bound::alone(Part::Wire, self.rate(direction), how),
+        }
+    }
+}
+
+/// What was seen of the wire and does not fit together, one sentence each.
+#[must_use]
+pub(super) fn contradictions(examination: &Examination) -> Vec<String> {
+    let Some(wire) = &examination.wire else {
+        return Vec::new();
+    };
+    if wire.is_loopback {
+        return Vec::new();
+    }
+    let lines = [
+        against_target(examination, wire),
+        against_queue(examination, wire),
+        against_link(wire),
+    ];
+    lines.into_iter().flatten().collect()
+}
+
+/// The target cannot have got more than the wire carries.
+fn against_target(examination: &Examination, wire: &BareWire) -> Option<String> {
+    let (target, alone) = (examination.rate, wire.rate(examination.job.direction));
+    (target.0 > alone.0 * PASSED).then(|| {
+        format!(
+            "{} got {alone} over the wire, and the target {target}: {} was held by something else than \
+             the wire, or the wire is not steady.",
+            wire.by, wire.by
+        )
+    })
+}
+
+/// A wire that is full carries what it can.
+fn against_queue(examination: &Examination, wire: &BareWire) -> Option<String> {
+    let is_full = examination.signs.iter().any(|sign| sign.part == Part::Wire);
+    let (target, alone) = (examination.rate, wire.rate(examination.job.direction));
+    let has_room = target.0 < alone.0 * NEAR;
+    (is_full && has_room).then(|| {
+        format!(
+            "Packets waited in front of the wire while the target got {target}, and {} got {alone} over \
+             it a moment later: something else used the wire meanwhile.",
+            wire.by
+        )
+    })
+}
+
+/// A link is as fast as it says, unless something on the way is slower.
+fn against_link(wire: &BareWire) -> Option<String> {
+    let (interface, speed) = wire.link.as_ref()?;
+    let goodput = speed.tcp_goodput();
+    let best = Rate(wire.down.0.max(wire.up.0));
+    if best.0 > goodput.0 * PASSED {
+        return Some(format!(
+            "{} got {best}, more than the {speed} that {interface} says it is: its word is no bound.",
+            wire.by
+        ));
+    }
+    (best.0 < goodput.0 * NEAR).then(|| {
+        format!(
+            "{interface} says it is a link of {speed}, and {} got {best} over it at most: something on \
+             the way is slower, or one of the two machines is.",
+            wire.by
+        )
+    })
+}
