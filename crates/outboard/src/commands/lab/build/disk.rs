@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use lab::plan::{Image, Target, TargetKind, Via};
 use lab::runner::LeftOut;
 
-use super::step::{Ends, Recipe, Step};
+use super::step::{Recipe, Step};
 
 /// Images, arrays on them, an attachment with a new filesystem.
 pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut> {
@@ -20,21 +20,22 @@ pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut
     else {
         return Err(LeftOut("it is no disk".into()));
     };
-    let mut steps = below(images, setup, &folder)?;
-    let directory = folder.join("mounted");
-    steps.push(Step::Folder(directory.clone()));
-    steps.push(match via {
-        Via::Loop => looped(disk, images, filesystem, &directory)?,
-        _ => Step::Attach {
+    let steps = below(images, setup, &folder)?;
+    Ok(match via {
+        Via::Loop => {
+            let image = bare(disk, images)?.name.clone();
+            Recipe::mounted(steps, &folder, |directory| Step::Loop {
+                image,
+                filesystem: filesystem.clone(),
+                directory,
+            })
+        }
+        _ => Recipe::mounted(steps, &folder, |directory| Step::Attach {
             disk: disk.clone(),
             via: *via,
-            mount: Some((directory.clone(), filesystem.clone())),
+            mount: Some((directory, filesystem.clone())),
             read_only: false,
-        },
-    });
-    Ok(Recipe {
-        steps,
-        place: Ends::Directory(directory),
+        }),
     })
 }
 
@@ -73,22 +74,11 @@ pub(super) fn below(
     Ok(steps)
 }
 
-fn looped(
-    disk: &str,
-    images: &[Image],
-    filesystem: &str,
-    directory: &Path,
-) -> Result<Step, LeftOut> {
+/// The image that is the whole disk.
+fn bare<'a>(disk: &str, images: &'a [Image]) -> Result<&'a Image, LeftOut> {
     let image = images
         .iter()
         .find(|image| disk == format!("{{{}}}", image.name));
     let image = image.filter(|image| image.served.is_none());
-    let image = image.ok_or_else(|| {
-        LeftOut("a loop device stands on one image and on nothing else".to_owned())
-    })?;
-    Ok(Step::Loop {
-        image: image.name.clone(),
-        filesystem: filesystem.to_owned(),
-        directory: directory.to_owned(),
-    })
+    image.ok_or_else(|| LeftOut("a loop device stands on one image and on nothing else".to_owned()))
 }

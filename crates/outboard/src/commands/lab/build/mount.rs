@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use lab::plan::{MountType, Target, TargetKind};
 use lab::runner::LeftOut;
 
-use super::step::{Ends, Recipe, Step};
+use super::step::{Recipe, Step};
 
 /// The folder that is exported and the mount.
 pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut> {
@@ -25,19 +25,14 @@ pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut
             shown(*client)
         )));
     }
-    let [exported, directory] = ["exported", "mounted"].map(|name| folder.join(name));
-    let folders = [&folder, &exported, &directory];
-    let mut steps: Vec<Step> = folders.into_iter().cloned().map(Step::Folder).collect();
-    steps.push(Step::Sshfs {
+    let exported = folder.join("exported");
+    let steps = vec![Step::Folder(folder.clone()), Step::Folder(exported.clone())];
+    Ok(Recipe::mounted(steps, &folder, |directory| Step::Sshfs {
         exported,
-        folder,
-        directory: directory.clone(),
+        folder: folder.clone(),
+        directory,
         options: options.clone(),
-    });
-    Ok(Recipe {
-        steps,
-        place: Ends::Directory(directory),
-    })
+    }))
 }
 
 const fn shown(client: MountType) -> &'static str {

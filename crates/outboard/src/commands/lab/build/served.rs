@@ -41,16 +41,10 @@ pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut
             place: Ends::Export,
         });
     };
-    let directory = folder.join("mounted");
-    steps.push(Step::Folder(directory.clone()));
-    steps.push(Step::Attach {
+    Ok(Recipe::mounted(steps, &folder, |directory| Step::Attach {
         disk: format!("{{{EXPORT}}}"),
         via: *via,
-        mount: Some((directory.clone(), filesystem.clone())),
+        mount: Some((directory, filesystem.clone())),
         read_only: false,
-    });
-    Ok(Recipe {
-        steps,
-        place: Ends::Directory(directory),
-    })
+    }))
 }

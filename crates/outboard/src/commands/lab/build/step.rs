@@ -93,6 +93,21 @@ pub(super) enum Step {
 }
 
 impl Recipe {
+    /// After these steps a directory in `folder`, and the step that mounts a filesystem there: the target.
+    pub(super) fn mounted(
+        mut steps: Vec<Step>,
+        folder: &Path,
+        mount: impl FnOnce(PathBuf) -> Step,
+    ) -> Self {
+        let directory = folder.join("mounted");
+        steps.push(Step::Folder(directory.clone()));
+        steps.push(mount(directory.clone()));
+        Self {
+            steps,
+            place: Ends::Directory(directory),
+        }
+    }
+
     /// The commands, as far as they are known before anything is done.
     pub(super) fn shown(&self, names: &Names) -> Vec<String> {
         let mut names = names.clone();
