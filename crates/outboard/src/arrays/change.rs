@@ -6,6 +6,7 @@ use nodes::array::{AddOptions, Array, Candidate, SyncKind};
 use super::taking;
 use crate::control::ArrayStep;
 use crate::failure::Failure;
+use crate::graph::builder::{BuildError, Builder, Claim};
 use crate::graph::{NamedDisk, resolve};
 
 /// Opens disks beside those that the process has open.
@@ -13,6 +14,32 @@ pub(crate) trait Opener: Send {
     /// Opens one that is to be a member.
     fn open(&mut self, disk: &NamedDisk)
     -> impl Future<Output = Result<Candidate, Failure>> + Send;
+}
+
+/// What the disks that are open have of which files: one that is opened beside them may have none of it.
+#[derive(Debug)]
+pub(crate) struct Held(Vec<Claim>);
+
+impl Held {
+    /// What the disks of `builder` have.
+    pub(crate) fn by(builder: Builder) -> Self {
+        Self(builder.claims())
+    }
+
+    /// Opens one that is to be a member, and holds what it has, too.
+    pub(crate) async fn candidate(&mut self, disk: &NamedDisk) -> Result<Candidate, BuildError> {
+        self.0.retain(Claim::is_alive);
+        let mut builder = Builder::new(false).beside(self.0.clone());
+        let candidate = Box::pin(builder.candidate(disk)).await?;
+        self.0 = builder.claims();
+        Ok(candidate)
+    }
+}
+
+impl Opener for Held {
+    async fn open(&mut self, disk: &NamedDisk) -> Result<Candidate, Failure> {
+        Ok(self.candidate(disk).await?)
+    }
 }
 
 /// Does it. To stop an array is not done here, for it ends what stands on it.

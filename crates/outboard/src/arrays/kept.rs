@@ -5,18 +5,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use attach::Keeper;
-use nodes::array::{Array, Candidate};
+use nodes::array::Array;
 use tokio::sync::Mutex;
 
-use super::change::{self, Opener};
+use super::change::{self, Held};
 use super::report::ArrayReport;
 use super::{Arrays, show};
 use crate::control::place::{self, ControlSocket};
 use crate::control::server::{self, Answering, Oracle};
 use crate::control::{Answer, ArrayAsk, ArrayStep, Ask};
-use crate::failure::Failure;
-use crate::graph::NamedDisk;
-use crate::graph::builder::{Builder, Claim};
+use crate::graph::builder::Builder;
 
 /// Looks after the arrays of an attached disk.
 #[derive(Debug)]
@@ -35,7 +33,7 @@ impl Kept {
         }
         let arrays = Arc::new(Arrays::new(None));
         arrays.add(text, opened);
-        let held = Mutex::new(Held(builder.claims()));
+        let held = Mutex::new(Held::by(builder));
         let asked = Arc::new(Asked {
             arrays: arrays.clone(),
             held,
@@ -72,20 +70,6 @@ impl Keeper for Kept {
                 false => Err(problems.join("; ")),
             }
         })
-    }
-}
-
-/// What the disks have of which files.
-#[derive(Debug)]
-struct Held(Vec<Claim>);
-
-impl Opener for Held {
-    async fn open(&mut self, disk: &NamedDisk) -> Result<Candidate, Failure> {
-        self.0.retain(Claim::is_alive);
-        let mut builder = Builder::new(false).beside(self.0.clone());
-        let candidate = Box::pin(builder.candidate(disk)).await?;
-        self.0 = builder.claims();
-        Ok(candidate)
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nodes::array::{Array, ArrayOptions, Candidate, open};
 
 use super::target::{How, servers};
-use crate::arrays::change::{self, Opener};
+use crate::arrays::change::{self, Held, Opener};
 use crate::arrays::report::ArrayReport;
 use crate::arrays::{show, stop_one};
 use crate::commands::inspect::unnamed;
@@ -19,7 +19,7 @@ use crate::control::client::statuses;
 use crate::control::{ArrayStep, place};
 use crate::failure::Failure;
 use crate::graph::NamedDisk;
-use crate::graph::builder::{BuildError, Builder, Claim};
+use crate::graph::builder::{BuildError, Builder};
 
 /// What stands for a part without a member.
 pub(super) const MISSING: &str = "missing";
@@ -29,7 +29,7 @@ pub(super) const MISSING: &str = "missing";
 pub(super) struct Offline {
     array: Arc<Array>,
     writable: bool,
-    held: Held,
+    beside: Beside,
 }
 
 impl Offline {
@@ -74,7 +74,7 @@ impl Offline {
         Ok(Self {
             array,
             writable,
-            held: Held(builder.claims()),
+            beside: Beside(Held::by(builder)),
         })
     }
 
@@ -90,7 +90,7 @@ impl Offline {
 
     /// Does something with it.
     pub(super) async fn carry_out(&mut self, step: ArrayStep) -> Result<(), Failure> {
-        change::carry_out(&self.array, step, &mut self.held).await
+        change::carry_out(&self.array, step, &mut self.beside).await
     }
 
     /// Stops it, and tells how it was at last if what was done with it went well.
@@ -112,15 +112,13 @@ impl Offline {
     }
 }
 
-/// What its members have of which files: no disk that is opened beside them may have any of it.
+/// Opens members beside those that it has, and tells who has one that cannot be opened.
 #[derive(Debug)]
-struct Held(Vec<Claim>);
+struct Beside(Held);
 
-impl Opener for Held {
+impl Opener for Beside {
     async fn open(&mut self, disk: &NamedDisk) -> Result<Candidate, Failure> {
-        self.0.retain(Claim::is_alive);
-        let mut builder = Builder::new(false).beside(self.0.clone());
-        let candidate = Box::pin(builder.candidate(disk)).await;
+        let candidate = self.0.candidate(disk).await;
         candidate.map_err(|error| in_use(error, disk))
     }
 }
