@@ -1,6 +1,7 @@
 //! The clock. Everything that asks for the time asks here, so that a test can tell where time
 //! enters.
 
+use std::fmt;
 use std::future::Future;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -68,6 +69,33 @@ impl Calendar {
             second: of_day % 60,
         }
     }
+
+    /// `2026-11-21 19:08 UTC`.
+    #[must_use]
+    pub fn to_the_minute(self) -> String {
+        let Self { hour, minute, .. } = self;
+        format!("{} {hour:02}:{minute:02} UTC", self.date())
+    }
+
+    fn date(self) -> String {
+        let Self {
+            year, month, day, ..
+        } = self;
+        format!("{year:04}-{month:02}-{day:02}")
+    }
+}
+
+impl fmt::Display for Calendar {
+    /// `2026-11-21 19:08:19 UTC`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            hour,
+            minute,
+            second,
+            ..
+        } = self;
+        write!(f, "{} {hour:02}:{minute:02}:{second:02} UTC", self.date())
+    }
 }
 
 /// Resolves after `duration`. Only inside [`run`](crate::run).
@@ -102,6 +130,17 @@ mod tests {
         assert_eq!(told(1_735_689_599), (2024, 12, 31, 23, 59, 59));
         assert_eq!(told(1_795_288_099), (2026, 11, 21, 19, 8, 19));
         assert_eq!(told(253_402_300_799), (9999, 12, 31, 23, 59, 59));
+    }
+
+    #[test]
+    fn moments_are_told_to_the_second_and_to_the_minute() {
+        let text = |seconds| Calendar::of(seconds).to_string();
+        assert_eq!(text(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(text(951_782_399), "2000-02-28 23:59:59 UTC");
+        assert_eq!(text(951_827_696), "2000-02-29 12:34:56 UTC");
+        let minute = |seconds| Calendar::of(seconds).to_the_minute();
+        assert_eq!(minute(1_700_000_000), "2023-11-14 22:13 UTC");
+        assert_eq!(minute(253_402_300_799), "9999-12-31 23:59 UTC");
     }
 
     #[test]

@@ -7,16 +7,7 @@ const LAST: u64 = 253_402_300_799;
 
 /// `2023-11-14 22:13 UTC`.
 pub(super) fn shown(unix_ms: u64) -> String {
-    let at = Calendar::of((unix_ms / 1000).min(LAST));
-    let Calendar {
-        year,
-        month,
-        day,
-        hour,
-        minute,
-        ..
-    } = at;
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+    Calendar::of((unix_ms / 1000).min(LAST)).to_the_minute()
 }
 
 #[cfg(test)]

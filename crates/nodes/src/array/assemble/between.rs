@@ -182,32 +182,6 @@ fn story(witnesses: &[Witness], side: &[usize]) -> String {
         "{} without the rest ({} events, last written {})",
         names.join(" and "),
         newest.events,
-        written(newest.updated)
+        Calendar::of(newest.updated)
     )
-}
-
-/// Seconds since 1970, as a date and a time of day in UTC.
-fn written(seconds: u64) -> String {
-    let Calendar {
-        year,
-        month,
-        day,
-        hour,
-        minute,
-        second,
-    } = Calendar::of(seconds);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::written;
-
-    #[test]
-    fn times_are_told_as_dates() {
-        assert_eq!(written(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(written(951_782_399), "2000-02-28 23:59:59 UTC");
-        assert_eq!(written(951_827_696), "2000-02-29 12:34:56 UTC");
-        assert_eq!(written(1_795_288_099), "2026-11-21 19:08:19 UTC");
-    }
 }
