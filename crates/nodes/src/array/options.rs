@@ -20,6 +20,19 @@ pub struct Candidate {
     pub reopen: Option<Arc<dyn Reopen>>,
 }
 
+impl Candidate {
+    /// A disk of this machine, or one that cannot be reached and is not tried again.
+    #[must_use]
+    pub fn local(name: impl Into<String>, disk: impl Into<Option<Node>>) -> Self {
+        Self {
+            name: name.into(),
+            disk: disk.into(),
+            remote: false,
+            reopen: None,
+        }
+    }
+}
+
 /// Opens a disk that could not be reached, or that was away.
 pub trait Reopen: Debug + Send + Sync {
     /// Cuts off the disk as it was opened before. When this resolves, nothing that was asked of it is

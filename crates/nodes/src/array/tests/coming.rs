@@ -28,15 +28,6 @@ fn node(disk: &Arc<MemDisk>) -> Node {
     disk.clone()
 }
 
-fn candidate(name: &str, disk: Option<Node>) -> Candidate {
-    Candidate {
-        name: name.to_owned(),
-        disk,
-        remote: false,
-        reopen: None,
-    }
-}
-
 fn copy(disk: &MemDisk) -> Arc<MemDisk> {
     Arc::new(MemDisk::from_bytes(disk.snapshot()))
 }
@@ -51,7 +42,7 @@ impl Bench {
         let nodes: Vec<Node> = disks.iter().map(node).collect();
         Recipe::mirror(2).make(&nodes).await;
         let members = (0..).zip(&nodes);
-        let members = members.map(|(at, disk)| candidate(&name(at), Some(disk.clone())));
+        let members = members.map(|(at, disk)| Candidate::local(name(at), disk.clone()));
         let array = open(members.collect(), options.clone()).await.unwrap();
         if !options.read_only {
             array.fail(&name(1)).await.unwrap();
@@ -64,7 +55,7 @@ impl Bench {
     async fn refused(&self, ask: Ask, disk: &Arc<MemDisk>) -> String {
         let disks = || self.disks.iter().chain([disk]);
         let before: Vec<_> = disks().map(|disk| disk.snapshot()).collect();
-        let asked = self.ask(ask, candidate("x", Some(node(disk)))).await;
+        let asked = self.ask(ask, Candidate::local("x", node(disk))).await;
         let after: Vec<_> = disks().map(|disk| disk.snapshot()).collect();
         assert!(before == after, "{ask:?}: who is refused is not written");
         line(asked.expect_err("it is refused"))
@@ -143,15 +134,15 @@ fn a_disk_that_cannot_be_a_member_is_refused_with_a_line_and_not_written() {
             }
         }
         for ask in [Ask::Add, Ask::ReAdd] {
-            let unreached = bench.ask(ask, candidate("x", None)).await;
+            let unreached = bench.ask(ask, Candidate::local("x", None)).await;
             assert_eq!(line(unreached.unwrap_err()), "x cannot be reached");
-            let same_name = bench.ask(ask, candidate("m0", Some(node(second)))).await;
+            let same_name = bench.ask(ask, Candidate::local("m0", node(second))).await;
             assert_eq!(line(same_name.unwrap_err()), "m0 is a member already");
         }
         // What was refused is not in the way of what is not.
         bench
             .array
-            .re_add(candidate("x", Some(node(second))))
+            .re_add(Candidate::local("x", node(second)))
             .await
             .unwrap();
     });
@@ -219,7 +210,7 @@ fn a_disk_without_room_is_not_added_and_not_written() {
         // A larger one is good enough.
         let large = Arc::new(MemDisk::new(DISK + 12_345 * 512));
         bench
-            .ask(Ask::Add, candidate("x", Some(node(&large))))
+            .ask(Ask::Add, Candidate::local("x", node(&large)))
             .await
             .unwrap();
     });
@@ -284,7 +275,7 @@ fn an_array_does_not_grow_to_what_it_cannot_be() {
         }
         let after: Vec<_> = bench.disks.iter().map(|disk| disk.snapshot()).collect();
         assert!(before == after, "nothing is written");
-        let second = candidate("m1", Some(node(&bench.disks[1])));
+        let second = Candidate::local("m1", node(&bench.disks[1]));
         bench.array.re_add(second).await.unwrap();
         bench.array.by_hand().work().await.unwrap();
         let refused = bench.array.grow(1).await.unwrap_err();
@@ -295,7 +286,7 @@ fn an_array_does_not_grow_to_what_it_cannot_be() {
             .collect();
         Recipe::raid10(0x102, 2).make(&disks).await;
         let members = (0..).zip(&disks);
-        let members = members.map(|(at, disk)| candidate(&name(at), Some(disk.clone())));
+        let members = members.map(|(at, disk)| Candidate::local(name(at), disk.clone()));
         let array = open(members.collect(), options()).await.unwrap();
         let refused = array.grow(3).await.unwrap_err();
         let why = "raid10 does not change its number of parts here";
@@ -314,10 +305,10 @@ fn a_disk_with_larger_blocks_takes_a_part_whether_it_was_a_spare_or_comes_later(
             Recipe::mirror(2).make(&nodes).await;
             let large = with_blocks(&disks[2], 4096);
             let mut members = vec![
-                candidate("m0", Some(nodes[0].clone())),
-                candidate("m1", Some(nodes[1].clone())),
+                Candidate::local("m0", nodes[0].clone()),
+                Candidate::local("m1", nodes[1].clone()),
             ];
-            let third = candidate("m2", Some(node(&large)));
+            let third = Candidate::local("m2", node(&large));
             if !comes_later {
                 members.push(third.clone());
             }
@@ -336,7 +327,7 @@ fn a_disk_with_larger_blocks_takes_a_part_whether_it_was_a_spare_or_comes_later(
             assert_eq!(array.status().working, 2, "{:?}", array.status().members);
             array.stop().await.unwrap();
             // It holds everything by itself, in its own blocks.
-            let alone = vec![candidate("m2", Some(node(&large)))];
+            let alone = vec![Candidate::local("m2", node(&large))];
             let array = open(alone, options()).await.unwrap();
             assert_eq!(array.geometry().block_size, 4096);
             let read = array.read(Range::new(0, 4096)).await.unwrap().concat();
@@ -356,11 +347,11 @@ fn a_disk_with_large_blocks_is_a_member_of_an_array_that_has_them() {
         ];
         Recipe::mirror(2).make(&disks).await;
         let members = (0..).zip(&disks);
-        let members = members.map(|(at, disk)| candidate(&name(at), Some(disk.clone())));
+        let members = members.map(|(at, disk)| Candidate::local(name(at), disk.clone()));
         let array = open(members.collect(), options()).await.unwrap();
         array.fail("m1").await.unwrap();
-        let comes = Arc::new(large(MemDisk::new(DISK)));
-        let comes = candidate("x", Some(comes));
+        let comes: Node = Arc::new(large(MemDisk::new(DISK)));
+        let comes = Candidate::local("x", comes);
         array.add(comes, AddOptions::default()).await.unwrap();
         array.by_hand().work().await.unwrap();
         let status = array.status();

@@ -23,15 +23,6 @@ fn disks(count: usize) -> Vec<Node> {
     (0..count).map(disk).collect()
 }
 
-fn candidate(name: &str, disk: &Node) -> Candidate {
-    Candidate {
-        name: name.to_owned(),
-        disk: Some(disk.clone()),
-        remote: false,
-        reopen: None,
-    }
-}
-
 async fn write(array: &Array, range: Range, fill: u8) {
     let data = single(pattern(fill, range));
     array.write(range, data, WriteFlags::empty()).await.unwrap();
@@ -71,7 +62,10 @@ fn a_member_that_comes_back_is_written_only_where_the_bitmap_says() {
             }
             array.remove("b").await.unwrap();
             heard(&journal);
-            array.re_add(candidate("b", &disks[1])).await.unwrap();
+            array
+                .re_add(Candidate::local("b", disks[1].clone()))
+                .await
+                .unwrap();
             array.by_hand().work().await.unwrap();
             let copied = heard(&journal).into_iter();
             let copied = copied.filter(|heard| heard.member == 1 && heard.done && heard.is_data());
@@ -100,7 +94,10 @@ fn a_mirror_grows_and_shrinks_and_is_found_so_by_who_opens_it_next() {
         array.grow(3).await.unwrap();
         assert_eq!((array.status().parts, array.status().working), (3, 2));
         array
-            .add(candidate("c", &disks[2]), AddOptions::default())
+            .add(
+                Candidate::local("c", disks[2].clone()),
+                AddOptions::default(),
+            )
             .await
             .unwrap();
         array.by_hand().work().await.unwrap();
@@ -300,7 +297,7 @@ fn a_recovery_that_is_ended_early_goes_on_where_it_was() {
         write(&array, ALL, 1).await;
         array.fail("b").await.unwrap();
         array.remove("b").await.unwrap();
-        let second = candidate("b", &disks[1]);
+        let second = Candidate::local("b", disks[1].clone());
         array.add(second, AddOptions::default()).await.unwrap();
         let half_way = async {
             let is_far = |state| matches!(state, MemberState::Rebuilding(to) if to >= MEMBER / 4);

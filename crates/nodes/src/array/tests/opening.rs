@@ -11,12 +11,7 @@ use super::striped::superblock;
 
 /// Disks as members, called `a`, `b`…
 pub(super) fn candidates(disks: &[Node]) -> Vec<Candidate> {
-    let candidate = |(letter, disk): (char, &Node)| Candidate {
-        name: letter.to_string(),
-        disk: Some(disk.clone()),
-        remote: false,
-        reopen: None,
-    };
+    let candidate = |(letter, disk): (char, &Node)| Candidate::local(letter, disk.clone());
     ('a'..).zip(disks).map(candidate).collect()
 }
 

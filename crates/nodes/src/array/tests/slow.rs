@@ -16,15 +16,6 @@ use crate::{Memory, Rates, Throttle};
 
 const MEMBER: u64 = 8 << 20;
 
-fn candidate(name: &str, disk: &Node) -> Candidate {
-    Candidate {
-        name: name.to_owned(),
-        disk: Some(disk.clone()),
-        remote: false,
-        reopen: None,
-    }
-}
-
 fn new_member(name: &str, disk: Option<Node>) -> NewMember {
     NewMember {
         name: name.to_owned(),
@@ -67,10 +58,10 @@ fn windows_go_on_while_members_are_told_how_far_they_are() {
             run: true,
             ..ArrayOptions::default()
         };
-        let array = open(vec![candidate("first", &first)], options)
+        let array = open(vec![Candidate::local("first", first)], options)
             .await
             .unwrap();
-        let added = candidate("second", &second);
+        let added = Candidate::local("second", second);
         array.add(added, AddOptions::default()).await.unwrap();
         let limit = Duration::from_secs(20);
         let synced = engine::clock::timeout(limit, array.synced()).await;

@@ -269,12 +269,7 @@ fn there_is_nothing_to_repair_where_nothing_is_kept_twice() {
     let disks = mem_disks();
     drop(opened(Level::Linear, &disks));
     let array = block_on(open(candidates(&disks), ArrayOptions::default())).unwrap();
-    let candidate = || Candidate {
-        name: "new".to_owned(),
-        disk: None,
-        remote: false,
-        reopen: None,
-    };
+    let candidate = || Candidate::local("new", None);
     let refusals = [
         block_on(array.add(candidate(), super::super::AddOptions::default())),
         block_on(array.re_add(candidate())),

@@ -22,12 +22,8 @@ fn an_array_of_each_level_and_version_is_put_together_again() {
         for level in LEVELS {
             let parts = disks(&[64 * MIB, 64 * MIB, 64 * MIB]);
             let made = made(&parts, &[], &usual(level, version)).expect("it can be made");
-            let candidate = |member: &super::NewMember| Candidate {
-                name: member.name.clone(),
-                disk: member.disk.clone(),
-                remote: false,
-                reopen: None,
-            };
+            let candidate =
+                |member: &super::NewMember| Candidate::local(&member.name, member.disk.clone());
             let candidates = parts.iter().map(candidate).collect();
             let options = ArrayOptions {
                 // Linux here could not write it either.

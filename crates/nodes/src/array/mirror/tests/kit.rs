@@ -167,12 +167,7 @@ pub(in crate::array) async fn try_open(
     disks: &[Node],
     options: &ArrayOptions,
 ) -> Result<Arc<Mirror>, ArrayError> {
-    let candidate = |(index, disk): (usize, &Node)| Candidate {
-        name: name(index),
-        disk: Some(disk.clone()),
-        remote: false,
-        reopen: None,
-    };
+    let candidate = |(index, disk): (usize, &Node)| Candidate::local(name(index), disk.clone());
     let candidates = disks.iter().enumerate().map(candidate).collect();
     Mirror::open(assembled(candidates, options).await?, options).await
 }

@@ -207,12 +207,8 @@ pub(super) async fn open(members: &[Member], known: &[Opened]) -> Vec<Opened> {
 }
 
 async fn open_set(key: String, set: &[&Member]) -> Opened {
-    let candidate = |member: &&Member| Candidate {
-        name: member.place.name.clone(),
-        disk: Some(member.place.disk.clone()),
-        remote: false,
-        reopen: None,
-    };
+    let candidate =
+        |member: &&Member| Candidate::local(&member.place.name, member.place.disk.clone());
     let options = ArrayOptions {
         read_only: true,
         run: true,
