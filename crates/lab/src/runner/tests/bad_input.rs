@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tempfile::TempDir;
+
 use super::real::{directory, fio_is_here, is_empty, request, tiny};
 use crate::LabError;
 use crate::runner::progress::{CellProgress, Progress};
@@ -86,14 +88,20 @@ fn a_second_run_on_a_target_is_refused_and_the_first_goes_on() {
 }
 
 /// A memory filesystem, where it may be mounted; unmounted when dropped.
-struct Mounted(PathBuf);
+struct Mounted {
+    path: PathBuf,
+    /// What it is in, removed after it.
+    _directory: TempDir,
+}
 
 impl Mounted {
-    fn at(path: &Path, options: &str) -> Option<Self> {
-        fs::create_dir_all(path).unwrap();
+    fn new() -> Option<Self> {
+        let directory = directory();
+        let path = directory.path().join("mount");
+        fs::create_dir_all(&path).unwrap();
         let mount = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", options, "none"])
-            .arg(path)
+            .args(["-t", "tmpfs", "-o", "size=64M", "none"])
+            .arg(&path)
             .output();
         let mounted = mount.is_ok_and(|output| output.status.success());
         assert!(
@@ -103,7 +111,10 @@ impl Mounted {
         if !mounted {
             eprintln!("skipped: nothing can be mounted here");
         }
-        mounted.then(|| Self(path.to_owned()))
+        mounted.then_some(Self {
+            path,
+            _directory: directory,
+        })
     }
 
     fn go_away(path: &Path) {
@@ -114,13 +125,19 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        Self::go_away(&self.0);
+        Self::go_away(&self.path);
     }
 }
 
-/// One target on a mount.
-fn on_mount(dir: &Path) -> RunRequest {
-    RunRequest::new(tiny(2), dir.join("lab.sqlite")).on(TargetSpec::new(dir.join("mount")))
+/// A run of one target on a mount, where there can be one.
+fn on_mount() -> Option<(Mounted, RunRequest)> {
+    if !fio_is_here() {
+        return None;
+    }
+    let mounted = Mounted::new()?;
+    let store = mounted.path.with_file_name("lab.sqlite");
+    let request = RunRequest::new(tiny(2), store).on(TargetSpec::new(&mounted.path));
+    Some((mounted, request))
 }
 
 /// Fills a filesystem as soon as the test file is being written to it.
@@ -140,26 +157,20 @@ impl Progress for FillUp<'_> {
 
 #[test]
 fn a_disk_that_is_full_or_fills_up_is_named_and_nothing_stays_on_it() {
-    if !fio_is_here() {
-        return;
-    }
-    let dir = directory();
-    let path = dir.path().join("mount");
-    let Some(_mounted) = Mounted::at(&path, "size=64M") else {
+    let Some((mounted, mut request)) = on_mount() else {
         return;
     };
-    let mut request = on_mount(dir.path());
-    let line = refused(&request, &mut FillUp(&path));
+    let line = refused(&request, &mut FillUp(&mounted.path));
     assert!(
         line.contains("No space left") && line.contains("/mount"),
         "{line}"
     );
-    fs::remove_file(path.join("filler")).unwrap();
-    assert!(is_empty(&path));
+    fs::remove_file(mounted.path.join("filler")).unwrap();
+    assert!(is_empty(&mounted.path));
     request.plan.data.size.0 = 128 << 20;
     let line = refused(&request, &mut Silent);
     assert!(line.contains("free and the plan needs"), "{line}");
-    assert!(is_empty(&path));
+    assert!(is_empty(&mounted.path));
 }
 
 /// Takes the mount away before the third measurement.
@@ -178,19 +189,13 @@ impl Progress for GoAway<'_> {
 
 #[test]
 fn a_mount_that_goes_away_in_the_middle_ends_the_run_and_keeps_what_was_measured() {
-    if !fio_is_here() {
-        return;
-    }
-    let dir = directory();
-    let path = dir.path().join("mount");
-    let Some(_mounted) = Mounted::at(&path, "size=64M") else {
+    let Some((mounted, request)) = on_mount() else {
         return;
     };
-    let request = on_mount(dir.path());
     let found = run(
         &request,
         &mut Directories,
-        &mut GoAway(&path, 0),
+        &mut GoAway(&mounted.path, 0),
         &Cancel::default(),
     );
     let Err(LabError::Stopped { run, reason, .. }) = found else {
