@@ -25,6 +25,14 @@ pub(super) struct Waits {
     pub(super) no_wait: bool,
 }
 
+impl Waits {
+    /// Whoever has the array, the work is left to it.
+    pub(super) const NOT: Self = Self {
+        wait: false,
+        no_wait: true,
+    };
+}
+
 /// What is done with an array.
 pub(super) trait Change {
     /// It, with an array that is so; `None`: nothing but to wait. `whose`: who opens disks.

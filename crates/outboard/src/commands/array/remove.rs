@@ -21,11 +21,7 @@ pub(crate) struct Args {
 /// Does it.
 pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     // What a spare begins to do now is not waited for.
-    let waits = Waits {
-        wait: false,
-        no_wait: true,
-    };
-    carry_out(&args.array, &args, waits, format)
+    carry_out(&args.array, &args, Waits::NOT, format)
 }
 
 impl Change for Args {

@@ -221,15 +221,14 @@ fn fill(
 ) -> Result<(), Failure> {
     let path = beside(image.path, entry.number);
     let scratch = Image::create(&path)?;
-    let failed = |error: &io::Error| cannot_make(image.path, error);
-    let sized = scratch.file.set_len(entry.range.len);
-    sized.map_err(|error| failed(&error))?;
+    let failed = |error: io::Error| cannot_make(image.path, &error);
+    scratch.file.set_len(entry.range.len).map_err(failed)?;
     tool.run(&path, Keep::Holes, interrupt)?;
     // Some of them make the file anew.
     let made = OpenOptions::new().read(true).open(&path);
-    let made = made.map_err(|error| failed(&error))?;
+    let made = made.map_err(failed)?;
     let mut at = 0;
-    while let Some(run) = next_data(&made, at).map_err(|error| failed(&error))? {
+    while let Some(run) = next_data(&made, at).map_err(failed)? {
         image.go_on(interrupt)?;
         let len = run
             .end
@@ -240,7 +239,7 @@ fn fill(
             break;
         }
         let copied = copy(&made, run.start, &image.file, entry.range.offset, len);
-        copied.map_err(|error| failed(&error))?;
+        copied.map_err(failed)?;
         at = run.start + len;
     }
     Ok(())
