@@ -170,12 +170,14 @@ fn a_network_that_is_cut_either_way_costs_no_write_and_the_half_behind_it_comes_
         load.wait_for(100);
         assert_prompt(&load);
     }
-    let kept = load.stop();
-    assert_eq!(primary.stop(Signal::TERM), Some(0));
-    assert_eq!(backup.stop(Signal::TERM), Some(0));
-    kept.assert_in(&local);
-    kept.assert_in(&far);
-    assert_alike(&local, &far);
+    let pair = Pair {
+        folder,
+        local,
+        far,
+        backup,
+        primary,
+    };
+    pair.end(load);
 }
 
 /// The port in a URI.
@@ -223,7 +225,7 @@ fn moved_by(server: &mut Server) -> u64 {
 #[test]
 fn an_array_whose_remote_half_is_away_starts_only_if_it_is_told_to_and_takes_it_in_later() {
     let Pair {
-        folder: _folder,
+        folder,
         local,
         far,
         backup,
@@ -241,12 +243,14 @@ fn an_array_whose_remote_half_is_away_starts_only_if_it_is_told_to_and_takes_it_
     wait_until_whole(&mut primary);
     load.wait_for(100);
     assert_prompt(&load);
-    let kept = load.stop();
-    assert_eq!(primary.stop(Signal::TERM), Some(0));
-    assert_eq!(backup.stop(Signal::TERM), Some(0));
-    kept.assert_in(&local);
-    kept.assert_in(&far);
-    assert_alike(&local, &far);
+    let pair = Pair {
+        folder,
+        local,
+        far,
+        backup,
+        primary,
+    };
+    pair.end(load);
 }
 
 /// Another one's server of an image on `port`, which ends when its process is killed.
