@@ -3,7 +3,6 @@
 //! One profile builds everything, so that clippy, the tests, the guest's binary and the documentation share
 //! what is compiled. A step that fails does not hide what the later ones would say.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Result, bail};
@@ -112,14 +111,14 @@ pub(crate) fn test(filter: Option<&str>) -> Result<()> {
         shell::run(&mut command)?;
     }
     match filter {
-        None | Some("browser") => browser::run_if_possible(&build()?),
+        None | Some("browser") => browser::run_if_possible(&shell::build()?),
         Some(_) => Ok(()),
     }
 }
 
 /// Here nothing is skipped: what lacks is installed.
 fn in_browser() -> Result<()> {
-    browser::run(&build()?)
+    browser::run(&shell::build()?)
 }
 
 fn all_tests() -> Result<()> {
@@ -135,19 +134,8 @@ fn cargo_test() -> Result<Command> {
         .arg(cargo.get_program())
         .args(cargo.get_args())
         .current_dir(shell::root())
-        .env(BINARY, build()?);
+        .env(BINARY, shell::build()?);
     Ok(command)
-}
-
-/// Builds the binary in the tests' profile.
-fn build() -> Result<PathBuf> {
-    shell::run(&mut shell::cargo([
-        "build",
-        "--quiet",
-        "--package",
-        "outboard",
-    ]))?;
-    Ok(shell::target().join("debug/outboard"))
 }
 
 fn format() -> Result<()> {
@@ -181,7 +169,7 @@ fn in_guest() -> Result<()> {
 }
 
 fn soak_briefly() -> Result<()> {
-    soak::brief(&build()?)
+    soak::brief(&shell::build()?)
 }
 
 /// The documentation is for those who work here too, so it has the private items and links to them.

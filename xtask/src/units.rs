@@ -33,8 +33,7 @@ WantedBy=multi-user.target
 /// Boots it and tells what it said.
 pub(crate) fn run() -> Result<()> {
     packages::ensure(&[packages::UNITS])?;
-    shell::run(&mut shell::cargo(["build", "--package", "outboard"]))?;
-    let binary = shell::target().join("debug/outboard");
+    let binary = shell::build()?;
     let root = debian()?;
     put(&root, &binary)?;
     let mut boot = Command::new("timeout");

@@ -117,18 +117,10 @@ fn read(path: &Path) -> Result<String> {
 
 /// Our binary as the tests have it, without what only a debugger reads.
 fn binary(folder: &Path) -> Result<PathBuf> {
-    shell::run(&mut shell::cargo([
-        "build",
-        "--quiet",
-        "--package",
-        "outboard",
-    ]))?;
+    let built = shell::build()?;
     let stripped = folder.join("outboard");
     let mut strip = Command::new("strip");
-    strip
-        .arg("-o")
-        .arg(&stripped)
-        .arg(shell::target().join("debug/outboard"));
+    strip.arg("-o").arg(&stripped).arg(built);
     shell::output(&mut strip)?;
     Ok(stripped)
 }

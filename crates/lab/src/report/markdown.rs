@@ -1,13 +1,12 @@
 //! The report as Markdown, for an issue or a letter.
 
+use super::cells::{cpu, latency, operations, rates};
 use super::contents::{Part, Section, Table, contents};
 use super::sentences::verdict;
-use super::table::{cpu, latency};
 use super::way::Way;
-use super::{NONE, Summary, date, range, sentences};
+use super::{Summary, date, sentences};
 use crate::checks::Validity;
 use crate::store::RunRecord;
-use crate::units::{grouped, significant};
 
 /// Longer tables are left to JSON and to the page.
 const ROWS_MAX: usize = 60;
@@ -50,22 +49,15 @@ pub fn markdown(run: &RunRecord) -> String {
 fn rows(summary: &Summary) -> String {
     let mut out = String::new();
     for row in &summary.rows {
-        let rate = |unit: f64| {
-            row.rate
-                .map_or_else(|| NONE.into(), |rate| significant(rate.median / unit))
-        };
+        let [mb, mib, interval] = rates(row);
         let cells = [
             row.title.clone(),
             row.label.clone(),
-            rate(1e6),
-            rate(1_048_576.0),
-            row.rate.map_or_else(
-                || NONE.into(),
-                |rate| range(rate.low / 1e6, rate.high / 1e6),
-            ),
+            mb,
+            mib,
+            interval,
             row.usable.to_string(),
-            row.operations
-                .map_or_else(|| NONE.into(), |found| grouped(found.median)),
+            operations(row),
             latency(row.p50),
             latency(row.p99),
             cpu(row.server_cpu),

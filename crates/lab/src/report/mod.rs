@@ -6,6 +6,7 @@
 //! a percentile is shown only when [`crate::checks::tail`] allows it. The page needs no network and no
 //! script.
 
+mod cells;
 mod chart;
 mod compare;
 mod contents;

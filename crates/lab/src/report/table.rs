@@ -1,12 +1,11 @@
 //! The table for a terminal, and the list of runs.
 
+use super::cells::{cpu, latency, operations, rates};
 use super::notes::Notes;
-use super::summary::{Cpu, Row, Summary};
-use super::{NONE, date, overall, range, sentences, short};
+use super::summary::{Row, Summary};
+use super::{date, overall, sentences, short};
 use crate::checks::{Finding, Validity};
-use crate::fio::Quantile;
 use crate::store::{RunLine, RunRecord};
-use crate::units::{grouped, significant};
 
 /// The longest target name in the table.
 const NAME_MAX: usize = 24;
@@ -102,20 +101,13 @@ const HEAD: [&str; 10] = [
 ];
 
 fn cells(row: &Row, notes: &mut Notes) -> Vec<String> {
-    let rate = |unit: f64| {
-        row.rate
-            .map_or_else(|| NONE.into(), |rate| significant(rate.median / unit))
-    };
+    let [mb, mib, interval] = rates(row);
     vec![
         format!("  {}", short(&row.label, NAME_MAX)),
-        rate(1e6),
-        rate(1_048_576.0),
-        row.rate.map_or_else(
-            || NONE.into(),
-            |rate| range(rate.low / 1e6, rate.high / 1e6),
-        ),
-        row.operations
-            .map_or_else(|| NONE.into(), |found| grouped(found.median)),
+        mb,
+        mib,
+        interval,
+        operations(row),
         latency(row.p50),
         latency(row.p99),
         cpu(row.server_cpu),
@@ -137,19 +129,6 @@ fn result(validity: &Validity, notes: &mut Notes) -> String {
         .map(usize::to_string)
         .collect();
     format!("{word} [{}]", numbers.join(","))
-}
-
-/// A percentile, or nothing where too few operations were slower.
-pub(super) fn latency(found: Option<Quantile>) -> String {
-    found.map_or_else(|| NONE.into(), |found| found.value.to_string())
-}
-
-/// Of one core, and for each MiB.
-pub(super) fn cpu(found: Option<Cpu>) -> String {
-    found.map_or_else(
-        || NONE.into(),
-        |cpu| format!("{:.0} %, {}/MiB", cpu.of_core * 100.0, cpu.per_mib),
-    )
 }
 
 /// Columns as wide as their widest cell; the first to the left, the last too, the others to the

@@ -3,10 +3,10 @@
 use super::{Figure, Part, Section, Table, singles};
 use crate::checks::tail;
 use crate::fio::Histogram;
+use crate::report::cells::latency as shown;
 use crate::report::chart::{self, Column, Label};
 use crate::report::short;
 use crate::report::summary::{Row, Summary};
-use crate::report::table::latency as shown;
 use crate::store::RunRecord;
 use crate::units::grouped;
 

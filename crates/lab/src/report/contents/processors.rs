@@ -2,9 +2,9 @@
 
 use super::course::{POINTS_MAX, end, machines, spans};
 use super::{Figure, Part, Section, Table};
+use crate::report::cells::cpu;
 use crate::report::chart::{self, CoreSeries, KINDS};
 use crate::report::summary::Summary;
-use crate::report::table::cpu;
 use crate::report::{NONE, short};
 use crate::sensors::Sample;
 use crate::store::RunRecord;

@@ -4,12 +4,11 @@ use maud::{Markup, html};
 
 use super::figure::scrolled;
 use crate::checks::Validity;
+use crate::report::cells::{latency, operations, rates};
 use crate::report::notes::Notes;
 use crate::report::summary::{Row, Summary};
-use crate::report::table::latency as shown;
-use crate::report::{NONE, range, short};
+use crate::report::{NONE, short};
 use crate::store::RunRecord;
-use crate::units::{grouped, significant};
 
 /// With more results than this the points of curves are folded.
 const SHOWN_MAX: usize = 40;
@@ -68,20 +67,17 @@ fn table(name: &str, rows: &[&Row], notes: &mut Notes) -> Markup {
 }
 
 fn result(row: &Row, notes: &mut Notes) -> Markup {
-    let unit = |unit: f64| {
-        row.rate
-            .map_or_else(|| NONE.into(), |rate| significant(rate.median / unit))
-    };
+    let [mb, mib, interval] = rates(row);
     html! {
         tr {
             th scope="row" { (short(&row.label, 34)) }
-            td class="main" { (unit(1e6)) }
-            td { (unit(1_048_576.0)) }
-            td { (row.rate.map_or_else(|| NONE.into(), |rate| range(rate.low / 1e6, rate.high / 1e6))) }
+            td class="main" { (mb) }
+            td { (mib) }
+            td { (interval) }
             td { (row.usable) @if row.usable != row.blocks.len() { " of " (row.blocks.len()) } }
-            td { (row.operations.map_or_else(|| NONE.into(), |found| grouped(found.median))) }
-            td { (shown(row.p50)) }
-            td { (shown(row.p99)) }
+            td { (operations(row)) }
+            td { (latency(row.p50)) }
+            td { (latency(row.p99)) }
             @for found in [row.server_cpu, row.client_cpu] {
                 td { @match found {
                     None => (NONE),
