@@ -100,7 +100,12 @@ impl HeldDisk {
 
     /// Resolves when a request waits.
     pub async fn arrival(&self) {
-        self.until(|queue| !queue.held().is_empty()).await;
+        self.arrivals(1).await;
+    }
+
+    /// Resolves when so many requests wait.
+    pub async fn arrivals(&self, count: usize) {
+        self.until(|queue| queue.held().len() >= count).await;
     }
 
     async fn until(&self, reached: impl Fn(&mut Queue) -> bool) {

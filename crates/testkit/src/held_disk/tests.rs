@@ -45,9 +45,7 @@ fn requests_are_released_in_any_order() {
         let first = disk.write(RANGE, single(pattern(1, RANGE)), WriteFlags::empty());
         let second = disk.write(RANGE, single(pattern(2, RANGE)), WriteFlags::empty());
         let turn_around = async {
-            while disk.held().len() < 2 {
-                tokio::task::yield_now().await;
-            }
+            disk.arrivals(2).await;
             let ids: Vec<_> = disk.held().iter().map(|held| held.id).collect();
             disk.release(ids[1]).await;
             disk.release(ids[0]).await;

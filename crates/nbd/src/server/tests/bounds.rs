@@ -218,7 +218,7 @@ fn memory_of_the_cache_command_is_bounded_too() {
         let mut raw = Raw::simple(address).await;
         let cache = request(Command::Cache, 0, SIZE);
         raw.say(&cache.encode().repeat(8)).await;
-        disk.arrival().await;
+        disk.arrivals(2).await;
         engine::clock::sleep(Duration::from_millis(50)).await;
         assert_eq!(disk.held().len(), 2, "memory for two pieces");
         disk.hold(false);
@@ -246,7 +246,7 @@ fn tiny_requests_are_counted_by_what_they_take() {
         write.flags = CommandFlags::FUA;
         raw.say(&[&write.encode()[..], &[1]].concat().repeat(100))
             .await;
-        disk.arrival().await;
+        disk.arrivals(15).await;
         engine::clock::sleep(Duration::from_millis(50)).await;
         // A page for each; the last may wait for its payload.
         assert!((15..=16).contains(&disk.held().len()));

@@ -111,9 +111,7 @@ fn replies_come_out_of_order() {
         disk.arrival().await;
         let first = disk.held()[0].id;
         raw.say(&fast.encode()).await;
-        while disk.held().len() < 2 {
-            engine::clock::sleep(Duration::from_millis(1)).await;
-        }
+        disk.arrivals(2).await;
         let second = disk.held().iter().map(|h| h.id).find(|&id| id != first);
         disk.release(second.expect("two are held")).await;
         raw.simple_reply(&fast).await;
@@ -255,9 +253,7 @@ fn memory_beyond_the_bounds_is_waited_for() {
             raw.say(&read.encode()).await;
             raws.push(raw);
         }
-        while disk.held().len() < 2 {
-            disk.arrival().await;
-        }
+        disk.arrivals(2).await;
         engine::clock::sleep(Duration::from_millis(50)).await;
         assert_eq!(disk.held().len(), 2, "the others wait for memory");
         disk.hold(false);
