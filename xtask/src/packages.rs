@@ -53,10 +53,12 @@ pub(crate) const TESTS: &[Package] = &[
     package("fdisk", "sfdisk writes partition tables and judges ours"),
     package("fio", "the lab, and the nbd engine as a client"),
     package("fuse3", "attach without the kernel's nbd"),
+    package("gcc", "compiles in a workload of the lab"),
     package("gdisk", "sgdisk writes partition tables and judges ours"),
     package("iperf3", "a workload of the lab"),
     package("iproute2", "a slow wire for the lab and the doctor"),
     package("libnbd-bin", "nbdinfo, nbdcopy and nbdfuse as clients"),
+    package("make", "a workload of the lab"),
     package("mdadm", "judges what inspect tells of arrays"),
     package("nbdkit", "a server for our client, a client of our server"),
     package(

@@ -3,13 +3,14 @@
 use super::Plan;
 use crate::LabError;
 
-const PLANS: [(&str, &str); 16] = [
+const PLANS: [(&str, &str); 19] = [
     ("quick", include_str!("quick.toml")),
     ("raspi-nbd", include_str!("plans/raspi-nbd.toml")),
     ("layers", include_str!("plans/layers.toml")),
     ("filesystems", include_str!("plans/filesystems.toml")),
     ("partitions", include_str!("plans/partitions.toml")),
     ("disks", include_str!("plans/disks.toml")),
+    ("programs", include_str!("plans/programs.toml")),
     ("dm-linear", include_str!("plans/dm-linear.toml")),
     ("thermal", include_str!("plans/thermal.toml")),
     ("network", include_str!("plans/network.toml")),
@@ -18,6 +19,8 @@ const PLANS: [(&str, &str); 16] = [
     ("queue-depth", include_str!("plans/queue-depth.toml")),
     ("connections", include_str!("plans/connections.toml")),
     ("mirror", include_str!("plans/mirror.toml")),
+    ("uneven-mirror", include_str!("plans/uneven-mirror.toml")),
+    ("wire-speeds", include_str!("plans/wire-speeds.toml")),
     ("clients", include_str!("plans/clients.toml")),
     ("replay", include_str!("plans/replay.toml")),
 ];

@@ -82,9 +82,14 @@ fn small_tool(tool: &mut Tool) {
             options.files = 0;
         }
         Tool::Tar(options) => least(&mut options.bytes_max, 1),
+        Tool::Compile(options) => options.files = options.files.min(4),
         Tool::StressNg(options) => options.runtime_ms = 1000,
         Tool::Iperf3(options) => options.runtime_ms = 1000,
         Tool::Clients(options) => least(&mut options.bytes, 2),
+        Tool::Together(options) => {
+            least(&mut options.bytes, 16);
+            options.runtime_ms = options.runtime_ms.min(RUNTIME_MS);
+        }
         Tool::Pull(options) => least(&mut options.bytes, 32),
         Tool::Resync(options) => {
             least(&mut options.bytes, 16);

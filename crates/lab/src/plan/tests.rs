@@ -43,6 +43,7 @@ fn every_row_of_the_studies_has_a_plan_that_says_what_it_repeats() {
         "filesystems",
         "partitions",
         "disks",
+        "programs",
         "dm-linear",
         "thermal",
         "network",
@@ -51,6 +52,8 @@ fn every_row_of_the_studies_has_a_plan_that_says_what_it_repeats() {
         "queue-depth",
         "connections",
         "mirror",
+        "uneven-mirror",
+        "wire-speeds",
         "clients",
         "replay",
     ];

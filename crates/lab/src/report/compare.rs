@@ -2,14 +2,16 @@
 //!
 //! Invariants: a pair is compared only if both are valid and their jobs are equal; what is not compared
 //! is named with the reason. Blocks of different runs are no pairs, so drift between the runs is in the
-//! figure: that is said, and so is a machine that differs.
+//! figure: that is said, and so is a machine that differs. Where drives changed slots between the runs,
+//! drives are held against slots as well.
 
 use serde::Serialize;
 
 use super::sentences::worded;
+use super::square::{Square, squares};
 use super::summary::{Row, Summary, refusal};
 use super::{short, table::aligned};
-use crate::checks::Validity;
+use crate::checks::{Validity, identity};
 use crate::stats::{Comparison, compare_unpaired};
 use crate::store::{Cell, RunId, RunRecord};
 use crate::tools::Better;
@@ -29,6 +31,8 @@ pub struct RunComparison {
     pub tests: Vec<PairedTest>,
     /// Tests that only one has: `run 3: Random read on /mnt`.
     pub unpaired: Vec<String>,
+    /// Tests of drives that stood in another slot in each run.
+    pub squares: Vec<Square>,
     /// What else differs: the machine, the version of fio.
     pub remarks: Vec<String>,
 }
@@ -77,6 +81,7 @@ pub fn compare_runs(a: &RunRecord, b: &RunRecord) -> RunComparison {
         b: b.id,
         tests,
         unpaired,
+        squares: squares(&[a, b]),
         remarks: remarks(a, b),
     }
 }
@@ -186,10 +191,17 @@ fn remarks(a: &RunRecord, b: &RunRecord) -> Vec<String> {
         ),
     ];
     let differ = rows.into_iter().filter(|(_, one, other)| one != other);
+    let disks = a.manifest.targets.iter().filter_map(|target| {
+        let mut others = b.manifest.targets.iter();
+        let other = others.find(|other| other.label == target.label)?;
+        let found = identity::compare(other.identity.as_ref()?, target.identity.as_ref()?)?;
+        Some(format!("at {}, {}", target.label, found.text))
+    });
     std::iter::once(
         "the runs were made at different times: drift between them is in the ratios".into(),
     )
     .chain(differ.map(|(what, one, other)| format!("the {what} differs: {one} against {other}")))
+    .chain(disks)
     .collect()
 }
 
@@ -234,6 +246,7 @@ impl RunComparison {
         let mut lines = aligned(&rows);
         lines.push(String::new());
         lines.extend(said);
+        lines.extend(self.squares.iter().map(Square::sentence));
         lines.extend(self.unpaired.iter().map(|one| format!("Only in {one}.")));
         lines.extend(self.remarks.iter().map(|remark| format!("Note: {remark}.")));
         lines.join("\n") + "\n"

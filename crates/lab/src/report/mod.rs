@@ -18,6 +18,7 @@ mod markdown;
 mod notes;
 mod sentences;
 mod serials;
+mod square;
 mod summary;
 mod table;
 mod way;
@@ -29,6 +30,7 @@ pub use html::html;
 pub use markdown::markdown;
 pub use sentences::{overall, sentences};
 pub use serials::hash_serials;
+pub use square::Square;
 pub use summary::{BlockPoint, Cpu, FigureRow, Overall, Row, Summary, TestComparison};
 pub use table::{run_list, table};
 

@@ -1,6 +1,7 @@
 //! One real measurement: drop caches, look, run fio or a tool, look again, check.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::agents::Agents;
@@ -263,8 +264,10 @@ impl<'a> Bench<'a> {
         };
         let failed = |why: &str| failed(workload, target, why);
         std::fs::create_dir_all(&directory).map_err(|error| failed(&error.to_string()))?;
+        let beside = self.beside(slot, workload);
         let place = tools::Place {
             directory: &directory,
+            beside: &beside,
             work,
             seed: prepared.seed.wrapping_add(u64::from(slot.block)) & 0x7fff_ffff,
         };
@@ -286,16 +289,30 @@ impl<'a> Bench<'a> {
         })
     }
 
+    /// Where a tool works on the other targets that have this test.
+    fn beside(&self, slot: Slot, workload: &Workload) -> Vec<PathBuf> {
+        let targets = self.prepared.targets.iter().enumerate();
+        let others = targets
+            .filter(|(index, other)| *index != slot.target && workload.is_for(&other.facts.name));
+        others
+            .filter_map(|(_, other)| other.ground.scratch())
+            .map(super::scratch::Scratch::tool_directory)
+            .collect()
+    }
+
     /// Puts what a tool works on onto its target, before the counters are read.
-    fn prepare_tool(&mut self, workload: &Workload, target: &ReadyTarget) -> Result<(), Stop> {
+    fn prepare_tool(&mut self, slot: Slot, workload: &Workload) -> Result<(), Stop> {
+        let target = &self.prepared.targets[slot.target];
         let (Some(tool), Some(scratch)) = (workload.tool(), target.ground.scratch()) else {
             return Ok(());
         };
         let directory = scratch.tool_directory();
         std::fs::create_dir_all(&directory)
             .map_err(|error| failed(workload, target, &error.to_string()))?;
+        let beside = self.beside(slot, workload);
         let place = tools::Place {
             directory: &directory,
+            beside: &beside,
             work: self.prepared.work.path(),
             seed: self.prepared.seed & 0x7fff_ffff,
         };
@@ -380,7 +397,7 @@ impl Executor for Bench<'_> {
         let prepared = self.prepared;
         let target = &prepared.targets[slot.target];
         let workload = &self.request.plan.workloads[slot.workload];
-        self.prepare_tool(workload, target)?;
+        self.prepare_tool(slot, workload)?;
         // First the machines behind, so that nothing is read from them into what was dropped here.
         let dropped_there = self.agents.drop_caches(&target.facts);
         let caches = self.drop_caches(workload, target);

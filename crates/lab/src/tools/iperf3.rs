@@ -244,7 +244,7 @@ pub(super) fn run(
     let [server_place, client_place] = ends.each_ref().map(|end| Place {
         directory: end,
         work: end,
-        seed: place.seed,
+        ..*place
     });
     let mut commands = Vec::new();
     let mut own = None;

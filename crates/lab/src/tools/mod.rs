@@ -1,12 +1,13 @@
-//! Workloads that are not fio: dbench, bonnie++, tar of a source tree, stress-ng and iperf3; and stories
-//! ([`clients`], [`pull`], [`resync`]), in which something happens to a disk of our own.
+//! Workloads that are not fio: dbench, bonnie++, tar of a source tree, a compilation, stress-ng and iperf3;
+//! and stories: [`clients`], [`pull`], [`resync`], in which something happens to a disk of our own, and
+//! [`together`], in which all drives of a run work at once.
 //!
 //! Each tool has a file with the same three parts: `Options` (plain data, read from a plan), a
 //! command (pure) and a parser of what the tool prints (pure). [`run`] alone starts anything.
 //!
 //! # Invariants
 //!
-//! * A tool works in the directory it is given and nowhere else, and its whole process group is
+//! * A tool works in the directory it is given (a story of all drives in that of each) and nowhere else, and its whole process group is
 //!   ended on every way out.
 //! * What a tool prints is bounded ([`process::OUTPUT_MAX`]), and any text is an error value at worst.
 //! * The first figure of a result is its headline, and is the same figure for every run with the same
@@ -18,6 +19,7 @@
 
 pub mod bonnie;
 pub mod clients;
+pub mod compile;
 pub mod dbench;
 pub mod installed;
 pub mod iperf3;
@@ -28,9 +30,10 @@ pub mod resync;
 mod rig;
 pub mod stress_ng;
 pub mod tar;
+pub mod together;
 pub mod tree;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -55,6 +58,9 @@ pub enum Tool {
     /// Many small files read, one large one written.
     #[serde(rename = "tar")]
     Tar(tar::Options),
+    /// Many small files read, a busy processor, objects written.
+    #[serde(rename = "compile")]
+    Compile(compile::Options),
     /// Load on the processor, without storage.
     #[serde(rename = "stress-ng")]
     StressNg(stress_ng::Options),
@@ -70,6 +76,9 @@ pub enum Tool {
     /// A story: a half of a mirror is made alike again.
     #[serde(rename = "resync")]
     Resync(resync::Options),
+    /// A story: all drives of the run at once.
+    #[serde(rename = "together")]
+    Together(together::Options),
 }
 
 /// Where a tool works.
@@ -77,6 +86,8 @@ pub enum Tool {
 pub struct Place<'a> {
     /// On the target: a directory of our own. Tools of the wire and the processor leave it alone.
     pub directory: &'a Path,
+    /// The same of every other target that has this test.
+    pub beside: &'a [PathBuf],
     /// For what it prints, not on the target.
     pub work: &'a Path,
     /// For tools that draw.
@@ -107,11 +118,13 @@ impl Tool {
             Self::Dbench(_) => dbench::PROGRAM,
             Self::Bonnie(_) => bonnie::PROGRAM,
             Self::Tar(_) => tar::PROGRAM,
+            Self::Compile(_) => compile::PROGRAM,
             Self::StressNg(_) => stress_ng::PROGRAM,
             Self::Iperf3(_) => iperf3::PROGRAM,
             Self::Clients(_) => clients::PROGRAM,
             Self::Pull(_) => pull::PROGRAM,
             Self::Resync(_) => resync::PROGRAM,
+            Self::Together(_) => together::PROGRAM,
         }
     }
 
@@ -124,11 +137,13 @@ impl Tool {
             Self::Dbench(options) => options.check(),
             Self::Bonnie(options) => options.check(),
             Self::Tar(options) => options.check(),
+            Self::Compile(options) => options.check(),
             Self::StressNg(options) => options.check(),
             Self::Iperf3(options) => options.check(),
             Self::Clients(options) => options.check(),
             Self::Pull(options) => options.check(),
             Self::Resync(options) => options.check(),
+            Self::Together(options) => options.check(),
         }
     }
 
@@ -145,11 +160,13 @@ impl Tool {
             Self::Dbench(options) => Nanos::from_ms(options.runtime_ms),
             Self::Bonnie(options) => options.usual(),
             Self::Tar(options) => options.usual(),
+            Self::Compile(options) => options.usual(),
             Self::StressNg(options) => Nanos::from_ms(options.runtime_ms),
             Self::Iperf3(options) => Nanos::from_ms(options.runtime_ms),
             Self::Clients(options) => options.usual(),
             Self::Pull(options) => options.usual(),
             Self::Resync(options) => options.usual(),
+            Self::Together(options) => Nanos::from_ms(options.runtime_ms),
         }
     }
 
@@ -160,7 +177,9 @@ impl Tool {
         let usual = Duration::from_nanos(self.usual().0);
         match self {
             // These end by themselves when their time is over, but for what is flushed.
-            Self::Dbench(_) | Self::StressNg(_) | Self::Iperf3(_) => usual.saturating_add(MARGIN),
+            Self::Dbench(_) | Self::StressNg(_) | Self::Iperf3(_) | Self::Together(_) => {
+                usual.saturating_add(MARGIN)
+            }
             // These have an amount of work, and a slow target takes its time for it.
             _ => usual.saturating_mul(SLOWER_MAX).saturating_add(MARGIN),
         }
@@ -182,6 +201,8 @@ pub fn prepare(
 ) -> Result<Option<String>, ToolError> {
     match tool {
         Tool::Tar(options) => tar::prepare(options, place, tick).map(Some),
+        Tool::Compile(options) => compile::prepare(options, place, tick).map(Some),
+        Tool::Together(options) => together::prepare(options, place, tick).map(Some),
         _ => Ok(None),
     }
 }
@@ -201,11 +222,13 @@ pub fn run(
         Tool::Dbench(options) => dbench::run(options, installed, place, limit, tick),
         Tool::Bonnie(options) => bonnie::run(options, installed, place, limit, tick),
         Tool::Tar(options) => tar::run(options, installed, place, limit, tick),
+        Tool::Compile(options) => compile::run(options, installed, place, limit, tick),
         Tool::StressNg(options) => stress_ng::run(options, installed, place, limit, tick),
         Tool::Iperf3(options) => iperf3::run(options, installed, place, limit, tick),
         Tool::Clients(options) => clients::run(options, installed, place, limit, tick),
         Tool::Pull(options) => pull::run(options, installed, place, limit, tick),
         Tool::Resync(options) => resync::run(options, installed, place, limit, tick),
+        Tool::Together(options) => together::run(options, installed, place, limit, tick),
     }
 }
 

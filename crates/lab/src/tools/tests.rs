@@ -27,6 +27,7 @@ fn installed(name: &str) -> Installed {
 fn place<'a>(directory: &'a Path, work: &'a Path) -> Place<'a> {
     Place {
         directory,
+        beside: &[],
         work,
         seed: 7,
     }

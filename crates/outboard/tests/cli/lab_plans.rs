@@ -234,6 +234,50 @@ fn a_mirror_is_made_alike_again_under_load() {
     assert!(figure(&run, "resync", "load alone") > 0.0);
 }
 
+/// Study B's figure 6: its drives are held to 80 and 30 MiB/s, which no figure may be above.
+#[test]
+fn a_mirror_of_a_fast_and_a_slow_disk_is_held_against_both() {
+    let Some(run) = check("uneven-mirror", &PAPER, &["mirror-ext3"]) else {
+        return;
+    };
+    let older = list(&run["manifest"], "targets")
+        .iter()
+        .position(|one| text(one, "name") == "older");
+    let older = older.expect("the older disk");
+    let mut cells = list(&run, "cells").iter();
+    let cell = cells.find(|cell| cell["target"] == older && !cell["outcome"]["fio"].is_null());
+    let fio = &cell.expect("a figure of fio")["outcome"]["fio"];
+    let number = |key: &str| fio[key].as_f64().expect("a number");
+    let rate = number("bytes") / number("runtime") * 1e9;
+    assert!(rate < 40e6, "{rate}");
+}
+
+#[test]
+fn wires_of_three_speeds_stand_before_the_same_disk() {
+    check("wire-speeds", &["dbench", "tar"], &[]);
+}
+
+/// Study D's hub: what one drive has, and what all have, when they work at the same time.
+#[test]
+fn all_drives_of_a_run_work_at_once() {
+    let Some(ground) = Ground::new(&[]) else {
+        return;
+    };
+    let others = [0, 1].map(|_| tempfile::tempdir().expect("a folder"));
+    let others = others.each_ref().map(|one| one.path().to_string_lossy());
+    let more = ["--against", &others[0], "--against", &others[1]];
+    let run = ground.made("disks", &more);
+    let names: Vec<&str> = list(&run["manifest"], "targets")
+        .iter()
+        .map(|one| text(one, "name"))
+        .collect();
+    assert_eq!(names, ["target", "against", "against-2"]);
+    every_test_has_a_figure(&run);
+    assert_eq!(figure(&run, "all-write-4k", "drives"), 3.0);
+    let own = figure(&run, "all-read-1m", "this drive");
+    assert!(own > 0.0 && own < figure(&run, "all-read-1m", "all together"));
+}
+
 #[test]
 fn clients_of_one_server_are_served_fairly() {
     let Some(run) = check("clients", &[], &[]) else {
@@ -247,10 +291,10 @@ fn clients_of_one_server_are_served_fairly() {
 
 #[test]
 fn plans_without_targets_of_their_own_are_made_on_two_directories() {
-    let Some(ground) = Ground::new(&PAPER) else {
+    let Some(ground) = Ground::new(&[&PAPER[..], &["make", "cc"]].concat()) else {
         return;
     };
-    for plan in ["raspi-nbd", "disks", "queue-depth", "replay"] {
+    for plan in ["raspi-nbd", "programs", "queue-depth", "replay"] {
         let other = tempfile::tempdir().expect("a folder");
         let other = other.path().to_string_lossy().into_owned();
         let run = ground.made(plan, &["--against", &other]);

@@ -78,6 +78,46 @@ fn tar_makes_an_archive_of_a_real_tree_that_stays_and_removes_the_archive() {
 }
 
 #[test]
+fn a_compilation_keeps_its_sources_and_removes_what_it_made() {
+    let bench = Bench::new();
+    let text = "tool = \"compile\"\nfiles = 3\njobs = 2";
+    let first = bench.run(text);
+    let second = bench.run(text);
+    assert_eq!(first.result.figures[0].name, "files compiled");
+    assert!(first.result.figures[0].value > 0.0, "{first:?}");
+    assert!(first.result.bytes > Some(Bytes(0)));
+    assert_eq!(first.result.subject, second.result.subject);
+    assert_eq!(bench.left(), ["sources", "sources.complete"]);
+    // Another number of files is another tree.
+    let fewer = bench.run("tool = \"compile\"\nfiles = 2").result;
+    assert!(fewer.subject.unwrap().starts_with("2 generated"));
+}
+
+#[test]
+fn drives_that_work_together_each_have_a_figure_and_all_have_one() {
+    let bench = Bench::new();
+    let others = [0, 1].map(|_| tempfile::tempdir().unwrap());
+    let beside = others.each_ref().map(|other| other.path().join("tools"));
+    let place = Place {
+        beside: &beside,
+        ..bench.place()
+    };
+    for direction in ["write", "read"] {
+        let text = format!(
+            "tool = \"together\"\ndirection = \"{direction}\"\nblock_size = \"64K\"\n\
+             bytes = \"1M\"\nruntime_ms = 200"
+        );
+        let tool: Tool = toml::from_str(&text).unwrap();
+        let installed = find(tool.program()).unwrap();
+        prepare(&tool, &place, &mut |_| true).unwrap();
+        let ran = run(&tool, &installed, &place, &mut |_| true).unwrap();
+        let figures = &ran.result.figures;
+        assert!(value(figures, "all together") > figures[0].value, "{ran:?}");
+        assert_eq!(value(figures, "drives"), 3.0);
+    }
+}
+
+#[test]
 fn stress_ng_computes_beside_the_target() {
     let bench = Bench::new();
     let ran = bench.run("tool = \"stress-ng\"\nworkers = 1\nruntime_ms = 1000");

@@ -1,8 +1,9 @@
 //! What stories make of what they saw. They are run by the tests of the binary, which they start.
 
 use super::*;
+use crate::plan::Direction;
 use crate::tools::pull::{Look, Seen};
-use crate::tools::{clients, pull, resync};
+use crate::tools::{clients, compile, pull, resync, together};
 
 #[test]
 fn jains_index_is_one_for_equals_and_one_in_n_for_one_that_gets_all() {
@@ -26,6 +27,56 @@ fn clients_are_counted_until_the_last_is_done() {
     assert_eq!(value(&figures, "first done"), 1e9);
     assert_eq!(value(&figures, "last done"), 4e9);
     assert_eq!(clients::figures(&[]), None);
+}
+
+#[test]
+fn a_source_is_the_same_each_time_and_another_one_for_each_number() {
+    assert_eq!(compile::source(1, 3), compile::source(1, 3));
+    assert_ne!(compile::source(1, 3), compile::source(2, 3));
+    let mains = (0..3).filter(|number| compile::source(*number, 3).contains("int main("));
+    assert_eq!(mains.collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn a_compilation_is_counted_in_files_and_in_bytes() {
+    let options = compile::Options { files: 50, jobs: 0 };
+    let (sources, written) = (Bytes(3_000_000), Bytes(1_000_000));
+    let figures = compile::figures(&options, sources, written, Nanos::from_ms(2000));
+    assert_eq!(figures[0].value, 25.0);
+    assert_eq!(value(&figures, "read and written"), 2e6);
+}
+
+#[test]
+fn drives_that_work_at_once_are_read_from_fios_jobs_in_their_order() {
+    let job = |bytes: u64, ms: u64| {
+        format!(
+            r#"{{"error":0,"read":{{"io_bytes":{bytes},"runtime":{ms}}},"write":{{"io_bytes":0,"runtime":0}}}}"#
+        )
+    };
+    let text = format!(
+        "fio: a remark\n{{\"jobs\":[{},{}]}}",
+        job(4_000_000, 2000),
+        job(1_000_000, 1000)
+    );
+    let rates = together::rates(&text, Direction::Read).unwrap();
+    assert_eq!(rates, [2e6, 1e6]);
+    let figures = together::figures(&rates).unwrap();
+    assert_eq!((figures[0].value, figures[1].value), (2e6, 3e6));
+    assert_eq!(together::figures(&[]), None);
+    // What was not asked for is no result, and neither is a job that failed.
+    assert_eq!(together::rates(&text, Direction::Write), None);
+    assert_eq!(
+        together::rates(&text.replace("\"error\":0", "\"error\":5"), Direction::Read),
+        None
+    );
+    assert_eq!(together::rates("fio: nothing", Direction::Read), None);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_of_drives_panic(text in "\\PC{0,80}") {
+        std::hint::black_box(together::rates(&text, Direction::Read));
+    }
 }
 
 #[test]

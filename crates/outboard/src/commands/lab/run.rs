@@ -28,9 +28,10 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR|DISK", required_unless_present = "resume")]
     target: Option<PathBuf>,
 
-    /// A directory or a disk to hold it against
+    /// A directory or a disk to hold it against; may be given several times, everything is held
+    /// against the first one
     #[arg(long, value_name = "DIR|DISK")]
-    against: Option<PathBuf>,
+    against: Vec<PathBuf>,
 
     /// Make a filesystem first on a disk that holds nothing known
     #[arg(long, value_name = "TYPE")]
@@ -196,8 +197,11 @@ fn request(args: &Args, plan: Plan, targets: &[Target]) -> Result<RunRequest, Fa
     }
     let spec = target.spec().with_processes(args, target.path());
     request = request.on(spec);
-    if let Some(against) = against.first() {
-        request = request.against(against.spec());
+    for (number, other) in against.iter().enumerate() {
+        request = match number {
+            0 => request.against(other.spec()),
+            _ => request.on(other.spec().named(format!("against-{}", number + 1))),
+        };
     }
     Ok(request)
 }
