@@ -141,6 +141,7 @@ impl Work<'_> {
             .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         let place = tools::Place {
             directory: &work,
+            beside: &[],
             work: &folder,
             seed: 0,
         };
