@@ -42,6 +42,7 @@ impl Iperf3Server {
         let folder = tempfile::tempdir().map_err(Iperf3ServerError::Folder)?;
         let place = Place {
             directory: folder.path(),
+            beside: &[],
             work: folder.path(),
             seed: 0,
         };

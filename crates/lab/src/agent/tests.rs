@@ -378,6 +378,7 @@ fn iperf3_takes_tests_one_after_the_other_and_ends_when_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let place = tools::Place {
         directory: folder.path(),
+        beside: &[],
         work: folder.path(),
         seed: 0,
     };

@@ -108,6 +108,7 @@ impl Ends {
         });
         let place = tools::Place {
             directory: session.folder(),
+            beside: &[],
             work: session.folder(),
             seed: 0,
         };
