@@ -52,6 +52,9 @@ enum Door {
     Ci,
     /// Measure our server and the peers side by side and print the ratios.
     Bench(bench::Args),
+    /// Serve a file as the bench's bare loop does.
+    #[command(hide = true)]
+    Bare(bench::bare::Args),
     /// Check the rules that no compiler checks.
     Tidy,
     /// Run scripts in a Linux guest against servers on this machine.
@@ -67,6 +70,7 @@ enum Door {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Door::Bench(args) => bench::run(&args),
+        Door::Bare(args) => bench::bare::run(&args),
         Door::Demo => demo::run(),
         Door::Test { filter } => ci::test(filter.as_deref()),
         Door::Ci => ci::run(),

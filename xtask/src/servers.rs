@@ -32,6 +32,8 @@ pub(crate) enum Server {
     Qemu,
     /// QEMU's past the page cache, with io_uring.
     QemuDirect,
+    /// The least that a server can do: the bench's own.
+    Bare,
     /// QEMU's on a disk made of others; the disk is what QEMU calls image options.
     QemuQuorum,
 }
@@ -47,6 +49,7 @@ impl fmt::Display for Server {
             Self::Reference => "nbd-server",
             Self::Qemu => "qemu-nbd",
             Self::QemuDirect => "qemu-nbd direct",
+            Self::Bare => "bare loop",
             Self::QemuQuorum => "qemu quorum",
         })
     }
@@ -166,6 +169,11 @@ impl Launcher {
             Server::QemuDirect => {
                 let how = ["--cache=none", "--aio=io_uring", "-f", "raw"];
                 start_qemu(&how, disk, port, log)
+            }
+            Server::Bare => {
+                let program = std::env::current_exe()?;
+                let args = ["bare", disk, &port.to_string()];
+                listening(Running::start(program, args, log)?, port)
             }
             Server::QemuQuorum => start_qemu(&["--image-opts"], disk, port, log),
             Server::Reference => self.start_nbd_server(disk, port, log),

@@ -6,6 +6,7 @@
 
 mod arrays;
 mod attached;
+pub(crate) mod bare;
 mod busy;
 mod figures;
 mod fio;
@@ -139,13 +140,14 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Row>> {
 
 fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result<Vec<Measured>> {
     let servers: &[Server] = if args.quick {
-        &[Server::Ours, Server::Nbdkit]
+        &[Server::Ours, Server::Nbdkit, Server::Bare]
     } else {
         &[
             Server::Ours,
             Server::Nbdkit,
             Server::Reference,
             Server::Qemu,
+            Server::Bare,
         ]
     };
     match &row.work {
