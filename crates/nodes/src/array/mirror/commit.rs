@@ -2,8 +2,9 @@
 //!
 //! # Invariants
 //!
-//! * There is one commit at a time. It is a future that whoever waits drives, and that outlives them: a write whose
-//!   future is dropped never leaves a commit half done for good; the next one who needs one goes on with it.
+//! * There is one commit at a time. A task of the array drives it beside whoever waits: where the futures of users are
+//!   dropped, or not polled for long, it goes on all the same, and no member counts as silent because nobody listened.
+//! * It ends with the array: who opens the members next finds nothing of it on its way.
 //! * It ends under the lock of the state, before anybody who waits for it goes on.
 //! * Superblocks 0.90 have several sectors, and a cut of the power may leave one half written: one is written after the
 //!   other, so that this befalls one member at most.
@@ -14,6 +15,7 @@ use std::time::SystemTime;
 use block::{IoError, IoFuture, Operation, Range, WriteFlags};
 use bytes::Bytes;
 use futures_util::future::{FutureExt, Shared, join_all};
+use tokio::task::JoinHandle;
 
 use super::bits::Page;
 use super::members::Target;
@@ -21,8 +23,34 @@ use super::plan::{Outcome, Plan, Told};
 use super::state::State;
 use super::{Guarded, Mirror};
 
-/// A commit that is under way.
-pub(super) type Commit = Shared<Pin<Box<dyn Future<Output = Result<(), IoError>> + Send>>>;
+/// What a commit ends with, for everybody who waits.
+type Commit = Shared<Pin<Box<dyn Future<Output = Result<(), IoError>> + Send>>>;
+
+/// A commit that is under way, and the task that drives it until this is dropped.
+#[derive(Debug)]
+pub(super) struct Driven {
+    commit: Commit,
+    task: JoinHandle<()>,
+}
+
+impl Driven {
+    fn new(run: impl Future<Output = Result<(), IoError>> + Send + 'static) -> Self {
+        let commit = (Box::pin(run) as Pin<Box<dyn Future<Output = _> + Send>>).shared();
+        let task = engine::spawn(commit.clone().map(drop));
+        Self { commit, task }
+    }
+
+    /// The commit, to be waited for.
+    pub(super) fn wait(&self) -> Commit {
+        self.commit.clone()
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
 
 impl Mirror {
     /// Waits until `enough` is true, carrying out commits until then.
@@ -52,9 +80,9 @@ impl Mirror {
     }
 
     /// The commit that is under way, or one that begins.
-    pub(super) fn commit(&self, guarded: &mut Guarded) -> Commit {
+    fn commit(&self, guarded: &mut Guarded) -> Commit {
         if let Some(commit) = &guarded.commit {
-            return commit.clone();
+            return commit.wait();
         }
         assert!(
             guarded.state.must_commit(),
@@ -70,9 +98,7 @@ impl Mirror {
             };
             mirror.committed(&plan, outcome)
         };
-        let commit = (Box::pin(run) as Pin<Box<dyn Future<Output = _> + Send>>).shared();
-        guarded.commit = Some(commit.clone());
-        commit
+        guarded.commit.insert(Driven::new(run)).wait()
     }
 
     fn committed(&self, plan: &Plan, outcome: Outcome) -> Result<(), IoError> {

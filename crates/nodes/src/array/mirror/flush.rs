@@ -12,6 +12,7 @@ use block::{IoError, IoFuture, Operation, Range, WriteFlags};
 use futures_util::future::join_all;
 
 use super::Mirror;
+use super::commit::Driven;
 use super::layout::Piece;
 use super::locks::{Abandoned, GivenUp};
 use super::members::Target;
@@ -64,7 +65,7 @@ impl Mirror {
     /// Waits for what was given up, and makes copies alike there.
     pub(super) async fn settle_all(&self) -> Result<(), IoError> {
         let _one = self.settling.lock().await;
-        let commit = self.lock().commit.clone();
+        let commit = self.lock().commit.as_ref().map(Driven::wait);
         if let Some(commit) = commit {
             // Whoever waits for it is told how it went.
             drop(commit.await);

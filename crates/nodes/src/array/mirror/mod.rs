@@ -16,13 +16,14 @@
 //! * A change is acknowledged once all members have it that have not failed, and it is durable who has.
 //! * The last member in sync that holds a byte is never failed.
 //! * Changes that overlap are carried out one behind the other, on all members: copies end equal.
-//! * A future that is dropped leaves nothing half known: a commit goes on with whoever needs the next one, and what was
-//!   given up half way keeps its turn until [`BlockDevice::settle`] made its copies alike.
+//! * A future that is dropped leaves nothing half known: a commit goes on without it, and what was given up half way
+//!   keeps its turn until [`BlockDevice::settle`] made its copies alike.
 //! * An array that is open read-only is never written, and one that is open for writing not before the first change.
 //!
 //! # What it does not do
 //!
-//! It starts nothing by itself: resync, recovery, clearing of bits and going clean are asked for (`super::sync`).
+//! It starts nothing by itself but the tasks of its commits: resync, recovery, clearing of bits and going clean are
+//! asked for (`super::sync`).
 
 mod answers;
 mod apart;
@@ -59,7 +60,7 @@ use block::{
 use tokio::sync::{Notify, Semaphore, broadcast};
 
 use self::bits::Bits;
-use self::commit::Commit;
+use self::commit::Driven;
 use self::layout::Layout;
 use self::state::State;
 use self::write::Change;
@@ -78,7 +79,7 @@ use crate::guard::{about, admit, admit_change, assert_checked, assert_len, len_o
 struct Guarded {
     state: State,
     /// The commit that is under way.
-    commit: Option<Commit>,
+    commit: Option<Driven>,
 }
 
 /// An array of level 1 or 10.

@@ -2,6 +2,7 @@
 
 mod bad;
 mod bits;
+mod commits;
 mod faults;
 pub(in crate::array) mod kit;
 mod layout;
