@@ -127,36 +127,25 @@ impl Mirror {
         (start < end).then(|| Range::new(start, end - start))
     }
 
-    /// Takes a member in, as a spare. Its superblock must be one of this array, with [`free_number`](Self::free_number).
+    /// Takes a member in, as a spare. Its superblock must be one of this array. It keeps its number, unless that was
+    /// given to another one while it was away.
     pub(in crate::array) fn adopt(&self, member: Member) -> SlotId {
         let mut guarded = self.lock();
         let state = &mut guarded.state;
         let id = SlotId(state.slots.len());
         let target = Arc::new(Target::new(id, &member, self.member_timeout));
-        state
-            .slots
-            .push(Slot::new(target, member, None, Standing::Spare));
+        let mut slot = Slot::new(target, member, None, Standing::Spare);
+        if state.has_number(slot.number) {
+            slot.number = state.free_number();
+        }
+        state.slots.push(slot);
         state.change(false);
         id
     }
 
     /// A number for a member that comes: the lowest that nobody has, of those that have no part.
     pub(in crate::array) fn free_number(&self) -> u32 {
-        let guarded = self.lock();
-        let state = &guarded.state;
-        // One that was lost may come back, and must not find its number in use. 0.90 numbers members anew.
-        let is_old = matches!(state.facts.version, Version::V0_90 { .. });
-        let was_used = |number: u32| {
-            let role = usize::try_from(number)
-                .ok()
-                .and_then(|at| state.roles.get(at));
-            role.is_some_and(|role| !is_old && *role != Role::Spare)
-        };
-        let is_free = |number: &u32| {
-            let mut slots = state.slots.iter();
-            slots.all(|slot| slot.number != *number) && !was_used(*number)
-        };
-        (0..u32::MAX).find(is_free).expect("members are few")
+        self.lock().state.free_number()
     }
 
     /// A member holds `part` from now on, rebuilt up to 0: it gets every change. `by_bitmap`: it lacks only what the
@@ -304,5 +293,29 @@ impl Mirror {
     /// Who holds `part`, in sync or being rebuilt.
     pub(in crate::array) fn holder(&self, part: u16) -> Option<Holder> {
         self.view().holder(part.into()).cloned()
+    }
+}
+
+impl State {
+    /// Whether a member has that number that was not forgotten.
+    fn has_number(&self, number: u32) -> bool {
+        let mut slots = self.slots.iter();
+        slots.any(|slot| slot.number == number && slot.standing != Standing::Removed)
+    }
+
+    fn free_number(&self) -> u32 {
+        // One that was lost may come back, and must not find its number in use. 0.90 numbers members anew.
+        let is_old = matches!(self.facts.version, Version::V0_90 { .. });
+        let was_used = |number: u32| {
+            let role = usize::try_from(number)
+                .ok()
+                .and_then(|at| self.roles.get(at));
+            role.is_some_and(|role| !is_old && *role != Role::Spare)
+        };
+        let is_free = |number: &u32| {
+            let mut slots = self.slots.iter();
+            slots.all(|slot| slot.number != *number) && !was_used(*number)
+        };
+        (0..u32::MAX).find(is_free).expect("members are few")
     }
 }

@@ -127,6 +127,45 @@ fn a_mirror_grows_and_shrinks_and_is_found_so_by_who_opens_it_next() {
     });
 }
 
+/// A spare was away when another disk came, which got its number, and then a part. Once it was back, the other one was
+/// away for a while, and came back by the bitmap under the number that both had: what was told to the holder of the part
+/// was told to the spare, too, and nobody could open the array any more.
+#[test]
+fn a_member_whose_number_is_another_ones_by_now_comes_back_under_a_new_one() {
+    block_on(async {
+        let all = disks(4);
+        let (a, spare, new) = (&all[0], &all[2], &all[3]);
+        Recipe::mirror(2).make(&all[..3]).await;
+        let array = open(candidates(&all[..2]), options()).await.unwrap();
+        write(&array, ALL, 1).await;
+        array.fail("b").await.unwrap();
+        let added = array.add(candidate("new", new), AddOptions::default());
+        added.await.unwrap();
+        array.by_hand().work().await.unwrap();
+        array.stop().await.unwrap();
+        let number = superblock(new).await.number;
+        assert_eq!(number, superblock(spare).await.number);
+        let without = [a.clone(), spare.clone()];
+        let array = open(candidates(&without), options()).await.unwrap();
+        write(&array, Range::new(0, 4096), 2).await;
+        array.stop().await.unwrap();
+        let three = [a.clone(), spare.clone(), new.clone()];
+        let array = open(candidates(&three), options()).await.unwrap();
+        array.by_hand().work().await.unwrap();
+        array.stop().await.unwrap();
+        assert_ne!(superblock(new).await.number, superblock(spare).await.number);
+        let array = open(candidates(&three), options()).await.unwrap();
+        let state = |name: &str, state| (name.to_owned(), state);
+        let expected = [
+            state("a", MemberState::InSync),
+            state("c", MemberState::InSync),
+            state("b", MemberState::Spare),
+        ];
+        assert_eq!(states(&array), expected);
+        assert!(data(a).await == data(new).await);
+    });
+}
+
 #[test]
 fn a_scrub_tells_where_copies_differ_and_a_repair_makes_them_alike() {
     block_on(async {

@@ -23,16 +23,18 @@ const AT_ONCE_MAX: usize = 4;
 const SECTORS_MAX: u64 = 24;
 
 /// What ended of what was under way.
-enum Ended {
+pub(super) enum Ended {
     /// A request of a user.
     Request(Begun, Result<Vec<u8>, IoError>),
     /// One whose user had gone, and the array has settled since.
     Dropped(Begun),
+    /// The array has so many parts, or does not.
+    Grown(u32, Result<(), ArrayError>),
     /// Something else, by its name.
     Other(String, Result<(), ArrayError>),
 }
 
-type Doing = FuturesUnordered<Pin<Box<dyn Future<Output = Ended>>>>;
+pub(super) type Doing = FuturesUnordered<Pin<Box<dyn Future<Output = Ended>>>>;
 
 /// Lets others go on, so many times.
 async fn moments(mut count: u8) {
@@ -195,7 +197,7 @@ impl World {
         }));
     }
 
-    fn other(
+    pub(super) fn other(
         &mut self,
         doing: &Doing,
         name: impl Into<String>,
@@ -237,11 +239,10 @@ impl World {
     /// Begins something.
     async fn begin(&mut self, life: &mut Life, doing: &mut Doing) {
         let array = life.array.clone();
-        match self.rng.u8(0..40) {
+        match self.rng.u8(0..44) {
             0..24 => {
                 let op = self.op();
-                // Where a disk hangs, who settles waits for it, and nobody goes on with what others began.
-                let leaves = !life.broken && self.rng.u8(0..8) == 0;
+                let leaves = self.rng.u8(0..8) == 0;
                 let polls = leaves.then(|| self.rng.u8(0..12));
                 self.user(life, doing, op, polls);
             }
@@ -263,7 +264,9 @@ impl World {
                 Ok(())
             }),
             36 | 37 => self.break_one(life, doing),
-            _ => self.mend_one(life, doing).await,
+            38 | 39 => self.mend_one(life, doing).await,
+            40 | 41 => self.grow(life, doing),
+            _ => self.take_newcomer(life, doing),
         }
     }
 
@@ -365,6 +368,7 @@ impl World {
                 self.tell(format!("{} was dropped", begun.number()));
                 self.owed.end(&begun, false);
             }
+            Ended::Grown(parts, grown) => self.grown(parts, grown),
             Ended::Other(name, Err(error)) => self.tell(format!("{name}: {error}")),
             Ended::Other(name, Ok(())) => self.tell(format!("{name}: done")),
         }

@@ -18,7 +18,8 @@ const FOREVER: u64 = u64::MAX;
 impl World {
     /// Gives all disks back, and looks at what becomes of it.
     pub(super) async fn end_well(&mut self) -> Result<(), Wrong> {
-        self.tell("all disks are given back");
+        let told = super::world::told(self.shape, &self.disks);
+        self.tell(format!("all disks are given back: {told}"));
         let power = Power::new(FOREVER);
         let disks = self.disks.clone();
         let wires: BTreeMap<_, _> = (disks.iter())
@@ -38,6 +39,7 @@ impl World {
             array = open(candidates(), options).await;
         }
         let array = array.map_err(|error| format!("it is not opened in the end: {error}"))?;
+        self.count_parts(&array)?;
         self.look(&array, "when it was opened").await?;
         self.complete(&array, &wires).await?;
         let whole = in_sync(&array).len();

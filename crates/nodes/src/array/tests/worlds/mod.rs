@@ -3,7 +3,7 @@
 //! One seed is one world: an array of some kind, users who write and read, steps of the work in the
 //! background, people who fail and add members, and a few cuts of the power, each at some step of some
 //! disk. A disk that is cut keeps any part of what it had not been told to keep, torn. Users leave before they are
-//! answered, disks are put in each other's places.
+//! answered, mirrors grow and shrink, disks are put in each other's places.
 //!
 //! # What must hold
 //!
@@ -11,6 +11,7 @@
 //! * What is read twice is the same, whether or not the copies are.
 //! * After a resync all copies are alike.
 //! * Superblocks and bitmaps are valid at any moment, and events never go back.
+//! * A mirror has as many parts as it was told last, or was just being told.
 //! * Where a disk lies about what is durable, only what others hold is owed.
 //!
 //! A world that ends badly is told with its seed. `OUTBOARD_WORLD=SEED` plays one world again,
@@ -20,6 +21,7 @@ mod acts;
 mod copies;
 mod disks;
 mod end;
+mod growth;
 mod metadata;
 mod owed;
 mod shape;

@@ -9,6 +9,7 @@ use block::Node;
 use testkit::{CrashDisk, Lies};
 
 use super::disks::{Mode, Power, Wire};
+use super::growth::Parts;
 use super::metadata;
 use super::owed::Owed;
 use super::shape::Shape;
@@ -41,6 +42,7 @@ pub(super) type Wrong = String;
 pub(super) struct World {
     pub(super) rng: fastrand::Rng,
     pub(super) shape: Shape,
+    pub(super) parts: Parts,
     pub(super) disks: Vec<Disk>,
     pub(super) owed: Owed,
     /// What happened, to be printed if it ends badly.
@@ -95,14 +97,19 @@ impl World {
         } else {
             u16::MAX
         };
-        let disks = shape.disks().into_iter().zip(0..).map(|(image, n)| Disk {
+        let members = shape.disks();
+        let newcomers = members.len()..members.len() + rng.usize(0..3);
+        let images = members.into_iter().map(|image| (image, false));
+        let images = images.chain(newcomers.map(|_| (shape.blank(0xdd), true)));
+        let disks = images.zip(0..).map(|((image, blank), n)| Disk {
             name: format!("disk{n}"),
             image,
             current: n < shape.parts,
-            blank: false,
+            blank,
             lies: n == liar,
         });
         Self {
+            parts: Parts::of(shape),
             disks: disks.collect(),
             owed: Owed::new(shape.array_size(), !shape.dirty),
             story: vec![format!("{shape:?}, liar {liar}")],
@@ -202,8 +209,7 @@ impl World {
             candidates.push(candidate(&disk.name, &wire));
             wires.insert(disk.name.clone(), wire);
         }
-        let names: Vec<&str> = chosen.iter().map(|disk| disk.name.as_str()).collect();
-        self.tell(format!("open {}", names.join(" ")));
+        self.tell(format!("open {}", told(self.shape, &chosen)));
         let opened = tokio::select! {
             biased;
             () = power.gone() => None,
@@ -231,6 +237,7 @@ impl World {
                     damaged: false,
                     failing: Vec::new(),
                 };
+                self.count_parts(&life.array)?;
                 let acted = tokio::time::timeout(LONGEST, self.act(&mut life)).await;
                 let end = match acted {
                     Ok(end) => end?,
@@ -274,33 +281,28 @@ impl World {
             let Some(wire) = wires.get(&disk.name) else {
                 continue;
             };
-            let image = match end {
-                End::Cut => wire.crash(self.rng.u64(..)),
-                // What a disk did not answer any more may be lost.
-                _ if wire.mode() != Mode::Fine => wire.crash(self.rng.u64(..)),
-                _ => wire.live(),
+            // What a disk did not answer any more may be lost, too.
+            let is_cut = end == End::Cut || wire.mode() != Mode::Fine;
+            let image = match is_cut {
+                true => wire.crash(self.rng.u64(..)),
+                false => wire.live(),
             };
-            let before = (!disk.blank).then_some(&disk.image[..]);
-            let problem = metadata::check(self.shape, &image, before);
-            let is_torn = end == End::Cut && metadata::is_torn(self.shape, &image);
-            if is_torn && !disk.lies {
+            if disk.lies && is_cut {
+                let valid = metadata::check_liar(self.shape, &image);
+                valid.map_err(|what| format!("{} (that lies): {what}", disk.name))?;
+                disk.image = self.shape.blank(0xdd);
+                (disk.blank, disk.current) = (true, false);
+                continue;
+            }
+            if end == End::Cut && metadata::is_torn(self.shape, &image) {
                 // Of the old kind, which has several sectors.
                 torn += 1;
                 disk.image = self.shape.blank(0xdd);
                 (disk.blank, disk.current) = (true, false);
                 continue;
             }
-            if disk.lies && end == End::Cut {
-                let problem = if is_torn { Ok(()) } else { problem };
-                let problem = problem.or_else(|what| {
-                    let is_blank = metadata::is_blank(self.shape, &image);
-                    if is_blank { Ok(()) } else { Err(what) }
-                });
-                problem.map_err(|what| format!("{} (that lies): {what}", disk.name))?;
-                disk.image = self.shape.blank(0xdd);
-                (disk.blank, disk.current) = (true, false);
-                continue;
-            }
+            let before = (!disk.blank).then_some(&disk.image[..]);
+            let problem = metadata::check(self.shape, &image, before);
             // A disk that was just being added may have nothing, yet or any more.
             if !disk.current && metadata::is_blank(self.shape, &image) {
                 disk.blank = true;
@@ -323,6 +325,13 @@ impl World {
         };
         Ok(enough)
     }
+}
+
+/// Disks, and what they say of themselves.
+pub(super) fn told(shape: Shape, disks: &[Disk]) -> String {
+    let disks = disks.iter();
+    let told = disks.map(|disk| format!("{} ({})", disk.name, metadata::told(shape, &disk.image)));
+    told.collect::<Vec<_>>().join(" ")
 }
 
 /// Whether members are refused for having been used apart. With a member gone that knew both of them, nobody
