@@ -38,6 +38,13 @@ pub(crate) fn fill(path: &Path, size: u64, seed: u64) -> Result<()> {
     file.sync_all().with_context(what)
 }
 
+/// Makes a new file of `size` that holds nothing; what one there held is gone.
+pub(crate) fn hollow(path: &Path, size: u64) -> Result<()> {
+    let what = || format!("cannot make {}", path.display());
+    let file = std::fs::File::create(path).with_context(what)?;
+    file.set_len(size).with_context(what)
+}
+
 /// Reads all the data of a file, so that it is in the page cache: page by page, so that what was not there
 /// comes in small folios too.
 pub(crate) fn warm(path: &Path) -> Result<()> {

@@ -61,18 +61,24 @@ impl<'a> Mirror<'a> {
 
     /// The same, each in its own folder.
     fn between(binary: &'a Path, folders: [&Path; 2], size: u64) -> Result<Self> {
+        let mirror = Self::named(binary, folders);
+        for file in &mirror.files {
+            data::fill(file, size + HEAD, 7)?;
+        }
+        Ok(mirror)
+    }
+
+    /// Files that nobody made yet.
+    fn named(binary: &'a Path, folders: [&Path; 2]) -> Self {
         let files = [
             folders[0].join("member-0.img"),
             folders[1].join("member-1.img"),
         ];
-        for file in &files {
-            data::fill(file, size + HEAD, 7)?;
-        }
-        Ok(Self {
+        Self {
             binary,
             expression: array(&files, ""),
             files,
-        })
+        }
     }
 
     /// The same past the page cache.
@@ -135,6 +141,40 @@ impl<'a> Mirror<'a> {
         until("the bitmap is never clear", || {
             let status = self.ask(serving, "status", &[])?;
             Ok(status["bitmap"]["dirty"] == 0)
+        })
+    }
+
+    /// Its second member leaves, a little is written, and it is there again: known, or as a disk that holds nothing.
+    fn come_back(&self, serving: &Serving, is_known: bool) -> Result<Sample> {
+        let member = self.files[1].to_string_lossy().into_owned();
+        let scattered = Load {
+            pattern: "randwrite",
+            block_size: WRITE,
+            jobs: 1,
+            depth: 32,
+        };
+        let (size, bytes) = (LARGE, WRITES * u64::from(WRITE));
+        self.ask(serving, "fail", &["--member", &member])?;
+        one(serving, &scattered, Until::Once { size, bytes })?;
+        self.ask(serving, "remove", &["--member", &member])?;
+        let mut how = vec!["--disk", &member, "--no-wait"];
+        if !is_known {
+            data::hollow(&self.files[1], LARGE + HEAD)?;
+            how.push("--force");
+        }
+        for file in &self.files {
+            ready(file)?;
+        }
+        let before = process::bytes_written(serving.id())?;
+        let start = clock::now();
+        self.ask(serving, if is_known { "re-add" } else { "add" }, &how)?;
+        self.wait(serving)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let copied = process::bytes_written(serving.id())? - before;
+        Ok(Sample {
+            seconds: Some(seconds),
+            copied_mib: Some(copied / f64::from(1 << 20)),
+            ..Sample::default()
         })
     }
 
@@ -329,55 +369,20 @@ pub(super) fn foreground(
 }
 
 /// A member that was away while a little was written: what the bitmap says is copied, against all of it.
+///
+/// Members are new files in each round, which hold nothing: both ways copy what they are to copy all the same, and
+/// nobody waits until a disk has taken 13 GiB that no figure is about.
 pub(super) fn re_add(launcher: &Launcher, args: &Args, binary: &Path) -> Result<Vec<Measured>> {
-    let mirror = Mirror::files(binary, &launcher.folder, LARGE)?;
-    let scattered = Load {
-        pattern: "randwrite",
-        block_size: WRITE,
-        jobs: 1,
-        depth: 32,
-    };
-    let until = Until::Once {
-        size: LARGE,
-        bytes: WRITES * u64::from(WRITE),
-    };
-    let member = mirror.files[1].to_string_lossy().into_owned();
+    let mirror = Mirror::named(binary, [&launcher.folder; 2]);
     let names = ["outboard re-add", "all of it"].map(str::to_owned);
     let measured = rounds(args, names.to_vec(), |which| {
+        for file in &mirror.files {
+            data::hollow(file, LARGE + HEAD)?;
+        }
         mirror.create(LARGE, &["--assume-clean", "--bitmap", BITMAP_CHUNK])?;
         let serving = launcher.start(Server::Ours, &mirror.expression)?;
         mirror.sweep(&serving)?;
-        mirror.ask(&serving, "fail", &["--member", &member])?;
-        one(&serving, &scattered, until)?;
-        mirror.ask(&serving, "remove", &["--member", &member])?;
-        if which == 1 {
-            // It is not known any more.
-            data::fill(&mirror.files[1], LARGE + HEAD, 9)?;
-        }
-        for file in &mirror.files {
-            ready(file)?;
-        }
-        let before = process::bytes_written(serving.id())?;
-        let start = clock::now();
-        match which {
-            0 => mirror.ask(&serving, "re-add", &["--disk", &member, "--no-wait"])?,
-            _ => mirror.ask(
-                &serving,
-                "add",
-                &["--disk", &member, "--force", "--no-wait"],
-            )?,
-        };
-        mirror.wait(&serving)?;
-        let seconds = start.elapsed().as_secs_f64();
-        for file in &mirror.files {
-            ready(file)?;
-        }
-        let copied = process::bytes_written(serving.id())? - before;
-        Ok(Sample {
-            seconds: Some(seconds),
-            copied_mib: Some(copied / f64::from(1 << 20)),
-            ..Sample::default()
-        })
+        mirror.come_back(&serving, which == 0)
     });
     mirror.remove();
     measured
