@@ -9,6 +9,7 @@
 
 mod builtin;
 mod estimate;
+mod kernel;
 pub(crate) mod size;
 mod small;
 mod sweep;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use builtin::{builtin, list, source};
 pub use estimate::{Estimate, estimate};
+pub use kernel::Layer;
 pub use sweep::{Series, Varies};
 pub use target::{Image, MountType, TARGETS_MAX, Target, TargetKind, Transport, Via};
 pub use workload::{Direction, FioJob, Job, OPTIONS, Pattern, Workload};

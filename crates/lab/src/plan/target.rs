@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::size;
+use super::{Layer, kernel, size};
 use crate::units::Bytes;
 
 /// The most targets of one plan.
@@ -84,6 +84,20 @@ pub enum TargetKind {
         /// How it is attached.
         #[serde(default)]
         via: Via,
+    },
+    /// A disk that the kernel makes of images, mounted: no request passes through anything of ours but
+    /// the server of an image that is behind one.
+    Kernel {
+        /// Each becomes a loop device; one that is served, a device of the kernel's NBD client.
+        images: Vec<Image>,
+        /// What is made of them, the lowest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        layers: Vec<Layer>,
+        /// As for a disk.
+        filesystem: String,
+        /// As for a disk.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        on: Option<String>,
     },
     /// A directory of this machine through a filesystem client and a server on loopback.
     Mount {
@@ -187,6 +201,7 @@ impl Target {
         match &self.kind {
             TargetKind::Disk { on, .. }
             | TargetKind::Served { on, .. }
+            | TargetKind::Kernel { on, .. }
             | TargetKind::Mount { on, .. } => on.as_deref(),
             TargetKind::Directory { .. } | TargetKind::Raw { .. } => None,
         }
@@ -198,6 +213,7 @@ impl Target {
         match &self.kind {
             TargetKind::Disk { images, .. }
             | TargetKind::Served { images, .. }
+            | TargetKind::Kernel { images, .. }
             | TargetKind::Raw { images, .. } => images,
             TargetKind::Directory { .. } | TargetKind::Mount { .. } => &[],
         }
@@ -260,6 +276,9 @@ fn check_one(target: &Target, before: &BTreeSet<&str>) -> Result<(), String> {
         if image.size.0 == 0 {
             return Err(format!("the image {:?} has no size", image.name));
         }
+    }
+    if let TargetKind::Kernel { images, layers, .. } = &target.kind {
+        kernel::check(images.len(), layers)?;
     }
     if let TargetKind::Raw {
         disk, device, uri, ..

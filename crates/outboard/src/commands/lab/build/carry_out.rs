@@ -60,14 +60,14 @@ pub(super) fn carry_out(
 /// What is known while steps are taken.
 pub(super) struct Work<'a> {
     foreign: Foreign<'a>,
-    names: Names,
+    pub(super) names: Names,
     pub(super) cancel: &'a Cancel,
     pub(super) standing: Standing,
     pub(super) commands: Vec<String>,
     pub(super) servers: Vec<u32>,
     clients: Vec<u32>,
     /// Of the last attachment.
-    device: Option<PathBuf>,
+    pub(super) device: Option<PathBuf>,
     /// Of the last server.
     export: Option<String>,
 }
@@ -114,6 +114,18 @@ impl Work<'_> {
                 directory,
                 options,
             } => self.sshfs(exported, folder, directory, options.as_deref()),
+            Step::Nfs {
+                exported,
+                directory,
+                options,
+            } => self.nfs(exported, directory, options.as_deref()),
+            Step::Smb {
+                exported,
+                folder,
+                directory,
+                options,
+            } => self.smb(exported, folder, directory, options.as_deref()),
+            Step::Kernel(step) => self.kernel(step),
         }
     }
 
@@ -134,7 +146,7 @@ impl Work<'_> {
     }
 
     /// Runs a program to its end; what it printed.
-    fn run(&self, program: &Path, words: &[String]) -> Result<String, String> {
+    pub(super) fn run(&self, program: &Path, words: &[String]) -> Result<String, String> {
         let work = std::env::temp_dir();
         let folder = work.join(format!("outboard-lab-{}", std::process::id()));
         std::fs::create_dir_all(&folder)
@@ -255,7 +267,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn attach(
+    pub(super) fn attach(
         &mut self,
         disk: &str,
         via: Via,

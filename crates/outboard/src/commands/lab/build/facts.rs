@@ -23,6 +23,8 @@ pub(super) struct Facts {
     pub(super) loops: bool,
     /// Whether the kernel has an NBD client.
     pub(super) nbd: bool,
+    /// Whether the kernel's NFS server runs.
+    pub(super) nfs_server: bool,
 }
 
 impl Facts {
@@ -51,6 +53,7 @@ impl Facts {
             fuse: Path::new("/dev/fuse").exists(),
             loops: Path::new("/dev/loop-control").exists(),
             nbd: Path::new("/dev/nbd0").exists() || modules.contains("nbd"),
+            nfs_server: has_threads(&read("/proc/fs/nfsd/threads")),
             modules,
         }
     }
@@ -91,6 +94,11 @@ fn listed(table: &str) -> impl Iterator<Item = String> {
     })
 }
 
+/// How many threads serve, in words of nfsd(7); empty where there is no server.
+fn has_threads(text: &str) -> bool {
+    text.trim().parse().is_ok_and(|threads: u32| threads > 0)
+}
+
 /// Modules are written with `-` and `_` alike.
 fn plain(name: &str) -> String {
     name.replace('_', "-")
@@ -106,6 +114,12 @@ mod tests {
         let found: Vec<String> = listed(table).collect();
         assert_eq!(found, ["jfs", "dm-mod"]);
         assert_eq!(plain("dm_mod"), "dm-mod");
+    }
+
+    #[test]
+    fn an_nfs_server_runs_if_it_has_threads() {
+        assert!(has_threads("8\n"));
+        assert!(!has_threads("0\n") && !has_threads(""));
     }
 
     #[test]

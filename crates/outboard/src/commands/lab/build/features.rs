@@ -1,11 +1,11 @@
 //! What a target needs of a machine, and what of it is lacking. Pure.
 //!
-//! A feature is written as in a plan: `root`, `fuse`, `loop`, `nbd`, `filesystem:NAME`, `module:NAME`,
+//! A feature is written as in a plan: `root`, `fuse`, `loop`, `nbd`, `nfs-server`, `filesystem:NAME`, `module:NAME`,
 //! `program:NAME`.
 
 use std::fmt;
 
-use lab::plan::{MountType, Target, TargetKind, Via};
+use lab::plan::{Image, Layer, MountType, Target, TargetKind, Via};
 use lab::runner::LeftOut;
 
 use super::facts::Facts;
@@ -21,6 +21,8 @@ pub(super) enum Feature {
     Loop,
     /// The kernel's NBD client.
     Nbd,
+    /// The kernel's NFS server, running.
+    NfsServer,
     /// A filesystem of the kernel.
     Filesystem(String),
     /// A module of the kernel.
@@ -30,10 +32,15 @@ pub(super) enum Feature {
 }
 
 /// Which Debian package has a program.
-const PACKAGES: [(&str, &str); 17] = [
+const PACKAGES: [(&str, &str); 22] = [
+    ("dmsetup", "dmsetup"),
+    ("exportfs", "nfs-kernel-server"),
     ("fio", "fio"),
     ("gvfsd-fuse", "gvfs-fuse"),
+    ("ksmbd.mountd", "ksmbd-tools"),
     ("losetup", "mount"),
+    ("lvm", "lvm2"),
+    ("mdadm", "mdadm"),
     ("mkfs.btrfs", "btrfs-progs"),
     ("mkfs.ext2", "e2fsprogs"),
     ("mkfs.ext3", "e2fsprogs"),
@@ -61,9 +68,10 @@ impl Feature {
             None if text == "fuse" => Ok(Self::Fuse),
             None if text == "loop" => Ok(Self::Loop),
             None if text == "nbd" => Ok(Self::Nbd),
+            None if text == "nfs-server" => Ok(Self::NfsServer),
             _ => Err(LeftOut(format!(
-                "it needs {text:?}, which is none of root, fuse, loop, nbd, filesystem:NAME, \
-                 module:NAME and program:NAME"
+                "it needs {text:?}, which is none of root, fuse, loop, nbd, nfs-server, \
+                 filesystem:NAME, module:NAME and program:NAME"
             ))),
         }
     }
@@ -74,6 +82,7 @@ impl Feature {
             Self::Fuse => facts.fuse,
             Self::Loop => facts.loops,
             Self::Nbd => facts.nbd,
+            Self::NfsServer => facts.nfs_server,
             Self::Filesystem(name) => facts.filesystems.contains(name),
             Self::Module(name) => facts.modules.contains(name),
             Self::Program(name) => facts.program(name).is_some(),
@@ -89,6 +98,9 @@ impl fmt::Display for Feature {
             Self::Fuse => f.write_str("needs FUSE: there is no /dev/fuse"),
             Self::Loop => f.write_str("needs loop devices: there is no /dev/loop-control"),
             Self::Nbd => f.write_str("needs the kernel's nbd module, which this kernel lacks"),
+            Self::NfsServer => {
+                f.write_str("needs an NFS server that runs: systemctl start nfs-server")
+            }
             Self::Filesystem(name) => write!(f, "this kernel has no {name}"),
             Self::Module(name) => write!(f, "this kernel has no module {name}"),
             Self::Program(name) => match PACKAGES.iter().find(|(known, _)| known == name) {
@@ -124,6 +136,12 @@ fn of_kind(kind: &TargetKind) -> Vec<Feature> {
             Some(_) => attached(Via::Auto),
             None => Vec::new(),
         },
+        TargetKind::Kernel {
+            images,
+            layers,
+            filesystem,
+            ..
+        } => [devices(images), of_layers(layers), made(filesystem)].concat(),
         TargetKind::Mount { client, .. } => of_client(*client),
     }
 }
@@ -148,6 +166,37 @@ fn made(filesystem: &str) -> Vec<Feature> {
     ]
 }
 
+/// What makes devices of images.
+fn devices(images: &[Image]) -> Vec<Feature> {
+    let via = |image: &Image| match image.served {
+        Some(_) => Via::Kernel,
+        None => Via::Loop,
+    };
+    let mut needed: Vec<Feature> = Vec::new();
+    for feature in images.iter().flat_map(|image| attached(via(image))) {
+        if !needed.contains(&feature) {
+            needed.push(feature);
+        }
+    }
+    needed
+}
+
+fn of_layers(layers: &[Layer]) -> Vec<Feature> {
+    let by = |module: &str, program: &str| {
+        [
+            Feature::Module(module.to_owned()),
+            Feature::Program(program.to_owned()),
+        ]
+    };
+    let needed = layers.iter().flat_map(|layer| match layer {
+        Layer::MdMirror => by("raid1", "mdadm"),
+        Layer::MdStripe => by("raid0", "mdadm"),
+        Layer::DmLinear | Layer::DmStripe => by("dm-mod", "dmsetup"),
+        Layer::Volume => by("dm-mod", "lvm"),
+    });
+    needed.collect()
+}
+
 fn of_client(client: MountType) -> Vec<Feature> {
     let program = |name: &str| Feature::Program(name.to_owned());
     let filesystem = |name: &str| Feature::Filesystem(name.to_owned());
@@ -159,8 +208,20 @@ fn of_client(client: MountType) -> Vec<Feature> {
             program("sshd"),
             program("ssh-keygen"),
         ],
-        MountType::Nfs => vec![Feature::Root, filesystem("nfs"), program("mount.nfs")],
-        MountType::Cifs => vec![Feature::Root, filesystem("cifs"), program("mount.cifs")],
+        MountType::Nfs => vec![
+            Feature::Root,
+            filesystem("nfs"),
+            program("mount.nfs"),
+            program("exportfs"),
+            Feature::NfsServer,
+        ],
+        MountType::Cifs => vec![
+            Feature::Root,
+            filesystem("cifs"),
+            Feature::Module("ksmbd".into()),
+            program("mount.cifs"),
+            program("ksmbd.mountd"),
+        ],
         MountType::Gvfs => vec![Feature::Fuse, program("gvfsd-fuse")],
     }
 }

@@ -22,10 +22,13 @@ mod disk;
 mod facts;
 mod features;
 mod foreign;
+mod kernel;
 mod mount;
 mod names;
+mod nfs;
 mod raw;
 mod served;
+mod smb;
 mod sshfs;
 mod standing;
 mod step;
@@ -64,6 +67,7 @@ impl TargetBuilder {
             TargetKind::Directory { .. } => directory::recipe(target, context),
             TargetKind::Disk { .. } => disk::recipe(target, folder),
             TargetKind::Served { .. } => served::recipe(target, folder),
+            TargetKind::Kernel { .. } => kernel::recipe(target, folder, context.built.len()),
             TargetKind::Mount { .. } => mount::recipe(target, folder),
             TargetKind::Raw { .. } => raw::recipe(target, folder),
         }

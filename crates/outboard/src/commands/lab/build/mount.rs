@@ -1,8 +1,8 @@
 //! A directory through a filesystem client and a server on loopback.
 //!
-//! SSHFS gets a server of our own with keys of its own, for one user and one port of loopback. Servers
-//! of NFS and SMB are the system's, with rights of their own: none is started here, and a mount of the
-//! user's own is measured as a directory.
+//! SSHFS and SMB get a server of our own with keys of its own, for one user and one port of loopback.
+//! The server of NFS is the system's, which has one only: a directory of ours is exported by it for the
+//! run. gvfs mounts in a session of a desktop: a mount of the user's own is measured as a directory.
 
 use std::path::PathBuf;
 
@@ -19,26 +19,32 @@ pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut
     else {
         return Err(LeftOut("it is no mount".into()));
     };
-    if *client != MountType::Sshfs {
-        return Err(LeftOut(format!(
-            "no server of {} is started here: mount one, and give its directory as a target",
-            shown(*client)
-        )));
+    if *client == MountType::Gvfs {
+        return Err(LeftOut(
+            "no session of a desktop is started here: mount one, and give its directory as a target"
+                .into(),
+        ));
     }
     let exported = folder.join("exported");
     let steps = vec![Step::Folder(folder.clone()), Step::Folder(exported.clone())];
-    Ok(Recipe::mounted(steps, &folder, |directory| Step::Sshfs {
-        exported,
-        folder: folder.clone(),
-        directory,
-        options: options.clone(),
+    let options = options.clone();
+    Ok(Recipe::mounted(steps, &folder, |directory| match client {
+        MountType::Nfs => Step::Nfs {
+            exported,
+            directory,
+            options,
+        },
+        MountType::Cifs => Step::Smb {
+            exported,
+            folder: folder.clone(),
+            directory,
+            options,
+        },
+        MountType::Sshfs | MountType::Gvfs => Step::Sshfs {
+            exported,
+            folder: folder.clone(),
+            directory,
+            options,
+        },
     }))
-}
-
-const fn shown(client: MountType) -> &'static str {
-    match client {
-        MountType::Nfs => "NFS",
-        MountType::Cifs | MountType::Gvfs => "SMB",
-        MountType::Sshfs => "SSHFS",
-    }
 }

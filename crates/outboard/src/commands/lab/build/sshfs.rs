@@ -79,7 +79,8 @@ impl Work<'_> {
     }
 }
 
-fn free_port() -> std::io::Result<u16> {
+/// A port of loopback that nobody listens on.
+pub(super) fn free_port() -> std::io::Result<u16> {
     let any = (std::net::Ipv4Addr::LOCALHOST, 0);
     Ok(std::net::TcpListener::bind(any)?.local_addr()?.port())
 }

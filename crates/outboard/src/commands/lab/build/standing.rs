@@ -32,6 +32,8 @@ pub(super) enum Part {
     },
     /// A mount that no other part takes down.
     Mount(PathBuf),
+    /// Something of the system's, and the command that takes it away.
+    Made(Vec<String>),
     /// A folder of the system that was not there; removed if it is empty.
     Borrowed(PathBuf),
 }
@@ -82,6 +84,9 @@ impl Part {
             Self::Attachment(at) => detach(&at),
             Self::Process { name, child } => end(&name, child),
             Self::Mount(at) => unmount(&at),
+            Self::Made(words) => {
+                undo(&words).map_err(|why| format!("`{}` failed: {why}", words.join(" ")))
+            }
             Self::Borrowed(path) => {
                 // Somebody may use it by now.
                 drop(std::fs::remove_dir(path));
@@ -145,23 +150,27 @@ fn end(name: &str, mut child: Child) -> Result<(), String> {
 
 /// Unmounts; tries again if it is busy.
 fn unmount(at: &Path) -> Result<(), String> {
-    let run = |args: &[&str]| {
-        let output = Command::new("umount")
+    let words = ["umount".to_owned(), at.to_string_lossy().into_owned()];
+    undo(&words).map_err(|why| format!("{} could not be unmounted: {why}", at.display()))
+}
+
+/// Runs a command that takes something away; tries again if that is busy.
+fn undo(words: &[String]) -> Result<(), String> {
+    let (program, args) = words.split_first().ok_or("nothing to run")?;
+    let run = || {
+        let output = Command::new(program)
             .args(args)
-            .arg(at)
             .stdin(Stdio::null())
             .output()
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| format!("{program} cannot be started: {error}"))?;
         match output.status.success() {
             true => Ok(()),
             false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
         }
     };
-    run(&[])
-        .or_else(|_| {
-            // What still flushes is busy for a moment.
-            std::thread::sleep(Duration::from_millis(500));
-            run(&[])
-        })
-        .map_err(|why| format!("{} could not be unmounted: {why}", at.display()))
+    run().or_else(|_| {
+        // What still flushes is busy for a moment.
+        std::thread::sleep(Duration::from_millis(500));
+        run()
+    })
 }

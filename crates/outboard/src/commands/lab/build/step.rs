@@ -6,7 +6,9 @@ use lab::fio::command::shown;
 use lab::plan::{Transport, Via};
 use lab::units::Bytes;
 
+use super::kernel::KernelStep;
 use super::names::Names;
+use super::{nfs, smb};
 
 /// How a target is made.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,6 +92,28 @@ pub(super) enum Step {
         /// More of sshfs's options.
         options: Option<String>,
     },
+    /// A directory through the kernel's NFS and back.
+    Nfs {
+        /// Which one.
+        exported: PathBuf,
+        /// Where it is mounted.
+        directory: PathBuf,
+        /// More of mount's options.
+        options: Option<String>,
+    },
+    /// A directory through the kernel's SMB and back.
+    Smb {
+        /// Which one.
+        exported: PathBuf,
+        /// For its users and what the server prints.
+        folder: PathBuf,
+        /// Where it is mounted.
+        directory: PathBuf,
+        /// More of mount's options.
+        options: Option<String>,
+    },
+    /// A device of the kernel's own.
+    Kernel(KernelStep),
 }
 
 impl Recipe {
@@ -137,6 +161,7 @@ impl Step {
                     &format!("nbd+unix:///{name}?socket={}", socket.display()),
                 );
             }
+            Self::Kernel(step) => step.name(names),
             _ => {}
         }
     }
@@ -187,6 +212,18 @@ impl Step {
                 let from = format!("localhost:{}", exported.display());
                 vec![line(&["sshfs", &from, &directory.to_string_lossy()])]
             }
+            Self::Nfs {
+                exported,
+                directory,
+                options,
+            } => nfs::shown(exported, directory, options.as_deref()),
+            Self::Smb {
+                folder,
+                directory,
+                options,
+                ..
+            } => smb::shown(folder, directory, options.as_deref()),
+            Self::Kernel(step) => step.shown(names),
         }
     }
 }

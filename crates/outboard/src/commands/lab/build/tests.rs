@@ -108,17 +108,74 @@ fn a_plans_own_needs_are_probed_too() {
 }
 
 #[test]
-fn servers_of_nfs_and_smb_are_not_started_and_it_is_said_what_to_do_instead() {
+fn nfs_needs_a_server_that_runs_and_smb_brings_its_own() {
     let mut facts = able();
+    facts.folders = vec!["/nowhere".into()];
     for name in ["nfs", "cifs"] {
         facts.filesystems.insert(name.into());
     }
-    let mount = "name = \"m\"\nkind = \"mount\"\ntype = \"nfs\"";
-    let told = lacks(mount, &Facts::default()).unwrap();
+    let mount = |kind: &str| format!("name = \"m\"\nkind = \"mount\"\ntype = \"{kind}\"");
+    let told = lacks(&mount("nfs"), &Facts::default()).unwrap();
     assert!(told.contains("root"), "{told}");
-    let folder = Path::new("/f").to_owned();
-    let error = super::mount::recipe(&target(mount), folder).unwrap_err();
+    let told = lacks(&mount("nfs"), &facts).unwrap();
+    assert!(told.contains("apt-get install nfs-common"), "{told}");
+    facts.modules.remove("ksmbd");
+    let told = lacks(&mount("cifs"), &facts).unwrap();
+    assert_eq!(told, "this kernel has no module ksmbd");
+    facts.modules.insert("ksmbd".into());
+    let programs = tempfile::tempdir().unwrap();
+    for name in ["mount.nfs", "exportfs", "mount.cifs", "ksmbd.mountd"] {
+        std::fs::write(programs.path().join(name), "").unwrap();
+    }
+    facts.folders = vec![programs.path().to_owned()];
+    facts.nfs_server = false;
+    let told = lacks(&mount("nfs"), &facts).unwrap();
+    assert!(told.contains("an NFS server that runs"), "{told}");
+    facts.nfs_server = true;
+    assert_eq!(lacks(&mount("nfs"), &facts), None);
+    assert_eq!(lacks(&mount("cifs"), &facts), None);
+}
+
+#[test]
+fn gvfs_belongs_to_a_session_and_it_is_said_what_to_do_instead() {
+    let mount = "name = \"m\"\nkind = \"mount\"\ntype = \"gvfs\"";
+    let error = super::mount::recipe(&target(mount), Path::new("/f").to_owned()).unwrap_err();
     assert!(error.to_string().contains("mount one"), "{error}");
+}
+
+#[test]
+fn what_the_kernel_makes_of_disks_needs_its_modules_and_the_programs_that_ask_for_it() {
+    let text = |layer: &str, served: &str| {
+        format!(
+            "name = \"k\"\nkind = \"kernel\"\nfilesystem = \"ext4\"\nlayers = [\"{layer}\"]\n\
+             images = [{{ name = \"a\", size = \"64M\" }}, {{ name = \"b\", size = \"64M\"{served} }}]"
+        )
+    };
+    let cases = [
+        ("md-mirror", "raid1", "mdadm"),
+        ("md-stripe", "raid0", "mdadm"),
+        ("dm-linear", "dm-mod", "dmsetup"),
+        ("dm-stripe", "dm-mod", "dmsetup"),
+        ("volume", "dm-mod", "lvm"),
+    ];
+    for (layer, module, program) in cases {
+        let programs = tempfile::tempdir().unwrap();
+        let mut facts = able();
+        facts.modules.clear();
+        facts.nbd = false;
+        facts.folders = vec![programs.path().to_owned()];
+        std::fs::write(programs.path().join("losetup"), "").unwrap();
+        std::fs::write(programs.path().join("mkfs.ext4"), "").unwrap();
+        let told = lacks(&text(layer, ""), &facts).unwrap();
+        assert_eq!(told, format!("this kernel has no module {module}"));
+        facts.modules.insert(module.to_owned());
+        let told = lacks(&text(layer, ""), &facts).unwrap();
+        assert!(told.starts_with(&format!("needs {program}: ")), "{told}");
+        std::fs::write(programs.path().join(program), "").unwrap();
+        assert_eq!(lacks(&text(layer, ""), &facts), None);
+        let told = lacks(&text(layer, ", served = \"tcp\""), &facts).unwrap();
+        assert!(told.contains("nbd module"), "{told}");
+    }
 }
 
 #[test]
@@ -133,7 +190,7 @@ fn an_array_is_made_after_its_halves_can_be_reached_and_before_it_is_attached() 
             Step::Serve { .. } => "serve",
             Step::Attach { .. } => "attach",
             Step::Loop { .. } => "loop",
-            Step::Sshfs { .. } => "sshfs",
+            other => panic!("{other:?}"),
         })
         .collect();
     assert_eq!(
