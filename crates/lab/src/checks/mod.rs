@@ -12,6 +12,7 @@ pub mod ceiling;
 pub mod data;
 pub mod denominators;
 pub mod direct;
+pub mod emulation;
 pub mod engine;
 pub mod generator;
 pub mod identity;
@@ -72,6 +73,8 @@ pub enum Check {
     Denominators,
     /// The lab's own cost is small.
     Observer,
+    /// The machine is a real one.
+    Emulation,
     /// Other findings about how the run was made.
     Run,
 }
@@ -100,6 +103,7 @@ impl Check {
             Self::Thermal => "thermal",
             Self::Denominators => "denominators",
             Self::Observer => "observer",
+            Self::Emulation => "emulation",
             Self::Run => "run",
         }
     }

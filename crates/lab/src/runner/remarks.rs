@@ -2,7 +2,7 @@
 
 use super::prepare::{Readied, ReadyTarget};
 use crate::checks::{self, Check, Finding};
-use crate::host::{TargetFacts, alignment};
+use crate::host::{TargetFacts, alignment, machine};
 use crate::units::Bytes;
 
 /// What is to be said of a run before its first block.
@@ -46,6 +46,7 @@ pub(super) fn of(targets: &[ReadyTarget], readied: &Readied, wanted: Bytes) -> V
     for target in targets {
         findings.extend(of_disk(&target.facts));
     }
+    findings.extend(checks::emulation::check(&machine().processor));
     findings
 }
 

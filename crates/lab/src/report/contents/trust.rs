@@ -60,7 +60,7 @@ pub(in crate::report) fn sureness(run: &RunRecord, summary: &Summary) -> String 
         .max()
         .unwrap_or(0);
     let made = format!("{} measurements in {blocks} blocks", run.cells.len());
-    match widest(summary) {
+    let sure = match widest(summary) {
         None => format!("{results}; {made}."),
         Some((row, width)) => format!(
             "{results}; {made}; the widest 95 % interval is ±{:.1} % of its median ({} on {}).",
@@ -68,6 +68,14 @@ pub(in crate::report) fn sureness(run: &RunRecord, summary: &Summary) -> String 
             row.title,
             short(&row.label, 30)
         ),
+    };
+    let is_emulated = run
+        .findings
+        .iter()
+        .any(|finding| finding.check == Check::Emulation);
+    match is_emulated {
+        true => format!("{sure} The machine is emulated: no figure is that of a real one."),
+        false => sure,
     }
 }
 
