@@ -6,6 +6,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +14,10 @@ use serde::de::DeserializeOwned;
 
 use super::http::{Connection, Lines, Stream};
 use super::protocol::{
-    self, ABOUT, About, CLOCK, COUNTERS, Clock, Counters, DROP_CACHES, FIO, FioReady, IPERF3,
+    self, ABOUT, About, CLOCK, COUNTERS, Clock, Counters, DROP_CACHES, FioFolder, FioReady, IPERF3,
     Iperf3Ready, SAMPLES, with_port,
 };
-use super::{AgentError, Offset, RoundTrip, Samples};
+use super::{AgentError, Offset, RoundTrip, Samples, query};
 use crate::checks::cache::DroppedThere;
 use crate::units::Nanos;
 
@@ -176,14 +177,18 @@ impl AgentAddress {
         Ok((lines, socket))
     }
 
-    /// Has it start fio's server, which ends when the [`RemoteFio`] is dropped.
+    /// Has it start fio's server with a folder in each of these directories of its machine; all of it ends
+    /// and goes when the [`RemoteFio`] is dropped.
     ///
     /// # Errors
     /// [`AgentError::Forbidden`] and the like.
-    pub fn fio(&self) -> Result<RemoteFio, AgentError> {
+    pub fn fio(&self, directories: &[&Path]) -> Result<RemoteFio, AgentError> {
         let (connection, socket) = self.connect()?;
-        let mut lines = connection.lines("POST", FIO)?;
+        let mut lines = connection.lines("POST", &query::fio_in(directories))?;
         let ready: FioReady = understood(&lines.next_line()?)?;
+        if ready.folders.len() != directories.len() {
+            return Err(AgentError::answer("folders that were not asked for"));
+        }
         let address = socket.peer_addr()?.ip();
         Ok(RemoteFio {
             ready,
@@ -260,6 +265,12 @@ impl RemoteFio {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.ready.version
+    }
+
+    /// Where it works, in the order of the directories that were asked for.
+    #[must_use]
+    pub fn folders(&self) -> &[FioFolder] {
+        &self.ready.folders
     }
 }
 

@@ -3,26 +3,35 @@
 //! fio's server asks nobody who they are, and a job may name commands to run: who reaches its port can do
 //! what this user can. So it is started on demand only, on one address, and ended with who asked for it.
 //!
-//! Invariants: it ends with the jobs that it started, and works in a folder that is removed afterwards.
+//! Invariants: it ends with the jobs that it started, and works in folders that are removed afterwards: one
+//! of its own, and one in each directory that jobs are to read and write in.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
 
-use super::protocol::FioReady;
+use super::protocol::{FioFolder, FioReady};
 use crate::LabError;
 use crate::fio::process::Fio;
 use crate::host::listeners;
+use crate::host::mounts::{self, Mount};
 use crate::sensors::{ProcessCpu, read};
+use crate::units::Bytes;
 
 /// How long it may take to listen.
 const START_LIMIT: Duration = Duration::from_secs(5);
 /// How long it may take to end before it is killed.
 const GRACE: Duration = Duration::from_secs(1);
+/// How folders begin; a run of the lab that works in the directory later removes what a machine that
+/// lost its power left there.
+const PREFIX: &str = crate::runner::FOLDER_PREFIX;
 /// Between two looks at it.
 const POLL: Duration = Duration::from_millis(10);
 
@@ -35,6 +44,14 @@ pub enum FioServerError {
     /// It could not be started.
     #[error("cannot start fio's server: {0}")]
     System(#[from] io::Error),
+    /// There is no folder in a directory.
+    #[error("cannot work in {}: {source}", directory.display())]
+    Folder {
+        /// As it was asked for.
+        directory: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// It ended, or never listened.
     #[error("fio's server does not listen")]
     Deaf,
@@ -45,18 +62,22 @@ pub enum FioServerError {
 pub struct FioServer {
     child: Child,
     ready: FioReady,
-    /// Where it works; removed behind it.
-    _folder: tempfile::TempDir,
+    /// Where it and its jobs work; removed behind it.
+    _folders: Vec<TempDir>,
 }
 
 impl FioServer {
-    /// Starts one at `address`, on a free port. Blocks until it listens.
+    /// Starts one at `address`, on a free port, with a folder in each of `directories`. Blocks until it
+    /// listens.
     ///
     /// # Errors
-    /// [`FioServerError`]; nothing is left running then.
-    pub fn start(address: IpAddr) -> Result<Self, FioServerError> {
+    /// [`FioServerError`]; nothing is left running or lying about then.
+    pub fn start(address: IpAddr, directories: &[PathBuf]) -> Result<Self, FioServerError> {
         let fio = Fio::find().map_err(|error| FioServerError::NoFio(Box::new(error)))?;
-        let folder = tempfile::tempdir()?;
+        let own = tempfile::tempdir()?;
+        let made = directories.iter().map(|directory| folder_in(directory));
+        let made: Vec<(TempDir, FioFolder)> = made.collect::<Result<_, _>>()?;
+        let (mut folders, told): (Vec<TempDir>, Vec<FioFolder>) = made.into_iter().unzip();
         // fio takes no open socket: the port is free now, and if it no longer is in a moment, fio ends.
         let port = TcpListener::bind(SocketAddr::new(address, 0))?
             .local_addr()?
@@ -65,19 +86,21 @@ impl FioServer {
         let mut command = Command::new(&fio.program);
         command
             .arg(format!("--server={kind}:{address},{port}"))
-            .current_dir(folder.path())
+            .current_dir(own.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .env("LC_ALL", "C")
             .process_group(0);
+        folders.push(own);
         let mut server = Self {
             child: command.spawn()?,
             ready: FioReady {
                 version: fio.version,
                 port,
+                folders: told,
             },
-            _folder: folder,
+            _folders: folders,
         };
         server.wait_until_it_listens()?;
         Ok(server)
@@ -139,6 +162,34 @@ impl Drop for FioServer {
             tracing::warn!(pid = self.child.id(), %error, "fio's server could not be ended");
         }
     }
+}
+
+/// A folder of our own in a directory, and what it is on.
+fn folder_in(directory: &Path) -> Result<(TempDir, FioFolder), FioServerError> {
+    let failed = |source| FioServerError::Folder {
+        directory: directory.to_owned(),
+        source,
+    };
+    let directory = std::fs::canonicalize(directory).map_err(failed)?;
+    let folder = tempfile::Builder::new()
+        .prefix(PREFIX)
+        .tempdir_in(&directory);
+    let folder = folder.map_err(failed)?;
+    let found = std::fs::metadata(folder.path()).map_err(failed)?;
+    let space = rustix::fs::statvfs(folder.path()).map_err(|error| failed(error.into()))?;
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = mounts::parse(&table);
+    let mount = mounts::find(&mounts, &directory);
+    let told = |of: fn(&Mount) -> &String| mount.map_or("unknown", |mount| of(mount)).to_owned();
+    let told = FioFolder {
+        path: folder.path().to_owned(),
+        filesystem: told(|mount| &mount.filesystem),
+        source: told(|mount| &mount.source),
+        options: told(|mount| &mount.options),
+        device: found.dev(),
+        free: Bytes(space.f_bavail.saturating_mul(space.f_frsize)),
+    };
+    Ok((folder, told))
 }
 
 /// Whether the process of that id is still the one that was seen.

@@ -15,6 +15,7 @@ mod iperf3_server;
 pub mod local;
 mod offset;
 pub mod protocol;
+pub mod query;
 mod samples;
 #[cfg(test)]
 mod tests;
@@ -23,5 +24,5 @@ pub use client::{AgentAddress, Dial, Dialled, RemoteFio, RemoteIperf3, Side, Tok
 pub use error::AgentError;
 pub use http::Stream;
 pub use offset::{Offset, RoundTrip};
-pub use protocol::{About, Clock, Counters, SampleLine};
+pub use protocol::{About, Clock, Counters, FioFolder, SampleLine};
 pub use samples::Samples;

@@ -7,21 +7,24 @@
 //! | `GET /v1/counters?port=N` | [`Counters`] |
 //! | `GET /v1/samples?port=N` | a [`SampleLine`] a second, each a line of JSON, until one side hangs up |
 //! | `POST /v1/drop-caches?port=N` | [`DroppedThere`]; 403 unless the agent was started with that right |
-//! | `POST /v1/fio` | [`FioReady`], then an empty line a second; fio ends with the connection |
+//! | `POST /v1/fio?in=DIR&in=DIR` | [`FioReady`], then an empty line a second; fio ends with the connection |
 //! | `POST /v1/iperf3` | [`Iperf3Ready`], then an empty line a second; iperf3 ends with the connection |
 //!
-//! `port` names the process that listens on that TCP port of the agent's machine: the server that is
+//! `in` names a directory of the agent's machine, in which a folder for fio is made and removed again
+//! ([`super::query`]). `port` names the process that listens on that TCP port of the agent's machine: the server that is
 //! measured. Requests have no body. Anything but 200 comes with one line of text that says why.
 //!
-//! Invariants: times are the agent's own clock, which counts from its start; nothing here is a path, a
-//! command or a name of a file.
+//! Invariants: times are the agent's own clock, which counts from its start; nothing here is a command or a
+//! name of a file, and a directory is named only to an agent that may run fio, which could do all that.
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 pub use crate::checks::cache::DroppedThere;
 use crate::host::Machine;
 use crate::sensors::{CoreTimes, ProcessCpu};
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 /// The version of this protocol, and the first part of each path.
 pub const VERSION: u32 = 1;
@@ -109,6 +112,26 @@ pub struct FioReady {
     pub version: String,
     /// The port that it listens on, at the agent's address.
     pub port: u16,
+    /// Folders in the directories that were asked for, in their order.
+    #[serde(default)]
+    pub folders: Vec<FioFolder>,
+}
+
+/// A folder of the agent's machine that fio works in, and what it is on. Removed when fio ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FioFolder {
+    /// Where it is there.
+    pub path: PathBuf,
+    /// `ext4`.
+    pub filesystem: String,
+    /// What is mounted there.
+    pub source: String,
+    /// How.
+    pub options: String,
+    /// The number of its device: folders of one filesystem have the same.
+    pub device: u64,
+    /// What may be written before it is full.
+    pub free: Bytes,
 }
 
 /// An iperf3 that waits for tests.

@@ -307,7 +307,7 @@ fn what_a_server_has_in_memory_is_seen_and_gone_after_a_drop() {
 
 #[test]
 fn fio_takes_jobs_of_another_fio_and_ends_as_a_whole() {
-    let server = match FioServer::start(Ipv4Addr::LOCALHOST.into()) {
+    let server = match FioServer::start(Ipv4Addr::LOCALHOST.into(), &[]) {
         Ok(server) => server,
         Err(error) => {
             eprintln!("skipped: {error}");
@@ -346,7 +346,7 @@ fn fio_takes_jobs_of_another_fio_and_ends_as_a_whole() {
 
 #[test]
 fn a_job_that_was_sent_to_another_fio_has_a_result() {
-    let Ok(server) = FioServer::start(Ipv4Addr::LOCALHOST.into()) else {
+    let Ok(server) = FioServer::start(Ipv4Addr::LOCALHOST.into(), &[]) else {
         eprintln!("skipped: there is no fio");
         return;
     };

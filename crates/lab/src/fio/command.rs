@@ -1,6 +1,7 @@
 //! fio's command lines. Pure: a job in, a list of arguments out.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -234,6 +235,43 @@ fn push_path(args: &mut Vec<OsString>, key: &str, path: &Path) {
 
 fn milliseconds(time: Nanos) -> String {
     format!("{}ms", time.0.div_ceil(1_000_000).max(1))
+}
+
+/// What a fio of this machine is told so that `args` are done by the fio that `client` names, and the job
+/// that it sends there. fio sends only jobs that are in a file; what is about its own output stays here.
+#[must_use]
+pub fn sent(args: &[OsString], client: &str, job: &Path) -> (Vec<OsString>, OsString) {
+    const STAYS: [&str; 4] = ["output", "output-format", "eta", "readonly"];
+    let mut here: Vec<OsString> = vec![client.into()];
+    let (mut name, mut there) = (OsString::from("job"), OsString::new());
+    for arg in args {
+        let bytes = arg.as_bytes();
+        let bytes = bytes.strip_prefix(b"--").unwrap_or(bytes);
+        let key = bytes.split(|byte| *byte == b'=').next().unwrap_or(bytes);
+        let value = || OsStr::from_bytes(&bytes[(key.len() + 1).min(bytes.len())..]).to_owned();
+        match std::str::from_utf8(key) {
+            Ok("name") => name = value(),
+            Ok(key) if STAYS.contains(&key) => here.push(arg.clone()),
+            _ => {
+                there.push(OsStr::from_bytes(bytes));
+                there.push("\n");
+            }
+        }
+    }
+    here.push(job.into());
+    let mut text = OsString::from("[");
+    text.push(name);
+    text.push("]\n");
+    text.push(there);
+    (here, text)
+}
+
+/// Whether fio takes a path as it is from a file of jobs, where some characters mean something.
+#[must_use]
+pub fn can_be_sent(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    let means = |byte: &u8| byte.is_ascii_control() || b"$;#\"'`\\".contains(byte);
+    !bytes.iter().any(means)
 }
 
 /// A command as it can be pasted into a shell.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::command;
 use crate::LabError;
 
 /// How often a running fio is looked at.
@@ -27,6 +28,8 @@ pub struct Fio {
     pub program: PathBuf,
     /// As it says: `fio-3.33`.
     pub version: String,
+    /// The argument that has it send its jobs to the fio of another machine.
+    pub client: Option<String>,
 }
 
 /// Why one start of fio gave no result.
@@ -76,10 +79,14 @@ impl Fio {
                 needed: "3.5",
             });
         }
-        Ok(Self { program, version })
+        Ok(Self {
+            program,
+            version,
+            client: None,
+        })
     }
 
-    /// Runs fio with `args` until it ends, `tick` says stop (returns false) or `limit` has passed.
+    /// Runs fio with `args`, here or where its jobs are sent, until it ends, `tick` says stop (returns false) or `limit` has passed.
     /// Returns the text it wrote to `output`.
     ///
     /// # Errors
@@ -92,6 +99,18 @@ impl Fio {
         tick: &mut dyn FnMut(Instant) -> bool,
     ) -> Result<String, RunError> {
         let errors = output.with_extension("errors");
+        let sent = self.client.as_ref().map(|client| {
+            let job = output.with_extension("fio");
+            let (args, text) = command::sent(args, client, &job);
+            std::fs::write(&job, text.as_encoded_bytes()).map(|()| args)
+        });
+        let sent = sent.transpose()?;
+        let args = sent.as_deref().unwrap_or(args);
+        // What an earlier job left there would be taken for the answer of one that never got there.
+        match std::fs::remove_file(output) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
         let mut running = Running::start(&self.program, args, &errors)?;
         let ended = running.wait(limit, tick)?;
         if !ended {

@@ -203,3 +203,39 @@ proptest! {
         std::hint::black_box(process::reason(&text));
     }
 }
+
+#[test]
+fn a_job_that_is_sent_leaves_only_what_is_about_its_output_here() {
+    let args = args_of(0);
+    let (here, there) = command::sent(&args, "--client=ip:192.0.2.1,8765", Path::new("/tmp/j.fio"));
+    let here: Vec<_> = here.iter().map(|arg| arg.to_str().unwrap()).collect();
+    assert_eq!(here.first(), Some(&"--client=ip:192.0.2.1,8765"));
+    assert_eq!(here.last(), Some(&"/tmp/j.fio"));
+    assert!(here.contains(&"--output=/tmp/out.json") && here.contains(&"--output-format=json+"));
+    let there = there.to_str().unwrap();
+    let mut lines = there.lines();
+    let name = &builtin("quick").unwrap().workloads[0].name;
+    assert_eq!(lines.next(), Some(format!("[{name}]").as_str()));
+    let lines: Vec<&str> = lines.collect();
+    assert!(
+        lines.contains(&"filename=/mnt/a\\:b/data") && lines.contains(&"thread"),
+        "{there}"
+    );
+    // Nothing is lost, and nothing is said twice.
+    assert_eq!(here.len() - 2 + lines.len() + 1, args.len());
+    assert!(
+        !lines
+            .iter()
+            .any(|line| line.starts_with("output") || line.starts_with("name"))
+    );
+}
+
+#[test]
+fn a_path_that_fio_would_read_otherwise_is_not_sent() {
+    for path in ["/mnt/nbd", "/mnt/a b:c", "/mnt/\u{e4}"] {
+        assert!(command::can_be_sent(Path::new(path)), "{path}");
+    }
+    for path in ["/mnt/${HOME}", "/a;b", "/a#b", "/a\nb=c", "/a\"b", "/a\\b"] {
+        assert!(!command::can_be_sent(Path::new(path)), "{path}");
+    }
+}

@@ -65,6 +65,13 @@ pub enum Place {
     Device(PathBuf),
     /// An export, measured with fio's own client.
     Uri(String),
+    /// A directory of another machine, read and written by a fio there.
+    There {
+        /// The agent that has it run, as given: `host:port`.
+        machine: String,
+        /// The directory.
+        directory: PathBuf,
+    },
 }
 
 impl fmt::Display for Place {
@@ -72,6 +79,7 @@ impl fmt::Display for Place {
         match self {
             Self::Directory(path) | Self::Device(path) => path.display().fmt(f),
             Self::Uri(uri) => f.write_str(uri),
+            Self::There { machine, directory } => write!(f, "{machine}:{}", directory.display()),
         }
     }
 }
@@ -138,12 +146,12 @@ pub fn target_facts(known: Known, measured: &Measured) -> TargetFacts {
     let mounts = mount_table();
     let mount = match &known.place {
         Place::Directory(path) => mounts::find(&mounts, path),
-        Place::Device(_) | Place::Uri(_) => None,
+        Place::Device(_) | Place::Uri(_) | Place::There { .. } => None,
     };
     let device = match &known.place {
         Place::Directory(_) => mount.and_then(own_device),
         Place::Device(path) => device_at(path),
-        Place::Uri(_) => None,
+        Place::Uri(_) | Place::There { .. } => None,
     };
     let peer = known.peer.or_else(|| mount.and_then(Mount::peer));
     let runs_here = known

@@ -64,7 +64,7 @@ pub(super) fn of_target(target: &Target, serials: &[String]) -> Result<Claimed, 
 
 fn of_place(place: &Place, serials: &[String]) -> Result<Option<Claim>, String> {
     match place {
-        Place::Directory(_) => Ok(None),
+        Place::Directory(_) | Place::There { .. } => Ok(None),
         Place::Device(path) => match claim(path, serials) {
             Ok(claim) => Ok(Some(claim)),
             Err(refused) => Err(refused.to_string()),

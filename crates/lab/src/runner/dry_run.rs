@@ -148,7 +148,10 @@ struct Imagined {
 impl Imagined {
     fn of(spec: &TargetSpec) -> Self {
         let (file, uri) = match &spec.place {
-            Place::Directory(path) => (path.join(format!("{PREFIX}XXXXXX")).join(FILE), None),
+            Place::Directory(path)
+            | Place::There {
+                directory: path, ..
+            } => (path.join(format!("{PREFIX}XXXXXX")).join(FILE), None),
             Place::Device(path) => (path.clone(), None),
             Place::Uri(uri) => (PathBuf::new(), Some(uri.clone())),
         };

@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::request::TargetSpec;
-use super::scratch::Scratch;
+use super::scratch::{FILE, Scratch};
 use crate::LabError;
 use crate::fio::Subject;
 use crate::host::Place;
@@ -43,6 +43,12 @@ enum Kind {
         _lock: File,
     },
     Uri(String),
+    /// A folder on the machine of an agent, which removes it when fio ends there.
+    There {
+        place: Place,
+        file: PathBuf,
+        device: u64,
+    },
 }
 
 impl Ground {
@@ -68,7 +74,28 @@ impl Ground {
                 locked: true,
                 kind: Kind::Uri(uri.clone()),
             }),
+            Place::There { .. } => Self::there(spec),
         }
+    }
+
+    fn there(spec: &TargetSpec) -> Result<Self, LabError> {
+        let place = spec.place.clone();
+        let Some(folder) = &spec.folder else {
+            let what =
+                format!("{place} is on another machine: say which agent is to run fio there");
+            return Err(LabError::BadRequest(what));
+        };
+        Ok(Self {
+            writable: true,
+            size: None,
+            // An agent runs fio for one lab at a time.
+            locked: true,
+            kind: Kind::There {
+                place,
+                file: folder.path.join(FILE),
+                device: folder.device,
+            },
+        })
     }
 
     fn device(path: &Path, writable: bool) -> Result<Self, LabError> {
@@ -111,17 +138,18 @@ impl Ground {
     /// What fio is told.
     pub(super) fn subject(&self) -> Subject<'_> {
         match &self.kind {
-            Kind::Directory { file, .. } => Subject::File(file),
+            Kind::Directory { file, .. } | Kind::There { file, .. } => Subject::File(file),
             Kind::Device { path, .. } => Subject::File(path),
             Kind::Uri(uri) => Subject::Uri(uri),
         }
     }
 
-    /// The file or the device, for what looks at one.
+    /// The file or the device of this machine, for what looks at one.
     pub(super) fn file(&self) -> Option<&Path> {
-        match self.subject() {
-            Subject::File(path) => Some(path),
-            Subject::Uri(_) => None,
+        match &self.kind {
+            Kind::Directory { file, .. } => Some(file),
+            Kind::Device { path, .. } => Some(path),
+            Kind::Uri(_) | Kind::There { .. } => None,
         }
     }
 
@@ -129,7 +157,7 @@ impl Ground {
     pub(super) fn scratch(&self) -> Option<&Scratch> {
         match &self.kind {
             Kind::Directory { scratch, .. } => Some(scratch),
-            Kind::Device { .. } | Kind::Uri(_) => None,
+            Kind::Device { .. } | Kind::Uri(_) | Kind::There { .. } => None,
         }
     }
 
@@ -143,6 +171,7 @@ impl Ground {
         let number = |ground: &Self| match &ground.kind {
             Kind::Directory { scratch, .. } => Some(scratch.identity.0),
             Kind::Device { number, .. } => Some(*number),
+            Kind::There { device, .. } => Some(*device),
             Kind::Uri(_) => None,
         };
         number(self).is_some_and(|found| Some(found) == number(other))
@@ -154,6 +183,7 @@ impl Ground {
             Kind::Directory { scratch, .. } => Place::Directory(scratch.directory.clone()),
             Kind::Device { path, .. } => Place::Device(path.clone()),
             Kind::Uri(uri) => Place::Uri(uri.clone()),
+            Kind::There { place, .. } => place.clone(),
         }
     }
 
@@ -161,7 +191,7 @@ impl Ground {
     pub(super) fn release(self) -> Result<(), String> {
         match self.kind {
             Kind::Directory { scratch, .. } => scratch.remove(),
-            Kind::Device { .. } | Kind::Uri(_) => Ok(()),
+            Kind::Device { .. } | Kind::Uri(_) | Kind::There { .. } => Ok(()),
         }
     }
 }

@@ -27,6 +27,7 @@ mod resume;
 mod schedule;
 mod scratch;
 mod skip;
+mod there;
 
 pub use agents::AgentSpec;
 pub use build::{BuildContext, Builder, Built, Directories, LeftOut, TakeDown};
@@ -44,6 +45,10 @@ use build::Site;
 use measure::Bench;
 use prepare::{Prepared, Tools};
 use resume::Before;
+use there::There;
+
+/// How our folders on a target begin.
+pub(crate) const FOLDER_PREFIX: &str = scratch::PREFIX;
 
 /// Makes a run and keeps it in the request's store. `builder` builds the plan's own targets.
 ///
@@ -89,14 +94,22 @@ fn made(
     request.check()?;
     let before = record.map(|record| Before::of(record, request));
     let before = before.transpose()?.unwrap_or_default();
-    let tools = Tools::find(&request.plan, &request.fio)?;
+    let mut tools = Tools::find(&request.plan, &request.fio)?;
     let mut store = Store::open(&request.store)?;
     let start = engine::clock::now();
     let agents = Agents::connect(&request.agents, start, before.elapsed)?;
+    // Until the end of the run: what it made there goes with it.
+    let there = There::connect(request, &mut tools)?;
+    let request = &there
+        .as_ref()
+        .map_or_else(|| request.clone(), |there| there.placed(request));
     let site = Site::build(request, builder, cancel, &mut |what| progress.phase(what))?;
     let wanted = before.size.unwrap_or(request.plan.data.size);
     let mut prepared = prepare::prepare(request, &site, tools, wanted, progress, cancel)?;
     prepared.findings.extend(idle::wait(&prepared.processes()));
+    if let Some(there) = &there {
+        there.tell(request, &mut prepared);
+    }
     if record.is_some() {
         prepared.note_resumed(&before);
     }

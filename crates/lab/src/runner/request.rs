@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::agents::AgentSpec;
 use crate::LabError;
+use crate::agent::FioFolder;
 use crate::host::{Place, Process, Role};
 use crate::plan::Plan;
 use crate::units::Bytes;
@@ -25,6 +26,8 @@ pub struct RunRequest {
     pub base: Option<PathBuf>,
     /// The other machines that are watched.
     pub agents: Vec<AgentSpec>,
+    /// Which of them runs fio instead of this machine; all targets are directories there then.
+    pub fio_on: Option<usize>,
     /// Serials of disks that the user typed: only these are written without a filesystem.
     pub write_serials: Vec<String>,
     /// Orders the blocks and the random requests; drawn when not given.
@@ -52,6 +55,8 @@ pub struct TargetSpec {
     pub read_only: bool,
     /// Its size, where that cannot be seen: that of an export.
     pub size: Option<Bytes>,
+    /// The folder on the other machine, once the agent there has made it.
+    pub(super) folder: Option<FioFolder>,
 }
 
 impl TargetSpec {
@@ -66,12 +71,13 @@ impl TargetSpec {
     pub fn at(place: Place) -> Self {
         Self {
             name: "target".into(),
-            read_only: !matches!(place, Place::Directory(_)),
+            read_only: !matches!(place, Place::Directory(_) | Place::There { .. }),
             place,
             label: None,
             processes: Vec::new(),
             peer: None,
             size: None,
+            folder: None,
         }
     }
 
@@ -111,6 +117,7 @@ impl RunRequest {
             baseline: None,
             base: None,
             agents: Vec::new(),
+            fio_on: None,
             write_serials: Vec::new(),
             seed: None,
             fio: PathBuf::from("fio"),
@@ -147,6 +154,7 @@ impl RunRequest {
                 self.plan.name
             )));
         }
+        super::there::check(self)?;
         self.check_targets()
     }
 

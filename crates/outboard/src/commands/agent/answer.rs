@@ -9,8 +9,9 @@ use hyper::header::{
     ALLOW, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE,
 };
 use hyper::{Method, Request, Response, StatusCode};
-use lab::agent::local::Host;
+use lab::agent::local::{FioServerError, Host};
 use lab::agent::protocol;
+use lab::agent::query::{DIRECTORIES_MAX, directories};
 use lab::units::Nanos;
 use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
@@ -118,15 +119,18 @@ impl Answers {
                 wanted.as_str(),
             ));
         }
-        let port = port(request.uri().query())?;
+        let query = request.uri().query();
+        if path == protocol::FIO {
+            return self.fio(query).await;
+        }
+        let port = port(query)?;
         match path {
             protocol::ABOUT => self.about().await,
             protocol::CLOCK => json(&self.host.clock(received)),
             protocol::COUNTERS => self.counters(port).await,
             protocol::SAMPLES => self.samples(port).await,
             protocol::DROP_CACHES => self.drop_caches(port).await,
-            protocol::IPERF3 => self.iperf3().await,
-            _ => self.fio().await,
+            _ => self.iperf3().await,
         }
     }
 
@@ -186,19 +190,28 @@ impl Answers {
         json(&dropped)
     }
 
-    async fn fio(&self) -> Answer {
+    async fn fio(&self, query: Option<&str>) -> Answer {
         if !self.host.rights().fio {
             return Err(Refusal::new(StatusCode::FORBIDDEN, "--allow-fio"));
         }
+        let directories = directories(query).ok_or_else(|| {
+            let reason = format!("only ?in=/DIRECTORY can be asked for, {DIRECTORIES_MAX} at most");
+            Refusal::new(StatusCode::BAD_REQUEST, reason)
+        })?;
         let Ok(place) = self.fio.clone().try_acquire_owned() else {
             return Err(Refusal::new(
                 StatusCode::CONFLICT,
                 "fio runs for somebody else",
             ));
         };
-        let started = streams::fio(self.address, place, self.stopping.clone()).await;
-        let lines = started
-            .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        let started = streams::fio(self.address, directories, place, self.stopping.clone()).await;
+        let lines = started.map_err(|error| {
+            let status = match error {
+                FioServerError::Folder { .. } => StatusCode::BAD_REQUEST,
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            };
+            Refusal::new(status, error.to_string())
+        })?;
         Ok(Content::Lines(lines))
     }
 

@@ -5,6 +5,7 @@
 //! or the agent stops; the place that it took is free again only after what it started has ended.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,10 +53,11 @@ pub(super) fn samples(
 /// Starts fio's server; the first line says where it is.
 pub(super) async fn fio(
     address: IpAddr,
+    directories: Vec<PathBuf>,
     place: OwnedSemaphorePermit,
     stopping: watch::Receiver<bool>,
 ) -> Result<Receiver<Bytes>, FioServerError> {
-    let server = engine::blocking(move || FioServer::start(address)).await?;
+    let server = engine::blocking(move || FioServer::start(address, &directories)).await?;
     let ready = server.ready().clone();
     Ok(held(server, &ready, FioServer::is_running, place, stopping))
 }

@@ -1,6 +1,7 @@
 //! The other machines of a run, as the command line names them: how they are dialled, in the clear or
 //! under TLS.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
@@ -97,7 +98,26 @@ impl FromStr for Place {
     }
 }
 
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        match host.contains(':') {
+            true => write!(f, "[{host}]:{port}"),
+            false => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
 impl AgentArgs {
+    /// Which of the agents is at `place`.
+    pub(crate) fn index_of(&self, place: &Place) -> Result<usize, Failure> {
+        let found = self.agent.iter().position(|agent| agent == place);
+        found.ok_or_else(|| {
+            Failure::usage(format!("{place} is none of the agents"))
+                .next(format!("add --agent {place}"))
+        })
+    }
+
     /// The agents. `server_port` is the measured server's, as far as it is known.
     pub(crate) fn specs(&self, server_port: Option<u16>) -> Result<Vec<AgentSpec>, Failure> {
         let files = self.agent_token_file.len();
@@ -171,11 +191,7 @@ impl Dial for Dialler {
     }
 
     fn place(&self) -> String {
-        let Place { host, port } = &self.place;
-        match host.contains(':') {
-            true => format!("[{host}]:{port}"),
-            false => format!("{host}:{port}"),
-        }
+        self.place.to_string()
     }
 }
 
@@ -210,6 +226,7 @@ mod tests {
         ] {
             let place: Place = text.parse().expect(text);
             assert_eq!((place.host.as_str(), place.port), (host, port), "{text}");
+            assert_eq!(place.to_string().parse(), Ok(place), "{text}");
         }
         for text in ["", ":7", "nas:", "nas:70000", "nas/x", "a b", "http://nas"] {
             assert_eq!(text.parse::<Place>(), Err(PlaceError), "{text}");

@@ -7,7 +7,7 @@ use lab::host::{Place, Role};
 use lab::plan::{self, Plan};
 use lab::{Cancel, RunId, RunRequest, Store, TargetSpec, report};
 
-use super::agents::AgentArgs;
+use super::agents::{self, AgentArgs};
 use super::attached::{self, Target};
 use super::build::TargetBuilder;
 use super::progress::Bar;
@@ -71,6 +71,17 @@ pub(crate) struct Args {
     #[arg(long)]
     small: bool,
 
+    // No doc comment: rustdoc would take the brackets for a link.
+    #[arg(
+        long,
+        value_name = "HOST[:PORT]",
+        requires = "agent",
+        conflicts_with_all = ["mkfs", "server_pid", "client_pid", "peer", "write_serial"],
+        help = "Have fio run on the machine of this agent, and not here: DIR and --against are directories \
+                there"
+    )]
+    fio_on: Option<agents::Place>,
+
     #[command(flatten)]
     agents: AgentArgs,
 
@@ -123,6 +134,10 @@ fn resumed(args: &Args, run: Option<RunId>) -> Result<(RunId, RunRequest), Failu
         }
     }
     request.agents = args.agents.specs(port)?;
+    let fio_on = args.fio_on.as_ref();
+    request.fio_on = fio_on
+        .map(|agent| args.agents.index_of(agent))
+        .transpose()?;
     request.write_serials.clone_from(&args.write_serial);
     Ok((run, request))
 }
@@ -164,6 +179,9 @@ fn named(args: &Args) -> impl Iterator<Item = &PathBuf> {
 
 /// The targets, of which none has to be attached.
 fn directories(args: &Args) -> Result<Vec<Target>, Failure> {
+    if args.fio_on.is_some() {
+        return Ok(Vec::new());
+    }
     if let Some(disk) = named(args).find(|target| attached::is_disk(target)) {
         let what = format!("{} would have to be attached for that", disk.display());
         return Err(Failure::usage(what).next("attach it with --mount and give the directory"));
@@ -173,12 +191,18 @@ fn directories(args: &Args) -> Result<Vec<Target>, Failure> {
 
 /// The targets, with disks attached.
 fn attached(args: &Args) -> Result<Vec<Target>, Failure> {
+    if args.fio_on.is_some() {
+        return Ok(Vec::new());
+    }
     let numbered = named(args).enumerate();
     let found = numbered.map(|(n, target)| Target::find(target, n, args.mkfs.as_deref()));
     found.collect()
 }
 
 fn request(args: &Args, plan: Plan, targets: &[Target]) -> Result<RunRequest, Failure> {
+    if let Some(agent) = &args.fio_on {
+        return request_there(args, plan, agent);
+    }
     let [target, against @ ..] = targets else {
         return Err(Failure::usage("nothing to measure"));
     };
@@ -201,6 +225,30 @@ fn request(args: &Args, plan: Plan, targets: &[Target]) -> Result<RunRequest, Fa
         request = match number {
             0 => request.against(other.spec()),
             _ => request.on(other.spec().named(format!("against-{}", number + 1))),
+        };
+    }
+    Ok(request)
+}
+
+/// The request for a run whose load another machine makes, on directories of its own.
+fn request_there(args: &Args, plan: Plan, agent: &agents::Place) -> Result<RunRequest, Failure> {
+    let mut request = RunRequest::new(plan, args.store.path()?);
+    request.seed = args.seed;
+    request.agents = args.agents.specs(None)?;
+    request.fio_on = Some(args.agents.index_of(agent)?);
+    let there = |directory: &PathBuf| {
+        TargetSpec::at(Place::There {
+            machine: agent.to_string(),
+            directory: directory.clone(),
+        })
+    };
+    if let Some(target) = &args.target {
+        request = request.on(there(target));
+    }
+    for (number, other) in args.against.iter().enumerate() {
+        request = match number {
+            0 => request.against(there(other)),
+            _ => request.on(there(other).named(format!("against-{}", number + 1))),
         };
     }
     Ok(request)

@@ -1,5 +1,6 @@
 //! `agent`: what it tells, whom it answers, what it refuses, how it ends.
 
+mod fio_there;
 mod runs;
 
 use std::io::{Read, Write};

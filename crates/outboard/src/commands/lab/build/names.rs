@@ -18,7 +18,7 @@ impl Names {
             match &built.spec.place {
                 Place::Device(path) => names.set_path(name, path),
                 Place::Uri(uri) => names.set(name, uri),
-                Place::Directory(_) => {}
+                Place::Directory(_) | Place::There { .. } => {}
             }
         }
         names
