@@ -139,7 +139,7 @@ fn a_member_whose_number_is_another_ones_by_now_comes_back_under_a_new_one() {
         let array = open(candidates(&all[..2]), options()).await.unwrap();
         write(&array, ALL, 1).await;
         array.fail("b").await.unwrap();
-        let added = array.add(candidate("new", new), AddOptions::default());
+        let added = array.add(Candidate::local("new", new.clone()), AddOptions::default());
         added.await.unwrap();
         array.by_hand().work().await.unwrap();
         array.stop().await.unwrap();
