@@ -10,14 +10,10 @@ use std::time::{Duration, Instant, SystemTime};
 #[error("timed out")]
 pub struct Elapsed;
 
-/// Monotonic time.
+/// Monotonic time, by the same clock as [`sleep`]: where a test has stopped that, it stands still here, too.
 #[must_use]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the one door to the clock"
-)]
 pub fn now() -> Instant {
-    Instant::now()
+    tokio::time::Instant::now().into_std()
 }
 
 /// Calendar time.
