@@ -68,7 +68,7 @@ fn a_member_that_goes_away_under_an_attachment_is_told_of_and_the_mount_goes_on(
     let folder = Folder::new();
     let [a, b] = mirror(&folder);
     let backup = Server::start(&[&b]);
-    let disk = format!("array({a}, {}, member-timeout=1s)", backup.uri(""));
+    let disk = format!("array({a}, {}, member-timeout=3s)", backup.uri(""));
     let mount = world.mount_point();
     world.attachment(&disk).ext4().on(&mount).device();
     assert!(world.run(&["status"]).ok().contains("connected"));
