@@ -192,20 +192,13 @@ pub(super) fn run(
     let is_root = rustix::process::geteuid().is_root();
     let command = command(options, installed, place, is_root);
     let printed = command.run(place, limit, tick)?;
-    let unreadable = ToolError::Unreadable {
-        tool: PROGRAM.name,
-        what: "line of figures",
-    };
-    let (figures, findings) = parse(&printed.output, options.size).ok_or(unreadable)?;
+    let parsed = parse(&printed.output, options.size);
+    let (figures, findings) = parsed.ok_or(PROGRAM.unreadable("line of figures"))?;
     Ok(Ran {
         result: ToolResult {
-            tool: PROGRAM.name.into(),
-            version: installed.version.clone(),
-            figures,
-            elapsed: printed.elapsed,
             // Written once, rewritten (read and written), read once.
             bytes: Some(Bytes(options.size.0 * 4)),
-            subject: None,
+            ..installed.result(PROGRAM.name, figures, printed.elapsed)
         },
         output: printed.output + &printed.errors,
         commands: vec![command.shown()],

@@ -158,26 +158,15 @@ pub(super) fn run(
         printed.push(client.wait(limit, tick)?.output);
     }
     let elapsed = Nanos::from_duration(engine::clock::now().duration_since(started));
-    let unreadable = |_| ToolError::Unreadable {
-        tool: PROGRAM.name,
-        what: "result of a client",
-    };
     let results: Result<Vec<_>, _> = printed.iter().map(|text| parse(text)).collect();
-    let results = results.map_err(unreadable)?;
-    let figures = figures(&results).ok_or(ToolError::Unreadable {
-        tool: PROGRAM.name,
-        what: "client",
-    })?;
+    let results = results.map_err(|_| PROGRAM.unreadable("result of a client"))?;
+    let figures = figures(&results).ok_or(PROGRAM.unreadable("client"))?;
     let commands = [rig.commands.clone(), vec![command.shown()]].concat();
     rig.take_down()?;
     Ok(Ran {
         result: ToolResult {
-            tool: "clients".into(),
-            version: installed.version.clone(),
-            figures,
-            elapsed,
             bytes: Some(Bytes(results.iter().map(|one| one.bytes.0).sum())),
-            subject: None,
+            ..installed.result("clients", figures, elapsed)
         },
         output: printed.join("\n"),
         commands,

@@ -130,19 +130,12 @@ pub(super) fn run(
     let removed = fs::remove_dir_all(&directory);
     let printed = ran?;
     removed.map_err(failed)?;
-    let figures = parse(&printed.output).ok_or(ToolError::Unreadable {
-        tool: PROGRAM.name,
-        what: "throughput",
-    })?;
+    let figures = parse(&printed.output).ok_or(PROGRAM.unreadable("throughput"))?;
     let bytes = figures[0].value * Nanos::from_ms(options.runtime_ms).seconds();
     Ok(Ran {
         result: ToolResult {
-            tool: PROGRAM.name.into(),
-            version: installed.version.clone(),
-            figures,
-            elapsed: printed.elapsed,
             bytes: Some(Bytes(crate::units::round(bytes))),
-            subject: None,
+            ..installed.result(PROGRAM.name, figures, printed.elapsed)
         },
         output: printed.output,
         commands: vec![command.shown()],

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use super::ToolError;
+use super::result::{ToolFigure, ToolResult};
+use crate::units::Nanos;
 
 /// A program that a tool needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +28,54 @@ pub struct Installed {
     pub program: PathBuf,
     /// Its version, without its name: `4.00`.
     pub version: String,
+}
+
+impl Program {
+    /// Checks how long it is to run: it counts in seconds.
+    pub(super) fn whole_seconds(&self, runtime_ms: u64) -> Result<(), String> {
+        if runtime_ms < 1000 || !runtime_ms.is_multiple_of(1000) {
+            return Err(format!(
+                "runtime_ms is {runtime_ms}, {} needs whole seconds",
+                self.name
+            ));
+        }
+        Ok(())
+    }
+
+    /// What it printed is no result.
+    pub(super) const fn unreadable(&self, what: &'static str) -> ToolError {
+        ToolError::Unreadable {
+            tool: self.name,
+            what,
+        }
+    }
+
+    /// It ended as if all were well, and it was not.
+    pub(super) fn failed(&self, reason: impl Into<String>) -> ToolError {
+        ToolError::Failed {
+            tool: self.name.into(),
+            reason: reason.into(),
+        }
+    }
+}
+
+impl Installed {
+    /// What `tool` measured with it: no bytes are counted, and no subject is named.
+    pub(super) fn result(
+        &self,
+        tool: &str,
+        figures: Vec<ToolFigure>,
+        elapsed: Nanos,
+    ) -> ToolResult {
+        ToolResult {
+            tool: tool.to_owned(),
+            version: self.version.clone(),
+            figures,
+            elapsed,
+            bytes: None,
+            subject: None,
+        }
+    }
 }
 
 /// A program that is not here. Its text is one line that says what to do.

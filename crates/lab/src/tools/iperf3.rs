@@ -69,13 +69,7 @@ impl Options {
         if self.port.is_some() && self.host.is_none() {
             return Err("a port is that of a host: give the host too".into());
         }
-        if self.runtime_ms < 1000 || !self.runtime_ms.is_multiple_of(1000) {
-            return Err(format!(
-                "runtime_ms is {}, iperf3 needs whole seconds",
-                self.runtime_ms
-            ));
-        }
-        Ok(())
+        PROGRAM.whole_seconds(self.runtime_ms)
     }
 }
 
@@ -148,7 +142,7 @@ impl Server {
             if !self.is_running() || now.duration_since(started) > START {
                 let said = self.running.so_far();
                 let line = said.lines().rfind(|line| !line.trim().is_empty());
-                return Err(failed(line.unwrap_or("its server does not listen").trim()));
+                return Err(PROGRAM.failed(line.unwrap_or("its server does not listen").trim()));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -188,18 +182,14 @@ pub struct Said {
 /// # Errors
 /// Its own words when the test failed (it ends as if all were well), or that there are none.
 pub fn parse(text: &str) -> Result<Said, ToolError> {
-    let unreadable = |what| ToolError::Unreadable {
-        tool: PROGRAM.name,
-        what,
-    };
-    let root: Value = serde_json::from_str(text).map_err(|_| unreadable("JSON"))?;
+    let root: Value = serde_json::from_str(text).map_err(|_| PROGRAM.unreadable("JSON"))?;
     if let Some(error) = root["error"].as_str() {
-        return Err(failed(error.chars().take(300).collect::<String>()));
+        return Err(PROGRAM.failed(error.chars().take(300).collect::<String>()));
     }
     let end = &root["end"];
     let received = end["sum_received"]["bits_per_second"].as_f64();
     let received = received.filter(|bits| bits.is_finite() && *bits > 0.0);
-    let bits = received.ok_or_else(|| unreadable("rate at the receiver"))?;
+    let bits = received.ok_or(PROGRAM.unreadable("rate at the receiver"))?;
     let bytes = end["sum_received"]["bytes"].as_u64();
     let mut figures = vec![ToolFigure::higher(
         "received",
@@ -217,15 +207,8 @@ pub fn parse(text: &str) -> Result<Said, ToolError> {
     }
     Ok(Said {
         figures,
-        bytes: Bytes(bytes.ok_or_else(|| unreadable("bytes at the receiver"))?),
+        bytes: Bytes(bytes.ok_or(PROGRAM.unreadable("bytes at the receiver"))?),
     })
-}
-
-fn failed(reason: impl Into<String>) -> ToolError {
-    ToolError::Failed {
-        tool: PROGRAM.name.into(),
-        reason: reason.into(),
-    }
 }
 
 pub(super) fn run(
@@ -267,12 +250,8 @@ pub(super) fn run(
     let said = parse(&printed.output)?;
     Ok(Ran {
         result: ToolResult {
-            tool: PROGRAM.name.into(),
-            version: installed.version.clone(),
-            figures: said.figures,
-            elapsed: printed.elapsed,
             bytes: Some(said.bytes),
-            subject: None,
+            ..installed.result(PROGRAM.name, said.figures, printed.elapsed)
         },
         output: printed.output,
         commands,

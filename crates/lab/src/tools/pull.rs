@@ -147,17 +147,15 @@ pub(super) fn run(
     };
     let commands = rig.commands.clone();
     rig.take_down()?;
+    let elapsed = Nanos::from_duration(engine::clock::now().duration_since(started));
     Ok(Ran {
         result: ToolResult {
-            tool: "pull".into(),
-            version: installed.version.clone(),
-            figures: figures(&seen),
-            elapsed: Nanos::from_duration(engine::clock::now().duration_since(started)),
             bytes: Some(options.bytes),
             subject: Some(format!(
                 "four drives as one, drive {} pulled",
                 options.drive
             )),
+            ..installed.result("pull", figures(&seen), elapsed)
         },
         output: format!("{seen:?}\n"),
         commands,

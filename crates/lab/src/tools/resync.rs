@@ -144,14 +144,11 @@ pub(super) fn run(
     }
     let commands = story.rig.commands.clone();
     story.rig.take_down()?;
+    let elapsed = Nanos::from_duration(engine::clock::now().duration_since(started));
     Ok(Ran {
         result: ToolResult {
-            tool: "resync".into(),
-            version: installed.version.clone(),
-            figures: figures(&seen, options.bytes),
-            elapsed: Nanos::from_duration(engine::clock::now().duration_since(started)),
             bytes: Some(options.bytes),
-            subject: None,
+            ..installed.result("resync", figures(&seen, options.bytes), elapsed)
         },
         output: format!("{}\n{}", alone, beside.output),
         commands,
@@ -306,9 +303,6 @@ fn half_of(told: &str, image: &str) -> Option<Half> {
 }
 
 fn operations(text: &str) -> Result<f64, ToolError> {
-    let result = parse(text).map_err(|_| ToolError::Unreadable {
-        tool: PROGRAM.name,
-        what: "result of the load",
-    })?;
+    let result = parse(text).map_err(|_| PROGRAM.unreadable("result of the load"))?;
     Ok(result.ios as f64 / result.runtime.seconds().max(f64::MIN_POSITIVE))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::result::{ToolFigure, ToolResult, Unit};
+use super::result::{ToolFigure, Unit};
 use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
 
 /// What has to be installed.
@@ -50,13 +50,7 @@ impl Options {
         if self.method.is_empty() || !self.method.chars().all(plain) {
             return Err(format!("{:?} is no method of stress-ng", self.method));
         }
-        if self.runtime_ms < 1000 || !self.runtime_ms.is_multiple_of(1000) {
-            return Err(format!(
-                "runtime_ms is {}, stress-ng needs whole seconds",
-                self.runtime_ms
-            ));
-        }
-        Ok(())
+        PROGRAM.whole_seconds(self.runtime_ms)
     }
 }
 
@@ -121,21 +115,11 @@ pub(super) fn run(
         ..*place
     };
     let printed = command.run(&beside, limit, tick)?;
-    let figures = std::fs::read_to_string(&yaml).unwrap_or_default();
-    let unreadable = ToolError::Unreadable {
-        tool: PROGRAM.name,
-        what: "metrics",
-    };
+    let output = std::fs::read_to_string(&yaml).unwrap_or_default();
+    let figures = parse(&output).ok_or(PROGRAM.unreadable("metrics"))?;
     Ok(Ran {
-        result: ToolResult {
-            tool: PROGRAM.name.into(),
-            version: installed.version.clone(),
-            figures: parse(&figures).ok_or(unreadable)?,
-            elapsed: printed.elapsed,
-            bytes: None,
-            subject: None,
-        },
-        output: figures,
+        result: installed.result(PROGRAM.name, figures, printed.elapsed),
+        output,
         commands: vec![command.shown()],
         findings: Vec::new(),
     })

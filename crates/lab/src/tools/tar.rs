@@ -152,19 +152,14 @@ pub(super) fn run(
     removed.map_err(|error| ToolError::system("remove the archive", error))?;
     let size = size.map_err(|error| ToolError::system("look at the archive", error))?;
     if size < tree.bytes {
-        return Err(ToolError::Failed {
-            tool: PROGRAM.name.into(),
-            reason: format!("the archive has {size}, the tree {}", tree.bytes),
-        });
+        let reason = format!("the archive has {size}, the tree {}", tree.bytes);
+        return Err(PROGRAM.failed(reason));
     }
     Ok(Ran {
         result: ToolResult {
-            tool: PROGRAM.name.into(),
-            version: installed.version.clone(),
-            figures: figures(&tree, size, elapsed),
-            elapsed,
             bytes: Some(Bytes(tree.bytes.0 + size.0)),
             subject: Some(tree.to_string()),
+            ..installed.result(PROGRAM.name, figures(&tree, size, elapsed), elapsed)
         },
         output,
         commands: commands.each_ref().map(Invocation::shown).into(),
