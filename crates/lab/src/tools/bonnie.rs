@@ -6,12 +6,10 @@
 //! invalid, since a bound is no measurement. Sizes in its lines are KiB, see bon_csv2txt(1), format
 //! version 2.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+use super::{Installed, Invocation, Place, Program, Ran, Start, ToolError};
 use crate::checks::{Check, Finding};
 use crate::plan::size;
 use crate::units::{Bytes, MIB, Nanos};
@@ -182,23 +180,17 @@ fn value(word: &str, unit: Unit) -> Option<f64> {
     (value.is_finite() && value >= 0.0).then_some(value)
 }
 
-pub(super) fn run(
-    options: &Options,
-    installed: &Installed,
-    place: &Place<'_>,
-    limit: Duration,
-    tick: Tick<'_>,
-) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolError> {
     let is_root = rustix::process::geteuid().is_root();
-    let command = command(options, installed, place, is_root);
-    let printed = command.run(place, limit, tick)?;
+    let command = command(options, start.installed, start.place, is_root);
+    let printed = start.run(&command)?;
     let parsed = parse(&printed.output, options.size);
     let (figures, findings) = parsed.ok_or(PROGRAM.unreadable("line of figures"))?;
     Ok(Ran {
         result: ToolResult {
             // Written once, rewritten (read and written), read once.
             bytes: Some(Bytes(options.size.0 * 4)),
-            ..installed.result(PROGRAM.name, figures, printed.elapsed)
+            ..start.result(PROGRAM.name, figures, printed.elapsed)
         },
         output: printed.output + &printed.errors,
         commands: vec![command.shown()],

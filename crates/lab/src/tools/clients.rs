@@ -5,13 +5,12 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::{Rig, quoted, random_mib};
-use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
 use crate::fio::{JobResult, parse};
 use crate::plan::size;
 use crate::units::{Bytes, MIB, Nanos};
@@ -130,34 +129,29 @@ pub fn fairness(rates: &[f64]) -> f64 {
     }
 }
 
-pub(super) fn run(
-    options: &Options,
-    installed: &Installed,
-    place: &Place<'_>,
-    limit: Duration,
-    tick: Tick<'_>,
-) -> Result<Ran, ToolError> {
-    let mut rig = Rig::new(*place)?;
+pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError> {
+    let mut rig = Rig::new(*start.place)?;
     let image = rig.path("image");
-    fill(&image, options.bytes, place.seed, tick)?;
-    let uri = rig.serve(&options.disk.replace("{image}", &quoted(&image)), tick)?;
-    let command = command(options, installed, &uri);
-    let started = engine::clock::now();
+    fill(&image, options.bytes, start.place.seed, start.tick)?;
+    let disk = options.disk.replace("{image}", &quoted(&image));
+    let uri = rig.serve(&disk, start.tick)?;
+    let command = command(options, start.installed, &uri);
+    let began = engine::clock::now();
     let mut clients = Vec::new();
     for number in 0..options.clients {
-        let work = place.work.join(format!("client-{number}"));
+        let work = start.place.work.join(format!("client-{number}"));
         std::fs::create_dir_all(&work)
             .map_err(|error| ToolError::system(format!("make {}", work.display()), error))?;
         clients.push(command.start(&Place {
             work: &work,
-            ..*place
+            ..*start.place
         })?);
     }
     let mut printed = Vec::new();
     for client in clients {
-        printed.push(client.wait(limit, tick)?.output);
+        printed.push(client.wait(start.limit, start.tick)?.output);
     }
-    let elapsed = Nanos::from_duration(engine::clock::now().duration_since(started));
+    let elapsed = Nanos::from_duration(engine::clock::now().duration_since(began));
     let results: Result<Vec<_>, _> = printed.iter().map(|text| parse(text)).collect();
     let results = results.map_err(|_| PROGRAM.unreadable("result of a client"))?;
     let figures = figures(&results).ok_or(PROGRAM.unreadable("client"))?;
@@ -166,7 +160,7 @@ pub(super) fn run(
     Ok(Ran {
         result: ToolResult {
             bytes: Some(Bytes(results.iter().map(|one| one.bytes.0).sum())),
-            ..installed.result("clients", figures, elapsed)
+            ..start.result("clients", figures, elapsed)
         },
         output: printed.join("\n"),
         commands,

@@ -10,12 +10,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
 use crate::stats::Rng;
 use crate::units::{Bytes, Nanos};
 
@@ -205,42 +204,34 @@ pub(super) fn prepare(
     Ok(said)
 }
 
-pub(super) fn run(
-    options: &Options,
-    installed: &Installed,
-    place: &Place<'_>,
-    limit: Duration,
-    tick: Tick<'_>,
-) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolError> {
     let compiler = super::find(COMPILER)?;
-    let objects = place.directory.join(OBJECTS);
+    let objects = start.place.directory.join(OBJECTS);
     removed(&objects)?;
     fs::create_dir(&objects).map_err(|error| ToolError::system("make a folder", error))?;
-    let commands = commands(options.compilers(), installed, place.directory);
-    let made = make(&commands, place, limit, tick);
+    let commands = commands(options.compilers(), start.installed, start.place.directory);
+    let made = start.run_all(&commands);
     let linked = objects.join("program").exists();
-    let sources = bytes(&place.directory.join(SOURCES));
+    let sources = bytes(&start.place.directory.join(SOURCES));
     let written = bytes(&objects);
     removed(&objects)?;
     let (elapsed, output) = made?;
     if !linked {
-        return Err(ToolError::Failed {
-            tool: PROGRAM.name.into(),
-            reason: "there is no program".into(),
-        });
+        return Err(PROGRAM.failed("there is no program"));
     }
     let (sources, written) = (sources?, written?);
     Ok(Ran {
         result: ToolResult {
-            tool: "compile".into(),
-            version: installed.version.clone(),
-            figures: figures(options, sources, written, elapsed),
-            elapsed,
             bytes: Some(Bytes(sources.0 + written.0)),
             subject: Some(format!(
                 "{} generated C files ({sources}), cc {}",
                 options.files, compiler.version
             )),
+            ..start.result(
+                "compile",
+                figures(options, sources, written, elapsed),
+                elapsed,
+            )
         },
         output,
         commands: commands.each_ref().map(Invocation::shown).into(),
@@ -266,24 +257,6 @@ pub fn figures(
         ),
         ToolFigure::higher("read and written", moved / seconds, Unit::BytesPerSecond),
     ]
-}
-
-/// Runs both commands within one limit; the time is that of both.
-fn make(
-    commands: &[Invocation; 2],
-    place: &Place<'_>,
-    limit: Duration,
-    tick: Tick<'_>,
-) -> Result<(Nanos, String), ToolError> {
-    let mut elapsed = Nanos(0);
-    let mut output = String::new();
-    for command in commands {
-        let left = limit.saturating_sub(Duration::from_nanos(elapsed.0));
-        let printed = command.run(place, left, tick)?;
-        elapsed.0 += printed.elapsed.0;
-        output = output + &printed.output + &printed.errors;
-    }
-    Ok((elapsed, output))
 }
 
 /// All files of a folder of ours.

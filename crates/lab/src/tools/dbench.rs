@@ -8,12 +8,11 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+use super::{Installed, Invocation, Place, Program, Ran, Start, ToolError};
 use crate::units::{Bytes, Nanos};
 
 /// What has to be installed.
@@ -115,18 +114,12 @@ fn mean_latency(text: &str, operation: &str) -> Option<f64> {
     row.nth(2)?.parse().ok()
 }
 
-pub(super) fn run(
-    options: &Options,
-    installed: &Installed,
-    place: &Place<'_>,
-    limit: Duration,
-    tick: Tick<'_>,
-) -> Result<Ran, ToolError> {
-    let command = command(options, installed, place);
-    let directory = directory(place);
+pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolError> {
+    let command = command(options, start.installed, start.place);
+    let directory = directory(start.place);
     let failed = |error| ToolError::system(format!("use {}", directory.display()), error);
     fs::create_dir_all(&directory).map_err(failed)?;
-    let ran = command.run(place, limit, tick);
+    let ran = start.run(&command);
     let removed = fs::remove_dir_all(&directory);
     let printed = ran?;
     removed.map_err(failed)?;
@@ -135,7 +128,7 @@ pub(super) fn run(
     Ok(Ran {
         result: ToolResult {
             bytes: Some(Bytes(crate::units::round(bytes))),
-            ..installed.result(PROGRAM.name, figures, printed.elapsed)
+            ..start.result(PROGRAM.name, figures, printed.elapsed)
         },
         output: printed.output,
         commands: vec![command.shown()],

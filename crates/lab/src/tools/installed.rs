@@ -7,8 +7,6 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use super::ToolError;
-use super::result::{ToolFigure, ToolResult};
-use crate::units::Nanos;
 
 /// A program that a tool needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,25 +53,6 @@ impl Program {
         ToolError::Failed {
             tool: self.name.into(),
             reason: reason.into(),
-        }
-    }
-}
-
-impl Installed {
-    /// What `tool` measured with it: no bytes are counted, and no subject is named.
-    pub(super) fn result(
-        &self,
-        tool: &str,
-        figures: Vec<ToolFigure>,
-        elapsed: Nanos,
-    ) -> ToolResult {
-        ToolResult {
-            tool: tool.to_owned(),
-            version: self.version.clone(),
-            figures,
-            elapsed,
-            bytes: None,
-            subject: None,
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::process::Running;
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
 use crate::host::listeners;
 use crate::units::Bytes;
 
@@ -211,15 +211,9 @@ pub fn parse(text: &str) -> Result<Said, ToolError> {
     })
 }
 
-pub(super) fn run(
-    options: &Options,
-    installed: &Installed,
-    place: &Place<'_>,
-    limit: Duration,
-    tick: Tick<'_>,
-) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError> {
     // Neither end has anything to do with the target.
-    let ends = ["iperf3-server", "iperf3-client"].map(|name| place.work.join(name));
+    let ends = ["iperf3-server", "iperf3-client"].map(|name| start.place.work.join(name));
     for end in &ends {
         std::fs::create_dir_all(end)
             .map_err(|error| ToolError::system(format!("make {}", end.display()), error))?;
@@ -227,7 +221,7 @@ pub(super) fn run(
     let [server_place, client_place] = ends.each_ref().map(|end| Place {
         directory: end,
         work: end,
-        ..*place
+        ..*start.place
     });
     let mut commands = Vec::new();
     let mut own = None;
@@ -235,23 +229,24 @@ pub(super) fn run(
         Some(host) => (host.clone(), options.port.unwrap_or(PORT)),
         None => {
             let here = Ipv4Addr::LOCALHOST.into();
-            let server = Server::start(installed, &server_place, here, Tests::One, tick)?;
+            let of = start.installed;
+            let server = Server::start(of, &server_place, here, Tests::One, start.tick)?;
             let port = server.port();
             commands.push(server.shown.clone());
             own = Some(server);
             (Ipv4Addr::LOCALHOST.to_string(), port)
         }
     };
-    let command = client(options, installed, &host, port);
+    let command = client(options, start.installed, &host, port);
     commands.push(command.shown());
-    let ran = command.run(&client_place, limit, tick);
+    let ran = command.run(&client_place, start.limit, start.tick);
     drop(own);
     let printed = ran.map_err(|error| own_words(error, &client_place))?;
     let said = parse(&printed.output)?;
     Ok(Ran {
         result: ToolResult {
             bytes: Some(said.bytes),
-            ..installed.result(PROGRAM.name, said.figures, printed.elapsed)
+            ..start.result(PROGRAM.name, said.figures, printed.elapsed)
         },
         output: printed.output,
         commands,

@@ -41,6 +41,8 @@ use serde::{Deserialize, Serialize};
 use crate::checks::Finding;
 use crate::units::Nanos;
 
+use process::Printed;
+
 pub use installed::{Installed, Program, find};
 pub use process::{Invocation, ToolError};
 pub use result::{Better, ToolFigure, ToolResult, Unit};
@@ -109,6 +111,46 @@ pub struct Ran {
 
 /// Called while waiting, with the time; false stops.
 pub type Tick<'a> = &'a mut dyn FnMut(Instant) -> bool;
+
+/// One start of a tool: of what, where, how long at most, and who may stop it.
+struct Start<'a> {
+    installed: &'a Installed,
+    place: &'a Place<'a>,
+    limit: Duration,
+    tick: Tick<'a>,
+}
+
+impl Start<'_> {
+    /// Runs a program to its end.
+    fn run(&mut self, command: &Invocation) -> Result<Printed, ToolError> {
+        command.run(self.place, self.limit, self.tick)
+    }
+
+    /// Runs programs one after the other within the one limit: the time of all, and what they printed.
+    fn run_all(&mut self, commands: &[Invocation]) -> Result<(Nanos, String), ToolError> {
+        let mut elapsed = Nanos(0);
+        let mut output = String::new();
+        for command in commands {
+            let left = self.limit.saturating_sub(Duration::from_nanos(elapsed.0));
+            let printed = command.run(self.place, left, self.tick)?;
+            elapsed.0 += printed.elapsed.0;
+            output = output + &printed.output + &printed.errors;
+        }
+        Ok((elapsed, output))
+    }
+
+    /// What `tool` measured: no bytes are counted, and no subject is named.
+    fn result(&self, tool: &str, figures: Vec<ToolFigure>, elapsed: Nanos) -> ToolResult {
+        ToolResult {
+            tool: tool.to_owned(),
+            version: self.installed.version.clone(),
+            figures,
+            elapsed,
+            bytes: None,
+            subject: None,
+        }
+    }
+}
 
 impl Tool {
     /// What has to be installed for it.
@@ -217,18 +259,23 @@ pub fn run(
     place: &Place<'_>,
     tick: Tick<'_>,
 ) -> Result<Ran, ToolError> {
-    let limit = tool.limit();
+    let start = Start {
+        installed,
+        place,
+        limit: tool.limit(),
+        tick,
+    };
     match tool {
-        Tool::Dbench(options) => dbench::run(options, installed, place, limit, tick),
-        Tool::Bonnie(options) => bonnie::run(options, installed, place, limit, tick),
-        Tool::Tar(options) => tar::run(options, installed, place, limit, tick),
-        Tool::Compile(options) => compile::run(options, installed, place, limit, tick),
-        Tool::StressNg(options) => stress_ng::run(options, installed, place, limit, tick),
-        Tool::Iperf3(options) => iperf3::run(options, installed, place, limit, tick),
-        Tool::Clients(options) => clients::run(options, installed, place, limit, tick),
-        Tool::Pull(options) => pull::run(options, installed, place, limit, tick),
-        Tool::Resync(options) => resync::run(options, installed, place, limit, tick),
-        Tool::Together(options) => together::run(options, installed, place, limit, tick),
+        Tool::Dbench(options) => dbench::run(options, start),
+        Tool::Bonnie(options) => bonnie::run(options, start),
+        Tool::Tar(_) => tar::run(start),
+        Tool::Compile(options) => compile::run(options, start),
+        Tool::StressNg(options) => stress_ng::run(options, start),
+        Tool::Iperf3(options) => iperf3::run(options, start),
+        Tool::Clients(options) => clients::run(options, start),
+        Tool::Pull(options) => pull::run(options, start),
+        Tool::Resync(options) => resync::run(options, start),
+        Tool::Together(options) => together::run(options, start),
     }
 }
 

@@ -7,13 +7,12 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::{Rig, random_mib};
-use super::{Installed, Place, Program, Ran, Tick, ToolError};
+use super::{Program, Ran, Start, Tick, ToolError};
 use crate::host::residency;
 use crate::plan::size;
 use crate::units::{Bytes, MIB, Nanos};
@@ -111,32 +110,26 @@ pub fn figures(seen: &Seen) -> Vec<ToolFigure> {
     figures
 }
 
-pub(super) fn run(
-    options: &Options,
-    installed: &Installed,
-    place: &Place<'_>,
-    _limit: Duration,
-    tick: Tick<'_>,
-) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError> {
     let started = engine::clock::now();
-    let mut rig = Rig::new(*place)?;
+    let mut rig = Rig::new(*start.place)?;
     for drive in DRIVES {
         let each = options.bytes.0 / 2 / MIB * MIB;
         rig.image(drive, Bytes(each))?;
     }
     let drives = DRIVES.map(|drive| rig.drive(drive)).join(", ");
-    let mounted = rig.attach(&format!("linear({drives})"), tick)?;
-    let files = write_all(&mounted, options.bytes, place.seed, tick)?;
+    let mounted = rig.attach(&format!("linear({drives})"), start.tick)?;
+    let files = write_all(&mounted, options.bytes, start.place.seed, start.tick)?;
 
     drop_caches(&files);
     rig.pull(&options.drive)?;
     let touched = fs::write(mounted.join("grass"), []).is_ok();
-    let pulled = look(&files, place.seed, tick)?;
-    let wrote_pulled = write(&mounted.join("while-pulled"), place.seed).is_ok();
+    let pulled = look(&files, start.place.seed, start.tick)?;
+    let wrote_pulled = write(&mounted.join("while-pulled"), start.place.seed).is_ok();
     rig.plug(&options.drive)?;
     drop_caches(&files);
-    let plugged = look(&files, place.seed, tick)?;
-    let wrote_plugged = write(&mounted.join("afterwards"), place.seed).is_ok();
+    let plugged = look(&files, start.place.seed, start.tick)?;
+    let wrote_plugged = write(&mounted.join("afterwards"), start.place.seed).is_ok();
 
     let seen = Seen {
         pulled,
@@ -155,7 +148,7 @@ pub(super) fn run(
                 "four drives as one, drive {} pulled",
                 options.drive
             )),
-            ..installed.result("pull", figures(&seen), elapsed)
+            ..start.result("pull", figures(&seen), elapsed)
         },
         output: format!("{seen:?}\n"),
         commands,

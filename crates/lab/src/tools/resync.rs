@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::process::Running;
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::{POLL, Rig};
-use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
 use crate::checks::{Check, Finding};
 use crate::fio::parse;
 use crate::plan::size;
@@ -109,26 +109,21 @@ pub fn figures(seen: &Seen, bytes: Bytes) -> Vec<ToolFigure> {
     figures
 }
 
-pub(super) fn run(
-    options: &Options,
-    installed: &Installed,
-    place: &Place<'_>,
-    limit: Duration,
-    tick: Tick<'_>,
-) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolError> {
     let started = engine::clock::now();
-    let mut story = Story::begin(options, installed, place, tick)?;
-    let alone = story.load(options.before_ms, tick)?.wait(limit, tick)?;
+    let mut story = Story::begin(options, &mut start)?;
+    let alone = story.load(options.before_ms)?;
+    let alone = alone.wait(start.limit, start.tick)?;
     let alone = operations(&alone.output)?;
     story.rig.pull("b")?;
-    story.write(options.bytes, tick)?;
-    story.wait_for("failed", NOTICE, tick)?;
+    story.write(options.bytes, start.tick)?;
+    story.wait_for("failed", NOTICE, start.tick)?;
     story.rig.plug("b")?;
 
     let returned = engine::clock::now();
-    let load = story.load(limit.as_millis().try_into().unwrap_or(u64::MAX), tick)?;
-    story.re_add(tick)?;
-    story.wait_for("in_sync", limit, tick)?;
+    let load = story.load(start.limit.as_millis().try_into().unwrap_or(u64::MAX))?;
+    story.re_add(start.tick)?;
+    story.wait_for("in_sync", start.limit, start.tick)?;
     let resync = Nanos::from_duration(engine::clock::now().duration_since(returned));
     let beside = load.interrupt()?;
 
@@ -148,7 +143,7 @@ pub(super) fn run(
     Ok(Ran {
         result: ToolResult {
             bytes: Some(options.bytes),
-            ..installed.result("resync", figures(&seen, options.bytes), elapsed)
+            ..start.result("resync", figures(&seen, options.bytes), elapsed)
         },
         output: format!("{}\n{}", alone, beside.output),
         commands,
@@ -168,37 +163,32 @@ struct Story<'a> {
 }
 
 impl<'a> Story<'a> {
-    fn begin(
-        options: &Options,
-        installed: &'a Installed,
-        place: &Place<'a>,
-        tick: Tick<'_>,
-    ) -> Result<Self, ToolError> {
-        let mut rig = Rig::new(*place)?;
+    fn begin(options: &Options, start: &mut Start<'a>) -> Result<Self, ToolError> {
+        let mut rig = Rig::new(*start.place)?;
         // Superblocks, a journal and the load's own file besides.
         let each = Bytes(options.bytes.0 + 128 * MIB);
         let paths = HALVES.map(|half| rig.image(half, each));
         let [a, b] = paths;
         let [a, b] = [a?, b?].map(|path| path.to_string_lossy().into_owned());
         let create = ["array", "create", "--level", "1", "--assume-clean", &a, &b];
-        rig.outboard(&create, tick)?;
+        rig.outboard(&create, start.tick)?;
         let half = match &options.half {
             Some(bounds) => format!("throttle({}, {bounds})", rig.drive("b")),
             None => rig.drive("b"),
         };
         let disk = format!("array({}, {half})", rig.drive("a"));
-        let mounted = rig.attach(&disk, tick)?;
+        let mounted = rig.attach(&disk, start.tick)?;
         Ok(Self {
             rig,
-            installed,
-            place: *place,
+            installed: start.installed,
+            place: *start.place,
             mounted,
             image: b,
         })
     }
 
     /// Random writes of 4 KiB, one at a time, each flushed in groups as a database does.
-    fn load(&mut self, runtime_ms: u64, _tick: Tick<'_>) -> Result<Running, ToolError> {
+    fn load(&mut self, runtime_ms: u64) -> Result<Running, ToolError> {
         let file = self.mounted.join("load");
         let args = [
             "--name=load".to_owned(),

@@ -4,12 +4,11 @@
 //! its own operations, comparable only between starts with the same method on the same version.
 
 use std::path::Path;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::result::{ToolFigure, Unit};
-use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+use super::{Installed, Invocation, Place, Program, Ran, Start, ToolError};
 
 /// What has to be installed.
 pub const PROGRAM: Program = Program {
@@ -100,25 +99,19 @@ pub fn parse(text: &str) -> Option<Vec<ToolFigure>> {
     Some(figures)
 }
 
-pub(super) fn run(
-    options: &Options,
-    installed: &Installed,
-    place: &Place<'_>,
-    limit: Duration,
-    tick: Tick<'_>,
-) -> Result<Ran, ToolError> {
-    let yaml = place.work.join("stress-ng.yaml");
-    let command = command(options, installed, &yaml);
+pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError> {
+    let yaml = start.place.work.join("stress-ng.yaml");
+    let command = command(options, start.installed, &yaml);
     // It writes temporary files where it is started.
     let beside = Place {
-        directory: place.work,
-        ..*place
+        directory: start.place.work,
+        ..*start.place
     };
-    let printed = command.run(&beside, limit, tick)?;
+    let printed = command.run(&beside, start.limit, start.tick)?;
     let output = std::fs::read_to_string(&yaml).unwrap_or_default();
     let figures = parse(&output).ok_or(PROGRAM.unreadable("metrics"))?;
     Ok(Ran {
-        result: installed.result(PROGRAM.name, figures, printed.elapsed),
+        result: start.result(PROGRAM.name, figures, printed.elapsed),
         output,
         commands: vec![command.shown()],
         findings: Vec::new(),

@@ -6,13 +6,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::tree::{self, Summary};
-use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
 use crate::plan::size;
 use crate::units::{Bytes, MIB, Nanos};
 
@@ -132,17 +131,11 @@ fn summary(place: &Place<'_>) -> Result<Summary, ToolError> {
     serde_json::from_str(&text).map_err(|error| not_there(error.into()))
 }
 
-pub(super) fn run(
-    _options: &Options,
-    installed: &Installed,
-    place: &Place<'_>,
-    limit: Duration,
-    tick: Tick<'_>,
-) -> Result<Ran, ToolError> {
-    let tree = summary(place)?;
-    let archive = place.directory.join(ARCHIVE);
-    let commands = commands(installed, place.directory);
-    let ran = make(&commands, place, limit, tick);
+pub(super) fn run(mut start: Start<'_>) -> Result<Ran, ToolError> {
+    let tree = summary(start.place)?;
+    let archive = start.place.directory.join(ARCHIVE);
+    let commands = commands(start.installed, start.place.directory);
+    let ran = start.run_all(&commands);
     let size = fs::metadata(&archive).map(|found| Bytes(found.len()));
     let removed = match fs::remove_file(&archive) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
@@ -159,28 +152,10 @@ pub(super) fn run(
         result: ToolResult {
             bytes: Some(Bytes(tree.bytes.0 + size.0)),
             subject: Some(tree.to_string()),
-            ..installed.result(PROGRAM.name, figures(&tree, size, elapsed), elapsed)
+            ..start.result(PROGRAM.name, figures(&tree, size, elapsed), elapsed)
         },
         output,
         commands: commands.each_ref().map(Invocation::shown).into(),
         findings: Vec::new(),
     })
-}
-
-/// Runs both commands within one limit; the time is that of both.
-fn make(
-    commands: &[Invocation; 2],
-    place: &Place<'_>,
-    limit: Duration,
-    tick: Tick<'_>,
-) -> Result<(Nanos, String), ToolError> {
-    let mut elapsed = Nanos(0);
-    let mut output = String::new();
-    for command in commands {
-        let left = limit.saturating_sub(Duration::from_nanos(elapsed.0));
-        let printed = command.run(place, left, tick)?;
-        elapsed.0 += printed.elapsed.0;
-        output = output + &printed.output + &printed.errors;
-    }
-    Ok((elapsed, output))
 }

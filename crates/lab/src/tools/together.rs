@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::{Installed, Invocation, Place, Program, Ran, Tick, ToolError};
+use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
 use crate::fio::command::file_name;
 use crate::plan::{BLOCK_SIZE_MAX, Direction, size};
 use crate::units::{Bytes, MIB, Nanos};
@@ -163,33 +163,20 @@ fn directories<'a>(place: &Place<'a>) -> impl Iterator<Item = &'a Path> + use<'a
     std::iter::once(place.directory).chain(beside)
 }
 
-pub(super) fn run(
-    options: &Options,
-    installed: &Installed,
-    place: &Place<'_>,
-    limit: Duration,
-    tick: Tick<'_>,
-) -> Result<Ran, ToolError> {
-    let command = command(options, installed, directories(place));
-    let printed = command.run(place, limit, tick)?;
-    let unreadable = ToolError::Unreadable {
-        tool: PROGRAM.name,
-        what: "result of a drive",
-    };
-    let rates = rates(&printed.output, options.direction)
-        .filter(|rates| rates.len() == place.beside.len() + 1);
-    let figures = rates.as_deref().and_then(figures).ok_or(unreadable)?;
+pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolError> {
+    let command = command(options, start.installed, directories(start.place));
+    let printed = start.run(&command)?;
+    let drives = start.place.beside.len() + 1;
+    let rates = rates(&printed.output, options.direction).filter(|rates| rates.len() == drives);
+    let figures = rates.as_deref().and_then(figures);
+    let figures = figures.ok_or(PROGRAM.unreadable("result of a drive"))?;
     Ok(Ran {
         result: ToolResult {
-            tool: "together".into(),
-            version: installed.version.clone(),
-            figures,
-            elapsed: printed.elapsed,
-            bytes: None,
-            subject: Some(match place.beside.len() + 1 {
+            subject: Some(match drives {
                 1 => "one drive".into(),
-                drives => format!("{drives} drives at once"),
+                _ => format!("{drives} drives at once"),
             }),
+            ..start.result("together", figures, printed.elapsed)
         },
         output: printed.output,
         commands: vec![command.shown()],
