@@ -1,6 +1,6 @@
 //! The machine and the directories a run is made on: what is recorded in its manifest.
 //!
-//! Invariants: parsing is pure ([`mounts`], [`route`]); whatever cannot be found out is absent, never
+//! Invariants: parsing is pure ([`mounts`], [`network_mount`], [`route`]); whatever cannot be found out is absent, never
 //! guessed. [`ceilings`] measures what sockets and memory of this machine can carry; [`safety`] says what
 //! may be written raw.
 
@@ -13,6 +13,7 @@ mod link;
 pub mod listeners;
 mod machine;
 pub mod mounts;
+pub mod network_mount;
 pub mod residency;
 pub mod route;
 pub mod safety;

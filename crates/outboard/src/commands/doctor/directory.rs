@@ -90,6 +90,7 @@ impl Directory<'_, '_> {
         let mut e = begun(self.session, self.place.about(), way);
         e.job = self.job;
         e.remarks.extend(self.file.remark.clone());
+        e.remarks.extend(self.place.remark(&self.job));
         if !self.is_buffered() {
             residency::forget(&self.file.path, self.file.size);
         }

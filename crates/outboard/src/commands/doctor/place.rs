@@ -4,8 +4,10 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use attach::AttachmentStatus;
-use lab::doctor::Part;
+use lab::doctor::{Job, Part};
 use lab::host::mounts::{self, Mount};
+use lab::host::network_mount::NetworkMount;
+use lab::plan::Direction;
 use lab::sensors::read::devices;
 use nbd::client::{Address, Target};
 
@@ -36,7 +38,9 @@ pub(super) enum Kind {
     },
     /// Over SSH.
     Sshfs(Sshfs),
-    /// Through a client of the kernel: nfs, cifs.
+    /// Through a client of the kernel, NFS's or SMB's.
+    Kernel(NetworkMount),
+    /// Over a network in some other way: 9p, ceph.
     Network { peer: Option<IpAddr> },
     /// Through some other program.
     Fuse,
@@ -62,7 +66,12 @@ impl Place {
         };
         let directory = std::fs::canonicalize(directory).map_err(failed)?;
         let table = std::fs::read_to_string("/proc/self/mountinfo").map_err(failed)?;
-        let table = mounts::parse(&table);
+        Self::of(directory, &table)
+    }
+
+    /// A directory by the text of `/proc/self/mountinfo`.
+    pub(super) fn of(directory: PathBuf, table: &str) -> Result<Self, Failure> {
+        let table = mounts::parse(table);
         let Some(mount) = mounts::find(&table, &directory).cloned() else {
             let what = format!("{} is on no filesystem that is known", directory.display());
             return Err(Failure::new(what));
@@ -91,8 +100,27 @@ impl Place {
                     attachment.source
                 )
             }
+            Kind::Kernel(network) => format!("{filesystem} on {source}, {network}"),
             _ => format!("{filesystem} on {source}"),
         }
+    }
+
+    /// What a reader has to know of how requests get there.
+    pub(super) fn remark(&self, job: &Job) -> Option<String> {
+        let Kind::Kernel(network) = &self.kind else {
+            return None;
+        };
+        let (name, size) = match job.direction {
+            Direction::Read => ("rsize", network.read_size?),
+            Direction::Write => ("wsize", network.write_size?),
+        };
+        let pieces = job.block_size.0.div_ceil(size.0.max(1));
+        (pieces > 1).then(|| {
+            format!(
+                "A request of {} goes over the wire as {pieces} of {size} at most: the mount's {name}.",
+                job.block_size
+            )
+        })
     }
 
     /// The parts of the way, those of the page cache where it is not passed by.
@@ -110,6 +138,10 @@ impl Place {
             }
             Kind::Sshfs(_) => {
                 way.push(Part::Cipher);
+                true
+            }
+            Kind::Kernel(network) => {
+                way.extend(network.is_encrypted.then_some(Part::Cipher));
                 true
             }
             Kind::Network { .. } => true,
@@ -131,6 +163,7 @@ impl Place {
                 Address::Tcp { port, .. } => Some(*port),
                 _ => None,
             },
+            Kind::Kernel(network) => Some(network.port),
             _ => None,
         }
     }
@@ -152,6 +185,9 @@ fn kind(mount: &Mount) -> Kind {
             attachment: Box::new(attachment),
             target,
         };
+    }
+    if let Some(network) = NetworkMount::of(mount) {
+        return Kind::Kernel(network);
     }
     match mount.filesystem.as_str() {
         "fuse.sshfs" => Kind::Sshfs(sshfs(mount)),

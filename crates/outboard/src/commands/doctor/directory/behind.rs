@@ -41,10 +41,17 @@ impl Directory<'_, '_> {
     /// Replaces what can be replaced, and measures what can be measured by itself.
     pub(super) fn behind(&self, e: &mut Examination) -> Result<(), Failure> {
         if self.job.direction == Direction::Write {
-            let why = "nothing is written but to the file of our own".to_owned();
-            let part = Part::Disk;
-            e.unmeasured.push(Unmeasured { part, why });
-            return Ok(());
+            unmeasured(
+                e,
+                Part::Disk,
+                "nothing is written but to the file of our own",
+            );
+            return match &self.place.kind {
+                Kind::Kernel(network) => self.wire(e, network.peer),
+                Kind::Network { peer } => self.wire(e, *peer),
+                Kind::Sshfs(sshfs) if sshfs.server.is_empty() => self.wire(e, sshfs.peer),
+                _ => Ok(()),
+            };
         }
         match &self.place.kind {
             Kind::Attached {
@@ -52,10 +59,13 @@ impl Directory<'_, '_> {
                 ..
             } => self.export(e, target),
             Kind::Sshfs(sshfs) => self.sshfs(e, sshfs),
-            Kind::Network { peer } => {
-                self.warm(e, None)?;
-                self.wire(e, *peer)
+            Kind::Kernel(network) => {
+                let why =
+                    "the time of the kernel's own threads, which do most of it, is nobody's here";
+                unmeasured(e, Part::Client, why);
+                self.network(e, network.peer)
             }
+            Kind::Network { peer } => self.network(e, *peer),
             Kind::Local | Kind::Attached { target: None, .. } => self.device(e),
             Kind::Fuse => Ok(()),
         }
@@ -81,6 +91,15 @@ impl Directory<'_, '_> {
             sure: true,
         });
         remote.replace(e, &plain)?;
+        Ok(())
+    }
+
+    /// A directory of a server, through a client of which nothing can be replaced.
+    fn network(&self, e: &mut Examination, peer: Option<IpAddr>) -> Result<(), Failure> {
+        self.warm(e, None)?;
+        self.wire(e, peer)?;
+        let why = "by itself: it is the server's; the doctor on its directory there tells";
+        unmeasured(e, Part::Disk, why);
         Ok(())
     }
 
@@ -217,4 +236,9 @@ impl Directory<'_, '_> {
         });
         Ok(())
     }
+}
+
+fn unmeasured(e: &mut Examination, part: Part, why: &str) {
+    let why = why.to_owned();
+    e.unmeasured.push(Unmeasured { part, why });
 }
