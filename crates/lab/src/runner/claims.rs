@@ -7,7 +7,7 @@ use super::build::LeftOut;
 use super::request::RunRequest;
 use crate::LabError;
 use crate::host::Place;
-use crate::host::safety::{Claim, claim};
+use crate::host::safety::{Claim, allow_export, claim};
 use crate::plan::{Target, TargetKind};
 
 /// What came of a target that may be written.
@@ -69,10 +69,7 @@ fn of_place(place: &Place, serials: &[String]) -> Result<Option<Claim>, String> 
             Ok(claim) => Ok(Some(claim)),
             Err(refused) => Err(refused.to_string()),
         },
-        Place::Uri(uri) if serials.contains(uri) => Ok(None),
-        Place::Uri(uri) => Err(format!(
-            "{uri} is not written: all that is on it would be lost; if that is meant, add --write-serial '{uri}'"
-        )),
+        Place::Uri(uri) => allow_export(uri, serials).map(|()| None),
     }
 }
 

@@ -65,7 +65,6 @@ pub fn claim_foreign(
     ours: &[&Path],
     serials: &[String],
 ) -> Result<Vec<Claim>, Refusal> {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let ours: Vec<PathBuf> = ours.iter().map(|folder| real(folder)).collect();
     let is_ours = |path: &Path| ours.iter().any(|folder| real(path).starts_with(folder));
     paths
@@ -73,6 +72,29 @@ pub fn claim_foreign(
         .filter(|path| !is_ours(path))
         .map(|path| claim(path, serials))
         .collect()
+}
+
+/// Without links and `..`; a file that is not there yet is that of its folder.
+fn real(path: &Path) -> PathBuf {
+    let of_folder = || {
+        let folder = std::fs::canonicalize(path.parent()?).ok()?;
+        Some(folder.join(path.file_name()?))
+    };
+    let known = std::fs::canonicalize(path).ok();
+    known.or_else(of_folder).unwrap_or_else(|| path.to_owned())
+}
+
+/// Whether an export may be written. It has no serial that could be seen: its URI is typed instead.
+///
+/// # Errors
+/// One line, with what to type.
+pub fn allow_export(uri: &str, typed: &[String]) -> Result<(), String> {
+    if typed.iter().any(|one| one == uri) {
+        return Ok(());
+    }
+    Err(format!(
+        "{uri} is not written: all that is on it would be lost; if that is meant, add --write-serial '{uri}'"
+    ))
 }
 
 /// Claims `path` for raw writes. `serials` are what the user typed; a file needs none.

@@ -83,6 +83,14 @@ pub(crate) struct Args {
     force: bool,
 }
 
+impl Args {
+    /// The disks that are written.
+    pub(crate) fn disks(&self) -> impl Iterator<Item = &str> {
+        let here = self.members.iter().filter(|member| *member != MISSING);
+        here.chain(&self.spare).map(String::as_str)
+    }
+}
+
 /// What was made.
 #[derive(Debug, Serialize)]
 struct Made<'a> {
@@ -103,8 +111,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     for remark in &created.remarks {
         tracing::warn!("{remark}");
     }
-    let here = args.members.iter().filter(|member| *member != MISSING);
-    let disks: Vec<&str> = here.chain(&args.spare).map(String::as_str).collect();
+    let disks: Vec<&str> = args.disks().collect();
     let made = Made {
         name: &args.name,
         uuid: uuid(&created.uuid),

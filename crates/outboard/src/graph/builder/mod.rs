@@ -17,6 +17,7 @@ mod files;
 mod table;
 #[cfg(test)]
 mod tests;
+mod written;
 
 use std::io;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub(crate) use self::built::Built;
 pub(crate) use self::claims::Claim;
 use self::claims::{Identity, Leaf, collision};
 pub(crate) use self::error::BuildError;
+pub(crate) use self::written::{Written, written};
 use super::disk::{Disk, NamedDisk};
 use super::error::Mark;
 use super::size::ByteSize;
@@ -64,6 +66,19 @@ struct Place<'a> {
     tables: Vec<Identity>,
     /// Those of the member of an array that it is part of.
     links: Option<Links>,
+}
+
+impl<'a> Place<'a> {
+    /// That of a disk which is written as `text`.
+    const fn of(text: &'a str, read_only: bool) -> Self {
+        Self {
+            text,
+            read_only,
+            kept: false,
+            tables: Vec::new(),
+            links: None,
+        }
+    }
 }
 
 impl Place<'_> {
@@ -134,13 +149,7 @@ impl Builder {
 
     /// Opens a disk and tells of what it is made. Call on the engine.
     pub(crate) async fn tree(&mut self, named: &NamedDisk) -> Result<Built> {
-        let place = Place {
-            text: &named.text,
-            read_only: self.read_only,
-            kept: false,
-            tables: Vec::new(),
-            links: None,
-        };
+        let place = Place::of(&named.text, self.read_only);
         self.leaves.clear();
         let built = self.node(&named.disk, &place).await?;
         self.claim(&built)?;

@@ -31,18 +31,7 @@ impl Builder {
         place: &Place<'_>,
         span: Span,
     ) -> Result<Built> {
-        let inner = place.within(path, span)?;
-        let text = read(path).map_err(|source| BuildError::Text {
-            path: path.to_owned(),
-            mark: place.mark(span),
-            source: source.into(),
-        })?;
-        let wrong = |source: dm::TableError| BuildError::Text {
-            path: path.to_owned(),
-            mark: place.mark(span),
-            source: source.into(),
-        };
-        let table = dm::parse(&text).map_err(wrong)?;
+        let (table, inner) = parsed(path, place, span)?;
         for remark in dm::remarks(&table) {
             tracing::warn!("{}: {remark}", path.display());
         }
@@ -52,7 +41,7 @@ impl Builder {
             children.push(self.need(need, path, &inner).await?);
         }
         let nodes: Vec<_> = children.iter().map(|child| child.disk().clone()).collect();
-        let node = dm::assemble(&table, &nodes).map_err(wrong)?;
+        let node = dm::assemble(&table, &nodes).map_err(wrong(path, place, span))?;
         let mut footprint = footprint(&table, &children);
         // Who writes the file would write another table.
         if let Some((_, own)) = self.own_file(path, true, place, span) {
@@ -106,29 +95,65 @@ impl Builder {
 
     /// A device of a table.
     async fn device(&mut self, device: &Device, path: &Path, place: &Place<'_>) -> Result<Built> {
-        let line = device.place.line;
-        let wrong = |source: BuildError| BuildError::Table {
-            path: path.to_owned(),
-            line,
-            source: Box::new(source),
-        };
         let text = device.to_string();
         let place = Place {
             text: &text,
             ..place.clone()
         };
-        let disk = match &device.name {
-            DeviceName::Path(_) if is_expression(&text) => {
-                let named = resolve(&text).map_err(|source| BuildError::Name {
-                    path: path.to_owned(),
-                    line,
-                    source: Box::new(source),
-                })?;
-                named.disk
-            }
-            _ => file(device).map_err(|source| wrong(place.refused(Span::default(), source)))?,
-        };
-        self.child(&disk, &place).await.map_err(wrong)
+        let disk = disk_of(device, path, &place)?;
+        self.child(&disk, &place)
+            .await
+            .map_err(|source| of_device(device, path, source))
+    }
+}
+
+/// The table at `path`, and the place of what it names.
+pub(super) fn parsed<'a>(
+    path: &Path,
+    place: &Place<'a>,
+    span: Span,
+) -> Result<(dm::Table, Place<'a>)> {
+    let inner = place.within(path, span)?;
+    let text = read(path).map_err(wrong(path, place, span))?;
+    let table = dm::parse(&text).map_err(wrong(path, place, span))?;
+    Ok((table, inner))
+}
+
+/// What a device of the table at `path` is, in words of expressions.
+pub(super) fn disk_of(device: &Device, path: &Path, place: &Place<'_>) -> Result<Disk> {
+    let text = device.to_string();
+    match &device.name {
+        DeviceName::Path(_) if is_expression(&text) => {
+            let named = resolve(&text).map_err(|source| BuildError::Name {
+                path: path.to_owned(),
+                line: device.place.line,
+                source: Box::new(source),
+            })?;
+            Ok(named.disk)
+        }
+        _ => file(device)
+            .map_err(|source| of_device(device, path, place.refused(Span::default(), source))),
+    }
+}
+
+fn wrong<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    path: &Path,
+    place: &Place<'_>,
+    span: Span,
+) -> impl Fn(E) -> BuildError {
+    let (path, mark) = (path.to_owned(), place.mark(span));
+    move |source| BuildError::Text {
+        path: path.clone(),
+        mark: mark.clone(),
+        source: source.into(),
+    }
+}
+
+fn of_device(device: &Device, path: &Path, source: BuildError) -> BuildError {
+    BuildError::Table {
+        path: path.to_owned(),
+        line: device.place.line,
+        source: Box::new(source),
     }
 }
 

@@ -84,6 +84,7 @@ impl Work<'_> {
             }
             Step::Own(words) => {
                 let words: Vec<String> = words.iter().map(|word| self.names.word(word)).collect();
+                self.foreign.check_command(&words)?;
                 self.note(step);
                 let program = own_program()?;
                 self.run(&program, &words).map(drop)
@@ -216,6 +217,7 @@ impl Work<'_> {
             export: name.to_owned(),
         };
         let uri = target.to_string();
+        self.foreign.add_export(target);
         self.names.set(name, &uri);
         self.servers.push(pid);
         self.export = Some(uri);
@@ -324,9 +326,10 @@ impl Work<'_> {
         };
         let mut spec = TargetSpec::at(place);
         if let Place::Uri(uri) = &spec.place {
-            spec.size = Some(size_of(uri)?);
-            // What our own server exports was made for the run.
-            spec.read_only = self.servers.is_empty();
+            let (size, is_read_only) = export_at(uri)?;
+            spec.size = Some(size);
+            // What our own server exports was made for the run, but for disks that are only read.
+            spec.read_only = self.servers.is_empty() || is_read_only;
         }
         for pid in &self.servers {
             spec = spec.with(Role::Server, *pid);
@@ -381,8 +384,8 @@ fn number_in(path: &Path) -> Result<u16, String> {
     number.map_err(|_| format!("{} has no port in it", path.display()))
 }
 
-/// The size of an export, asked of its server.
-fn size_of(uri: &str) -> Result<Bytes, String> {
+/// The size of an export and whether it can only be read, asked of its server.
+fn export_at(uri: &str) -> Result<(Bytes, bool), String> {
     let target: nbd::client::Target = uri
         .parse()
         .map_err(|error| format!("cannot use {uri}: {error}"))?;
@@ -391,7 +394,10 @@ fn size_of(uri: &str) -> Result<Bytes, String> {
         let described = Box::pin(nbd::client::describe(&target, timeout)).await;
         described.map_err(|error| crate::failure::Failure::from_error(&error))
     });
-    described
-        .map(|found| Bytes(found.export.size))
-        .map_err(|failure| failure.line())
+    let export = described.map_err(|failure| failure.line())?.export;
+    let mut flags = export.flags.iter_names();
+    Ok((
+        Bytes(export.size),
+        flags.any(|(name, _)| name == "READ_ONLY"),
+    ))
 }

@@ -1,23 +1,30 @@
-//! Disks and files that an expression names and that are not ours: they are written only as far as the
-//! lab's rules for raw writes allow, whatever stands between them and the target.
+//! Disks, files and exports that an expression names and that are not ours: they are written only as far
+//! as the lab's rules for raw writes allow, whatever stands between them and the target.
 
 use std::path::{Path, PathBuf};
 
 use lab::host::{Place, safety};
 use lab::plan::Target;
 use lab::runner::BuildContext;
+use nbd::client::Target as Export;
 
+use crate::cli;
+use crate::commands::array;
 use crate::graph;
+use crate::graph::builder::{Written, written};
 
 /// What is ours, and what the user allowed beyond it.
 #[derive(Debug)]
 pub(super) struct Foreign<'a> {
     ours: Vec<PathBuf>,
+    /// What servers of ours export.
+    exports: Vec<Export>,
     serials: &'a [String],
 }
 
 impl<'a> Foreign<'a> {
-    /// Ours is the run's own directory, that of the images of `target`, and the devices that we attached.
+    /// Ours is the run's own directory, that of the images of `target`, the devices that we attached and
+    /// the exports that we serve.
     pub(super) fn of(target: &Target, context: &BuildContext<'a>) -> Self {
         let mut ours = vec![context.scratch.to_owned()];
         ours.extend(
@@ -25,64 +32,68 @@ impl<'a> Foreign<'a> {
                 .directory_of(target)
                 .map(|below| below.join(format!("outboard-{}", target.name))),
         );
-        ours.extend(
-            context
-                .built
-                .iter()
-                .filter_map(|(_, built)| match &built.spec.place {
-                    Place::Device(path) if !built.commands.is_empty() => Some(path.clone()),
-                    _ => None,
-                }),
-        );
+        let mut exports = Vec::new();
+        for (_, built) in context.built {
+            match &built.spec.place {
+                // What no command made was there before us.
+                _ if built.commands.is_empty() => {}
+                Place::Device(path) => ours.push(path.clone()),
+                Place::Uri(uri) => exports.extend(uri.parse::<Export>()),
+                Place::Directory(_) | Place::There { .. } => {}
+            }
+        }
         Self {
             ours,
+            exports,
             serials: context.write_serials,
         }
+    }
+
+    /// Notes an export that we serve: its disk was looked at when its server was started.
+    pub(super) fn add_export(&mut self, export: Export) {
+        self.exports.push(export);
     }
 
     /// Whether the disk of `expression` may be written. What was claimed for that is given back at once:
     /// whoever opens it claims it again.
     pub(super) fn check(&self, expression: &str) -> Result<(), String> {
-        let disk = graph::resolve(expression)
-            .map_err(|error| error.to_string())?
-            .disk;
+        let named = graph::resolve(expression).map_err(|error| error.to_string())?;
+        let mut files = Vec::new();
+        for one in written(&named).map_err(|error| error.to_string())? {
+            match one {
+                Written::File(path) => files.push(path),
+                Written::Export(export) => self.check_export(&export)?,
+            }
+        }
+        let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
         let ours: Vec<&Path> = self.ours.iter().map(PathBuf::as_path).collect();
-        safety::claim_foreign(&disk.files(), &ours, self.serials)
+        safety::claim_foreign(&files, &ours, self.serials)
             .map(drop)
             .map_err(|refused| refused.to_string())
+    }
+
+    /// The same of every disk that one of our own commands would write.
+    pub(super) fn check_command(&self, words: &[String]) -> Result<(), String> {
+        let arguments = ["outboard"]
+            .into_iter()
+            .chain(words.iter().map(String::as_str));
+        let read = cli::read(arguments.map(Into::into));
+        let read = read.map_err(|error| cli::failure(&error).line())?;
+        let cli::Command::Array(array::Command::Create(args)) = read.command else {
+            return Err(format!("what `{}` writes is not known", words.join(" ")));
+        };
+        args.disks().try_for_each(|disk| self.check(disk))
+    }
+
+    fn check_export(&self, export: &Export) -> Result<(), String> {
+        // The same export can be written in several ways.
+        let is_it = |text: &String| text.parse::<Export>().is_ok_and(|typed| typed == *export);
+        if self.exports.contains(export) || self.serials.iter().any(is_it) {
+            return Ok(());
+        }
+        safety::allow_export(&export.to_string(), self.serials)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn images_of_ours_may_be_written_and_a_file_of_somebody_wherever_it_stands_may_not() {
-        let (ours, theirs) = (
-            tempfile::tempdir().expect("a folder"),
-            tempfile::tempdir().expect("a folder"),
-        );
-        let (image, precious) = (ours.path().join("a.img"), theirs.path().join("precious"));
-        for path in [&image, &precious] {
-            std::fs::write(path, b"data").expect("a file");
-        }
-        let foreign = Foreign {
-            ours: vec![ours.path().to_owned()],
-            serials: &[],
-        };
-        let (image, precious) = (image.display(), precious.display());
-        assert_eq!(
-            foreign.check(&format!("linear({image}, memory(1M))")),
-            Ok(())
-        );
-        let refused = foreign.check(&format!("delay(linear({image}, {precious}), read=1ms)"));
-        let refused = refused.expect_err("a file with data");
-        assert!(refused.contains("precious is not written"), "{refused}");
-        // The base of an overlay is never written.
-        assert_eq!(
-            foreign.check(&format!("overlay({precious}, {image})")),
-            Ok(())
-        );
-    }
-}
+mod tests;

@@ -1,0 +1,98 @@
+//! What may be written through a disk: its files, devices and exports, those that tables name among them.
+//!
+//! # Invariants
+//!
+//! * All that [`Builder`](super::Builder) would open for writing is told. What it only reads is not: the
+//!   base of an overlay, an origin of snapshots, a file or an export that is named read-only.
+//! * What cannot be told is an error: a table that cannot be read is never one that writes nothing.
+//!
+//! # What it does not do
+//!
+//! It opens no disk. A table may be another one when the disk is opened.
+
+use std::path::{Path, PathBuf};
+
+use nbd::client::Target;
+use nodes::dm::Need;
+
+use super::table::{disk_of, parsed};
+use super::{BuildError, Place, Result};
+use crate::graph::disk::{Disk, NamedDisk};
+use crate::graph::syntax::Span;
+
+/// A place that may be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// A file or a device.
+    File(PathBuf),
+    /// An export of another server.
+    Export(Target),
+}
+
+/// All that may be written through a disk, in the order in which it is named.
+pub(crate) fn written(named: &NamedDisk) -> Result<Vec<Written>> {
+    let place = Place::of(&named.text, false);
+    let mut found = Vec::new();
+    add(&named.disk, &place, &mut found)?;
+    Ok(found)
+}
+
+/// No kind of disk is left to a `_`: a new one has to be thought of here.
+fn add(disk: &Disk, place: &Place<'_>, found: &mut Vec<Written>) -> Result<()> {
+    match disk {
+        Disk::File {
+            path, read_only, ..
+        } => {
+            found.extend((!read_only).then(|| Written::File(path.clone())));
+            Ok(())
+        }
+        Disk::Remote {
+            target, read_only, ..
+        } => {
+            found.extend((!read_only).then(|| Written::Export(target.clone())));
+            Ok(())
+        }
+        Disk::Overlay(overlay) => {
+            found.push(Written::File(overlay.top.clone()));
+            Ok(())
+        }
+        Disk::Dm { path, span } => of_table(path, place, *span, found),
+        Disk::Memory(_) | Disk::Null(_) | Disk::Zero(_) | Disk::Error(_) => Ok(()),
+        Disk::Blocks { .. }
+        | Disk::Partition { .. }
+        | Disk::Delay { .. }
+        | Disk::Throttle { .. }
+        | Disk::Fault { .. }
+        | Disk::Linear { .. }
+        | Disk::Stripe { .. }
+        | Disk::Array(_) => {
+            let mut children = disk.children().iter();
+            children.try_for_each(|child| add(child, place, found))
+        }
+    }
+}
+
+fn of_table(path: &Path, place: &Place<'_>, span: Span, found: &mut Vec<Written>) -> Result<()> {
+    let (table, inner) = parsed(path, place, span)?;
+    for need in table.needs() {
+        let device = match need {
+            Need::Disk {
+                read_only: true, ..
+            } => continue,
+            Need::Disk { device, .. } => device,
+            Need::Overlay { store, .. } => store,
+        };
+        let text = device.to_string();
+        let inner = Place {
+            text: &text,
+            ..inner.clone()
+        };
+        let disk = disk_of(device, path, &inner)?;
+        add(&disk, &inner, found).map_err(|source| BuildError::Table {
+            path: path.to_owned(),
+            line: device.place.line,
+            source: Box::new(source),
+        })?;
+    }
+    Ok(())
+}
