@@ -1,0 +1,54 @@
+//! A target once it is ready: where it is, what the kernel says of it, and what is on it.
+
+use std::path::Path;
+
+use crate::checks::direct::DioAlign;
+use crate::host::{Known, Measured, TargetFacts, data, residency, target_facts};
+use crate::runner::ground::Ground;
+use crate::runner::request::TargetSpec;
+use crate::units::Bytes;
+
+/// A target ready to be measured.
+#[derive(Debug)]
+pub(in crate::runner) struct ReadyTarget {
+    pub(in crate::runner) ground: Ground,
+    pub(in crate::runner) facts: TargetFacts,
+    /// Whether its page cache can be looked into.
+    pub(in crate::runner) shows_cache: bool,
+}
+
+/// What is known of a target whose file was written.
+pub(super) fn ready(ground: Ground, spec: &TargetSpec, size: Bytes, measured: &Measured) -> ReadyTarget {
+    let known = Known {
+        name: spec.name.clone(),
+        label: spec.shown(),
+        place: ground.place(),
+        processes: spec.processes.clone(),
+        peer: spec.peer,
+    };
+    let mut facts = target_facts(known, measured);
+    let mut shows_cache = false;
+    if let Some(file) = ground.file() {
+        facts.dio_align = dio_align(file);
+        // A device that answers at once makes every page look resident; then the question is no use.
+        residency::drop_caches(file, size, true);
+        facts.data = data::look(file, size);
+        residency::drop_caches(file, size, true);
+        shows_cache = residency::look(file, size).is_some_and(|found| found.part() < 0.02);
+    }
+    ReadyTarget {
+        ground,
+        facts,
+        shows_cache,
+    }
+}
+
+/// The kernel's word on direct I/O for a file, since Linux 6.1.
+fn dio_align(file: &Path) -> Option<DioAlign> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let found = statx(CWD, file, AtFlags::empty(), StatxFlags::DIOALIGN).ok()?;
+    (found.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(DioAlign {
+        memory: found.stx_dio_mem_align,
+        offset: found.stx_dio_offset_align,
+    })
+}
