@@ -139,7 +139,7 @@ fn refused((a, row_a): (&RunRecord, &Row), (b, row_b): (&RunRecord, &Row)) -> Op
         }
     }
     let side = |run, row: &Row| {
-        let cell = cells(run, row).next()?;
+        let cell = cells(run, row).find(|cell| !cell.has_failed())?;
         Some((run, &run.plan.workloads[row.workload], cell))
     };
     if row_a.figure != row_b.figure || row_a.unit != row_b.unit {

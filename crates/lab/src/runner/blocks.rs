@@ -70,7 +70,7 @@ impl Course<'_> {
     }
 }
 
-/// Makes blocks until the plan's budget says stop, someone asks to, or a measurement fails. Each
+/// Makes blocks until the plan's budget says stop, someone asks to, or a target fails. Each
 /// measurement is handed to `keep` before the next one begins.
 pub(super) fn run_blocks(
     course: &Course<'_>,
@@ -121,6 +121,9 @@ pub(super) fn run_blocks(
 
 /// A measurement in a few words.
 fn figure(cell: &Cell) -> String {
+    if cell.has_failed() {
+        return "failed".into();
+    }
     cell.headline().map_or_else(
         || "no figure".into(),
         |headline| headline.unit.shown(headline.value),

@@ -8,6 +8,9 @@ use crate::store::{Cell, Status};
 use crate::tools::Better;
 use crate::units::Nanos;
 
+/// A pair that failed so often and never did anything else is not waited for.
+const TRIES: u32 = 3;
+
 /// A measurement to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Slot {
@@ -42,6 +45,8 @@ pub(super) struct Figures {
     baseline: Option<usize>,
     /// By pair and block: more is better.
     found: BTreeMap<(usize, usize), BTreeMap<u32, f64>>,
+    /// How often a pair gave no figure at all.
+    failed: BTreeMap<(usize, usize), u32>,
 }
 
 impl Figures {
@@ -50,11 +55,16 @@ impl Figures {
             pairs: pairs.to_vec(),
             baseline,
             found: BTreeMap::new(),
+            failed: BTreeMap::new(),
         }
     }
 
     /// Counts a measurement, if it may be believed.
     pub(super) fn keep(&mut self, cell: &Cell) {
+        let pair = (cell.workload, cell.target);
+        if cell.has_failed() {
+            *self.failed.entry(pair).or_default() += 1;
+        }
         let Some(headline) = cell.headline().filter(|_| cell.is_usable()) else {
             return;
         };
@@ -63,7 +73,7 @@ impl Figures {
             Better::Lower => 1.0 / headline.value,
         };
         self.found
-            .entry((cell.workload, cell.target))
+            .entry(pair)
             .or_default()
             .insert(cell.block, goodness);
     }
@@ -71,11 +81,13 @@ impl Figures {
     /// Whether every interval is narrow enough: that of the ratio where a target is held against the
     /// baseline, that of the figure itself where it is not.
     pub(super) fn are_precise(&self, precision: f64, seed: u64) -> bool {
-        self.pairs.iter().all(|pair| {
-            let Some(values) = self.values(*pair) else {
+        let pairs = self.pairs.iter().copied();
+        let mut waited_for = pairs.filter(|pair| !self.is_hopeless(*pair));
+        waited_for.all(|pair| {
+            let Some(values) = self.values(pair) else {
                 return true;
             };
-            let found = match self.against(*pair) {
+            let found = match self.against(pair) {
                 Some(_) => compare(&values, seed).map(|found| found.ratio),
                 None => interval(&values, seed),
             };
@@ -83,10 +95,17 @@ impl Figures {
         })
     }
 
+    /// Whether it gave nothing in all of several tries: no number of blocks makes it precise.
+    fn is_hopeless(&self, pair: (usize, usize)) -> bool {
+        let failed = self.failed.get(&pair).copied().unwrap_or(0);
+        failed >= TRIES && !self.found.contains_key(&pair)
+    }
+
     /// The pair of the baseline in the same test, unless it is this one.
     fn against(&self, (workload, target): (usize, usize)) -> Option<(usize, usize)> {
         let pair = (workload, self.baseline?);
-        (target != pair.1 && self.pairs.contains(&pair)).then_some(pair)
+        let is_there = self.pairs.contains(&pair) && !self.is_hopeless(pair);
+        (target != pair.1 && is_there).then_some(pair)
     }
 
     /// What has to be precise; none for a baseline that others are held against.

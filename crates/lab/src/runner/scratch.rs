@@ -97,6 +97,28 @@ impl Scratch {
         self.own.path().join(TOOLS)
     }
 
+    /// Removes what tools made, also what a later one would work on: that is made anew.
+    pub(super) fn clear_tools(&self) -> Result<(), String> {
+        let path = self.tool_directory();
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(format!("{} could not be removed: {error}", path.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes that may still be written to the target.
+    pub(super) fn free(&self) -> Result<Bytes, LabError> {
+        let space = statvfs(&self.directory).map_err(|error| {
+            LabError::system(
+                format!("ask {} for its free space", self.directory.display()),
+                error,
+            )
+        })?;
+        Ok(Bytes(space.f_bavail.saturating_mul(space.f_frsize)))
+    }
+
     /// The test file.
     pub(super) fn file(&self) -> PathBuf {
         self.own.path().join(FILE)
@@ -104,13 +126,7 @@ impl Scratch {
 
     /// Refuses a target without room for `files` test files of `size`.
     pub(super) fn check_space(&self, size: Bytes, files: u64) -> Result<(), LabError> {
-        let space = statvfs(&self.directory).map_err(|error| {
-            LabError::system(
-                format!("ask {} for its free space", self.directory.display()),
-                error,
-            )
-        })?;
-        let free = Bytes(space.f_bavail.saturating_mul(space.f_frsize));
+        let free = self.free()?;
         let needed = Bytes(size.0.saturating_mul(files).saturating_add(RESERVE.0));
         if free < needed {
             return Err(LabError::NoSpace {

@@ -71,6 +71,12 @@ impl Cell {
         }
     }
 
+    /// Whether it gave no figure at all.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.tool().is_some_and(|result| result.figures.is_empty())
+    }
+
     /// The number that statistics are made of: fio's bytes per second, a tool's first figure.
     #[must_use]
     pub fn headline(&self) -> Option<Headline<'_>> {

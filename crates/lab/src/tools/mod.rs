@@ -11,7 +11,8 @@
 //!   ended on every way out.
 //! * What a tool prints is bounded ([`process::OUTPUT_MAX`]), and any text is an error value at worst.
 //! * The first figure of a result is its headline, and is the same figure for every run with the same
-//!   options: statistics compare it. Rates are bytes per second here, whatever the tool prints.
+//!   options: statistics compare it. A start that failed has no figure at all. Rates are bytes per second
+//!   here, whatever the tool prints.
 //!
 //! # What it deliberately does not do
 //!
@@ -167,6 +168,17 @@ impl Tool {
             Self::Pull(_) => pull::PROGRAM,
             Self::Resync(_) => resync::PROGRAM,
             Self::Together(_) => together::PROGRAM,
+        }
+    }
+
+    /// What it is called in a plan and in its results.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Clients(_) => "clients",
+            Self::Pull(_) => "pull",
+            Self::Resync(_) => "resync",
+            _ => self.program().name,
         }
     }
 

@@ -13,7 +13,7 @@ pub struct ToolResult {
     pub tool: String,
     /// As it says of itself.
     pub version: String,
-    /// At least one; the first is the headline.
+    /// The first is the headline; none where it failed.
     pub figures: Vec<ToolFigure>,
     /// From its start to its end.
     pub elapsed: Nanos,
@@ -70,6 +70,19 @@ pub enum Better {
 }
 
 impl ToolResult {
+    /// A start that gave no figure.
+    #[must_use]
+    pub fn failed(tool: &str, version: &str, elapsed: Nanos) -> Self {
+        Self {
+            tool: tool.into(),
+            version: version.into(),
+            figures: Vec::new(),
+            elapsed,
+            bytes: None,
+            subject: None,
+        }
+    }
+
     /// The number that statistics are made of.
     #[must_use]
     pub fn headline(&self) -> Option<&ToolFigure> {

@@ -91,7 +91,9 @@ fn refused(run: &RunRecord, pair: Pair, rows: &[Row]) -> Option<String> {
         }
     }
     let side = |target| {
-        let cell = cells(run, pair.workload, target).into_iter().next()?;
+        // One that failed says nothing of what was asked.
+        let mut all = cells(run, pair.workload, target).into_iter();
+        let cell = all.find(|cell| !cell.has_failed())?;
         Some((run, &run.plan.workloads[pair.workload], cell))
     };
     refusal(side(pair.target)?, side(pair.baseline)?)

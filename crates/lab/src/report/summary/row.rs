@@ -29,7 +29,7 @@ pub(super) fn row(run: &RunRecord, workload: usize, target: usize) -> Row {
     let process = |role, spent: fn(&Evidence) -> Option<Nanos>| {
         facts.process(role).and_then(|_| cpu(&usable, spent))
     };
-    let heading = heading(&all);
+    let heading = heading(run, workload, &all);
     let headline = over(run, &usable, |cell| {
         cell.headline().map(|headline| headline.value)
     });
@@ -65,9 +65,11 @@ pub(super) fn row(run: &RunRecord, workload: usize, target: usize) -> Row {
     }
 }
 
-/// What the headline of these measurements is.
-fn heading<'a>(all: &[&'a Cell]) -> Headline<'a> {
+/// What the headline of these measurements is; where all of them failed, that of the same test elsewhere.
+fn heading<'a>(run: &'a RunRecord, workload: usize, all: &[&'a Cell]) -> Headline<'a> {
+    let mut of_test = run.cells.iter().filter(|cell| cell.workload == workload);
     let first = all.iter().find_map(|cell| cell.headline());
+    let first = first.or_else(|| of_test.find_map(Cell::headline));
     first.unwrap_or(Headline {
         name: "throughput",
         value: 0.0,

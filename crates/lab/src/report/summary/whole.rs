@@ -1,5 +1,5 @@
-//! What no single measurement shows: a layer that is faster than what it stands on, a sweep some sizes of
-//! which were not direct, and where the temperature leads.
+//! What no single measurement shows: a tool that failed now and then, a layer that is faster than what it
+//! stands on, a sweep some sizes of which were not direct, and where the temperature leads.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,34 @@ use crate::units::Bytes;
 const PI_THROTTLES_AT: f64 = 80.0;
 
 pub(super) fn findings(run: &RunRecord) -> Vec<Finding> {
-    let mut findings = layers(run);
+    let mut findings = failures(run);
+    findings.extend(layers(run));
     findings.extend(sweeps(run));
     findings.extend(heat(run));
     findings
+}
+
+/// Tools that gave no figure, by test and target, in their own words.
+fn failures(run: &RunRecord) -> Vec<Finding> {
+    let targets = run.manifest.targets.iter().enumerate();
+    let pairs = targets.flat_map(|(target, facts)| {
+        let tests = run.plan.workloads.iter().enumerate();
+        tests.map(move |(workload, test)| (cells(run, workload, target), test, facts))
+    });
+    let failed = pairs.filter_map(|(all, test, facts)| {
+        let failed: Vec<_> = all.iter().filter(|cell| cell.has_failed()).collect();
+        let said = failed.iter().find_map(|cell| cell.findings.first())?;
+        let text = format!(
+            "{} on {} failed in {} of {} blocks: {}",
+            test.title,
+            facts.label,
+            failed.len(),
+            all.len(),
+            said.text
+        );
+        Some(Finding::remark(Check::Run, text))
+    });
+    failed.collect()
 }
 
 /// Each target held against the one it stands on, in each test that both have.

@@ -148,6 +148,9 @@ impl<'a> Bench<'a> {
         samples: &[Sample],
         elapsed: Nanos,
     ) -> Vec<Finding> {
+        if made.has_failed() {
+            return Vec::new();
+        }
         let target = &self.prepared.targets[slot.target];
         let workload = &self.request.plan.workloads[slot.workload];
         let rate = made.rate();
@@ -212,13 +215,16 @@ impl Executor for Bench<'_> {
         let prepared = self.prepared;
         let target = &prepared.targets[slot.target];
         let workload = &self.request.plan.workloads[slot.workload];
-        self.prepare_tool(slot, workload)?;
+        let unprepared = self.prepare_tool(slot, workload)?;
         // First the machines behind, so that nothing is read from them into what was dropped here.
         let dropped_there = self.agents.drop_caches(&target.facts);
         let caches = self.drop_caches(workload, target);
         let agents_before = self.agents.before();
         let before = self.counters(target);
-        let made = self.make(slot, workload)?;
+        let made = match unprepared {
+            Some(made) => made,
+            None => self.make(slot, workload)?,
+        };
         let after = self.counters(target);
         let direction = made.direction();
         let agents = self.agents.after(&agents_before, &target.facts);
@@ -270,6 +276,11 @@ impl Made {
             Outcome::Fio(result) => Some(result.direction),
             Outcome::Tool(_) => None,
         }
+    }
+
+    /// Whether it gave no figure.
+    fn has_failed(&self) -> bool {
+        matches!(&self.outcome, Outcome::Tool(result) if result.figures.is_empty())
     }
 
     /// Bytes per second, where that is what was measured.

@@ -3,15 +3,17 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::failure::failed;
+use super::failure::{failed, of_target};
 use super::{Bench, Made, since};
+use crate::checks::{Check, Finding};
 use crate::plan::Workload;
 use crate::runner::blocks::Stop;
-use crate::runner::prepare::ReadyTarget;
+use crate::runner::prepare::{Prepared, ReadyTarget};
 use crate::runner::schedule::Slot;
 use crate::runner::scratch::Scratch;
 use crate::store::Outcome;
-use crate::tools::{self, Tool, ToolError};
+use crate::tools::{self, Installed, Place, Tool, ToolError, ToolResult};
+use crate::units::Nanos;
 
 impl Bench<'_> {
     /// One start of a tool.
@@ -23,21 +25,13 @@ impl Bench<'_> {
         target: &ReadyTarget,
     ) -> Result<Made, Stop> {
         let prepared = self.prepared;
-        let Some(Ok(installed)) = prepared.tools.others.get(tool.program().name) else {
-            return Err(failed(workload, target, "it is not installed"));
-        };
-        let work = prepared.work.path();
-        let directory = match target.ground.scratch() {
-            Some(scratch) => scratch.tool_directory(),
-            None => work.to_owned(),
-        };
-        let failed = |why: &str| failed(workload, target, why);
-        std::fs::create_dir_all(&directory).map_err(|error| failed(&error.to_string()))?;
+        let installed = installed(prepared, workload, tool, target)?;
+        let directory = self.tool_directory(workload, target)?;
         let beside = self.beside(slot, workload);
-        let place = tools::Place {
+        let place = Place {
             directory: &directory,
             beside: &beside,
-            work,
+            work: prepared.work.path(),
             seed: prepared.seed.wrapping_add(u64::from(slot.block)) & 0x7fff_ffff,
         };
         let (start, before) = (self.start, self.before);
@@ -46,16 +40,20 @@ impl Bench<'_> {
             sampler.tick(since(start, before, now));
             !cancel.is_cancelled()
         };
-        let ran = tools::run(tool, installed, &place, &mut tick).map_err(|error| match error {
-            ToolError::Cancelled => Stop::Cancelled,
-            other => failed(&other.to_string()),
-        })?;
-        Ok(Made {
-            outcome: Outcome::Tool(ran.result),
-            raw: ran.output,
-            lines: ran.commands,
-            findings: ran.findings,
-        })
+        let begun = engine::clock::now();
+        match tools::run(tool, installed, &place, &mut tick) {
+            Ok(ran) => Ok(Made {
+                outcome: Outcome::Tool(ran.result),
+                raw: ran.output,
+                lines: ran.commands,
+                findings: ran.findings,
+            }),
+            Err(error) => {
+                let elapsed = engine::clock::now().duration_since(begun);
+                let elapsed = Nanos::from_duration(elapsed);
+                self.no_figure(workload, tool, target, (error, elapsed))
+            }
+        }
     }
 
     /// Where a tool works on the other targets that have this test.
@@ -69,17 +67,20 @@ impl Bench<'_> {
             .collect()
     }
 
-    /// Puts what a tool works on onto its target, before the counters are read.
-    pub(super) fn prepare_tool(&mut self, slot: Slot, workload: &Workload) -> Result<(), Stop> {
+    /// Puts what a tool works on onto its target, before the counters are read. What is made where that
+    /// cannot be done.
+    pub(super) fn prepare_tool(
+        &self,
+        slot: Slot,
+        workload: &Workload,
+    ) -> Result<Option<Made>, Stop> {
         let target = &self.prepared.targets[slot.target];
-        let (Some(tool), Some(scratch)) = (workload.tool(), target.ground.scratch()) else {
-            return Ok(());
+        let (Some(tool), Some(_)) = (workload.tool(), target.ground.scratch()) else {
+            return Ok(None);
         };
-        let directory = scratch.tool_directory();
-        std::fs::create_dir_all(&directory)
-            .map_err(|error| failed(workload, target, &error.to_string()))?;
+        let directory = self.tool_directory(workload, target)?;
         let beside = self.beside(slot, workload);
-        let place = tools::Place {
+        let place = Place {
             directory: &directory,
             beside: &beside,
             work: self.prepared.work.path(),
@@ -87,9 +88,67 @@ impl Bench<'_> {
         };
         let cancel = self.cancel;
         match tools::prepare(tool, &place, &mut |_| !cancel.is_cancelled()) {
-            Ok(_) => Ok(()),
-            Err(ToolError::Cancelled) => Err(Stop::Cancelled),
-            Err(error) => Err(failed(workload, target, &error.to_string())),
+            Ok(_) => Ok(None),
+            Err(error) => self
+                .no_figure(workload, tool, target, (error, Nanos(0)))
+                .map(Some),
         }
+    }
+
+    /// A measurement without a figure, in the tool's own words; the end of the run where it is the target
+    /// that failed.
+    fn no_figure(
+        &self,
+        workload: &Workload,
+        tool: &Tool,
+        target: &ReadyTarget,
+        (error, elapsed): (ToolError, Nanos),
+    ) -> Result<Made, Stop> {
+        if matches!(error, ToolError::Cancelled) {
+            return Err(Stop::Cancelled);
+        }
+        if let Some(why) = of_target(tool, &error, target) {
+            return Err(failed(workload, target, &why));
+        }
+        let installed = installed(self.prepared, workload, tool, target)?;
+        let said = error.to_string();
+        Ok(Made {
+            outcome: Outcome::Tool(ToolResult::failed(tool.name(), &installed.version, elapsed)),
+            raw: said.clone(),
+            lines: Vec::new(),
+            findings: vec![Finding::invalid(Check::Run, said)],
+        })
+    }
+
+    /// Where it works: on the target, where that is a directory.
+    fn tool_directory(&self, workload: &Workload, target: &ReadyTarget) -> Result<PathBuf, Stop> {
+        let directory = match target.ground.scratch() {
+            Some(scratch) => scratch.tool_directory(),
+            None => self.prepared.work.path().to_owned(),
+        };
+        match std::fs::create_dir(&directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                let gone = target.ground.scratch().is_some_and(|own| !own.own().exists());
+                let said = error.to_string();
+                let why = match gone {
+                    true => "its directory is gone; was it unmounted?",
+                    false => &said,
+                };
+                Err(failed(workload, target, why))
+            }
+            _ => Ok(directory),
+        }
+    }
+}
+
+fn installed<'a>(
+    prepared: &'a Prepared,
+    workload: &Workload,
+    tool: &Tool,
+    target: &ReadyTarget,
+) -> Result<&'a Installed, Stop> {
+    match prepared.tools.others.get(tool.program().name) {
+        Some(Ok(installed)) => Ok(installed),
+        _ => Err(failed(workload, target, "it is not installed")),
     }
 }

@@ -88,14 +88,14 @@ fn a_second_run_on_a_target_is_refused_and_the_first_goes_on() {
 }
 
 /// A memory filesystem, where it may be mounted; unmounted when dropped.
-struct Mounted {
-    path: PathBuf,
+pub(super) struct Mounted {
+    pub(super) path: PathBuf,
     /// What it is in, removed after it.
     _directory: TempDir,
 }
 
 impl Mounted {
-    fn new() -> Option<Self> {
+    pub(super) fn new() -> Option<Self> {
         let directory = directory();
         let path = directory.path().join("mount");
         fs::create_dir_all(&path).unwrap();
@@ -117,7 +117,7 @@ impl Mounted {
         })
     }
 
-    fn go_away(path: &Path) {
+    pub(super) fn go_away(path: &Path) {
         // Lazily: a mount that goes away under a program that has files open on it.
         Command::new("umount").arg("-l").arg(path).status().ok();
     }

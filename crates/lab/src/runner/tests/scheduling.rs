@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use crate::checks::{Check, Finding};
 use crate::plan::{Budget, Plan, builtin};
 use crate::runner::Silent;
 use crate::runner::blocks::{Course, Ended, Executor, Measured, Stop, run_blocks};
 use crate::runner::progress::{CellProgress, Progress};
-use crate::runner::schedule::{Slot, Standing, block_order, blocks_expected, next};
-use crate::store::{Cell, Status};
+use crate::runner::schedule::{Figures, Slot, Standing, block_order, blocks_expected, next};
+use crate::store::{Cell, Outcome, Status};
 use crate::synthetic;
+use crate::tools::ToolResult;
 use crate::units::{Bytes, MIB, Nanos, SECOND};
 
 fn plan() -> Plan {
@@ -204,6 +206,31 @@ fn invalid_figures_do_not_make_a_run_precise() {
     // A figure of zero has no ratio: nothing can be said, so the run goes on to its last block.
     let (ended, _) = run(&plan, Nanos(1), |_| Ok(0));
     assert_eq!(ended.status, Status::AllBlocks);
+}
+
+/// A tool that fails all the time is no reason to go on until the time is used up, and one that fails once
+/// is.
+#[test]
+fn a_pair_that_only_ever_failed_is_not_waited_for() {
+    let found = |fails: fn(u32) -> bool| {
+        let mut figures = Figures::new(&[(0, 0), (0, 1), (1, 0), (1, 1)], Some(1));
+        for block in 0..6 {
+            for slot in block_order(&[(0, 0), (0, 1), (1, 0), (1, 1)], 3, block) {
+                let mut cell: Cell = synthetic::run(1).cells.remove(0);
+                (cell.block, cell.workload, cell.target) = (block, slot.workload, slot.target);
+                if (slot.workload, slot.target) == (1, 1) && fails(block) {
+                    let failed = ToolResult::failed("dbench", "4.00", Nanos(1));
+                    cell.outcome = Outcome::Tool(failed);
+                    cell.findings.push(Finding::invalid(Check::Run, "dbench failed"));
+                }
+                figures.keep(&cell);
+            }
+        }
+        figures.are_precise(0.03, 1)
+    };
+    assert!(found(|_| true), "the other target is known by itself");
+    assert!(!found(|block| block > 2), "three blocks are not five");
+    assert!(found(|_| false));
 }
 
 /// What a listener hears must add up.
