@@ -1,6 +1,7 @@
 //! What a plan will cost before it runs: bytes written and time.
 
 use super::{Direction, Plan, Target, Workload};
+use crate::tools::{Tool, Writes};
 use crate::units::{Bytes, Nanos};
 
 /// Starting fio, syncing and dropping caches around one measurement: 0.4 s were seen on two cores.
@@ -11,9 +12,9 @@ const SETUP: Nanos = Nanos::from_ms(3000);
 /// Upper bounds for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
-    /// Bytes written to all targets together, at most.
+    /// Bytes written to all targets together, at most; tools without a bound write besides.
     pub written_max: Bytes,
-    /// The largest space taken on one target.
+    /// The largest space taken on one target, the same not counted.
     pub space: Bytes,
     /// When it usually has ended.
     pub time_typical: Nanos,
@@ -22,8 +23,8 @@ pub struct Estimate {
 }
 
 /// The cost of `plan` on `targets` targets; a test that is for some of the plan's own counts on those
-/// alone, and one that is only read is not written. What other tools write is not in it: they write as
-/// much as they can in their time.
+/// alone, and one that is only read is not written. What a tool writes is in it where that has a bound: see
+/// [`Tool::writes`](crate::tools::Tool::writes).
 #[must_use]
 pub fn estimate(plan: &Plan, targets: u32) -> Estimate {
     let on = |workload: &Workload, writes: bool| match plan.targets.is_empty() {
@@ -49,7 +50,25 @@ pub fn estimate(plan: &Plan, targets: u32) -> Estimate {
         .filter(|workload| workload.direction() == Some(Direction::Write))
         .map(|workload| on(workload, true))
         .sum();
-    let passes = laid_out + writes * u64::from(plan.budget.blocks_max);
+    let by_fio = plan
+        .workloads
+        .iter()
+        .any(|workload| workload.fio().is_some());
+    let passes = match by_fio {
+        true => laid_out + writes * u64::from(plan.budget.blocks_max),
+        false => 0,
+    };
+    let blocks = u64::from(plan.budget.blocks_max);
+    let tools = plan.workloads.iter().filter_map(|workload| {
+        let tool = workload.tool()?;
+        let each = written(tool).0.saturating_mul(blocks);
+        let on_one = tool.laid_out().0.saturating_add(each);
+        Some(on_one.saturating_mul(on(workload, true)))
+    });
+    let tools = tools.fold(0, u64::saturating_add);
+    let taken = plan.workloads.iter().filter_map(Workload::tool);
+    let taken = taken.map(|tool| tool.laid_out().0.saturating_add(written(tool).0));
+    let file = if by_fio { plan.data.size.0 } else { 0 };
     let block: u64 = plan
         .workloads
         .iter()
@@ -59,9 +78,23 @@ pub fn estimate(plan: &Plan, targets: u32) -> Estimate {
     let time_max = Nanos::from_ms(plan.budget.limit_ms);
     let usual = typical.max(Nanos::from_ms(plan.budget.time_ms).0);
     Estimate {
-        written_max: Bytes(plan.data.size.0.saturating_mul(passes)),
-        space: plan.data.size,
+        written_max: Bytes(
+            plan.data
+                .size
+                .0
+                .saturating_mul(passes)
+                .saturating_add(tools),
+        ),
+        space: Bytes(file.saturating_add(taken.max().unwrap_or(0))),
         time_typical: Nanos(usual.min(time_max.0)),
         time_max,
+    }
+}
+
+/// What one start writes, where that has a bound.
+const fn written(tool: &Tool) -> Bytes {
+    match tool.writes() {
+        Writes::AtMost(bytes) => bytes,
+        Writes::Nothing | Writes::AsMuchAsItCan => Bytes(0),
     }
 }

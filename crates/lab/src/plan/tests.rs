@@ -278,13 +278,35 @@ fn a_plan_has_targets_of_every_kind_and_its_sweeps_become_points_of_a_curve() {
 fn the_estimate_counts_a_test_only_on_the_targets_it_is_for_and_writes_nothing_that_is_only_read() {
     let mut plan = Plan::parse(WHOLE).unwrap();
     let size = plan.data.size.0;
-    // Five of six are written once; what is read and what dbench does is not counted.
+    // Five of six are written once; what is read is not counted, nor is dbench, which has no bound.
     assert_eq!(estimate(&plan, 6).written_max, Bytes(size * 5));
     plan.workloads.truncate(1);
     plan.workloads[0].fio_mut().unwrap().direction = Direction::Write;
     assert_eq!(estimate(&plan, 6).written_max, Bytes(size * (5 + 5 * 9)));
     plan.workloads[0].on = vec!["disk".into()];
     assert_eq!(estimate(&plan, 6).written_max, Bytes(size * (5 + 9)));
+}
+
+#[test]
+fn the_estimate_counts_what_tools_write_where_that_has_a_bound() {
+    let with = |tool: &str| {
+        let from = WHOLE.find("[[workload]]").unwrap();
+        let test = "[[workload]]\nname = \"a\"\ntitle = \"a\"\non = [\"disk\", \"loop\"]\n";
+        let plan = Plan::parse(&format!("{}{test}{tool}", &WHOLE[..from])).unwrap();
+        (estimate(&plan, 6), u64::from(plan.budget.blocks_max))
+    };
+    let (found, blocks) = with("tool = \"bonnie++\"\nsize = \"64M\"\nfiles = 1");
+    let each = 2 * ((64 << 20) + 1024 * 4096);
+    assert_eq!(found.written_max, Bytes(2 * blocks * each));
+    assert_eq!(found.space, Bytes(each), "no file is written for fio");
+    let (found, _) = with("tool = \"dbench\"\nclients = 1\nruntime_ms = 2000");
+    assert_eq!((found.written_max, found.space), (Bytes(0), Bytes(0)));
+    let (found, blocks) =
+        with("tool = \"clients\"\nclients = 3\nbytes = \"8M\"\nblock_size = \"4K\"\ndepth = 1");
+    assert_eq!(found.written_max, Bytes(2 * blocks * (8 << 20)));
+    // The tree is there once, its archive is made in each block.
+    let (found, blocks) = with("tool = \"tar\"\nbytes_max = \"8M\"");
+    assert!(found.written_max > Bytes(2 * (blocks + 1) * (8 << 20)));
 }
 
 #[test]

@@ -7,12 +7,18 @@ use serde::Serialize;
 
 use super::build::{BuildContext, Builder};
 use super::request::{Cancel, RunRequest, TargetSpec};
-use super::scratch::{FILE, PREFIX};
+use super::scratch::{FILE, PREFIX, TOOLS};
 use crate::LabError;
 use crate::fio::{Engine, Job, Subject, command};
 use crate::host::Place;
-use crate::plan;
+use crate::plan::{self, Direction, Plan, Target, TargetKind, Workload};
+use crate::tools::{self, Tool, Writes};
 use crate::units::{Bytes, Nanos};
+
+/// Where results and what tools print would be, by name.
+const WORK: &str = "/tmp/outboard-lab-work";
+/// What drops the caches by hand.
+const DROP: &str = "sync; echo 1 > /proc/sys/vm/drop_caches";
 
 /// A run that is not made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -25,7 +31,9 @@ pub struct DryRun {
     pub left_out: Vec<String>,
     /// Bytes written to all targets together, at most.
     pub written_max: Bytes,
-    /// The space taken on each target.
+    /// Tests that write besides, as much as their targets take in their time.
+    pub unbounded: Vec<String>,
+    /// The space taken on each target, the same not counted.
     pub space: Bytes,
     /// Blocks at least.
     pub blocks_min: u32,
@@ -37,7 +45,7 @@ pub struct DryRun {
     pub time_max: Nanos,
 }
 
-/// Says what `request` would do. Touches nothing and needs no fio.
+/// Says what `request` would do. Touches nothing and needs neither fio nor a tool.
 ///
 /// # Errors
 /// [`LabError::BadPlan`] and the like.
@@ -46,49 +54,23 @@ pub fn dry_run(request: &RunRequest, builder: &dyn Builder) -> Result<DryRun, La
     let plan = &request.plan;
     let (mut commands, built, left_out) = described(request, builder);
     let specs: Vec<&TargetSpec> = request.targets.iter().chain(&built).collect();
-    let output = Path::new("result.json");
     let seed = request.seed.unwrap_or(1) & 0x7fff_ffff;
-    let layout = Nanos::from_ms(plan.data.layout_ms);
     let grounds: Vec<Imagined> = specs.iter().map(|spec| Imagined::of(spec)).collect();
-    if plan
-        .workloads
-        .iter()
-        .any(|workload| workload.fio().is_some())
-    {
-        commands.extend(
-            grounds
-                .iter()
-                .filter(|ground| ground.writable)
-                .map(|ground| {
-                    let args =
-                        command::lay_out(ground.subject(), plan.data.size, layout, seed, output);
-                    command::shown("fio", &args)
-                }),
-        );
+    if plan.workloads.iter().any(|test| test.fio().is_some()) {
+        let written = grounds.iter().filter(|ground| ground.writable);
+        commands.extend(written.map(|ground| ground.laid_out(plan, seed)));
     }
     let mut cells = 0;
-    for workload in &plan.workloads {
-        for (spec, ground) in specs.iter().zip(&grounds) {
-            if !workload.is_for(&spec.name) {
-                continue;
-            }
+    for test in &plan.workloads {
+        let all = specs.iter().zip(&grounds);
+        let its = all.filter(|(spec, ground)| test.is_for(&spec.name) && ground.takes(test));
+        let its: Vec<&Imagined> = its.map(|(_, ground)| ground).collect();
+        for (index, ground) in its.iter().enumerate() {
+            let others = its.iter().enumerate().filter(|(other, _)| *other != index);
+            let beside: Vec<PathBuf> = others.filter_map(|(_, other)| other.tools()).collect();
             cells += 1;
-            commands.push("sync; echo 1 > /proc/sys/vm/drop_caches".into());
-            commands.push(match &workload.job {
-                plan::Job::Fio(job) => {
-                    let job = Job {
-                        name: &workload.name,
-                        job,
-                        subject: ground.subject(),
-                        size: plan.data.size,
-                        engine: ground.engine(),
-                        direct: true,
-                        seed,
-                    };
-                    command::shown("fio", &command::measure(&job, output))
-                }
-                plan::Job::Tool(tool) => format!("{} in {}", tool.program().name, spec.place),
-            });
+            commands.push(DROP.into());
+            commands.extend(ground.measured(plan, test, seed, &beside));
         }
     }
     let count = u32::try_from(specs.len()).unwrap_or(u32::MAX);
@@ -99,10 +81,23 @@ pub fn dry_run(request: &RunRequest, builder: &dyn Builder) -> Result<DryRun, La
         targets: specs.iter().map(|spec| spec.place.to_string()).collect(),
         left_out,
         written_max: estimate.written_max,
+        unbounded: plan.workloads.iter().filter_map(unbounded).collect(),
         space: estimate.space,
         blocks_min: plan.budget.blocks_min,
         time_typical: estimate.time_typical,
         time_max: estimate.time_max,
+    })
+}
+
+/// What is said of a test whose bytes have no bound.
+fn unbounded(test: &Workload) -> Option<String> {
+    let tool = test.tool()?;
+    let usual = tool.usual().seconds();
+    (tool.writes() == Writes::AsMuchAsItCan).then(|| {
+        format!(
+            "{} writes as much as its target takes in about {usual:.0} s, in each block",
+            test.title
+        )
     })
 }
 
@@ -127,7 +122,7 @@ fn described(
         match builder.describe(target, &context) {
             Ok(lines) => {
                 commands.extend(lines);
-                let mut spec = TargetSpec::new(scratch.join(&target.name)).named(&target.name);
+                let mut spec = TargetSpec::at(place(target, &scratch)).named(&target.name);
                 spec.label = Some(target.shown().to_owned());
                 spec.read_only = target.is_read_only();
                 specs.push(spec);
@@ -138,27 +133,52 @@ fn described(
     (commands, specs, left_out)
 }
 
-/// A target as fio would see it.
+/// Where a target would be, as far as that is known before it is built.
+fn place(target: &Target, scratch: &Path) -> Place {
+    match &target.kind {
+        TargetKind::Raw {
+            device: Some(device),
+            ..
+        } => Place::Device(device.clone()),
+        TargetKind::Raw { uri: Some(uri), .. } => Place::Uri(uri.clone()),
+        TargetKind::Raw { .. } => Place::Device("DEVICE".into()),
+        TargetKind::Served {
+            filesystem: None, ..
+        } => Place::Uri("URI".into()),
+        _ => Place::Directory(scratch.join(&target.name)),
+    }
+}
+
+/// A target as fio and the tools would see it.
 struct Imagined {
     file: PathBuf,
     uri: Option<String>,
+    /// Our directory on it.
+    own: Option<PathBuf>,
     writable: bool,
 }
 
 impl Imagined {
     fn of(spec: &TargetSpec) -> Self {
-        let (file, uri) = match &spec.place {
-            Place::Directory(path)
-            | Place::There {
-                directory: path, ..
-            } => (path.join(format!("{PREFIX}XXXXXX")).join(FILE), None),
-            Place::Device(path) => (path.clone(), None),
-            Place::Uri(uri) => (PathBuf::new(), Some(uri.clone())),
+        let writable = !spec.read_only;
+        let (file, uri, own) = match &spec.place {
+            Place::Directory(path) => {
+                let own = path.join(format!("{PREFIX}XXXXXX"));
+                (own.join(FILE), None, Some(own))
+            }
+            // Only fio goes there.
+            Place::There { directory, .. } => {
+                let own = directory.join(format!("{PREFIX}XXXXXX"));
+                (own.join(FILE), None, None)
+            }
+            Place::Device(path) => (path.clone(), None, None),
+            Place::Uri(uri) => (PathBuf::new(), Some(uri.clone()), None),
         };
         Self {
             file,
             uri,
-            writable: !spec.read_only,
+            own,
+            writable,
         }
     }
 
@@ -174,6 +194,57 @@ impl Imagined {
             Some(_) => Engine::Nbd,
             None => Engine::IoUring,
         }
+    }
+
+    /// Whether a test can be made here at all.
+    fn takes(&self, test: &Workload) -> bool {
+        match &test.job {
+            plan::Job::Fio(job) => self.writable || job.direction == Direction::Read,
+            plan::Job::Tool(tool) => self.own.is_some() || !tool.uses_storage(),
+        }
+    }
+
+    fn laid_out(&self, plan: &Plan, seed: u64) -> String {
+        let limit = Nanos::from_ms(plan.data.layout_ms);
+        let output = Path::new("result.json");
+        let args = command::lay_out(self.subject(), plan.data.size, limit, seed, output);
+        command::shown("fio", &args)
+    }
+
+    /// Where a tool works.
+    fn tools(&self) -> Option<PathBuf> {
+        self.own.as_ref().map(|own| own.join(TOOLS))
+    }
+
+    /// `beside` is where tools work on the other targets of the test.
+    fn measured(&self, plan: &Plan, test: &Workload, seed: u64, beside: &[PathBuf]) -> Vec<String> {
+        match &test.job {
+            plan::Job::Fio(job) => {
+                let job = Job {
+                    name: &test.name,
+                    job,
+                    subject: self.subject(),
+                    size: plan.data.size,
+                    engine: self.engine(),
+                    direct: true,
+                    seed,
+                };
+                let args = command::measure(&job, Path::new("result.json"));
+                vec![command::shown("fio", &args)]
+            }
+            plan::Job::Tool(tool) => self.of_tool(tool, seed, beside),
+        }
+    }
+
+    fn of_tool(&self, tool: &Tool, seed: u64, beside: &[PathBuf]) -> Vec<String> {
+        let work = Path::new(WORK);
+        let own = self.tools();
+        tool.shown(&tools::Place {
+            directory: own.as_deref().unwrap_or(work),
+            beside,
+            work,
+            seed,
+        })
     }
 }
 
@@ -195,11 +266,18 @@ impl fmt::Display for DryRun {
             self.targets.len(),
             plural(self.targets.len())
         )?;
+        let besides = match self.unbounded.is_empty() {
+            true => "",
+            false => " besides what has no bound",
+        };
         writeln!(
             f,
-            "Takes {} on each and writes at most {} in all. Nothing is left behind.",
+            "Takes {} on each and writes at most {} in all{besides}. Nothing is left behind.",
             self.space, self.written_max
         )?;
+        for test in &self.unbounded {
+            writeln!(f, "{test}.")?;
+        }
         write!(
             f,
             "Time: usually {:.0} s, at most {:.0} s.",

@@ -21,7 +21,7 @@ pub(super) const PREFIX: &str = ".outboard-lab-";
 /// The test file.
 pub(super) const FILE: &str = "data";
 /// What tools make is in here.
-const TOOLS: &str = "tools";
+pub(super) const TOOLS: &str = "tools";
 /// Left free on a target besides the test file.
 const RESERVE: Bytes = Bytes(32 << 20);
 

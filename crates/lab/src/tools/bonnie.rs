@@ -81,6 +81,12 @@ impl Options {
         Ok(())
     }
 
+    /// The file is written and rewritten; small files are made in order and shuffled.
+    pub(super) const fn written_max(&self) -> Bytes {
+        let files = (self.files as u64 * 1024).saturating_mul(self.file_size.0);
+        Bytes(self.size.0.saturating_add(files).saturating_mul(2))
+    }
+
     /// Four passes over the file at 100 MB/s, and 2000 files a second in each of six passes.
     pub(super) const fn usual(&self) -> Nanos {
         const RATE: u64 = 100_000_000;

@@ -5,11 +5,13 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::layout::{Layout, quoted, shown as line};
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::rig::{Rig, quoted, random_mib};
+use super::rig::{Rig, random_mib};
 use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
 use crate::fio::{JobResult, parse};
 use crate::plan::size;
@@ -73,6 +75,11 @@ impl Options {
         Ok(())
     }
 
+    /// The expression over an image.
+    fn disk(&self, image: &Path) -> String {
+        self.disk.replace("{image}", &quoted(image))
+    }
+
     /// All of it at 100 MB/s.
     pub(super) const fn usual(&self) -> Nanos {
         let all = self.bytes.0.saturating_mul(self.clients as u64);
@@ -129,11 +136,30 @@ pub fn fairness(rates: &[f64]) -> f64 {
     }
 }
 
+/// The image, the server and a client, of which so many are started.
+pub(super) fn shown(options: &Options, installed: &Installed, place: &Place<'_>) -> Vec<String> {
+    let layout = Layout::of(place);
+    let image = layout.path("image");
+    let count = format!("count={}", options.bytes.0 / MIB);
+    let fill = [
+        "if=/dev/urandom".into(),
+        format!("of={}", image.display()),
+        "bs=1M".into(),
+        count,
+    ];
+    let client = command(options, installed, "nbd://127.0.0.1:PORT/data").shown();
+    vec![
+        line("dd", fill.map(Into::into)),
+        line("outboard", layout.serve(&options.disk(&image))),
+        format!("{client} # {} at once", options.clients),
+    ]
+}
+
 pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError> {
     let mut rig = Rig::new(*start.place)?;
     let image = rig.path("image");
     fill(&image, options.bytes, start.place.seed, start.tick)?;
-    let disk = options.disk.replace("{image}", &quoted(&image));
+    let disk = options.disk(&image);
     let uri = rig.serve(&disk, start.tick)?;
     let command = command(options, start.installed, &uri);
     let began = engine::clock::now();
@@ -168,7 +194,7 @@ pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError>
     })
 }
 
-fn fill(path: &std::path::Path, bytes: Bytes, seed: u64, tick: Tick<'_>) -> Result<(), ToolError> {
+fn fill(path: &Path, bytes: Bytes, seed: u64, tick: Tick<'_>) -> Result<(), ToolError> {
     let failed = |error| ToolError::system(format!("write {}", path.display()), error);
     let mut options = OpenOptions::new();
     let options = options.create(true).write(true).truncate(true);

@@ -84,6 +84,19 @@ impl Options {
         Ok(())
     }
 
+    /// The sources: one has less than this.
+    pub(super) const fn sources_max(&self) -> Bytes {
+        const ONE: u64 = 32 << 10;
+        Bytes((self.files as u64 + 2) * ONE)
+    }
+
+    /// An object for each source, and all of them once more in the program.
+    pub(super) const fn objects_max(&self) -> Bytes {
+        const ONE: u64 = 64 << 10;
+        const OF_LIBRARIES: u64 = 1 << 20;
+        Bytes(self.files as u64 * ONE * 2 + OF_LIBRARIES)
+    }
+
     /// Ten files a second.
     pub(super) const fn usual(&self) -> Nanos {
         Nanos::from_ms(self.files as u64 * 100 + 1000)
@@ -112,6 +125,18 @@ pub fn commands(jobs: usize, installed: &Installed, directory: &Path) -> [Invoca
         Invocation::new(&installed.program, make),
         Invocation::new(Path::new("sync"), ["--file-system".into(), objects]),
     ]
+}
+
+/// What is made before it, and both commands.
+pub(super) fn shown(options: &Options, installed: &Installed, place: &Place<'_>) -> Vec<String> {
+    let commands = commands(options.compilers(), installed, place.directory);
+    let made = std::iter::once(made(options));
+    made.chain(commands.each_ref().map(Invocation::shown))
+        .collect()
+}
+
+fn made(options: &Options) -> String {
+    format!("# {} C sources are made in {SOURCES}", options.files)
 }
 
 /// Source number `number` of `files`; the same text each time. The first one has `main`, which uses
@@ -174,7 +199,7 @@ pub(super) fn prepare(
     tick: Tick<'_>,
 ) -> Result<String, ToolError> {
     super::find(COMPILER)?;
-    let said = format!("# {} C sources are made in {SOURCES}", options.files);
+    let said = made(options);
     let complete = place.directory.join(COMPLETE);
     if fs::read_to_string(&complete).is_ok_and(|files| files == options.files.to_string()) {
         return Ok(said);

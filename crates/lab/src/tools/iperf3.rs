@@ -106,10 +106,7 @@ impl Server {
         // It takes no open socket: the port is free now, and if it no longer is in a moment, it ends.
         let port = free.map_err(|error| ToolError::system("find a free port", error))?;
         let port = port.port();
-        let words = [address.to_string(), port.to_string()];
-        let mut args = vec!["-s", "-B", &words[0], "-p", &words[1]];
-        args.extend((tests == Tests::One).then_some("-1"));
-        let command = Invocation::new(&installed.program, args);
+        let command = server(installed, address, port, tests);
         let server = Self {
             running: command.start(place)?,
             port,
@@ -148,6 +145,14 @@ impl Server {
         }
         Ok(())
     }
+}
+
+/// The server's command.
+fn server(installed: &Installed, address: IpAddr, port: u16, tests: Tests) -> Invocation {
+    let words = [address.to_string(), port.to_string()];
+    let mut args = vec!["-s", "-B", &words[0], "-p", &words[1]];
+    args.extend((tests == Tests::One).then_some("-1"));
+    Invocation::new(&installed.program, args)
 }
 
 /// The client's command.
@@ -209,6 +214,20 @@ pub fn parse(text: &str) -> Result<Said, ToolError> {
         figures,
         bytes: Bytes(bytes.ok_or(PROGRAM.unreadable("bytes at the receiver"))?),
     })
+}
+
+/// Both ends, or ours alone where the other one is another machine's. A server of ours gets a port that is
+/// free.
+pub(super) fn shown(options: &Options, installed: &Installed) -> Vec<String> {
+    if let Some(host) = &options.host {
+        let port = options.port.unwrap_or(PORT);
+        return vec![client(options, installed, host, port).shown()];
+    }
+    let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    vec![
+        server(installed, here, PORT, Tests::One).shown(),
+        client(options, installed, &here.to_string(), PORT).shown(),
+    ]
 }
 
 pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError> {

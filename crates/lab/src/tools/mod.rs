@@ -3,7 +3,8 @@
 //! [`together`], in which all drives of a run work at once.
 //!
 //! Each tool has a file with the same three parts: `Options` (plain data, read from a plan), a
-//! command (pure) and a parser of what the tool prints (pure). [`run`] alone starts anything.
+//! command (pure) and a parser of what the tool prints (pure). [`run`] alone starts anything; what it would
+//! start is told by [`Tool::shown`].
 //!
 //! # Invariants
 //!
@@ -24,11 +25,13 @@ pub mod compile;
 pub mod dbench;
 pub mod installed;
 pub mod iperf3;
+mod layout;
 pub mod process;
 pub mod pull;
 pub mod result;
 pub mod resync;
 mod rig;
+mod shown;
 pub mod stress_ng;
 pub mod tar;
 pub mod together;
@@ -47,6 +50,7 @@ use process::Printed;
 pub use installed::{Installed, Program, find};
 pub use process::{Invocation, ToolError};
 pub use result::{Better, ToolFigure, ToolResult, Unit};
+pub use shown::Writes;
 
 /// A tool and what it is asked to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -175,6 +179,8 @@ impl Tool {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
+            Self::Compile(_) => "compile",
+            Self::Together(_) => "together",
             Self::Clients(_) => "clients",
             Self::Pull(_) => "pull",
             Self::Resync(_) => "resync",
@@ -280,7 +286,7 @@ pub fn run(
     match tool {
         Tool::Dbench(options) => dbench::run(options, start),
         Tool::Bonnie(options) => bonnie::run(options, start),
-        Tool::Tar(_) => tar::run(start),
+        Tool::Tar(options) => tar::run(options, start),
         Tool::Compile(options) => compile::run(options, start),
         Tool::StressNg(options) => stress_ng::run(options, start),
         Tool::Iperf3(options) => iperf3::run(options, start),

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::layout::{Layout, shown as line};
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::{Rig, random_mib};
-use super::{Program, Ran, Start, Tick, ToolError};
+use super::{Place, Program, Ran, Start, Tick, ToolError};
 use crate::host::residency;
 use crate::plan::size;
 use crate::units::{Bytes, MIB, Nanos};
@@ -50,6 +51,16 @@ impl Options {
             return Err(format!("bytes is {bytes}, at least {BYTES_MIN} is needed"));
         }
         Ok(())
+    }
+
+    /// One drive's image.
+    const fn image(&self) -> Bytes {
+        Bytes(self.bytes.0 / 2 / MIB * MIB)
+    }
+
+    /// All images together.
+    pub(super) const fn images(&self) -> Bytes {
+        Bytes(self.image().0.saturating_mul(DRIVES.len() as u64))
     }
 
     /// Written once and read three times at 100 MB/s.
@@ -110,15 +121,32 @@ pub fn figures(seen: &Seen) -> Vec<ToolFigure> {
     figures
 }
 
+/// The drives as one.
+fn disk(layout: &Layout) -> String {
+    let drives = DRIVES.map(|drive| layout.drive(drive)).join(", ");
+    format!("linear({drives})")
+}
+
+/// What is run; files are written and read besides.
+pub(super) fn shown(options: &Options, place: &Place<'_>) -> Vec<String> {
+    let layout = Layout::of(place);
+    let images = DRIVES.map(|drive| layout.image_shown(drive, options.image()));
+    let story = [
+        line("outboard", layout.attach(&disk(&layout))),
+        layout.pull_shown(&options.drive),
+        layout.plug_shown(&options.drive),
+        layout.detach_shown(),
+    ];
+    images.into_iter().chain(story).collect()
+}
+
 pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError> {
     let started = engine::clock::now();
     let mut rig = Rig::new(*start.place)?;
     for drive in DRIVES {
-        let each = options.bytes.0 / 2 / MIB * MIB;
-        rig.image(drive, Bytes(each))?;
+        rig.image(drive, options.image())?;
     }
-    let drives = DRIVES.map(|drive| rig.drive(drive)).join(", ");
-    let mounted = rig.attach(&format!("linear({drives})"), start.tick)?;
+    let mounted = rig.attach(&disk(&Layout::of(start.place)), start.tick)?;
     let files = write_all(&mounted, options.bytes, start.place.seed, start.tick)?;
 
     drop_caches(&files);

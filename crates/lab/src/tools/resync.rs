@@ -4,11 +4,13 @@
 //! nothing. Here a load of random writes runs alone first, then while the half is made alike again; the
 //! headline is how long that takes.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::layout::{Layout, shown as line};
 use super::process::Running;
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::{POLL, Rig};
@@ -26,6 +28,8 @@ pub const PROGRAM: Program = Program {
 };
 /// The halves.
 const HALVES: [&str; 2] = ["a", "b"];
+/// Makes the mirror; its halves come behind.
+const CREATE: [&str; 5] = ["array", "create", "--level", "1", "--assume-clean"];
 /// The least data.
 pub const BYTES_MIN: Bytes = Bytes(16 << 20);
 /// How long the array may take to notice that a half is away.
@@ -64,6 +68,21 @@ impl Options {
             return Err(format!("before_ms is {}, at least 300", self.before_ms));
         }
         Ok(())
+    }
+
+    /// One half: superblocks, a journal and the load's own file besides.
+    const fn half_size(&self) -> Bytes {
+        Bytes(self.bytes.0.saturating_add(128 * MIB))
+    }
+
+    /// The mirror, one half of which can be pulled and bounded.
+    fn disk(&self, layout: &Layout) -> String {
+        let [a, b] = HALVES.map(|half| layout.drive(half));
+        let b = match &self.half {
+            Some(bounds) => format!("throttle({b}, {bounds})"),
+            None => b,
+        };
+        format!("array({a}, {b})")
     }
 
     /// Written and copied at 50 MB/s.
@@ -107,6 +126,67 @@ pub fn figures(seen: &Seen, bytes: Bytes) -> Vec<ToolFigure> {
         figures.push(ToolFigure::higher("left of the load", share, Unit::Part));
     }
     figures
+}
+
+/// The load: random writes that are flushed now and then.
+fn load(installed: &Installed, mounted: &Path, runtime_ms: u64) -> Invocation {
+    let file = mounted.join("load");
+    let args = [
+        "--name=load".to_owned(),
+        format!("--filename={}", file.display()),
+        "--size=16777216".to_owned(),
+        "--rw=randwrite".to_owned(),
+        "--bs=4096".to_owned(),
+        "--ioengine=psync".to_owned(),
+        "--direct=1".to_owned(),
+        "--fdatasync=32".to_owned(),
+        "--time_based".to_owned(),
+        format!("--runtime={runtime_ms}ms"),
+        "--thread".to_owned(),
+        "--eta=never".to_owned(),
+        "--lat_percentiles=1".to_owned(),
+        "--output-format=json+".to_owned(),
+    ];
+    Invocation::new(&installed.program, args)
+}
+
+/// What the half misses that is pulled.
+fn fresh(installed: &Installed, mounted: &Path, bytes: Bytes) -> Invocation {
+    let file = mounted.join("fresh");
+    let args = [
+        "--name=fresh".to_owned(),
+        format!("--filename={}", file.display()),
+        format!("--size={}", bytes.0),
+        "--rw=write".to_owned(),
+        "--bs=1048576".to_owned(),
+        "--ioengine=psync".to_owned(),
+        "--end_fsync=1".to_owned(),
+        "--thread".to_owned(),
+        "--eta=never".to_owned(),
+    ];
+    Invocation::new(&installed.program, args)
+}
+
+/// What is run, the load beside the resync as long as that takes.
+pub(super) fn shown(options: &Options, installed: &Installed, place: &Place<'_>) -> Vec<String> {
+    let layout = Layout::of(place);
+    let mounted = layout.mounted();
+    let halves = HALVES.map(|half| layout.path(half).into());
+    let create = CREATE.map(Into::into).into_iter().chain(halves);
+    let re_add = ["array", "re-add", "ARRAY", "--disk", "b"].map(Into::into);
+    let images = HALVES.map(|half| layout.image_shown(half, options.half_size()));
+    let story = [
+        line("outboard", create),
+        line("outboard", layout.attach(&options.disk(&layout))),
+        load(installed, &mounted, options.before_ms).shown(),
+        layout.pull_shown("b"),
+        fresh(installed, &mounted, options.bytes).shown(),
+        layout.plug_shown("b"),
+        load(installed, &mounted, options.before_ms).shown(),
+        line("outboard", re_add),
+        layout.detach_shown(),
+    ];
+    images.into_iter().chain(story).collect()
 }
 
 pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolError> {
@@ -157,7 +237,7 @@ struct Story<'a> {
     installed: &'a Installed,
     place: Place<'a>,
     /// Where the load's files are.
-    mounted: std::path::PathBuf,
+    mounted: PathBuf,
     /// The image of the half that is pulled, by which the array's members are told apart.
     image: String,
 }
@@ -165,18 +245,11 @@ struct Story<'a> {
 impl<'a> Story<'a> {
     fn begin(options: &Options, start: &mut Start<'a>) -> Result<Self, ToolError> {
         let mut rig = Rig::new(*start.place)?;
-        // Superblocks, a journal and the load's own file besides.
-        let each = Bytes(options.bytes.0 + 128 * MIB);
-        let paths = HALVES.map(|half| rig.image(half, each));
+        let paths = HALVES.map(|half| rig.image(half, options.half_size()));
         let [a, b] = paths;
         let [a, b] = [a?, b?].map(|path| path.to_string_lossy().into_owned());
-        let create = ["array", "create", "--level", "1", "--assume-clean", &a, &b];
-        rig.outboard(&create, start.tick)?;
-        let half = match &options.half {
-            Some(bounds) => format!("throttle({}, {bounds})", rig.drive("b")),
-            None => rig.drive("b"),
-        };
-        let disk = format!("array({}, {half})", rig.drive("a"));
+        rig.outboard(&[&CREATE[..], &[&a, &b]].concat(), start.tick)?;
+        let disk = options.disk(&Layout::of(start.place));
         let mounted = rig.attach(&disk, start.tick)?;
         Ok(Self {
             rig,
@@ -189,43 +262,14 @@ impl<'a> Story<'a> {
 
     /// Random writes of 4 KiB, one at a time, each flushed in groups as a database does.
     fn load(&mut self, runtime_ms: u64) -> Result<Running, ToolError> {
-        let file = self.mounted.join("load");
-        let args = [
-            "--name=load".to_owned(),
-            format!("--filename={}", file.display()),
-            "--size=16777216".to_owned(),
-            "--rw=randwrite".to_owned(),
-            "--bs=4096".to_owned(),
-            "--ioengine=psync".to_owned(),
-            "--direct=1".to_owned(),
-            "--fdatasync=32".to_owned(),
-            "--time_based".to_owned(),
-            format!("--runtime={runtime_ms}ms"),
-            "--thread".to_owned(),
-            "--eta=never".to_owned(),
-            "--lat_percentiles=1".to_owned(),
-            "--output-format=json+".to_owned(),
-        ];
-        let command = Invocation::new(&self.installed.program, args);
+        let command = load(self.installed, &self.mounted, runtime_ms);
         self.rig.commands.push(command.shown());
         command.start(&self.place)
     }
 
     /// Fresh data, which the half that is away has not got.
     fn write(&mut self, bytes: Bytes, tick: Tick<'_>) -> Result<(), ToolError> {
-        let file = self.mounted.join("fresh");
-        let args = [
-            "--name=fresh".to_owned(),
-            format!("--filename={}", file.display()),
-            format!("--size={}", bytes.0),
-            "--rw=write".to_owned(),
-            "--bs=1048576".to_owned(),
-            "--ioengine=psync".to_owned(),
-            "--end_fsync=1".to_owned(),
-            "--thread".to_owned(),
-            "--eta=never".to_owned(),
-        ];
-        let command = Invocation::new(&self.installed.program, args);
+        let command = fresh(self.installed, &self.mounted, bytes);
         self.rig.commands.push(command.shown());
         let limit = Duration::from_secs(600);
         command.run(&self.place, limit, tick).map(drop)

@@ -4,6 +4,7 @@
 //! force if need be, since a disk without drives cannot be flushed. What is run is this program
 //! itself, which has to be `outboard`.
 
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
+use super::layout::Layout;
 use super::process::Running;
 use super::{Invocation, Place, Tick, ToolError};
 use crate::stats::Rng;
@@ -28,7 +30,7 @@ pub(super) const POLL: Duration = Duration::from_millis(20);
 pub(super) struct Rig<'a> {
     place: Place<'a>,
     outboard: PathBuf,
-    folder: PathBuf,
+    layout: Layout,
     attached: Option<PathBuf>,
     servers: Vec<Running>,
     /// What was run, as it can be pasted into a shell.
@@ -40,16 +42,17 @@ impl<'a> Rig<'a> {
     pub(super) fn new(place: Place<'a>) -> Result<Self, ToolError> {
         let outboard = std::env::current_exe()
             .map_err(|error| ToolError::system("tell where this program is", error))?;
-        let folder = place.directory.join("rig");
+        let layout = Layout::of(&place);
         let rig = Self {
             place,
             outboard,
-            folder,
+            layout,
             attached: None,
             servers: Vec::new(),
             commands: Vec::new(),
         };
-        fs::create_dir_all(&rig.folder).map_err(|error| rig.failed("make", &rig.folder, error))?;
+        let folder = rig.layout.folder();
+        fs::create_dir_all(folder).map_err(|error| rig.failed("make", folder, error))?;
         Ok(rig)
     }
 
@@ -59,7 +62,7 @@ impl<'a> Rig<'a> {
 
     /// Where a file of this name is.
     pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.layout.path(name)
     }
 
     /// An image with all of its space taken, and zeroes in it.
@@ -76,38 +79,37 @@ impl<'a> Rig<'a> {
         Ok(path)
     }
 
-    /// The expression of a drive that is pulled as long as [`Rig::pull`] says so.
-    pub(super) fn drive(&self, name: &str) -> String {
-        let [image, switch] = [self.path(name), self.switch(name)].map(|path| quoted(&path));
-        format!("fault({image}, pulled-while={switch})")
-    }
-
-    fn switch(&self, name: &str) -> PathBuf {
-        self.path(&format!("{name}.pulled"))
-    }
-
     /// Pulls a drive.
     pub(super) fn pull(&self, name: &str) -> Result<(), ToolError> {
-        let switch = self.switch(name);
+        let switch = self.layout.switch(name);
         fs::write(&switch, []).map_err(|error| self.failed("make", &switch, error))
     }
 
     /// Plugs it in again.
     pub(super) fn plug(&self, name: &str) -> Result<(), ToolError> {
-        let switch = self.switch(name);
+        let switch = self.layout.switch(name);
         fs::remove_file(&switch).map_err(|error| self.failed("remove", &switch, error))
     }
 
     /// Runs one of our own commands.
     pub(super) fn outboard(&mut self, words: &[&str], tick: Tick<'_>) -> Result<String, ToolError> {
-        let command = Invocation::new(&self.outboard, words.iter().copied());
+        let words = words.iter().map(OsString::from);
+        self.own(words, tick)
+    }
+
+    fn own(
+        &mut self,
+        words: impl IntoIterator<Item = OsString>,
+        tick: Tick<'_>,
+    ) -> Result<String, ToolError> {
+        let command = Invocation::new(&self.outboard, words);
         let shown = crate::fio::command::shown("outboard", &command.args);
         // Questions are asked many times.
         if !self.commands.contains(&shown) {
             self.commands.push(shown);
         }
         let beside = Place {
-            directory: &self.folder,
+            directory: self.layout.folder(),
             ..self.place
         };
         command.run(&beside, LIMIT, tick).map(|ran| ran.output)
@@ -115,9 +117,8 @@ impl<'a> Rig<'a> {
 
     /// Attaches a disk with a new filesystem; where it is mounted.
     pub(super) fn attach(&mut self, disk: &str, tick: Tick<'_>) -> Result<PathBuf, ToolError> {
-        let at = self.path("mounted");
-        let text = at.to_string_lossy().into_owned();
-        self.outboard(&["attach", disk, "--mount", &text, "--mkfs", "ext4"], tick)?;
+        self.own(self.layout.attach(disk), tick)?;
+        let at = self.layout.mounted();
         self.attached = Some(at.clone());
         Ok(at)
     }
@@ -125,24 +126,11 @@ impl<'a> Rig<'a> {
     /// Serves a disk, only to be read; its URI.
     pub(super) fn serve(&mut self, disk: &str, tick: Tick<'_>) -> Result<String, ToolError> {
         let port = self.path("port");
-        let text = port.to_string_lossy().into_owned();
-        let export = format!("data={disk}");
-        let words = [
-            "serve",
-            &export,
-            "--listen",
-            "127.0.0.1:0",
-            "--port-file",
-            &text,
-        ];
-        let words = words
-            .into_iter()
-            .chain(["--read-only", "--exit-with-parent"]);
-        let command = Invocation::new(&self.outboard, words);
+        let command = Invocation::new(&self.outboard, self.layout.serve(disk));
         self.commands
             .push(crate::fio::command::shown("outboard", &command.args));
         let running = command.start(&Place {
-            directory: &self.folder,
+            directory: self.layout.folder(),
             ..self.place
         })?;
         let started = engine::clock::now();
@@ -184,9 +172,10 @@ impl<'a> Rig<'a> {
                 self.outboard(&["detach", &at, "--force"], go)?;
             }
         }
-        match fs::remove_dir_all(&self.folder) {
+        let folder = self.layout.folder();
+        match fs::remove_dir_all(folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(self.failed("remove", &self.folder, error))
+                Err(self.failed("remove", folder, error))
             }
             _ => Ok(()),
         }
@@ -206,16 +195,6 @@ fn is_mounted(at: &str) -> bool {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let mut places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
     places.any(|place| place.replace("\\040", " ") == at)
-}
-
-/// A path as a word of an expression: bare where it can be, as `outboard` itself writes it.
-pub(super) fn quoted(path: &Path) -> String {
-    let word = path.to_string_lossy();
-    let special = |c: char| c.is_whitespace() || matches!(c, ',' | '(' | ')' | '\'' | '"');
-    match word.contains(special) {
-        true => format!("'{}'", word.replace('\'', "''")),
-        false => word.into_owned(),
-    }
 }
 
 /// Bytes that neither compress nor repeat; the same for the same seed.

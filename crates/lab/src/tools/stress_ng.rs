@@ -3,7 +3,7 @@
 //! Its headline is operations per second of real time: what falls when a machine throttles. They are
 //! its own operations, comparable only between starts with the same method on the same version.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -99,8 +99,13 @@ pub fn parse(text: &str) -> Option<Vec<ToolFigure>> {
     Some(figures)
 }
 
+/// Where it writes its figures.
+pub(super) fn figures_file(place: &Place<'_>) -> PathBuf {
+    place.work.join("stress-ng.yaml")
+}
+
 pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError> {
-    let yaml = start.place.work.join("stress-ng.yaml");
+    let yaml = figures_file(start.place);
     let command = command(options, start.installed, &yaml);
     // It writes temporary files where it is started.
     let beside = Place {

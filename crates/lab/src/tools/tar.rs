@@ -4,6 +4,7 @@
 //! last bytes are on the disk before the clock stops (`sync`), and the tree was written and dropped
 //! from the cache before. GNU tar reads no file when it writes to `/dev/null`; it never does here.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -59,6 +60,14 @@ impl Options {
         }
     }
 
+    /// The tree with what tar writes around it: a header and the rest of a block for each file and each
+    /// folder, and the rest of the last record.
+    pub(super) const fn archive_max(&self) -> Bytes {
+        const AROUND: u64 = 2 * 1024;
+        let around = tree::FILES_MAX as u64 * AROUND + 20 * 512;
+        Bytes(self.bytes_max.0.saturating_add(around))
+    }
+
     /// Read once and written once at 50 MB/s.
     pub(super) const fn usual(&self) -> Nanos {
         const RATE: u64 = 50_000_000;
@@ -80,6 +89,18 @@ pub fn commands(installed: &Installed, directory: &Path) -> [Invocation; 2] {
     ]
 }
 
+/// The tree and both commands, as far as they are known before.
+pub(super) fn shown(options: &Options, installed: &Installed, place: &Place<'_>) -> Vec<String> {
+    let source = options.tree.clone().or_else(tree::known);
+    let source = source.unwrap_or_else(|| "TREE".into());
+    let target = place.directory.join(TREE);
+    let copy: [OsString; 3] = ["--recursive".into(), source.into(), target.into()];
+    let copy = Invocation::new(Path::new("cp"), copy);
+    let commands = commands(installed, place.directory);
+    let all = std::iter::once(&copy).chain(&commands);
+    all.map(Invocation::shown).collect()
+}
+
 /// The figures: bytes read and written over time, and files over time.
 #[must_use]
 pub fn figures(tree: &Summary, archive: Bytes, elapsed: Nanos) -> Vec<ToolFigure> {
@@ -97,7 +118,7 @@ pub(super) fn prepare(
     place: &Place<'_>,
     tick: Tick<'_>,
 ) -> Result<String, ToolError> {
-    if let Ok(summary) = summary(place) {
+    if let Ok(summary) = summary(options, place) {
         return Ok(copied(&summary));
     }
     let none = || ToolError::NoSubject("there is no source tree here; name one in the plan".into());
@@ -111,7 +132,7 @@ pub(super) fn prepare(
         _ => {}
     }
     let summary = tree::copy(&source, &target, options.bytes_max, tick)?;
-    let text = serde_json::to_string(&summary)
+    let text = serde_json::to_string(&(options, &summary))
         .map_err(|error| ToolError::system("describe the tree", error.into()))?;
     fs::write(place.directory.join(SUMMARY), text)
         .map_err(|error| ToolError::system("describe the tree", error))?;
@@ -125,14 +146,20 @@ fn copied(summary: &Summary) -> String {
     )
 }
 
-fn summary(place: &Place<'_>) -> Result<Summary, ToolError> {
+/// What the tree on the target is made of; another test's is none.
+fn summary(options: &Options, place: &Place<'_>) -> Result<Summary, ToolError> {
     let not_there = |error| ToolError::system("read what the tree is made of", error);
     let text = fs::read_to_string(place.directory.join(SUMMARY)).map_err(not_there)?;
-    serde_json::from_str(&text).map_err(|error| not_there(error.into()))
+    let read = serde_json::from_str::<(Options, Summary)>(&text);
+    let (made_for, summary) = read.map_err(|error| not_there(error.into()))?;
+    match made_for == *options {
+        true => Ok(summary),
+        false => Err(not_there(std::io::ErrorKind::NotFound.into())),
+    }
 }
 
-pub(super) fn run(mut start: Start<'_>) -> Result<Ran, ToolError> {
-    let tree = summary(start.place)?;
+pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolError> {
+    let tree = summary(options, start.place)?;
     let archive = start.place.directory.join(ARCHIVE);
     let commands = commands(start.installed, start.place.directory);
     let ran = start.run_all(&commands);

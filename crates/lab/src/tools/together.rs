@@ -158,7 +158,8 @@ pub(super) fn prepare(
     Ok(made.join("; "))
 }
 
-fn directories<'a>(place: &Place<'a>) -> impl Iterator<Item = &'a Path> + use<'a> {
+/// Where it works on each drive, the target's own first.
+pub(super) fn directories<'a>(place: &Place<'a>) -> impl Iterator<Item = &'a Path> + use<'a> {
     let beside = place.beside.iter().map(PathBuf::as_path);
     std::iter::once(place.directory).chain(beside)
 }

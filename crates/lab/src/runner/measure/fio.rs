@@ -22,7 +22,12 @@ const GENERATOR_BUSY: f64 = 0.70;
 impl Bench<'_> {
     /// What fio makes of the same job on a disk that does nothing, in operations per second. Measured
     /// once for each test, and only when fio was busy enough for it to matter.
-    pub(super) fn generator_for(&mut self, workload: usize, job: &FioJob, result: &JobResult) -> Option<f64> {
+    pub(super) fn generator_for(
+        &mut self,
+        workload: usize,
+        job: &FioJob,
+        result: &JobResult,
+    ) -> Option<f64> {
         if let Some(known) = self.generators.get(&workload) {
             return *known;
         }

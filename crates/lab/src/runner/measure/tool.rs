@@ -128,7 +128,10 @@ impl Bench<'_> {
         };
         match std::fs::create_dir(&directory) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                let gone = target.ground.scratch().is_some_and(|own| !own.own().exists());
+                let gone = target
+                    .ground
+                    .scratch()
+                    .is_some_and(|own| !own.own().exists());
                 let said = error.to_string();
                 let why = match gone {
                     true => "its directory is gone; was it unmounted?",

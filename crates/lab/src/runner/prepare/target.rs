@@ -18,7 +18,12 @@ pub(in crate::runner) struct ReadyTarget {
 }
 
 /// What is known of a target whose file was written.
-pub(super) fn ready(ground: Ground, spec: &TargetSpec, size: Bytes, measured: &Measured) -> ReadyTarget {
+pub(super) fn ready(
+    ground: Ground,
+    spec: &TargetSpec,
+    size: Bytes,
+    measured: &Measured,
+) -> ReadyTarget {
     let known = Known {
         name: spec.name.clone(),
         label: spec.shown(),

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use super::bad_input::Mounted;
-use super::real::{directory, is_empty};
+use super::real::{directory, is_empty, with_tests};
 use crate::LabError;
 use crate::checks::{Check, Finding};
-use crate::plan::{Plan, builtin};
+use crate::plan::Plan;
 use crate::report::{Summary, table};
 use crate::runner::progress::{CellProgress, Progress};
 use crate::runner::{Cancel, Directories, RunRequest, Silent, TargetSpec, run};
@@ -25,9 +25,7 @@ fn plan(dir: &Path, blocks: u32) -> Plan {
         )
     };
     let text = test("tree", &tree) + &test("nothing", &dir.join("nowhere"));
-    let table: toml::Table = toml::from_str(&text).unwrap();
-    let mut plan = builtin("quick").unwrap();
-    plan.workloads = table["workload"].clone().try_into().unwrap();
+    let mut plan = with_tests(&text);
     plan.data.size = crate::plan::SIZE_MIN;
     plan.budget.blocks_min = blocks.min(2);
     plan.budget.blocks_max = blocks;
@@ -43,8 +41,8 @@ fn a_tool_that_fails_is_said_in_its_own_words_and_the_run_goes_on() {
     let dir = directory();
     let target = dir.path().join("target");
     fs::create_dir(&target).unwrap();
-    let request =
-        RunRequest::new(plan(dir.path(), 2), dir.path().join("lab.sqlite")).on(TargetSpec::new(&target));
+    let request = RunRequest::new(plan(dir.path(), 2), dir.path().join("lab.sqlite"))
+        .on(TargetSpec::new(&target));
     let number = run(&request, &mut Directories, &mut Silent, &Cancel::default()).unwrap();
     let record = load(&request, number);
     assert_eq!(record.status, Status::AllBlocks);
@@ -65,7 +63,10 @@ fn a_tool_that_fails_is_said_in_its_own_words_and_the_run_goes_on() {
     assert!(summary.row(0, 0).unwrap().validity.is_usable());
     assert!(!summary.row(1, 0).unwrap().validity.is_usable());
     let said = table(&record);
-    assert!(said.contains("failed in 2 of 2 blocks: cannot copy"), "{said}");
+    assert!(
+        said.contains("failed in 2 of 2 blocks: cannot copy"),
+        "{said}"
+    );
     assert!(is_empty(&target));
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::LabError;
 use crate::fio::process::Fio;
 use crate::host::Role;
-use crate::plan::{Direction, Plan, SIZE_MIN, builtin};
+use crate::plan::{Direction, Plan, SIZE_MIN, builtin, source};
 use crate::runner::progress::{CellProgress, Progress};
 use crate::runner::{Cancel, Directories, RunRequest, Silent, TargetSpec, run};
 use crate::store::{Status, Store};
@@ -38,6 +38,13 @@ pub(super) fn tiny(blocks: u32) -> Plan {
         job.depth = 2;
     }
     plan
+}
+
+/// `quick` with other tests.
+pub(super) fn with_tests(tests: &str) -> Plan {
+    let text = source("quick").unwrap();
+    let head = text.find("[[workload]]").unwrap();
+    Plan::parse(&format!("{}{tests}", &text[..head])).unwrap()
 }
 
 /// Beside the test's own program, since /tmp may be memory, which has no direct I/O.

@@ -221,7 +221,8 @@ fn a_pair_that_only_ever_failed_is_not_waited_for() {
                 if (slot.workload, slot.target) == (1, 1) && fails(block) {
                     let failed = ToolResult::failed("dbench", "4.00", Nanos(1));
                     cell.outcome = Outcome::Tool(failed);
-                    cell.findings.push(Finding::invalid(Check::Run, "dbench failed"));
+                    cell.findings
+                        .push(Finding::invalid(Check::Run, "dbench failed"));
                 }
                 figures.keep(&cell);
             }

@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
+use super::real::with_tests;
 use crate::LabError;
-use crate::host::Role;
+use crate::host::{Place, Role};
 use crate::plan::builtin;
 use crate::runner::scratch::{PREFIX, Scratch};
 use crate::runner::{Cancel, Directories, RunRequest, Silent, TargetSpec, dry_run, run};
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos, SECOND};
 
 fn names(path: &Path) -> Vec<String> {
     fs::read_dir(path)
@@ -129,4 +130,92 @@ fn a_dry_run_names_every_command_the_bytes_and_the_time_and_touches_nothing() {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }
     assert_eq!(names(dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_dry_run_names_what_tools_would_run_write_and_take() {
+    let dir = tempfile::tempdir().unwrap();
+    let test = |name: &str, tool: &str| {
+        format!("[[workload]]\nname = {name:?}\ntitle = {name:?}\n{tool}\n")
+    };
+    let tools = [
+        test(
+            "samba",
+            "tool = \"dbench\"\nclients = 4\nruntime_ms = 60000",
+        ),
+        test("bonnie", "tool = \"bonnie++\"\nsize = \"64M\""),
+        test(
+            "tar",
+            "tool = \"tar\"\nbytes_max = \"8M\"\ntree = \"/usr/share\"",
+        ),
+        test("heat", "tool = \"stress-ng\"\nruntime_ms = 7000"),
+        test(
+            "wire",
+            "tool = \"iperf3\"\nruntime_ms = 3000\nhost = \"nas.lan\"",
+        ),
+        test("compile", "tool = \"compile\"\nfiles = 20\njobs = 2"),
+        test(
+            "hub",
+            "tool = \"together\"\ndirection = \"write\"\nblock_size = \"64K\"\nbytes = \"1M\"\nruntime_ms = 4000",
+        ),
+        test(
+            "clients",
+            "tool = \"clients\"\nclients = 3\nbytes = \"8M\"\nblock_size = \"4K\"\ndepth = 2",
+        ),
+        test("pull", "tool = \"pull\"\ndrive = \"c\"\nbytes = \"16M\""),
+        test(
+            "resync",
+            "tool = \"resync\"\nbytes = \"32M\"\nhalf = \"bytes=5M/s\"",
+        ),
+    ];
+    let mut request = request(&dir.path().join("a"), &dir.path().join("b"), dir.path());
+    request.plan = with_tests(&tools.concat());
+    let said = dry_run(&request, &Directories).unwrap();
+    let text = said.to_string();
+    for part in [
+        "dbench -t 60",
+        "bonnie++ -d",
+        "-s '64:8192'",
+        "cp --recursive /usr/share",
+        "tar --create --file",
+        "stress-ng --cpu",
+        "iperf3 -c nas.lan -p 5201",
+        "outboard serve",
+        "--uri=nbd://127.0.0.1:PORT/data",
+        "# 3 at once",
+        "20 C sources are made",
+        "make --silent --jobs 2",
+        "--name=drive-1",
+        "hub writes as much as its target takes in about 4 s",
+        "c.pulled",
+        "outboard array create --level 1 --assume-clean",
+        "throttle(",
+        "samba writes as much as its target takes in about 60 s",
+        "resync writes as much as its target takes",
+    ] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+    assert!(
+        !text.contains("--rw=randread"),
+        "fio has nothing to do here"
+    );
+    assert_eq!(said.cells, 10 * 2);
+    assert_eq!(said.unbounded.len(), 3);
+    assert!(said.time_typical >= Nanos(2 * 70 * SECOND));
+    let bonnie = 2 * (64 << 20) * 2 * u64::from(request.plan.budget.blocks_max);
+    assert!(said.written_max > Bytes(bonnie), "{}", said.written_max);
+    assert_eq!(names(dir.path()), Vec::<String>::new());
+}
+
+/// A directory is needed to work in.
+#[test]
+fn a_dry_run_leaves_out_what_a_target_cannot_take() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut request = request(&dir.path().join("a"), &dir.path().join("b"), dir.path());
+    let device = TargetSpec::at(Place::Device("/dev/nowhere".into())).named("disk");
+    request.targets = vec![device];
+    request.baseline = None;
+    let said = dry_run(&request, &Directories).unwrap();
+    // Of four tests, two write; nothing is laid out.
+    assert_eq!((said.cells, said.commands.len()), (2, 2 * 2));
 }

@@ -77,6 +77,16 @@ fn tar_makes_an_archive_of_a_real_tree_that_stays_and_removes_the_archive() {
     assert_eq!(bench.left(), ["tree", "tree.json"]);
 }
 
+/// Two tests of one plan work in the same directory.
+#[test]
+fn tar_takes_no_tree_that_another_test_has_left() {
+    let bench = Bench::new();
+    let large = bench.run("tool = \"tar\"\nbytes_max = \"2M\"");
+    let small = bench.run("tool = \"tar\"\nbytes_max = \"1M\"");
+    assert!(small.result.bytes < large.result.bytes, "{small:?}");
+    assert_ne!(small.result.subject, large.result.subject);
+}
+
 #[test]
 fn a_compilation_keeps_its_sources_and_removes_what_it_made() {
     let bench = Bench::new();
