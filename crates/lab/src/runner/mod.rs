@@ -97,7 +97,7 @@ fn made(
     let mut tools = Tools::find(&request.plan, &request.fio)?;
     let mut store = Store::open(&request.store)?;
     let start = engine::clock::now();
-    let agents = Agents::connect(&request.agents, start, before.elapsed)?;
+    let agents = connected(request, record, start, before.elapsed)?;
     // Until the end of the run: what it made there goes with it.
     let there = There::connect(request, &mut tools)?;
     let request = &there
@@ -146,6 +146,20 @@ fn made(
 fn labels(prepared: &Prepared) -> Vec<String> {
     let targets = prepared.targets.iter();
     targets.map(|target| target.facts.label.clone()).collect()
+}
+
+/// The agents; a run that goes on has those that it had.
+fn connected(
+    request: &RunRequest,
+    record: Option<&RunRecord>,
+    start: std::time::Instant,
+    before: crate::units::Nanos,
+) -> Result<Agents, LabError> {
+    let agents = Agents::connect(&request.agents, start, before)?;
+    if let Some(record) = record {
+        resume::check_agents(record, &agents.records())?;
+    }
+    Ok(agents)
 }
 
 fn begin(

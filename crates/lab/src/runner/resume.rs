@@ -1,7 +1,8 @@
 //! Going on with a run that did not end: the blocks left, in the order that its seed gives.
 //!
-//! Invariants: a run goes on only with the plan it was begun with, on the targets and the machine it was
-//! begun on, with the same size, engine and directness; what differs is named. What was kept stays.
+//! Invariants: a run goes on only with the plan it was begun with, on the targets, their disks and the
+//! machines it was begun on, with the same size, engine and directness; what differs is named. What was
+//! kept stays.
 //!
 //! What it deliberately does not do: it does not go on with a run that ended as its plan says.
 
@@ -9,9 +10,10 @@ use super::prepare::Prepared;
 use super::request::{RunRequest, TargetSpec};
 use super::schedule::Standing;
 use crate::LabError;
+use crate::checks::identity::Identity;
 use crate::host::{Machine, TargetFacts};
 use crate::plan::Plan;
-use crate::store::{Cell, Manifest, RunRecord, Status};
+use crate::store::{AgentRecord, Cell, Manifest, RunRecord, Status};
 use crate::units::{Bytes, Nanos};
 
 /// What is known of a run before it goes on.
@@ -164,7 +166,44 @@ fn target(plan: &Plan, was: &TargetFacts, now: &TargetFacts) -> Option<String> {
             shown(was.model.as_ref()),
             shown(now.model.as_ref()),
         ),
+        ("the disk's serial", disk(was), disk(now)),
     ])
+}
+
+/// What tells the disk from others, where there is one: letters move.
+fn disk(facts: &TargetFacts) -> String {
+    let identity = facts.identity.as_ref();
+    shown(identity.and_then(Identity::lasting).as_ref())
+}
+
+/// Refuses a run that other machines were watched in; before anything is built.
+pub(super) fn check_agents(run: &RunRecord, now: &[AgentRecord]) -> Result<(), LabError> {
+    let was = &run.manifest.agents;
+    if was.len() != now.len() {
+        let named = |all: &[AgentRecord]| match all {
+            [] => "none".to_owned(),
+            all => {
+                let all: Vec<&str> = all.iter().map(|agent| agent.address.as_str()).collect();
+                all.join(", ")
+            }
+        };
+        let text = format!(
+            "its agents were {} and are {}; give the same ones with --agent",
+            named(was),
+            named(now)
+        );
+        return Err(cannot(run, text));
+    }
+    // The same machine may well be called in another way.
+    let mut pairs = was.iter().zip(now);
+    let differs = pairs.find_map(|(was, now)| Some((was, machine(&was.machine, &now.machine)?)));
+    match differs {
+        Some((agent, what)) => Err(cannot(
+            run,
+            format!("the agent {} is on another machine: {what}", agent.address),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Whether the plan builds it.

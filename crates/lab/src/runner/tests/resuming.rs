@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use super::real::{StopAtThird, directory, fio_is_here, is_empty, request};
 use crate::LabError;
+use crate::checks::identity::Identity;
 use crate::plan::{Plan, builtin};
 use crate::runner::blocks::{Course, Executor, Measured, Stop, run_blocks};
-use crate::runner::resume::{check, standing};
+use crate::runner::resume::{check, check_agents, standing};
 use crate::runner::schedule::{Slot, block_order};
 use crate::runner::{Cancel, Directories, RunRequest, Silent, resume, run};
-use crate::store::{Cell, RunId, Status, Store};
+use crate::store::{AgentRecord, Cell, RunId, RunRecord, Status, Store};
 use crate::synthetic;
 use crate::units::{Nanos, SECOND};
 
@@ -198,7 +199,17 @@ fn a_run_does_not_go_on_on_another_machine_or_target_and_names_what_differs() {
     let run = synthetic::run(1);
     assert!(check(&run, &run.manifest).is_ok());
     type Change = fn(&mut crate::store::Manifest);
-    let changes: [(&str, Change); 6] = [
+    let changes: [(&str, Change); 7] = [
+        (
+            "/home/me differs: the disk's serial was unknown and is D254",
+            |m| {
+                m.targets[1].identity = Some(Identity {
+                    name: "sda".into(),
+                    serial: Some("D254".into()),
+                    ..Identity::default()
+                });
+            },
+        ),
         (
             "another machine: the kernel was Linux 6.1 and is Linux 7",
             |m| {
@@ -229,4 +240,57 @@ fn a_run_does_not_go_on_on_another_machine_or_target_and_names_what_differs() {
         assert!(error.contains(said), "{said}: {error}");
         assert!(!error.contains('\n'), "{error}");
     }
+}
+
+#[test]
+fn a_run_goes_on_on_the_same_disk_under_another_letter() {
+    let mut run = synthetic::run(1);
+    let disk = |name: &str| {
+        Some(Identity {
+            name: name.into(),
+            serial: Some("D254".into()),
+            ..Identity::default()
+        })
+    };
+    run.manifest.targets[0].identity = disk("sda");
+    let mut now = run.manifest.clone();
+    now.targets[0].identity = disk("sdb");
+    assert!(check(&run, &now).is_ok());
+}
+
+#[test]
+fn a_run_does_not_go_on_without_its_agents_or_with_one_of_another_machine() {
+    let mut run = synthetic::run(1);
+    let agent = |address: &str, hostname: &str| {
+        let mut machine = run.manifest.machine.clone();
+        machine.hostname = hostname.into();
+        AgentRecord {
+            address: address.into(),
+            machine,
+            outboard: "0.1.0".into(),
+            clock_offset_ns: 5,
+            clock_error: Nanos(7),
+        }
+    };
+    let (nas, other) = (agent("nas.lan:9", "nas"), agent("nas.lan:9", "box"));
+    let by_address = agent("10.0.0.7:9", "nas");
+    assert!(check_agents(&run, &[]).is_ok());
+    let said = |run: &RunRecord, now: &[AgentRecord]| match check_agents(run, now) {
+        Ok(()) => String::new(),
+        Err(error) => error.to_string(),
+    };
+    let more = said(&run, std::slice::from_ref(&nas));
+    assert!(more.contains("its agents were none and are nas.lan:9"), "{more}");
+    run.manifest.agents = vec![nas];
+    let none = said(&run, &[]);
+    assert!(
+        none.ends_with("its agents were nas.lan:9 and are none; give the same ones with --agent"),
+        "{none}"
+    );
+    let moved = said(&run, &[other]);
+    assert!(
+        moved.contains("nas.lan:9 is on another machine: the name was nas and is box"),
+        "{moved}"
+    );
+    assert_eq!(said(&run, &[by_address]), "");
 }
