@@ -48,10 +48,9 @@ pub fn check(disk: &Identity) -> Option<Finding> {
 #[must_use]
 pub fn compare(before: &Identity, now: &Identity) -> Option<Finding> {
     let (old, new) = (before.lasting()?, now.lasting()?);
-    if old == new {
-        return None;
-    }
-    let text = if before.name == now.name {
+    let text = if old == new {
+        elsewhere(old, before, now)?
+    } else if before.name == now.name {
         format!(
             "{} was the disk {old} and is now {new}: letters moved",
             now.name
@@ -60,6 +59,20 @@ pub fn compare(before: &Identity, now: &Identity) -> Option<Finding> {
         format!("the disk was {old} and is now {new}")
     };
     Some(Finding::remark(Check::Identity, text))
+}
+
+/// The same disk under another letter, or in another slot.
+fn elsewhere(disk: &str, before: &Identity, now: &Identity) -> Option<String> {
+    let slots = before.place.as_ref().zip(now.place.as_ref());
+    if let Some((was, is)) = slots.filter(|(was, is)| was != is) {
+        return Some(format!("the disk {disk} was plugged in at {was} and is at {is} now"));
+    }
+    (before.name != now.name).then(|| {
+        format!(
+            "the disk {disk} was {} and is {} now: the letter moved, it is the same one",
+            before.name, now.name
+        )
+    })
 }
 
 #[cfg(test)]
@@ -84,8 +97,21 @@ mod tests {
     }
 
     #[test]
-    fn the_same_drive_under_another_letter_is_the_same() {
-        assert_eq!(compare(&drive("sda", "D254"), &drive("sdd", "D254")), None);
+    fn the_same_drive_under_another_letter_or_in_another_slot_is_said_to_be_the_same() {
+        assert_eq!(compare(&drive("sda", "D254"), &drive("sda", "D254")), None);
+        let said = |before: &Identity, now: &Identity| compare(before, now).unwrap().text;
+        assert_eq!(
+            said(&drive("sda", "D254"), &drive("sdd", "D254")),
+            "the disk D254 was sda and is sdd now: the letter moved, it is the same one"
+        );
+        let at = |place: &str| Identity {
+            place: Some(place.into()),
+            ..drive("sda", "D254")
+        };
+        assert_eq!(
+            said(&at("usb-0:1.3"), &at("usb-0:1.4")),
+            "the disk D254 was plugged in at usb-0:1.3 and is at usb-0:1.4 now"
+        );
     }
 
     #[test]

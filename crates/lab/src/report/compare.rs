@@ -2,8 +2,9 @@
 //!
 //! Invariants: a pair is compared only if both are valid and their jobs are equal; what is not compared
 //! is named with the reason. Blocks of different runs are no pairs, so drift between the runs is in the
-//! figure: that is said, and so is a machine that differs. Where drives changed slots between the runs,
-//! drives are held against slots as well.
+//! figure: that is said, and so is a machine that differs. A test on a disk is held against the same test on
+//! the same disk, told by its serial, wherever that is plugged in by then. Where drives changed slots between
+//! the runs, drives are held against slots as well.
 
 use serde::Serialize;
 
@@ -11,6 +12,7 @@ use super::sentences::worded;
 use super::square::{Square, squares};
 use super::summary::{Row, Summary, refusal};
 use super::{short, table::aligned};
+use crate::checks::identity::Identity;
 use crate::checks::{Validity, identity};
 use crate::stats::{Comparison, compare_unpaired};
 use crate::store::{Cell, RunId, RunRecord};
@@ -33,7 +35,7 @@ pub struct RunComparison {
     pub unpaired: Vec<String>,
     /// Tests of drives that stood in another slot in each run.
     pub squares: Vec<Square>,
-    /// What else differs: the machine, the version of fio.
+    /// What else differs: the machine, the version of fio, a disk that is another one or elsewhere.
     pub remarks: Vec<String>,
 }
 
@@ -63,12 +65,15 @@ pub fn compare_runs(a: &RunRecord, b: &RunRecord) -> RunComparison {
     let mut taken = Vec::new();
     let mut tests = Vec::new();
     let mut unpaired = Vec::new();
+    let mut moved: Vec<String> = Vec::new();
     for row in &rows_a {
         let partner = partner((a, row), (b, &rows_b), &taken);
         match partner {
             Some(index) => {
                 taken.push(index);
                 tests.push(paired((a, row), (b, &rows_b[index])));
+                let said = disks_of((a, row), (b, &rows_b[index]));
+                moved.extend(said.filter(|text| !moved.contains(text)));
             }
             None => unpaired.push(only(a, row)),
         }
@@ -82,11 +87,33 @@ pub fn compare_runs(a: &RunRecord, b: &RunRecord) -> RunComparison {
         tests,
         unpaired,
         squares: squares(&[a, b]),
-        remarks: remarks(a, b),
+        remarks: remarks(a, b).into_iter().chain(moved).collect(),
     }
 }
 
-/// The same test on the same target; where each run has one target, on that.
+/// Who the disk below a row is.
+fn disk<'a>(run: &'a RunRecord, row: &Row) -> Option<&'a Identity> {
+    run.manifest.targets.get(row.target)?.identity.as_ref()
+}
+
+/// Whether both are one disk, as far as disks tell.
+fn is_same(a: Option<&Identity>, b: Option<&Identity>) -> bool {
+    let lasting = |disk: Option<&Identity>| disk.and_then(Identity::lasting).map(str::to_owned);
+    lasting(a).is_some() && lasting(a) == lasting(b)
+}
+
+/// What is to be said of the disks below two rows, from the earlier run to the later one.
+fn disks_of((a, row_a): (&RunRecord, &Row), (b, row_b): (&RunRecord, &Row)) -> Option<String> {
+    let (one, other) = (disk(a, row_a)?, disk(b, row_b)?);
+    let found = match a.started_unix_ms <= b.started_unix_ms {
+        true => identity::compare(one, other),
+        false => identity::compare(other, one),
+    };
+    Some(format!("at {}, {}", row_a.label, found?.text))
+}
+
+/// The same test on the same disk under the same name, on the same disk, or on the same target; where each
+/// run has one target, on that.
 fn partner(
     (a, row): (&RunRecord, &Row),
     (b, rows): (&RunRecord, &[Row]),
@@ -105,9 +132,14 @@ fn partner(
             .enumerate()
             .filter(|(index, other)| !taken.contains(index) && is_same_test(other))
     };
-    let by_label = candidates().find(|(_, other)| other.label == row.label);
+    let own = disk(a, row);
+    let is_on_it = |other: &Row| is_same(own, disk(b, other));
+    let there = candidates().find(|(_, other)| is_on_it(other) && other.label == row.label);
+    let elsewhere = || candidates().find(|(_, other)| is_on_it(other));
+    let by_label = || candidates().find(|(_, other)| other.label == row.label);
     let by_name = || candidates().find(|(_, other)| alone || target(b, other) == target(a, row));
-    by_label.or_else(by_name).map(|(index, _)| index)
+    let found = there.or_else(elsewhere).or_else(by_label);
+    found.or_else(by_name).map(|(index, _)| index)
 }
 
 fn paired((a, row_a): (&RunRecord, &Row), (b, row_b): (&RunRecord, &Row)) -> PairedTest {
@@ -191,17 +223,10 @@ fn remarks(a: &RunRecord, b: &RunRecord) -> Vec<String> {
         ),
     ];
     let differ = rows.into_iter().filter(|(_, one, other)| one != other);
-    let disks = a.manifest.targets.iter().filter_map(|target| {
-        let mut others = b.manifest.targets.iter();
-        let other = others.find(|other| other.label == target.label)?;
-        let found = identity::compare(other.identity.as_ref()?, target.identity.as_ref()?)?;
-        Some(format!("at {}, {}", target.label, found.text))
-    });
     std::iter::once(
         "the runs were made at different times: drift between them is in the ratios".into(),
     )
     .chain(differ.map(|(what, one, other)| format!("the {what} differs: {one} against {other}")))
-    .chain(disks)
     .collect()
 }
 

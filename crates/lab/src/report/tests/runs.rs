@@ -1,6 +1,7 @@
 //! Two runs compared, and a test over many.
 
 use super::invalidate;
+use crate::checks::identity::Identity;
 use crate::plan::Direction;
 use crate::report::{compare_runs, history, history_text};
 use crate::stats::Verdict;
@@ -131,5 +132,65 @@ fn a_history_has_every_run_of_the_same_plan_and_target_and_compares_each_with_th
             .workloads
             .iter()
             .any(|w| w.direction() == Some(Direction::Write))
+    );
+}
+
+/// A run with a drive below each of its targets, in these slots; its first target has half the speed of the
+/// second.
+fn on_drives(id: i64, serials: [&str; 2], slots: [&str; 2]) -> RunRecord {
+    let mut run = again(id, 1.0);
+    for (index, facts) in run.manifest.targets.iter_mut().enumerate() {
+        facts.identity = Some(Identity {
+            name: ["sda", "sdb"][index].into(),
+            serial: Some(serials[index].into()),
+            place: Some(slots[index].into()),
+            ..Identity::default()
+        });
+    }
+    run
+}
+
+#[test]
+fn disks_are_compared_by_their_serials_and_not_by_their_letters() {
+    let first = on_drives(1, ["SLOW-1", "FAST-2"], ["hub-1", "hub-2"]);
+    // Letters and mount points moved; each drive is as fast as it was.
+    let mut second = on_drives(2, ["SLOW-1", "FAST-2"], ["hub-1", "hub-2"]);
+    second.manifest.targets.swap(0, 1);
+    for cell in &mut second.cells {
+        cell.target = 1 - cell.target;
+    }
+    for (facts, name) in second.manifest.targets.iter_mut().zip(["target", "against"]) {
+        facts.name = name.into();
+    }
+    let labels = second.manifest.targets.iter().map(|facts| facts.label.clone());
+    let labels: Vec<String> = labels.collect();
+    for (facts, label) in second.manifest.targets.iter_mut().zip(labels.iter().rev()) {
+        facts.label.clone_from(label);
+        let identity = facts.identity.as_mut().unwrap();
+        identity.name = if identity.name == "sda" { "sdb" } else { "sda" }.into();
+    }
+    let found = compare_runs(&second, &first);
+    assert_eq!(found.tests.len(), 8);
+    for test in &found.tests {
+        let comparison = test.comparison.unwrap();
+        assert_eq!(comparison.verdict, Verdict::Same, "{test:?}");
+        assert_ne!(test.label_a, test.label_b, "by the serial and not by the name");
+    }
+    let text = found.text();
+    assert!(
+        text.contains("the disk SLOW-1 was sda and is sdb now: the letter moved"),
+        "{text}"
+    );
+    assert_eq!(text.matches("FAST-2 was sdb").count(), 1, "said once: {text}");
+}
+
+#[test]
+fn another_disk_under_the_same_letter_is_said() {
+    let first = on_drives(1, ["SLOW-1", "FAST-2"], ["hub-1", "hub-2"]);
+    let second = on_drives(2, ["NEW-3", "FAST-2"], ["hub-1", "hub-2"]);
+    let text = compare_runs(&second, &first).text();
+    assert!(
+        text.contains("sda was the disk SLOW-1 and is now NEW-3: letters moved"),
+        "{text}"
     );
 }
