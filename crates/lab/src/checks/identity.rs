@@ -65,7 +65,9 @@ pub fn compare(before: &Identity, now: &Identity) -> Option<Finding> {
 fn elsewhere(disk: &str, before: &Identity, now: &Identity) -> Option<String> {
     let slots = before.place.as_ref().zip(now.place.as_ref());
     if let Some((was, is)) = slots.filter(|(was, is)| was != is) {
-        return Some(format!("the disk {disk} was plugged in at {was} and is at {is} now"));
+        return Some(format!(
+            "the disk {disk} was plugged in at {was} and is at {is} now"
+        ));
     }
     (before.name != now.name).then(|| {
         format!(

@@ -21,19 +21,45 @@ pub fn is_reversed(upper_over_lower: &Comparison) -> bool {
     upper_over_lower.verdict == Verdict::Faster
 }
 
-/// Holds a layer against what it stands on, by their rates paired in each block.
+/// A layer held against what it stands on, by their rates paired in each block.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// In the blocks of all tests.
+    pub first: &'a Comparison,
+    /// In the blocks that were made of these two alone because of it; none where there was no time for them.
+    pub again: Option<Comparison>,
+    /// What another check says of the upper one that makes it fast.
+    pub because: Option<&'a str>,
+}
+
+/// Says of a layer that it is faster than what it stands on, and whether it was again.
 #[must_use]
-pub fn check(layer: Layer<'_>, upper_over_lower: &Comparison) -> Option<Finding> {
-    is_reversed(upper_over_lower).then(|| {
-        Finding::remark(
-            Check::Order,
-            format!(
-                "{} is {:.2} times as fast as {}, on which it stands: a cache on the way, or another state \
-                 of the disk, took part",
-                layer.name, upper_over_lower.ratio.median, layer.below
-            ),
-        )
-    })
+pub fn check(layer: Layer<'_>, seen: Seen<'_>) -> Option<Finding> {
+    if !is_reversed(seen.first) {
+        return None;
+    }
+    let again = match &seen.again {
+        None => ", and there was no time to measure it again".to_owned(),
+        Some(again) if is_reversed(again) => {
+            format!(", and was again in {} more blocks", again.ratio.n)
+        }
+        Some(again) => format!(
+            ", but {:.2} times in {} more blocks, so it was the moment and not the layer",
+            again.ratio.median, again.ratio.n
+        ),
+    };
+    let because = match (seen.because, seen.again.as_ref().is_none_or(is_reversed)) {
+        (Some(because), _) => format!(": {because}"),
+        (None, true) => ": a cache on the way, or another state of the disk, took part".to_owned(),
+        (None, false) => String::new(),
+    };
+    Some(Finding::remark(
+        Check::Order,
+        format!(
+            "{} is {:.2} times as fast as {}, on which it stands{again}{because}",
+            layer.name, seen.first.ratio.median, layer.below
+        ),
+    ))
 }
 
 #[cfg(test)]
@@ -46,17 +72,56 @@ mod tests {
         below: "disk",
     };
 
+    fn alone(first: &Comparison) -> Seen<'_> {
+        Seen {
+            first,
+            again: None,
+            because: None,
+        }
+    }
+
     #[test]
     fn study_b_had_a_loop_device_that_was_faster_than_its_disk() {
         // The paper gives a figure without numbers, these are of its kind.
         let tar = compare(&[1.22, 1.31, 1.18, 1.25, 1.2], 1).unwrap();
-        let finding = check(LOOP, &tar).unwrap();
+        let finding = check(LOOP, alone(&tar)).unwrap();
+        assert_eq!(
+            finding.text,
+            "loop 1 is 1.22 times as fast as disk, on which it stands, and there was no time to measure it \
+             again: a cache on the way, or another state of the disk, took part"
+        );
+    }
+
+    #[test]
+    fn what_was_measured_again_is_told_whichever_way_it_came_out() {
+        let first = compare(&[1.22, 1.31, 1.18, 1.25, 1.2], 1).unwrap();
+        let said = |again: [f64; 5], because| {
+            let seen = Seen {
+                first: &first,
+                again: compare(&again, 1),
+                because,
+            };
+            check(LOOP, seen).unwrap().text
+        };
+        let same = said([1.2, 1.3, 1.19, 1.2, 1.22], None);
         assert!(
-            finding
-                .text
-                .starts_with("loop 1 is 1.22 times as fast as disk, on which it stands"),
-            "{}",
-            finding.text
+            same.contains("and was again in 5 more blocks: a cache on the way"),
+            "{same}"
+        );
+        let other = said([0.9, 0.91, 0.89, 0.9, 0.92], None);
+        assert!(
+            other.ends_with(
+                "but 0.90 times in 5 more blocks, so it was the moment and not the layer"
+            ),
+            "{other}"
+        );
+        let explained = said(
+            [1.2, 1.3, 1.19, 1.2, 1.22],
+            Some("87 % of it was in memory"),
+        );
+        assert!(
+            explained.ends_with("more blocks: 87 % of it was in memory"),
+            "{explained}"
         );
     }
 
@@ -68,7 +133,7 @@ mod tests {
             // One lucky block among slow ones.
             [0.8, 1.9, 0.79, 0.81, 0.8],
         ] {
-            assert_eq!(check(LOOP, &compare(&ratios, 1).unwrap()), None);
+            assert_eq!(check(LOOP, alone(&compare(&ratios, 1).unwrap())), None);
         }
     }
 }

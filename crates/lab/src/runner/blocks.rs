@@ -3,11 +3,14 @@
 use super::measure::Kept;
 use super::progress::{CellProgress, Progress};
 use super::resume::standing;
-use super::schedule::{Figures, Slot, Standing, block_order, blocks_expected, next};
+use super::schedule::{Figures, Slot, Standing, block_order, blocks_expected, fits, next};
 use crate::LabError;
 use crate::plan::Plan;
 use crate::store::{Cell, Status};
 use crate::units::Nanos;
+
+/// Blocks in which a layer is measured again: as many as an interval takes.
+const AGAIN: usize = 5;
 
 /// Makes single measurements and knows the time.
 pub(super) trait Executor {
@@ -55,6 +58,8 @@ pub(super) struct Course<'a> {
     pub(super) pairs: &'a [(usize, usize)],
     /// What the others are held against.
     pub(super) baseline: Option<usize>,
+    /// Targets that stand on others, the upper one first.
+    pub(super) layers: &'a [(usize, usize)],
     pub(super) seed: u64,
     /// What was measured before, when the run goes on.
     pub(super) made: &'a [Cell],
@@ -70,52 +75,117 @@ impl Course<'_> {
     }
 }
 
-/// Makes blocks until the plan's budget says stop, someone asks to, or a target fails. Each
-/// measurement is handed to `keep` before the next one begins.
+/// Makes blocks until the plan's budget says stop, someone asks to, or a target fails. Each measurement is
+/// handed to `keep` before the next one begins. Layers that are then faster than what they stand on are
+/// measured again, as far as there is time.
 pub(super) fn run_blocks(
     course: &Course<'_>,
     executor: &mut dyn Executor,
     progress: &mut dyn Progress,
-    keep: &mut dyn FnMut(Kept<'_>) -> Result<(), LabError>,
+    keep: &mut Keep<'_>,
 ) -> Result<Ended, LabError> {
     let mut figures = Figures::new(course.pairs, course.baseline);
-    let mut at = standing(course.made, course.pairs, executor.elapsed());
     for cell in course.made {
         figures.keep(cell);
     }
+    let mut at = standing(course.made, course.pairs, executor.elapsed());
     at.precise = figures.are_precise(course.plan.budget.precision, course.seed);
-    loop {
-        let ended = |status| {
-            Ok(Ended {
-                status,
-                blocks: at.blocks,
-            })
-        };
-        if let Some(status) = next(&course.plan.budget, at) {
-            return ended(status);
+    let mut blocks = Blocks {
+        course,
+        executor,
+        progress,
+        keep,
+        figures,
+        at,
+    };
+    let status = blocks.all()?;
+    Ok(Ended {
+        status,
+        blocks: blocks.at.blocks,
+    })
+}
+
+/// Where measurements are handed to.
+pub(super) type Keep<'a> = dyn FnMut(Kept<'_>) -> Result<(), LabError> + 'a;
+
+/// A run between its first block and its last.
+struct Blocks<'a> {
+    course: &'a Course<'a>,
+    executor: &'a mut dyn Executor,
+    progress: &'a mut dyn Progress,
+    keep: &'a mut Keep<'a>,
+    figures: Figures,
+    at: Standing,
+}
+
+impl Blocks<'_> {
+    /// How the run ended.
+    fn all(&mut self) -> Result<Status, LabError> {
+        let (plan, seed) = (self.course.plan, self.course.seed);
+        loop {
+            if let Some(status) = next(&plan.budget, self.at) {
+                return Ok(self.look_again()?.unwrap_or(status));
+            }
+            if let Some(stopped) = self.block(self.course.pairs, self.at.blocks)? {
+                return Ok(stopped);
+            }
+            let now = self.executor.elapsed();
+            self.at = Standing {
+                blocks: self.at.blocks + 1,
+                longest: Nanos(
+                    self.at
+                        .longest
+                        .0
+                        .max(now.0.saturating_sub(self.at.elapsed.0)),
+                ),
+                elapsed: now,
+                precise: self.figures.are_precise(plan.budget.precision, seed),
+            };
         }
-        for slot in &block_order(course.pairs, course.seed, at.blocks) {
-            if course.has(slot) {
+    }
+
+    /// Measures each pair once; how the run ended if it did.
+    fn block(&mut self, pairs: &[(usize, usize)], block: u32) -> Result<Option<Status>, LabError> {
+        for slot in &block_order(pairs, self.course.seed, block) {
+            if self.course.has(slot) {
                 continue;
             }
-            let shown = shown(course, slot, at);
-            progress.cell_started(&shown);
-            let measured = match executor.measure(*slot) {
+            let shown = shown(self.course, slot, self.at);
+            self.progress.cell_started(&shown);
+            let measured = match self.executor.measure(*slot) {
                 Ok(measured) => measured,
-                Err(Stop::Cancelled) => return ended(Status::Cancelled),
-                Err(Stop::Failed(reason)) => return ended(Status::Failed { reason }),
+                Err(Stop::Cancelled) => return Ok(Some(Status::Cancelled)),
+                Err(Stop::Failed(reason)) => return Ok(Some(Status::Failed { reason })),
             };
-            figures.keep(&measured.cell);
-            progress.cell_finished(&shown, &figure(&measured.cell));
-            keep(Kept::of(&measured))?;
+            self.figures.keep(&measured.cell);
+            self.progress.cell_finished(&shown, &figure(&measured.cell));
+            (self.keep)(Kept::of(&measured))?;
         }
-        let now = executor.elapsed();
-        at = Standing {
-            blocks: at.blocks + 1,
-            longest: Nanos(at.longest.0.max(now.0.saturating_sub(at.elapsed.0))),
-            elapsed: now,
-            precise: figures.are_precise(course.plan.budget.precision, course.seed),
-        };
+        Ok(None)
+    }
+
+    /// Blocks of the layers alone that are faster than what they stand on, with the latter. No layer is: what
+    /// made it look so either goes on or was the moment.
+    fn look_again(&mut self) -> Result<Option<Status>, LabError> {
+        let course = self.course;
+        let pairs = self.figures.reversed(course.layers, course.seed);
+        if pairs.is_empty() {
+            return Ok(None);
+        }
+        let all = course.pairs.len().max(1) as u64;
+        let mut longest = Nanos(self.at.longest.0 / all * pairs.len() as u64);
+        for block in (self.at.blocks..).take(AGAIN) {
+            let begun = self.executor.elapsed();
+            if !fits(&course.plan.budget, begun, longest) {
+                break;
+            }
+            if let Some(stopped) = self.block(&pairs, block)? {
+                return Ok(Some(stopped));
+            }
+            let took = self.executor.elapsed().0.saturating_sub(begun.0);
+            longest = Nanos(longest.0.max(took));
+        }
+        Ok(None)
     }
 }
 
@@ -138,7 +208,7 @@ fn shown<'a>(course: &Course<'a>, slot: &Slot, at: Standing) -> CellProgress<'a>
         .blocks
         .saturating_mul(per_block)
         .saturating_add(slot.position);
-    let cells = blocks.saturating_mul(per_block);
+    let cells = blocks.saturating_mul(per_block).max(done + 1);
     let one = match at.blocks {
         0 => plan.workloads[slot.workload].usual().0,
         _ => at.longest.0 / u64::from(per_block.max(1)),
@@ -148,7 +218,7 @@ fn shown<'a>(course: &Course<'a>, slot: &Slot, at: Standing) -> CellProgress<'a>
         on: course.labels.get(slot.target).map_or("", String::as_str),
         target: slot.target,
         block: slot.block + 1,
-        blocks,
+        blocks: blocks.max(slot.block + 1),
         done,
         cells,
         left: Nanos(one.saturating_mul(u64::from(cells.saturating_sub(done)))),

@@ -37,6 +37,7 @@ pub use request::{Cancel, RunRequest, TargetSpec};
 
 use crate::LabError;
 use crate::checks::{Check, Finding};
+use crate::plan::Plan;
 use crate::store::{CommandLine, NewRun, RunId, RunRecord, Status, Store};
 
 use agents::Agents;
@@ -116,11 +117,13 @@ fn made(
     let run = begin(&store, request, record, &site, &prepared, &agents)?;
     let labels = labels(&prepared);
     let pairs = skip::pairs(&request.plan, prepared.targets.len(), &prepared.skipped);
+    let layers = layers(&request.plan, &prepared);
     let course = Course {
         plan: &request.plan,
         labels: &labels,
         pairs: &pairs,
         baseline: prepared.baseline,
+        layers: &layers,
         seed: prepared.seed,
         made: &before.cells,
     };
@@ -141,6 +144,15 @@ fn made(
     }
     store.finish(run, &ended.status, elapsed)?;
     outcome(run, ended)
+}
+
+/// The targets that stand on others, as indices: the upper one first.
+fn layers(plan: &Plan, prepared: &Prepared) -> Vec<(usize, usize)> {
+    let targets = prepared.targets.iter();
+    let index = |name: &str| targets.clone().position(|target| target.facts.name == name);
+    let own = plan.targets.iter();
+    own.filter_map(|target| Some((index(&target.name)?, index(target.on()?)?)))
+        .collect()
 }
 
 fn labels(prepared: &Prepared) -> Vec<String> {

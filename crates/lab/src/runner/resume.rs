@@ -188,7 +188,7 @@ pub(super) fn check_agents(run: &RunRecord, now: &[AgentRecord]) -> Result<(), L
             }
         };
         let text = format!(
-            "its agents were {} and are {}; give the same ones with --agent",
+            "its agents were {} and are {} (--agent names them)",
             named(was),
             named(now)
         );

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::checks::order;
 use crate::plan::Budget;
 use crate::stats::{Rng, compare, interval};
 use crate::store::{Cell, Status};
@@ -95,6 +96,35 @@ impl Figures {
         })
     }
 
+    /// The pairs of a test with a layer and with what it stands on where the layer is surely the faster one.
+    /// `layers` are targets, the upper one first.
+    pub(super) fn reversed(&self, layers: &[(usize, usize)], seed: u64) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        for &(workload, target) in &self.pairs {
+            let below = layers.iter().filter(|(upper, _)| *upper == target);
+            for &(_, lower) in below {
+                let ratios = self.ratios((workload, target), (workload, lower));
+                if compare(&ratios, seed).is_some_and(|ratio| order::is_reversed(&ratio)) {
+                    found.extend([(workload, target), (workload, lower)]);
+                }
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// One pair over another, in each block that has both.
+    fn ratios(&self, pair: (usize, usize), base: (usize, usize)) -> Vec<f64> {
+        let (Some(over), Some(base)) = (self.found.get(&pair), self.found.get(&base)) else {
+            return Vec::new();
+        };
+        let ratios = over
+            .iter()
+            .map(|(block, value)| Some(value / base.get(block)?));
+        ratios.flatten().collect()
+    }
+
     /// Whether it gave nothing in all of several tries: no number of blocks makes it precise.
     fn is_hopeless(&self, pair: (usize, usize)) -> bool {
         let failed = self.failed.get(&pair).copied().unwrap_or(0);
@@ -110,20 +140,15 @@ impl Figures {
 
     /// What has to be precise; none for a baseline that others are held against.
     fn values(&self, pair: (usize, usize)) -> Option<Vec<f64>> {
-        let none = BTreeMap::new();
-        let of = |pair| self.found.get(&pair).unwrap_or(&none);
         if let Some(against) = self.against(pair) {
-            let base = of(against);
-            let ratios = of(pair)
-                .iter()
-                .filter_map(|(block, value)| Some(value / base.get(block)?));
-            return Some(ratios.collect());
+            return Some(self.ratios(pair, against));
         }
         let held = self
             .pairs
             .iter()
             .any(|other| self.against(*other) == Some(pair));
-        (!held).then(|| of(pair).values().copied().collect())
+        let alone = || self.found.get(&pair).into_iter().flat_map(BTreeMap::values);
+        (!held).then(|| alone().copied().collect())
     }
 }
 
@@ -154,6 +179,11 @@ pub(super) fn next(budget: &Budget, at: Standing) -> Option<Status> {
         return Some(Status::OutOfTime);
     }
     None
+}
+
+/// Whether so much more ends before the run has to.
+pub(super) fn fits(budget: &Budget, elapsed: Nanos, more: Nanos) -> bool {
+    elapsed.0.saturating_add(more.0) <= Nanos::from_ms(budget.limit_ms).0
 }
 
 /// How many blocks there will be, as far as can be told.

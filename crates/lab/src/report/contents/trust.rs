@@ -3,13 +3,17 @@
 use super::{Part, Section, Table};
 use crate::checks::{Check, Finding, Level};
 use crate::report::short;
-use crate::report::summary::{Row, Summary};
+use crate::report::summary::{Row, Summary, blocks_again};
 use crate::store::RunRecord;
 
 pub(super) fn trust(run: &RunRecord, summary: &Summary) -> Option<Section> {
     let manifest = &run.manifest;
+    let again = match blocks_again(run).as_slice() {
+        [] => "",
+        _ => " The last blocks are of layers alone that were faster than what they stand on.",
+    };
     let shuffled = format!(
-        "Each block made every test once on every target, in an order shuffled by seed {}.",
+        "Each block made every test once on every target, in an order shuffled by seed {}.{again}",
         run.seed
     );
     let fio = manifest.engine.map(|engine| format!(
@@ -95,6 +99,7 @@ fn checks(run: &RunRecord, summary: &Summary) -> Table {
         run.findings
             .iter()
             .chain(&summary.findings)
+            .chain(summary.rows.iter().flat_map(|row| &row.findings))
             .chain(run.cells.iter().flat_map(|cell| &cell.findings))
     };
     let mut seen: Vec<Check> = all().map(|finding| finding.check).collect();

@@ -57,21 +57,19 @@ fn comparison(run: &RunRecord, pair: Pair, rows: &[Row]) -> TestComparison {
     }
 }
 
-/// Two targets in one test, paired by block.
+/// Two targets in one test, by block: the first over the second.
 pub(super) fn of_two(
     run: &RunRecord,
     workload: usize,
     target: usize,
     baseline: usize,
-) -> Option<Comparison> {
-    compared(
-        run,
-        Pair {
-            workload,
-            target,
-            baseline,
-        },
-    )
+) -> Vec<(u32, f64)> {
+    let pair = Pair {
+        workload,
+        target,
+        baseline,
+    };
+    ratios(run, pair)
 }
 
 fn compared(run: &RunRecord, pair: Pair) -> Option<Comparison> {

@@ -5,6 +5,7 @@ mod row;
 mod whole;
 
 pub(super) use against::refusal;
+pub(super) use whole::blocks_again;
 
 use serde::Serialize;
 
@@ -24,7 +25,7 @@ pub struct Summary {
     pub comparisons: Vec<TestComparison>,
     /// One for each target that is held against the baseline and could be compared at all.
     pub overall: Vec<Overall>,
-    /// What only the run as a whole shows: layers out of order, sweeps, where the temperature leads.
+    /// What only the run as a whole shows: tools that failed, sweeps, where the temperature leads.
     pub findings: Vec<Finding>,
 }
 
@@ -70,6 +71,9 @@ pub struct Row {
     pub generator_cpu: f64,
     /// Each measurement, usable or not.
     pub blocks: Vec<BlockPoint>,
+    /// What only its measurements together show: whether it is steady, what is left out of it, a layer that
+    /// is faster than what it stands on.
+    pub findings: Vec<Finding>,
     /// Whether it may be believed.
     pub validity: Validity,
     /// Measurements that were usable.
@@ -142,11 +146,18 @@ impl Summary {
     #[must_use]
     pub fn of(run: &RunRecord) -> Self {
         let targets = run.manifest.targets.len();
-        let rows: Vec<Row> = (0..run.plan.workloads.len())
+        let mut rows: Vec<Row> = (0..run.plan.workloads.len())
             .flat_map(|workload| (0..targets).map(move |target| (workload, target)))
             .filter(|(workload, target)| run.manifest.measures(*workload, *target))
             .map(|(workload, target)| row::row(run, workload, target))
             .collect();
+        for marked in whole::layers(run) {
+            let place = (marked.workload, marked.target);
+            let mut rows = rows.iter_mut();
+            if let Some(row) = rows.find(|row| (row.workload, row.target) == place) {
+                row.mark(marked.finding);
+            }
+        }
         let comparisons = against::comparisons(run, &rows);
         let overall = against::overall(run, &comparisons);
         Self {
@@ -163,6 +174,18 @@ impl Summary {
         self.rows
             .iter()
             .find(|row| row.workload == workload && row.target == target)
+    }
+}
+
+impl Row {
+    /// Says more of it.
+    fn mark(&mut self, finding: Finding) {
+        match &mut self.validity {
+            Validity::Remarks { texts } => texts.push(finding.text.clone()),
+            Validity::Good => self.validity = Validity::of([&finding]),
+            Validity::Invalid { .. } => {}
+        }
+        self.findings.push(finding);
     }
 }
 

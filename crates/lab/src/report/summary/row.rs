@@ -30,6 +30,7 @@ pub(super) fn row(run: &RunRecord, workload: usize, target: usize) -> Row {
         facts.process(role).and_then(|_| cpu(&usable, spent))
     };
     let heading = heading(run, workload, &all);
+    let together = together(&all, usable.len());
     let headline = over(run, &usable, |cell| {
         cell.headline().map(|headline| headline.value)
     });
@@ -60,7 +61,8 @@ pub(super) fn row(run: &RunRecord, workload: usize, target: usize) -> Row {
                 .filter_map(|cell| Some(cell.fio()?.generator_cpu)),
         ),
         blocks: all.iter().map(|cell| point(cell)).collect(),
-        validity: validity(&all, usable.len()),
+        validity: validity(&all, usable.len(), &together),
+        findings: together,
         usable: usable.len(),
     }
 }
@@ -122,42 +124,49 @@ fn figures(run: &RunRecord, cells: &[&Cell]) -> Vec<FigureRow> {
 }
 
 /// What all measurements of one result make of it. Remarks are said once for each check.
-fn validity(all: &[&Cell], usable: usize) -> Validity {
+fn validity(all: &[&Cell], usable: usize, together: &[Finding]) -> Validity {
     if all.is_empty() {
         return Validity::Invalid {
             reason: "it was not measured".into(),
         };
     }
-    let invalid: Vec<&Finding> = all
-        .iter()
-        .filter_map(|cell| {
-            cell.findings
-                .iter()
-                .find(|finding| finding.level == Level::Invalid)
-        })
-        .collect();
-    if let Some(first) = invalid.first() {
-        let enough = usable * 2 > all.len() && usable >= USABLE_MIN.min(all.len());
-        if !enough {
-            return Validity::Invalid {
-                reason: first.text.clone(),
-            };
-        }
+    let first = all.iter().find_map(|cell| invalid(cell));
+    if let Some(first) = first.filter(|_| !is_enough(all, usable)) {
+        return Validity::Invalid {
+            reason: first.text.clone(),
+        };
     }
-    let mut findings: Vec<Finding> = remarks(all);
-    if let Some(first) = invalid.first() {
-        findings.push(Finding::remark(
-            first.check,
-            format!(
-                "{} of {} blocks are left out: {}",
-                invalid.len(),
-                all.len(),
-                first.text
-            ),
-        ));
+    Validity::of(remarks(all).iter().chain(together))
+}
+
+/// What only all of them together show.
+fn together(all: &[&Cell], usable: usize) -> Vec<Finding> {
+    if !is_enough(all, usable) {
+        return Vec::new();
     }
-    findings.extend(steadiness(all));
-    Validity::of(&findings)
+    let out: Vec<&Finding> = all.iter().filter_map(|cell| invalid(cell)).collect();
+    let left_out = out.first().map(|first| {
+        let text = format!(
+            "{} of {} blocks are left out: {}",
+            out.len(),
+            all.len(),
+            first.text
+        );
+        Finding::remark(first.check, text)
+    });
+    left_out.into_iter().chain(steadiness(all)).collect()
+}
+
+/// The first that makes a measurement none.
+fn invalid(cell: &Cell) -> Option<&Finding> {
+    let mut findings = cell.findings.iter();
+    findings.find(|finding| finding.level == Level::Invalid)
+}
+
+/// Whether enough of them are usable to say anything.
+fn is_enough(all: &[&Cell], usable: usize) -> bool {
+    !all.is_empty()
+        && (usable == all.len() || usable * 2 > all.len() && usable >= USABLE_MIN.min(all.len()))
 }
 
 /// Of the usable measurements in their order. A run that was made with fewer blocks than it takes was told

@@ -1,15 +1,17 @@
 //! What no single measurement shows: a tool that failed now and then, a layer that is faster than what it
-//! stands on, a sweep some sizes of which were not direct, and where the temperature leads.
+//! stands on (marked at its own result), a sweep some sizes of which were not direct, and where the
+//! temperature leads.
 
 use std::collections::BTreeMap;
 
 use super::{against, cells};
-use crate::checks::order::{self, Layer};
+use crate::checks::order::{self, Layer, Seen};
 use crate::checks::{Check, Finding, Level, sweep, thermal};
-use crate::plan::{Varies, Workload};
+use crate::plan::Varies;
 use crate::sensors::Sample;
+use crate::stats::compare;
 use crate::stats::thermal::ThermalFit;
-use crate::store::RunRecord;
+use crate::store::{RunRecord, Status};
 use crate::units::Bytes;
 
 /// From where on a Raspberry Pi throttles, degrees Celsius. Source: Raspberry Pi documentation, "Frequency
@@ -18,7 +20,6 @@ const PI_THROTTLES_AT: f64 = 80.0;
 
 pub(super) fn findings(run: &RunRecord) -> Vec<Finding> {
     let mut findings = failures(run);
-    findings.extend(layers(run));
     findings.extend(sweeps(run));
     findings.extend(heat(run));
     findings
@@ -47,11 +48,19 @@ fn failures(run: &RunRecord) -> Vec<Finding> {
     failed.collect()
 }
 
+/// What is to be said of one result, and only the others show it.
+pub(super) struct Marked {
+    pub(super) workload: usize,
+    pub(super) target: usize,
+    pub(super) finding: Finding,
+}
+
 /// Each target held against the one it stands on, in each test that both have.
-fn layers(run: &RunRecord) -> Vec<Finding> {
+pub(super) fn layers(run: &RunRecord) -> Vec<Marked> {
     let targets = &run.manifest.targets;
     let index = |name: &str| targets.iter().position(|facts| facts.name == name);
-    let mut findings = Vec::new();
+    let again = blocks_again(run);
+    let mut marked = Vec::new();
     for target in &run.plan.targets {
         let (Some(upper), Some(lower)) = (index(&target.name), target.on().and_then(index)) else {
             continue;
@@ -60,18 +69,63 @@ fn layers(run: &RunRecord) -> Vec<Finding> {
             name: &targets[upper].label,
             below: &targets[lower].label,
         };
-        for (workload, test) in run.plan.workloads.iter().enumerate() {
-            let compared = against::of_two(run, workload, upper, lower);
-            let found = compared.and_then(|compared| order::check(layer, &compared));
-            findings.extend(found.map(|finding| of_test(test, finding)));
+        for workload in 0..run.plan.workloads.len() {
+            let ratios = against::of_two(run, workload, upper, lower);
+            let of = |wanted: &dyn Fn(u32) -> bool| {
+                let ratios = ratios.iter().filter(|(block, _)| wanted(*block));
+                let ratios: Vec<f64> = ratios.map(|(_, ratio)| *ratio).collect();
+                compare(&ratios, run.seed)
+            };
+            let Some(first) = of(&|block| !again.contains(&block)) else {
+                continue;
+            };
+            let seen = Seen {
+                first: &first,
+                again: of(&|block| again.contains(&block)),
+                because: explained(run, workload, upper),
+            };
+            let found = order::check(layer, seen);
+            marked.extend(found.map(|finding| Marked {
+                workload,
+                target: upper,
+                finding,
+            }));
         }
     }
-    findings
+    marked
 }
 
-fn of_test(test: &Workload, mut finding: Finding) -> Finding {
-    finding.text = format!("{}: {}", test.title.to_lowercase(), finding.text);
-    finding
+/// Blocks that were made of some pairs alone, to look at them again: those of a run that ended by itself and
+/// that lack others.
+pub(in crate::report) fn blocks_again(run: &RunRecord) -> Vec<u32> {
+    if !matches!(
+        run.status,
+        Status::Precise | Status::AllBlocks | Status::OutOfTime
+    ) {
+        return Vec::new();
+    }
+    let tests = 0..run.plan.workloads.len();
+    let pairs = tests.flat_map(|test| (0..run.manifest.targets.len()).map(move |on| (test, on)));
+    let whole = pairs.filter(|(test, on)| run.manifest.measures(*test, *on));
+    let whole = whole.count();
+    let mut made: BTreeMap<u32, usize> = BTreeMap::new();
+    for cell in &run.cells {
+        *made.entry(cell.block).or_default() += 1;
+    }
+    let lacking = made.into_iter().filter(|(_, count)| *count < whole);
+    lacking.map(|(block, _)| block).collect()
+}
+
+/// What a check says of a target that would make it fast.
+fn explained(run: &RunRecord, workload: usize, target: usize) -> Option<&str> {
+    const FAST: [Check; 4] = [Check::Cache, Check::Direct, Check::Data, Check::Ceiling];
+    let cells = run
+        .cells
+        .iter()
+        .filter(|cell| (cell.workload, cell.target) == (workload, target));
+    let mut findings = cells.flat_map(|cell| &cell.findings);
+    let found = findings.find(|finding| FAST.contains(&finding.check))?;
+    Some(&found.text)
 }
 
 /// Each series over block sizes on each target: which sizes were direct, and what they share.
@@ -131,10 +185,12 @@ fn heat(run: &RunRecord) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checks::Validity;
     use crate::plan::Series;
     use crate::report::Summary;
     use crate::sensors::Sample;
     use crate::stats::thermal::ThermalFit;
+    use crate::store::Cell;
     use crate::synthetic;
     use crate::units::{Nanos, SECOND};
 
@@ -153,11 +209,59 @@ mod tests {
     #[test]
     fn study_b_s_layer_that_is_faster_than_its_disk_is_found_and_one_that_is_slower_is_not() {
         // `against` has twice the speed of `target`.
-        let reversed = findings(&stacked("against", "target"));
-        assert_eq!(reversed.len(), 4, "{reversed:?}");
-        assert!(reversed.iter().all(|finding| finding.check == Check::Order));
-        assert!(reversed[0].text.contains("on which it stands"));
-        assert_eq!(findings(&stacked("target", "against")), []);
+        let reversed = Summary::of(&stacked("against", "target"));
+        for row in &reversed.rows {
+            let order = row.findings.iter().find(|one| one.check == Check::Order);
+            assert_eq!(order.is_some(), row.target == 1, "{row:?}");
+            let Some(order) = order else { continue };
+            assert!(
+                order.text.contains("there was no time to measure it again"),
+                "{order:?}"
+            );
+            assert!(
+                matches!(&row.validity, Validity::Remarks { texts } if texts.contains(&order.text)),
+                "{row:?}"
+            );
+        }
+        assert_eq!(layers(&stacked("target", "against")).len(), 0);
+    }
+
+    /// Blocks that were made of the two of one test alone.
+    #[test]
+    fn a_layer_that_was_measured_again_says_what_came_of_it() {
+        let mut run = stacked("against", "target");
+        let model: Vec<_> = run
+            .cells
+            .iter()
+            .filter(|cell| cell.block == 0)
+            .cloned()
+            .collect();
+        for block in 6..11 {
+            let again = model.iter().filter(|cell| cell.workload == 0);
+            run.cells.extend(again.map(|cell| Cell {
+                block,
+                ..cell.clone()
+            }));
+        }
+        assert_eq!(blocks_again(&run), [6, 7, 8, 9, 10]);
+        let said = |run: &RunRecord| layers(run)[0].finding.text.clone();
+        assert!(
+            said(&run).contains("and was again in 5 more blocks"),
+            "{}",
+            said(&run)
+        );
+        // The other way round this time.
+        for cell in run.cells.iter_mut().filter(|cell| cell.block > 5) {
+            cell.target = 1 - cell.target;
+        }
+        assert!(
+            said(&run).contains("so it was the moment"),
+            "{}",
+            said(&run)
+        );
+        // Of a run that was stopped, the last block is just not whole.
+        run.status = Status::Cancelled;
+        assert!(blocks_again(&run).is_empty());
     }
 
     #[test]

@@ -159,10 +159,19 @@ fn disks_are_compared_by_their_serials_and_not_by_their_letters() {
     for cell in &mut second.cells {
         cell.target = 1 - cell.target;
     }
-    for (facts, name) in second.manifest.targets.iter_mut().zip(["target", "against"]) {
+    for (facts, name) in second
+        .manifest
+        .targets
+        .iter_mut()
+        .zip(["target", "against"])
+    {
         facts.name = name.into();
     }
-    let labels = second.manifest.targets.iter().map(|facts| facts.label.clone());
+    let labels = second
+        .manifest
+        .targets
+        .iter()
+        .map(|facts| facts.label.clone());
     let labels: Vec<String> = labels.collect();
     for (facts, label) in second.manifest.targets.iter_mut().zip(labels.iter().rev()) {
         facts.label.clone_from(label);
@@ -174,14 +183,21 @@ fn disks_are_compared_by_their_serials_and_not_by_their_letters() {
     for test in &found.tests {
         let comparison = test.comparison.unwrap();
         assert_eq!(comparison.verdict, Verdict::Same, "{test:?}");
-        assert_ne!(test.label_a, test.label_b, "by the serial and not by the name");
+        assert_ne!(
+            test.label_a, test.label_b,
+            "by the serial and not by the name"
+        );
     }
     let text = found.text();
     assert!(
         text.contains("the disk SLOW-1 was sda and is sdb now: the letter moved"),
         "{text}"
     );
-    assert_eq!(text.matches("FAST-2 was sdb").count(), 1, "said once: {text}");
+    assert_eq!(
+        text.matches("FAST-2 was sdb").count(),
+        1,
+        "said once: {text}"
+    );
 }
 
 #[test]

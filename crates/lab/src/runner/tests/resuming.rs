@@ -67,6 +67,7 @@ fn a_run_that_goes_on_makes_what_is_left_of_its_block_and_the_blocks_after_it_in
         labels: &[],
         pairs: &pairs,
         baseline: Some(1),
+        layers: &[],
         seed: 9,
         made: &made,
     };
@@ -280,11 +281,14 @@ fn a_run_does_not_go_on_without_its_agents_or_with_one_of_another_machine() {
         Err(error) => error.to_string(),
     };
     let more = said(&run, std::slice::from_ref(&nas));
-    assert!(more.contains("its agents were none and are nas.lan:9"), "{more}");
+    assert!(
+        more.contains("its agents were none and are nas.lan:9"),
+        "{more}"
+    );
     run.manifest.agents = vec![nas];
     let none = said(&run, &[]);
     assert!(
-        none.ends_with("its agents were nas.lan:9 and are none; give the same ones with --agent"),
+        none.contains("its agents were nas.lan:9 and are none (--agent names them)"),
         "{none}"
     );
     let moved = said(&run, &[other]);
