@@ -72,7 +72,29 @@ fn a_plan_with_targets_says_what_it_would_do_in_the_directory_given_and_what_it_
         folder.path(),
         &["lab", "run", "p.toml", ".", "--against", "/"],
     );
-    assert!(told.contains("targets of its own"), "{told}");
+    assert!(
+        told.contains("--against is for plans without targets of their own"),
+        "{told}"
+    );
+    // Nothing is attached or made anew before that is said.
+    fs::write(folder.path().join("disk.img"), [0; 4096]).expect("a file");
+    for dry in [&[][..], &["--dry-run"]] {
+        let words = [
+            "lab",
+            "run",
+            "p.toml",
+            ".",
+            "--against",
+            "disk.img",
+            "--mkfs",
+            "ext4",
+        ];
+        let (status, told) = failure(folder.path(), &[&words[..], dry].concat());
+        assert_eq!(status, Some(2), "{told}");
+        assert!(told.contains("leave --against away"), "{told}");
+    }
+    let disk = fs::read(folder.path().join("disk.img")).expect("it is there");
+    assert_eq!(disk, [0; 4096]);
 }
 
 #[test]

@@ -100,6 +100,7 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     if args.small {
         plan = plan.small();
     }
+    check(&args, &plan)?;
     if args.dry_run {
         let targets = directories(&args)?;
         let request = request(&args, plan, &targets)?;
@@ -117,6 +118,23 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     let closed = targets.into_iter().map(Target::close);
     let closed = closed.collect::<Vec<_>>().into_iter().collect();
     made.and(closed)
+}
+
+/// What the command line and the plan alone show to be wrong: before a disk is attached or made anew.
+fn check(args: &Args, plan: &Plan) -> Result<(), Failure> {
+    if !args.against.is_empty() && args.target.is_none() {
+        let what = "--against without a target: a run that goes on has what it is held against";
+        return Err(Failure::usage(what).next("leave it away, or give plan and target as before"));
+    }
+    if !args.against.is_empty() && !plan.targets.is_empty() {
+        let what = format!(
+            "--against is for plans without targets of their own: {} has targets of its own, and says what they \
+             are held against",
+            plan.name
+        );
+        return Err(Failure::usage(what).next("leave --against away"));
+    }
+    Ok(())
 }
 
 /// The run to go on with, and the request that does.
@@ -212,10 +230,6 @@ fn request(args: &Args, plan: Plan, targets: &[Target]) -> Result<RunRequest, Fa
     request.agents = args.agents.specs(behind::find(target.path()).port)?;
     request.write_serials.clone_from(&args.write_serial);
     if builds {
-        if !against.is_empty() {
-            let what = "the plan has targets of its own, and says what they are held against";
-            return Err(Failure::usage(what));
-        }
         request.base = Some(target.path().to_owned());
         return Ok(request);
     }
