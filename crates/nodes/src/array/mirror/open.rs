@@ -300,6 +300,7 @@ fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> Sta
         ..
     } = assembly;
     let roles = roles(&parts, &others, &facts);
+    let lead = is_one_away(&parts);
     let mut slots = Vec::new();
     let mut add = |member: Member, part, standing| {
         let id = SlotId(slots.len());
@@ -348,6 +349,7 @@ fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> Sta
         synced_to: None,
         dirty: Phase::Clear,
         found_dirty: false,
+        lead,
         awake: false,
         changed: 0,
         recorded: 0,
@@ -392,11 +394,23 @@ fn renumber(slots: &mut [Slot]) {
     }
 }
 
+/// The freshest member of those that hold a part.
+fn freshest(parts: &[Part]) -> Option<&Superblock> {
+    let holders = parts.iter().filter_map(|part| part.member.as_ref());
+    let superblocks = holders.map(|member| &member.superblock);
+    superblocks.max_by_key(|superblock| superblock.events)
+}
+
+/// Whether a member is not here that worked by what the others say.
+fn is_one_away(parts: &[Part]) -> bool {
+    let working = freshest(parts).map(Superblock::working).unwrap_or_default();
+    let mut parts = parts.iter().zip(working);
+    parts.any(|(part, worked)| worked && part.member.is_none())
+}
+
 /// The freshest table of roles; who is not here holds nothing.
 fn roles(parts: &[Part], others: &[Other], facts: &Facts) -> Vec<Role> {
-    let holders = parts.iter().filter_map(|part| part.member.as_ref());
-    let freshest = holders.max_by_key(|member| member.superblock.events);
-    let mut roles = freshest.map_or_else(Vec::new, |member| member.superblock.roles.clone());
+    let mut roles = freshest(parts).map_or_else(Vec::new, |fresh| fresh.roles.clone());
     if matches!(facts.version, Version::V0_90 { .. }) {
         roles.clear();
     }

@@ -244,6 +244,9 @@ impl State {
             self.found_dirty = false;
             self.events_cleared = after.events_cleared;
             self.recorded = self.recorded.max(after.changed);
+            if std::mem::take(&mut self.lead) {
+                self.change(true);
+            }
         }
         for (slot, to) in &after.rebuilt {
             self.slots[slot.0].rebuilt_durably = *to;

@@ -8,6 +8,8 @@
 //! * The last member in sync that holds a byte is never failed.
 //! * Nothing is acknowledged that a failed member lacks, before all others know durably that it failed.
 //! * `events` goes up by one with each commit of superblocks, and only once that is durable on all members.
+//! * A member that is away when the array is opened may have seen one commit more than all that are here: `events` are
+//!   past that before anything is changed without it. Two who count the same changes saw the same ones.
 //! * While a part has nobody in sync no bit is cleared, and `events_cleared` stays.
 
 use std::sync::Arc;
@@ -104,6 +106,8 @@ pub(in crate::array) struct State {
     pub(super) dirty: Phase,
     /// They were told so before it was opened, and nothing since.
     pub(super) found_dirty: bool,
+    /// Who is away may have seen the next commit: there is another one behind it.
+    pub(super) lead: bool,
     /// Something was written since it was opened: bits may be, too.
     pub(super) awake: bool,
     /// Changes of what superblocks say, and how many of those are durable.

@@ -49,7 +49,9 @@ impl State {
 
     /// Whether members know what they must before `range` is changed.
     pub(super) fn is_ready(&self, range: Range) -> bool {
-        self.dirty.is_set() && self.bits.as_ref().is_none_or(|bits| bits.are_set(range))
+        self.dirty.is_set()
+            && self.is_recorded()
+            && self.bits.as_ref().is_none_or(|bits| bits.are_set(range))
     }
 
     /// Whether all members know what they must before anything is acknowledged.

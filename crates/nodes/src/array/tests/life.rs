@@ -166,6 +166,41 @@ fn a_member_whose_number_is_another_ones_by_now_comes_back_under_a_new_one() {
     });
 }
 
+/// Of two members one had seen the last commit alone, and then was away: the other one went on without it, and counted as
+/// many changes as it after its own next commit. Both looked as if they had always been together, and what was written
+/// and flushed without the first one was gone.
+#[test]
+fn who_goes_on_without_a_member_that_may_be_one_commit_ahead_counts_past_it() {
+    block_on(async {
+        let disks = disks(2);
+        let all = Range::new(0, DISK);
+        Recipe::mirror(2).make(&disks).await;
+        let array = open(candidates(&disks), options()).await.unwrap();
+        write(&array, ALL, 1).await;
+        array.flush().await.unwrap();
+        let before = disks[1].read(all).await.unwrap();
+        array.by_hand().mirror.mark_clean().await.unwrap();
+        drop(array);
+        // The second one did not get that any more.
+        let plain = WriteFlags::empty();
+        disks[1].write(all, before, plain).await.unwrap();
+        let ahead = superblock(&disks[0]).await.events;
+        assert_eq!(superblock(&disks[1]).await.events + 1, ahead);
+        let array = open(candidates(&disks[1..]), options()).await.unwrap();
+        write(&array, ALL, 2).await;
+        array.flush().await.unwrap();
+        drop(array);
+        assert_eq!(superblock(&disks[1]).await.events, ahead + 1);
+        let array = open(candidates(&disks), options()).await.unwrap();
+        assert_eq!(array.read(ALL).await.unwrap().concat(), pattern(2, ALL));
+        let away = |(_, state): &(String, MemberState)| *state == MemberState::Stale;
+        assert_eq!(
+            states(&array).iter().filter(|member| away(member)).count(),
+            1
+        );
+    });
+}
+
 #[test]
 fn a_scrub_tells_where_copies_differ_and_a_repair_makes_them_alike() {
     block_on(async {
