@@ -7,6 +7,7 @@ use block::{BlockDevice, Range};
 use nbd_proto::{Command, CommandFlags};
 use testkit::{HeldDisk, MemDisk, gather, pattern};
 
+use super::control::{controlled, named};
 use super::{Limits, ListenAddress, Listener, Raw, request, serving, serving_on};
 
 const SIZE: u64 = 4 << 20;
@@ -318,23 +319,31 @@ fn who_holds_memory_and_moves_nothing_goes_first() {
         stall_timeout: Duration::from_secs(6),
         ..Limits::default()
     };
-    serving(patterned(), limits, |address| async move {
+    let exports = vec![named("disk", patterned())];
+    controlled(exports, limits, |address, control| async move {
         let mut long = request(Command::Write, 0, 1 << 20);
         long.flags = CommandFlags::FUA;
+        // Their time begins with what they say.
+        let start = engine::clock::now();
         let mut idlers = Vec::new();
         for _ in 0..2 {
             let mut idler = Raw::simple(address).await;
             idler.say(&long.encode()).await;
             idlers.push(idler);
         }
-        engine::clock::sleep(Duration::from_millis(50)).await;
+        let taken = async {
+            while control.figures().memory < 2 << 20 {
+                engine::clock::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let taken = engine::clock::timeout(LONG, taken).await;
+        taken.expect("they hold all the memory");
         let mut raw = Raw::simple(address).await;
-        let start = engine::clock::now();
         let written = engine::clock::timeout(LONG, raw.ask(long, &[1; 1 << 20])).await;
         assert_eq!(written.expect("they are sent away").0, 0);
         let waited = engine::clock::now() - start;
         assert!(
-            waited >= Duration::from_millis(900),
+            waited >= Duration::from_secs(1),
             "they had their time: {waited:?}"
         );
         for mut idler in idlers {

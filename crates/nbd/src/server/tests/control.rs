@@ -21,7 +21,7 @@ fn memory() -> Node {
     Arc::new(MemDisk::new(SIZE))
 }
 
-fn named(name: &str, disk: Node) -> (Export, Rules) {
+pub(super) fn named(name: &str, disk: Node) -> (Export, Rules) {
     let export = Export {
         name: name.to_owned(),
         description: format!("the disk {name}"),

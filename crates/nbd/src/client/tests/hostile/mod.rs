@@ -113,7 +113,7 @@ fn a_hangup_before_the_reply() {
 /// The server stops in the middle of something, and never goes on.
 #[test]
 fn silence_within_a_reply() {
-    survives("no byte moved for 0.5 s", |_| Act::Silence);
+    survives("no byte moved for 1 s", |_| Act::Silence);
     survives("no byte moved", |request| {
         Act::Raw(data(request.cookie, request.offset, LEN)[..10].to_vec())
     });
