@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use testkit::proc::Process;
 use testkit::requires;
 
-use super::{alone, doctor};
+use super::{SECONDS, alone, doctor};
 
 /// How long the doctor may take to end once it is asked to.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -33,10 +33,10 @@ fn a_file_of_its_own_is_made_only_if_asked_and_gone_afterwards() {
     let _alone = alone();
     let (folder, temporary) = (Folder::new(), Folder::new());
     let data = folder.path().to_string_lossy().into_owned();
-    let refused = run(&mut doctor(&temporary, &[&data]));
+    let refused = run(&mut doctor(&temporary, SECONDS, &[&data]));
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.stderr.contains("--write makes one"), "{refused:?}");
-    let printed = run(&mut doctor(&temporary, &[&data, "--write"])).ok();
+    let printed = run(&mut doctor(&temporary, SECONDS, &[&data, "--write"])).ok();
     let told: serde_json::Value = serde_json::from_str(&printed).unwrap();
     let direction = |at: usize| told[at]["examination"]["job"]["direction"].clone();
     assert_eq!(
@@ -51,7 +51,7 @@ fn a_file_of_its_own_is_made_only_if_asked_and_gone_afterwards() {
 fn an_interrupt_ends_it_and_leaves_nothing() {
     let _alone = alone();
     let folder = Folder::new();
-    let mut command = doctor(&folder, &["throttle(memory(64M), bytes=10M/s)"]);
+    let mut command = doctor(&folder, SECONDS, &["throttle(memory(64M), bytes=10M/s)"]);
     let mut process = Process::start(command.stdin(Stdio::null())).unwrap();
     std::thread::sleep(Duration::from_millis(700));
     process.signal(Signal::INT).unwrap();
@@ -91,7 +91,12 @@ fn it_ends_within_the_time_that_it_was_given() {
     let folder = Folder::new();
     #[expect(clippy::disallowed_methods, reason = "a test of how long it takes")]
     let start = std::time::Instant::now();
-    run(&mut doctor(&folder, &["delay(memory(64M), read=5ms)"])).ok();
+    run(&mut doctor(
+        &folder,
+        SECONDS,
+        &["delay(memory(64M), read=5ms)"],
+    ))
+    .ok();
     assert!(
         start.elapsed() < Duration::from_secs(16),
         "{:?}",

@@ -3,14 +3,14 @@
 use outboard_tests::image::{Folder, MIB};
 use outboard_tests::server::{By, Server};
 
-use super::{alone, doctor, names};
+use super::{SECONDS, alone, doctor, names};
 
 #[test]
 fn a_throttled_disk_is_named_and_so_is_what_is_below_it() {
     let _alone = alone();
     let folder = Folder::new();
     let disk = "throttle(memory(64M), bytes=10M/s)";
-    let told = names(&["disk"], || doctor(&folder, &[disk]));
+    let told = names(&["disk"], |seconds| doctor(&folder, seconds, &[disk]));
     let rate = told["examination"]["rate"].as_f64().unwrap();
     assert!((8e6..13e6).contains(&rate), "{rate}");
     let evidence = told["verdict"]["evidence"].to_string();
@@ -26,7 +26,7 @@ fn a_throttled_disk_is_named_through_a_server() {
     let server = Server::start(&[&format!("slow=throttle({image}, bytes=10M/s)")]);
     for by in [By::Unix, By::Tcp] {
         let uri = server.uri_by(by, "slow");
-        let told = names(&["disk"], || doctor(&folder, &[&uri]));
+        let told = names(&["disk"], |seconds| doctor(&folder, seconds, &[&uri]));
         // The server tells what the disk is made of, so it was measured by itself.
         let bounds = told["examination"]["bounds"].to_string();
         assert!(bounds.contains("by itself"), "{bounds}");
@@ -40,7 +40,9 @@ fn a_queue_that_is_too_short_is_named_and_the_depth_that_helps_is_told() {
     let server = Server::start(&["late=delay(memory(64M), read=10ms)"]);
     let uri = server.uri_by(By::Unix, "late");
     for target in ["delay(memory(64M), read=10ms)", &uri] {
-        let told = names(&["queue"], || doctor(&folder, &[target, "--depth", "1"]));
+        let told = names(&["queue"], |seconds| {
+            doctor(&folder, seconds, &[target, "--depth", "1"])
+        });
         let advice = told["verdict"]["advice"].as_str().unwrap();
         assert!(advice.starts_with("Ask for more at once"), "{advice}");
     }
@@ -53,6 +55,6 @@ fn a_disk_that_is_read_is_not_changed() {
     let image = folder.at("a.img");
     let bytes: Vec<u8> = (0..16 * MIB).map(|at| (at % 251) as u8).collect();
     std::fs::write(&image, &bytes).unwrap();
-    super::diagnosis(&mut doctor(&folder, &[&image]));
+    super::diagnosis(&mut doctor(&folder, SECONDS, &[&image]));
     assert!(std::fs::read(&image).unwrap() == bytes);
 }

@@ -114,7 +114,7 @@ fn a_slow_protocol_is_named_and_not_the_disk_or_the_wire() {
     fill(&folder.path().join("data/film"), 64);
     let ssh = Ssh::new(&folder);
     let parts = ["client", "cipher", "protocol", "server"];
-    let told = names(&parts, || doctor(&folder, &[&ssh.mount]));
+    let told = names(&parts, |seconds| doctor(&folder, seconds, &[&ssh.mount]));
     let about = told["examination"]["about"].to_string();
     assert!(about.contains("fuse.sshfs"), "{about}");
     // The file is on this machine, so both the disk and the wire could be measured by themselves.
@@ -136,7 +136,9 @@ fn a_cache_that_hides_it_all_is_said_as_such() {
     std::fs::create_dir(&data).unwrap();
     fill(&data.join("film"), 64);
     let data = data.to_string_lossy().into_owned();
-    let told = names(&["cache"], || doctor(&folder, &[&data, "--buffered"]));
+    let told = names(&["cache"], |seconds| {
+        doctor(&folder, seconds, &[&data, "--buffered"])
+    });
     let sentence = told["verdict"]["sentence"].as_str().unwrap();
     assert!(
         sentence.contains("answers in place of the disk"),
@@ -164,8 +166,8 @@ fn a_mount_over_nbd_is_followed_to_the_servers_disk() {
     let point = world.mount_point();
     world.attachment(&uri).on(&point).ext4().device();
     fill(&Path::new(&point).join("film"), 32);
-    let told = names(&["disk"], || {
-        let mut command = doctor(&folder, &[&point]);
+    let told = names(&["disk"], |seconds| {
+        let mut command = doctor(&folder, seconds, &[&point]);
         command.env("OUTBOARD_RUNTIME_DIR", world.runtime());
         command
     });

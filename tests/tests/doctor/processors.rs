@@ -65,7 +65,7 @@ fn a_server_whose_core_somebody_else_has_is_named() {
     let folder = Folder::new();
     let (_server, uri) = server(&folder, |command| pinned("1", command));
     let _hog = hog("1");
-    let told = names(&["server"], || doctor(&folder, &[&uri]));
+    let told = names(&["server"], |seconds| doctor(&folder, seconds, &[&uri]));
     let evidence = told["verdict"]["evidence"].to_string();
     assert!(evidence.contains("other programs"), "{evidence}");
     let advice = told["verdict"]["advice"].to_string();
@@ -91,7 +91,9 @@ fn a_client_whose_core_somebody_else_has_is_named() {
     };
     let (_server, uri) = server(&folder, plain);
     let _hog = hog("1");
-    let told = names(&["client"], || pinned("1", &doctor(&folder, &[&uri])));
+    let told = names(&["client"], |seconds| {
+        pinned("1", &doctor(&folder, seconds, &[&uri]))
+    });
     let evidence = told["verdict"]["evidence"].to_string();
     assert!(evidence.contains("other programs"), "{evidence}");
 }
@@ -110,8 +112,8 @@ fn encryption_that_takes_most_of_the_time_is_named() {
     let mut server = Process::start(&mut command).unwrap();
     let port = server.wait_for_file(&port_file, LIMIT).unwrap();
     let uri = format!("nbds://127.0.0.1:{port}/m?tls-certificates={certificates}");
-    let told = names(&["cipher"], || {
-        doctor(&folder, &[&uri, "--block-size", "1M"])
+    let told = names(&["cipher"], |seconds| {
+        doctor(&folder, seconds, &[&uri, "--block-size", "1M"])
     });
     let tried = told["examination"]["substitutions"].to_string();
     assert!(tried.contains("in the clear"), "{tried}");
