@@ -121,6 +121,28 @@ pub(crate) const GUEST: &[Package] = &[
     package("xfsprogs", "mkfs.xfs and xfs_repair in the guest"),
 ];
 
+/// What the lab's guest has besides: programs that plans start.
+pub(crate) const GUEST_LAB: &[Package] = &[
+    package("bonnie++", "a workload in the lab's guest"),
+    package("btrfs-progs", "mkfs.btrfs in the lab's guest"),
+    package("dbench", "a workload in the lab's guest"),
+    package("fio", "the lab's load in its guest"),
+    package("fuse3", "attach without nbd in the lab's guest"),
+    package("iperf3", "a workload in the lab's guest"),
+    package("netbase", "names of services in the lab's guest"),
+    package(
+        "openssh-client",
+        "what sshfs talks through in the lab's guest",
+    ),
+    package(
+        "openssh-server",
+        "the other end of SSHFS in the lab's guest",
+    ),
+    package("sshfs", "a mount in the lab's guest"),
+    package("stress-ng", "a workload in the lab's guest"),
+    package("tar", "a workload in the lab's guest"),
+];
+
 /// What `fuzz` builds with.
 pub(crate) const FUZZ: &[Package] = &[package("g++", "builds libFuzzer")];
 
@@ -154,6 +176,18 @@ pub(crate) fn ensure(sets: &[&[Package]]) -> Result<()> {
 }
 
 fn missing(sets: &[&[Package]]) -> Result<Vec<Package>> {
+    let installed = installed()?;
+    let mut seen = BTreeSet::new();
+    Ok(sets
+        .iter()
+        .flat_map(|set| set.iter())
+        .filter(|package| !installed.contains(package.name) && seen.insert(package.name))
+        .copied()
+        .collect())
+}
+
+/// The packages that this machine has.
+pub(crate) fn installed() -> Result<BTreeSet<String>> {
     let output = Command::new("dpkg-query")
         .args([
             "--show",
@@ -163,17 +197,10 @@ fn missing(sets: &[&[Package]]) -> Result<Vec<Package>> {
         .output()
         .context("cannot run dpkg-query: the tests need a Debian or Ubuntu machine")?;
     let listed = String::from_utf8_lossy(&output.stdout);
-    let installed: BTreeSet<&str> = listed
+    let installed = listed
         .lines()
-        .filter_map(|line| line.strip_prefix("installed "))
-        .collect();
-    let mut seen = BTreeSet::new();
-    Ok(sets
-        .iter()
-        .flat_map(|set| set.iter())
-        .filter(|package| !installed.contains(package.name) && seen.insert(package.name))
-        .copied()
-        .collect())
+        .filter_map(|line| line.strip_prefix("installed "));
+    Ok(installed.map(str::to_owned).collect())
 }
 
 /// Whether this command may do everything.

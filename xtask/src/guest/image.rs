@@ -18,7 +18,7 @@ use crate::shell;
 const KERNEL: &str = "linux-image-cloud-amd64";
 
 /// Modules in the guest; what they depend on comes along.
-const MODULES: &[&str] = &[
+pub(super) const MODULES: &[&str] = &[
     "virtio_pci",
     "virtio_net",
     "virtio_blk",
@@ -72,6 +72,10 @@ const FILES: &[&str] = &["/etc/mke2fs.conf"];
 pub(super) struct Image {
     pub(super) kernel: PathBuf,
     pub(super) base: PathBuf,
+    /// As the kernel calls itself.
+    pub(super) version: String,
+    /// The folder of all its modules.
+    pub(super) modules: PathBuf,
 }
 
 /// Builds what is not there yet.
@@ -95,7 +99,12 @@ pub(super) fn build(folder: &Path) -> Result<Image> {
         std::fs::write(&base, base_archive(&tree, version)?)?;
         std::fs::write(&key_file, key)?;
     }
-    Ok(Image { kernel, base })
+    Ok(Image {
+        kernel,
+        base,
+        version: version.to_owned(),
+        modules: tree.join("lib/modules").join(version),
+    })
 }
 
 /// The archive that is put behind the base: what changes from run to run.
@@ -142,25 +151,8 @@ fn kernel_package() -> Result<String> {
 
 fn download(folder: &Path, package: &str, tree: &Path) -> Result<()> {
     println!("guest: downloading {package}");
-    let fetched = folder.join("download");
-    std::fs::remove_dir_all(&fetched).ok();
-    std::fs::create_dir_all(&fetched)?;
-    // The sandbox user of apt may not write here.
-    let mut get = Command::new("apt-get");
-    get.args(["-qq", "-o", "APT::Sandbox::User=root", "download", package])
-        .current_dir(&fetched);
-    shell::output(&mut get)?;
-    let deb = std::fs::read_dir(&fetched)?
-        .next()
-        .context("apt-get downloaded nothing")??;
     let unpacked = folder.join("unpacked");
-    std::fs::remove_dir_all(&unpacked).ok();
-    shell::output(
-        Command::new("dpkg")
-            .arg("-x")
-            .arg(deb.path())
-            .arg(&unpacked),
-    )?;
+    unpack(folder, &[package], &unpacked)?;
     let version = package.trim_start_matches("linux-image-");
     shell::output(
         Command::new("/sbin/depmod")
@@ -170,6 +162,32 @@ fn download(folder: &Path, package: &str, tree: &Path) -> Result<()> {
     )?;
     std::fs::remove_dir_all(tree).ok();
     std::fs::rename(&unpacked, tree)?;
+    Ok(())
+}
+
+/// Downloads packages and unpacks them into `tree`, which is new; nothing is installed.
+pub(super) fn unpack(folder: &Path, packages: &[&str], tree: &Path) -> Result<()> {
+    let fetched = folder.join("download");
+    std::fs::remove_dir_all(&fetched).ok();
+    std::fs::create_dir_all(&fetched)?;
+    // The sandbox user of apt may not write here.
+    let mut get = Command::new("apt-get");
+    get.args(["-qq", "-o", "APT::Sandbox::User=root", "download"])
+        .args(packages)
+        .current_dir(&fetched);
+    shell::output(&mut get)?;
+    std::fs::remove_dir_all(tree).ok();
+    let mut count = 0;
+    for deb in std::fs::read_dir(&fetched)? {
+        let deb = deb?.path();
+        shell::output(Command::new("dpkg").arg("-x").arg(&deb).arg(tree))?;
+        count += 1;
+    }
+    anyhow::ensure!(
+        count == packages.len(),
+        "apt-get downloaded {count} of {} packages",
+        packages.len()
+    );
     std::fs::remove_dir_all(&fetched)?;
     Ok(())
 }

@@ -2,11 +2,13 @@
 //!
 //! This machine's kernel may lack nbd, md and device mapper; the guest's has them. It runs in QEMU
 //! without hardware help, from Debian's own packages, and reaches this machine's loopback as 10.0.2.2.
-//! Every script in `tests/guest/` is a test; its exit status is the verdict.
+//! Every script in `tests/guest/` is a test; its exit status is the verdict. `--lab` builds the guest that
+//! `outboard lab run --in-guest` starts, and the test `lab` makes a run in it.
 
 mod cpio;
 mod host;
 mod image;
+mod lab;
 mod machine;
 mod modules;
 mod rootfs;
@@ -16,6 +18,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -23,11 +26,17 @@ use crate::servers::Launcher;
 use crate::{clock, packages, shell};
 use machine::Job;
 
+/// The test that is no script.
+const LAB: &str = "lab";
+
 /// Which scripts, against which server.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Args {
-    /// Scripts by name or path; all of tests/guest when none is given.
+    /// Scripts by name or path, or `lab`; all of tests/guest and `lab` when none is given.
     scripts: Vec<String>,
+    /// Only build the guest for `outboard lab run --in-guest`, and say where it is.
+    #[arg(long, conflicts_with_all = ["scripts", "server"])]
+    lab: bool,
     /// The server's command with {disk} and {port}; ours when not given.
     #[arg(long)]
     server: Option<String>,
@@ -36,8 +45,15 @@ pub(crate) struct Args {
 /// Runs the scripts one after the other; the first line of each failure is in the error.
 pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure(&[packages::GUEST])?;
-    let scripts = chosen(&args.scripts)?;
     let folder = shell::target().join("guest");
+    if args.lab {
+        let guest = lab::build(&folder)?.display().to_string();
+        println!("guest: {guest} is ready: outboard lab run PLAN DIR --in-guest {guest}");
+        return Ok(());
+    }
+    let with_lab = args.server.is_none()
+        && (args.scripts.is_empty() || args.scripts.iter().any(|name| name == LAB));
+    let scripts = chosen(&args.scripts)?;
     let image = image::build(&folder)?;
     // A foreign server for a script that does without us needs no build of ours.
     let binary = if args.server.is_none() || wants_outboard(&scripts)? {
@@ -49,13 +65,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for path in &scripts {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let begin = clock::now();
-        match one(args, &image, binary.as_deref(), path, &name) {
-            Ok(()) => println!("guest {name}: ok, {:.1} s", begin.elapsed().as_secs_f64()),
-            Err(error) => {
-                println!("guest {name}: FAILED, {error:#}");
-                failed.push(name.into_owned());
-            }
-        }
+        let outcome = one(args, &image, binary.as_deref(), path, &name);
+        failed.extend(told(&name, begin, &outcome));
+    }
+    if let (true, Some(binary)) = (with_lab, &binary) {
+        let begin = clock::now();
+        failed.extend(told(LAB, begin, &lab::check(&folder, binary)));
     }
     if !failed.is_empty() {
         bail!(
@@ -65,6 +80,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Says how a test ended; its name when it failed.
+fn told(name: &str, begin: Instant, outcome: &Result<()>) -> Option<String> {
+    match outcome {
+        Ok(()) => {
+            println!("guest {name}: ok, {:.1} s", begin.elapsed().as_secs_f64());
+            None
+        }
+        Err(error) => {
+            println!("guest {name}: FAILED, {error:#}");
+            Some(name.to_owned())
+        }
+    }
 }
 
 fn one(
@@ -138,6 +167,7 @@ fn chosen(names: &[String]) -> Result<Vec<PathBuf>> {
     }
     names
         .iter()
+        .filter(|name| *name != LAB)
         .map(|name| {
             let by_name = folder.join(format!("{name}.sh"));
             let path = if by_name.exists() {

@@ -29,6 +29,15 @@ pub(super) fn closure(dep: &str, builtin: &str, wanted: &[&str]) -> Result<BTree
     Ok(files)
 }
 
+/// The lines of `dep` whose modules are in `files`.
+pub(super) fn only(dep: &str, files: &BTreeSet<String>) -> String {
+    let kept = dep.lines().filter(|line| {
+        line.split_once(':')
+            .is_some_and(|(file, _)| files.contains(file))
+    });
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
 /// The module's name: its file without folder and endings, `-` and `_` being the same.
 fn name(file: &str) -> String {
     let base = file.rsplit('/').next().unwrap_or(file);

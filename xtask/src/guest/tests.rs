@@ -1,7 +1,7 @@
 //! Tests of the guest's pure parts: modules, archive, and what scripts say.
 
 use super::cpio::Archive;
-use super::modules::closure;
+use super::modules::{closure, only};
 use super::script::{Disk, Said, Served, Wants, halves, said, wants};
 
 const DEP: &str = "kernel/fs/ext4/ext4.ko: kernel/lib/crc16.ko kernel/fs/mbcache.ko\n\
@@ -31,6 +31,15 @@ fn a_module_that_is_built_in_needs_no_file_and_one_that_is_nowhere_is_named() {
     );
     let error = closure(DEP, "", &["loop"]).unwrap_err().to_string();
     assert_eq!(error, "the guest's kernel has no module loop");
+}
+
+#[test]
+fn a_guest_lists_no_module_that_it_does_not_have() {
+    let files = ["kernel/lib/crc16.ko", "kernel/fs/mbcache.ko"].map(str::to_owned);
+    assert_eq!(
+        only(DEP, &files.into()),
+        "kernel/lib/crc16.ko:\nkernel/fs/mbcache.ko:\n"
+    );
 }
 
 #[test]

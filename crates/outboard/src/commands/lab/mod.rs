@@ -6,6 +6,7 @@ mod behind;
 mod build;
 mod compare;
 mod export;
+mod guest;
 mod history;
 mod import;
 mod list;

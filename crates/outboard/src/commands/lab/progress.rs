@@ -1,7 +1,10 @@
 //! What `lab run` draws while it measures, on standard error where that is a terminal: what runs, which
-//! block of how many, the last figure of the same test on the same target, and the time left.
+//! block of how many, the last figure of the same test on the same target, and the time left. Inside a guest
+//! the same is told as lines.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::Progress;
@@ -56,6 +59,37 @@ impl Progress for Bar {
     }
 }
 
+/// A listener that writes lines, for the host of the guest that the run is made in.
+#[derive(Debug)]
+pub(super) struct Told(std::fs::File);
+
+impl Told {
+    /// One that writes to `path`, which is there.
+    pub(super) fn open(path: &Path) -> std::io::Result<Self> {
+        let to = std::fs::File::options().write(true).open(path)?;
+        Ok(Self(to))
+    }
+
+    fn tell(&mut self, what: &str) {
+        // Nobody listens any more: the run goes on.
+        drop(writeln!(self.0, "@progress {what}"));
+    }
+}
+
+impl Progress for Told {
+    fn phase(&mut self, what: &str) {
+        self.tell(what);
+    }
+
+    fn cell_started(&mut self, cell: &CellProgress<'_>) {
+        self.tell(&message(cell, None));
+    }
+
+    fn cell_finished(&mut self, cell: &CellProgress<'_>, figure: &str) {
+        self.tell(&message(cell, Some(figure)));
+    }
+}
+
 /// `block 2 of 5, 40 s left: Sequential read on /mnt/media, 81.2 MB/s (77.4 MiB/s)`.
 fn message(cell: &CellProgress<'_>, figure: Option<&str>) -> String {
     let count = cell.on.chars().count();
@@ -96,6 +130,16 @@ mod tests {
     use lab::units::Nanos;
 
     use super::*;
+
+    #[test]
+    fn the_host_of_a_guest_is_told_in_lines() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let mut told = Told::open(file.path()).expect("a listener");
+        told.phase("building a mirror");
+        told.phase("writing");
+        let text = std::fs::read_to_string(file.path()).expect("text");
+        assert_eq!(text, "@progress building a mirror\n@progress writing\n");
+    }
 
     #[test]
     fn what_runs_where_in_which_block_the_last_figure_and_the_time_left_are_drawn() {

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use lab::host::{Place, Role};
 use lab::plan::{self, Plan};
-use lab::{Cancel, RunId, RunRequest, Store, TargetSpec, report};
+use lab::{Cancel, Progress, RunId, RunRequest, Store, TargetSpec, report};
 
 use super::agents::{self, AgentArgs};
 use super::attached::{self, Target};
 use super::build::TargetBuilder;
-use super::progress::Bar;
-use super::{StoreArgs, behind, chosen};
+use super::progress::{Bar, Told};
+use super::{StoreArgs, behind, chosen, guest};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::{self, Format};
@@ -82,6 +82,19 @@ pub(crate) struct Args {
     )]
     fio_on: Option<agents::Place>,
 
+    /// Make all of the run in a guest under QEMU, whose kernel has md, device mapper, nbd, NFS and SMB;
+    /// FOLDER is one that `cargo xtask guest --lab` has made. Its scratch disk is a file in DIR
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        conflicts_with_all = ["against", "mkfs", "resume", "server_pid", "client_pid", "peer", "write_serial", "agent"]
+    )]
+    in_guest: Option<PathBuf>,
+
+    /// Where the host of a guest listens; not for people
+    #[arg(long, value_name = "PATH", hide = true)]
+    tell_progress: Option<PathBuf>,
+
     #[command(flatten)]
     agents: AgentArgs,
 
@@ -101,6 +114,17 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
         plan = plan.small();
     }
     check(&args, &plan)?;
+    if let (Some(folder), Some(directory)) = (&args.in_guest, &args.target) {
+        let request = guest::Request {
+            guest: folder,
+            plan: &plan,
+            directory,
+            store: &args.store.path()?,
+            seed: args.seed,
+            dry_run: args.dry_run,
+        };
+        return guest::run(&request, format);
+    }
     if args.dry_run {
         let targets = directories(&args)?;
         let request = request(&args, plan, &targets)?;
@@ -114,7 +138,8 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
         Some((_, request)) if targets.is_empty() => request,
         _ => request(&args, plan, &targets)?,
     };
-    let made = measured(&request, number, &interrupt, format);
+    let progress = listener(&args)?;
+    let made = measured(&request, number, progress, &interrupt, format);
     let closed = targets.into_iter().map(Target::close);
     let closed = closed.collect::<Vec<_>>().into_iter().collect();
     made.and(closed)
@@ -135,6 +160,16 @@ fn check(args: &Args, plan: &Plan) -> Result<(), Failure> {
         return Err(Failure::usage(what).next("leave --against away"));
     }
     Ok(())
+}
+
+/// Who is told how far it is.
+fn listener(args: &Args) -> Result<Box<dyn Progress>, Failure> {
+    let Some(path) = &args.tell_progress else {
+        return Ok(Box::new(Bar::new()));
+    };
+    let told = Told::open(path)
+        .map_err(|error| Failure::because(format!("cannot write to {}", path.display()), &error))?;
+    Ok(Box::new(told))
 }
 
 /// The run to go on with, and the request that does.
@@ -163,17 +198,17 @@ fn resumed(args: &Args, run: Option<RunId>) -> Result<(RunId, RunRequest), Failu
 fn measured(
     request: &RunRequest,
     resumed: Option<RunId>,
+    mut progress: Box<dyn Progress>,
     interrupt: &Interrupt,
     format: Format,
 ) -> Result<(), Failure> {
     let cancel = Cancel::from_flag(interrupt.flag());
-    let mut bar = Bar::new();
     let mut builder = TargetBuilder::new();
     let made = match resumed {
-        Some(run) => lab::resume(request, run, &mut builder, &mut bar, &cancel),
-        None => lab::run(request, &mut builder, &mut bar, &cancel),
+        Some(run) => lab::resume(request, run, &mut builder, &mut *progress, &cancel),
+        None => lab::run(request, &mut builder, &mut *progress, &cancel),
     };
-    drop(bar);
+    drop(progress);
     let run = made.map_err(|error| {
         let kept = error.kept_run();
         let failure = Failure::new(error);

@@ -1,0 +1,258 @@
+//! The guest of the lab: what `outboard lab run --in-guest` starts, in a folder of its own.
+//!
+//! ```text
+//! kernel     Debian's kernel
+//! initrd     the guest's base, and behind it the programs, servers and modules that plans ask for
+//! session    the number of the agreement between `script.sh` in it and the program that starts it
+//! ```
+//!
+//! Programs that this machine has are taken from it with their libraries; servers that would begin to
+//! work here when they are installed ([`SERVERS`]) are downloaded and unpacked, never installed.
+
+mod check;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::cpio::Archive;
+use super::image::{self, Image};
+use super::modules;
+use crate::{packages, shell};
+
+pub(super) use check::run as check;
+
+/// The agreement of `script.sh` with `crates/outboard/src/commands/lab/guest`; a change of either raises
+/// it in both.
+const SESSION: &str = "1";
+
+/// Modules besides those of every guest. What a module asks for while it works is named too.
+const MODULES: &[&str] = &[
+    "btrfs",
+    "blake2b_generic",
+    "xxhash_generic",
+    "nfsd",
+    "nfsv4",
+    "ksmbd",
+    "nls_utf8",
+    "ccm",
+    "cmac",
+    "ctr",
+    "ecb",
+    "gcm",
+    "ghash-generic",
+    "seqiv",
+    "sha512_generic",
+];
+
+/// Programs of this machine besides those of every guest.
+const PROGRAMS: &[&str] = &[
+    "bonnie++",
+    "dbench",
+    "fio",
+    "fusermount3",
+    "iperf3",
+    "mkfs.btrfs",
+    "mkfs.ext2",
+    "mkfs.ext3",
+    "mount",
+    "ssh",
+    "ssh-keygen",
+    "sshd",
+    "sshfs",
+    "stress-ng",
+    "tar",
+    "umount",
+];
+
+/// Files of this machine that programs read.
+const FILES: &[&str] = &[
+    "/etc/os-release",
+    "/etc/protocols",
+    "/etc/services",
+    "/usr/share/dbench/client.txt",
+];
+
+/// Packages of servers and what mounts from them; the libraries they need come along.
+const SERVERS: &[&str] = &[
+    "cifs-utils",
+    "ksmbd-tools",
+    "nfs-common",
+    "nfs-kernel-server",
+];
+
+/// What is used of them.
+const SERVER_PROGRAMS: &[&str] = &[
+    "exportfs",
+    "ksmbd.adduser",
+    "ksmbd.control",
+    "ksmbd.mountd",
+    "mount.cifs",
+    "mount.nfs",
+    "rpc.mountd",
+    "rpc.nfsd",
+];
+
+/// Files of theirs that they read.
+const SERVER_FILES: &[&str] = &["etc/netconfig"];
+
+/// Text files of the guest's own: users, and where names are looked up.
+const TEXTS: &[(&str, &str)] = &[
+    (
+        "etc/passwd",
+        "root:x:0:0:root:/root:/bin/sh\nsshd:x:100:65534::/run/sshd:/bin/false\n\
+         nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
+    ),
+    ("etc/exports", ""),
+    ("etc/group", "root:x:0:\nnogroup:x:65534:\n"),
+    ("etc/hosts", "127.0.0.1 localhost guest\n"),
+    (
+        "etc/nsswitch.conf",
+        "passwd: files\ngroup: files\nhosts: files\n",
+    ),
+    ("etc/shells", "/bin/sh\n"),
+];
+
+/// Builds the guest below `folder`, and says where it is.
+pub(super) fn build(folder: &Path) -> Result<PathBuf> {
+    packages::ensure(&[packages::GUEST, packages::GUEST_LAB])?;
+    let image = image::build(folder)?;
+    let servers = unpacked(folder)?;
+    let own = folder.join("lab");
+    std::fs::create_dir_all(&own)?;
+    let mut initrd = std::fs::read(&image.base)?;
+    initrd.extend(archive(&image, &servers)?);
+    initrd.extend(image::overlay(include_str!("script.sh"), None)?);
+    std::fs::write(own.join("initrd"), initrd)?;
+    std::fs::copy(&image.kernel, own.join("kernel"))?;
+    std::fs::write(own.join("session"), format!("{SESSION}\n"))?;
+    Ok(own)
+}
+
+/// All that comes behind the base.
+fn archive(image: &Image, servers: &Path) -> Result<Vec<u8>> {
+    let mut archive = Archive::default();
+    add_modules(&mut archive, image)?;
+    let mut needed: BTreeSet<PathBuf> = FILES.iter().map(PathBuf::from).collect();
+    for name in PROGRAMS {
+        let program = image::find_program(name)?;
+        needed.extend(image::libraries(&program)?);
+        archive.program(&format!("usr/bin/{name}"), &std::fs::read(&program)?)?;
+    }
+    // A program that is linked with the C library and its unwinder, as ours is, finds both here.
+    needed.extend(image::libraries(&std::env::current_exe()?)?);
+    for path in needed {
+        archive.copy(&path)?;
+    }
+    add_servers(&mut archive, servers)?;
+    for (path, text) in TEXTS {
+        archive.file(path, text.as_bytes())?;
+    }
+    archive.finish()
+}
+
+/// The modules, and lists of those alone that are in the guest: who asks what can be loaded is told the truth.
+fn add_modules(archive: &mut Archive, image: &Image) -> Result<()> {
+    let read = |name: &str| -> Result<String> {
+        let path = image.modules.join(name);
+        std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let (dep, builtin) = (read("modules.dep")?, read("modules.builtin")?);
+    let inside = format!("lib/modules/{}", image.version);
+    let base = modules::closure(&dep, &builtin, image::MODULES)?;
+    let own = modules::closure(&dep, &builtin, MODULES)?;
+    for file in own.difference(&base) {
+        let data = std::fs::read(image.modules.join(file))?;
+        archive.file(&format!("{inside}/{file}"), &data)?;
+    }
+    let there: BTreeSet<String> = base.union(&own).cloned().collect();
+    let dep = modules::only(&dep, &there);
+    archive.file(&format!("{inside}/modules.dep"), dep.as_bytes())
+}
+
+/// Programs of the unpacked packages, with libraries from there or from this machine.
+fn add_servers(archive: &mut Archive, servers: &Path) -> Result<()> {
+    let places = ["usr/sbin", "sbin", "usr/bin"];
+    let mut needed: BTreeSet<PathBuf> = BTreeSet::new();
+    for name in SERVER_PROGRAMS {
+        let mut found = places.iter().map(|place| servers.join(place).join(name));
+        let program = found
+            .find(|path| path.exists())
+            .with_context(|| format!("no package of {} has {name}", SERVERS.join(", ")))?;
+        needed.extend(libraries(&program, servers)?);
+        // mount looks for its helpers here.
+        archive.program(&format!("sbin/{name}"), &std::fs::read(&program)?)?;
+    }
+    for library in needed {
+        let inside = library.strip_prefix(servers).unwrap_or(&library);
+        archive.program(&inside.to_string_lossy(), &std::fs::read(&library)?)?;
+    }
+    for file in SERVER_FILES {
+        // It belongs to a library that this machine may have.
+        let here = Path::new("/").join(file);
+        let data = std::fs::read(servers.join(file)).or_else(|_| std::fs::read(here));
+        let data = data.with_context(|| format!("there is no /{file}"))?;
+        archive.file(file, &data)?;
+    }
+    Ok(())
+}
+
+/// The libraries of a program that may have some of its own beside it.
+fn libraries(program: &Path, tree: &Path) -> Result<Vec<PathBuf>> {
+    let folders = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
+    let folders = folders.map(|folder| tree.join(folder).to_string_lossy().into_owned());
+    let mut ldd = Command::new("ldd");
+    ldd.arg(program).env("LD_LIBRARY_PATH", folders.join(":"));
+    let printed = shell::output(&mut ldd)?;
+    let lacks = printed.lines().find(|line| line.contains("not found"));
+    ensure!(
+        lacks.is_none(),
+        "{} lacks a library: {}",
+        program.display(),
+        lacks.unwrap_or_default().trim()
+    );
+    let words = printed.lines().flat_map(str::split_whitespace);
+    let paths = words.filter(|word| word.starts_with('/') && !word.ends_with(':'));
+    Ok(paths.map(PathBuf::from).collect())
+}
+
+/// The folder that the servers' packages are unpacked in, downloaded once.
+fn unpacked(folder: &Path) -> Result<PathBuf> {
+    let tree = folder.join("servers");
+    let key_file = folder.join("servers.key");
+    let names = with_libraries(SERVERS)?;
+    let key = names.iter().cloned().collect::<Vec<_>>().join("\n");
+    if std::fs::read_to_string(&key_file).is_ok_and(|kept| kept == key) && tree.exists() {
+        return Ok(tree);
+    }
+    println!("guest: downloading {}", key.replace('\n', ", "));
+    std::fs::remove_dir_all(&tree).ok();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    image::unpack(folder, &names, &tree)?;
+    std::fs::write(&key_file, key)?;
+    Ok(tree)
+}
+
+/// The packages with the libraries below them that this machine lacks.
+fn with_libraries(packages: &[&str]) -> Result<BTreeSet<String>> {
+    let installed = packages::installed()?;
+    let mut all: BTreeSet<String> = BTreeSet::new();
+    let mut open: Vec<String> = packages.iter().map(|&name| name.to_owned()).collect();
+    while let Some(name) = open.pop() {
+        let told =
+            shell::output(Command::new("apt-cache").args(["depends", "--important", &name]))?;
+        let depends = told
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("Depends: "))
+            .filter(|name| name.starts_with("lib") && !installed.contains(*name));
+        open.extend(
+            depends
+                .filter(|name| !all.contains(*name))
+                .map(str::to_owned),
+        );
+        all.insert(name);
+    }
+    Ok(all)
+}
