@@ -58,15 +58,14 @@ fn a_server_that_is_slower_than_allowed_fails_requests_and_says_so() {
     let arguments = ["--filter=delay", "memory", "8M", "delay-read=60"];
     with_nbdkit(&arguments, |target| async {
         let config = ClientConfig {
-            request_timeout: Duration::from_millis(200),
-            reconnect_for: Duration::from_millis(300),
+            reconnect_for: Duration::from_millis(1500),
             ..impatient()
         };
         let client = Client::connect(target, config).await.unwrap();
         let error = client.read(Range::new(0, 512)).await.unwrap_err();
         assert_eq!(error.errno, Errno::Io);
         assert!(
-            error.to_string().contains("no byte moved for 0.2 s"),
+            error.to_string().contains("no byte moved for 1 s"),
             "{error}"
         );
         assert!(client.health().reconnects > 0);
