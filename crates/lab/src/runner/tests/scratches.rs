@@ -132,13 +132,12 @@ fn a_dry_run_names_every_command_the_bytes_and_the_time_and_touches_nothing() {
     assert_eq!(names(dir.path()), Vec::<String>::new());
 }
 
-#[test]
-fn a_dry_run_names_what_tools_would_run_write_and_take() {
-    let dir = tempfile::tempdir().unwrap();
+/// A test of each tool.
+fn of_every_tool() -> String {
     let test = |name: &str, tool: &str| {
         format!("[[workload]]\nname = {name:?}\ntitle = {name:?}\n{tool}\n")
     };
-    let tools = [
+    [
         test(
             "samba",
             "tool = \"dbench\"\nclients = 4\nruntime_ms = 60000",
@@ -167,9 +166,15 @@ fn a_dry_run_names_what_tools_would_run_write_and_take() {
             "resync",
             "tool = \"resync\"\nbytes = \"32M\"\nhalf = \"bytes=5M/s\"",
         ),
-    ];
+    ]
+    .concat()
+}
+
+#[test]
+fn a_dry_run_names_what_tools_would_run_write_and_take() {
+    let dir = tempfile::tempdir().unwrap();
     let mut request = request(&dir.path().join("a"), &dir.path().join("b"), dir.path());
-    request.plan = with_tests(&tools.concat());
+    request.plan = with_tests(&of_every_tool());
     let said = dry_run(&request, &Directories).unwrap();
     let text = said.to_string();
     for part in [
