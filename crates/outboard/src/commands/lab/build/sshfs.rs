@@ -2,6 +2,7 @@
 //!
 //! Invariants: nobody else's keys, configuration or port are touched; the keys go with the folder.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::carry_out::{POLL, START, Work, is_running};
@@ -53,9 +54,35 @@ impl Work<'_> {
         }
         let from = format!("localhost:{}", exported.display());
         let at = directory.to_string_lossy().into_owned();
-        self.run_noted(&["sshfs", "-p", &port, "-o", &joined, &from, &at])?;
+        let program = Facts::of_this_machine().program("sshfs");
+        let program = program.ok_or("there is no sshfs")?;
+        // In the foreground: its ssh stays in its process group, and would be ended with a command that
+        // goes to the background. What was measured then was the directory under the mount.
+        let args = ["-f", "-p", &port, "-o", &joined, &from, &at].map(str::to_owned);
+        self.note_words("sshfs", &args);
+        let child = self.start(&program, &args, &folder.join("sshfs.log"))?;
+        let client = child.id();
+        self.standing.add(Part::Process {
+            name: "sshfs".into(),
+            child,
+        });
+        self.wait_for_mount(client, folder, directory)?;
         self.standing.add(Part::Mount(directory.to_owned()));
         self.servers.push(pid);
+        Ok(())
+    }
+
+    /// Until another filesystem than the folder's is at `directory`.
+    fn wait_for_mount(&self, pid: u32, folder: &Path, directory: &Path) -> Result<(), String> {
+        let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev()).ok();
+        let started = engine::clock::now();
+        while device(directory).is_none_or(|found| Some(found) == device(folder)) {
+            let waited = engine::clock::now().duration_since(started);
+            if self.cancel.is_cancelled() || !is_running(pid) || waited > START {
+                return Err("sshfs did not mount".to_owned());
+            }
+            std::thread::sleep(POLL);
+        }
         Ok(())
     }
 
