@@ -316,14 +316,7 @@ fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> Sta
         held.push(part.member.map(|member| add(member, Some(index), standing)));
     }
     for other in others {
-        let (part, standing) = match other.kind {
-            OtherKind::Spare => (None, Standing::Spare),
-            OtherKind::Stale { part, .. } => (Some(part), Standing::Stale),
-            OtherKind::Failed => (
-                None,
-                Standing::Failed("it had failed before the array was opened".to_owned()),
-            ),
-        };
+        let (part, standing) = standing(&other.kind);
         let disk = in_blocks(&other.member.name, &other.member.disk, block);
         add(
             Member {
@@ -360,6 +353,18 @@ fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> Sta
         begun: 0,
         stopped: false,
         needs: 0,
+    }
+}
+
+/// Which part a disk that serves none had, and how it stands.
+fn standing(kind: &OtherKind) -> (Option<u16>, Standing) {
+    match kind {
+        OtherKind::Spare => (None, Standing::Spare),
+        OtherKind::Stale { part, .. } => (Some(*part), Standing::Stale),
+        OtherKind::Failed => {
+            let told = "it had failed before the array was opened";
+            (None, Standing::Failed(told.to_owned()))
+        }
     }
 }
 
