@@ -82,7 +82,7 @@ pub(crate) struct Args {
     )]
     fio_on: Option<agents::Place>,
 
-    /// Make all of the run in a guest under QEMU, whose kernel has md, device mapper, nbd, NFS and SMB;
+    /// Make all of the run in a guest under QEMU, whose kernel has md, device mapper, nbd and NFS;
     /// FOLDER is one that `cargo xtask guest --lab` has made. Its scratch disk is a file in DIR
     #[arg(
         long,
