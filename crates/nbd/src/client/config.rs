@@ -40,8 +40,8 @@ pub struct ClientConfig {
     pub connections: usize,
     /// A request is answered within this time, or its connection is given up as if it had been
     /// lost: at once where no byte moved for so long, and where bytes moved, but not for this
-    /// request, with a second more for each MiB that was in flight when it was sent. Also the limit
-    /// of connecting and of the handshake.
+    /// request, with a second more for each 120 KB that were in flight, on whatever connection, when
+    /// it was sent: what a wire of 1 Mb/s carries. Also the limit of connecting and of the handshake.
     pub request_timeout: Duration,
     /// How long requests wait for a server that is gone, and how long a request is sent again that
     /// loses its connection each time. Then they fail; the client goes on trying.

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 const DIVISIONS: u32 = 16;
 /// Buckets at once; more requests go to the last one.
 const BUCKETS_MAX: usize = 1024;
-/// Payload ahead of a request adds to its limit: a server is not slow that moves this many bytes in
-/// a second.
-pub(crate) const RATE_MIN: u64 = 1 << 20;
+/// Payload ahead of a request adds to its limit: a server is not away that moves this many bytes in
+/// a second, as one behind a wire of 1 Mb/s does.
+pub(crate) const RATE_MIN: u64 = 120_000;
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[derive(Debug)]

@@ -130,11 +130,12 @@ impl Connection {
         self.framing.is_extended()
     }
 
-    /// Takes a request up; [`Self::send`] sends it.
+    /// Takes a request up; [`Self::send`] sends it. `elsewhere` is the payload in flight on the other
+    /// connections, which have the same wire and the same disk at their ends.
     ///
     /// # Panics
     /// Without room.
-    pub(crate) fn push(&mut self, mut part: Part, now: Instant) {
+    pub(crate) fn push(&mut self, mut part: Part, elsewhere: u64, now: Instant) {
         if self.in_flight() == 0 {
             self.last_progress = now;
         }
@@ -150,7 +151,7 @@ impl Connection {
             _ => None,
         };
         self.outstanding += part.payload();
-        part.age = self.ages.begin(now, self.outstanding);
+        part.age = self.ages.begin(now, self.outstanding + elsewhere);
         if command == Command::Read {
             self.reads += 1;
             self.read_bytes += part.range.len;

@@ -62,8 +62,15 @@ impl Session {
                 continue;
             }
             self.writing.add(&part);
-            self.connections[connection].push(part, now);
+            self.push(connection, part, now);
         }
+    }
+
+    /// Has a connection take a part up.
+    pub(super) fn push(&mut self, connection: usize, part: Part, now: Instant) {
+        let all: u64 = self.connections.iter().map(Connection::outstanding).sum();
+        let connection = &mut self.connections[connection];
+        connection.push(part, all - connection.outstanding(), now);
     }
 
     fn next_part(&mut self) -> Option<Part> {
@@ -93,7 +100,7 @@ impl Session {
             CommandFlags::empty(),
             body,
         );
-        self.connections[connection].push(part, now);
+        self.push(connection, part, now);
         true
     }
 

@@ -220,7 +220,7 @@ impl Session {
         *out = batch.len();
         let connections = self.connections.len();
         for (nth, part) in batch.into_iter().enumerate() {
-            self.connections[nth % connections].push(part, now);
+            self.push(nth % connections, part, now);
         }
         false
     }

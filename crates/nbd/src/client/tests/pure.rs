@@ -104,7 +104,7 @@ fn parts_are_whole_blocks_below_every_limit() {
 }
 
 #[test]
-fn a_request_is_overdue_after_its_limit_and_a_second_for_each_mib_before_it() {
+fn a_request_is_overdue_after_its_limit_and_the_time_of_the_payload_before_it() {
     let start = engine::clock::now();
     let at = |ms| start + Duration::from_millis(ms);
     let mut ages = Ages::new(Duration::from_secs(2));

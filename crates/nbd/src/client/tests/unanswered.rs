@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use block::{BlockDevice, Errno, Range, WriteFlags};
+use futures_util::future::join_all;
 use testkit::single;
 
 use super::fake::{Act, Fake};
@@ -70,5 +71,44 @@ fn a_request_that_is_never_answered_fails_alone_and_in_time() {
         assert!(text.contains("had no answer within 0.2 s"), "{text}");
         assert!(client.health().reconnects >= 2);
         client.read(Range::new(8192, 512)).await.unwrap();
+    });
+}
+
+#[test]
+fn a_request_is_given_the_time_of_what_is_in_flight_on_other_connections_too() {
+    in_engine(|| async {
+        let large = MIB / 2;
+        let silent = [0, 1024, large];
+        let fake = Fake::scripted(MIB, move |_, request| {
+            if silent.contains(&request.offset) {
+                return Act::Silence;
+            }
+            Act::Serve
+        });
+        let config = ClientConfig {
+            connections: 2,
+            request_timeout: Duration::from_millis(500),
+            ..impatient()
+        };
+        let client = connect(&fake, config).await;
+        let mut first = client.read(Range::new(0, large));
+        assert!(poll_once(&mut first).await.is_pending());
+        // The other connection has nothing else yet.
+        let mut small = client.read(Range::new(1024, 512));
+        assert!(poll_once(&mut small).await.is_pending());
+        engine::clock::sleep(Duration::from_millis(50)).await;
+        let mut second = client.read(Range::new(large, large));
+        assert!(poll_once(&mut second).await.is_pending());
+        // Bytes move on both of them.
+        let begun = engine::clock::now();
+        while begun.elapsed() < Duration::from_secs(1) {
+            let reads = (0..4).map(|_| client.read(Range::new(4096, 4096)));
+            for read in join_all(reads).await {
+                read.unwrap();
+            }
+            engine::clock::sleep(Duration::from_millis(5)).await;
+        }
+        let health = client.health();
+        assert_eq!((health.connections, health.reconnects), (2, 0));
     });
 }
