@@ -39,7 +39,7 @@ pub struct ClientConfig {
     /// server says that a flush on one covers all, or where nothing is written.
     pub connections: usize,
     /// A request is answered within this time, or its connection is given up as if it had been
-    /// lost: at once where no byte moved for so long, and where bytes moved, but not for this
+    /// lost: at once where no byte moved on any for so long, and where bytes moved, but not for this
     /// request, with a second more for each 120 KB that were in flight, on whatever connection, when
     /// it was sent: what a wire of 1 Mb/s carries. Also the limit of connecting and of the handshake.
     pub request_timeout: Duration,

@@ -261,10 +261,12 @@ impl Session {
     /// Looks at every limit of time.
     pub(super) fn check_time(&mut self, now: Instant) {
         let limit = self.config.request_timeout;
-        let silent = self.connections.iter().any(|connection| {
-            connection.in_flight() > 0 && now.duration_since(connection.last_progress()) >= limit
-        });
-        if silent {
+        // A server that works off what one connection sent may leave the others waiting: it is silent
+        // where nothing moves on any of them.
+        let waits = self.connections.iter().any(|c| c.in_flight() > 0);
+        let moved = self.connections.iter().map(Connection::last_progress).max();
+        let silent = moved.is_some_and(|moved| now.duration_since(moved) >= limit);
+        if waits && silent {
             let target = self.target.clone();
             let after = limit;
             self.lose(ClientError::Silent { target, after }, now);

@@ -112,3 +112,26 @@ fn a_request_is_given_the_time_of_what_is_in_flight_on_other_connections_too() {
         assert_eq!((health.connections, health.reconnects), (2, 0));
     });
 }
+
+#[test]
+fn a_connection_may_be_silent_while_another_one_is_served() {
+    in_engine(|| async {
+        let large = MIB / 2;
+        let fake = Fake::scripted(MIB, |_, request| match request.offset {
+            0 => Act::Silence,
+            _ => Act::Serve,
+        });
+        let config = ClientConfig {
+            connections: 2,
+            request_timeout: Duration::from_millis(500),
+            ..impatient()
+        };
+        let client = connect(&fake, config).await;
+        let mut first = client.read(Range::new(0, large));
+        assert!(poll_once(&mut first).await.is_pending());
+        let begun = engine::clock::now();
+        keep_busy(&client, || begun.elapsed() > Duration::from_secs(1)).await;
+        let health = client.health();
+        assert_eq!((health.connections, health.reconnects), (2, 0));
+    });
+}
