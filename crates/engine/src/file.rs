@@ -213,6 +213,18 @@ impl DiskFile {
         self.simple(Kind::SyncData, ticket)
     }
 
+    /// Has the kernel begin to write what is dirty to the disk (sync_file_range), without waiting for
+    /// it. Nothing is durable after it, and an error of the disk is still the next sync's to tell.
+    ///
+    /// # Errors
+    /// Those of sync_file_range(2).
+    pub fn start_write_out(
+        &self,
+        ticket: Ticket,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        self.simple(Kind::WriteOut, ticket)
+    }
+
     /// Allocates, punches or zeroes a range (fallocate).
     ///
     /// # Errors

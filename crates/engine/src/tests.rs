@@ -47,6 +47,26 @@ fn what_was_written_is_read_back() {
 }
 
 #[test]
+fn what_is_dirty_is_written_out_and_stays_as_it_is() {
+    for backend in BACKENDS {
+        on(backend, |_| async {
+            let file = file_with(&[0; 4096]);
+            let data = smallvec![Bytes::from_static(b"dirty")];
+            file.write(data, 10, false, Ticket::none())
+                .await
+                .expect("written");
+            file.start_write_out(Ticket::none()).await.expect("begun");
+            let read = file.read(5, 10, Ticket::none()).await.expect("read");
+            assert_eq!(&read[..], b"dirty");
+            let (pipe, _other) = std::io::pipe().expect("a pipe");
+            let pipe = DiskFile::from_fd(OwnedFd::from(pipe), false);
+            let refused = pipe.start_write_out(Ticket::none()).await;
+            assert!(refused.is_err(), "the kernel was not asked");
+        });
+    }
+}
+
+#[test]
 fn a_read_behind_the_end_is_an_unexpected_end() {
     for backend in BACKENDS {
         on(backend, |_| async {

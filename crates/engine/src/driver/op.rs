@@ -39,6 +39,8 @@ pub(crate) enum Kind {
     },
     /// fdatasync.
     SyncData,
+    /// sync_file_range of all the file, without waiting.
+    WriteOut,
     /// fallocate.
     Allocate {
         flags: FallocateFlags,
@@ -99,6 +101,16 @@ impl Op {
                 rustix::fs::fdatasync(&self.file)?;
                 Ok(0)
             }
+            Kind::WriteOut => {
+                let fd = self.file.as_raw_fd();
+                // SAFETY: no memory is passed, and the op owns the descriptor.
+                let status =
+                    unsafe { libc::sync_file_range(fd, 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+                if status < 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                Ok(0)
+            }
             Kind::Allocate { flags, offset, len } => {
                 rustix::fs::fallocate(&self.file, *flags, *offset, *len)?;
                 Ok(0)
@@ -148,6 +160,10 @@ impl Op {
             }
             Kind::SyncData => opcode::Fsync::new(fd)
                 .flags(types::FsyncFlags::DATASYNC)
+                .build(),
+            // A length of 0 goes to the end.
+            Kind::WriteOut => opcode::SyncFileRange::new(fd, 0)
+                .flags(libc::SYNC_FILE_RANGE_WRITE)
                 .build(),
             Kind::Allocate { flags, offset, len } => opcode::Fallocate::new(fd, *len)
                 .offset(*offset)

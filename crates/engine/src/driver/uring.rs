@@ -1,12 +1,15 @@
 //! A ring on the runtime's own thread.
 //!
-//! Tasks push operations; a driver task on the same thread submits them together once the tasks
-//! that are ready have run, and wakes the futures of those that completed. The ring's descriptor
-//! is registered with the runtime, so the thread sleeps in one place only.
+//! Tasks submit each operation as they start it; a driver task on the same thread wakes the futures
+//! of those that completed. The ring's descriptor is registered with the runtime, so the thread
+//! sleeps in one place only. Operations submitted together reach the device as one, complete as one
+//! and are answered as one: at a moderate depth that costs more than the system calls it saves
+//! (docs/adr/0009-rows-that-the-client-bounds.md).
 //!
 //! # Invariants
 //!
-//! * Every entry pushed has its op in `flying` under its `user_data` until its completion is seen.
+//! * The submission queue is empty between calls: what is started is the kernel's.
+//! * Every entry submitted has its op in `flying` under its `user_data` until its completion is seen.
 //! * [`Guard`]'s drop waits for all of them: no memory is freed under the kernel.
 
 use std::cell::RefCell;
@@ -34,8 +37,6 @@ thread_local! {
 struct Ring {
     ring: IoUring,
     flying: Slab<Flying>,
-    /// Entries pushed since the last submission.
-    unsubmitted: usize,
     /// The driver task, asleep.
     driver: Option<Waker>,
 }
@@ -61,7 +62,6 @@ pub(crate) fn install() -> io::Result<Guard> {
         *slot = Some(Ring {
             ring,
             flying: Slab::new(),
-            unsubmitted: 0,
             driver: None,
         });
     });
@@ -81,6 +81,7 @@ fn build() -> io::Result<IoUring> {
         opcode::Write::CODE,
         opcode::Writev::CODE,
         opcode::Fsync::CODE,
+        opcode::SyncFileRange::CODE,
         opcode::Fallocate::CODE,
     ];
     if needed.iter().all(|&code| probe.is_supported(code)) {
@@ -103,7 +104,8 @@ pub(crate) fn try_start(mut op: Op, slot: &Arc<Slot>) -> Result<(), Op> {
             _vectors: vectors,
         });
         let entry = entry.user_data(key as u64);
-        ring.push(&entry);
+        ring.submit(&entry);
+        // What completed within the submission need not wait for the descriptor's event.
         Ok(ring.driver.take())
     })?;
     if let Some(driver) = woken {
@@ -113,23 +115,16 @@ pub(crate) fn try_start(mut op: Op, slot: &Arc<Slot>) -> Result<(), Op> {
 }
 
 impl Ring {
-    fn push(&mut self, entry: &io_uring::squeue::Entry) {
-        loop {
-            // SAFETY: the op in `flying` owns the file and all memory the entry points to, at
-            // stable addresses, and stays there until the completion.
-            let pushed = unsafe { self.ring.submission().push(entry) };
-            if pushed.is_ok() {
-                self.unsubmitted += 1;
-                return;
-            }
-            self.submit();
-        }
-    }
-
-    fn submit(&mut self) {
-        while self.unsubmitted > 0 {
+    /// Hands `entry` to the kernel.
+    fn submit(&mut self, entry: &io_uring::squeue::Entry) {
+        // SAFETY: the op in `flying` owns the file and all memory the entry points to, at stable
+        // addresses, and stays there until the completion.
+        let pushed = unsafe { self.ring.submission().push(entry) };
+        pushed.expect("the queue is empty between submissions");
+        // Asked of the queue, not counted: reaping may submit too.
+        while !self.ring.submission().is_empty() {
             match self.ring.submit() {
-                Ok(count) => self.unsubmitted -= count.min(self.unsubmitted),
+                Ok(_) => {}
                 // The completion queue is full: reap, then go on.
                 Err(e) if e.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) => {
                     self.reap();
@@ -153,10 +148,9 @@ impl Ring {
             count += 1;
         }
         if self.ring.submission().cq_overflow() {
-            // Entering the kernel moves what did not fit into the queue just emptied, and submits
-            // what was pushed. Should that fail, the next round tries again.
-            let submitted = self.ring.submit().unwrap_or(0);
-            self.unsubmitted -= submitted.min(self.unsubmitted);
+            // Entering the kernel moves what did not fit into the queue just emptied. Should that
+            // fail, the next round tries again.
+            drop(self.ring.submit());
         }
         count
     }
@@ -167,7 +161,6 @@ impl Drop for Guard {
         let Some(mut ring) = RING.with_borrow_mut(Option::take) else {
             return;
         };
-        ring.submit();
         while !ring.flying.is_empty() {
             if ring.reap() == 0 {
                 // An interrupted wait is simply repeated.
@@ -175,12 +168,6 @@ impl Drop for Guard {
             }
         }
     }
-}
-
-/// Submits what was pushed on this thread, without waiting.
-#[cfg(test)]
-pub(super) fn submit() {
-    RING.with_borrow_mut(|ring| ring.as_mut().map(Ring::submit));
 }
 
 /// Hands out what is complete on this thread, without waiting.
@@ -206,7 +193,6 @@ pub(crate) fn driver() -> io::Result<impl Future<Output = ()> + Send> {
         loop {
             let worked = RING.with_borrow_mut(|ring| {
                 let Some(ring) = ring else { return 0 };
-                ring.submit();
                 let reaped = ring.reap();
                 ring.driver = Some(cx.waker().clone());
                 reaped
