@@ -8,8 +8,8 @@
 //! * What the source's extents tell as zeroes is not read; what the target's tell as zeroes is not
 //!   written again. What lies behind the source's end in a larger target is left alone.
 //! * At most [`CopyOptions::in_flight`] pieces of [`PIECE_MAX`] bytes are in memory.
-//! * The target is flushed behind what is written while the copy goes on: its disk works from the
-//!   beginning, and the flush at the end is a short one.
+//! * The target's disk works from the beginning: behind what is written its pages are written out, or
+//!   it is flushed, while the copy goes on. The flush at the end is a short one.
 //!
 //! # What it does not do
 //!
@@ -63,6 +63,9 @@ pub struct CopyOptions {
     pub detect_zeroes: bool,
     /// Pieces in flight, 1 to [`IN_FLIGHT_MAX`].
     pub in_flight: usize,
+    /// The file that the target is, where it is one: its pages are written out behind the copy, which
+    /// costs less than flushes.
+    pub target_file: Option<engine::DiskFile>,
     /// Spread the work over the engine's cores; without it, all is done where [`copy`] is.
     pub cores: Option<engine::Handle>,
 }
@@ -73,6 +76,7 @@ impl Default for CopyOptions {
             target_is_zero: false,
             detect_zeroes: true,
             in_flight: 16,
+            target_file: None,
             cores: None,
         }
     }
@@ -201,7 +205,7 @@ impl<'a> Mover<'a> {
         let mut flights = FuturesUnordered::new();
         let mut len = WINDOW_MIN;
         let mut mapping = Some(Box::pin(self.map(0, len)));
-        let mut behind = Behind::new(self.disks.clone(), self.options.cores.clone());
+        let mut behind = Behind::new(self.disks.clone(), self.options);
         loop {
             while flights.len() < self.in_flight
                 && let Some(piece) = queue.pop(self.max)
@@ -226,7 +230,7 @@ impl<'a> Mover<'a> {
                     progress.add(&counts);
                     behind.wrote(counts.written);
                 }
-                flushed = behind.flushed() => flushed?,
+                ended = behind.ended() => ended?,
                 mapped = map, if wants_map => {
                     let mapped = mapped?;
                     len = next_window(len, mapped.source.len() + mapped.target.len());

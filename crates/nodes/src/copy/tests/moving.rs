@@ -337,6 +337,23 @@ fn a_target_is_flushed_behind_what_is_written() {
 }
 
 #[test]
+fn a_file_is_written_out_and_flushed_once() {
+    let source: Node = Arc::new(MemDisk::from_bytes(vec![7; 160 << 20]));
+    let target: Node = Arc::new(Null::new(LONG));
+    let fault = Fault::new(Effect::Fail(Errno::Io)).on(Operation::Flush);
+    let target: Node = FaultDisk::new(target, 1, vec![fault]);
+    let progress = Progress::default();
+    let file = tempfile::tempfile().unwrap();
+    let options = CopyOptions {
+        target_file: Some(engine::DiskFile::from_fd(file.into(), false)),
+        ..alone()
+    };
+    let copied = block_on(copy(source, target, &options, &progress));
+    assert!(matches!(copied, Err(CopyError::Target(error)) if error.errno == Errno::Io));
+    assert_eq!(progress.counts().written, LONG, "flushed behind");
+}
+
+#[test]
 fn the_last_flush_is_asked_for_whatever_was_flushed_before() {
     let source: Node = Arc::new(MemDisk::from_bytes(vec![7; 160 << 20]));
     let target: Node = Arc::new(Null::new(LONG));

@@ -203,6 +203,7 @@ impl Copying<'_> {
             target_is_zero: prepared.is_zero(),
             detect_zeroes: self.args.detect_zeroes.applies_to(target),
             in_flight: self.args.requests,
+            target_file: prepared.file(),
             cores: Some(self.cores.clone()),
         };
         let work = async {

@@ -13,6 +13,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use engine::DiskFile;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -166,6 +167,12 @@ impl Prepared {
     /// Whether all of it reads as zeroes.
     pub(super) const fn is_zero(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// The file that was made.
+    pub(super) fn file(&self) -> Option<DiskFile> {
+        let file = self.0.as_ref()?.file.try_clone().ok()?;
+        Some(DiskFile::from_fd(file.into(), false))
     }
 
     /// The target holds all of the source: its size is the source's, and that is durable.
