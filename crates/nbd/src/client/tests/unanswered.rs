@@ -1,5 +1,6 @@
 //! A request that never returns while others on its connection do.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use block::{BlockDevice, Errno, Range, WriteFlags};
@@ -74,6 +75,23 @@ fn a_request_that_is_never_answered_fails_alone_and_in_time() {
     });
 }
 
+/// A client with two connections and half a second for a request.
+async fn connect_twice(fake: &Fake) -> Arc<Client> {
+    let config = ClientConfig {
+        connections: 2,
+        request_timeout: Duration::from_millis(500),
+        ..impatient()
+    };
+    connect(fake, config).await
+}
+
+/// Both connections are there, and are those that it began with.
+#[track_caller]
+fn assert_both_were_kept(client: &Client) {
+    let health = client.health();
+    assert_eq!((health.connections, health.reconnects), (2, 0));
+}
+
 #[test]
 fn a_request_is_given_the_time_of_what_is_in_flight_on_other_connections_too() {
     in_engine(|| async {
@@ -85,12 +103,7 @@ fn a_request_is_given_the_time_of_what_is_in_flight_on_other_connections_too() {
             }
             Act::Serve
         });
-        let config = ClientConfig {
-            connections: 2,
-            request_timeout: Duration::from_millis(500),
-            ..impatient()
-        };
-        let client = connect(&fake, config).await;
+        let client = connect_twice(&fake).await;
         let mut first = client.read(Range::new(0, large));
         assert!(poll_once(&mut first).await.is_pending());
         // The other connection has nothing else yet.
@@ -108,8 +121,7 @@ fn a_request_is_given_the_time_of_what_is_in_flight_on_other_connections_too() {
             }
             engine::clock::sleep(Duration::from_millis(5)).await;
         }
-        let health = client.health();
-        assert_eq!((health.connections, health.reconnects), (2, 0));
+        assert_both_were_kept(&client);
     });
 }
 
@@ -121,17 +133,11 @@ fn a_connection_may_be_silent_while_another_one_is_served() {
             0 => Act::Silence,
             _ => Act::Serve,
         });
-        let config = ClientConfig {
-            connections: 2,
-            request_timeout: Duration::from_millis(500),
-            ..impatient()
-        };
-        let client = connect(&fake, config).await;
+        let client = connect_twice(&fake).await;
         let mut first = client.read(Range::new(0, large));
         assert!(poll_once(&mut first).await.is_pending());
         let begun = engine::clock::now();
         keep_busy(&client, || begun.elapsed() > Duration::from_secs(1)).await;
-        let health = client.health();
-        assert_eq!((health.connections, health.reconnects), (2, 0));
+        assert_both_were_kept(&client);
     });
 }
