@@ -27,7 +27,7 @@ const SLACK: Duration = Duration::from_secs(10);
 
 /// A mirror of a file and a file behind a server, and the server that has both.
 struct Pair {
-    folder: Folder,
+    _folder: Folder,
     local: String,
     far: String,
     backup: Server,
@@ -37,19 +37,28 @@ struct Pair {
 impl Pair {
     #[track_caller]
     fn start() -> Self {
+        let (pair, ()) = Self::start_through(|uri| (uri.to_owned(), ()));
+        pair
+    }
+
+    /// The same over a way to the far half's URI: the URI at which that way begins, and what keeps it open.
+    #[track_caller]
+    fn start_through<T>(way: impl FnOnce(&str) -> (String, T)) -> (Self, T) {
         let folder = Folder::new();
         let local = folder.empty("a.img", SIZE);
         let far = folder.empty("b.img", SIZE);
         create(&[&local, &far], &[]);
         let backup = Server::start(&[&far]);
-        let primary = Server::start(&[&disk(&local, &backup.uri(""), "")]);
-        Self {
-            folder,
+        let (uri, way) = way(&backup.uri(""));
+        let primary = Server::start(&[&disk(&local, &uri, "")]);
+        let pair = Self {
+            _folder: folder,
             local,
             far,
             backup,
             primary,
-        }
+        };
+        (pair, way)
     }
 
     /// Stops both servers; the members must be alike, and complete.
@@ -79,15 +88,14 @@ fn assert_prompt(load: &Load) {
     );
 }
 
-/// What a process wrote to disks, bytes.
+/// What the kernel counted of a server's reads and writes under `name`, bytes, see proc_pid_io(5).
 #[track_caller]
-fn written_by(server: &mut Server) -> u64 {
+fn counted_of(server: &mut Server, name: &str) -> u64 {
     let path = format!("/proc/{}/io", server.process().id());
     let text = std::fs::read_to_string(path).expect("a process");
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("write_bytes: "));
-    line.expect("a count").parse().expect("a number")
+    let mut counts = text.lines().filter_map(|line| line.split_once(": "));
+    let (_, count) = counts.find(|(found, _)| *found == name).expect("a count");
+    count.parse().expect("a number")
 }
 
 #[test]
@@ -110,7 +118,7 @@ fn a_half_that_is_killed_costs_no_write_and_comes_back_with_what_it_lacks() {
     rustix::fs::sync();
     pair.backup = Server::start_on(port, &[&pair.far]);
     wait_until_whole(&mut pair.primary);
-    let copied = written_by(&mut pair.backup);
+    let copied = counted_of(&mut pair.backup, "write_bytes");
     load.wait_for(150);
     assert_prompt(&load);
     let most = RECORDS * 2 * (64 << 10);
@@ -149,35 +157,24 @@ fn a_half_whose_flushes_hang_is_failed_in_time() {
 
 #[test]
 fn a_network_that_is_cut_either_way_costs_no_write_and_the_half_behind_it_comes_back() {
-    let folder = Folder::new();
-    let local = folder.empty("a.img", SIZE);
-    let far = folder.empty("b.img", SIZE);
-    create(&[&local, &far], &[]);
-    let backup = Server::start(&[&far]);
-    let port: u16 = port_of(&backup.uri(""));
-    let proxy = Proxy::start(port);
-    let mut primary = Server::start(&[&disk(&local, &proxy.uri(), "")]);
-    let load = Load::start(&primary);
+    let (mut pair, proxy) = Pair::start_through(|uri| {
+        let proxy = Proxy::start(port_of(uri));
+        (proxy.uri(), proxy)
+    });
+    let load = Load::start(&pair.primary);
     load.wait_for(100);
     for (to_server, to_client) in [(true, false), (false, true), (true, true)] {
         proxy.cut(to_server, to_client);
         load.wait_for(150);
         assert_prompt(&load);
-        wait_until(&mut primary, "degraded", |status| {
+        wait_until(&mut pair.primary, "degraded", |status| {
             state_of(status, &proxy.uri()) == "failed"
         });
         proxy.cut(false, false);
-        wait_until_whole(&mut primary);
+        wait_until_whole(&mut pair.primary);
         load.wait_for(100);
         assert_prompt(&load);
     }
-    let pair = Pair {
-        folder,
-        local,
-        far,
-        backup,
-        primary,
-    };
     pair.end(load);
 }
 
@@ -211,46 +208,24 @@ fn reads_stay_on_this_machine() {
 /// What a process read and wrote by system calls, bytes.
 #[track_caller]
 fn moved_by(server: &mut Server) -> u64 {
-    let path = format!("/proc/{}/io", server.process().id());
-    let text = std::fs::read_to_string(path).expect("a process");
-    let count = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.expect("a count")
-            .trim()
-            .parse::<u64>()
-            .expect("a number")
-    };
-    count("rchar:") + count("wchar:")
+    counted_of(server, "rchar") + counted_of(server, "wchar")
 }
 
 #[test]
 fn an_array_whose_remote_half_is_away_starts_only_if_it_is_told_to_and_takes_it_in_later() {
-    let Pair {
-        folder,
-        local,
-        far,
-        backup,
-        primary,
-    } = Pair::start();
-    assert_eq!(primary.stop(Signal::TERM), Some(0));
-    let uri = backup.uri("");
-    let port = backup.kill();
-    let line = refused(&["serve", &disk(&local, &uri, "")]);
+    let mut pair = Pair::start();
+    assert_eq!(pair.primary.stop(Signal::TERM), Some(0));
+    let uri = pair.backup.uri("");
+    let port = pair.backup.kill();
+    let line = refused(&["serve", &disk(&pair.local, &uri, "")]);
     assert!(line.contains("run=true") && line.contains(&uri), "{line}");
-    let mut primary = Server::start(&[&disk(&local, &uri, ", run=true")]);
-    let load = Load::start(&primary);
+    pair.primary = Server::start(&[&disk(&pair.local, &uri, ", run=true")]);
+    let load = Load::start(&pair.primary);
     load.wait_for(100);
-    let backup = Server::start_on(port, &[&far]);
-    wait_until_whole(&mut primary);
+    pair.backup = Server::start_on(port, &[&pair.far]);
+    wait_until_whole(&mut pair.primary);
     load.wait_for(100);
     assert_prompt(&load);
-    let pair = Pair {
-        folder,
-        local,
-        far,
-        backup,
-        primary,
-    };
     pair.end(load);
 }
 
@@ -336,26 +311,20 @@ fn the_remote_half_may_be_any_server() {
 
 #[test]
 fn the_last_half_is_waited_for_as_any_remote_disk_is() {
-    let Pair {
-        folder: _folder,
-        local: _,
-        far,
-        backup,
-        primary,
-    } = Pair::start();
-    assert_eq!(primary.stop(Signal::TERM), Some(0));
-    let uri = backup.uri("");
+    let mut pair = Pair::start();
+    assert_eq!(pair.primary.stop(Signal::TERM), Some(0));
+    let uri = pair.backup.uri("");
     let patience = PATIENCE.as_secs();
     let alone = format!("array({uri}, missing, run=true, member-timeout={patience}s)");
-    let primary = Server::start(&[&alone]);
-    let load = Load::start(&primary);
+    pair.primary = Server::start(&[&alone]);
+    let load = Load::start(&pair.primary);
     load.wait_for(100);
-    let port = backup.kill();
+    let port = pair.backup.kill();
     std::thread::sleep(2 * PATIENCE);
-    let backup = Server::start_on(port, &[&far]);
+    pair.backup = Server::start_on(port, &[&pair.far]);
     load.wait_for(100);
     let kept = load.stop();
-    assert_eq!(primary.stop(Signal::TERM), Some(0));
-    assert_eq!(backup.stop(Signal::TERM), Some(0));
-    kept.assert_in(&far);
+    assert_eq!(pair.primary.stop(Signal::TERM), Some(0));
+    assert_eq!(pair.backup.stop(Signal::TERM), Some(0));
+    kept.assert_in(&pair.far);
 }
