@@ -10,6 +10,15 @@ use super::*;
 use crate::plan::{Direction, Pattern};
 use crate::units::{Bytes, MIB, Rate};
 
+/// The way to a server on another machine, past the page cache.
+const REMOTE: [Part; 5] = [
+    Part::Client,
+    Part::Protocol,
+    Part::Wire,
+    Part::Server,
+    Part::Disk,
+];
+
 /// A way with these parts that carries so many MiB/s.
 fn way(parts: &[Part], mib: f64) -> Examination {
     Examination {

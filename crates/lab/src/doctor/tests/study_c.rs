@@ -1,17 +1,10 @@
 //! The figures of the study of a slow NAS (C of the lab's references), and what its author found by hand.
-//! He had no figure of the processors of either end, so the doctor may not invent one.
+//! He had no figure of the processors of either end, so the doctor may not invent one. He measured past the
+//! page cache.
 
 use super::*;
 use crate::units::BitRate;
 
-/// The parts of a file server on another machine. He measured past the page cache.
-const REMOTE: [Part; 5] = [
-    Part::Client,
-    Part::Protocol,
-    Part::Wire,
-    Part::Server,
-    Part::Disk,
-];
 /// SSH encrypts.
 const OVER_SSH: [Part; 6] = [
     Part::Client,

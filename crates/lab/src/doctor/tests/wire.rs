@@ -4,14 +4,6 @@ use super::*;
 use crate::plan::Direction;
 use crate::units::BitRate;
 
-const REMOTE: [Part; 5] = [
-    Part::Client,
-    Part::Protocol,
-    Part::Wire,
-    Part::Server,
-    Part::Disk,
-];
-
 /// What iperf3 got, in MiB/s, over a link that says so many Mb/s of itself.
 fn bare(down: f64, up: f64, link: Option<u64>) -> BareWire {
     BareWire {
