@@ -5,15 +5,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use testkit::requires;
 
-use super::{Agent, folder};
+use super::{Agent, folder, plan, report, run_with};
 use crate::{answer, failure, outboard, within_a_minute};
-
-/// The lab's test plan with a test of so many milliseconds.
-fn plan(folder: &Path, runtime_ms: u32) {
-    let text =
-        crate::lab::plan().replace("runtime_ms = 300", &format!("runtime_ms = {runtime_ms}"));
-    std::fs::write(folder.join("p.toml"), text).expect("a plan");
-}
 
 /// Two directories of the agent's machine. Beside the test's program: /tmp may be memory, which has no
 /// direct I/O.
@@ -36,9 +29,7 @@ fn entries(directory: &str) -> Vec<PathBuf> {
 
 /// The arguments of a run there.
 fn run_there<'a>(place: &'a str, directory: &'a str) -> Vec<&'a str> {
-    let run = ["lab", "run", "p.toml", directory, "--fio-on", place];
-    let agent = ["--agent", place, "--agent-token-file", "token"];
-    [&run[..], &agent].concat()
+    [&run_with(place, directory)[..], &["--fio-on", place]].concat()
 }
 
 #[test]
@@ -91,19 +82,7 @@ fn fio_of_the_agents_machine_makes_the_load_on_directories_there() {
     for directory in [&card, &nbd] {
         within_a_minute(|| entries(directory).is_empty().then_some(()));
     }
-    let report = answer(
-        folder.path(),
-        &[
-            "lab",
-            "report",
-            "--store",
-            "lab.sqlite",
-            "--output",
-            "r.html",
-        ],
-    );
-    drop(report);
-    let page = std::fs::read_to_string(folder.path().join("r.html")).expect("the report");
+    let page = report(folder.path(), &["--store", "lab.sqlite"]);
     assert!(page.contains(&place) && page.contains("over nbd"));
 }
 
@@ -180,8 +159,8 @@ fn what_cannot_run_there_is_said_before_anything_is_made() {
         told.contains("only fio") || told.contains("builds its targets"),
         "{told}"
     );
-    let mut other = run_there(&place, &card);
-    other[5] = "127.0.0.1:1";
+    let mut other = run_with(&place, &card);
+    other.extend(["--fio-on", "127.0.0.1:1"]);
     let (status, told) = failure(folder.path(), &other);
     assert_eq!(status, Some(2));
     assert!(told.contains("none of the agents"), "{told}");

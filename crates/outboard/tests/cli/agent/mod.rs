@@ -82,6 +82,27 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
+/// The lab's test plan with a test of so many milliseconds.
+fn plan(folder: &Path, runtime_ms: u32) {
+    let text =
+        crate::lab::plan().replace("runtime_ms = 300", &format!("runtime_ms = {runtime_ms}"));
+    std::fs::write(folder.join("p.toml"), text).expect("a plan");
+}
+
+/// The arguments of a run of that plan on `directory` with the agent at `place`.
+fn run_with<'a>(place: &'a str, directory: &'a str) -> Vec<&'a str> {
+    let run = ["lab", "run", "p.toml", directory];
+    let agent = ["--agent", place, "--agent-token-file", "token"];
+    [&run[..], &agent].concat()
+}
+
+/// The report on the last run, made with `more` arguments.
+fn report(folder: &Path, more: &[&str]) -> String {
+    let report = ["lab", "report", "--output", "r.html"];
+    answer(folder, &[&report[..], more].concat());
+    std::fs::read_to_string(folder.join("r.html")).expect("the report")
+}
+
 #[test]
 fn who_has_the_token_is_told_about_the_machine_and_nobody_else() {
     let folder = folder();

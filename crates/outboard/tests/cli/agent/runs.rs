@@ -1,26 +1,10 @@
 //! Runs of the lab with an agent: what is kept of its machine, and what becomes of a run that loses it.
 
-use std::path::Path;
-
 use serde_json::Value;
 use testkit::requires;
 
-use super::{Agent, folder};
+use super::{Agent, folder, plan, report, run_with};
 use crate::{answer, failure, outboard, within_a_minute};
-
-/// The lab's test plan with a test of so many milliseconds.
-fn plan(folder: &Path, runtime_ms: u32) {
-    let text =
-        crate::lab::plan().replace("runtime_ms = 300", &format!("runtime_ms = {runtime_ms}"));
-    std::fs::write(folder.join("p.toml"), text).expect("a plan");
-}
-
-/// The arguments of a run with an agent.
-fn with_agent(place: &str) -> Vec<&str> {
-    let run = ["lab", "run", "p.toml", "."];
-    let agent = ["--agent", place, "--agent-token-file", "token"];
-    [&run[..], &agent].concat()
-}
 
 #[test]
 fn a_run_keeps_what_the_agents_machine_did() {
@@ -37,7 +21,7 @@ fn a_run_keeps_what_the_agents_machine_did() {
     }
     let agent = Agent::start(folder.path(), &may);
     let (place, port) = (format!("localhost:{}", agent.port), agent.port.to_string());
-    let mut run = with_agent(&place);
+    let mut run = run_with(&place, ".");
     // As if the directory were a mount of a server on the agent's machine.
     run.extend(["--json", "--peer", "127.0.0.1", "--agent-tls", "pki"]);
     run.extend(["--agent-server-port", &port]);
@@ -65,8 +49,7 @@ fn a_run_keeps_what_the_agents_machine_did() {
     assert_eq!(evidence["dropped_there"].is_object(), drops, "{evidence}");
     let remarks = record["findings"].to_string();
     assert!(remarks.contains("runs on this machine"), "{remarks}");
-    answer(folder.path(), &["lab", "report", "--output", "r.html"]);
-    let page = std::fs::read_to_string(folder.path().join("r.html")).expect("the report");
+    let page = report(folder.path(), &[]);
     assert!(
         page.contains(&format!("agent at {place}")),
         "the agent is in it"
@@ -82,7 +65,7 @@ fn a_run_outlives_its_agent() {
     plan(folder.path(), 5000);
     let agent = Agent::start(folder.path(), &["--token-file", "token"]);
     let place = format!("127.0.0.1:{}", agent.port);
-    let run = [&with_agent(&place)[..], &["--json"]].concat();
+    let run = [&run_with(&place, ".")[..], &["--json"]].concat();
     let child = outboard(folder.path(), &run)
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -120,14 +103,14 @@ fn an_agent_that_cannot_be_had_stops_a_run_before_it_begins() {
     std::fs::write(folder.path().join("token"), "x".repeat(20)).expect("a file");
     let agent = Agent::start(folder.path(), &[]);
     let place = format!("127.0.0.1:{}", agent.port);
-    let (status, told) = failure(folder.path(), &with_agent(&place));
+    let (status, told) = failure(folder.path(), &run_with(&place, "."));
     assert_eq!(status, Some(1));
     assert!(
         told.contains(&place) && told.contains("knows another token"),
         "{told}"
     );
     drop(agent);
-    let (_, told) = failure(folder.path(), &with_agent(&place));
+    let (_, told) = failure(folder.path(), &run_with(&place, "."));
     assert!(told.contains(&place) && told.contains("refused"), "{told}");
     let (status, told) = failure(
         folder.path(),
