@@ -130,20 +130,12 @@ impl Server {
 
     /// Asking the server itself would be a test.
     fn wait_until_it_listens(&self, tick: Tick<'_>) -> Result<(), ToolError> {
-        let started = engine::clock::now();
-        while !listeners::listens(self.port) {
-            let now = engine::clock::now();
-            if !tick(now) {
-                return Err(ToolError::Cancelled);
-            }
-            if !self.is_running() || now.duration_since(started) > START {
-                let said = self.running.so_far();
-                let line = said.lines().rfind(|line| !line.trim().is_empty());
-                return Err(PROGRAM.failed(line.unwrap_or("its server does not listen").trim()));
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
+        let listens = || listeners::listens(self.port).then_some(());
+        let found = self.running.wait_until(START, tick, listens)?;
+        found.ok_or_else(|| {
+            let said = self.running.last_line();
+            PROGRAM.failed(said.unwrap_or_else(|| "its server does not listen".into()))
+        })
     }
 }
 

@@ -212,6 +212,32 @@ impl Running {
         }
     }
 
+    /// Waits until `look` finds something; none if it ends before that, or `limit` has passed.
+    ///
+    /// # Errors
+    /// [`ToolError::Cancelled`].
+    pub fn wait_until<T>(
+        &self,
+        limit: Duration,
+        tick: Tick<'_>,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>, ToolError> {
+        let asked = engine::clock::now();
+        loop {
+            if let Some(found) = look() {
+                return Ok(Some(found));
+            }
+            let now = engine::clock::now();
+            if !tick(now) {
+                return Err(ToolError::Cancelled);
+            }
+            if self.has_ended() || now.duration_since(asked) > limit {
+                return Ok(None);
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
     /// Asks it to end and waits for what it says then, however it ends.
     ///
     /// # Errors
@@ -260,11 +286,13 @@ impl Running {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// What it has printed on its standard output and its standard error so far.
+    /// The last line that it has printed so far, on its standard error if there is any.
     #[must_use]
-    pub fn so_far(&self) -> String {
+    pub fn last_line(&self) -> Option<String> {
         let printed = self.printed(Nanos(0));
-        printed.output + &printed.errors
+        let said = printed.output + &printed.errors;
+        let line = said.lines().map(str::trim).rfind(|line| !line.is_empty());
+        line.map(str::to_owned)
     }
 
     fn bounded(&self) -> Result<(), ToolError> {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::layout::{Layout, shown as line};
 use super::process::Running;
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::rig::{POLL, Rig};
+use super::rig::Rig;
 use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
 use crate::checks::{Check, Finding};
 use crate::fio::parse;
@@ -34,6 +34,8 @@ const CREATE: [&str; 5] = ["array", "create", "--level", "1", "--assume-clean"];
 pub const BYTES_MIN: Bytes = Bytes(16 << 20);
 /// How long the array may take to notice that a half is away.
 const NOTICE: Duration = Duration::from_secs(60);
+/// Between two looks at the half.
+const POLL: Duration = Duration::from_millis(20);
 /// Below this the load beside a resync is hardly measured.
 const SHORT: Nanos = Nanos::from_ms(1000);
 

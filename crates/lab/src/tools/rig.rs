@@ -22,8 +22,6 @@ use crate::units::{Bytes, MIB};
 const LIMIT: Duration = Duration::from_secs(120);
 /// How long a server may take until it listens.
 const START: Duration = Duration::from_secs(20);
-/// Between two looks.
-pub(super) const POLL: Duration = Duration::from_millis(20);
 
 /// A disk of our own.
 #[derive(Debug)]
@@ -133,27 +131,19 @@ impl<'a> Rig<'a> {
             directory: self.layout.folder(),
             ..self.place
         })?;
-        let started = engine::clock::now();
-        loop {
+        let look = || {
             let found = fs::read_to_string(&port).unwrap_or_default();
-            if let Ok(port) = found.trim().parse::<u16>() {
-                self.servers.push(running);
-                return Ok(format!("nbd://127.0.0.1:{port}/data"));
-            }
-            let now = engine::clock::now();
-            if !tick(now) {
-                return Err(ToolError::Cancelled);
-            }
-            if running.has_ended() || now.duration_since(started) > START {
-                let said = running.so_far();
-                let line = said.lines().rfind(|line| !line.trim().is_empty());
-                return Err(ToolError::Failed {
-                    tool: "outboard serve".into(),
-                    reason: line.unwrap_or("it does not listen").trim().to_owned(),
-                });
-            }
-            std::thread::sleep(POLL);
-        }
+            found.trim().parse::<u16>().ok()
+        };
+        let Some(port) = running.wait_until(START, tick, look)? else {
+            let said = running.last_line();
+            return Err(ToolError::Failed {
+                tool: "outboard serve".into(),
+                reason: said.unwrap_or_else(|| "it does not listen".into()),
+            });
+        };
+        self.servers.push(running);
+        Ok(format!("nbd://127.0.0.1:{port}/data"))
     }
 
     /// Takes all of it down.
