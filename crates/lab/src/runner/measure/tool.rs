@@ -1,6 +1,6 @@
 //! One start of a tool that is not fio.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::failure::{failed, of_target};
@@ -28,12 +28,8 @@ impl Bench<'_> {
         let installed = installed(prepared, workload, tool, target)?;
         let directory = self.tool_directory(workload, target)?;
         let beside = self.beside(slot, workload);
-        let place = Place {
-            directory: &directory,
-            beside: &beside,
-            work: prepared.work.path(),
-            seed: prepared.seed.wrapping_add(u64::from(slot.block)) & 0x7fff_ffff,
-        };
+        let seed = prepared.seed.wrapping_add(u64::from(slot.block));
+        let place = place(prepared, &directory, &beside, seed);
         let (start, before) = (self.start, self.before);
         let (cancel, sampler) = (self.cancel, &mut self.sampler);
         let mut tick = |now: Instant| {
@@ -80,12 +76,8 @@ impl Bench<'_> {
         };
         let directory = self.tool_directory(workload, target)?;
         let beside = self.beside(slot, workload);
-        let place = Place {
-            directory: &directory,
-            beside: &beside,
-            work: self.prepared.work.path(),
-            seed: self.prepared.seed & 0x7fff_ffff,
-        };
+        // What is put there once is the same in each block.
+        let place = place(self.prepared, &directory, &beside, self.prepared.seed);
         let cancel = self.cancel;
         match tools::prepare(tool, &place, &mut |_| !cancel.is_cancelled()) {
             Ok(_) => Ok(None),
@@ -141,6 +133,21 @@ impl Bench<'_> {
             }
             _ => Ok(directory),
         }
+    }
+}
+
+/// Where a tool works, and what it draws its numbers from.
+fn place<'a>(
+    prepared: &'a Prepared,
+    directory: &'a Path,
+    beside: &'a [PathBuf],
+    seed: u64,
+) -> Place<'a> {
+    Place {
+        directory,
+        beside,
+        work: prepared.work.path(),
+        seed: seed & 0x7fff_ffff,
     }
 }
 
