@@ -8,6 +8,7 @@ use block::{Errno, Operation};
 use nbd_proto::{Command, CommandFlags};
 use testkit::{CrashDisk, HeldDisk, MemDisk};
 
+use super::control::{controlled, named};
 use super::{EIO, Limits, Raw, request, serving};
 
 const SIZE: u64 = 1 << 20;
@@ -148,7 +149,9 @@ fn a_failed_flush_is_told_to_every_later_one() {
 fn a_write_of_a_broken_connection_does_not_land_on_what_its_successor_wrote() {
     let memory = Arc::new(MemDisk::new(SIZE));
     let disk = HeldDisk::new(memory.clone());
-    serving(disk.clone(), Limits::default(), |address| async move {
+    let exports = vec![named("disk", disk.clone())];
+    controlled(exports, Limits::default(), |address, control| async move {
+        let served = control.0.exports.named("disk").expect("the export");
         disk.hold(true);
         let write = request(Command::Write, 0, 512);
         for breaks in [true, false] {
@@ -161,7 +164,14 @@ fn a_write_of_a_broken_connection_does_not_land_on_what_its_successor_wrote() {
             } else {
                 drop(broken);
             }
-            engine::clock::sleep(Duration::from_millis(20)).await;
+            // A server that has not seen the end yet could not know whom the next one follows.
+            let seen = async {
+                while served.leaving.count() == 0 {
+                    engine::clock::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            let seen = engine::clock::timeout(Duration::from_secs(30), seen).await;
+            seen.expect("a connection with a write under way leaves until that has landed");
             let mut successor = Raw::simple(address).await;
             successor.say(&write.encode()).await;
             successor.say(&[2; 512]).await;
