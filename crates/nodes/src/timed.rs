@@ -1,4 +1,4 @@
-//! Tests that need an engine under them.
+//! Tests that need an engine, or a clock, under them.
 
 use engine::{BackendChoice, Config};
 use testkit::requires;
@@ -10,6 +10,18 @@ pub(crate) fn timed<F: Future>(future: F) -> F::Output {
         cores: 1,
     };
     engine::run(&config, |_| future).expect("threads are everywhere")
+}
+
+/// Runs `future` by a clock that stands still while anything is done and goes on, to whatever is waited for
+/// next, only where all wait. Times are then exact, however busy the machine is.
+pub(crate) fn on_stopped_clock<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    runtime
+        .expect("a runtime needs only memory")
+        .block_on(future)
 }
 
 /// Whether a future is ready when it is polled now.

@@ -31,6 +31,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use self::world::World;
+use crate::timed::on_stopped_clock;
 
 /// How long a world may last, by its own clock, which stands still while anything is done.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -49,13 +50,8 @@ fn asked(name: &str) -> Option<u64> {
 /// Plays one world; what is wrong with it, and what had happened in it.
 fn play(seed: u64) -> Result<(), String> {
     let mut world = World::new(seed);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime needs only memory");
     let play = async { tokio::time::timeout(LONGEST, world.run()).await };
-    let played = catch_unwind(AssertUnwindSafe(|| runtime.block_on(play)));
+    let played = catch_unwind(AssertUnwindSafe(|| on_stopped_clock(play)));
     let wrong = match played {
         Ok(Ok(Ok(()))) => return Ok(()),
         Ok(Ok(Err(wrong))) => wrong,
