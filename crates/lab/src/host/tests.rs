@@ -89,6 +89,7 @@ fn a_ceiling_measured_again_is_never_lower_and_a_computed_one_stays() {
     assert_eq!(ceilings::again(&link), link);
 }
 
+/// Others on this machine, tests among them, drop all caches at times: what was read is then read again.
 #[test]
 fn pages_that_were_read_are_found_and_gone_after_a_drop() {
     let dir = tempfile::tempdir().unwrap();
@@ -96,13 +97,18 @@ fn pages_that_were_read_are_found_and_gone_after_a_drop() {
     let size = Bytes(4 * MIB);
     std::fs::write(&path, vec![1u8; 4 << 20]).unwrap();
     rustix::fs::sync();
-    let Some(before) = residency::look(&path, size) else {
+    let look_anew = || {
+        std::fs::read(&path).unwrap();
+        residency::look(&path, size)
+    };
+    if look_anew().is_none() {
         eprintln!("skipped: this filesystem does not show its page cache");
         return;
-    };
-    assert_eq!(
-        before.resident, before.sampled,
-        "just written, so in memory"
+    }
+    let mut looks = (0..1000).filter_map(|_| look_anew());
+    assert!(
+        looks.any(|seen| seen.sampled > 0 && seen.resident == seen.sampled),
+        "just read, so in memory"
     );
     residency::drop_caches(&path, size, false);
     let after = residency::look(&path, size).unwrap();
