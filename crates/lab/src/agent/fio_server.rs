@@ -7,7 +7,7 @@
 //! of its own, and one in each directory that jobs are to read and write in.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -78,10 +78,7 @@ impl FioServer {
         let made = directories.iter().map(|directory| folder_in(directory));
         let made: Vec<(TempDir, FioFolder)> = made.collect::<Result<_, _>>()?;
         let (mut folders, told): (Vec<TempDir>, Vec<FioFolder>) = made.into_iter().unzip();
-        // fio takes no open socket: the port is free now, and if it no longer is in a moment, fio ends.
-        let port = TcpListener::bind(SocketAddr::new(address, 0))?
-            .local_addr()?
-            .port();
+        let port = listeners::free_port(address)?;
         let kind = if address.is_ipv6() { "ip6" } else { "ip" };
         let mut command = Command::new(&fio.program);
         command

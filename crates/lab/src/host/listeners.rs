@@ -1,7 +1,10 @@
-//! Who listens: `/proc/net/tcp`, `/proc/net/unix` and the files that processes have open. Source: proc(5).
+//! Who listens: `/proc/net/tcp`, `/proc/net/unix` and the files that processes have open (source: proc(5)); and
+//! a port where nobody does.
 //!
 //! Only processes that may be looked at are found: one's own, and all for root.
 
+use std::io;
+use std::net::{IpAddr, TcpListener};
 use std::path::Path;
 
 /// Entries of `/proc` that are looked at to find a socket's owner.
@@ -25,6 +28,15 @@ pub fn owner_of_unix(path: &Path) -> Option<u32> {
 #[must_use]
 pub fn listens(port: u16) -> bool {
     !tcp_listeners(port).is_empty()
+}
+
+/// A TCP port that is free now, for a program that takes no open socket: if it no longer is in a moment, that
+/// program ends.
+///
+/// # Errors
+/// Of the system: it has no such address, or no port.
+pub fn free_port(address: IpAddr) -> io::Result<u16> {
+    Ok(TcpListener::bind((address, 0))?.local_addr()?.port())
 }
 
 /// Inodes of the sockets that listen on a TCP port.

@@ -4,7 +4,7 @@
 //! running there. The headline is what the receiver got: what a sender pushed into a queue is no
 //! throughput.
 
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -102,10 +102,8 @@ impl Server {
         tests: Tests,
         tick: Tick<'_>,
     ) -> Result<Self, ToolError> {
-        let free = TcpListener::bind((address, 0)).and_then(|free| free.local_addr());
-        // It takes no open socket: the port is free now, and if it no longer is in a moment, it ends.
-        let port = free.map_err(|error| ToolError::system("find a free port", error))?;
-        let port = port.port();
+        let port = listeners::free_port(address);
+        let port = port.map_err(|error| ToolError::system("find a free port", error))?;
         let command = server(installed, address, port, tests);
         let server = Self {
             running: command.start(place)?,

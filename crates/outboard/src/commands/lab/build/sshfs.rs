@@ -108,8 +108,7 @@ impl Work<'_> {
 
 /// A port of loopback that nobody listens on.
 pub(super) fn free_port() -> std::io::Result<u16> {
-    let any = (std::net::Ipv4Addr::LOCALHOST, 0);
-    Ok(std::net::TcpListener::bind(any)?.local_addr()?.port())
+    lab::host::listeners::free_port(std::net::Ipv4Addr::LOCALHOST.into())
 }
 
 fn sshd_config(port: u16, folder: &Path) -> String {
