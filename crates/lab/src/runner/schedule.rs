@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::checks::order;
 use crate::plan::Budget;
-use crate::stats::{Rng, compare, interval};
+use crate::stats::{Rng, compare, repeat_interval};
 use crate::store::{Cell, Status};
 use crate::tools::Better;
 use crate::units::Nanos;
@@ -90,7 +90,7 @@ impl Figures {
             };
             let found = match self.against(pair) {
                 Some(_) => compare(&values, seed).map(|found| found.ratio),
-                None => interval(&values, seed),
+                None => repeat_interval(&values, seed),
             };
             found.is_some_and(|found| found.n >= 5 && found.relative_half_width() <= precision)
         })

@@ -12,11 +12,12 @@
 //! | [`sample_size`] | how many blocks more? |
 //!
 //! Invariants: everything is a pure function of its numbers and a seed, so a report is the same each
-//! time it is drawn. A median of few values is not assumed to be normal: the interval is that of the
-//! resampled median, which for five values is their whole range.
+//! time it is drawn. A median of few values is not assumed to be normal: intervals come from resampled
+//! medians.
 //!
 //! Source of the method: the percentile bootstrap (Efron, 1979) of the median; pairing by block takes
-//! out what drifts over a run and hits both targets alike.
+//! out what drifts over a run and hits both targets alike. That an interval of 95 % holds a repetition's
+//! result in 83 % of the cases only: Cumming and Maillardet, Psychological Methods 11 (2006).
 
 pub mod block_size;
 mod compare;
@@ -36,7 +37,8 @@ use serde::{Deserialize, Serialize};
 /// Resamples per interval: the ends of a 95 % interval then rest on 50 values each.
 const RESAMPLES: usize = 2000;
 
-/// A median with its 95 % interval.
+/// A median with its 95 % interval: of the median itself ([`interval`]), or of a repetition's
+/// ([`repeat_interval`]).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The middle value.
@@ -81,24 +83,58 @@ fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
 #[must_use]
 pub fn interval(values: &[f64], seed: u64) -> Option<Interval> {
     let median = median(values)?;
+    let (low, high) = ends(resampled(values, &mut Rng::new(seed)));
+    Some(Interval {
+        median,
+        low,
+        high,
+        n: values.len(),
+    })
+}
+
+/// The median of `values` and where the median of as many more of their kind lies with 95 %
+/// confidence; none of nothing. Wider than [`interval`] by about the root of two: the repetition has
+/// its chance too. It takes the distance of two resampled medians, as a ratio where all values are
+/// positive and so are their medians.
+#[must_use]
+pub fn repeat_interval(values: &[f64], seed: u64) -> Option<Interval> {
+    let median = median(values)?;
     let mut rng = Rng::new(seed);
-    let mut medians = Vec::with_capacity(RESAMPLES);
+    let pairs = resampled(values, &mut rng)
+        .into_iter()
+        .zip(resampled(values, &mut rng));
+    let elsewhere: Vec<f64> = if values.iter().all(|value| *value > 0.0) {
+        pairs.map(|(one, other)| median * (one / other)).collect()
+    } else {
+        pairs.map(|(one, other)| median + (one - other)).collect()
+    };
+    let (low, high) = ends(elsewhere);
+    Some(Interval {
+        median,
+        low,
+        high,
+        n: values.len(),
+    })
+}
+
+/// Medians of [`RESAMPLES`] samples drawn from `values` with replacement.
+fn resampled(values: &[f64], rng: &mut Rng) -> Vec<f64> {
     let mut sample = vec![0.0; values.len()];
-    for _ in 0..RESAMPLES {
+    let draw = |_| {
         for slot in &mut sample {
             *slot = values[rng.below(values.len())];
         }
         sample.sort_by(f64::total_cmp);
-        medians.extend(median_of_sorted(&sample));
-    }
-    medians.sort_by(f64::total_cmp);
+        median_of_sorted(&sample)
+    };
+    (0..RESAMPLES).filter_map(draw).collect()
+}
+
+/// Between which 95 % of [`RESAMPLES`] values lie.
+fn ends(mut values: Vec<f64>) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
     let cut = RESAMPLES / 40;
-    Some(Interval {
-        median,
-        low: medians[cut],
-        high: medians[RESAMPLES - 1 - cut],
-        n: values.len(),
-    })
+    (values[cut], values[RESAMPLES - 1 - cut])
 }
 
 #[cfg(test)]

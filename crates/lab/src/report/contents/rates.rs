@@ -17,7 +17,7 @@ pub(super) fn rates(run: &RunRecord, summary: &Summary) -> Option<Section> {
             .iter()
             .min_by(|a, b| a.rate.0.total_cmp(&b.rate.0))
     });
-    let lead = "Bars start at zero. Whiskers are the 95 % interval of the median, small circles the single blocks. \
+    let lead = "Bars start at zero. Whiskers are the 95 % interval, where the median of such a run again would lie, small circles the single blocks. \
                 Hatched bars are invalid and in no median.";
     let mut parts = vec![Part::Text(lead.into()), Part::Targets];
     let tests = singles(run).map(|workload| rows_of(summary, workload));

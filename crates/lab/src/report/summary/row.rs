@@ -5,7 +5,7 @@ use crate::checks::{Check, Finding, Level, Validity, steady, tail};
 use crate::fio::Histogram;
 use crate::host::Role;
 use crate::sensors::CoreTimes;
-use crate::stats::{Interval, interval};
+use crate::stats::{Interval, repeat_interval};
 use crate::store::{Cell, Evidence, Headline, RunRecord};
 use crate::tools::{Better, Unit};
 use crate::units::{MIB, Nanos};
@@ -91,7 +91,7 @@ fn point(cell: &Cell) -> BlockPoint {
 /// The interval of a value over measurements; those that do not have it are left out.
 fn over(run: &RunRecord, cells: &[&Cell], value: fn(&Cell) -> Option<f64>) -> Option<Interval> {
     let values: Vec<f64> = cells.iter().filter_map(|cell| value(cell)).collect();
-    interval(&values, run.seed)
+    repeat_interval(&values, run.seed)
 }
 
 /// Every figure that a tool gave, in its order.
@@ -107,7 +107,7 @@ fn figures(run: &RunRecord, cells: &[&Cell]) -> Vec<FigureRow> {
                 Some(figures.iter().find(|figure| figure.name == name)?.value)
             })
             .collect();
-        interval(&values, run.seed)
+        repeat_interval(&values, run.seed)
     };
     first
         .figures
