@@ -11,6 +11,8 @@ use std::time::Duration;
 pub const READ: u16 = 0;
 /// `NBD_CMD_WRITE`
 pub const WRITE: u16 = 1;
+/// `NBD_CMD_FLUSH`
+pub const FLUSH: u16 = 3;
 /// `NBD_CMD_FLAG_FUA`
 pub const FUA: u16 = 1;
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 
 use outboard_tests::image::{Folder, MIB, bytes_at, pattern};
-use outboard_tests::raw::{self, FUA, READ, Request, WRITE};
+use outboard_tests::raw::{self, FLUSH, FUA, READ, Request, WRITE};
 use outboard_tests::said::{nbdsh, needs_nbdsh};
 use outboard_tests::served;
 use outboard_tests::server::Server;
@@ -235,4 +235,31 @@ fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed_again_and_aga
         let found = bytes_at(&image, block * BLOCK, 4096);
         assert!(found == pattern(BLOCK, block), "block {block} is lost");
     }
+}
+
+/// The silence of a server while its disk flushes was taken for a lost connection, again and again, until the flush
+/// failed.
+#[test]
+fn a_disk_that_takes_four_times_the_timeout_to_flush_is_waited_for() {
+    let slow = Server::start(&["delay(memory(8M), flush=4s)"]);
+    let near = Server::start(&[&format!("remote({}, timeout=1s)", slow.uri(""))]);
+    let mut client = raw::connected(near.port());
+    let write = Request {
+        command: WRITE,
+        flags: 0,
+        cookie: 1,
+        offset: 0,
+        len: 4096,
+    };
+    let data = pattern(4096, 9);
+    assert_eq!(raw::write(&mut client, write, &data).unwrap(), (0, 1));
+    let flush = Request {
+        command: FLUSH,
+        cookie: 2,
+        len: 0,
+        ..write
+    };
+    client.write_all(&flush.bytes()).unwrap();
+    assert_eq!(raw::reply(&mut client).unwrap(), (0, 2));
+    // The servers are killed when dropped: each flushes before it stops, which takes as long again.
 }

@@ -27,6 +27,7 @@ pub mod loopdev;
 pub mod page_cache;
 pub mod parity;
 mod runtime;
+pub mod tcp;
 
 pub use buffer::Buffer;
 pub use driver::Backend;

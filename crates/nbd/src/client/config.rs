@@ -41,8 +41,13 @@ pub struct ClientConfig {
     /// A request is answered within this time, or its connection is given up as if it had been
     /// lost: at once where no byte moved on any for so long, and where bytes moved, but not for this
     /// request, with a second more for each 120 KB that were in flight, on whatever connection, when
-    /// it was sent: what a wire of 1 Mb/s carries. Also the limit of connecting and of the handshake.
+    /// it was sent: what a wire of 1 Mb/s carries. While a request is waited for that may take its
+    /// disk long, this time stands still; see [`Self::flush_timeout`]. Also the limit of connecting and
+    /// of the handshake, and of a machine that acknowledges nothing (TCP).
     pub request_timeout: Duration,
+    /// So much longer do requests wait at most while one is waited for that may take the server's disk
+    /// long: a flush, a durable write, zeroes, a trim. Each of them, itself included.
+    pub flush_timeout: Duration,
     /// How long requests wait for a server that is gone, and how long a request is sent again that
     /// loses its connection each time. Then they fail; the client goes on trying.
     pub reconnect_for: Duration,
@@ -57,6 +62,8 @@ impl Default for ClientConfig {
         Self {
             connections: 4,
             request_timeout: Duration::from_secs(30),
+            // A GiB at 2 MB/s.
+            flush_timeout: Duration::from_secs(600),
             reconnect_for: Duration::from_secs(120),
             read_only: false,
             in_flight_max: 256,

@@ -57,8 +57,8 @@ impl Dialed {
     }
 }
 
-/// Connects to `target` and negotiates its export; `timeout` limits both together. Only inside
-/// [`engine::run`].
+/// Connects to `target` and negotiates its export; `timeout` limits both together, and what TCP
+/// waits for a machine that vanished later. Only inside [`engine::run`].
 ///
 /// # Errors
 /// [`ClientError`], which names the target.
@@ -111,7 +111,7 @@ pub(super) async fn shake(
     config: ClientHandshakeConfig,
     timeout: Duration,
 ) -> Result<Shaken, ClientError> {
-    match clock::timeout(timeout, Box::pin(negotiate(target, config))).await {
+    match clock::timeout(timeout, Box::pin(negotiate(target, config, timeout))).await {
         Ok(result) => result,
         Err(clock::Elapsed) => Err(ClientError::HandshakeTimeout {
             target: target.clone(),
@@ -120,7 +120,11 @@ pub(super) async fn shake(
     }
 }
 
-async fn negotiate(target: &Target, config: ClientHandshakeConfig) -> Result<Shaken, ClientError> {
+async fn negotiate(
+    target: &Target,
+    config: ClientHandshakeConfig,
+    timeout: Duration,
+) -> Result<Shaken, ClientError> {
     let cannot_connect = |source| ClientError::Connect {
         target: target.clone(),
         source: Arc::new(source),
@@ -142,7 +146,7 @@ async fn negotiate(target: &Target, config: ClientHandshakeConfig) -> Result<Sha
         tls: tls.is_some(),
         ..config
     };
-    let mut stream = Stream::connect(&target.address)
+    let mut stream = Stream::connect(&target.address, timeout)
         .await
         .map_err(cannot_connect)?;
     let mut handshake = ClientHandshake::new(config);

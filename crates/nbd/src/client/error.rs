@@ -66,6 +66,14 @@ pub enum ClientError {
         /// Where to.
         target: Target,
     },
+    /// TCP asked the server's machine in vain.
+    #[error("{target}: the server's machine has acknowledged nothing for {} s", seconds(.after))]
+    Unheard {
+        /// Where to.
+        target: Target,
+        /// How long.
+        after: Duration,
+    },
     /// The server says that it is going away.
     #[error("{target}: the server is shutting down")]
     ServerShutdown {
@@ -93,7 +101,8 @@ pub enum ClientError {
     Unanswered {
         /// Where to.
         target: Target,
-        /// How long it was waited, not counting what was in flight before it.
+        /// How long it was waited, not counting what was in flight before it and the time in which a
+        /// flush was waited for.
         after: Duration,
     },
     /// A request that lost one connection after the other.

@@ -22,7 +22,8 @@
 //!   again, in order, before anything else. Where that fails, no flush succeeds any more.
 //! * **Every request ends**: one without an answer costs its connection after
 //!   [`ClientConfig::request_timeout`], whatever else is answered, and fails after
-//!   [`ClientConfig::reconnect_for`] of that.
+//!   [`ClientConfig::reconnect_for`] of that. A slow disk is no lost server: while a flush is waited
+//!   for, that time stands still, for [`ClientConfig::flush_timeout`] at most.
 //! * **Data unless told otherwise**: what a server does not tell of, tells of in part or only in parts
 //!   of a block, is data.
 //! * **Same disk or no I/O**: after a reconnect, size, blocks and abilities are compared first. An

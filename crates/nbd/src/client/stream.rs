@@ -4,6 +4,8 @@
 //!
 //! * Who hears that fewer bytes were sent than it gave comes again with the rest, the same bytes:
 //!   under TLS some of them may be sealed already.
+//! * A machine that is gone is found: over TCP it is asked, by the kernel. The end of a Unix or vsock
+//!   peer is its socket's.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,6 +19,11 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::client::Address;
 use crate::tls::{Link, Raw};
 use crate::vsock;
+
+/// Longest time between two questions of TCP to a machine that says nothing.
+const ASK_EVERY_MAX: Duration = Duration::from_secs(60);
+/// Questions without an answer, at most: what the kernel takes.
+const ASK_TIMES_MAX: u32 = 127;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -34,7 +41,7 @@ pub(super) struct Stream {
 }
 
 impl Plain {
-    async fn connect(address: &Address) -> io::Result<Self> {
+    async fn connect(address: &Address, limit: Duration) -> io::Result<Self> {
         match address {
             Address::Tcp { host, port } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
@@ -43,14 +50,28 @@ impl Plain {
                     return Err(io::ErrorKind::ConnectionRefused.into());
                 }
                 stream.set_nodelay(true)?;
-                // Finds out about a server that vanished while nothing was asked of it.
-                sockopt::set_socket_keepalive(&stream, true)?;
+                ask_silent_server(&stream, limit)?;
                 Ok(Self::Tcp(stream))
             }
             Address::Unix(path) => UnixStream::connect(path).await.map(Self::Unix),
             Address::Vsock(address) => vsock::connect(*address).await.map(Self::Unix),
         }
     }
+}
+
+/// Finds out within `limit` (2 s at least) about a machine that vanished while nothing was under way
+/// to it. Without `TCP_USER_TIMEOUT`, which also ends connections to a server that is there and
+/// takes nothing, because it waits for its disk.
+fn ask_silent_server(stream: &TcpStream, limit: Duration) -> io::Result<()> {
+    let every = (limit / 4).clamp(Duration::from_secs(1), ASK_EVERY_MAX);
+    let every = Duration::from_secs(every.as_secs());
+    let times = (limit.as_secs() / every.as_secs()).saturating_sub(1);
+    let times = u32::try_from(times).unwrap_or(ASK_TIMES_MAX);
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, every)?;
+    sockopt::set_tcp_keepintvl(stream, every)?;
+    sockopt::set_tcp_keepcnt(stream, times.clamp(1, ASK_TIMES_MAX))?;
+    Ok(())
 }
 
 impl Raw for Plain {
@@ -70,9 +91,10 @@ impl Raw for Plain {
 }
 
 impl Stream {
-    /// Connects to the first address of `address` that answers.
-    pub(super) async fn connect(address: &Address) -> io::Result<Self> {
-        let plain = Plain::connect(address).await?;
+    /// Connects to the first address of `address` that answers. A machine that has vanished is found
+    /// out about within `limit`.
+    pub(super) async fn connect(address: &Address, limit: Duration) -> io::Result<Self> {
+        let plain = Plain::connect(address, limit).await?;
         Ok(Self { plain, link: None })
     }
 
@@ -128,6 +150,15 @@ impl Stream {
             Plain::Unix(stream) => stream.poll_write_ready(cx),
         };
         ready.map(drop)
+    }
+
+    /// How long nothing was heard of the server's machine, if it owes TCP an answer.
+    pub(super) fn unheard_for(&self) -> Option<Duration> {
+        let Plain::Tcp(stream) = &self.plain else {
+            return None;
+        };
+        // Where the kernel does not tell, its own limits are what there is.
+        engine::tcp::unheard_for(stream.as_fd()).ok().flatten()
     }
 
     /// Receives once; 0 bytes: the other side closed.

@@ -12,9 +12,11 @@ mod power;
 mod pure;
 mod reconnect;
 mod resize;
+mod slow_flush;
 mod surveys;
 mod unanswered;
 mod unflushed;
+mod wire;
 
 use std::future::Future;
 use std::pin::Pin;

@@ -3,7 +3,8 @@
 //!
 //! Requests are counted in buckets by the time they were taken up; who keeps the time limit costs
 //! one count up and one down. A bucket is overdue when the last of its limits has passed, so a
-//! request is found at most one bucket's width late.
+//! request is found at most one bucket's width late. Limits are put off while time stands still, by so
+//! much in all.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 struct Bucket {
     from: Instant,
     due: Instant,
+    /// What it may be put off to.
+    due_max: Instant,
     in_flight: usize,
 }
 
@@ -28,16 +31,18 @@ struct Bucket {
 #[derive(Debug)]
 pub(crate) struct Ages {
     limit: Duration,
+    put_off_max: Duration,
     buckets: VecDeque<Bucket>,
     /// Number of the first bucket.
     first: u64,
 }
 
 impl Ages {
-    /// For requests that are to be answered within `limit`.
-    pub(crate) const fn new(limit: Duration) -> Self {
+    /// For requests that are to be answered within `limit`, put off by `put_off_max` at most.
+    pub(crate) const fn new(limit: Duration, put_off_max: Duration) -> Self {
         Self {
             limit,
+            put_off_max,
             buckets: VecDeque::new(),
             first: 0,
         }
@@ -50,6 +55,7 @@ impl Ages {
             .saturating_add(Duration::from_secs(ahead / RATE_MIN));
         // A limit beyond the end of time is none: the next look is in a year.
         let due = now.checked_add(allowed).unwrap_or(now + YEAR);
+        let due_max = due.checked_add(self.put_off_max).unwrap_or(due + YEAR);
         let width = self.limit / DIVISIONS;
         let stale = |last: &Bucket| now.duration_since(last.from) >= width;
         let full = self.buckets.len() >= BUCKETS_MAX;
@@ -57,12 +63,14 @@ impl Ages {
             self.buckets.push_back(Bucket {
                 from: now,
                 due,
+                due_max,
                 in_flight: 0,
             });
         }
         if let Some(last) = self.buckets.back_mut() {
             last.in_flight += 1;
             last.due = last.due.max(due);
+            last.due_max = last.due_max.max(due_max);
         }
         self.first + self.buckets.len() as u64 - 1
     }
@@ -74,6 +82,14 @@ impl Ages {
         while self.buckets.front().is_some_and(|b| b.in_flight == 0) {
             self.buckets.pop_front();
             self.first += 1;
+        }
+    }
+
+    /// For `time` no request's time ran.
+    pub(crate) fn put_off(&mut self, time: Duration) {
+        for bucket in &mut self.buckets {
+            let due = bucket.due.checked_add(time);
+            bucket.due = due.map_or(bucket.due_max, |due| due.min(bucket.due_max));
         }
     }
 

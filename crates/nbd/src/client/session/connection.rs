@@ -2,7 +2,7 @@
 
 use std::io;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, BufMut, BytesMut};
 use nbd_proto::{
@@ -70,7 +70,11 @@ pub(crate) struct Connection {
     outstanding: u64,
     reads: u64,
     read_bytes: u64,
+    /// Requests in flight that may take long.
+    long: usize,
     last_progress: Instant,
+    /// Since when TCP has been seen to ask the server's machine.
+    asked_since: Option<Instant>,
     ages: Ages,
 }
 
@@ -92,8 +96,10 @@ impl Connection {
             outstanding: 0,
             reads: 0,
             read_bytes: 0,
+            long: 0,
             last_progress: now,
-            ages: Ages::new(config.request_timeout),
+            asked_since: None,
+            ages: Ages::new(config.request_timeout, config.flush_timeout),
         }
     }
 
@@ -118,6 +124,27 @@ impl Connection {
     /// Whether a request waits for its answer for too long.
     pub(crate) fn overdue(&self, now: Instant) -> bool {
         self.ages.overdue(now)
+    }
+
+    /// Whether a request is in flight that may take long.
+    pub(crate) const fn waits_long(&self) -> bool {
+        self.long > 0
+    }
+
+    /// For `time` no request's time ran.
+    pub(crate) fn put_off(&mut self, time: Duration) {
+        self.ages.put_off(time);
+    }
+
+    /// How long TCP has asked the server's machine in vain, as far as that was looked at. A probe
+    /// that was sent just now, after a long silence, is not in vain yet.
+    pub(crate) fn unheard_for(&mut self, now: Instant) -> Duration {
+        let Some(unheard) = self.stream.unheard_for() else {
+            self.asked_since = None;
+            return Duration::ZERO;
+        };
+        let asked = *self.asked_since.get_or_insert(now);
+        unheard.min(now.duration_since(asked))
     }
 
     /// Whether it can be asked for extents.
@@ -152,6 +179,7 @@ impl Connection {
         };
         self.outstanding += part.payload();
         part.age = self.ages.begin(now, self.outstanding + elsewhere);
+        self.long += usize::from(part.may_take_long());
         if command == Command::Read {
             self.reads += 1;
             self.read_bytes += part.range.len;
@@ -280,6 +308,7 @@ impl Connection {
             ReplyEvent::Done { token, error, .. } => {
                 self.outstanding -= token.payload();
                 self.ages.end(token.age);
+                self.long -= usize::from(token.may_take_long());
                 if token.command() == Command::Read {
                     self.reads -= 1;
                     self.read_bytes -= token.range.len;

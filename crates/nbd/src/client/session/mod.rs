@@ -2,7 +2,8 @@
 //!
 //! `wait` waits for anything to happen and changes nothing but the list of what arrived; `apply`
 //! does everything that follows and never waits. `recovery` has what happens around a lost
-//! connection, `jobs`, `journal`, `work` and `identity` decide without knowing of sockets.
+//! connection, `time_limits` when one counts as lost; `jobs`, `journal`, `work` and `identity` decide
+//! without knowing of sockets.
 //!
 //! ```text
 //!            connection lost               connections made, same export
@@ -23,15 +24,17 @@ pub(super) mod allocation;
 mod connection;
 mod dialing;
 mod dispatch;
-mod fill;
+pub(super) mod fill;
 mod identity;
 mod jobs;
 pub(super) mod journal;
 mod outbox;
+pub(super) mod quiet;
 mod recovery;
 mod renewal;
 mod replies;
 mod shared;
+mod time_limits;
 pub(super) mod work;
 
 use std::collections::VecDeque;
@@ -54,6 +57,7 @@ pub(super) use dialing::connect_all;
 use dispatch::Writing;
 use jobs::Jobs;
 use journal::Journal;
+use quiet::Quiet;
 use recovery::Trouble;
 pub(super) use shared::Shared;
 use work::{Message, Part, PartLimits, Renewed, Submission, Work};
@@ -105,6 +109,9 @@ pub(super) struct Session {
     /// Writes in flight, which the journal will have to keep.
     writing: Writing,
     trouble: Option<Trouble>,
+    quiet: Quiet,
+    /// When the limits of time were last looked at, or began to be.
+    looked: Instant,
     connected_at: Instant,
     reconnects: u64,
     /// Who waits for new connections.
@@ -145,6 +152,7 @@ impl Session {
         let flushes = export.flags.contains(TransmissionFlags::SEND_FLUSH);
         let mut session = Self {
             part_limits: PartLimits::new(export.block_size_min, export.block_size_max, false),
+            quiet: Quiet::new(config.request_timeout, config.flush_timeout),
             target,
             config,
             export,
@@ -161,6 +169,7 @@ impl Session {
             flush_failed: false,
             writing: Writing::default(),
             trouble: None,
+            looked: clock::now(),
             connected_at: clock::now(),
             reconnects: 0,
             renewed: None,
@@ -256,7 +265,7 @@ impl Session {
         }
         self.dispatch(now);
         self.send(now);
-        self.arm_timer();
+        self.arm_timer(now);
         self.publish();
     }
 

@@ -17,9 +17,6 @@ use crate::client::{Changed, ClientError, Target};
 
 /// Connections that lived for less are not made again without a pause.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
-/// Looks at the clock while something is outstanding.
-const TICK_MIN: Duration = Duration::from_millis(10);
-const TICK_MAX: Duration = Duration::from_millis(500);
 /// Entries of the journal written again at once.
 const REPLAY_MAX: usize = 128;
 
@@ -258,34 +255,7 @@ impl Session {
         })
     }
 
-    /// Looks at every limit of time.
-    pub(super) fn check_time(&mut self, now: Instant) {
-        let limit = self.config.request_timeout;
-        // A server that works off what one connection sent may leave the others waiting: it is silent
-        // where nothing moves on any of them.
-        let waits = self.connections.iter().any(|c| c.in_flight() > 0);
-        let moved = self.connections.iter().map(Connection::last_progress).max();
-        let silent = moved.is_some_and(|moved| now.duration_since(moved) >= limit);
-        if waits && silent {
-            let target = self.target.clone();
-            let after = limit;
-            self.lose(ClientError::Silent { target, after }, now);
-        } else if self.connections.iter().any(|c| c.overdue(now)) {
-            let target = self.target.clone();
-            let after = limit;
-            self.lose(ClientError::Unanswered { target, after }, now);
-        }
-        self.fail_if_gone(now);
-        let closing = self.closing.as_ref();
-        if closing.is_some_and(|closing| now.duration_since(closing.since) >= limit) {
-            self.connections.clear();
-            self.fail_all(Errno::ShuttingDown, |target| ClientError::ShutDown {
-                target,
-            });
-        }
-    }
-
-    fn fail_if_gone(&mut self, now: Instant) {
+    pub(super) fn fail_if_gone(&mut self, now: Instant) {
         if let Some(gone) = self.gone(now) {
             self.fail_all(Errno::Io, |_| (*gone).clone());
             self.renewal_over(Err((*gone).clone()));
@@ -311,19 +281,5 @@ impl Session {
         if a_flush {
             self.flush_failed();
         }
-    }
-
-    pub(super) fn arm_timer(&mut self) {
-        let idle = self.jobs.is_empty()
-            && !self.own_flush
-            && self.renewed.is_none()
-            && self.closing.is_none()
-            && matches!(self.phase, Phase::Ready | Phase::Dead(_));
-        if idle || self.timer.is_some() {
-            return;
-        }
-        let shortest = self.config.request_timeout.min(self.config.reconnect_for);
-        let tick = (shortest / 8).clamp(TICK_MIN, TICK_MAX);
-        self.timer = Some(Box::pin(clock::sleep(tick)));
     }
 }

@@ -194,6 +194,17 @@ impl Part {
         matches!(self.body, Body::Write(_) | Body::WriteZeroes | Body::Trim)
     }
 
+    /// Whether it may take as long as the server's disk needs for all that its caches hold, or for a
+    /// range of any length.
+    pub(crate) fn may_take_long(&self) -> bool {
+        match self.body {
+            Body::Flush { .. } | Body::Trim => true,
+            Body::WriteZeroes => !self.flags.contains(CommandFlags::FAST_ZERO),
+            Body::Write(_) => self.flags.contains(CommandFlags::FUA),
+            Body::Read(_) | Body::Extents(_) => false,
+        }
+    }
+
     /// Ready to be sent once more.
     pub(crate) fn again(mut self) -> Self {
         self.said = None;

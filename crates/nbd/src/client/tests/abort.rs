@@ -109,7 +109,9 @@ fn what_a_socket_has_not_sent_when_it_is_reset_is_never_sent() {
             host: "127.0.0.1".to_owned(),
             port: listener.local_addr().unwrap().port(),
         };
-        let stream = Stream::connect(&address).await.unwrap();
+        let stream = Stream::connect(&address, Duration::from_secs(1))
+            .await
+            .unwrap();
         let (mut server, _) = listener.accept().await.unwrap();
         let sent = fill(&stream);
         stream.reset();

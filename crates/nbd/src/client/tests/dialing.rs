@@ -107,6 +107,34 @@ fn tcp_is_handed_out_without_delay() {
     });
 }
 
+/// Every machine that vanishes is asked for by TCP in time, whatever the server is waited for.
+#[test]
+fn tcp_asks_a_silent_machine_often_enough_to_miss_it_within_the_limit() {
+    in_engine(|| async {
+        // Limit; seconds until the first question and between two, and how many.
+        for (limit, every, times) in [
+            (1, 1, 1),
+            (5, 1, 4),
+            (15, 3, 4),
+            (30, 7, 3),
+            (86_400, 60, 127),
+        ] {
+            let target = says(good_session()).await;
+            let limit = Duration::from_secs(limit);
+            let dialed = dial(&target, false, limit).await.unwrap();
+            let socket = dialed.into_std_fd().unwrap();
+            let socket = socket.as_fd();
+            assert!(sockopt::socket_keepalive(socket).unwrap());
+            let every = Duration::from_secs(every);
+            assert_eq!(sockopt::tcp_keepidle(socket).unwrap(), every);
+            assert_eq!(sockopt::tcp_keepintvl(socket).unwrap(), every);
+            assert_eq!(sockopt::tcp_keepcnt(socket).unwrap(), times);
+            // It would also end connections to a server that takes nothing while it flushes.
+            assert_eq!(sockopt::tcp_user_timeout(socket).unwrap(), 0);
+        }
+    });
+}
+
 #[test]
 fn bytes_before_the_first_request_are_refused() {
     in_engine(|| async {

@@ -12,8 +12,10 @@ use crate::client::growth::Growth;
 use crate::client::limits;
 use crate::client::session::ages::{Ages, RATE_MIN};
 use crate::client::session::allocation::Allocation;
+use crate::client::session::fill::ReadBuffer;
 use crate::client::session::journal::Journal;
-use crate::client::session::work::{Body, Part, PartLimits, Work, take_front};
+use crate::client::session::quiet::Quiet;
+use crate::client::session::work::{Body, Owner, Part, PartLimits, Work, take_front};
 
 const NONE: CommandFlags = CommandFlags::empty();
 
@@ -107,7 +109,7 @@ fn parts_are_whole_blocks_below_every_limit() {
 fn a_request_is_overdue_after_its_limit_and_the_time_of_the_payload_before_it() {
     let start = engine::clock::now();
     let at = |ms| start + Duration::from_millis(ms);
-    let mut ages = Ages::new(Duration::from_secs(2));
+    let mut ages = Ages::new(Duration::from_secs(2), Duration::ZERO);
     assert!(!ages.overdue(at(1_000_000)));
     let first = ages.begin(at(0), 0);
     assert!(!ages.overdue(at(1999)));
@@ -124,7 +126,7 @@ fn a_request_is_overdue_after_its_limit_and_the_time_of_the_payload_before_it() 
 fn an_age_is_kept_whatever_is_over_before_it() {
     let start = engine::clock::now();
     let at = |ms| start + Duration::from_millis(ms);
-    let mut ages = Ages::new(Duration::from_secs(1));
+    let mut ages = Ages::new(Duration::from_secs(1), Duration::ZERO);
     let stuck = ages.begin(at(0), 0);
     for ms in 0..900 {
         let other = ages.begin(at(ms), 0);
@@ -138,6 +140,93 @@ fn an_age_is_kept_whatever_is_over_before_it() {
     let next = ages.begin(at(10_000), 0);
     assert!(!ages.overdue(at(10_001)));
     ages.end(next);
+}
+
+#[test]
+fn a_request_is_put_off_by_so_much_and_no_more() {
+    let start = engine::clock::now();
+    let at = |ms| start + Duration::from_millis(ms);
+    let mut ages = Ages::new(Duration::from_secs(1), Duration::from_secs(5));
+    let first = ages.begin(at(0), 0);
+    ages.put_off(Duration::from_secs(2));
+    assert!(!ages.overdue(at(2999)));
+    assert!(ages.overdue(at(3000)));
+    // What comes later has all of its own time.
+    let second = ages.begin(at(2500), 0);
+    for _ in 0..100 {
+        ages.put_off(Duration::from_secs(1));
+    }
+    assert!(!ages.overdue(at(5999)));
+    assert!(ages.overdue(at(6000)));
+    ages.end(first);
+    assert!(!ages.overdue(at(8499)));
+    assert!(ages.overdue(at(8500)));
+    ages.end(second);
+    assert!(!ages.overdue(at(1_000_000)));
+}
+
+#[test]
+fn limits_beyond_the_end_of_time_can_be_put_off() {
+    let now = engine::clock::now();
+    for (limit, put_off_max) in [
+        (Duration::MAX, Duration::MAX),
+        (Duration::ZERO, Duration::MAX),
+    ] {
+        let mut ages = Ages::new(limit, put_off_max);
+        let first = ages.begin(now, 0);
+        ages.put_off(Duration::MAX);
+        assert!(!ages.overdue(now));
+        ages.end(first);
+        let mut quiet = Quiet::new(limit, put_off_max);
+        quiet.moved(Some(now));
+        quiet.put_off(Duration::MAX, now);
+        quiet.put_off(Duration::MAX, now);
+        assert_eq!(quiet.too_long(now), None);
+    }
+}
+
+#[test]
+fn silence_is_put_off_by_so_much_and_no_more_and_told_of_once() {
+    let start = engine::clock::now();
+    let at = |ms| start + Duration::from_millis(ms);
+    let mut quiet = Quiet::new(Duration::from_secs(1), Duration::from_secs(3));
+    assert_eq!(quiet.too_long(at(1_000_000)), None, "nothing was sent yet");
+    quiet.moved(Some(at(0)));
+    assert_eq!(quiet.too_long(at(999)), None);
+    assert_eq!(quiet.too_long(at(1000)), Some(Duration::from_secs(1)));
+    assert!(!quiet.put_off(Duration::from_millis(500), at(500)));
+    assert!(quiet.put_off(Duration::from_millis(500), at(1000)));
+    assert!(!quiet.put_off(Duration::from_millis(500), at(1500)));
+    assert_eq!(quiet.too_long(at(2499)), None);
+    assert_eq!(quiet.too_long(at(2500)), Some(Duration::from_millis(2500)));
+    for _ in 0..100 {
+        quiet.put_off(Duration::from_secs(1), at(3000));
+    }
+    assert_eq!(quiet.too_long(at(3999)), None);
+    assert_eq!(quiet.too_long(at(4000)), Some(Duration::from_secs(4)));
+    // The same moment is no news; another one is.
+    quiet.moved(Some(at(0)));
+    assert!(quiet.too_long(at(4000)).is_some());
+    quiet.moved(Some(at(3500)));
+    assert_eq!(quiet.too_long(at(4499)), None);
+    assert_eq!(quiet.too_long(at(4500)), Some(Duration::from_secs(1)));
+    assert!(quiet.put_off(Duration::from_millis(1), at(4500)));
+}
+
+#[test]
+fn what_waits_for_the_disk_may_take_long_and_nothing_else() {
+    let part = |flags, body| Part::new(Owner::Replay, Range::new(0, 512), flags, body);
+    let fua = CommandFlags::FUA;
+    assert!(part(NONE, Body::Flush { mark: 0 }).may_take_long());
+    assert!(part(NONE, Body::Trim).may_take_long());
+    assert!(part(NONE, Body::WriteZeroes).may_take_long());
+    assert!(part(fua, data(512, 1)).may_take_long());
+    assert!(!part(NONE, data(512, 1)).may_take_long());
+    assert!(!part(CommandFlags::FAST_ZERO, Body::WriteZeroes).may_take_long());
+    let buffer = ReadBuffer::new(Range::new(0, 512));
+    assert!(!part(NONE, Body::Read(buffer)).may_take_long());
+    let allocation = Allocation::new(Range::new(0, 512), 512);
+    assert!(!part(NONE, Body::Extents(allocation)).may_take_long());
 }
 
 #[test]

@@ -1,0 +1,111 @@
+//! What the kernel knows of a TCP connection that no byte tells: whether the other machine is there.
+
+use std::io;
+use std::mem::{offset_of, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// The beginning of `struct tcp_info` (include/uapi/linux/tcp.h). Times are in milliseconds.
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+struct TcpInfo {
+    state: u8,
+    ca_state: u8,
+    retransmits: u8,
+    /// Probes without an answer: keepalive ones, or into a window that is shut.
+    probes: u8,
+    backoff: u8,
+    options: u8,
+    bit_fields: [u8; 2],
+    rto: u32,
+    ato: u32,
+    snd_mss: u32,
+    rcv_mss: u32,
+    /// Segments sent that were not acknowledged.
+    unacked: u32,
+    sacked: u32,
+    lost: u32,
+    retrans: u32,
+    fackets: u32,
+    last_data_sent: u32,
+    last_ack_sent: u32,
+    last_data_recv: u32,
+    last_ack_recv: u32,
+}
+
+/// Bytes of it.
+const LEN: u32 = 60;
+
+const _: () = assert!(size_of::<TcpInfo>() == LEN as usize);
+const _: () = assert!(offset_of!(TcpInfo, last_ack_recv) == 56);
+
+impl TcpInfo {
+    fn unheard_for(&self) -> Option<Duration> {
+        let is_asked = self.unacked > 0 || self.probes > 0;
+        let heard = self.last_ack_recv.min(self.last_data_recv);
+        is_asked.then(|| Duration::from_millis(heard.into()))
+    }
+}
+
+/// How long nothing was heard of the machine at the other end of `socket`, if it owes an answer to
+/// data or to a probe; `None`: it owes none. A machine that is there answers, whatever its programs do.
+///
+/// # Errors
+/// Those of getsockopt(2); also where `socket` is not of TCP.
+pub fn unheard_for(socket: BorrowedFd<'_>) -> io::Result<Option<Duration>> {
+    let mut info = TcpInfo::default();
+    let mut len = LEN;
+    // SAFETY: the structure is as the kernel declares its beginning, of the length that is told, and
+    // outlives the call.
+    let status = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut len,
+        )
+    };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(info.unheard_for())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_machine_is_unheard_since_its_last_sign_where_it_owes_an_answer() {
+        let quiet = TcpInfo {
+            last_ack_recv: 9000,
+            last_data_recv: 7000,
+            ..TcpInfo::default()
+        };
+        assert_eq!(quiet.unheard_for(), None);
+        let probed = TcpInfo { probes: 1, ..quiet };
+        assert_eq!(probed.unheard_for(), Some(Duration::from_secs(7)));
+        let unacked = TcpInfo {
+            unacked: 1,
+            last_ack_recv: 20,
+            ..quiet
+        };
+        assert_eq!(unacked.unheard_for(), Some(Duration::from_millis(20)));
+    }
+
+    #[test]
+    fn the_kernel_tells_of_tcp_and_of_nothing_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let stream = TcpStream::connect(listener.local_addr().expect("an address"));
+        let stream = stream.expect("a connection");
+        // Nothing was sent, so nothing is owed.
+        assert_eq!(unheard_for(stream.as_fd()).expect("told"), None);
+        let (unix, _other) = UnixStream::pair().expect("a pair");
+        unheard_for(unix.as_fd()).expect_err("no TCP");
+    }
+}

@@ -1,0 +1,117 @@
+//! Every limit of time: whether the server is there, slow, or gone.
+//!
+//! A flush takes as long as the server's disk needs for what its caches hold: minutes for a GiB on an
+//! SD card. Meanwhile that disk is slow for reads and writes too, and many a server takes nothing else
+//! up. To come back to such a server gains nothing, and has it flush once more. So while a request is
+//! waited for that may take long, time stands still for all of them, on whichever connection.
+//!
+//! # Invariants
+//!
+//! * Every request ends: time stands still for no longer than
+//!   [`flush_timeout`](crate::client::ClientConfig::flush_timeout) in all for one request, and for one
+//!   silence.
+//! * Time does not stand still for a machine that is gone: TCP asks it, and gives up after the same limit
+//!   as for any request.
+//!
+//! # What it does not do
+//!
+//! While a flush is waited for, it cannot tell a server that hangs from one whose disk is slow.
+
+use std::time::{Duration, Instant};
+
+use block::Errno;
+use engine::clock;
+
+use crate::client::ClientError;
+use crate::client::session::connection::Connection;
+use crate::client::session::work::Part;
+use crate::client::session::{Phase, Session};
+
+/// Looks at the clock while something is outstanding.
+const TICK_MIN: Duration = Duration::from_millis(10);
+const TICK_MAX: Duration = Duration::from_millis(500);
+
+impl Session {
+    /// Looks at every limit of time.
+    pub(super) fn check_time(&mut self, now: Instant) {
+        self.put_off(now);
+        if let Some(error) = self.overdue(now) {
+            self.lose(error, now);
+        }
+        self.fail_if_gone(now);
+        let limit = self.config.request_timeout;
+        let closing = self.closing.as_ref();
+        if closing.is_some_and(|closing| now.duration_since(closing.since) >= limit) {
+            self.connections.clear();
+            self.fail_all(Errno::ShuttingDown, |target| ClientError::ShutDown {
+                target,
+            });
+        }
+    }
+
+    /// Puts everything off by the time since the last look, where a request may take long.
+    fn put_off(&mut self, now: Instant) {
+        let moved = self.connections.iter().map(Connection::last_progress).max();
+        self.quiet.moved(moved);
+        // One that is to be sent again may still be what the server's disk is busy with.
+        let waits_long = self.connections.iter().any(Connection::waits_long)
+            || self.resend.iter().any(Part::may_take_long);
+        if !waits_long {
+            return;
+        }
+        let passed = now.duration_since(self.looked);
+        for connection in &mut self.connections {
+            connection.put_off(passed);
+        }
+        if self.quiet.put_off(passed, now) {
+            let after = self.config.request_timeout.as_secs_f64();
+            tracing::warn!(
+                target = %self.target,
+                "nothing moved for {after} s; a flush is waited for, or what may take as long"
+            );
+        }
+    }
+
+    /// Why the connections are to be given up, if a limit has passed.
+    fn overdue(&mut self, now: Instant) -> Option<ClientError> {
+        let limit = self.config.request_timeout;
+        let unheard = self.connections.iter_mut().map(|c| c.unheard_for(now));
+        let unheard = unheard.max().filter(|unheard| *unheard >= limit);
+        let target = || self.target.clone();
+        if let Some(after) = unheard {
+            return Some(ClientError::Unheard {
+                target: target(),
+                after,
+            });
+        }
+        // A server that works off what one connection sent may leave the others waiting: it is silent
+        // where nothing moves on any of them.
+        let waits = self.connections.iter().any(|c| c.in_flight() > 0);
+        if waits && let Some(after) = self.quiet.too_long(now) {
+            return Some(ClientError::Silent {
+                target: target(),
+                after,
+            });
+        }
+        let overdue = self.connections.iter().any(|c| c.overdue(now));
+        overdue.then(|| ClientError::Unanswered {
+            target: target(),
+            after: limit,
+        })
+    }
+
+    pub(super) fn arm_timer(&mut self, now: Instant) {
+        let idle = self.jobs.is_empty()
+            && !self.own_flush
+            && self.renewed.is_none()
+            && self.closing.is_none()
+            && matches!(self.phase, Phase::Ready | Phase::Dead(_));
+        if idle || self.timer.is_some() {
+            return;
+        }
+        self.looked = now;
+        let shortest = self.config.request_timeout.min(self.config.reconnect_for);
+        let tick = (shortest / 8).clamp(TICK_MIN, TICK_MAX);
+        self.timer = Some(Box::pin(clock::sleep(tick)));
+    }
+}

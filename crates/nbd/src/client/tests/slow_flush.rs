@@ -1,0 +1,250 @@
+//! A server whose disk takes longer for a flush than requests may take, and one that is gone.
+//!
+//! An SD card under a GiB of page cache took minutes for one fdatasync. The client took the silence for a lost
+//! connection, made it anew, wrote again, flushed again, until the flush failed and the filesystem went
+//! read-only.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{BlockDevice, Range, WriteFlags};
+use futures_util::future::{join, try_join_all};
+use nbd_proto::Command;
+use testkit::single;
+use tokio::sync::Notify;
+
+use super::fake::{Act, Fake};
+use super::wire::Wire;
+use super::{connect, impatient, in_engine, poll_once, until};
+use crate::client::{Client, ClientConfig};
+
+const MIB: u64 = 1 << 20;
+/// Within which requests are answered.
+const LIMIT: Duration = Duration::from_millis(500);
+
+fn hasty() -> ClientConfig {
+    ClientConfig {
+        request_timeout: LIMIT,
+        flush_timeout: Duration::from_secs(60),
+        ..impatient()
+    }
+}
+
+/// A server whose flushes take until it is told. It takes up nothing behind one on the same connection.
+fn flushes_when_told(size: u64) -> (Fake, Arc<Notify>) {
+    let told = Arc::new(Notify::new());
+    let tell = Arc::clone(&told);
+    let fake = Fake::scripted(size, move |_, request| match request.command {
+        Command::Flush => Act::After(Arc::clone(&told)),
+        _ => Act::Serve,
+    });
+    (fake, tell)
+}
+
+async fn until_asked(fake: &Fake, command: Command) {
+    until("it is asked", || fake.world().commands().contains(&command)).await;
+}
+
+/// The connections that it began with are the ones it has.
+fn assert_never_lost(fake: &Fake, client: &Client, connections: usize) {
+    let health = client.health();
+    assert_eq!((health.reconnects, health.last_error), (0, None));
+    assert!(!health.flush_failed);
+    assert_eq!(fake.world().connections, connections);
+}
+
+#[test]
+fn a_flush_of_four_times_the_limit_succeeds_and_so_does_what_waits_behind_it() {
+    in_engine(|| async {
+        let (fake, tell) = flushes_when_told(MIB);
+        let client = connect(&fake, hasty()).await;
+        let range = Range::new(0, 512);
+        let write = client.write(range, single(vec![7; 512]), WriteFlags::empty());
+        write.await.unwrap();
+        let mut both = Box::pin(join(client.flush(), client.read(range)));
+        let waited = engine::clock::timeout(4 * LIMIT, &mut both).await;
+        assert!(waited.is_err(), "the server has not answered");
+        assert_eq!(fake.world().durable[0], 0);
+        tell.notify_one();
+        let (flush, read) = both.await;
+        flush.unwrap();
+        read.unwrap();
+        assert_eq!(fake.world().durable[0], 7);
+        assert_never_lost(&fake, &client, 1);
+    });
+}
+
+#[test]
+fn a_flush_on_one_connection_makes_the_others_patient_too() {
+    in_engine(|| async {
+        let told = Arc::new(Notify::new());
+        let tell = Arc::clone(&told);
+        let fake = Fake::scripted(MIB, move |_, request| match request.command {
+            Command::Flush | Command::Read => Act::After(Arc::clone(&told)),
+            _ => Act::Serve,
+        });
+        let config = ClientConfig {
+            connections: 2,
+            ..hasty()
+        };
+        let client = connect(&fake, config).await;
+        // So much in flight on the first connection that the rest goes to the second one.
+        let large = client.read(Range::new(0, MIB / 2));
+        let mut all = Box::pin(join(
+            large,
+            join(client.flush(), client.read(Range::new(0, 512))),
+        ));
+        let waited = engine::clock::timeout(4 * LIMIT, &mut all).await;
+        assert!(waited.is_err(), "the server has not answered");
+        assert_eq!(fake.world().log.len(), 2, "one on each connection");
+        tell.notify_waiters();
+        // What was behind the flush is taken up now.
+        until("the last one is asked", || fake.world().log.len() == 3).await;
+        tell.notify_one();
+        let (large, (flush, small)) = all.await;
+        large.unwrap();
+        flush.unwrap();
+        small.unwrap();
+        assert_never_lost(&fake, &client, 2);
+    });
+}
+
+#[test]
+fn a_flush_that_is_never_answered_is_sent_again_after_a_limit_of_its_own() {
+    in_engine(|| async {
+        let fake = Fake::scripted(MIB, |connection, request| match request.command {
+            Command::Flush if connection == 1 => Act::Silence,
+            _ => Act::Serve,
+        });
+        let config = ClientConfig {
+            flush_timeout: Duration::from_secs(1),
+            ..hasty()
+        };
+        let client = connect(&fake, config).await;
+        let range = Range::new(0, 512);
+        let write = client.write(range, single(vec![7; 512]), WriteFlags::empty());
+        write.await.unwrap();
+        let begun = engine::clock::now();
+        client.flush().await.unwrap();
+        let took = engine::clock::now().duration_since(begun);
+        assert!(took >= Duration::from_millis(1500), "{took:?}");
+        assert_eq!(fake.world().connections, 2);
+        let error = client.health().last_error.unwrap();
+        assert!(error.contains("no byte moved for 1.5 s"), "{error}");
+        // What it covers was written again before.
+        let commands = fake.world().commands();
+        let (write, flush) = (Command::Write, Command::Flush);
+        assert_eq!(commands, [write, flush, write, flush]);
+        assert_eq!(fake.world().durable[0], 7);
+    });
+}
+
+#[test]
+fn a_request_is_lost_in_time_once_the_flush_is_over() {
+    in_engine(|| async {
+        let told = Arc::new(Notify::new());
+        let tell = Arc::clone(&told);
+        let fake = Fake::scripted(MIB, move |connection, request| match request.command {
+            Command::Read if connection == 1 => Act::Silence,
+            Command::Flush => Act::After(Arc::clone(&told)),
+            _ => Act::Serve,
+        });
+        let client = connect(&fake, hasty()).await;
+        let mut read = client.read(Range::new(0, 512));
+        assert!(poll_once(&mut read).await.is_pending());
+        until_asked(&fake, Command::Read).await;
+        let mut flush = client.flush();
+        let waited = engine::clock::timeout(2 * LIMIT, &mut flush).await;
+        assert!(waited.is_err(), "the server has not answered");
+        assert_eq!(client.health().reconnects, 0);
+        tell.notify_one();
+        flush.await.unwrap();
+        let begun = engine::clock::now();
+        read.await.unwrap();
+        // The time that it had waited before the flush counts, and a busy machine takes longer.
+        let took = engine::clock::now().duration_since(begun);
+        assert!(took < 10 * LIMIT, "{took:?}");
+        assert_eq!(client.health().reconnects, 1);
+    });
+}
+
+#[test]
+fn a_machine_that_vanishes_during_a_flush_is_found_within_the_limit() {
+    in_engine(|| async {
+        let fake = Fake::scripted(MIB, |connection, request| match request.command {
+            Command::Flush if connection == 1 => Act::Silence,
+            _ => Act::Serve,
+        });
+        let wire = Wire::to(&fake).await;
+        let limit = Duration::from_secs(2);
+        let config = ClientConfig {
+            request_timeout: limit,
+            ..hasty()
+        };
+        let client = Client::connect(wire.target(), config).await.unwrap();
+        let mut flush = client.flush();
+        assert!(poll_once(&mut flush).await.is_pending());
+        until_asked(&fake, Command::Flush).await;
+        wire.vanish();
+        let begun = engine::clock::now();
+        flush.await.unwrap();
+        let took = engine::clock::now().duration_since(begun);
+        assert!(took < 4 * limit, "{took:?}");
+        assert_eq!(fake.world().connections, 2);
+        let error = client.health().last_error.unwrap();
+        assert!(error.contains("timed out"), "{error}");
+    });
+}
+
+#[test]
+fn a_machine_that_has_vanished_before_a_flush_reached_it_is_found_within_the_limit() {
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        let wire = Wire::to(&fake).await;
+        let limit = Duration::from_secs(1);
+        let config = ClientConfig {
+            request_timeout: limit,
+            ..hasty()
+        };
+        let client = Client::connect(wire.target(), config).await.unwrap();
+        wire.vanish();
+        let begun = engine::clock::now();
+        client.flush().await.unwrap();
+        let took = engine::clock::now().duration_since(begun);
+        assert!(took >= limit && took < 8 * limit, "{took:?}");
+        assert_eq!(fake.world().connections, 2);
+        let error = client.health().last_error.unwrap();
+        assert!(
+            error.contains("machine has acknowledged nothing for"),
+            "{error}"
+        );
+    });
+}
+
+/// The window of a server that reads no requests while it flushes is shut: TCP's probes are acknowledged, but no byte is
+/// taken. With `TCP_USER_TIMEOUT` the kernel would end such a connection.
+#[test]
+fn a_server_that_takes_nothing_over_tcp_while_it_flushes_is_there() {
+    in_engine(|| async {
+        let (fake, tell) = flushes_when_told(32 * MIB);
+        let wire = Wire::to(&fake).await;
+        let config = ClientConfig {
+            request_timeout: Duration::from_secs(1),
+            ..hasty()
+        };
+        let client = Client::connect(wire.target(), config).await.unwrap();
+        let writes = (0..24).map(|nth| {
+            let range = Range::new(nth * MIB, MIB);
+            client.write(range, single(vec![7; 1 << 20]), WriteFlags::empty())
+        });
+        let mut all = Box::pin(join(client.flush(), try_join_all(writes)));
+        let waited = engine::clock::timeout(Duration::from_secs(4), &mut all).await;
+        assert!(waited.is_err(), "the server has not answered");
+        assert_eq!(fake.world().commands(), [Command::Flush]);
+        tell.notify_one();
+        let (flush, writes) = all.await;
+        flush.unwrap();
+        writes.unwrap();
+        assert_never_lost(&fake, &client, 1);
+    });
+}
