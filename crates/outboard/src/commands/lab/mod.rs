@@ -13,6 +13,7 @@ mod list;
 mod progress;
 mod report;
 mod run;
+mod said;
 mod show;
 
 use std::path::{Path, PathBuf};

@@ -5,12 +5,11 @@
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use lab::Cancel;
 use lab::host::{Place, Role};
-use lab::plan::{Transport, Via};
+use lab::plan::Via;
 use lab::runner::{Built, LeftOut, TargetSpec};
 use lab::tools::{self, Invocation};
 use lab::units::Bytes;
@@ -18,17 +17,15 @@ use rustix::fs::FallocateFlags;
 
 use super::foreign::Foreign;
 use super::names::Names;
+use super::process::own_program;
+use super::serve::export_at;
 use super::standing::{Part, Standing};
-use super::step::{Ends, Recipe, Step, line, listen, socket};
+use super::step::{Ends, Recipe, Step, line, loop_words, program_line};
 use crate::commands::attach as attachments;
 use crate::commands::lab::behind;
 
-/// How long a server may take until it listens.
-pub(super) const START: Duration = Duration::from_secs(30);
 /// How long one of the system's programs may take: a large `mkfs` on a slow disk.
 const LIMIT: Duration = Duration::from_secs(300);
-/// Between two looks.
-pub(super) const POLL: Duration = Duration::from_millis(10);
 
 /// Takes the steps of `recipe`.
 pub(super) fn carry_out(
@@ -59,7 +56,7 @@ pub(super) fn carry_out(
 
 /// What is known while steps are taken.
 pub(super) struct Work<'a> {
-    foreign: Foreign<'a>,
+    pub(super) foreign: Foreign<'a>,
     pub(super) names: Names,
     pub(super) cancel: &'a Cancel,
     pub(super) standing: Standing,
@@ -69,7 +66,7 @@ pub(super) struct Work<'a> {
     /// Of the last attachment.
     pub(super) device: Option<PathBuf>,
     /// Of the last server.
-    export: Option<String>,
+    pub(super) export: Option<String>,
 }
 
 impl Work<'_> {
@@ -83,7 +80,7 @@ impl Work<'_> {
                 Ok(())
             }
             Step::Own(words) => {
-                let words: Vec<String> = words.iter().map(|word| self.names.word(word)).collect();
+                let words = self.names.words(words);
                 self.foreign.check_command(&words)?;
                 self.note(step);
                 let program = own_program()?;
@@ -134,9 +131,9 @@ impl Work<'_> {
         self.commands.extend(step.shown(&self.names));
     }
 
-    pub(super) fn note_words(&mut self, program: &str, args: &[String]) {
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        self.commands.push(line(&[&[program], &args[..]].concat()));
+    /// Notes a command that is run under a longer name than users have to write.
+    pub(super) fn note_words(&mut self, program: &str, args: &[impl AsRef<str>]) {
+        self.commands.push(program_line(program, args));
     }
 
     fn folder(&mut self, path: &Path) -> Result<(), String> {
@@ -147,7 +144,11 @@ impl Work<'_> {
     }
 
     /// Runs a program to its end; what it printed.
-    pub(super) fn run(&self, program: &Path, words: &[String]) -> Result<String, String> {
+    pub(super) fn run(
+        &self,
+        program: &Path,
+        words: &[impl AsRef<str>],
+    ) -> Result<String, String> {
         let work = std::env::temp_dir();
         let folder = work.join(format!("outboard-lab-{}", std::process::id()));
         std::fs::create_dir_all(&folder)
@@ -158,114 +159,37 @@ impl Work<'_> {
             work: &folder,
             seed: 0,
         };
-        let ran = Invocation::new(program, words)
+        let ran = Invocation::new(program, words.iter().map(AsRef::as_ref))
             .run(&place, LIMIT, &mut |_| !self.cancel.is_cancelled())
             .map_err(|error| error.to_string());
         drop(std::fs::remove_dir_all(&folder));
         Ok(ran?.output)
     }
 
-    pub(super) fn run_noted(&mut self, words: &[&str]) -> Result<String, String> {
+    /// The same, noted.
+    pub(super) fn run_noted(&mut self, words: &[impl AsRef<str>]) -> Result<String, String> {
         let (program, args) = words.split_first().ok_or("nothing to run")?;
         self.commands.push(line(words));
-        let args: Vec<String> = args.iter().map(|word| (*word).to_owned()).collect();
-        self.run(Path::new(program), &args)
+        self.run(Path::new(program.as_ref()), args)
     }
 
-    fn serve(
+    /// What takes away what was just made.
+    pub(super) fn undo(&mut self, words: &[impl AsRef<str>]) {
+        let words = words.iter().map(|word| word.as_ref().to_owned());
+        self.standing.add(Part::Made(words.collect()));
+    }
+
+    /// Mounts with `words` and the directory behind them.
+    pub(super) fn mount(
         &mut self,
-        name: &str,
-        disk: &str,
-        transport: Transport,
-        folder: &Path,
+        words: &[impl AsRef<str>],
+        directory: &Path,
     ) -> Result<(), String> {
-        self.foreign.check(&self.names.expression(disk))?;
-        let socket = socket(folder, name);
-        let port = folder.join(format!("{name}.port"));
-        let ready = match transport {
-            Transport::Unix => &socket,
-            Transport::Tcp => &port,
-        };
-        let mut args = vec![
-            "serve".to_owned(),
-            format!("{name}={}", self.names.expression(disk)),
-            "--listen".to_owned(),
-            listen(transport, folder, name),
-            "--exit-with-parent".to_owned(),
-        ];
-        if transport == Transport::Tcp {
-            args.extend(["--port-file".to_owned(), port.display().to_string()]);
-        }
-        self.note_words("outboard", &args);
-        let said = folder.join(format!("{name}.log"));
-        let child = self.start(&own_program()?, &args, &said)?;
-        let pid = child.id();
-        self.standing.add(Part::Process {
-            name: format!("the server of {name}"),
-            child,
-        });
-        self.wait_for(pid, ready, &said)?;
-        let target = nbd::client::Target {
-            address: match transport {
-                Transport::Unix => nbd::client::Address::Unix(socket.clone()),
-                Transport::Tcp => nbd::client::Address::Tcp {
-                    host: "127.0.0.1".to_owned(),
-                    port: number_in(&port)?,
-                },
-            },
-            tls: None,
-            export: name.to_owned(),
-        };
-        let uri = target.to_string();
-        self.foreign.add_export(target);
-        self.names.set(name, &uri);
-        self.servers.push(pid);
-        self.export = Some(uri);
-        Ok(())
-    }
-
-    /// Starts a process that goes on while the target stands.
-    pub(super) fn start(
-        &self,
-        program: &Path,
-        args: &[String],
-        said: &Path,
-    ) -> Result<Child, String> {
-        use std::os::unix::process::CommandExt;
-        let open = || {
-            let mut options = OpenOptions::new();
-            options.create(true).append(true).open(said)
-        };
-        let failed = |error: std::io::Error| format!("cannot start {}: {error}", program.display());
-        Command::new(program)
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(open().map_err(failed)?)
-            .stderr(open().map_err(failed)?)
-            // Ctrl-C in a terminal reaches us; what stands is then taken down in its order.
-            .process_group(0)
-            .spawn()
-            .map_err(failed)
-    }
-
-    /// Waits until `ready` is there; a process that ended before has said why.
-    fn wait_for(&self, pid: u32, ready: &Path, said: &Path) -> Result<(), String> {
-        let started = engine::clock::now();
-        while !ready.exists() {
-            if self.cancel.is_cancelled() {
-                return Err("stopped".into());
-            }
-            let waited = engine::clock::now().duration_since(started);
-            if !is_running(pid) || waited > START {
-                let said = std::fs::read_to_string(said).unwrap_or_default();
-                let why = said.lines().rfind(|line| !line.trim().is_empty());
-                return Err(why
-                    .unwrap_or("its server does not listen")
-                    .trim()
-                    .to_owned());
-            }
-            std::thread::sleep(POLL);
-        }
+        let at = directory.to_string_lossy();
+        let mut words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+        words.push(&at);
+        self.run_noted(&words)?;
+        self.standing.add(Part::Mount(directory.to_owned()));
         Ok(())
     }
 
@@ -302,17 +226,13 @@ impl Work<'_> {
 
     fn looped(&mut self, image: &str, filesystem: &str, directory: &Path) -> Result<(), String> {
         let image = self.names.word(&format!("{{{image}}}"));
-        let directory_text = directory.to_string_lossy().into_owned();
         self.run_noted(&[&format!("mkfs.{filesystem}"), &image])?;
-        let device = self.run_noted(&["losetup", "--direct-io=on", "--find", "--show", &image])?;
+        let device = self.run_noted(&loop_words(&image))?;
         let device = device.trim();
-        let mounted = self.run_noted(&["mount", device, &directory_text]);
-        if mounted.is_ok() {
-            self.standing.add(Part::Mount(directory.to_owned()));
-        }
+        let mounted = self.mount(&["mount", device], directory);
         // In use it is only marked to go when it is unmounted, whoever does that.
         self.run_noted(&["losetup", "--detach", device])?;
-        mounted.map(drop)
+        mounted
     }
 
     fn built(mut self, ends: Ends) -> Result<Built, String> {
@@ -364,40 +284,4 @@ fn image(path: &Path, size: Bytes) -> Result<(), String> {
         Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(size.0).map_err(failed),
         other => other.map_err(|error| failed(error.into())),
     }
-}
-
-/// The program that runs now.
-fn own_program() -> Result<PathBuf, String> {
-    std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))
-}
-
-/// Whether it is there and has not ended.
-pub(super) fn is_running(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| !rest.starts_with('Z'))
-}
-
-fn number_in(path: &Path) -> Result<u16, String> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let number = text.trim().parse();
-    number.map_err(|_| format!("{} has no port in it", path.display()))
-}
-
-/// The size of an export and whether it can only be read, asked of its server.
-fn export_at(uri: &str) -> Result<(Bytes, bool), String> {
-    let target: nbd::client::Target = uri
-        .parse()
-        .map_err(|error| format!("cannot use {uri}: {error}"))?;
-    let timeout = nbd::client::ClientConfig::default().request_timeout;
-    let described = crate::commands::inspect::on_the_engine(async || {
-        let described = Box::pin(nbd::client::describe(&target, timeout)).await;
-        described.map_err(|error| crate::failure::Failure::from_error(&error))
-    });
-    let export = described.map_err(|failure| failure.line())?.export;
-    let mut flags = export.flags.iter_names();
-    Ok((
-        Bytes(export.size),
-        flags.any(|(name, _)| name == "READ_ONLY"),
-    ))
 }

@@ -45,6 +45,11 @@ impl Names {
         self.replaced(text, &str::to_owned)
     }
 
+    /// The same for several.
+    pub(super) fn words(&self, words: &[String]) -> Vec<String> {
+        words.iter().map(|word| self.word(word)).collect()
+    }
+
     fn replaced(&self, text: &str, write: &dyn Fn(&str) -> String) -> String {
         let mut out = text.to_owned();
         for (name, value) in &self.0 {

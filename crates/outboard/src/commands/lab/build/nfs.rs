@@ -15,9 +15,14 @@ const EXPORT: &str = "rw,sync,no_root_squash,no_subtree_check,insecure";
 /// The version that needs no further service of the system.
 const VERSION: &str = "vers=4.2";
 
+/// What is exported, and to whom.
+fn place(exported: &Path) -> String {
+    format!("{CLIENT}:{}", exported.display())
+}
+
 /// The two commands: the export, and the mount without its directory.
 fn commands(exported: &Path, options: Option<&str>) -> (Vec<String>, Vec<String>) {
-    let place = format!("{CLIENT}:{}", exported.display());
+    let place = place(exported);
     let mount_options = match options {
         Some(more) => format!("{VERSION},{more}"),
         None => VERSION.to_owned(),
@@ -33,11 +38,7 @@ fn commands(exported: &Path, options: Option<&str>) -> (Vec<String>, Vec<String>
 pub(super) fn shown(exported: &Path, directory: &Path, options: Option<&str>) -> Vec<String> {
     let (export, mut mount) = commands(exported, options);
     mount.push(directory.to_string_lossy().into_owned());
-    let lines = [export, mount].map(|words| {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        line(&words)
-    });
-    lines.into()
+    vec![line(&export), line(&mount)]
 }
 
 impl Work<'_> {
@@ -49,11 +50,8 @@ impl Work<'_> {
         options: Option<&str>,
     ) -> Result<(), String> {
         let (export, mount) = commands(exported, options);
-        let export: Vec<&str> = export.iter().map(String::as_str).collect();
-        let mount: Vec<&str> = mount.iter().map(String::as_str).collect();
         self.run_noted(&export)?;
-        let place = export.last().copied().unwrap_or_default();
-        self.undo(&["exportfs", "-u", place]);
+        self.undo(&["exportfs", "-u", &place(exported)]);
         self.mount(&mount, directory)
     }
 }

@@ -9,12 +9,11 @@ use std::net::TcpStream;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use lab::tools::Invocation;
 use ring::rand::SecureRandom as _;
 
-use super::carry_out::{POLL, START, Work, is_running};
-use super::facts::Facts;
-use super::sshfs::free_port;
-use super::standing::Part;
+use super::carry_out::Work;
+use super::process::{free_port, program};
 use super::step::line;
 
 /// The share, and the only user, who is root: what is measured is below a directory of root's.
@@ -80,7 +79,7 @@ impl Work<'_> {
         let file = |name: &str| folder.join(name).to_string_lossy().into_owned();
         let (conf, users, credentials) = (file("ksmbd.conf"), file("users"), file("credentials"));
         let password = password()?;
-        let port = free_port().map_err(|error| format!("cannot find a free port: {error}"))?;
+        let port = free_port()?;
         secret(&conf, &config(port, exported))?;
         secret(
             &credentials,
@@ -91,7 +90,7 @@ impl Work<'_> {
         self.commands.extend(shown.into_iter().take(2));
         self.run_noted(&["modprobe", "ksmbd"])?;
         let add = ["-a", USER, "-p", &password, "-c", &conf, "-i", &users];
-        self.run(Path::new("ksmbd.adduser"), &add.map(str::to_owned))?;
+        self.run(Path::new("ksmbd.adduser"), &add)?;
         self.start_smb(&conf, &users, folder, port)?;
         let options = mount_options(&credentials, &port.to_string(), options);
         self.mount(
@@ -107,30 +106,15 @@ impl Work<'_> {
         folder: &Path,
         port: u16,
     ) -> Result<(), String> {
-        let program = Facts::of_this_machine().program("ksmbd.mountd");
-        let program = program.ok_or("there is no ksmbd.mountd")?;
-        let args = ["-n", "-c", conf, "-u", users].map(str::to_owned);
-        let said = folder.join("ksmbd.log");
-        let child = self.start(&program, &args, &said)?;
-        let pid = child.id();
-        self.standing.add(Part::Process {
-            name: "ksmbd.mountd".into(),
-            child,
-        });
-        let started = engine::clock::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let waited = engine::clock::now().duration_since(started);
-            if self.cancel.is_cancelled() || !is_running(pid) || waited > START {
-                let text = std::fs::read_to_string(&said).unwrap_or_default();
-                let why = text.lines().rfind(|line| !line.trim().is_empty());
-                let why = why.unwrap_or("the kernel's SMB server does not listen");
-                return Err(why.trim().to_owned());
-            }
-            std::thread::sleep(POLL);
-        }
+        let args = ["-n", "-c", conf, "-u", users];
+        let daemon = Invocation::new(&program("ksmbd.mountd")?, args);
+        let server = self.start("ksmbd.mountd", &daemon, &folder.join("ksmbd.log"))?;
+        let ready = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        let otherwise = "the kernel's SMB server does not listen";
+        self.wait_until(&server, otherwise, ready)?;
         // The part of the server that is in the kernel outlives its helper.
         self.undo(&["ksmbd.control", "--shutdown"]);
-        self.servers.push(pid);
+        self.servers.push(server.pid);
         Ok(())
     }
 }

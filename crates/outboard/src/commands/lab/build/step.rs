@@ -174,11 +174,7 @@ impl Step {
                 let (size, path) = (size.0.to_string(), path.to_string_lossy());
                 vec![line(&["fallocate", "--length", &size, &path])]
             }
-            Self::Own(words) => {
-                let words: Vec<String> = words.iter().map(|word| names.word(word)).collect();
-                let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                vec![line(&[&["outboard"], &words[..]].concat())]
-            }
+            Self::Own(words) => vec![program_line("outboard", &names.words(words))],
             Self::Serve {
                 name,
                 disk,
@@ -200,7 +196,7 @@ impl Step {
                 let image = names.word(&format!("{{{image}}}"));
                 vec![
                     line(&[&format!("mkfs.{filesystem}"), &image]),
-                    line(&["losetup", "--direct-io=on", "--find", "--show", &image]),
+                    line(&loop_words(&image)),
                     line(&["mount", "LOOP", &directory.to_string_lossy()]),
                 ]
             }
@@ -255,8 +251,21 @@ fn attach_line(disk: &str, via: Via, mount: Option<&(PathBuf, String)>) -> Strin
     line(&words)
 }
 
+/// A loop device past the page cache below it.
+pub(super) fn loop_words(image: &str) -> [&str; 5] {
+    ["losetup", "--direct-io=on", "--find", "--show", image]
+}
+
 /// Words as they can be pasted into a shell.
-pub(super) fn line(words: &[&str]) -> String {
-    let args: Vec<_> = words.iter().skip(1).map(Into::into).collect();
-    shown(words.first().unwrap_or(&""), &args)
+pub(super) fn line(words: &[impl AsRef<str>]) -> String {
+    let (program, args) = words
+        .split_first()
+        .map_or(("", words), |(first, args)| (first.as_ref(), args));
+    program_line(program, args)
+}
+
+/// The same with the program apart.
+pub(super) fn program_line(program: &str, args: &[impl AsRef<str>]) -> String {
+    let args: Vec<_> = args.iter().map(|word| word.as_ref().into()).collect();
+    shown(program, &args)
 }

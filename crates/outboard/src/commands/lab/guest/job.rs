@@ -14,6 +14,7 @@ use rustix::fs::OFlags;
 use tempfile::TempDir;
 
 use super::Request;
+use crate::commands::lab::said::last_line;
 use crate::failure::Failure;
 use crate::output::Format;
 
@@ -181,7 +182,7 @@ fn failure(status: &str, errors: &str) -> Option<String> {
     if status.trim() == "0" {
         return None;
     }
-    let last = errors.lines().rfind(|line| !line.trim().is_empty());
+    let last = last_line(errors);
     let last = last.map(|line| line.strip_prefix("outboard: ").unwrap_or(line));
     // What the guest advises about its own store is of no use here.
     let last = last.map(|line| {

@@ -17,7 +17,7 @@ use lab::runner::LeftOut;
 
 use super::disk::below;
 use super::names::Names;
-use super::step::{Recipe, Step, line};
+use super::step::{Recipe, Step, line, loop_words};
 use layer::Part;
 
 /// What stands for a device that is not there yet, where commands are shown.
@@ -137,7 +137,7 @@ impl KernelStep {
                 parts,
                 ..
             } => match layer::commands(*layer, label, &named(parts, names)) {
-                Ok(commands) => commands.make.iter().map(|words| shown(words)).collect(),
+                Ok(commands) => commands.make.iter().map(|words| line(words)).collect(),
                 Err(why) => vec![format!("# {why}")],
             },
             Self::Mount {
@@ -155,11 +155,6 @@ impl KernelStep {
     }
 }
 
-/// A loop device past the page cache below it.
-fn loop_words(image: &str) -> [&str; 5] {
-    ["losetup", "--direct-io=on", "--find", "--show", image]
-}
-
 /// The parts with what their names stand for now.
 fn named(parts: &[Part], names: &Names) -> Vec<Part> {
     let named = parts.iter().map(|part| Part {
@@ -167,11 +162,6 @@ fn named(parts: &[Part], names: &Names) -> Vec<Part> {
         size: part.size,
     });
     named.collect()
-}
-
-fn shown(words: &[String]) -> String {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    line(&words)
 }
 
 #[cfg(test)]
