@@ -22,6 +22,8 @@ use crate::units::{Bytes, Nanos};
 const POLL: Duration = Duration::from_millis(10);
 /// How long a tool may take to end after it was asked to, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
+/// How lines begin that come after the one that says why, and say where more is written.
+const ADVICE: [&str; 3] = ["Refer to the ", "Try '", "dmesg(1) may have "];
 /// The most that a tool may print.
 pub const OUTPUT_MAX: Bytes = Bytes(4 << 20);
 
@@ -357,11 +359,37 @@ impl Drop for Running {
 
 /// The last line that it complained in, else the last that it printed.
 fn reason(printed: &Printed) -> String {
+    let is_advice = |line: &str| ADVICE.iter().any(|begin| line.starts_with(begin));
     let last = |text: &str| {
-        let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+        let mut lines = text.lines().map(str::trim);
+        let line = lines.rfind(|line| !line.is_empty() && !is_advice(line));
         line.map(|line| line.chars().take(300).collect::<String>())
     };
     last(&printed.errors)
         .or_else(|| last(&printed.output))
         .unwrap_or_else(|| "it did not say why".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason_of(errors: &str) -> String {
+        reason(&Printed {
+            output: "printed\n".into(),
+            errors: errors.into(),
+            elapsed: Nanos(0),
+        })
+    }
+
+    #[test]
+    fn the_reason_is_the_last_line_that_is_no_advice_where_to_read_on() {
+        let cifs = "mount error(13): Permission denied\nRefer to the mount.cifs(8) manual page (e.g. \
+                    man mount.cifs) and kernel log messages (dmesg)\n";
+        assert_eq!(reason_of(cifs), "mount error(13): Permission denied");
+        let mount = "mount: /m: wrong fs type.\n       dmesg(1) may have more information after \
+                     failed mount system call.\n";
+        assert_eq!(reason_of(mount), "mount: /m: wrong fs type.");
+        assert_eq!(reason_of("\n \n"), "printed");
+    }
 }

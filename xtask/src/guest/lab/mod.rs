@@ -35,7 +35,6 @@ const MODULES: &[&str] = &[
     "xxhash_generic",
     "nfsd",
     "nfsv4",
-    "ksmbd",
     "nls_utf8",
     "ccm",
     "cmac",
@@ -78,21 +77,21 @@ const FILES: &[&str] = &[
 /// Packages of servers and what mounts from them; the libraries they need come along.
 const SERVERS: &[&str] = &[
     "cifs-utils",
-    "ksmbd-tools",
     "nfs-common",
     "nfs-kernel-server",
+    "samba",
+    "samba-libs",
 ];
 
 /// What is used of them.
 const SERVER_PROGRAMS: &[&str] = &[
     "exportfs",
-    "ksmbd.adduser",
-    "ksmbd.control",
-    "ksmbd.mountd",
     "mount.cifs",
     "mount.nfs",
+    "pdbedit",
     "rpc.mountd",
     "rpc.nfsd",
+    "smbd",
 ];
 
 /// Files of theirs that they read.
@@ -201,7 +200,11 @@ fn add_servers(archive: &mut Archive, servers: &Path) -> Result<()> {
 
 /// The libraries of a program that may have some of its own beside it.
 fn libraries(program: &Path, tree: &Path) -> Result<Vec<PathBuf>> {
-    let folders = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
+    let folders = [
+        "usr/lib/x86_64-linux-gnu",
+        "lib/x86_64-linux-gnu",
+        "usr/lib/x86_64-linux-gnu/samba",
+    ];
     let folders = folders.map(|folder| tree.join(folder).to_string_lossy().into_owned());
     let mut ldd = Command::new("ldd");
     ldd.arg(program).env("LD_LIBRARY_PATH", folders.join(":"));

@@ -82,8 +82,8 @@ pub(crate) struct Args {
     )]
     fio_on: Option<agents::Place>,
 
-    /// Make all of the run in a guest under QEMU, whose kernel has md, device mapper, nbd and NFS;
-    /// FOLDER is one that `cargo xtask guest --lab` has made. Its scratch disk is a file in DIR
+    /// Make all of the run in a guest under QEMU, whose kernel has md, device mapper, nbd, NFS
+    /// and SMB; FOLDER is one that `cargo xtask guest --lab` has made. Its scratch disk is a file in DIR
     #[arg(
         long,
         value_name = "FOLDER",

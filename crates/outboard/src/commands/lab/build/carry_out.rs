@@ -144,11 +144,7 @@ impl Work<'_> {
     }
 
     /// Runs a program to its end; what it printed.
-    pub(super) fn run(
-        &self,
-        program: &Path,
-        words: &[impl AsRef<str>],
-    ) -> Result<String, String> {
+    pub(super) fn run(&self, program: &Path, words: &[impl AsRef<str>]) -> Result<String, String> {
         let work = std::env::temp_dir();
         let folder = work.join(format!("outboard-lab-{}", std::process::id()));
         std::fs::create_dir_all(&folder)

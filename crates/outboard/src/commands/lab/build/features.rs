@@ -32,12 +32,11 @@ pub(super) enum Feature {
 }
 
 /// Which Debian package has a program.
-const PACKAGES: [(&str, &str); 22] = [
+const PACKAGES: [(&str, &str); 23] = [
     ("dmsetup", "dmsetup"),
     ("exportfs", "nfs-kernel-server"),
     ("fio", "fio"),
     ("gvfsd-fuse", "gvfs-fuse"),
-    ("ksmbd.mountd", "ksmbd-tools"),
     ("losetup", "mount"),
     ("lvm", "lvm2"),
     ("mdadm", "mdadm"),
@@ -52,6 +51,8 @@ const PACKAGES: [(&str, &str); 22] = [
     ("mkfs.xfs", "xfsprogs"),
     ("mount.cifs", "cifs-utils"),
     ("mount.nfs", "nfs-common"),
+    ("pdbedit", "samba"),
+    ("smbd", "samba"),
     ("ssh-keygen", "openssh-client"),
     ("sshd", "openssh-server"),
     ("sshfs", "sshfs"),
@@ -218,9 +219,9 @@ fn of_client(client: MountType) -> Vec<Feature> {
         MountType::Cifs => vec![
             Feature::Root,
             filesystem("cifs"),
-            Feature::Module("ksmbd".into()),
             program("mount.cifs"),
-            program("ksmbd.mountd"),
+            program("smbd"),
+            program("pdbedit"),
         ],
         MountType::Gvfs => vec![Feature::Fuse, program("gvfsd-fuse")],
     }

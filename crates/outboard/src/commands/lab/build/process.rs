@@ -59,7 +59,8 @@ impl Work<'_> {
         };
         let child = Command::new(program)
             .args(&invocation.args)
-            .stdin(Stdio::null())
+            // It ends with us, and so does smbd with it.
+            .stdin(Stdio::piped())
             .stdout(open()?)
             .stderr(open()?)
             // Ctrl-C in a terminal reaches us; what stands is then taken down in its order.

@@ -101,11 +101,11 @@ pub(super) enum Step {
         /// More of mount's options.
         options: Option<String>,
     },
-    /// A directory through the kernel's SMB and back.
+    /// A directory through SMB, by a server of our own and the kernel's client, and back.
     Smb {
         /// Which one.
         exported: PathBuf,
-        /// For its users and what the server prints.
+        /// The target's, whose name the server's files have.
         folder: PathBuf,
         /// Where it is mounted.
         directory: PathBuf,

@@ -119,15 +119,16 @@ fn nfs_needs_a_server_that_runs_and_smb_brings_its_own() {
     assert!(told.contains("root"), "{told}");
     let told = lacks(&mount("nfs"), &facts).unwrap();
     assert!(told.contains("apt-get install nfs-common"), "{told}");
-    facts.modules.remove("ksmbd");
     let told = lacks(&mount("cifs"), &facts).unwrap();
-    assert_eq!(told, "this kernel has no module ksmbd");
-    facts.modules.insert("ksmbd".into());
+    assert_eq!(told, "needs mount.cifs: apt-get install cifs-utils");
     let programs = tempfile::tempdir().unwrap();
-    for name in ["mount.nfs", "exportfs", "mount.cifs", "ksmbd.mountd"] {
+    std::fs::write(programs.path().join("mount.cifs"), "").unwrap();
+    facts.folders = vec![programs.path().to_owned()];
+    let told = lacks(&mount("cifs"), &facts).unwrap();
+    assert_eq!(told, "needs smbd: apt-get install samba");
+    for name in ["mount.nfs", "exportfs", "smbd", "pdbedit"] {
         std::fs::write(programs.path().join(name), "").unwrap();
     }
-    facts.folders = vec![programs.path().to_owned()];
     facts.nfs_server = false;
     let told = lacks(&mount("nfs"), &facts).unwrap();
     assert!(told.contains("an NFS server that runs"), "{told}");
