@@ -12,6 +12,7 @@ mod graph;
 mod help;
 mod inspect;
 mod lab;
+mod lab_guest;
 mod lab_plans;
 mod lab_runs;
 mod per_client;

@@ -184,11 +184,10 @@ fn failure(status: &str, errors: &str) -> Option<String> {
     }
     let last = last_line(errors);
     let last = last.map(|line| line.strip_prefix("outboard: ").unwrap_or(line));
-    // What the guest advises about its own store is of no use here.
-    let last = last.map(|line| {
-        line.split("; `outboard lab run --resume")
-            .next()
-            .unwrap_or(line)
+    // What the guest says of its own store is of no use here.
+    let last = last.map(|line| match line.rsplit_once(" as run ") {
+        Some((kept, _)) => kept,
+        None => line,
     });
     Some(match last {
         Some(why) => why.trim().to_owned(),
@@ -251,10 +250,11 @@ mod tests {
     #[test]
     fn the_last_words_of_the_guest_tell_why_without_advice_that_does_not_hold_here() {
         assert_eq!(failure("0\n", "a warning\n"), None);
-        let errors = "note\noutboard: stopped after 2 blocks; `outboard lab run --resume=1` goes on with it\n";
+        let errors = "note\noutboard: stopped; 2 whole blocks were kept as run 1; \
+                      `outboard lab run --resume=1` goes on with it\n";
         assert_eq!(
             failure("1\n", errors).as_deref(),
-            Some("stopped after 2 blocks")
+            Some("stopped; 2 whole blocks were kept")
         );
         assert_eq!(
             failure("139\n", "").as_deref(),

@@ -1,12 +1,13 @@
 //! QEMU, and what the guest says on its serial line.
 //!
 //! Invariants: QEMU dies with us, whatever way we end. The files of its disks have no names any more once
-//! the guest has spoken. Whoever asks to stop is heard by the guest, which ends with what was measured; it
-//! is ended by force only if it does not.
+//! the guest has spoken. Whoever asks to stop after that is heard by the guest, which ends with what was
+//! measured; it is ended by force only if it does not, or before it has spoken.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -89,6 +90,8 @@ impl Machine {
             .map_err(failed)?;
         let mut command = command(guest, &job, &log_path);
         command
+            // Ctrl-C in a terminal reaches us; the guest is then asked to end.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log.try_clone().map_err(failed)?);
@@ -123,6 +126,10 @@ impl Machine {
                 }
             }
             if interrupt.came() && asked.is_none() {
+                // In there nothing was measured yet, and nobody listens.
+                if self.folder.is_some() {
+                    return Err(Failure::new("stopped; nothing was measured"));
+                }
                 asked = Some(engine::clock::now());
                 progress.phase("stopping: what was measured is brought back");
                 self.say("stop")?;

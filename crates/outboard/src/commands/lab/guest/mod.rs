@@ -53,8 +53,9 @@ pub(super) struct Request<'a> {
 /// Makes the run and prints what any run prints.
 pub(super) fn run(request: &Request<'_>, format: Format) -> Result<(), Failure> {
     let guest = folder::Guest::find(request.guest)?;
-    let job = job::pack(request, format)?;
+    // Before anything is there that has to go.
     let interrupt = Interrupt::watch()?;
+    let job = job::pack(request, format)?;
     let mut bar = Bar::new();
     let mut machine = machine::Machine::start(&guest, job)?;
     let followed = machine.follow(&interrupt, &mut bar);
