@@ -74,6 +74,9 @@ const FILES: &[&str] = &[
     "/usr/share/dbench/client.txt",
 ];
 
+/// Folders of this machine whose files are the source tree of tar and its like.
+const TREES: &[&str] = &["/usr/include/linux"];
+
 /// Packages of servers and what mounts from them; the libraries they need come along.
 const SERVERS: &[&str] = &[
     "cifs-utils",
@@ -134,6 +137,9 @@ pub(super) fn build(folder: &Path) -> Result<PathBuf> {
 fn archive(image: &Image, servers: &Path) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     add_modules(&mut archive, image)?;
+    for tree in TREES {
+        add_tree(&mut archive, Path::new(tree))?;
+    }
     let mut needed: BTreeSet<PathBuf> = FILES.iter().map(PathBuf::from).collect();
     for name in PROGRAMS {
         let program = image::find_program(name)?;
@@ -150,6 +156,24 @@ fn archive(image: &Image, servers: &Path) -> Result<Vec<u8>> {
         archive.file(path, text.as_bytes())?;
     }
     archive.finish()
+}
+
+/// The files below `folder`, under their own paths; no links.
+fn add_tree(archive: &mut Archive, folder: &Path) -> Result<()> {
+    let read = || format!("cannot read {}", folder.display());
+    let entries = std::fs::read_dir(folder).with_context(read)?;
+    let mut entries = entries.collect::<std::io::Result<Vec<_>>>()?;
+    // The same files give the same bytes.
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        if kind.is_dir() {
+            add_tree(archive, &path)?;
+        } else if kind.is_file() {
+            archive.file(&path.to_string_lossy(), &std::fs::read(&path)?)?;
+        }
+    }
+    Ok(())
 }
 
 /// The modules, and lists of those alone that are in the guest: who asks what can be loaded is told the truth.
