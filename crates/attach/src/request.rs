@@ -17,7 +17,8 @@ pub const CONNECTIONS_DEFAULT: usize = 4;
 pub const TIMEOUT: Duration = Duration::from_secs(300);
 /// Longest time they may be told to wait; the kernel counts it in ticks.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
-/// A server that has answered nothing for so long is away, although its connection stands.
+/// A server that has answered nothing for so long is away, although its connection stands; but for one
+/// that a flush is waited for (not with the kernel's client, which knows no difference).
 const SILENT_FOR: Duration = Duration::from_secs(15);
 /// How long `detach` waits for a flush or an unmount to end before it cuts the disk off.
 pub const DETACH_TIMEOUT: Duration = Duration::from_secs(30);
