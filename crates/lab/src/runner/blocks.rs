@@ -83,7 +83,7 @@ pub(super) fn run_blocks(
     executor: &mut dyn Executor,
     progress: &mut dyn Progress,
     keep: &mut Keep<'_>,
-) -> Result<Ended, LabError> {
+) -> Ended {
     let mut figures = Figures::new(course.pairs, course.baseline);
     for cell in course.made {
         figures.keep(cell);
@@ -98,11 +98,11 @@ pub(super) fn run_blocks(
         figures,
         at,
     };
-    let status = blocks.all()?;
-    Ok(Ended {
+    let status = blocks.all();
+    Ended {
         status,
         blocks: blocks.at.blocks,
-    })
+    }
 }
 
 /// Where measurements are handed to.
@@ -120,14 +120,14 @@ struct Blocks<'a> {
 
 impl Blocks<'_> {
     /// How the run ended.
-    fn all(&mut self) -> Result<Status, LabError> {
+    fn all(&mut self) -> Status {
         let (plan, seed) = (self.course.plan, self.course.seed);
         loop {
             if let Some(status) = next(&plan.budget, self.at) {
-                return Ok(self.look_again()?.unwrap_or(status));
+                return self.look_again().unwrap_or(status);
             }
-            if let Some(stopped) = self.block(self.course.pairs, self.at.blocks)? {
-                return Ok(stopped);
+            if let Some(stopped) = self.block(self.course.pairs, self.at.blocks) {
+                return stopped;
             }
             let now = self.executor.elapsed();
             self.at = Standing {
@@ -144,8 +144,9 @@ impl Blocks<'_> {
         }
     }
 
-    /// Measures each pair once; how the run ended if it did.
-    fn block(&mut self, pairs: &[(usize, usize)], block: u32) -> Result<Option<Status>, LabError> {
+    /// Measures each pair once; how the run ended if it did. What cannot be kept ends it: measuring on would be
+    /// for nothing.
+    fn block(&mut self, pairs: &[(usize, usize)], block: u32) -> Option<Status> {
         for slot in &block_order(pairs, self.course.seed, block) {
             if self.course.has(slot) {
                 continue;
@@ -154,23 +155,26 @@ impl Blocks<'_> {
             self.progress.cell_started(&shown);
             let measured = match self.executor.measure(*slot) {
                 Ok(measured) => measured,
-                Err(Stop::Cancelled) => return Ok(Some(Status::Cancelled)),
-                Err(Stop::Failed(reason)) => return Ok(Some(Status::Failed { reason })),
+                Err(Stop::Cancelled) => return Some(Status::Cancelled),
+                Err(Stop::Failed(reason)) => return Some(Status::Failed { reason }),
             };
             self.figures.keep(&measured.cell);
             self.progress.cell_finished(&shown, &figure(&measured.cell));
-            (self.keep)(Kept::of(&measured))?;
+            if let Err(error) = (self.keep)(Kept::of(&measured)) {
+                let reason = error.to_string();
+                return Some(Status::Failed { reason });
+            }
         }
-        Ok(None)
+        None
     }
 
     /// Blocks of the layers alone that are faster than what they stand on, with the latter. No layer is: what
     /// made it look so either goes on or was the moment.
-    fn look_again(&mut self) -> Result<Option<Status>, LabError> {
+    fn look_again(&mut self) -> Option<Status> {
         let course = self.course;
         let pairs = self.figures.reversed(course.layers, course.seed);
         if pairs.is_empty() {
-            return Ok(None);
+            return None;
         }
         let all = course.pairs.len().max(1) as u64;
         let mut longest = Nanos(self.at.longest.0 / all * pairs.len() as u64);
@@ -179,13 +183,13 @@ impl Blocks<'_> {
             if !fits(&course.plan.budget, begun, longest) {
                 break;
             }
-            if let Some(stopped) = self.block(&pairs, block)? {
-                return Ok(Some(stopped));
+            if let Some(stopped) = self.block(&pairs, block) {
+                return Some(stopped);
             }
             let took = self.executor.elapsed().0.saturating_sub(begun.0);
             longest = Nanos(longest.0.max(took));
         }
-        Ok(None)
+        None
     }
 }
 

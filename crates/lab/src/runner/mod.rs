@@ -137,13 +137,13 @@ fn made(
     let mut left_behind = prepared.remove();
     let stays = site.take_down().into_iter();
     left_behind.extend(stays.map(|left| Finding::remark(Check::Run, left)));
-    let ended = ended?;
-    store.add_samples(run, &samples)?;
+    let mut written = store.add_samples(run, &samples);
     for finding in left_behind {
-        store.add_finding(run, &finding)?;
+        written = written.and_then(|()| store.add_finding(run, &finding));
     }
-    store.finish(run, &ended.status, elapsed)?;
-    outcome(run, ended)
+    // Also without the rest: how it ended takes no space.
+    let finished = store.finish(run, &ended.status, elapsed);
+    outcome(run, ended, written.and(finished))
 }
 
 /// The targets that stand on others, as indices: the upper one first.
@@ -254,18 +254,22 @@ fn store_kept(store: &mut Store, run: RunId, kept: measure::Kept<'_>) -> Result<
     Ok(())
 }
 
-fn outcome(run: RunId, ended: Ended) -> Result<RunId, LabError> {
-    match ended.status {
-        Status::Cancelled => Err(LabError::Cancelled {
+/// What is told of a run: how it ended, or that its end could not be `written`.
+fn outcome(run: RunId, ended: Ended, written: Result<(), LabError>) -> Result<RunId, LabError> {
+    let blocks = ended.blocks;
+    match (ended.status, written) {
+        (Status::Failed { reason }, _) => Err(LabError::Stopped {
             run,
-            blocks: ended.blocks,
-        }),
-        Status::Failed { reason } => Err(LabError::Stopped {
-            run,
-            blocks: ended.blocks,
+            blocks,
             reason,
         }),
-        _ => Ok(run),
+        (_, Err(error)) => Err(LabError::Stopped {
+            run,
+            blocks,
+            reason: error.to_string(),
+        }),
+        (Status::Cancelled, Ok(())) => Err(LabError::Cancelled { run, blocks }),
+        (_, Ok(())) => Ok(run),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants: the file says what it is (application id) and which schema it has (user version); a
 //! later schema is refused, an earlier one is brought up to ours in one transaction ([`migrate`]), a
-//! damaged file is named and left as it is. A measurement is written in
+//! damaged file is named and left as it is. Reading needs no right to write. A measurement is written in
 //! one transaction as soon as it is made, so what was measured survives whatever comes next.
 //!
 //! What it deliberately does not do: it computes nothing; medians and checks are not stored twice.
@@ -61,7 +61,7 @@ pub fn default_path() -> Result<PathBuf, LabError> {
 }
 
 impl Store {
-    /// Opens the store at `path`, making it and its directory when they are not there.
+    /// Opens the store at `path` to keep runs in it, making it and its directory when they are not there.
     ///
     /// # Errors
     /// [`LabError::DamagedStore`], [`LabError::NewerStore`], [`LabError::Store`].
@@ -72,13 +72,51 @@ impl Store {
                 reason: format!("cannot make its directory: {error}"),
             })?;
         }
-        let connection = Connection::open(path).map_err(|error| store_error(path, &error))?;
-        let mut store = Self {
-            connection,
-            path: path.to_owned(),
-        };
+        let mut store = Self::connect(path)?;
         store.prepare()?;
         Ok(store)
+    }
+
+    /// Opens the store at `path` to look at the runs in it, which needs no right to write. One of an earlier
+    /// version is brought up to ours first, and that does.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`].
+    pub fn look(path: &Path) -> Result<Self, LabError> {
+        let mut store = Self::connect(path)?;
+        if schema(&store.connection, path)? != Some(SCHEMA_VERSION) {
+            store.prepare()?;
+        }
+        Ok(store)
+    }
+
+    /// Looks at every page of the file. What is kept in a damaged one may never be read again, and hours of
+    /// measuring are too much to find that out.
+    ///
+    /// # Errors
+    /// [`LabError::DamagedStore`].
+    pub fn verify(&self) -> Result<(), LabError> {
+        let found: String = self
+            .connection
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .map_err(|error| self.wrap(&error))?;
+        match found.as_str() {
+            "ok" => Ok(()),
+            found => Err(damaged(&self.path, found.lines().last().unwrap_or(found))),
+        }
+    }
+
+    fn connect(path: &Path) -> Result<Self, LabError> {
+        let wrap = |error: rusqlite::Error| store_error(path, &error);
+        let connection = Connection::open(path).map_err(wrap)?;
+        connection.busy_timeout(BUSY).map_err(wrap)?;
+        connection
+            .pragma_update(None, "foreign_keys", true)
+            .map_err(wrap)?;
+        Ok(Self {
+            connection,
+            path: path.to_owned(),
+        })
     }
 
     /// Where it is.
@@ -89,52 +127,65 @@ impl Store {
 
     fn prepare(&mut self) -> Result<(), LabError> {
         let wrap = |error: rusqlite::Error| store_error(&self.path, &error);
-        self.connection.busy_timeout(BUSY).map_err(wrap)?;
-        self.connection
-            .pragma_update(None, "foreign_keys", true)
-            .map_err(wrap)?;
         // One writer makes the tables; a second that started at the same moment finds them.
         let transaction = self
             .connection
             .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
             .map_err(wrap)?;
-        let pragma =
-            |name: &str| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-        let tables: i64 = transaction
-            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        match schema(&transaction, &self.path)? {
+            Some(SCHEMA_VERSION) => return Ok(()),
+            Some(_) => migrate::migrate(&transaction).map_err(wrap)?,
+            None => {
+                transaction
+                    .execute_batch(include_str!("schema.sql"))
+                    .map_err(wrap)?;
+                transaction
+                    .pragma_update(None, "application_id", APPLICATION_ID)
+                    .map_err(wrap)?;
+            }
+        }
+        transaction
+            .pragma_update(None, "user_version", SCHEMA_VERSION)
             .map_err(wrap)?;
-        if tables == 0 {
-            transaction
-                .execute_batch(include_str!("schema.sql"))
-                .map_err(wrap)?;
-            transaction
-                .pragma_update(None, "application_id", APPLICATION_ID)
-                .map_err(wrap)?;
-            transaction
-                .pragma_update(None, "user_version", SCHEMA_VERSION)
-                .map_err(wrap)?;
-        } else if pragma("application_id").map_err(wrap)? != APPLICATION_ID {
-            return Err(damaged(&self.path, "it is another program's database"));
-        }
-        let found = pragma("user_version").map_err(wrap)?;
-        if found > SCHEMA_VERSION {
-            return Err(LabError::NewerStore {
-                path: self.path.clone(),
-                found,
-                known: SCHEMA_VERSION,
-            });
-        }
-        if found < SCHEMA_VERSION {
-            migrate::migrate(&transaction).map_err(wrap)?;
-            transaction
-                .pragma_update(None, "user_version", SCHEMA_VERSION)
-                .map_err(wrap)?;
-        }
         transaction.commit().map_err(wrap)
     }
 
     fn wrap(&self, error: &rusqlite::Error) -> LabError {
         store_error(&self.path, error)
+    }
+}
+
+/// The schema of a store, which is ours or an earlier one; none where nothing was made yet.
+fn schema(connection: &Connection, path: &Path) -> Result<Option<i64>, LabError> {
+    let wrap = |error: rusqlite::Error| store_error(path, &error);
+    let pragma = |name: &str| {
+        let value = connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        value.map_err(wrap)
+    };
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(wrap)?;
+    if tables == 0 {
+        return Ok(None);
+    }
+    if pragma("application_id")? != APPLICATION_ID {
+        return Err(damaged(path, "it is another program's database"));
+    }
+    let found = pragma("user_version")?;
+    if found > SCHEMA_VERSION {
+        return Err(LabError::NewerStore {
+            path: path.to_owned(),
+            found,
+            known: SCHEMA_VERSION,
+        });
+    }
+    // SQLite takes what lacks of the last page for zeroes.
+    let bytes = pragma("page_count")?.saturating_mul(pragma("page_size")?);
+    let is_short =
+        |found: std::fs::Metadata| i64::try_from(found.len()).is_ok_and(|there| there < bytes);
+    match std::fs::metadata(path).is_ok_and(is_short) {
+        true => Err(damaged(path, "its end is missing")),
+        false => Ok(Some(found)),
     }
 }
 
@@ -158,6 +209,7 @@ fn store_error(path: &Path, error: &rusqlite::Error) -> LabError {
         // A row that does not hold what its column must hold.
         E::FromSqlConversionFailure(..)
         | E::InvalidColumnType(..)
+        | E::Utf8Error(..)
         | E::IntegralValueOutOfRange(..) => true,
         _ => false,
     };

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use crate::LabError;
 use crate::checks::{Check, Finding};
 use crate::plan::{Budget, Plan, builtin};
 use crate::runner::Silent;
@@ -82,7 +83,7 @@ fn run(
         kept.push(cell.cell.clone());
         Ok(())
     };
-    let ended = run_blocks(&course(plan, &pairs), &mut mock, &mut Silent, &mut keep).unwrap();
+    let ended = run_blocks(&course(plan, &pairs), &mut mock, &mut Silent, &mut keep);
     (ended, kept)
 }
 
@@ -137,7 +138,7 @@ fn asked_of_layers(
         kept.push((cell.block, cell.workload, cell.target));
         Ok(())
     };
-    let ended = run_blocks(&course, &mut mock, &mut Silent, &mut keep).unwrap();
+    let ended = run_blocks(&course, &mut mock, &mut Silent, &mut keep);
     (ended, kept)
 }
 
@@ -247,6 +248,32 @@ fn a_failure_in_the_third_block_keeps_two_blocks_and_a_part() {
     assert_eq!(kept.len(), 19);
 }
 
+/// Once the store's own error ended everything, and no word was said of what had been kept.
+#[test]
+fn what_cannot_be_kept_ends_the_run_with_the_blocks_that_were() {
+    let mut mock = Mock {
+        now: Nanos(0),
+        takes: Nanos(1),
+        figure: |_| Ok(MIB),
+    };
+    let plan = plan();
+    let pairs = pairs(&plan, 2);
+    let mut room = 2 * pairs.len() + 3;
+    let mut keep = |_: crate::runner::measure::Kept<'_>| {
+        room = room.checked_sub(1).ok_or(LabError::NoRuns)?;
+        Ok(())
+    };
+    let ended = run_blocks(&course(&plan, &pairs), &mut mock, &mut Silent, &mut keep);
+    let reason = LabError::NoRuns.to_string();
+    assert_eq!(
+        ended,
+        Ended {
+            status: Status::Failed { reason },
+            blocks: 2
+        }
+    );
+}
+
 #[test]
 fn a_cancelled_run_keeps_what_was_made() {
     let mut made = 0;
@@ -335,8 +362,7 @@ fn a_listener_hears_every_measurement_once_and_in_order() {
     let pairs = pairs(&plan, 2);
     run_blocks(&course(&plan, &pairs), &mut mock, &mut heard, &mut |_| {
         Ok(())
-    })
-    .unwrap();
+    });
     assert_eq!(heard.done, (0..40).collect::<Vec<u32>>());
     assert!(heard.left.iter().all(|left| left.0 > 0));
 }

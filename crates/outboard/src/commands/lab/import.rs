@@ -37,6 +37,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         label: args.label.clone(),
         now_unix_ms: now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(0)),
     };
+    args.store.check()?;
     let read = lab::import::read(&import).map_err(Failure::new)?;
     let mut store = Store::open(&args.store.path()?).map_err(Failure::new)?;
     let run = lab::import::keep(&mut store, &read).map_err(Failure::new)?;

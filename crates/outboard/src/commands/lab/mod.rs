@@ -61,13 +61,28 @@ impl StoreArgs {
         }
     }
 
-    /// The store; none is made where there is none, since nothing would be in it.
+    /// The store, to be read; none is made where there is none, since nothing would be in it.
     fn open(&self) -> Result<Store, Failure> {
         let path = self.path()?;
-        if !path.exists() {
-            return Err(Failure::new(LabError::NoRuns));
+        match std::fs::metadata(&path) {
+            Ok(found) if found.len() > 0 => Store::look(&path).map_err(Failure::new),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Failure::because(
+                format!("cannot use the store {}", path.display()),
+                &error,
+            )),
+            _ => Err(Failure::new(LabError::NoRuns)),
         }
-        Store::open(&path).map_err(Failure::new)
+    }
+
+    /// Refuses a store that is damaged or may not be written, before anything is made for it. Where there is
+    /// none, one can be made.
+    fn check(&self) -> Result<(), Failure> {
+        let path = self.path()?;
+        if !path.exists() {
+            return Ok(());
+        }
+        let store = Store::open(&path).map_err(Failure::new)?;
+        store.verify().map_err(Failure::new)
     }
 }
 

@@ -114,6 +114,9 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
         plan = plan.small();
     }
     check(&args, &plan)?;
+    if !args.dry_run {
+        args.store.check()?;
+    }
     if let (Some(folder), Some(directory)) = (&args.in_guest, &args.target) {
         let request = guest::Request {
             guest: folder,
@@ -213,16 +216,31 @@ fn measured(
         let kept = error.kept_run();
         let failure = Failure::new(error);
         match kept {
-            Some(run) => failure.next(format!("`outboard lab run --resume={run}` goes on with it")),
+            Some(run) => failure.next(goes_on(request, run)),
             None => failure,
         }
     })?;
-    let store = Store::open(&request.store).map_err(Failure::new)?;
+    let store = Store::look(&request.store).map_err(Failure::new)?;
     let record = store.load(run).map_err(Failure::new)?;
     match format {
         Format::Json => output::print(report::json(&record).map_err(Failure::new)?.trim_end()),
         Format::Text => output::print(report::table(&record).trim_end()),
     }
+}
+
+/// How a run that was stopped goes on.
+fn goes_on(request: &RunRequest, run: RunId) -> String {
+    let is_usual = lab::store::default_path().is_ok_and(|path| path == request.store);
+    let store = match is_usual {
+        true => String::new(),
+        false => format!(" --store {}", request.store.display()),
+    };
+    let others = match (request.fio_on, request.agents.as_slice()) {
+        (Some(_), _) => ", with --fio-on and its --agent as before",
+        (None, [_, ..]) => ", with its --agent as before",
+        (None, []) => "",
+    };
+    format!("`outboard lab run --resume={run}{store}` goes on with it{others}")
 }
 
 /// What was named, the target first.

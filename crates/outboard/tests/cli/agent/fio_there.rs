@@ -8,6 +8,16 @@ use testkit::requires;
 use super::{Agent, folder, plan, report, run_with};
 use crate::{answer, failure, outboard, within_a_minute};
 
+/// The lab's test plan over four blocks of a second each.
+fn plan_of_four_blocks(folder: &Path) {
+    plan(folder, 1000);
+    let path = folder.join("p.toml");
+    let text = std::fs::read_to_string(&path).expect("the plan");
+    let text = text.replace("blocks_min = 1", "blocks_min = 4");
+    let text = text.replace("blocks_max = 1", "blocks_max = 4");
+    std::fs::write(&path, text).expect("a plan");
+}
+
 /// Two directories of the agent's machine. Beside the test's program: /tmp may be memory, which has no
 /// direct I/O.
 fn directories() -> (tempfile::TempDir, String, String) {
@@ -125,6 +135,76 @@ fn an_agent_that_ends_takes_its_fio_and_its_files_along_and_stops_the_run() {
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("failed"), "{said}");
+}
+
+/// Stopped in the middle, the run goes on there with the blocks left, also when the agent was started anew in
+/// between and listens elsewhere.
+#[test]
+fn a_run_there_that_was_stopped_goes_on_there() {
+    if !requires::all(&[requires::command("fio")]) {
+        return;
+    }
+    let folder = folder();
+    plan_of_four_blocks(folder.path());
+    let (_all, card, _) = directories();
+    let start = || Agent::start(folder.path(), &["--token-file", "token", "--allow-fio"]);
+    let agent = start();
+    let place = format!("127.0.0.1:{}", agent.port);
+    let store = ["--store", "lab.sqlite"];
+    let child = outboard(
+        folder.path(),
+        &[&run_there(&place, &card)[..], &store].concat(),
+    )
+    .stdout(std::process::Stdio::null())
+    .stderr(std::process::Stdio::piped())
+    .spawn()
+    .expect("the binary runs");
+    let record = || {
+        let path = folder.path().join("lab.sqlite");
+        let store = lab::Store::open(&path).expect("the store");
+        let record = store.latest().and_then(|run| store.load(run));
+        let raw = store.latest().and_then(|run| store.raw(run));
+        record.ok().zip(raw.ok())
+    };
+    within_a_minute(|| {
+        let is_there = folder.path().join("lab.sqlite").exists();
+        let kept = is_there.then(record).flatten();
+        kept.filter(|(run, _)| !run.cells.is_empty())
+    });
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let hint = "`outboard lab run --resume=1 --store lab.sqlite` goes on with it, with --fio-on and its --agent";
+    assert!(
+        said.contains("whole blocks were kept as run 1") && said.contains(hint),
+        "{said}"
+    );
+    within_a_minute(|| entries(&card).is_empty().then_some(()));
+    let (kept, _) = record().expect("a run");
+    assert!((1..4).contains(&kept.cells.len()), "{}", kept.cells.len());
+
+    // Not here: there is no such directory on this machine as far as the run knows.
+    let resume = ["lab", "run", "--resume=1", "--store", "lab.sqlite"];
+    let (_, told) = failure(folder.path(), &resume);
+    assert!(
+        told.contains("say which agent is to run fio there"),
+        "{told}"
+    );
+    drop(agent);
+    let agent = start();
+    let place = format!("127.0.0.1:{}", agent.port);
+    let there = ["--fio-on", &place, "--agent", &place];
+    let token = ["--agent-token-file", "token"];
+    answer(folder.path(), &[&resume[..], &there, &token].concat());
+    let (record, raw) = record().expect("a run");
+    assert_eq!(record.status, lab::store::Status::AllBlocks);
+    let blocks: Vec<u32> = record.cells.iter().map(|cell| cell.block).collect();
+    assert_eq!(blocks, [0, 1, 2, 3]);
+    assert_eq!(record.cells[..kept.cells.len()], kept.cells);
+    assert!(raw.iter().all(|text| text.contains("\"client_stats\"")));
+    within_a_minute(|| entries(&card).is_empty().then_some(()));
 }
 
 #[test]
