@@ -12,7 +12,7 @@ use super::{Check, Finding};
 const RESIDENT_MAX: f64 = 0.02;
 
 /// What was done about this machine's page cache.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "dropped", rename_all = "kebab-case")]
 pub enum Dropped {
     /// The whole page cache, through `/proc/sys/vm/drop_caches`.
@@ -63,6 +63,20 @@ pub fn check(
     }
     findings.extend(of_server(dropped, server, there));
     findings
+}
+
+/// Whether a program that reads files which were there before it began may have read them from memory: where
+/// the whole cache was not dropped, nobody looked at its files.
+#[must_use]
+pub fn program(name: &str, dropped: &Dropped) -> Option<Finding> {
+    (*dropped == Dropped::FileOnly).then(|| {
+        Finding::remark(
+            Check::Cache,
+            format!(
+                "the page cache was not dropped, which needs root: what {name} read may have been in memory"
+            ),
+        )
+    })
 }
 
 fn of_server(dropped: &Dropped, server: Server, there: Option<DroppedThere>) -> Option<Finding> {
@@ -136,6 +150,14 @@ mod tests {
             assert_eq!(findings.len(), 1);
             assert_eq!(findings[0].level, Level::Remark);
         }
+    }
+
+    #[test]
+    fn what_a_program_reads_may_be_in_a_cache_that_was_not_dropped() {
+        assert_eq!(program("tar", &Dropped::All), None);
+        let said = program("tar", &Dropped::FileOnly).unwrap();
+        assert_eq!((said.check, said.level), (Check::Cache, Level::Remark));
+        assert!(said.text.ends_with("what tar read may have been in memory"));
     }
 
     #[test]

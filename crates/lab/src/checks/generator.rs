@@ -5,11 +5,11 @@
 //! bound" and stands in every chart of disks.
 
 use super::{Check, Finding};
-use crate::units::grouped;
+use crate::units::{Nanos, grouped};
 
 /// Above this part of a core for each job, fio waits for its processor.
 const CPU_BOUND: f64 = 0.95;
-/// Above this part of all cores, a program waits for processors.
+/// Above this part of the cores that it can use, a program waits for processors.
 const ALL_BUSY: f64 = 0.90;
 /// Above this part of the generator's ceiling, it is the generator that is seen.
 const NEAR_CEILING: f64 = 0.80;
@@ -53,16 +53,34 @@ pub fn check(seen: &Generated) -> Option<Finding> {
     })
 }
 
-/// Whether a program that is not fio waited for processors and not for storage. `busy` is its part of
-/// all the cores that it could use.
+/// What a program that is not fio had of the processors, with all that it started.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// Their CPU time together. Not the machine's: others may keep that busy.
+    pub cpu: Nanos,
+    /// Meanwhile.
+    pub elapsed: Nanos,
+    /// The cores that they can use: one for each of them that works at the same time, and no more than there
+    /// are.
+    pub cores: u32,
+}
+
+/// Whether it waited for processors and not for storage.
 #[must_use]
-pub fn program(name: &str, busy: f64) -> Option<Finding> {
-    (busy >= ALL_BUSY).then(|| {
+pub fn program(name: &str, seen: &Program) -> Option<Finding> {
+    let cores = f64::from(seen.cores.max(1));
+    let part = seen.cpu.seconds() / seen.elapsed.seconds().max(f64::MIN_POSITIVE) / cores;
+    // Ticks of the kernel's clock are coarse: a short program may seem to have had more than there is.
+    let percent = part.min(1.0) * 100.0;
+    let of = match seen.cores {
+        0 | 1 => "the one core that it can use".to_owned(),
+        many => format!("the {many} cores that it can use"),
+    };
+    (part >= ALL_BUSY).then(|| {
         Finding::remark(
             Check::Generator,
             format!(
-                "{name} kept {:.0} % of all cores busy: it is CPU-bound and tells nothing of storage",
-                busy * 100.0
+                "{name} itself kept {percent:.0} % of {of} busy: it is CPU-bound and tells nothing of storage"
             ),
         )
     })
@@ -72,15 +90,42 @@ pub fn program(name: &str, busy: f64) -> Option<Finding> {
 mod tests {
     use super::*;
 
+    fn spent(ms: u64, cores: u32) -> Program {
+        Program {
+            cpu: Nanos::from_ms(ms),
+            elapsed: Nanos::from_ms(1000),
+            cores,
+        }
+    }
+
     #[test]
     fn study_b_compiled_a_kernel_which_is_cpu_bound() {
+        let said = program("make", &spent(3920, 4)).unwrap().text;
         assert!(
-            program("make", 0.98)
-                .unwrap()
-                .text
-                .contains("tells nothing of storage")
+            said.starts_with("make itself kept 98 % of the 4 cores that it can use busy"),
+            "{said}"
         );
-        assert_eq!(program("tar", 0.3), None);
+        assert!(said.contains("tells nothing of storage"));
+    }
+
+    #[test]
+    fn a_program_of_one_process_is_bound_by_the_one_core_it_can_use() {
+        assert_eq!(program("tar", &spent(300, 1)), None);
+        let said = program("tar", &spent(970, 1)).unwrap().text;
+        assert!(said.contains("97 % of the one core"), "{said}");
+        // The same on all four, for one that can use them.
+        assert_eq!(program("make", &spent(970, 4)), None);
+    }
+
+    #[test]
+    fn a_moment_that_is_shorter_than_a_tick_is_never_more_than_all() {
+        let said = program("tar", &spent(1010, 1)).unwrap().text;
+        assert!(said.contains("kept 100 % of"), "{said}");
+        let nothing = Program {
+            elapsed: Nanos(0),
+            ..spent(0, 1)
+        };
+        assert_eq!(program("tar", &nothing), None);
     }
 
     #[test]

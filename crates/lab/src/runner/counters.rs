@@ -19,6 +19,7 @@ pub(super) struct Counters {
     server: Option<ProcessCpu>,
     client: Option<ProcessCpu>,
     lab: Option<ProcessCpu>,
+    tool: Option<ProcessCpu>,
     others: Programs,
 }
 
@@ -31,6 +32,7 @@ impl Counters {
             let mut links = read::interfaces().into_iter();
             links.find(|link| link.name == *name)
         };
+        let lab = read::one_process(std::process::id());
         Self {
             at,
             cores: read::cores(),
@@ -39,8 +41,12 @@ impl Counters {
             server: process(Role::Server),
             client: process(Role::Client),
             // Without its children: fio is measured by itself.
-            lab: read::one_process(std::process::id()).map(|cpu| ProcessCpu {
+            lab: lab.map(|cpu| ProcessCpu {
                 ticks: cpu.own,
+                ..cpu
+            }),
+            tool: lab.map(|cpu| ProcessCpu {
+                ticks: cpu.ticks.saturating_sub(cpu.own),
                 ..cpu
             }),
             others: Programs::now(ours),
@@ -62,6 +68,7 @@ impl Counters {
             server_cpu: spent(before.server, self.server),
             client_cpu: spent(before.client, self.client),
             lab_cpu: spent(before.lab, self.lab),
+            tool_cpu: spent(before.tool, self.tool),
             cores: cores.collect(),
             traffic: before
                 .device

@@ -2,7 +2,6 @@
 
 use super::prepare::ReadyTarget;
 use crate::checks::ceiling::Ceiling;
-use crate::checks::denominators::Busy;
 use crate::checks::direct::{After, Residency};
 use crate::checks::engine::InFlight;
 use crate::checks::generator::Generated;
@@ -15,6 +14,7 @@ use crate::fio::{Engine, JobResult};
 use crate::plan::{Direction, FioJob};
 use crate::sensors::{Sample, read};
 use crate::store::Evidence;
+use crate::tools::Tool;
 use crate::units::{Nanos, Rate, round};
 
 /// What was seen around a measurement.
@@ -91,12 +91,26 @@ pub(super) fn fio(asked: &Asked<'_>, around: &Around<'_>, result: &JobResult) ->
     findings
 }
 
-/// The checks on a measurement of another tool.
-pub(super) fn tool(name: &str, around: &Around<'_>, rate: Option<Rate>) -> Vec<Finding> {
+/// The checks on a measurement of another tool; `title` is that of its test.
+pub(super) fn tool(
+    title: &str,
+    tool: &Tool,
+    around: &Around<'_>,
+    rate: Option<Rate>,
+) -> Vec<Finding> {
+    let (name, seen) = (title.to_lowercase(), around.evidence);
     let mut findings: Vec<Finding> = above(rate, around.ceilings).collect();
-    if let Some(busy) = Busy::of(&around.evidence.cores) {
-        findings.extend(generator::program(&name.to_lowercase(), busy.of_machine));
-    }
+    let dropped = seen.dropped.filter(|_| tool.reads_what_was_there());
+    findings.extend(dropped.and_then(|dropped| cache::program(&name, &dropped)));
+    let there = u32::try_from(seen.cores.len()).unwrap_or(u32::MAX);
+    findings.extend(seen.tool_cpu.and_then(|cpu| {
+        let spent = generator::Program {
+            cpu,
+            elapsed: around.elapsed,
+            cores: tool.at_once().map_or(there, |tasks| tasks.min(there)),
+        };
+        generator::program(&name, &spent)
+    }));
     findings.extend(of_machine(around, None));
     findings
 }

@@ -1,8 +1,10 @@
 //! What is said of a run's targets before anything is measured.
 
 use super::prepare::{Readied, ReadyTarget};
+use crate::checks::cache::Dropped;
 use crate::checks::{self, Check, Finding};
 use crate::host::{TargetFacts, alignment, machine};
+use crate::sensors;
 use crate::units::Bytes;
 
 /// What is to be said of a run before its first block.
@@ -43,11 +45,37 @@ pub(super) fn of(targets: &[ReadyTarget], readied: &Readied, wanted: Bytes) -> V
             }
         }
     }
+    for text in not_permitted(targets) {
+        say(text);
+    }
     for target in targets {
         findings.extend(of_disk(&target.facts));
     }
     findings.extend(checks::emulation::check(&machine().processor));
     findings
+}
+
+/// What this user may not do, of which measurements alone would only show that it is missing.
+fn not_permitted(targets: &[ReadyTarget]) -> Vec<String> {
+    let mut texts = Vec::new();
+    if targets
+        .iter()
+        .any(|target| target.drops == Some(Dropped::FileOnly))
+    {
+        texts.push(
+            "this machine's page cache cannot be dropped, which needs root: only the pages of the test files \
+             are, and what a server here keeps in memory stays there"
+                .into(),
+        );
+    }
+    let refused = sensors::refused();
+    if !refused.is_empty() {
+        let names = refused.join(", ");
+        texts.push(format!(
+            "these sensors may not be read by this user: {names}"
+        ));
+    }
+    texts
 }
 
 /// Where its disk begins and who it is.

@@ -31,6 +31,7 @@ pub mod others;
 pub mod pressure;
 pub mod process;
 pub mod read;
+mod refused;
 mod sampler;
 pub mod stat;
 mod sysfs;
@@ -41,6 +42,7 @@ pub use disks::DiskCounters;
 pub use interrupts::Interrupts;
 pub use net::{LinkCounters, NetCounters};
 pub use process::ProcessCpu;
+pub use refused::refused;
 pub use sampler::{Disks, INTERVAL, SAMPLES_MAX, Sampler};
 pub use stat::CoreTimes;
 

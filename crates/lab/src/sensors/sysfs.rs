@@ -21,6 +21,9 @@ const FIRMWARE: &str = "/sys/devices/platform/soc/soc:firmware/get_throttled";
 /// What says it elsewhere.
 const VCGENCMD: [&str; 2] = ["/usr/bin/vcgencmd", "/opt/vc/bin/vcgencmd"];
 
+/// What vcgencmd asks.
+const MAILBOX: &str = "/dev/vcio";
+
 /// A file and what its figure is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
@@ -69,6 +72,25 @@ impl Places {
             throttle,
             readings: 0,
         }
+    }
+
+    /// What is opened for each sensor, by its name.
+    pub(super) fn files(&self) -> Vec<(&'static str, PathBuf)> {
+        let kinds = [
+            ("temperature", &self.temperatures),
+            ("clock", &self.clocks),
+            ("throttle", &self.slowed),
+        ];
+        let of = |(sensor, places): (&'static str, &Vec<Place>)| {
+            let paths = places.iter().map(|place| place.path.clone());
+            paths.map(|path| (sensor, path)).collect::<Vec<_>>()
+        };
+        let mut files: Vec<_> = kinds.into_iter().flat_map(of).collect();
+        files.extend(self.throttle.as_ref().map(|throttle| match throttle {
+            Throttle::File(path) => ("throttle", path.clone()),
+            Throttle::Program(_) => ("throttle", PathBuf::from(MAILBOX)),
+        }));
+        files
     }
 
     /// Reads what is due.

@@ -203,6 +203,9 @@ pub struct Evidence {
     pub client_cpu: Option<Nanos>,
     /// CPU time of this program.
     pub lab_cpu: Option<Nanos>,
+    /// CPU time of the programs that this one started, with all that they started, as far as they have ended.
+    #[serde(default)]
+    pub tool_cpu: Option<Nanos>,
     /// What each core did.
     pub cores: Vec<(u32, CoreTimes)>,
     /// What the target's own device did.

@@ -120,6 +120,7 @@ pub type Tick<'a> = &'a mut dyn FnMut(Instant) -> bool;
 /// One start of a tool: of what, where, how long at most, and who may stop it.
 struct Start<'a> {
     installed: &'a Installed,
+    version: &'a str,
     place: &'a Place<'a>,
     limit: Duration,
     tick: Tick<'a>,
@@ -148,7 +149,7 @@ impl Start<'_> {
     fn result(&self, tool: &str, figures: Vec<ToolFigure>, elapsed: Nanos) -> ToolResult {
         ToolResult {
             tool: tool.to_owned(),
-            version: self.installed.version.clone(),
+            version: self.version.to_owned(),
             figures,
             elapsed,
             bytes: None,
@@ -211,6 +212,34 @@ impl Tool {
     #[must_use]
     pub const fn uses_storage(&self) -> bool {
         !matches!(self, Self::StressNg(_) | Self::Iperf3(_))
+    }
+
+    /// How many of its processes work at the same time; none where that is one for each core, or not known.
+    #[must_use]
+    pub const fn at_once(&self) -> Option<u32> {
+        match self {
+            Self::Bonnie(_) | Self::Tar(_) => Some(1),
+            Self::Dbench(options) => Some(options.clients),
+            Self::Compile(options) if options.jobs > 0 => Some(options.jobs),
+            Self::StressNg(options) if options.workers > 0 => Some(options.workers),
+            _ => None,
+        }
+    }
+
+    /// Whether it reads files through the page cache that were there before it began.
+    #[must_use]
+    pub const fn reads_what_was_there(&self) -> bool {
+        matches!(self, Self::Tar(_) | Self::Compile(_))
+    }
+
+    /// The version that its results are told apart by: that of the program which makes the load. A story's own
+    /// steps are ours, and what it needs besides makes no figure.
+    #[must_use]
+    pub fn version<'a>(&self, installed: &'a Installed) -> &'a str {
+        match self {
+            Self::Pull(_) => "",
+            _ => &installed.version,
+        }
     }
 
     /// How long one start usually takes, for estimates.
@@ -279,6 +308,7 @@ pub fn run(
 ) -> Result<Ran, ToolError> {
     let start = Start {
         installed,
+        version: tool.version(installed),
         place,
         limit: tool.limit(),
         tick,

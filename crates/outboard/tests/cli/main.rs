@@ -17,6 +17,7 @@ mod lab_guest;
 mod lab_plans;
 mod lab_runs;
 mod lab_stores;
+mod lab_unprivileged;
 mod per_client;
 mod serve;
 mod sockets;

@@ -107,9 +107,14 @@ pub(in crate::report) fn refusal(a: Side<'_>, b: Side<'_>) -> Option<String> {
             asymmetry::check(&job_shape(a)?, &job_shape(b)?).map(|finding| finding.text)
         }
         (Outcome::Tool(x), Outcome::Tool(y)) => {
+            let versions = (x.version.as_str(), y.version.as_str());
             let differs = [
                 (x.tool.as_str(), y.tool.as_str()),
-                (x.version.as_str(), y.version.as_str()),
+                // One that was kept before stories had none was that of a program beside the point.
+                match versions.0.is_empty() || versions.1.is_empty() {
+                    true => ("", ""),
+                    false => versions,
+                },
                 (
                     x.subject.as_deref().unwrap_or_default(),
                     y.subject.as_deref().unwrap_or_default(),

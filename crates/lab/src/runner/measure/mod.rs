@@ -166,8 +166,8 @@ impl<'a> Bench<'a> {
             samples,
             elapsed,
         };
-        match (&made.outcome, workload.fio()) {
-            (Outcome::Fio(result), Some(job)) => {
+        match (&made.outcome, &workload.job) {
+            (Outcome::Fio(result), plan::Job::Fio(job)) => {
                 let engine = self.prepared.engine;
                 let asked = Asked {
                     job,
@@ -176,7 +176,8 @@ impl<'a> Bench<'a> {
                 };
                 judge::fio(&asked, &around, result)
             }
-            _ => judge::tool(&workload.title, &around, rate),
+            (_, plan::Job::Tool(tool)) => judge::tool(&workload.title, tool, &around, rate),
+            (Outcome::Tool(_), plan::Job::Fio(_)) => Vec::new(),
         }
     }
 }

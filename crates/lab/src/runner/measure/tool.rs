@@ -105,7 +105,11 @@ impl Bench<'_> {
         let installed = installed(self.prepared, workload, tool, target)?;
         let said = error.to_string();
         Ok(Made {
-            outcome: Outcome::Tool(ToolResult::failed(tool.name(), &installed.version, elapsed)),
+            outcome: Outcome::Tool(ToolResult::failed(
+                tool.name(),
+                tool.version(installed),
+                elapsed,
+            )),
             raw: said.clone(),
             lines: Vec::new(),
             findings: vec![Finding::invalid(Check::Run, said)],

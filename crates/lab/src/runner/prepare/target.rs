@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::checks::cache::Dropped;
 use crate::checks::direct::DioAlign;
 use crate::host::{Known, Measured, TargetFacts, data, residency, target_facts};
 use crate::runner::ground::Ground;
@@ -15,6 +16,8 @@ pub(in crate::runner) struct ReadyTarget {
     pub(in crate::runner) facts: TargetFacts,
     /// Whether its page cache can be looked into.
     pub(in crate::runner) shows_cache: bool,
+    /// What can be dropped before a measurement; none where nothing of it is in this machine's cache.
+    pub(in crate::runner) drops: Option<Dropped>,
 }
 
 /// What is known of a target whose file was written.
@@ -33,18 +36,20 @@ pub(super) fn ready(
     };
     let mut facts = target_facts(known, measured);
     let mut shows_cache = false;
+    let mut drops = None;
     if let Some(file) = ground.file() {
         facts.dio_align = dio_align(file);
         // A device that answers at once makes every page look resident; then the question is no use.
         residency::drop_caches(file, size, true);
         facts.data = data::look(file, size);
-        residency::drop_caches(file, size, true);
+        drops = Some(residency::drop_caches(file, size, true));
         shows_cache = residency::look(file, size).is_some_and(|found| found.part() < 0.02);
     }
     ReadyTarget {
         ground,
         facts,
         shows_cache,
+        drops,
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use testkit::{LoopDevice, requires};
 
+use crate::checks::denominators::Busy;
 use crate::checks::{Check, Level};
 use crate::plan::Plan;
 use crate::report::Summary;
@@ -85,6 +86,33 @@ fn a_run_on_a_machine_under_load_is_marked_noisy() {
     );
     let row = &Summary::of(&record).rows[0];
     assert!(row.validity.to_string().contains("remarks") || !row.validity.is_usable());
+}
+
+/// Every core is full, and none of it is tar's doing. Once the machine's time was taken for the tool's, and
+/// whatever it measured was said to tell nothing of storage.
+#[test]
+fn a_tool_on_a_machine_that_others_keep_busy_is_not_called_cpu_bound() {
+    if !requires::all(&[requires::command("tar")]) {
+        return;
+    }
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let hogs: Vec<Hog> = (0..2 * cores).map(|_| Hog::start()).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let plan = format!(
+        "{HEAD}[[workload]]\nname = \"tar\"\ntitle = \"tar\"\ntool = \"tar\"\nbytes_max = \"64M\"\n"
+    );
+    let record = measured(&plan, folder.path());
+    drop(hogs);
+    let cell = &record.cells[0];
+    assert!(!cell.has_failed(), "{:?}", cell.findings);
+    let busy = Busy::of(&cell.evidence.cores).unwrap();
+    assert!(busy.of_machine > 0.9, "{busy:?}");
+    let mut findings = cell.findings.iter();
+    assert!(
+        findings.all(|one| one.check != Check::Generator),
+        "{:?}",
+        cell.findings
+    );
 }
 
 /// A btrfs on a loop device, mounted until it is dropped.
