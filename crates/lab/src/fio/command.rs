@@ -83,14 +83,15 @@ pub fn measure(job: &Job<'_>, output: &Path) -> Vec<OsString> {
         (Pattern::Random, direction) => format!("rand{}", direction.as_str()),
     };
     let each =
-        extent(asked, job.size).0 / u64::from(asked.jobs) / asked.block_size.0 * asked.block_size.0;
+        asked.room(job.size).0 / u64::from(asked.jobs) / asked.block_size.0 * asked.block_size.0;
     push(&mut args, "rw", rw);
     push(&mut args, "bs", asked.block_size.0);
     push(&mut args, "iodepth", asked.depth);
     push(&mut args, "numjobs", asked.jobs);
     push(&mut args, "size", each);
-    if asked.offset.0 > 0 {
-        push(&mut args, "offset", asked.offset.0);
+    let begin = asked.begin(job.size);
+    if begin.0 > 0 {
+        push(&mut args, "offset", begin.0);
     }
     if asked.jobs > 1 {
         // Each job has its own part of the file, so that no byte is touched twice.
@@ -113,16 +114,6 @@ pub fn measure(job: &Job<'_>, output: &Path) -> Vec<OsString> {
         push(&mut args, key, value);
     }
     args
-}
-
-/// The bytes that `job` uses of `size`.
-#[must_use]
-pub fn extent(job: &FioJob, size: Bytes) -> Bytes {
-    let left = size.0.saturating_sub(job.offset.0);
-    match job.extent.0 {
-        0 => Bytes(left),
-        extent => Bytes(extent.min(left)),
-    }
 }
 
 /// The arguments that write the test file for the first time, for at most `limit`.

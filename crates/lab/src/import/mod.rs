@@ -174,6 +174,7 @@ impl Tests {
             jobs: found.jobs,
             runtime_ms: found.limit_ms,
             offset: Bytes(0),
+            place: 0,
             extent: found.size,
             time_based: false,
             buffered: !found.result.direct,

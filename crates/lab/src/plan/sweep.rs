@@ -33,8 +33,10 @@ pub enum Varies {
     Depth,
     /// Jobs at once.
     Jobs,
-    /// Where it begins.
+    /// Where it begins, in bytes.
     Offset,
+    /// Where it begins, in hundredths of what is there.
+    Place,
     /// dbench's clients.
     Clients,
     /// iperf3's connections.
@@ -49,6 +51,7 @@ pub(super) struct Sweep {
     depth: Vec<u32>,
     jobs: Vec<u32>,
     offset: Vec<String>,
+    place: Vec<u32>,
     clients: Vec<u32>,
     streams: Vec<u32>,
 }
@@ -72,6 +75,7 @@ impl Varies {
             Self::Depth => "depth",
             Self::Jobs => "jobs",
             Self::Offset => "offset",
+            Self::Place => "place",
             Self::Clients => "clients",
             Self::Streams => "streams",
         }
@@ -87,6 +91,7 @@ impl Varies {
         match self {
             Self::BlockSize => Bytes(point).to_string(),
             Self::Offset => format!("at {}", Bytes(point)),
+            Self::Place => format!("at {point} % of it"),
             Self::Depth => format!("depth {point}"),
             Self::Jobs => format!("{point} jobs"),
             Self::Clients => format!("{point} clients"),
@@ -131,6 +136,7 @@ impl Sweep {
         let mut all = vec![
             (Varies::BlockSize, sizes(&self.block_size)?),
             (Varies::Offset, sizes(&self.offset)?),
+            (Varies::Place, numbers(&self.place)),
             (Varies::Depth, numbers(&self.depth)),
             (Varies::Jobs, numbers(&self.jobs)),
             (Varies::Clients, numbers(&self.clients)),

@@ -309,6 +309,22 @@ fn the_estimate_counts_what_tools_write_where_that_has_a_bound() {
     assert!(found.written_max > Bytes(2 * (blocks + 1) * (8 << 20)));
 }
 
+proptest! {
+    #[test]
+    fn a_place_in_hundredths_is_in_the_data_and_what_is_used_from_there_too(
+        size in 0..u64::MAX / 2, place in 0..100u32, extent in 0..1u64 << 40
+    ) {
+        let mut plan = builtin("quick").unwrap();
+        let job = plan.workloads[0].fio_mut().unwrap();
+        (job.place, job.extent) = (place, Bytes(extent));
+        let (begin, room) = (job.begin(Bytes(size)).0, job.room(Bytes(size)).0);
+        prop_assert!(begin <= size && begin.is_multiple_of(1 << 20));
+        prop_assert!(u128::from(begin) * 100 <= u128::from(size) * u128::from(place));
+        prop_assert!(u128::from(begin + (1 << 20)) * 100 >= u128::from(size) * u128::from(place));
+        prop_assert!(begin + room <= size && (extent == 0 || room <= extent));
+    }
+}
+
 #[test]
 fn a_plan_survives_json_as_well() {
     let plan = Plan::parse(WHOLE).unwrap();
@@ -328,6 +344,16 @@ fn what_makes_no_sense_of_a_plan_with_targets_is_refused_by_name_in_one_line() {
         ),
         ("baseline = \"disk\"", "baseline = \"none\"", "none"),
         ("name = \"raw\"", "name = \"nfs\"", "nfs"),
+        (
+            "depth = 1",
+            "depth = 1\nplace = 100",
+            "a place from 0 to 99",
+        ),
+        (
+            "depth = 1",
+            "depth = 1\nplace = 1\noffset = \"1M\"",
+            "one of them",
+        ),
         (
             "uri = \"nbd://localhost/c\"",
             "",

@@ -11,7 +11,7 @@ use toml::{Table, Value};
 use super::sweep::{Series, Sweep};
 use super::{BLOCK_SIZE_MAX, DEPTH_MAX, JOBS_MAX, size};
 use crate::tools::Tool;
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, MIB, Nanos};
 
 /// fio's options that a plan may set.
 pub const OPTIONS: [&str; 24] = [
@@ -89,6 +89,9 @@ pub struct FioJob {
     /// Where in the data it begins.
     #[serde(default, with = "size", skip_serializing_if = "is_zero")]
     pub offset: Bytes,
+    /// The same in hundredths of the data, for data whose size is only known when it is there: a whole disk.
+    #[serde(default, skip_serializing_if = "is_start")]
+    pub place: u32,
     /// Bytes of the data it uses from there; all when 0.
     #[serde(default, with = "size", skip_serializing_if = "is_zero")]
     pub extent: Bytes,
@@ -147,6 +150,26 @@ impl FioJob {
         Nanos::from_ms(self.runtime_ms)
     }
 
+    /// Where it begins in data of this size; in whole MiB, if it is said in hundredths.
+    #[must_use]
+    pub fn begin(&self, size: Bytes) -> Bytes {
+        let place = u64::from(self.place);
+        match place {
+            0 => self.offset,
+            _ => Bytes((size.0 / 100 * place + size.0 % 100 * place / 100) / MIB * MIB),
+        }
+    }
+
+    /// Bytes that it uses in data of this size: none where that ends before it begins.
+    #[must_use]
+    pub fn room(&self, size: Bytes) -> Bytes {
+        let left = size.0.saturating_sub(self.begin(size).0);
+        match self.extent.0 {
+            0 => Bytes(left),
+            extent => Bytes(extent.min(left)),
+        }
+    }
+
     /// The first value that makes no sense on `data`.
     pub(super) fn check(&self, data: Bytes) -> Result<(), String> {
         let block = self.block_size;
@@ -173,16 +196,18 @@ impl FioJob {
                 self.offset
             ));
         }
+        if self.place >= 100 || (self.place > 0 && self.offset.0 > 0) {
+            return Err(format!(
+                "place is {} and offset is {}, give one of them, and a place from 0 to 99",
+                self.place, self.offset
+            ));
+        }
         let end = self.offset.0.saturating_add(self.extent.0);
-        let room = match self.extent.0 {
-            0 => data.0.saturating_sub(self.offset.0),
-            extent => extent,
-        };
-        if end > data.0 || self.in_flight().0 > room {
+        if end > data.0 || self.in_flight() > self.room(data) {
             return Err(format!(
                 "{} in flight from {} on do not fit in the {data} of data",
                 self.in_flight(),
-                self.offset
+                self.begin(data)
             ));
         }
         match self
@@ -352,4 +377,8 @@ fn plain(error: &toml::de::Error) -> String {
 
 const fn is_zero(bytes: &Bytes) -> bool {
     bytes.0 == 0
+}
+
+const fn is_start(place: &u32) -> bool {
+    *place == 0
 }

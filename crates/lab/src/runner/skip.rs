@@ -6,6 +6,7 @@ use super::request::TargetSpec;
 use crate::LabError;
 use crate::plan::{Direction, Job, Plan, Workload};
 use crate::store::Skipped;
+use crate::units::Bytes;
 
 /// Every test that is not made on a target.
 ///
@@ -29,14 +30,53 @@ pub(super) fn all(
             }
         }
     }
-    if skipped.len() == plan.workloads.len() * specs.len() {
-        let why = skipped.iter().find_map(|one| one.reason.clone());
-        return Err(LabError::BadRequest(format!(
-            "none of the plan's tests can be made here: {}",
-            why.unwrap_or_else(|| "each is for a target that is left out".into())
-        )));
+    any_left(plan, specs.len(), skipped)
+}
+
+/// The same with the tests that have no room in the `size` that there is: a target may be smaller than the plan
+/// asks for, or too slow to be filled.
+///
+/// # Errors
+/// [`LabError::BadRequest`] when none is left.
+pub(super) fn beyond(
+    plan: &Plan,
+    targets: usize,
+    mut skipped: Vec<Skipped>,
+    size: Bytes,
+) -> Result<Vec<Skipped>, LabError> {
+    for (workload, test) in plan.workloads.iter().enumerate() {
+        let Some(job) = test.fio() else { continue };
+        if job.room(size).0 / u64::from(job.jobs) >= job.block_size.0 {
+            continue;
+        }
+        let reason = format!(
+            "it begins at {}, and only {size} are there to be measured",
+            job.begin(size)
+        );
+        let known: Vec<usize> = skipped
+            .iter()
+            .filter(|one| one.workload == workload)
+            .map(|one| one.target)
+            .collect();
+        let others = (0..targets).filter(|target| !known.contains(target));
+        skipped.extend(others.map(|target| Skipped {
+            workload,
+            target,
+            reason: Some(reason.clone()),
+        }));
     }
-    Ok(skipped)
+    any_left(plan, targets, skipped)
+}
+
+fn any_left(plan: &Plan, targets: usize, skipped: Vec<Skipped>) -> Result<Vec<Skipped>, LabError> {
+    if skipped.len() < plan.workloads.len() * targets {
+        return Ok(skipped);
+    }
+    let why = skipped.iter().find_map(|one| one.reason.clone());
+    Err(LabError::BadRequest(format!(
+        "none of the plan's tests can be made here: {}",
+        why.unwrap_or_else(|| "each is for a target that is left out".into())
+    )))
 }
 
 /// None: it is made. Some none: the plan does not ask for it.

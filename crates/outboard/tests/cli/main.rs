@@ -14,6 +14,7 @@ mod inspect;
 mod lab;
 mod lab_bad_input;
 mod lab_guest;
+mod lab_places;
 mod lab_plans;
 mod lab_runs;
 mod lab_stores;

@@ -1,7 +1,7 @@
 //! Sweeps: one test over block sizes, requests in flight, jobs or places, as curves with what models say.
 
 use super::{Figure, Part, Section, Table};
-use crate::plan::{Varies, Workload};
+use crate::plan::{Series, Varies, Workload};
 use crate::report::chart::{Along, Flag, Floor, Label, Line, Panel, Plane, Point};
 use crate::report::short;
 use crate::report::summary::{Row, Summary};
@@ -84,7 +84,7 @@ fn collect<'a>(run: &'a RunRecord, summary: &'a Summary) -> Vec<Sweep<'a>> {
             curves.len() - 1
         });
         curves[curve].points.push(Swept {
-            value: series.point as f64,
+            value: value(run, workload, series),
             workload,
             row,
         });
@@ -93,6 +93,14 @@ fn collect<'a>(run: &'a RunRecord, summary: &'a Summary) -> Vec<Sweep<'a>> {
         curve.points.sort_by(|a, b| a.value.total_cmp(&b.value));
     }
     sweeps
+}
+
+/// Where a point stands: a place in hundredths is one in bytes of what was there.
+fn value(run: &RunRecord, workload: &Workload, series: &Series) -> f64 {
+    match workload.fio() {
+        Some(job) if series.varies == Varies::Place => job.begin(run.manifest.size).0 as f64,
+        _ => series.point as f64,
+    }
 }
 
 fn figure(sweep: &Sweep<'_>) -> Figure {
@@ -145,7 +153,7 @@ const fn name(varies: Varies) -> &'static str {
         Varies::BlockSize => "block size",
         Varies::Depth => "requests in flight",
         Varies::Jobs => "jobs",
-        Varies::Offset => "place",
+        Varies::Offset | Varies::Place => "place",
         Varies::Clients => "clients",
         Varies::Streams => "streams",
     }
@@ -158,7 +166,7 @@ fn along(sweep: &Sweep<'_>) -> Along {
     };
     let most = values().fold(1.0, f64::max);
     match sweep.varies {
-        Varies::Offset => Along::Place { end: most },
+        Varies::Offset | Varies::Place => Along::Place { end: most },
         varies => Along::Doubling {
             of: name(varies),
             is_bytes: varies == Varies::BlockSize,
@@ -181,7 +189,7 @@ fn model(varies: Varies, curve: &Curve<'_>) -> Model {
     match varies {
         Varies::BlockSize => request_cost(curve),
         Varies::Depth | Varies::Jobs => knee(curve),
-        Varies::Offset | Varies::Clients | Varies::Streams => Model::default(),
+        Varies::Offset | Varies::Place | Varies::Clients | Varies::Streams => Model::default(),
     }
 }
 
@@ -351,7 +359,7 @@ fn panels(sweep: &Sweep<'_>, fits: &[Vec<(f64, f64)>]) -> Vec<Panel> {
     ));
     all.push(("p99 in ms", Floor::Log, lines(sweep, &none, &p99)));
     all.retain(|(_, _, lines)| lines.iter().any(|line| !line.points.is_empty()));
-    if sweep.varies == Varies::Offset {
+    if matches!(sweep.varies, Varies::Offset | Varies::Place) {
         all.truncate(1);
     }
     let panel = |(name, floor, lines): (&str, Floor, Vec<Line>)| Panel {

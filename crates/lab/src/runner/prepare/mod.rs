@@ -126,6 +126,7 @@ pub(super) fn prepare(
         readied = preparing.ready_for_fio(&grounds, readied.size, progress)?;
         commands = preparing.commands;
     }
+    let skipped = skip::beyond(&request.plan, specs.len(), skipped, readied.size)?;
     let targets = grounds
         .into_iter()
         .zip(&specs)
