@@ -32,6 +32,7 @@ mod mirror;
 mod node;
 mod open;
 mod options;
+mod outside;
 mod parity;
 mod status;
 mod striped;

@@ -25,12 +25,11 @@ mod tests;
 mod wish;
 pub(super) mod write;
 
-use std::time::SystemTime;
-
 use block::Node;
 
 use super::ArrayError;
 use super::format::{Level, Version};
+use super::outside::{random_uuid, seconds};
 
 /// Bytes of an array's name, at most.
 pub const NAME_MAX: usize = 32;
@@ -141,18 +140,4 @@ async fn make(
         size: plan.size,
         remarks: plan.remarks,
     })
-}
-
-/// A UUID of random bytes, as mdadm makes them.
-pub(super) fn random_uuid() -> [u8; 16] {
-    let mut uuid = [0; 16];
-    let filled = rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty());
-    assert_eq!(filled, Ok(uuid.len()), "the kernel has random bytes");
-    uuid
-}
-
-/// Seconds since 1970.
-pub(super) fn seconds() -> u64 {
-    let since = engine::clock::wall().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
 }

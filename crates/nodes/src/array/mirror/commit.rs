@@ -10,13 +10,13 @@
 //!   other, so that this befalls one member at most.
 
 use std::pin::Pin;
-use std::time::SystemTime;
 
 use block::{IoError, IoFuture, Operation, Range, WriteFlags};
 use bytes::Bytes;
 use futures_util::future::{FutureExt, Shared, join_all};
 use tokio::task::JoinHandle;
 
+use super::super::outside::seconds;
 use super::bits::Page;
 use super::members::Target;
 use super::plan::{Outcome, Plan, Told};
@@ -88,7 +88,7 @@ impl Mirror {
             guarded.state.must_commit(),
             "whoever waits for a commit waits for something that one writes"
         );
-        let plan = guarded.state.plan(now());
+        let plan = guarded.state.plan(seconds());
         let mirror = self.own.clone();
         let run = async move {
             let outcome = carry_out(&plan).await;
@@ -116,12 +116,6 @@ impl Mirror {
             IoError::new(error.errno, Operation::Write, None).because(why)
         })
     }
-}
-
-/// Seconds since 1970.
-fn now() -> u64 {
-    let since = engine::clock::wall().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
 }
 
 async fn carry_out(plan: &Plan) -> Outcome {

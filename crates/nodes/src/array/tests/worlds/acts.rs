@@ -12,6 +12,7 @@ use testkit::{Op, SECTOR, pattern, single};
 
 use super::disks::{Mode, Power};
 use super::owed::Begun;
+use super::pace::moments;
 use super::world::{End, Life, World, Wrong, candidate, in_sync};
 use crate::array::{AddOptions, Array, ArrayError, MemberState, SyncKind};
 
@@ -35,19 +36,6 @@ pub(super) enum Ended {
 }
 
 pub(super) type Doing = FuturesUnordered<Pin<Box<dyn Future<Output = Ended>>>>;
-
-/// Lets others go on, so many times.
-async fn moments(mut count: u8) {
-    poll_fn(|context| {
-        if count == 0 {
-            return Poll::Ready(());
-        }
-        count -= 1;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
 
 /// Carries out a request that is dropped when it was polled so often, and waits then until nothing of it can land any
 /// more. `None`: it was dropped.

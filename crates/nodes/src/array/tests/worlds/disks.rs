@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::pending;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -14,20 +14,29 @@ use block::{
 use testkit::CrashDisk;
 use tokio::sync::Notify;
 
+use super::pace::Pace;
+use super::record::Record;
+
 /// The power of all disks of a world. It goes out after so many steps: each request of a disk is two,
 /// one when it begins and one when it is answered.
 #[derive(Debug)]
 pub(super) struct Power {
     left: AtomicU64,
     out: Notify,
+    wires: AtomicU32,
+    pace: Arc<Pace>,
+    record: Arc<Record>,
 }
 
 impl Power {
-    pub(super) fn new(steps: u64) -> Arc<Self> {
+    pub(super) fn new(steps: u64, pace: Arc<Pace>, record: Arc<Record>) -> Arc<Self> {
         let left = AtomicU64::new(steps);
         Arc::new(Self {
             left,
             out: Notify::new(),
+            wires: AtomicU32::new(0),
+            pace,
+            record,
         })
     }
 
@@ -78,6 +87,16 @@ enum Change {
     Trim(Range),
 }
 
+impl Change {
+    /// What it writes.
+    fn data(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Write(_, data, _) => Some(data.concat()),
+            Self::Zeroes(..) | Self::Trim(_) => None,
+        }
+    }
+}
+
 struct State {
     mode: Mode,
     hanging: Vec<(u64, Change)>,
@@ -92,6 +111,8 @@ struct State {
 
 /// A crash disk at a wire.
 pub(super) struct Wire {
+    /// Among all of its life.
+    number: u32,
     disk: Arc<CrashDisk>,
     power: Arc<Power>,
     state: Mutex<State>,
@@ -108,6 +129,7 @@ impl fmt::Debug for Wire {
 impl Wire {
     pub(super) fn new(disk: CrashDisk, power: Arc<Power>) -> Arc<Self> {
         Arc::new(Self {
+            number: power.wires.fetch_add(1, Ordering::Relaxed),
             disk: Arc::new(disk),
             power,
             state: Mutex::new(State {
@@ -183,9 +205,13 @@ impl Wire {
         range: Option<Range>,
         change: Option<Change>,
     ) -> Result<bool, IoError> {
+        let data = change.as_ref().and_then(Change::data);
+        let asked = (self.number, operation, range, data);
+        self.power.record.note(asked);
         if !self.power.step() {
             return pending().await;
         }
+        self.power.pace.wait().await;
         let mut queued = None;
         loop {
             let changed = self.changed.notified();
@@ -217,6 +243,8 @@ impl Wire {
 
     /// The answer is on its way: it arrives if the power lasts.
     async fn leave<T>(&self, answer: Result<T, IoError>) -> Result<T, IoError> {
+        self.power.pace.wait().await;
+        self.power.record.note((self.number, answer.is_ok()));
         if !self.power.step() {
             return pending().await;
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use block::{BlockDevice, Range};
 use testkit::Op;
 
-use super::disks::{Power, Wire};
+use super::disks::Wire;
 use super::metadata;
 use super::world::{World, Wrong, candidate, in_sync, is_split, options};
 use crate::array::{AddOptions, Array, MemberState, open};
@@ -20,7 +20,7 @@ impl World {
     pub(super) async fn end_well(&mut self) -> Result<(), Wrong> {
         let told = super::world::told(self.shape, &self.disks);
         self.tell(format!("all disks are given back: {told}"));
-        let power = Power::new(FOREVER);
+        let power = self.power(FOREVER);
         let disks = self.disks.clone();
         let wires: BTreeMap<_, _> = (disks.iter())
             .map(|disk| (disk.name.clone(), self.plug(&power, disk)))

@@ -14,8 +14,9 @@
 //! * A mirror has as many parts as it was told last, or was just being told.
 //! * Where a disk lies about what is durable, only what others hold is owed.
 //!
-//! A world that ends badly is told with its seed. `OUTBOARD_WORLD=SEED` plays one world again,
-//! `OUTBOARD_WORLDS=COUNT` plays so many.
+//! A world is a function of its seed: nothing in it comes from outside, neither time nor chance ([`record`] proves it). One
+//! that ends badly is told with its seed. `OUTBOARD_WORLD=SEED` plays one world again, `OUTBOARD_WORLDS=COUNT` plays so
+//! many, from `OUTBOARD_WORLDS_FROM=SEED` on.
 
 mod acts;
 mod copies;
@@ -24,6 +25,8 @@ mod end;
 mod growth;
 mod metadata;
 mod owed;
+mod pace;
+mod record;
 mod shape;
 mod world;
 
@@ -31,12 +34,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use self::world::World;
+use crate::array::outside::given::Given;
 use crate::timed::on_stopped_clock;
 
 /// How long a world may last, by its own clock, which stands still while anything is done.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Worlds of each of the tests below, if nobody says otherwise.
 const WORLDS: u64 = 500;
+/// Those that are played twice.
+const TWICE: u64 = 60;
+/// Seeds from here on are worlds with superblocks 0.90, which have several sectors; of those before it one in four is.
+const OLD_FROM: u64 = 1 << 32;
+/// Tests that share the seeds before.
+const QUARTERS: u64 = 4;
+
+/// A world that was played.
+#[derive(Debug, PartialEq, Eq)]
+struct Played {
+    /// What is wrong with it.
+    wrong: Option<String>,
+    /// What had happened in it, for people.
+    story: String,
+    /// The same of its disks, as one number.
+    record: u64,
+}
 
 fn asked(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
@@ -47,52 +68,85 @@ fn asked(name: &str) -> Option<u64> {
     )
 }
 
-/// Plays one world; what is wrong with it, and what had happened in it.
-fn play(seed: u64) -> Result<(), String> {
+fn play(seed: u64) -> Played {
     let mut world = World::new(seed);
-    let play = async { tokio::time::timeout(LONGEST, world.run()).await };
+    let play = async {
+        let _given = Given::by(seed);
+        tokio::time::timeout(LONGEST, world.run()).await
+    };
     let played = catch_unwind(AssertUnwindSafe(|| on_stopped_clock(play)));
     let wrong = match played {
-        Ok(Ok(Ok(()))) => return Ok(()),
-        Ok(Ok(Err(wrong))) => wrong,
-        Ok(Err(_)) => "it hangs".to_owned(),
-        Err(_) => "it panicked".to_owned(),
+        Ok(Ok(Ok(()))) => None,
+        Ok(Ok(Err(wrong))) => Some(wrong),
+        Ok(Err(_)) => Some("it hangs".to_owned()),
+        Err(_) => Some("it panicked".to_owned()),
     };
-    Err(format!("{wrong}\n  {}", world.story()))
+    Played {
+        wrong,
+        story: world.story(),
+        record: world.record(),
+    }
 }
 
-/// Plays the worlds of one of `of` tests.
-fn worlds(test: u64, of: u64) {
-    if let Some(seed) = asked("OUTBOARD_WORLD") {
-        if seed % of == test {
-            play(seed).unwrap_or_else(|wrong| panic!("world {seed}: {wrong}"));
+/// Plays the worlds of one test: every `step`th from `first` on. All that end badly are told, the first with its story.
+fn worlds(first: u64, step: u64) {
+    let is_old = first >= OLD_FROM;
+    let seeds: Vec<u64> = match asked("OUTBOARD_WORLD") {
+        Some(seed) => {
+            let is_ours = (seed >= OLD_FROM) == is_old && seed % step == first % step;
+            is_ours.then_some(seed).into_iter().collect()
         }
-        return;
+        None => {
+            let count = asked("OUTBOARD_WORLDS").map_or(WORLDS, |count| count / QUARTERS);
+            let from = first + asked("OUTBOARD_WORLDS_FROM").unwrap_or(0) / step * step;
+            (0..count).map(|n| from + n * step).collect()
+        }
+    };
+    let mut bad = Vec::new();
+    let mut story = None;
+    for seed in seeds {
+        let played = play(seed);
+        if let Some(wrong) = played.wrong {
+            bad.push(format!("world {seed}: {wrong}"));
+            story.get_or_insert((seed, played.story));
+        }
     }
-    let count = asked("OUTBOARD_WORLDS").map_or(WORLDS, |count| count / of);
-    for seed in (0..count).map(|n| n * of + test) {
-        play(seed).unwrap_or_else(|wrong| {
-            panic!("world {seed}: {wrong}\nagain: OUTBOARD_WORLD={seed} cargo test -p nodes worlds")
-        });
+    if let Some((seed, story)) = story {
+        let bad = bad.join("\n");
+        panic!(
+            "{bad}\nin {seed}:\n  {story}\nagain: OUTBOARD_WORLD={seed} cargo test -p nodes worlds"
+        );
+    }
+}
+
+#[test]
+fn a_seed_is_the_same_world_whenever_it_is_played() {
+    for seed in (0..TWICE).chain(OLD_FROM..OLD_FROM + TWICE) {
+        assert_eq!(play(seed), play(seed), "world {seed}");
     }
 }
 
 #[test]
 fn what_was_flushed_is_there_in_the_first_quarter_of_all_worlds() {
-    worlds(0, 4);
+    worlds(0, QUARTERS);
 }
 
 #[test]
 fn what_was_flushed_is_there_in_the_second_quarter() {
-    worlds(1, 4);
+    worlds(1, QUARTERS);
 }
 
 #[test]
 fn what_was_flushed_is_there_in_the_third_quarter() {
-    worlds(2, 4);
+    worlds(2, QUARTERS);
 }
 
 #[test]
 fn what_was_flushed_is_there_in_the_last_quarter() {
-    worlds(3, 4);
+    worlds(3, QUARTERS);
+}
+
+#[test]
+fn what_was_flushed_is_there_in_worlds_with_superblocks_0_90() {
+    worlds(OLD_FROM, 1);
 }

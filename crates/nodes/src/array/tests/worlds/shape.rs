@@ -43,9 +43,10 @@ pub(super) struct Places {
 }
 
 impl Shape {
-    /// One of the kinds there are.
-    pub(super) fn of(rng: &mut fastrand::Rng) -> Self {
+    /// One of the kinds there are; of the `old` ones.
+    pub(super) fn of(rng: &mut fastrand::Rng, old: bool) -> Self {
         let version = [OLD, Version::V1_0, Version::V1_1, Version::V1_2][rng.usize(0..4)];
+        let version = if old { OLD } else { version };
         let (level, layout, parts) = match rng.u8(0..8) {
             0..4 => (Level::Raid1, 0, 2),
             4 => (Level::Raid1, 0, 3),

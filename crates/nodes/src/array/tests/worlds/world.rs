@@ -12,6 +12,8 @@ use super::disks::{Mode, Power, Wire};
 use super::growth::Parts;
 use super::metadata;
 use super::owed::Owed;
+use super::pace::Pace;
+use super::record::Record;
 use super::shape::Shape;
 use crate::array::format::Level;
 use crate::array::{
@@ -47,6 +49,8 @@ pub(super) struct World {
     pub(super) owed: Owed,
     /// What happened, to be printed if it ends badly.
     story: Vec<String>,
+    pace: Arc<Pace>,
+    record: Arc<Record>,
 }
 
 /// How a member is opened again: as the wire is.
@@ -91,7 +95,7 @@ pub(super) enum End {
 impl World {
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let shape = Shape::of(&mut rng);
+        let shape = Shape::of(&mut rng, seed >= super::OLD_FROM);
         let liar = if rng.u8(0..6) == 0 {
             rng.u16(0..shape.parts)
         } else {
@@ -113,6 +117,8 @@ impl World {
             disks: disks.collect(),
             owed: Owed::new(shape.array_size(), !shape.dirty),
             story: vec![format!("{shape:?}, liar {liar}")],
+            pace: Arc::new(Pace::of(seed)),
+            record: Arc::default(),
             rng,
             shape,
         }
@@ -120,6 +126,11 @@ impl World {
 
     pub(super) fn story(&self) -> String {
         self.story.join("\n  ")
+    }
+
+    /// All that happened, as one number.
+    pub(super) fn record(&self) -> u64 {
+        self.record.number()
     }
 
     pub(super) fn tell(&mut self, what: impl Into<String>) {
@@ -194,9 +205,15 @@ impl World {
         Wire::new(crash, power.clone())
     }
 
+    /// Power of all disks, for so many steps.
+    pub(super) fn power(&self, steps: u64) -> Arc<Power> {
+        Power::new(steps, self.pace.clone(), self.record.clone())
+    }
+
     /// One life; false if nothing is owed after it.
     async fn live(&mut self) -> Result<bool, Wrong> {
-        let power = Power::new(self.rng.u64(1..STEPS_MAX));
+        let steps = self.rng.u64(1..STEPS_MAX);
+        let power = self.power(steps);
         if self.rng.u8(0..6) == 0 {
             self.swap();
         }
