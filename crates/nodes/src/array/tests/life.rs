@@ -7,6 +7,7 @@ use block::{BlockDevice, Node, Range, WriteFlags};
 use engine::clock;
 use testkit::{MemDisk, block_on, pattern, single};
 
+use super::super::format::Version;
 use super::super::mirror::tests::kit::{
     BIT, DATA, DISK, MEMBER, Recipe, heard, options, put, recorded, superblock,
 };
@@ -198,6 +199,42 @@ fn who_goes_on_without_a_member_that_may_be_one_commit_ahead_counts_past_it() {
             states(&array).iter().filter(|member| away(member)).count(),
             1
         );
+    });
+}
+
+/// World 3141, as it was once. With superblocks 0.90 who comes new gets the lowest number that nobody here has: that of a
+/// member that is away. That one came back by the bitmap and kept it; both were told that they hold its part, counted as
+/// the same member, and nobody could open the array any more.
+#[test]
+fn a_member_with_a_superblock_0_90_comes_back_beside_who_came_new_with_its_number() {
+    block_on(async {
+        let disk = |_| Arc::new(MemDisk::new(MEMBER + (64 << 10))) as Node;
+        let all: Vec<Node> = (0..3).map(disk).collect();
+        let recipe = Recipe {
+            version: Version::V0_90 { big_endian: false },
+            ..Recipe::mirror(2)
+        };
+        recipe.make(&all[..2]).await;
+        let array = open(candidates(&all[..1]), options()).await.unwrap();
+        write(&array, ALL, 1).await;
+        let new = Candidate::local("c", all[2].clone());
+        array.add(new, AddOptions::default()).await.unwrap();
+        let back = Candidate::local("b", all[1].clone());
+        array.re_add(back).await.unwrap();
+        array.by_hand().work().await.unwrap();
+        array.stop().await.unwrap();
+        drop(array);
+        let array = open(candidates(&all), options()).await.unwrap();
+        let state = |name: &str, state| (name.to_owned(), state);
+        let expected = [
+            state("a", MemberState::InSync),
+            state("b", MemberState::InSync),
+            state("c", MemberState::Spare),
+        ];
+        assert_eq!(states(&array), expected);
+        for disk in &all[..2] {
+            assert_eq!(disk.read(ALL).await.unwrap().concat(), pattern(1, ALL));
+        }
     });
 }
 
