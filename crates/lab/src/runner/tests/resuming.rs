@@ -3,46 +3,17 @@
 use std::collections::BTreeSet;
 
 use super::real::{StopAtThird, directory, fio_is_here, is_empty, request};
+use super::scheduling::{Mock, course, pairs};
 use crate::LabError;
 use crate::checks::identity::Identity;
-use crate::plan::{Plan, builtin};
-use crate::runner::blocks::{Course, Executor, Measured, Stop, run_blocks};
+use crate::plan::builtin;
+use crate::runner::blocks::{Course, run_blocks};
 use crate::runner::resume::{check, check_agents, standing};
 use crate::runner::schedule::{Slot, block_order};
 use crate::runner::{Cancel, Directories, RunRequest, Silent, resume, run};
 use crate::store::{AgentRecord, Cell, RunId, RunRecord, Status, Store};
 use crate::synthetic;
-use crate::units::{Nanos, SECOND};
-
-fn pairs(plan: &Plan) -> Vec<(usize, usize)> {
-    (0..plan.workloads.len())
-        .flat_map(|workload| [(workload, 0), (workload, 1)])
-        .collect()
-}
-
-/// Notes what it is asked for.
-struct Notes {
-    now: Nanos,
-    asked: Vec<Slot>,
-}
-
-impl Executor for Notes {
-    fn elapsed(&mut self) -> Nanos {
-        self.now
-    }
-
-    fn measure(&mut self, slot: Slot) -> Result<Measured, Stop> {
-        self.now.0 += SECOND / 10;
-        self.asked.push(slot);
-        Ok(Measured {
-            cell: cell(&slot),
-            raw: String::new(),
-            commands: Vec::new(),
-            samples: Vec::new(),
-            samples_full: false,
-        })
-    }
-}
+use crate::units::{MIB, Nanos, SECOND};
 
 fn cell(slot: &Slot) -> Cell {
     let mut cell = synthetic::run(1).cells.remove(0);
@@ -56,34 +27,35 @@ fn a_run_that_goes_on_makes_what_is_left_of_its_block_and_the_blocks_after_it_in
     let mut plan = builtin("quick").unwrap();
     plan.budget.blocks_max = 6;
     plan.budget.blocks_min = 6;
-    let pairs = pairs(&plan);
+    let pairs = pairs(&plan, 2);
     let whole: Vec<Slot> = (0..6)
         .flat_map(|block| block_order(&pairs, 9, block))
         .collect();
     // Stopped after two blocks and three measurements.
     let made: Vec<Cell> = whole[..19].iter().map(cell).collect();
     let course = Course {
-        plan: &plan,
-        labels: &[],
-        pairs: &pairs,
-        baseline: Some(1),
-        layers: &[],
         seed: 9,
         made: &made,
+        ..course(&plan, &pairs)
     };
-    let mut notes = Notes {
+    let mut asked = Vec::new();
+    let mut mock = Mock {
         now: Nanos(5 * SECOND),
-        asked: Vec::new(),
+        takes: Nanos(SECOND / 10),
+        figure: |slot| {
+            asked.push(slot);
+            Ok(MIB)
+        },
     };
-    let ended = run_blocks(&course, &mut notes, &mut Silent, &mut |_| Ok(()));
-    assert_eq!(notes.asked, whole[19..]);
+    let ended = run_blocks(&course, &mut mock, &mut Silent, &mut |_| Ok(()));
+    assert_eq!(asked, whole[19..]);
     assert_eq!((ended.status, ended.blocks), (Status::AllBlocks, 6));
 }
 
 #[test]
 fn blocks_are_whole_only_if_every_test_was_made_on_every_target() {
     let plan = builtin("quick").unwrap();
-    let pairs = pairs(&plan);
+    let pairs = pairs(&plan, 2);
     let cells = synthetic::run(3).cells;
     let blocks = |cells: &[Cell]| standing(cells, &pairs, Nanos(7)).blocks;
     assert_eq!(

@@ -1,0 +1,100 @@
+//! Blocks: every variant once, in an order the seed gives, until the budget says stop.
+
+mod ends;
+mod layers;
+mod order;
+
+use crate::plan::{Plan, builtin};
+use crate::runner::Silent;
+use crate::runner::blocks::{Course, Ended, Executor, Measured, Stop, run_blocks};
+use crate::runner::measure::Kept;
+use crate::runner::schedule::Slot;
+use crate::store::Cell;
+use crate::synthetic;
+use crate::units::{Bytes, Nanos};
+
+fn plan() -> Plan {
+    builtin("quick").unwrap()
+}
+
+/// Every test on so many targets.
+pub(super) fn pairs(plan: &Plan, targets: usize) -> Vec<(usize, usize)> {
+    (0..plan.workloads.len())
+        .flat_map(|workload| (0..targets).map(move |target| (workload, target)))
+        .collect()
+}
+
+/// Two targets, the second of which is what the first is held against.
+pub(super) fn course<'a>(plan: &'a Plan, pairs: &'a [(usize, usize)]) -> Course<'a> {
+    Course {
+        plan,
+        labels: &[],
+        pairs,
+        baseline: Some(1),
+        layers: &[],
+        seed: 3,
+        made: &[],
+    }
+}
+
+/// Each measurement takes this long and gives what `figure` says.
+pub(super) struct Mock<F> {
+    pub(super) now: Nanos,
+    pub(super) takes: Nanos,
+    pub(super) figure: F,
+}
+
+impl<F: FnMut(Slot) -> Result<u64, Stop>> Executor for Mock<F> {
+    fn elapsed(&mut self) -> Nanos {
+        self.now
+    }
+
+    fn measure(&mut self, slot: Slot) -> Result<Measured, Stop> {
+        self.now = Nanos(self.now.0 + self.takes.0);
+        let mut cell: Cell = synthetic::run(1).cells.remove(0);
+        cell.fio_mut().unwrap().bytes = Bytes((self.figure)(slot)?);
+        (cell.block, cell.workload, cell.target) = (slot.block, slot.workload, slot.target);
+        Ok(Measured {
+            cell,
+            raw: String::new(),
+            commands: Vec::new(),
+            samples: Vec::new(),
+            samples_full: false,
+        })
+    }
+}
+
+/// A run on two targets, and what was kept of it.
+fn run(
+    plan: &Plan,
+    takes: Nanos,
+    figure: impl FnMut(Slot) -> Result<u64, Stop>,
+) -> (Ended, Vec<Cell>) {
+    run_on(&[], plan, takes, figure)
+}
+
+/// The same with targets that stand on others.
+fn run_on(
+    layers: &[(usize, usize)],
+    plan: &Plan,
+    takes: Nanos,
+    figure: impl FnMut(Slot) -> Result<u64, Stop>,
+) -> (Ended, Vec<Cell>) {
+    let mut kept = Vec::new();
+    let mut mock = Mock {
+        now: Nanos(0),
+        takes,
+        figure,
+    };
+    let pairs = pairs(plan, 2);
+    let mut keep = |kept_one: Kept<'_>| {
+        kept.push(kept_one.cell.clone());
+        Ok(())
+    };
+    let course = Course {
+        layers,
+        ..course(plan, &pairs)
+    };
+    let ended = run_blocks(&course, &mut mock, &mut Silent, &mut keep);
+    (ended, kept)
+}
