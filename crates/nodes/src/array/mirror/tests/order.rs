@@ -1,12 +1,14 @@
 //! Tests of what is written when: recorded requests of all members.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use block::{BlockDevice, Node, Operation, Range, WriteFlags};
 use testkit::{HeldDisk, block_on};
 
+use super::super::Mirror;
 use super::disks;
-use super::kit::{DATA, Heard, Recipe, bits, heard, recorded, superblock, write};
+use super::kit::{DATA, Heard, Journal, Recipe, bits, heard, open, recorded, superblock, write};
 
 const FIRST: Range = Range::new(0, 4096);
 const SECOND: Range = Range::new(8192, 4096);
@@ -26,13 +28,19 @@ fn count(all: &[Heard], is: impl Fn(&Heard) -> bool) -> usize {
     all.iter().filter(|heard| !heard.done && is(heard)).count()
 }
 
+/// A new mirror of so many members, which write down what they get from its opening on.
+async fn mirror_of(members: u32) -> (Vec<Node>, Journal, Arc<Mirror>) {
+    let below = disks(members as usize);
+    Recipe::mirror(members).make(&below).await;
+    let (disks, journal) = recorded(&below);
+    let mirror = open(&disks).await;
+    (disks, journal, mirror)
+}
+
 #[test]
 fn nothing_is_written_before_the_first_change() {
     block_on(async {
-        let below = disks(2);
-        Recipe::mirror(2).make(&below).await;
-        let (disks, journal) = recorded(&below);
-        let mirror = super::kit::open(&disks).await;
+        let (_, journal, mirror) = mirror_of(2).await;
         mirror.read(FIRST).await.unwrap();
         mirror.settle().await.unwrap();
         assert!(!mirror.sweep().await.unwrap());
@@ -47,10 +55,7 @@ fn nothing_is_written_before_the_first_change() {
 #[test]
 fn members_know_of_the_bit_and_then_that_the_array_is_dirty_before_they_get_data() {
     block_on(async {
-        let below = disks(2);
-        Recipe::mirror(2).make(&below).await;
-        let (disks, journal) = recorded(&below);
-        let mirror = super::kit::open(&disks).await;
+        let (disks, journal, mirror) = mirror_of(2).await;
         write(&mirror, SECOND, 1).await.unwrap();
         let all = heard(&journal);
         assert!(last_done(&all, Heard::is_bitmap) < first(&all, Heard::is_superblock));
@@ -72,10 +77,7 @@ fn members_know_of_the_bit_and_then_that_the_array_is_dirty_before_they_get_data
 #[test]
 fn a_bit_is_durable_before_data_also_while_the_array_is_dirty() {
     block_on(async {
-        let below = disks(2);
-        Recipe::mirror(2).make(&below).await;
-        let (disks, journal) = recorded(&below);
-        let mirror = super::kit::open(&disks).await;
+        let (disks, journal, mirror) = mirror_of(2).await;
         write(&mirror, FIRST, 1).await.unwrap();
         heard(&journal);
         write(&mirror, SECOND, 1).await.unwrap();
@@ -95,10 +97,7 @@ fn a_bit_is_durable_before_data_also_while_the_array_is_dirty() {
 #[test]
 fn a_clean_array_is_told_so_behind_a_flush_of_all_members_once_writes_have_ended() {
     block_on(async {
-        let below = disks(3);
-        Recipe::mirror(3).make(&below).await;
-        let (disks, journal) = recorded(&below);
-        let mirror = super::kit::open(&disks).await;
+        let (disks, journal, mirror) = mirror_of(3).await;
         write(&mirror, FIRST, 1).await.unwrap();
         heard(&journal);
         assert!(!mirror.is_clean());
@@ -127,10 +126,7 @@ fn a_clean_array_is_told_so_behind_a_flush_of_all_members_once_writes_have_ended
 #[test]
 fn a_bit_is_cleared_behind_a_flush_after_two_idle_sweeps() {
     block_on(async {
-        let below = disks(2);
-        Recipe::mirror(2).make(&below).await;
-        let (disks, journal) = recorded(&below);
-        let mirror = super::kit::open(&disks).await;
+        let (disks, journal, mirror) = mirror_of(2).await;
         write(&mirror, FIRST, 1).await.unwrap();
         write(&mirror, SECOND, 1).await.unwrap();
         heard(&journal);
@@ -153,10 +149,7 @@ fn a_bit_is_cleared_behind_a_flush_after_two_idle_sweeps() {
 #[test]
 fn a_flush_reaches_all_members_and_fua_all_copies() {
     block_on(async {
-        let below = disks(3);
-        Recipe::mirror(3).make(&below).await;
-        let (disks, journal) = recorded(&below);
-        let mirror = super::kit::open(&disks).await;
+        let (_, journal, mirror) = mirror_of(3).await;
         write(&mirror, FIRST, 1).await.unwrap();
         heard(&journal);
         mirror.flush().await.unwrap();
@@ -175,10 +168,7 @@ fn a_flush_reaches_all_members_and_fua_all_copies() {
 #[test]
 fn zeroes_and_trims_go_to_all_members_behind_their_bits() {
     block_on(async {
-        let below = disks(2);
-        Recipe::mirror(2).make(&below).await;
-        let (disks, journal) = recorded(&below);
-        let mirror = super::kit::open(&disks).await;
+        let (disks, journal, mirror) = mirror_of(2).await;
         let plain = WriteFlags::empty();
         mirror.write_zeroes(FIRST, plain).await.unwrap();
         mirror.trim(SECOND).await.unwrap();
@@ -201,7 +191,7 @@ fn many_writes_share_one_commit() {
         held.hold(false);
         let slow = [held.clone() as Node, below[1].clone()];
         let (disks, journal) = recorded(&slow);
-        let mirror = super::kit::open(&disks).await;
+        let mirror = open(&disks).await;
         held.hold(true);
         let writes = (0..16).map(|n| write(&mirror, Range::new(n * 4096, 4096), 1));
         let writes = futures_util::future::try_join_all(writes);
