@@ -9,11 +9,16 @@ use super::{Check, Finding};
 /// How QEMU's processor calls itself where no hardware helps (its `-cpu max` and `qemu64`).
 const NAMES: [&str; 2] = ["QEMU TCG CPU", "QEMU Virtual CPU"];
 
+/// Whether a processor of this name is a program.
+#[must_use]
+pub fn is_emulated(processor: &str) -> bool {
+    NAMES.iter().any(|name| processor.starts_with(name))
+}
+
 /// Looks at what the processor calls itself.
 #[must_use]
 pub fn check(processor: &str) -> Option<Finding> {
-    let emulated = NAMES.iter().any(|name| processor.starts_with(name));
-    emulated.then(|| {
+    is_emulated(processor).then(|| {
         Finding::remark(
             Check::Emulation,
             format!(

@@ -43,6 +43,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::checks::Finding;
+use crate::checks::emulation::is_emulated;
 use crate::units::Nanos;
 
 use process::Printed;
@@ -278,6 +279,16 @@ impl Tool {
 /// Beyond the time that a tool was given: starting, flushing and tidying up.
 const MARGIN: Duration = Duration::from_secs(60);
 
+/// After which a start of `tool` is given up on a processor of this name: one that is a program takes ten
+/// times as long and more.
+fn limit_on(processor: &str, tool: &Tool) -> Duration {
+    const SLOWER: u32 = 10;
+    match is_emulated(processor) {
+        true => tool.limit().saturating_mul(SLOWER),
+        false => tool.limit(),
+    }
+}
+
 /// Puts onto the target what `tool` works on, if it is not there yet. Returns the command that does
 /// the same.
 ///
@@ -310,7 +321,7 @@ pub fn run(
         installed,
         version: tool.version(installed),
         place,
-        limit: tool.limit(),
+        limit: limit_on(&crate::host::machine().processor, tool),
         tick,
     };
     match tool {

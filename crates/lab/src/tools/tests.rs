@@ -253,3 +253,16 @@ proptest! {
         std::hint::black_box(stress_ng::parse(&cut(STRESS_CPU)).is_some());
     }
 }
+
+/// In a guest bonnie++ on NFS was given up after a minute and a half, and the run with it.
+#[test]
+fn a_tool_gets_more_time_where_the_processor_is_a_program() {
+    let tool = Tool::Dbench(dbench::Options {
+        clients: 1,
+        runtime_ms: 2000,
+        sync: false,
+    });
+    assert_eq!(limit_on("AMD EPYC", &tool), tool.limit());
+    let emulated = limit_on("QEMU TCG CPU version 2.5+", &tool);
+    assert_eq!(emulated, tool.limit() * 10);
+}
