@@ -2,7 +2,8 @@
 //!
 //! The lab tells its own share of each measurement, without fio's; the agent, which the lab follows
 //! meanwhile, is asked of the kernel. Both of them together are what the mark is set on. The lab is at
-//! work for the whole of `--seconds`, and an agent costs as much on the other machine as on this one.
+//! work for the whole of `--seconds`, ten at least: the kernel counts processor time in hundredths of a
+//! second, and in less both would be none. An agent costs as much on the other machine as on this one.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -117,6 +118,9 @@ fn lab_part(json: &[u8]) -> Result<f64> {
 }
 
 /// A light load for so many seconds: what the lab does does not hang on it.
+/// Shortest measurement, s.
+const SECONDS_MIN: u32 = 10;
+
 fn plan_of(seconds: u32) -> String {
     format!(
         "name = \"lab-cost\"\n\
@@ -125,6 +129,6 @@ fn plan_of(seconds: u32) -> String {
          [budget]\nblocks_min = 1\nblocks_max = 1\nprecision = 0.03\ntime_ms = 1000\nlimit_ms = 600000\n\
          [[workload]]\nname = \"read\"\ntitle = \"Random read\"\npattern = \"random\"\n\
          direction = \"read\"\nblock_size = \"4K\"\ndepth = 1\njobs = 1\nruntime_ms = {}\n",
-        seconds.max(1) * 1000
+        seconds.max(SECONDS_MIN) * 1000
     )
 }

@@ -37,14 +37,16 @@ use self::plan::{Action, CELL_MIN, PieceMax, Queue, Run, Window};
 pub use self::progress::{Counts, Progress, Stage};
 use crate::blocks::Blocks;
 
-/// Longest read and write, bytes.
-pub const PIECE_MAX: u64 = 1 << 20;
+/// Longest read and write, bytes. Measured on a copy of 1 GiB onto a new file, on a virtual machine that gives
+/// its free pages back to its host, medians of five in turns with nbdcopy: 1.03x its time with this, 1.13x to
+/// 2.3x with 1 MiB. A long write asks the kernel for large folios, and those are what the host took.
+pub const PIECE_MAX: u64 = 256 << 10;
 /// Longest `write_zeroes`, bytes, where the target does that by itself.
 const ZERO_MAX: u64 = 1 << 30;
 /// The same where it may be written out.
 const ZERO_SLOW_MAX: u64 = 32 << 20;
 /// Most pieces in flight.
-pub const IN_FLIGHT_MAX: usize = 256;
+pub const IN_FLIGHT_MAX: usize = 1024;
 /// Pieces begin and end at multiples of this at least: the page of most filesystems.
 const UNIT_MIN: u64 = 4096;
 /// What is mapped at once, bytes: at first, and where there is little to tell.
@@ -75,7 +77,7 @@ impl Default for CopyOptions {
         Self {
             target_is_zero: false,
             detect_zeroes: true,
-            in_flight: 16,
+            in_flight: 64,
             target_file: None,
             cores: None,
         }

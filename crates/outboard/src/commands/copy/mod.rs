@@ -56,7 +56,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = between::<CONNECTIONS_MAX>)]
     connections: usize,
 
-    /// Requests of 1 MiB in flight
+    /// Requests of 256 KiB in flight
     #[arg(long, value_name = "N", default_value_t = CopyOptions::default().in_flight, value_parser = between::<IN_FLIGHT_MAX>)]
     requests: usize,
 }

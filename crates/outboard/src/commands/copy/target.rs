@@ -180,8 +180,8 @@ impl Prepared {
         let Some(made) = &self.0 else {
             return Ok(());
         };
-        let sized = made.file.set_len(size).and_then(|()| made.file.sync_all());
-        sized.map_err(|error| {
+        let finished = set_size(&made.file, size).and_then(|()| made.file.sync_all());
+        finished.map_err(|error| {
             Failure::because(format!("cannot finish {}", made.path.display()), &error)
         })?;
         sync_folder(&made.path);
@@ -217,6 +217,15 @@ impl Drop for Prepared {
             let _gone = made.take_back();
         }
     }
+}
+
+/// Gives a file its size where it has another one. To set the same one again would have a filesystem write
+/// its journal once more, after the flush that the copy ended with.
+fn set_size(file: &File, size: u64) -> io::Result<()> {
+    if file.metadata()?.len() == size {
+        return Ok(());
+    }
+    file.set_len(size)
 }
 
 /// Makes the name of a new file durable. Filesystems that cannot have their own ways.
