@@ -36,14 +36,21 @@ impl Ground {
         Some(Self { folder, device })
     }
 
-    /// Runs the sweep, and gives what was stored of it.
+    /// Runs the sweep over the device, and gives what was stored of it.
     fn swept(&self, sweep: &str) -> Value {
-        let device = self.device.path().display();
+        self.swept_on(
+            &format!("device = \"{}\"", self.device.path().display()),
+            sweep,
+        )
+    }
+
+    /// The same over any target.
+    fn swept_on(&self, target: &str, sweep: &str) -> Value {
         let plan = format!(
             "name = \"places\"\nsummary = \"A whole disk.\"\n\
              [data]\nsize = \"1T\"\nlayout_ms = 1000\n\
              [budget]\nblocks_min = 1\nblocks_max = 1\ntime_ms = 60000\nlimit_ms = 60000\nprecision = 0.03\n\
-             [[target]]\nname = \"disk\"\ntitle = \"The disk\"\nkind = \"raw\"\ndevice = \"{device}\"\n\
+             [[target]]\nname = \"disk\"\ntitle = \"The disk\"\nkind = \"raw\"\n{target}\n\
              [[workload]]\nname = \"place\"\ntitle = \"Read by place\"\npattern = \"sequential\"\n\
              direction = \"read\"\nblock_size = \"128K\"\ndepth = 4\njobs = 1\nruntime_ms = 300\n\
              extent = \"8M\"\nsweep = {{ {sweep} }}\n"
@@ -99,6 +106,18 @@ fn places_behind_the_end_of_a_disk_are_left_out_with_the_reason() {
         "{findings}"
     );
     assert_eq!(offsets(run), ["0", "16777216", "50331648"]);
+}
+
+#[test]
+fn a_disk_that_is_an_expression_is_swept_like_a_device() {
+    let Some(ground) = Ground::new() else { return };
+    let image = ground.path().join("disk.img");
+    let two = format!("disk = 'linear({}, memory(32M))'", image.display());
+    let told = ground.swept_on(&two, "place = [0, 50, 99]");
+    let run = &told["run"];
+    assert_eq!(run["cells"].as_array().map(Vec::len), Some(3), "{told}");
+    let expected = [0, 48, 95].map(|mib| (mib * MIB).to_string());
+    assert_eq!(offsets(run), expected);
 }
 
 #[test]

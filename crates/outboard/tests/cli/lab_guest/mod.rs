@@ -153,6 +153,30 @@ fn a_run_comes_out_of_the_guest_into_the_store_and_is_printed_as_a_table_or_as_j
     assert_eq!(listed["runs"].as_array().map(Vec::len), Some(2));
 }
 
+#[test]
+fn what_the_users_store_cannot_take_in_is_kept_where_the_guest_measured() {
+    let Some(ground) = Ground::new("0\n", "", "") else {
+        return;
+    };
+    let ground = ground.with_a_run();
+    fs::write(ground.path("machine/spoils"), "").expect("a file");
+    for kept in ["base/lab-of-guest-1.sqlite", "base/lab-of-guest-2.sqlite"] {
+        fs::remove_file(ground.path("own.sqlite")).ok();
+        let output = ground.command(&["--store", "own.sqlite"]).output();
+        let output = output.expect("it runs");
+        assert_eq!(output.status.code(), Some(1));
+        let told = String::from_utf8(output.stderr).expect("text");
+        assert!(told.contains("own.sqlite"), "{told}");
+        let next =
+            format!("what the guest measured is in {kept}: `outboard lab report --store {kept}`\n");
+        assert!(told.ends_with(&next), "{told}");
+        assert_eq!(read(&ground.path("own.sqlite")), "no store\n");
+        let listed = answer(ground.0.path(), &["lab", "list", "--json", "--store", kept]);
+        let listed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
+        assert_eq!(listed["runs"].as_array().map(Vec::len), Some(1));
+    }
+}
+
 /// The machine was in the terminal's own process group once: Ctrl-C ended it, and all that it had measured
 /// was lost.
 #[test]

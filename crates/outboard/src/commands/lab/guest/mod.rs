@@ -12,7 +12,8 @@
 //! * QEMU uses no hardware help, so that every machine makes the same guest; each run that comes out of it
 //!   says so: the lab by the name of the processor, and we by where it was made.
 //! * Nothing of it stays in the user's directory: its files lose their names as soon as the guest has them
-//!   open, and their space with QEMU, who never outlives us.
+//!   open, and their space with QEMU, who never outlives us. Only a store that the user's own could not take
+//!   in, because it is full or was damaged meanwhile, is left there, by a name that is told.
 //!
 //! # What it deliberately does not do
 //!
@@ -22,7 +23,7 @@ mod folder;
 mod job;
 mod machine;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lab::checks::{Check, Finding};
 use lab::plan::Plan;
@@ -77,6 +78,7 @@ pub(super) fn run(request: &Request<'_>, format: Format) -> Result<(), Failure> 
     }
 }
 
+/// Takes the guest's runs into the user's store.
 fn adopt(request: &Request<'_>, outcome: &job::Outcome) -> Result<Vec<RunId>, Failure> {
     let Some(theirs) = outcome.store() else {
         return Ok(Vec::new());
@@ -88,10 +90,25 @@ fn adopt(request: &Request<'_>, outcome: &job::Outcome) -> Result<Vec<RunId>, Fa
         host.processor,
         request.directory.display()
     );
-    let mut store = Store::open(request.store).map_err(Failure::new)?;
-    store
-        .adopt(&theirs, &Finding::remark(Check::Run, made))
-        .map_err(Failure::new)
+    let made = Finding::remark(Check::Run, made);
+    let into = |path: &Path| Store::open(path)?.adopt(&theirs, &made);
+    into(request.store).map_err(|error| {
+        let kept = free_name(request.directory);
+        match into(&kept) {
+            Ok(_) => Failure::new(error).next(format!(
+                "what the guest measured is in {kept}: `outboard lab report --store {kept}`",
+                kept = kept.display()
+            )),
+            Err(_) => Failure::new(error),
+        }
+    })
+}
+
+/// Where a store goes that the user's own could not take in: nothing has that name yet.
+fn free_name(directory: &Path) -> PathBuf {
+    let named = |number: u32| directory.join(format!("lab-of-guest-{number}.sqlite"));
+    let free = (1..u32::MAX).map(named).find(|path| !path.exists());
+    free.unwrap_or_else(|| named(u32::MAX))
 }
 
 fn print(request: &Request<'_>, run: RunId, format: Format) -> Result<(), Failure> {
