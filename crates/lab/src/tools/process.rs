@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -24,6 +24,8 @@ const POLL: Duration = Duration::from_millis(10);
 const GRACE: Duration = Duration::from_secs(2);
 /// How lines begin that come after the one that says why, and say where more is written.
 const ADVICE: [&str; 3] = ["Refer to the ", "Try '", "dmesg(1) may have "];
+/// Has a program print line by line; from Debian's coreutils.
+const LINE_BY_LINE: &str = "stdbuf";
 /// The most that a tool may print.
 pub const OUTPUT_MAX: Bytes = Bytes(4 << 20);
 
@@ -34,6 +36,8 @@ pub struct Invocation {
     pub program: PathBuf,
     /// With what.
     pub args: Vec<OsString>,
+    /// What it is called, whatever helps it to start.
+    name: String,
 }
 
 /// Why one start of a tool gave no result. Every message is one line.
@@ -115,6 +119,19 @@ impl Invocation {
         Self {
             program: program.to_owned(),
             args: args.into_iter().map(Into::into).collect(),
+            name: name_of(program),
+        }
+    }
+
+    /// The same, with each line that it prints seen as soon as it is whole. A program that prints into a file
+    /// keeps some KiB to itself otherwise.
+    #[must_use]
+    pub fn by_lines(self) -> Self {
+        let itself = ["-oL".into(), self.program.into_os_string()];
+        Self {
+            program: LINE_BY_LINE.into(),
+            args: itself.into_iter().chain(self.args).collect(),
+            name: self.name,
         }
     }
 
@@ -124,18 +141,21 @@ impl Invocation {
         shown(&self.program.to_string_lossy(), &self.args)
     }
 
-    fn name(&self) -> String {
-        let name = self.program.file_name().unwrap_or(self.program.as_os_str());
-        name.to_string_lossy().into_owned()
-    }
-
     /// Starts it; it works in `place.directory` and prints into `place.work`.
     ///
     /// # Errors
     /// [`ToolError::System`].
     pub fn start(&self, place: &Place<'_>) -> Result<Running, ToolError> {
+        self.start_with(place, Stdio::null())
+    }
+
+    /// The same, with an input of its own.
+    ///
+    /// # Errors
+    /// [`ToolError::System`].
+    pub fn start_with(&self, place: &Place<'_>, input: Stdio) -> Result<Running, ToolError> {
         use std::os::unix::process::CommandExt;
-        let name = self.name();
+        let name = self.name.clone();
         let printed = ["output", "errors"].map(|kind| place.work.join(format!("{name}.{kind}")));
         let failed = |error| ToolError::system(format!("start {name}"), error);
         let [output, errors] = printed.each_ref().map(|path| {
@@ -147,7 +167,7 @@ impl Invocation {
             .current_dir(place.directory)
             // Decimal commas are no numbers to a parser.
             .env("LC_ALL", "C")
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(output.map_err(failed)?)
             .stderr(errors.map_err(failed)?)
             // Ctrl-C in a terminal reaches us; we then end the tool ourselves.
@@ -189,7 +209,24 @@ pub struct Running {
     status: Option<ExitStatus>,
 }
 
+/// What a program is called.
+fn name_of(program: &Path) -> String {
+    let name = program.file_name().unwrap_or(program.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
 impl Running {
+    /// What it reads from, if it was started with a pipe; once.
+    pub fn input(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
+    /// The files that hold what it prints: on its standard output, and on its standard error.
+    #[must_use]
+    pub const fn printed_to(&self) -> &[PathBuf; 2] {
+        &self.printed
+    }
+
     /// Waits until it ends, `tick` says stop or `limit` has passed.
     ///
     /// # Errors

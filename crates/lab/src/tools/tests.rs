@@ -62,7 +62,7 @@ fn dbench_that_was_ended_before_its_first_second_has_no_figure() {
 
 #[test]
 fn bonnies_line_is_read_in_kib_with_the_block_read_first() {
-    let (figures, findings) = bonnie::parse(BONNIE, Bytes(1 << 30)).unwrap();
+    let (figures, findings) = bonnie::parse(BONNIE, Bytes(1 << 30), None).unwrap();
     assert_eq!(figures[0].name, "block read");
     assert_eq!(value(&figures, "block write"), 1_050_685.0 * 1024.0);
     assert_eq!(value(&figures, "rewrite"), 253_765.0 * 1024.0);
@@ -75,11 +75,24 @@ fn bonnies_line_is_read_in_kib_with_the_block_read_first() {
 
 #[test]
 fn what_bonnie_could_not_time_is_a_bound_and_no_result() {
-    let (figures, findings) = bonnie::parse(BONNIE_TOO_QUICK, Bytes(32 << 20)).unwrap();
+    let (figures, findings) = bonnie::parse(BONNIE_TOO_QUICK, Bytes(32 << 20), None).unwrap();
     assert_eq!(figures.len(), 1, "{figures:?}");
     let validity = crate::checks::Validity::of(&findings);
     assert!(!validity.is_usable());
     assert!(validity.to_string().contains("lower bound"), "{validity}");
+}
+
+#[test]
+fn what_bonnie_could_not_time_is_by_our_clock_unless_that_is_too_coarse_as_well() {
+    let size = Bytes(300_000_000);
+    let by_us = |ms| bonnie::parse(BONNIE_TOO_QUICK, size, Some(Nanos::from_ms(ms))).unwrap();
+    let (figures, findings) = by_us(250);
+    assert_eq!(figures[0].value, 1.2e9);
+    assert!(crate::checks::Validity::of(&findings).is_usable());
+    assert!(findings[0].text.contains("own clock"), "{findings:?}");
+    let (figures, findings) = by_us(199);
+    assert_eq!(figures[0].value, 6e8);
+    assert!(!crate::checks::Validity::of(&findings).is_usable());
 }
 
 #[test]
@@ -130,7 +143,8 @@ fn commands_are_what_the_manuals_say() {
     let command = bonnie::command(&options, &installed("bonnie++"), &place, true);
     assert_eq!(
         command.shown(),
-        "bonnie++ -d '/mnt/a b' -s '64:8192' -n '2:4096:4096:1' -r 0 -m target -z 7 -u root -q -f -D"
+        "stdbuf -oL bonnie++ -d '/mnt/a b' -s '64:8192' -n '2:4096:4096:1' -r 0 -m target -z 7 -u root -f \
+         -D -y p"
     );
     let command = bonnie::command(&options, &installed("bonnie++"), &place, false);
     assert!(!command.shown().contains("root"));
@@ -236,7 +250,7 @@ proptest! {
     #[test]
     fn no_output_makes_a_parser_panic(text in "\\PC{0,300}") {
         std::hint::black_box(dbench::parse(&text).is_some());
-        std::hint::black_box(bonnie::parse(&text, Bytes(1)).is_some());
+        std::hint::black_box(bonnie::parse(&text, Bytes(1), None).is_some());
         std::hint::black_box(iperf3::parse(&text).is_ok());
         std::hint::black_box(stress_ng::parse(&text).is_some());
         std::hint::black_box(installed::version(&text).is_some());
@@ -248,7 +262,7 @@ proptest! {
             text.chars().take(end).collect::<String>()
         };
         std::hint::black_box(dbench::parse(&cut(DBENCH)).is_some());
-        std::hint::black_box(bonnie::parse(&cut(BONNIE), Bytes(1)).is_some());
+        std::hint::black_box(bonnie::parse(&cut(BONNIE), Bytes(1), None).is_some());
         std::hint::black_box(iperf3::parse(&cut(IPERF3)).is_ok());
         std::hint::black_box(stress_ng::parse(&cut(STRESS_CPU)).is_some());
     }

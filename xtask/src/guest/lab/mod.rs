@@ -61,6 +61,7 @@ const PROGRAMS: &[&str] = &[
     "ssh-keygen",
     "sshd",
     "sshfs",
+    "stdbuf",
     "stress-ng",
     "tar",
     "umount",
@@ -71,6 +72,8 @@ const FILES: &[&str] = &[
     "/etc/os-release",
     "/etc/protocols",
     "/etc/services",
+    // What stdbuf puts into the program that it starts.
+    "/usr/libexec/coreutils/libstdbuf.so",
     "/usr/share/dbench/client.txt",
 ];
 

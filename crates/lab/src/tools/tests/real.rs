@@ -1,11 +1,14 @@
 //! The tools themselves, small. Each is a package of the tests' set, so none may be missing.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
 use super::*;
+use crate::checks::Check;
+use crate::host::residency::{drop_caches, look};
+use crate::units::Bytes;
 
 struct Bench {
     target: TempDir,
@@ -63,6 +66,22 @@ fn bonnie_gives_its_headline_and_leaves_nothing() {
     let seconds = ran.result.elapsed.seconds().max(0.5);
     assert!(read.value * seconds >= f64::from(16 << 20), "{ran:?}");
     assert_eq!(bench.left(), Vec::<String>::new());
+    // It waited before each of its tests, and nothing of its file was left in memory then.
+    let root = rustix::process::geteuid().is_root();
+    if root && forgets(bench.target.path()) {
+        let cache = |finding: &&Finding| finding.check == Check::Cache;
+        assert_eq!(ran.findings.iter().find(cache), None);
+    }
+}
+
+/// Whether files there can leave the page cache: not those that are nowhere else.
+fn forgets(directory: &Path) -> bool {
+    let path = directory.join("file");
+    fs::write(&path, vec![1; 1 << 20]).unwrap();
+    drop_caches(&path, Bytes(1 << 20), true);
+    let left = look(&path, Bytes(1 << 20));
+    fs::remove_file(&path).unwrap();
+    left.is_some_and(|left| left.part() < 0.02)
 }
 
 #[test]

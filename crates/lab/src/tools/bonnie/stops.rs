@@ -1,0 +1,193 @@
+//! Between two tests of bonnie++: it waits for us, and its file leaves the page cache.
+//!
+//! bonnie++ opens its file without O_DIRECT for all but the first test, whatever it was told, so its block
+//! read would find the whole file in memory, where its rewrite left it. The manual has the file be twice as
+//! large as memory; that takes hours. With `-y p` it prints the number of each test, as a line, and waits for
+//! a line on its standard input.
+//!
+//! Its block read is timed by the way, from our answer to its `done`: bonnie++ keeps what took less than half
+//! a second to itself.
+//!
+//! Invariants: it is answered once for each number, after the cache was dropped; what stays in memory then
+//! is told.
+//!
+//! What it does not do: drop the cache of a server on another machine.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ChildStdin;
+use std::time::Instant;
+
+use crate::checks::Finding;
+use crate::checks::cache::{self, Dropped, Server};
+use crate::checks::direct::Residency;
+use crate::host::residency;
+use crate::units::{Bytes, Nanos};
+
+/// How the names of its files begin.
+const FILES: &str = "Bonnie.";
+/// The number of the block read among its tests, and what it says when that is over. The next number comes
+/// three seconds later.
+const READ: u32 = 4;
+const READ_DONE: &str = "Reading intelligently...done";
+
+/// A bonnie++ that waits before each of its tests.
+#[derive(Debug)]
+pub(super) struct Stops {
+    /// Where its files are.
+    directory: PathBuf,
+    /// What it printed, on its standard output and its standard error.
+    printed: [PathBuf; 2],
+    input: ChildStdin,
+    /// How often it was let go on.
+    answered: usize,
+    /// When it began to read.
+    reads: Option<Instant>,
+    read: Option<Nanos>,
+    findings: Vec<Finding>,
+}
+
+impl Stops {
+    pub(super) fn new(directory: &Path, printed: &[PathBuf; 2], input: ChildStdin) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            printed: printed.clone(),
+            input,
+            answered: 0,
+            reads: None,
+            read: None,
+            findings: Vec::new(),
+        }
+    }
+
+    /// Looks whether it waits, and lets it go on. To be called often.
+    pub(super) fn look(&mut self) {
+        let now = engine::clock::now();
+        let text = |path: &PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+        let [output, errors] = self.printed.each_ref().map(text);
+        if let Some(since) = self.reads.take_if(|_| errors.contains(READ_DONE)) {
+            self.read = Some(Nanos::from_duration(now.duration_since(since)));
+        }
+        for number in asked(&output).into_iter().skip(self.answered) {
+            self.empty();
+            self.answered += 1;
+            if number == READ {
+                self.reads = Some(engine::clock::now());
+            }
+            if let Err(error) = self.input.write_all(b"\n") {
+                tracing::debug!(%error, "bonnie++ does not wait any more");
+            }
+        }
+    }
+
+    /// How long its block read took, to a hundredth of a second.
+    pub(super) const fn read(&self) -> Option<Nanos> {
+        self.read
+    }
+
+    /// What is to be said of its figures. It has ended.
+    pub(super) fn findings(self) -> Vec<Finding> {
+        self.findings
+    }
+
+    fn empty(&mut self) {
+        for path in files(&self.directory) {
+            let size = Bytes(std::fs::metadata(&path).map_or(0, |found| found.len()));
+            if size.0 == 0 {
+                continue;
+            }
+            let dropped = residency::drop_caches(&path, size, true);
+            let left = residency::look(&path, size);
+            self.judge(dropped, left);
+        }
+    }
+
+    fn judge(&mut self, dropped: Dropped, left: Option<Residency>) {
+        let mut found = cache::check(&dropped, left, Server::None, None);
+        // Below its file there may be others that are cached, such as that of a loop device.
+        found.extend(cache::program(super::PROGRAM.name, &dropped));
+        for one in found {
+            if !self.findings.contains(&one) {
+                self.findings.push(one);
+            }
+        }
+    }
+}
+
+/// The tests before which it has waited: each is a number and a colon, as a line.
+fn asked(printed: &str) -> Vec<u32> {
+    let whole = printed.rfind('\n').map_or("", |end| &printed[..end]);
+    let number = |line: &str| line.strip_suffix(':')?.parse().ok();
+    whole.lines().filter_map(number).collect()
+}
+
+/// Its large files; small ones are in folders of theirs.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(FILES))
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_that_is_a_whole_line_asks_once() {
+        for (printed, expected) in [
+            ("", vec![]),
+            ("\n1", vec![]),
+            ("\n1:", vec![]),
+            ("\n1:\n", vec![1]),
+            (
+                "\n1:\nWriting intelligently...done\n\n2:\n\n4:\n",
+                vec![1, 2, 4],
+            ),
+            ("\n10:\n:\n1.98,2.00a,t,1,16M,,8192:\n", vec![10]),
+        ] {
+            assert_eq!(asked(printed), expected, "{printed:?}");
+        }
+    }
+
+    #[test]
+    fn what_stays_in_memory_makes_its_figures_none_and_is_said_once() {
+        let (input, _program) = sleeping();
+        let mut stops = Stops::new(
+            Path::new("/nowhere"),
+            &["/o", "/e"].map(PathBuf::from),
+            input,
+        );
+        let seen = |resident| {
+            Some(Residency {
+                sampled: 100,
+                resident,
+            })
+        };
+        stops.judge(Dropped::All, seen(0));
+        assert!(stops.findings.is_empty());
+        for _ in 0..2 {
+            stops.judge(Dropped::FileOnly, seen(0));
+        }
+        assert_eq!(stops.findings.len(), 1);
+        stops.judge(Dropped::All, seen(80));
+        let found = stops.findings();
+        assert_eq!(found.len(), 2);
+        assert!(
+            found[1].text.starts_with("80 % of the file was in memory"),
+            "{found:?}"
+        );
+    }
+
+    /// A program that waits for its input until it is gone.
+    fn sleeping() -> (ChildStdin, std::process::Child) {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        (child.stdin.take().unwrap(), child)
+    }
+}
