@@ -39,6 +39,8 @@ pub(super) struct Stops {
     /// What it printed, on its standard output and its standard error.
     printed: [PathBuf; 2],
     input: ChildStdin,
+    /// How much of that there was at the last look, bytes.
+    seen: [u64; 2],
     /// How often it was let go on.
     answered: usize,
     /// When it began to read.
@@ -53,6 +55,7 @@ impl Stops {
             directory: directory.to_owned(),
             printed: printed.clone(),
             input,
+            seen: [0; 2],
             answered: 0,
             reads: None,
             read: None,
@@ -63,6 +66,12 @@ impl Stops {
     /// Looks whether it waits, and lets it go on. To be called often.
     pub(super) fn look(&mut self) {
         let now = engine::clock::now();
+        let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |found| found.len());
+        let there = self.printed.each_ref().map(size);
+        if there == self.seen {
+            return;
+        }
+        self.seen = there;
         let text = |path: &PathBuf| std::fs::read_to_string(path).unwrap_or_default();
         let [output, errors] = self.printed.each_ref().map(text);
         if let Some(since) = self.reads.take_if(|_| errors.contains(READ_DONE)) {
