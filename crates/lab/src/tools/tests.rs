@@ -90,7 +90,7 @@ fn what_bonnie_could_not_time_is_by_our_clock_unless_that_is_too_coarse_as_well(
     assert_eq!(figures[0].value, 1.2e9);
     assert!(crate::checks::Validity::of(&findings).is_usable());
     assert!(findings[0].text.contains("own clock"), "{findings:?}");
-    let (figures, findings) = by_us(199);
+    let (figures, findings) = by_us(49);
     assert_eq!(figures[0].value, 6e8);
     assert!(!crate::checks::Validity::of(&findings).is_usable());
 }

@@ -33,8 +33,8 @@ pub const SIZE_MIN: Bytes = Bytes(16 << 20);
 pub const FILES_MAX: u32 = 1024;
 /// The time below which it prints `+++++`.
 const MEASURABLE: Nanos = Nanos::from_ms(500);
-/// The time below which our own clock, which looks a hundred times a second, is off by more than 5 %.
-const MEASURABLE_BY_US: Nanos = Nanos::from_ms(200);
+/// The time below which our own clock, which looks a thousand times a second, is off by more than some 4 %.
+const MEASURABLE_BY_US: Nanos = Nanos::from_ms(50);
 
 /// What it is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,7 +191,8 @@ fn too_quick(name: &str, size: Bytes, took: Option<Nanos>) -> (f64, Finding) {
         format!("the {name} took less than half a second, for which bonnie++ gives no figure");
     match took.filter(|took| *took >= MEASURABLE_BY_US) {
         Some(took) => {
-            let text = format!("{why}: it is by the lab's own clock, to a hundredth of a second");
+            let text =
+                format!("{why}: it is by the lab's own clock, to some thousandths of a second");
             let rate = size.0 as f64 / took.seconds();
             (rate, Finding::remark(Check::Run, text))
         }

@@ -9,14 +9,14 @@
 //! a second to itself.
 //!
 //! Invariants: it is answered once for each number, after the cache was dropped; what stays in memory then
-//! is told.
+//! is told. Nobody waits for us longer than that takes, and half a second beyond.
 //!
 //! What it does not do: drop the cache of a server on another machine.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
-use std::time::Instant;
+use std::time::Duration;
 
 use crate::checks::Finding;
 use crate::checks::cache::{self, Dropped, Server};
@@ -26,10 +26,14 @@ use crate::units::{Bytes, Nanos};
 
 /// How the names of its files begin.
 const FILES: &str = "Bonnie.";
-/// The number of the block read among its tests, and what it says when that is over. The next number comes
-/// three seconds later.
+/// The number of the block read among its tests.
 const READ: u32 = 4;
+/// What it says when that is over. The next number comes three seconds later.
 const READ_DONE: &str = "Reading intelligently...done";
+/// How long we follow it: what takes longer, bonnie++ times itself.
+const READ_MAX: Duration = Duration::from_millis(500);
+/// Between two looks meanwhile.
+const READ_POLL: Duration = Duration::from_millis(1);
 
 /// A bonnie++ that waits before each of its tests.
 #[derive(Debug)]
@@ -43,8 +47,6 @@ pub(super) struct Stops {
     seen: [u64; 2],
     /// How often it was let go on.
     answered: usize,
-    /// When it began to read.
-    reads: Option<Instant>,
     read: Option<Nanos>,
     findings: Vec<Finding>,
 }
@@ -57,7 +59,6 @@ impl Stops {
             input,
             seen: [0; 2],
             answered: 0,
-            reads: None,
             read: None,
             findings: Vec::new(),
         }
@@ -65,31 +66,42 @@ impl Stops {
 
     /// Looks whether it waits, and lets it go on. To be called often.
     pub(super) fn look(&mut self) {
-        let now = engine::clock::now();
         let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |found| found.len());
         let there = self.printed.each_ref().map(size);
         if there == self.seen {
             return;
         }
         self.seen = there;
-        let text = |path: &PathBuf| std::fs::read_to_string(path).unwrap_or_default();
-        let [output, errors] = self.printed.each_ref().map(text);
-        if let Some(since) = self.reads.take_if(|_| errors.contains(READ_DONE)) {
-            self.read = Some(Nanos::from_duration(now.duration_since(since)));
-        }
-        for number in asked(&output).into_iter().skip(self.answered) {
+        let [output, _] = &self.printed;
+        for number in asked(&text(output)).into_iter().skip(self.answered) {
             self.empty();
             self.answered += 1;
-            if number == READ {
-                self.reads = Some(engine::clock::now());
-            }
             if let Err(error) = self.input.write_all(b"\n") {
                 tracing::debug!(%error, "bonnie++ does not wait any more");
+            }
+            if number == READ {
+                self.read = self.timed();
             }
         }
     }
 
-    /// How long its block read took, to a hundredth of a second.
+    /// Follows the block read that has begun, as long as bonnie++ would not tell how long it took.
+    fn timed(&self) -> Option<Nanos> {
+        let [_, errors] = &self.printed;
+        let began = engine::clock::now();
+        loop {
+            let elapsed = engine::clock::now().duration_since(began);
+            if text(errors).contains(READ_DONE) {
+                return Some(Nanos::from_duration(elapsed));
+            }
+            if elapsed > READ_MAX {
+                return None;
+            }
+            std::thread::sleep(READ_POLL);
+        }
+    }
+
+    /// How long its block read took, to some thousandths of a second; none where bonnie++ knows itself.
     pub(super) const fn read(&self) -> Option<Nanos> {
         self.read
     }
@@ -121,6 +133,10 @@ impl Stops {
             }
         }
     }
+}
+
+fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
 }
 
 /// The tests before which it has waited: each is a number and a colon, as a line.
