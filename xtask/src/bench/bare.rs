@@ -1,10 +1,11 @@
 //! The bare loop: an NBD server that does nothing but the least, as a floor for the bench.
 //!
 //! One thread for each connection receives what is there, answers every complete request of it at once
-//! from the page cache, and sends the replies together; long reads by `sendfile`. It has no limits, no
-//! counters, no time-outs, no TLS, no check of a range, and one kind of disk. What a mark asks beyond the
-//! bare loop's figure in the same run, this machine does not give to a server on the same processors as
-//! its client. It is never linked into the product and listens on the loopback only.
+//! from the page cache, and sends the replies together; long reads by `sendfile`. Replies are structured
+//! where the client asks for that, since they cost it more, and nothing is paced, as with our server. It has
+//! no limits, no counters, no time-outs, no TLS, no check of a range, and one kind of disk. What a mark asks
+//! beyond the bare loop's figure in the same run, this machine does not give to a server on the same
+//! processors as its client. It is never linked into the product and listens on the loopback only.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -13,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::net::SendFlags;
+use rustix::net::{SendFlags, sockopt};
 
 use crate::wire;
 
@@ -28,11 +29,16 @@ const FLAGS_EXPORT: u16 = 1 | 1 << 2 | 1 << 8;
 const OPTION_EXPORT_NAME: u32 = 1;
 const OPTION_INFO: u32 = 6;
 const OPTION_GO: u32 = 7;
+const OPTION_STRUCTURED_REPLY: u32 = 8;
 const REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 const REPLY_ACK: u32 = 1;
 const REPLY_INFO: u32 = 3;
 const REPLY_UNSUPPORTED: u32 = 1 << 31 | 1;
 const SIMPLE_REPLY: u32 = 0x6744_6698;
+const STRUCTURED_REPLY: u32 = 0x668e_33ef;
+/// Flags and type of the only chunk of a reply: data at an offset, or nothing.
+const DATA_DONE: [u16; 2] = [1, 1];
+const NONE_DONE: [u16; 2] = [1, 0];
 
 /// What to serve, and where.
 #[derive(Debug, clap::Args)]
@@ -61,8 +67,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn serve(stream: &TcpStream, disk: &File) -> Result<()> {
     stream.set_nodelay(true)?;
-    handshake(stream, disk.metadata()?.len())?;
+    sockopt::set_tcp_congestion(stream, "reno")?;
     let mut session = Session {
+        structured: handshake(stream, disk.metadata()?.len())?,
         stream,
         disk,
         out: Vec::with_capacity(BUFFER_LEN * 2),
@@ -80,11 +87,13 @@ fn serve(stream: &TcpStream, disk: &File) -> Result<()> {
     }
 }
 
-fn handshake(mut stream: &TcpStream, size: u64) -> Result<()> {
+/// Whether the client asked for structured replies.
+fn handshake(mut stream: &TcpStream, size: u64) -> Result<bool> {
     let mut greeting = b"NBDMAGICIHAVEOPT".to_vec();
     greeting.extend(FLAGS_NEWSTYLE_NO_ZEROES.to_be_bytes());
     stream.write_all(&greeting)?;
     stream.read_exact(&mut [0; 4])?;
+    let mut structured = false;
     loop {
         let mut head = [0; 16];
         stream.read_exact(&mut head)?;
@@ -95,13 +104,20 @@ fn handshake(mut stream: &TcpStream, size: u64) -> Result<()> {
         let mut export = size.to_be_bytes().to_vec();
         export.extend(FLAGS_EXPORT.to_be_bytes());
         match option {
-            OPTION_EXPORT_NAME => return Ok(stream.write_all(&export)?),
+            OPTION_EXPORT_NAME => {
+                stream.write_all(&export)?;
+                return Ok(structured);
+            }
+            OPTION_STRUCTURED_REPLY => {
+                structured = true;
+                stream.write_all(&option_reply(option, REPLY_ACK, &[]))?;
+            }
             OPTION_INFO | OPTION_GO => {
                 let info = [&[0, 0][..], &export].concat();
                 stream.write_all(&option_reply(option, REPLY_INFO, &info))?;
                 stream.write_all(&option_reply(option, REPLY_ACK, &[]))?;
                 if option == OPTION_GO {
-                    return Ok(());
+                    return Ok(structured);
                 }
             }
             _ => stream.write_all(&option_reply(option, REPLY_UNSUPPORTED, &[]))?,
@@ -119,6 +135,7 @@ fn option_reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
 }
 
 struct Session<'a> {
+    structured: bool,
     stream: &'a TcpStream,
     disk: &'a File,
     /// Replies that were not sent yet.
@@ -174,7 +191,12 @@ impl Session<'_> {
     }
 
     fn read(&mut self, cookie: [u8; 8], offset: u64, len: usize) -> Result<()> {
-        self.reply(cookie);
+        if self.structured {
+            self.chunk(DATA_DONE, cookie, len + 8);
+            self.out.extend(offset.to_be_bytes());
+        } else {
+            self.simple(cookie);
+        }
         if len < SENDFILE_MIN {
             let from = self.out.len();
             self.out.resize(from + len, 0);
@@ -192,6 +214,22 @@ impl Session<'_> {
     }
 
     fn reply(&mut self, cookie: [u8; 8]) {
+        if self.structured {
+            self.chunk(NONE_DONE, cookie, 0);
+        } else {
+            self.simple(cookie);
+        }
+    }
+
+    fn chunk(&mut self, kind: [u16; 2], cookie: [u8; 8], len: usize) {
+        self.out.extend(STRUCTURED_REPLY.to_be_bytes());
+        self.out.extend(kind.map(u16::to_be_bytes).concat());
+        self.out.extend(cookie);
+        let len = u32::try_from(len).expect("no longer than was asked for");
+        self.out.extend(len.to_be_bytes());
+    }
+
+    fn simple(&mut self, cookie: [u8; 8]) {
         self.out.extend(SIMPLE_REPLY.to_be_bytes());
         self.out.extend([0; 4]);
         self.out.extend(cookie);
