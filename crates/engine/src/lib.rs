@@ -21,7 +21,6 @@ mod buffer;
 pub mod clock;
 mod driver;
 mod file;
-mod file_map;
 mod in_flight;
 pub mod loopdev;
 pub mod page_cache;
@@ -32,7 +31,6 @@ pub mod tcp;
 pub use buffer::Buffer;
 pub use driver::Backend;
 pub use file::{DiskFile, OpenMode, WriteBufs};
-pub use file_map::{FileMap, MapPiece};
 pub use in_flight::{InFlight, Ticket};
 pub use runtime::{BackendChoice, Config, Handle, StartError, blocking, run, spawn, thread};
 

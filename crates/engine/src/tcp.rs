@@ -1,9 +1,14 @@
-//! What the kernel knows of a TCP connection that no byte tells: whether the other machine is there.
+//! What the kernel knows of a TCP connection that no byte tells: whether the other machine is there, or
+//! is this one.
 
 use std::io;
 use std::mem::{offset_of, size_of};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::sockopt;
 
 /// The beginning of `struct tcp_info` (include/uapi/linux/tcp.h). Times are in milliseconds.
 #[repr(C)]
@@ -72,6 +77,34 @@ pub fn unheard_for(socket: BorrowedFd<'_>) -> io::Result<Option<Duration>> {
     Ok(info.unheard_for())
 }
 
+/// The congestion control that every kernel has and every process may choose.
+const RENO: &str = "reno";
+
+/// Has the bytes of a connection within this machine leave at once, whatever congestion control the
+/// machine prefers. BBR, for one, spaces them by a rate that it reckons from the times they take, and
+/// those tell of the scheduler alone where there is no wire; Reno, where nothing is lost, never waits
+/// (docs/adr/0003-large-reads.md). A connection to another machine is left as it is, and so is one
+/// whose options cannot be set.
+pub fn unpace_within_machine(socket: BorrowedFd<'_>) {
+    let is_within = || -> rustix::io::Result<bool> {
+        let local: SocketAddr = rustix::net::getsockname(socket)?.try_into()?;
+        let peer = rustix::net::getpeername(socket)?.ok_or(Errno::NOTCONN)?;
+        let peer: SocketAddr = peer.try_into()?;
+        Ok(are_of_one_machine(local.ip(), peer.ip()))
+    };
+    if is_within() == Ok(true)
+        && let Err(e) = sockopt::set_tcp_congestion(socket, RENO)
+    {
+        tracing::debug!("the congestion control {RENO} cannot be had: {e}");
+    }
+}
+
+/// Whether a connection between these addresses leaves no machine.
+fn are_of_one_machine(local: IpAddr, peer: IpAddr) -> bool {
+    let (local, peer) = (local.to_canonical(), peer.to_canonical());
+    local == peer || (local.is_loopback() && peer.is_loopback())
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
@@ -96,6 +129,33 @@ mod tests {
             ..quiet
         };
         assert_eq!(unacked.unheard_for(), Some(Duration::from_millis(20)));
+    }
+
+    #[test]
+    fn what_leaves_no_machine_is_told_by_its_addresses() {
+        let one = |local: &str, peer: &str| {
+            let parse = |text: &str| text.parse().expect("an address");
+            are_of_one_machine(parse(local), parse(peer))
+        };
+        assert!(one("127.0.0.1", "127.0.0.1"));
+        assert!(one("127.0.0.2", "127.0.0.1"));
+        assert!(one("::ffff:127.0.0.1", "127.0.0.1"));
+        assert!(one("::1", "::1"));
+        assert!(one("192.0.2.1", "192.0.2.1"));
+        assert!(!one("192.0.2.1", "192.0.2.2"));
+        assert!(!one("192.0.2.1", "127.0.0.1"));
+        assert!(!one("2001:db8::1", "2001:db8::2"));
+    }
+
+    #[test]
+    fn a_connection_within_the_machine_is_not_paced() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let stream = TcpStream::connect(listener.local_addr().expect("an address"));
+        let stream = stream.expect("a connection");
+        unpace_within_machine(stream.as_fd());
+        assert_eq!(sockopt::tcp_congestion(&stream).expect("told"), RENO);
+        let (unix, _other) = UnixStream::pair().expect("a pair");
+        unpace_within_machine(unix.as_fd());
     }
 
     #[test]

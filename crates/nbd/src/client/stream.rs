@@ -51,6 +51,7 @@ impl Plain {
                 }
                 stream.set_nodelay(true)?;
                 ask_silent_server(&stream, limit)?;
+                engine::tcp::unpace_within_machine(stream.as_fd());
                 Ok(Self::Tcp(stream))
             }
             Address::Unix(path) => UnixStream::connect(path).await.map(Self::Unix),

@@ -12,22 +12,19 @@ use nbd_proto::Refusal;
 
 use super::client_disks::{Lease, NotClosed, RETURN_TIME};
 use super::control::Core;
-use super::maps::Maps;
 use super::peer::Peer;
 use super::served::Served;
 
 /// What a client chose, if it is an export with a disk for each client.
 #[derive(Debug)]
-pub(super) struct Chosen<'a> {
-    maps: &'a Maps,
+pub(super) struct Chosen {
     limit: Duration,
     held: Option<(Arc<Served>, Lease)>,
 }
 
-impl<'a> Chosen<'a> {
-    pub(super) fn new(core: &'a Core) -> Self {
+impl Chosen {
+    pub(super) fn new(core: &Core) -> Self {
         Self {
-            maps: &core.maps,
             limit: core.limits.stop_timeout,
             held: None,
         }
@@ -60,7 +57,7 @@ impl<'a> Chosen<'a> {
             return;
         };
         let (export, client) = (served.name(), lease.name().to_string());
-        match lease.leave(said_goodbye, self.maps, self.limit).await {
+        match lease.leave(said_goodbye, self.limit).await {
             Ok(()) => {}
             Err(NotClosed::Flush(e)) => {
                 tracing::error!(export, client, "its disk was not flushed at its end: {e}");

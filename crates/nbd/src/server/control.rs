@@ -17,7 +17,6 @@ use super::counting::Connections;
 use super::error::ChangeError;
 use super::exports::{Export, Exports, Rules};
 use super::limits::Limits;
-use super::maps::Maps;
 use super::served::Served;
 use super::stats::ServerFigures;
 use super::stop::flush;
@@ -29,7 +28,6 @@ pub(super) struct Core {
     pub(super) exports: Exports,
     pub(super) limits: Arc<Limits>,
     pub(super) budget: Budget,
-    pub(super) maps: Arc<Maps>,
     pub(super) connections: Arc<Connections>,
     /// TLS, and of whom it is demanded; set before serving or never.
     pub(super) tls: OnceLock<(ServerTls, Demand)>,
@@ -41,7 +39,6 @@ impl Core {
         Arc::new(Self {
             exports,
             budget: Budget::new(limits.in_flight_bytes_total_max),
-            maps: Arc::default(),
             limits: Arc::new(limits),
             connections: Arc::default(),
             tls: OnceLock::new(),
@@ -164,8 +161,6 @@ impl Control {
         };
         let to = disk.geometry().size;
         served.resize(disk)?;
-        // Mappings end where the file ended.
-        self.0.maps.forget_all();
         Ok(Resized { from, to })
     }
 
@@ -218,8 +213,6 @@ impl Control {
         }
         let flushed = flush(&served, limit).await;
         self.0.exports.forget(&served);
-        drop(served);
-        self.0.maps.let_go();
         flushed.map_err(ChangeError::Flush)
     }
 }

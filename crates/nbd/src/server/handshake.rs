@@ -66,7 +66,7 @@ impl Offer<'_> {
         name: &str,
         why: Why,
         peer: &Peer,
-        chosen: &mut Chosen<'_>,
+        chosen: &mut Chosen,
     ) -> Result<ExportInfo, Refusal> {
         let served = self.exports.find(name, peer).ok_or(Refusal::Unknown)?;
         if why == Why::Info {
@@ -82,7 +82,7 @@ impl Offer<'_> {
 pub(super) async fn negotiate(
     socket: &mut Socket,
     peer: &mut Peer,
-    chosen: &mut Chosen<'_>,
+    chosen: &mut Chosen,
     offer: Offer<'_>,
 ) -> Result<Session, NoSession> {
     let mut machine = ServerHandshake::new(ServerHandshakeConfig {

@@ -25,7 +25,6 @@ mod exports;
 mod handshake;
 mod limits;
 mod listener;
-mod maps;
 mod peer;
 mod plan;
 mod scratch;
@@ -290,8 +289,6 @@ async fn serve_client(
         match admit(core, &session, &peer, &chosen) {
             Ok(admitted) => {
                 said_goodbye = transmit(core, socket, session, &peer, admitted, stop).await;
-                // What the connection held is free; the disk too, if its export ended meanwhile.
-                core.maps.let_go();
             }
             Err(e) => tracing::warn!(peer = peer.label, "{e}"),
         }
@@ -304,7 +301,7 @@ async fn agree(
     core: &Core,
     socket: &mut Socket,
     peer: &mut Peer,
-    chosen: &mut Chosen<'_>,
+    chosen: &mut Chosen,
 ) -> Option<Session> {
     let limits = &core.limits;
     let offer = Offer {
@@ -335,7 +332,7 @@ fn admit(
     core: &Core,
     session: &Session,
     peer: &Peer,
-    chosen: &Chosen<'_>,
+    chosen: &Chosen,
 ) -> Result<Admitted, NotAdmitted> {
     let (id, told) = (core.next_id(), &session.agreed.export);
     match chosen.held() {
@@ -385,7 +382,6 @@ async fn transmit(
         },
         limits: core.limits.clone(),
         budget: core.budget.clone(),
-        maps: core.maps.clone(),
         meter: admitted.meter(),
         received: session.received,
     }));

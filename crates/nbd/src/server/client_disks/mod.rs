@@ -30,7 +30,6 @@ pub use name::{ClientName, NamedBy, Nameless};
 pub use source::{CannotOpen, ClientDiskFigures, ClientFuture, DiskPerClient};
 
 use self::table::{Asked, NotReserved, Opened, Table};
-use super::maps::Maps;
 
 /// Disks of one export that are opened at once; more wait.
 pub(super) const OPENS_MAX: usize = 16;
@@ -275,7 +274,6 @@ impl Lease {
     pub(super) async fn leave(
         mut self,
         said_goodbye: bool,
-        maps: &Maps,
         limit: Duration,
     ) -> Result<(), NotClosed> {
         let Some(mut reserved) = self.give_back() else {
@@ -287,8 +285,6 @@ impl Lease {
         let disks = self.disks.clone();
         let closed = close(&self.opened, limit).await;
         drop(self);
-        // A mapping would keep the file open.
-        maps.let_go();
         disks.source.closed(&reserved.name).await;
         if let Err(why) = &closed {
             *disks.failed() = Some((reserved.name.clone(), why.clone()));

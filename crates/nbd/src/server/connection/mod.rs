@@ -49,7 +49,6 @@ use self::sparse::Nose;
 use self::stall::Stall;
 use super::budget::{Budget, Charge, Wait};
 use super::limits::Limits;
-use super::maps::Maps;
 use super::plan::Terms;
 use super::scratch::{self, Scratch};
 use super::socket::Socket;
@@ -137,7 +136,6 @@ pub(super) struct Start {
     pub(super) terms: Terms,
     pub(super) limits: Arc<Limits>,
     pub(super) budget: Budget,
-    pub(super) maps: Arc<Maps>,
     /// Counts what it does.
     pub(super) meter: Meter,
     /// Bytes behind the handshake.
@@ -155,7 +153,7 @@ impl Connection {
             disk: start.disk,
             terms: start.terms,
             limits: start.limits,
-            outbox: Outbox::new(start.budget.clone(), start.maps),
+            outbox: Outbox::new(start.budget.clone()),
             budget: start.budget,
             inbound: Inbound::Header,
             meter: start.meter,

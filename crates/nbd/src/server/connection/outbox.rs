@@ -16,12 +16,10 @@ use std::sync::Arc;
 
 use block::{FileRegion, IoBufs};
 use bytes::{Buf, Bytes};
-use engine::{FileMap, MapPiece};
 use smallvec::SmallVec;
 
 use super::regions::Piece;
 use crate::server::budget::{Budget, Charge};
-use crate::server::maps::Maps;
 use crate::server::socket::Socket;
 
 /// Bytes that one connection sends before others of its thread have their turn.
@@ -30,26 +28,11 @@ const TURN_BYTES_MAX: u64 = 2 << 20;
 const PIECES_MAX: usize = 64;
 /// Reads up to this are copied to the other replies rather than sent as pieces of their own.
 const COPY_MAX: usize = 16 << 10;
-/// Reads of files from this size are copied into the socket from a mapping; below, their pages are
-/// lent to it. Lending costs less here and more at the receiver, which for long pieces is what
-/// bounds the rate (docs/adr/0003-large-reads.md).
-const MAPPED_MIN: usize = 512 << 10;
 
 #[derive(Debug)]
 enum Segment {
-    Memory {
-        bytes: Bytes,
-        _charge: Arc<Charge>,
-    },
-    File {
-        region: FileRegion,
-        len: usize,
-    },
-    Mapped {
-        map: Arc<FileMap>,
-        offset: u64,
-        len: usize,
-    },
+    Memory { bytes: Bytes, _charge: Arc<Charge> },
+    File { region: FileRegion, len: usize },
 }
 
 /// What became of an attempt to send.
@@ -74,9 +57,6 @@ pub(super) struct Outbox {
     sent: u64,
     /// What `sent` may come to in this turn.
     turn_end: u64,
-    /// The map of the file that was last sent from.
-    map: Option<Arc<FileMap>>,
-    maps: Arc<Maps>,
 }
 
 /// The thread's send buffer while one step fills it.
@@ -124,15 +104,13 @@ impl<'a> Batch<'a> {
 }
 
 impl Outbox {
-    pub(super) const fn new(budget: Budget, maps: Arc<Maps>) -> Self {
+    pub(super) const fn new(budget: Budget) -> Self {
         Self {
             budget,
             queue: VecDeque::new(),
             memory: 0,
             sent: 0,
             turn_end: TURN_BYTES_MAX,
-            map: None,
-            maps,
         }
     }
 
@@ -182,29 +160,11 @@ impl Outbox {
     /// Queues pieces of files, which are one read together, behind what is in `batch`.
     pub(super) fn push_file(&mut self, batch: &mut Batch<'_>, pieces: &[Piece]) {
         self.take_batch(batch);
-        let whole: usize = pieces.iter().map(|(_, len)| len).sum();
-        for (region, len) in pieces {
-            let (region, len) = (region.clone(), *len);
-            let map = (whole >= MAPPED_MIN).then(|| self.map_of(&region, len));
-            let segment = match map.flatten() {
-                Some(map) => Segment::Mapped {
-                    map,
-                    offset: region.offset,
-                    len,
-                },
-                None => Segment::File { region, len },
-            };
-            self.queue.push_back(segment);
-        }
-    }
-
-    /// The map to send so much from, where it can be had.
-    fn map_of(&mut self, region: &FileRegion, len: usize) -> Option<Arc<FileMap>> {
-        if !self.map.as_ref().is_some_and(|map| map.is_of(&region.file)) {
-            self.map = self.maps.of(&region.file);
-        }
-        let map = self.map.as_ref()?;
-        map.holds(region.offset, len as u64).then(|| map.clone())
+        let segments = pieces.iter().map(|(region, len)| Segment::File {
+            region: region.clone(),
+            len: *len,
+        });
+        self.queue.extend(segments);
     }
 
     fn push_segment(&mut self, bytes: Bytes, charge: Arc<Charge>) {
@@ -275,7 +235,6 @@ impl Outbox {
                     let file = region.file.as_fd();
                     socket.send_file(file, region.offset, left.min(*len))
                 }
-                Segment::Mapped { .. } => self.send_mapped(socket, left),
                 Segment::Memory { .. } => self.send_memory(socket, left, more),
             };
             match result {
@@ -310,27 +269,6 @@ impl Outbox {
         }
     }
 
-    /// Sends the mapped segments at the front together, up to `left` bytes.
-    fn send_mapped(&self, socket: &Socket, mut left: usize) -> io::Result<usize> {
-        let mut pieces: SmallVec<[MapPiece<'_>; 1]> = SmallVec::new();
-        for segment in self.queue.iter().take(MapPiece::MAX) {
-            let Segment::Mapped { map, offset, len } = segment else {
-                break;
-            };
-            let len = left.min(*len);
-            if len == 0 {
-                break;
-            }
-            pieces.push(MapPiece {
-                map,
-                offset: *offset,
-                len,
-            });
-            left -= len;
-        }
-        socket.send_mapped(&pieces)
-    }
-
     /// Forgets the first `count` bytes of the queue.
     fn advance(&mut self, mut count: usize) {
         self.sent += count as u64;
@@ -345,13 +283,6 @@ impl Outbox {
                     self.memory -= gone;
                     count -= gone;
                     bytes.len()
-                }
-                Segment::Mapped { offset, len, .. } => {
-                    let gone = count.min(*len);
-                    *offset += gone as u64;
-                    *len -= gone;
-                    count -= gone;
-                    *len
                 }
                 Segment::File { region, len } => {
                     let gone = count.min(*len);

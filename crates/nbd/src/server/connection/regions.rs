@@ -8,8 +8,9 @@ use block::{BlockDevice, FileRegion, Range};
 use engine::page_cache;
 use smallvec::{SmallVec, smallvec};
 
-/// A read in more pieces is left to the disk.
-const REGIONS_MAX: usize = 64;
+/// A read whose pieces are shorter than this on average is left to the disk: each piece is a call of its
+/// own, and its packets are no longer than it (docs/adr/0003-large-reads.md).
+const PIECE_MEAN_MIN: u64 = 32 << 10;
 
 /// So many bytes from the beginning of a region.
 pub(super) type Piece = (FileRegion, usize);
@@ -18,8 +19,9 @@ pub(super) type Piece = (FileRegion, usize);
 pub(super) fn regions(disk: &dyn BlockDevice, range: Range) -> Option<SmallVec<[Piece; 1]>> {
     let mut pieces = smallvec![];
     let mut rest = range;
+    let pieces_max = (range.len / PIECE_MEAN_MIN).max(1);
     while !rest.is_empty() {
-        if pieces.len() == REGIONS_MAX {
+        if pieces.len() as u64 == pieces_max {
             return None;
         }
         let (leaf, at) = block::resolve_start(disk, rest);

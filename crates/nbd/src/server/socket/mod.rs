@@ -16,7 +16,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 
 use bytes::BufMut;
-use engine::MapPiece;
 
 use crate::tls::Link;
 use plain::Plain;
@@ -115,19 +114,6 @@ impl Socket {
         match &self.link {
             None => self.plain.send_file(file, offset, len),
             Some(link) => link.send_file(&self.plain, file, offset, len),
-        }
-    }
-
-    /// Sends pieces of mapped files. Under TLS the first one is read from its file: the mapping is the
-    /// kernel's alone to read.
-    pub(crate) fn send_mapped(&self, pieces: &[MapPiece<'_>]) -> io::Result<usize> {
-        match (&self.link, pieces) {
-            (None, _) => self.plain.send_mapped(pieces),
-            (Some(_), []) => Ok(0),
-            (Some(link), [first, ..]) => {
-                let file = first.map.file().as_fd();
-                link.send_file(&self.plain, file, first.offset, first.len)
-            }
         }
     }
 }

@@ -11,7 +11,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use engine::{FileMap, MapPiece};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, sockopt};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
@@ -56,6 +55,7 @@ impl Plain {
                 // Replies are sent when they are ready, in as few pieces as there are.
                 stream.set_nodelay(true)?;
                 ask_silent_peer(&stream)?;
+                engine::tcp::unpace_within_machine(stream.as_fd());
                 Ok(Self::Tcp(TcpStream::from_std(stream)?))
             }
             other => Err(io::Error::new(
@@ -141,14 +141,6 @@ impl Plain {
         self.transfer(Interest::WRITABLE, 1, || {
             let mut at = offset;
             Ok(rustix::fs::sendfile(self, file, Some(&mut at), len)?)
-        })
-    }
-
-    /// Sends pieces of mapped files.
-    pub(super) fn send_mapped(&self, pieces: &[MapPiece<'_>]) -> io::Result<usize> {
-        // A short count may also be where the file ends, as with `send_file`.
-        self.transfer(Interest::WRITABLE, 1, || {
-            FileMap::send(self.as_fd(), pieces)
         })
     }
 

@@ -135,7 +135,7 @@ fn a_removed_export_is_finished_flushed_and_closed_and_others_do_not_notice() {
     controlled(exports, Limits::default(), |address, control| async move {
         let (mut kept, _) = Raw::to(address, "kept").await.expect("served");
         let (mut gone, _) = Raw::to(address, "gone").await.expect("served");
-        // A long read from the file maps it.
+        // A long read is sent from the file.
         let read = request(Command::Read, 0, 512 << 10);
         assert_eq!(gone.ask(read, &[]).await.0, 0);
         let write = request(Command::Write, 0, 4096);

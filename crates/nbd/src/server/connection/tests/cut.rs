@@ -11,10 +11,9 @@ use crate::server::limits::Limits;
 
 const SIZE: usize = 32 << 20;
 
-/// With a mapping the log said "unexpected end of file", of what and why nobody knew.
 #[test]
 fn a_connection_that_a_cut_file_ends_says_so() {
-    // Lent, and from a mapping.
+    // In one turn, and in several.
     for len in [256 << 10, 8 << 20] {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("disk");

@@ -6,6 +6,7 @@ mod inbound;
 mod long;
 mod outbox;
 mod receive;
+mod regions;
 mod replies;
 mod sparse;
 mod stall;
@@ -23,7 +24,6 @@ use super::asked::Asked;
 use super::{Connection, Start};
 use crate::server::budget::Budget;
 use crate::server::limits::Limits;
-use crate::server::maps::Maps;
 use crate::server::plan::{self, Terms};
 use crate::server::socket::Socket;
 use crate::server::stats::Meter;
@@ -59,7 +59,6 @@ fn connection(socket: Socket, disk: Node, limits: Limits, received: Vec<u8>) -> 
         },
         budget: Budget::new(limits.in_flight_bytes_total_max),
         limits: Arc::new(limits),
-        maps: Arc::new(Maps::default()),
         meter: Meter::new(Arc::default(), engine::clock::now()),
         socket,
         disk,

@@ -12,7 +12,6 @@ use proptest::prelude::*;
 use super::super::outbox::{Batch, Outbox, Sent};
 use super::on_engine;
 use crate::server::budget::Budget;
-use crate::server::maps::Maps;
 use crate::server::socket::Socket;
 
 const FILE_LEN: usize = 2 << 20;
@@ -80,7 +79,7 @@ impl World {
         Self {
             socket: Socket::from_fd(ours.into()).expect("a socket"),
             client,
-            outbox: Outbox::new(budget.clone(), Arc::new(Maps::default())),
+            outbox: Outbox::new(budget.clone()),
             budget,
             expected: Vec::new(),
             taken: Vec::new(),
