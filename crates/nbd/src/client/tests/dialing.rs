@@ -95,13 +95,14 @@ fn good_session() -> Vec<u8> {
 }
 
 #[test]
-fn tcp_is_handed_out_without_delay() {
+fn tcp_is_handed_out_without_delay_and_within_a_machine_unpaced() {
     in_engine(|| async {
         let target = says(good_session()).await;
         let dialed = dial(&target, false, SECOND).await.unwrap();
         assert_eq!(dialed.export().size, 1 << 20);
         let socket = dialed.into_std_fd().unwrap();
         assert!(sockopt::tcp_nodelay(socket.as_fd()).unwrap());
+        assert_eq!(sockopt::tcp_congestion(&socket).unwrap(), "reno");
         let flags = rustix::fs::fcntl_getfl(&socket).unwrap();
         assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));
     });

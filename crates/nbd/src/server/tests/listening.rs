@@ -198,7 +198,7 @@ fn what_is_handed_over_as_a_client_must_be_a_connected_stream_socket() {
 
 /// A client whose machine is gone says nothing any more. Its connection was there for ever.
 #[test]
-fn a_silent_peer_is_asked_for_now_and_then() {
+fn a_silent_peer_is_asked_for_now_and_then_and_one_of_this_machine_is_not_paced() {
     use rustix::net::sockopt;
     engine::run(&engine::Config::default(), |_| async {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -209,6 +209,7 @@ fn a_silent_peer_is_asked_for_now_and_then() {
         assert!(sockopt::socket_keepalive(&socket).expect("an option"));
         let idle = sockopt::tcp_keepidle(&socket).expect("an option");
         assert!(idle <= Duration::from_secs(600), "{idle:?}");
+        assert_eq!(sockopt::tcp_congestion(&socket).expect("an option"), "reno");
     })
     .expect("the engine starts");
 }
