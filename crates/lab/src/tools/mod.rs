@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //!
-//! * A tool works in the directory it is given (a story of all drives in that of each) and nowhere else, and its whole process group is
-//!   ended on every way out.
+//! * A tool works in the directory it is given (a story of all drives in that of each) and nowhere else, and
+//!   its whole process group is ended on every way out.
 //! * What a tool prints is bounded ([`process::OUTPUT_MAX`]), and any text is an error value at worst.
 //! * The first figure of a result is its headline, and is the same figure for every run with the same
 //!   options: statistics compare it. A start that failed has no figure at all. Rates are bytes per second

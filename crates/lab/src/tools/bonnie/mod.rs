@@ -2,10 +2,10 @@
 //! removed.
 //!
 //! Its headline is the block read, as in the paper on virtual disks. Between its tests its file leaves the
-//! page cache ([`stops`]), so that it need not be larger than memory. bonnie++ prints no figure for
-//! what took it less than half a second (`+++++`): then our own clock tells, and where even that is too
-//! coarse the lower bound is given and the result is invalid, since a bound is no measurement. Sizes in its lines are KiB, see bon_csv2txt(1), format
-//! version 2.
+//! page cache ([`stops`]), so that it need not be larger than memory. bonnie++ prints no figure for what took
+//! it less than half a second (`+++++`): then our own clock tells, and where even that is too coarse the lower
+//! bound is given and the result is invalid, since a bound is no measurement. Sizes in its lines are KiB, see
+//! bon_csv2txt(1), format version 2.
 
 mod stops;
 
@@ -34,7 +34,7 @@ pub const FILES_MAX: u32 = 1024;
 /// The time below which it prints `+++++`.
 const MEASURABLE: Nanos = Nanos::from_ms(500);
 /// The time below which our own clock, which looks a thousand times a second, is off by more than some 4 %.
-const MEASURABLE_BY_US: Nanos = Nanos::from_ms(50);
+const OWN_CLOCK_MIN: Nanos = Nanos::from_ms(50);
 
 /// What it is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,7 +189,7 @@ pub fn parse(
 fn too_quick(name: &str, size: Bytes, took: Option<Nanos>) -> (f64, Finding) {
     let why =
         format!("the {name} took less than half a second, for which bonnie++ gives no figure");
-    match took.filter(|took| *took >= MEASURABLE_BY_US) {
+    match took.filter(|took| *took >= OWN_CLOCK_MIN) {
         Some(took) => {
             let text =
                 format!("{why}: it is by the lab's own clock, to some thousandths of a second");

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
 use std::time::Duration;
 
+use super::MEASURABLE;
 use crate::checks::Finding;
 use crate::checks::cache::{self, Dropped, Server};
 use crate::checks::direct::Residency;
@@ -30,9 +31,7 @@ const FILES: &str = "Bonnie.";
 const READ: u32 = 4;
 /// What it says when that is over. The next number comes three seconds later.
 const READ_DONE: &str = "Reading intelligently...done";
-/// How long we follow it: what takes longer, bonnie++ times itself.
-const READ_MAX: Duration = Duration::from_millis(500);
-/// Between two looks meanwhile.
+/// Between two looks at it.
 const READ_POLL: Duration = Duration::from_millis(1);
 
 /// A bonnie++ that waits before each of its tests.
@@ -40,11 +39,12 @@ const READ_POLL: Duration = Duration::from_millis(1);
 pub(super) struct Stops {
     /// Where its files are.
     directory: PathBuf,
-    /// What it printed, on its standard output and its standard error.
-    printed: [PathBuf; 2],
+    /// What it prints: the numbers of its tests on its standard output, how far they are on its standard error.
+    output: PathBuf,
+    errors: PathBuf,
     input: ChildStdin,
-    /// How much of that there was at the last look, bytes.
-    seen: [u64; 2],
+    /// How much was in `output` at the last look, bytes.
+    seen: u64,
     /// How often it was let go on.
     answered: usize,
     read: Option<Nanos>,
@@ -53,11 +53,13 @@ pub(super) struct Stops {
 
 impl Stops {
     pub(super) fn new(directory: &Path, printed: &[PathBuf; 2], input: ChildStdin) -> Self {
+        let [output, errors] = printed.clone();
         Self {
             directory: directory.to_owned(),
-            printed: printed.clone(),
+            output,
+            errors,
             input,
-            seen: [0; 2],
+            seen: 0,
             answered: 0,
             read: None,
             findings: Vec::new(),
@@ -66,14 +68,13 @@ impl Stops {
 
     /// Looks whether it waits, and lets it go on. To be called often.
     pub(super) fn look(&mut self) {
-        let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |found| found.len());
-        let there = self.printed.each_ref().map(size);
+        let there = std::fs::metadata(&self.output).map_or(0, |found| found.len());
         if there == self.seen {
             return;
         }
         self.seen = there;
-        let [output, _] = &self.printed;
-        for number in asked(&text(output)).into_iter().skip(self.answered) {
+        let numbers = asked(&text(&self.output));
+        for number in numbers.into_iter().skip(self.answered) {
             self.empty();
             self.answered += 1;
             if let Err(error) = self.input.write_all(b"\n") {
@@ -87,14 +88,13 @@ impl Stops {
 
     /// Follows the block read that has begun, as long as bonnie++ would not tell how long it took.
     fn timed(&self) -> Option<Nanos> {
-        let [_, errors] = &self.printed;
         let began = engine::clock::now();
         loop {
-            let elapsed = engine::clock::now().duration_since(began);
-            if text(errors).contains(READ_DONE) {
-                return Some(Nanos::from_duration(elapsed));
+            let elapsed = Nanos::from_duration(engine::clock::now().duration_since(began));
+            if text(&self.errors).contains(READ_DONE) {
+                return Some(elapsed);
             }
-            if elapsed > READ_MAX {
+            if elapsed > MEASURABLE {
                 return None;
             }
             std::thread::sleep(READ_POLL);
@@ -111,15 +111,19 @@ impl Stops {
         self.findings
     }
 
+    /// Has its files leave the page cache, and looks what is left of each.
     fn empty(&mut self) {
-        for path in files(&self.directory) {
-            let size = Bytes(std::fs::metadata(&path).map_or(0, |found| found.len()));
-            if size.0 == 0 {
-                continue;
-            }
-            let dropped = residency::drop_caches(&path, size, true);
-            let left = residency::look(&path, size);
-            self.judge(dropped, left);
+        let files = files(&self.directory);
+        let Some(((first, size), others)) = files.split_first() else {
+            return;
+        };
+        let dropped = residency::drop_caches(first, *size, true);
+        // Where the whole cache may not be dropped, that was the first one's alone.
+        for (path, size) in others {
+            residency::forget(path, *size);
+        }
+        for (path, size) in &files {
+            self.judge(dropped, residency::look(path, *size));
         }
     }
 
@@ -146,14 +150,15 @@ fn asked(printed: &str) -> Vec<u32> {
     whole.lines().filter_map(number).collect()
 }
 
-/// Its large files; small ones are in folders of theirs.
-fn files(directory: &Path) -> Vec<PathBuf> {
+/// Its large files that hold something, of at most 1 GiB each; small ones are in folders of theirs.
+fn files(directory: &Path) -> Vec<(PathBuf, Bytes)> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(FILES))
-        .map(|entry| entry.path())
-        .filter(|path| path.is_file())
-        .collect()
+    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(FILES));
+    ours.filter_map(|entry| {
+        let found = entry.metadata().ok()?;
+        (found.is_file() && found.len() > 0).then(|| (entry.path(), Bytes(found.len())))
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -175,6 +180,18 @@ mod tests {
         ] {
             assert_eq!(asked(printed), expected, "{printed:?}");
         }
+    }
+
+    #[test]
+    fn its_files_are_the_large_ones_that_hold_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for (name, bytes) in [("Bonnie.7.000", 3), ("Bonnie.7.001", 0), ("other", 3)] {
+            std::fs::write(at(name), vec![1; bytes]).unwrap();
+        }
+        std::fs::create_dir(at("Bonnie.7")).unwrap();
+        assert_eq!(files(folder.path()), [(at("Bonnie.7.000"), Bytes(3))]);
+        assert_eq!(files(Path::new("/nowhere")), []);
     }
 
     #[test]
