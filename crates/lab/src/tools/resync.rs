@@ -194,9 +194,9 @@ pub(super) fn shown(options: &Options, installed: &Installed, place: &Place<'_>)
 pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolError> {
     let started = engine::clock::now();
     let mut story = Story::begin(options, &mut start)?;
-    let alone = story.load(options.before_ms)?;
-    let alone = alone.wait(start.limit, start.tick)?;
-    let alone = operations(&alone.output)?;
+    let load = story.load(options.before_ms)?;
+    let alone = load.wait(start.limit, start.tick)?;
+    let alone_rate = operations(&alone.output)?;
     story.rig.pull("b")?;
     story.write(options.bytes, start.tick)?;
     story.wait_for("failed", NOTICE, start.tick)?;
@@ -211,7 +211,7 @@ pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolEr
 
     let seen = Seen {
         resync,
-        alone,
+        alone: alone_rate,
         beside: operations(&beside.output).ok(),
     };
     let mut findings = Vec::new();
@@ -227,7 +227,7 @@ pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolEr
             bytes: Some(options.bytes),
             ..start.result("resync", figures(&seen, options.bytes), elapsed)
         },
-        output: format!("{}\n{}", alone, beside.output),
+        output: format!("{}\n{}", alone.output, beside.output),
         commands,
         findings,
     })
