@@ -63,6 +63,8 @@ pub struct Program {
     /// The cores that they can use: one for each of them that works at the same time, and no more than there
     /// are.
     pub cores: u32,
+    /// Whether the server that it works on is among them.
+    pub with_server: bool,
 }
 
 /// Whether it waited for processors and not for storage.
@@ -76,11 +78,15 @@ pub fn program(name: &str, seen: &Program) -> Option<Finding> {
         0 | 1 => "the one core that it can use".to_owned(),
         many => format!("the {many} cores that it can use"),
     };
+    let who = match seen.with_server {
+        true => "with its server",
+        false => "itself",
+    };
     (part >= ALL_BUSY).then(|| {
         Finding::remark(
             Check::Generator,
             format!(
-                "{name} itself kept {percent:.0} % of {of} busy: it is CPU-bound and tells nothing of storage"
+                "{name} {who} kept {percent:.0} % of {of} busy: it is CPU-bound and tells nothing of storage"
             ),
         )
     })
@@ -95,6 +101,7 @@ mod tests {
             cpu: Nanos::from_ms(ms),
             elapsed: Nanos::from_ms(1000),
             cores,
+            with_server: false,
         }
     }
 
@@ -115,6 +122,20 @@ mod tests {
         assert!(said.contains("97 % of the one core"), "{said}");
         // The same on all four, for one that can use them.
         assert_eq!(program("make", &spent(970, 4)), None);
+    }
+
+    /// What the server of a story took was told as what its clients took themselves.
+    #[test]
+    fn what_a_server_did_is_not_told_as_what_its_client_did_itself() {
+        let both = Program {
+            with_server: true,
+            ..spent(1960, 2)
+        };
+        let said = program("one client", &both).unwrap().text;
+        assert!(
+            said.starts_with("one client with its server kept 98 % of the 2 cores"),
+            "{said}"
+        );
     }
 
     #[test]

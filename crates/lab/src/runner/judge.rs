@@ -108,6 +108,7 @@ pub(super) fn tool(
             cpu,
             elapsed: around.elapsed,
             cores: tool.at_once().map_or(there, |tasks| tasks.min(there)),
+            with_server: tool.brings_its_server(),
         };
         generator::program(&name, &spent)
     }));

@@ -227,6 +227,16 @@ impl Tool {
         }
     }
 
+    /// Whether the server that it works on is one of its own processes.
+    #[must_use]
+    pub const fn brings_its_server(&self) -> bool {
+        match self {
+            Self::Clients(_) => true,
+            Self::Iperf3(options) => options.host.is_none(),
+            _ => false,
+        }
+    }
+
     /// Whether it reads files through the page cache that were there before it began.
     #[must_use]
     pub const fn reads_what_was_there(&self) -> bool {

@@ -268,6 +268,18 @@ proptest! {
     }
 }
 
+#[test]
+fn a_server_of_its_own_is_brought_by_the_clients_and_by_iperf3_on_loopback() {
+    let brings = |text: &str| toml::from_str::<Tool>(text).unwrap().brings_its_server();
+    let clients = "tool = \"clients\"\nclients = 1\nbytes = \"1M\"\nblock_size = \"4K\"\ndepth = 1";
+    assert!(brings(clients));
+    assert!(brings("tool = \"iperf3\"\nruntime_ms = 1000"));
+    assert!(!brings(
+        "tool = \"iperf3\"\nruntime_ms = 1000\nhost = \"nas\""
+    ));
+    assert!(!brings("tool = \"tar\"\nbytes_max = \"1M\""));
+}
+
 /// In a guest bonnie++ on NFS was given up after a minute and a half, and the run with it.
 #[test]
 fn a_tool_gets_more_time_where_the_processor_is_a_program() {
