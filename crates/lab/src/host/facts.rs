@@ -115,12 +115,11 @@ impl Role {
 }
 
 impl TargetFacts {
-    /// The first process of this role.
-    #[must_use]
-    pub fn process(&self, role: Role) -> Option<u32> {
-        self.processes
-            .iter()
-            .find(|process| process.role == role)
+    /// The ids of the processes of this role.
+    pub fn pids(&self, role: Role) -> impl Iterator<Item = u32> {
+        let those = self.processes.iter();
+        those
+            .filter(move |process| process.role == role)
             .map(|process| process.pid)
     }
 }

@@ -240,7 +240,8 @@ fn a_store_of_the_first_schema_is_brought_up_to_this_one_and_loses_nothing() {
     );
     assert!(
         manifest.targets[0]
-            .process(crate::host::Role::Server)
+            .pids(crate::host::Role::Server)
+            .next()
             .is_some()
     );
     assert!(manifest.targets[1].processes.is_empty());

@@ -27,7 +27,7 @@ pub(super) fn row(run: &RunRecord, workload: usize, target: usize) -> Row {
     let facts = &run.manifest.targets[target];
     // A process of another target works meanwhile for nobody here.
     let process = |role, spent: fn(&Evidence) -> Option<Nanos>| {
-        facts.process(role).and_then(|_| cpu(&usable, spent))
+        facts.pids(role).next().and_then(|_| cpu(&usable, spent))
     };
     let heading = heading(run, workload, &all);
     let together = together(&all, usable.len());

@@ -25,7 +25,7 @@ use super::request::{Cancel, RunRequest};
 use super::schedule::Slot;
 use crate::checks::Finding;
 use crate::checks::ceiling::Ceiling;
-use crate::host::ceilings;
+use crate::host::{Process, ceilings};
 use crate::plan::{self, Direction, Workload};
 use crate::sensors::{Disks, Sample, Sampler};
 use crate::store::{Cell, CommandLine, Evidence, Outcome};
@@ -91,6 +91,7 @@ impl<'a> Bench<'a> {
         before: Nanos,
     ) -> Self {
         let facts = || prepared.targets.iter().map(|target| &target.facts);
+        let processes = facts().map(|facts| (facts.name.as_str(), facts.processes.as_slice()));
         let disks = facts().filter_map(|facts| facts.device.clone()).collect();
         Self {
             request,
@@ -98,7 +99,7 @@ impl<'a> Bench<'a> {
             cancel,
             start,
             before,
-            sampler: Sampler::new(followed(prepared), Disks::Named(disks)),
+            sampler: Sampler::new(followed(processes), Disks::Named(disks)),
             agents,
             was_full: false,
             ceilings: facts().map(|facts| facts.ceilings.clone()).collect(),
@@ -191,17 +192,19 @@ fn since(start: Instant, before: Nanos, now: Instant) -> Nanos {
     )
 }
 
-/// The processes that sensors follow; the first of a role has its plain name.
-fn followed(prepared: &Prepared) -> Vec<(String, u32)> {
+/// The processes that sensors follow. The first of a role has its plain name, the next ones have that of their
+/// target behind it, and a number where a target has more.
+fn followed<'a>(targets: impl Iterator<Item = (&'a str, &'a [Process])>) -> Vec<(String, u32)> {
     let mut found: Vec<(String, u32)> = Vec::new();
-    for target in &prepared.targets {
-        for process in &target.facts.processes {
+    for (target, processes) in targets {
+        for process in processes {
             let role = process.role.as_str();
-            let item = match found.iter().any(|(known, _)| known == role) {
-                true => format!("{role}/{}", target.facts.name),
-                false => role.to_owned(),
-            };
-            found.push((item, process.pid));
+            let names = [role.to_owned(), format!("{role}/{target}")];
+            let numbered = (2..u32::MAX).map(|number| format!("{role}/{target}/{number}"));
+            let mut names = names.into_iter().chain(numbered);
+            let is_free = |name: &String| found.iter().all(|(known, _)| known != name);
+            let name = names.find(is_free);
+            found.extend(name.map(|name| (name, process.pid)));
         }
     }
     found
@@ -293,5 +296,31 @@ impl Made {
                 .filter(|figure| figure.unit == tools::Unit::BytesPerSecond)
                 .map(|figure| Rate(figure.value)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Role;
+
+    #[test]
+    fn no_two_processes_that_are_followed_have_one_name() {
+        let client = |pid| Process {
+            role: Role::Client,
+            pid,
+        };
+        let (nbd, sshfs) = ([client(1)], [client(2), client(3), client(4)]);
+        let targets = [("nbd", &nbd[..]), ("sshfs", &sshfs[..])];
+        let expected = [
+            ("client", 1),
+            ("client/sshfs", 2),
+            ("client/sshfs/2", 3),
+            ("client/sshfs/3", 4),
+        ];
+        assert_eq!(
+            followed(targets.into_iter()),
+            expected.map(|(name, pid)| (name.to_owned(), pid))
+        );
     }
 }
