@@ -62,7 +62,7 @@ pub(super) struct Work<'a> {
     pub(super) standing: Standing,
     pub(super) commands: Vec<String>,
     pub(super) servers: Vec<u32>,
-    clients: Vec<u32>,
+    pub(super) clients: Vec<u32>,
     /// Of the last attachment.
     pub(super) device: Option<PathBuf>,
     /// Of the last server.

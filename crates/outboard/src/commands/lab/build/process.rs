@@ -34,12 +34,29 @@ impl Started {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// It, and then whatever it has started that is in its process group, which may be its child no more.
+    pub(super) fn group(&self) -> Vec<u32> {
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let others = numbers.filter(|pid| *pid != self.pid && group_of(*pid) == Some(self.pid));
+        std::iter::once(self.pid).chain(others).collect()
+    }
+
     /// Whether it is there and has not ended.
     fn is_running(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-        stat.rsplit_once(") ")
-            .is_some_and(|(_, rest)| !rest.starts_with('Z'))
+        stat(self.pid).is_some_and(|stat| !stat.starts_with('Z'))
     }
+}
+
+/// What the kernel says of a process behind its name, which may hold anything (proc_pid_stat(5)).
+fn stat(pid: u32) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(text.rsplit_once(") ")?.1.to_owned())
+}
+
+/// The leader of its process group; zero of a thread of the kernel.
+fn group_of(pid: u32) -> Option<u32> {
+    stat(pid)?.split_whitespace().nth(2)?.parse().ok()
 }
 
 impl Work<'_> {
@@ -59,7 +76,7 @@ impl Work<'_> {
         };
         let child = Command::new(program)
             .args(&invocation.args)
-            // It ends with us, and so does smbd with it.
+            // The other end goes with us, however we end, and smbd ends then.
             .stdin(Stdio::piped())
             .stdout(open()?)
             .stderr(open()?)
@@ -117,4 +134,46 @@ pub(super) fn program(name: &str) -> Result<PathBuf, String> {
 pub(super) fn free_port() -> Result<u16, String> {
     lab::host::listeners::free_port(std::net::Ipv4Addr::LOCALHOST.into())
         .map_err(|error| format!("cannot find a free port: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+
+    use rustix::process::{Pid, Signal, kill_process_group};
+
+    use super::*;
+
+    /// As sshfs does with its ssh, which was taken for somebody else's program.
+    #[test]
+    fn what_a_process_started_and_let_go_of_is_in_its_group() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("pid");
+        let script = format!("(sleep 60 & echo $! > {}); exec sleep 60", file.display());
+        let mut child = Command::new("sh")
+            .args(["-c", &script])
+            .process_group(0)
+            .spawn()
+            .expect("a shell");
+        let started = Started {
+            pid: child.id(),
+            log: folder.path().join("log"),
+        };
+        let begun = engine::clock::now();
+        let let_go = loop {
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            if let Some(pid) = text.strip_suffix('\n') {
+                break pid.parse::<u32>().expect("a number");
+            }
+            assert!(engine::clock::now().duration_since(begun) < START);
+            std::thread::sleep(POLL);
+        };
+        let group = started.group();
+        let leader = Pid::from_child(&child);
+        kill_process_group(leader, Signal::KILL).expect("a group");
+        child.wait().expect("a child");
+        assert_eq!(group.first(), Some(&started.pid));
+        assert!(group.contains(&let_go), "{group:?}");
+        assert!(!group.contains(&std::process::id()), "{group:?}");
+    }
 }

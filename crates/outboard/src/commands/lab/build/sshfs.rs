@@ -62,6 +62,8 @@ impl Work<'_> {
         self.wait_until(&client, "sshfs did not mount", ready)?;
         self.standing.add(Part::Mount(directory.to_owned()));
         self.servers.push(server.pid);
+        // Its ssh, which has the work of the cipher, is no child of it any more.
+        self.clients.extend(client.group());
         Ok(())
     }
 }
