@@ -32,10 +32,9 @@ struct Listing<'a> {
 /// Prints the plans and the runs.
 pub(crate) fn run(args: &StoreArgs, format: Format) -> Result<(), Failure> {
     let plans = plan::list().map_err(Failure::new)?;
-    let is_there = std::fs::metadata(args.path()?).is_ok_and(|found| found.len() > 0);
-    let runs = match is_there {
-        true => args.open()?.runs().map_err(Failure::new)?,
-        false => Vec::new(),
+    let runs = match args.look()? {
+        Some(store) => store.runs().map_err(Failure::new)?,
+        None => Vec::new(),
     };
     let plans = plans.iter();
     let plans = plans.map(|plan| Listing {

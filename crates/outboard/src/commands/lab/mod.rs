@@ -61,16 +61,21 @@ impl StoreArgs {
         }
     }
 
-    /// The store, to be read; none is made where there is none, since nothing would be in it.
+    /// The store, to be read.
     fn open(&self) -> Result<Store, Failure> {
+        self.look()?.ok_or_else(|| Failure::new(LabError::NoRuns))
+    }
+
+    /// The same; none, and none is made, where there is none or nothing is in it.
+    fn look(&self) -> Result<Option<Store>, Failure> {
         let path = self.path()?;
         match std::fs::metadata(&path) {
-            Ok(found) if found.len() > 0 => Store::look(&path).map_err(Failure::new),
+            Ok(found) if found.len() > 0 => Store::look(&path).map(Some).map_err(Failure::new),
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Failure::because(
                 format!("cannot use the store {}", path.display()),
                 &error,
             )),
-            _ => Err(Failure::new(LabError::NoRuns)),
+            _ => Ok(None),
         }
     }
 

@@ -79,7 +79,7 @@ impl TargetBuilder {
 impl Builder for TargetBuilder {
     fn build(&mut self, target: &Target, context: &BuildContext<'_>) -> Result<Built, LeftOut> {
         let recipe = self.recipe(target, context)?;
-        let names = Names::of(target, context);
+        let names = Names::of(context);
         carry_out::carry_out(recipe, names, Foreign::of(target, context), context.cancel)
     }
 
@@ -89,7 +89,7 @@ impl Builder for TargetBuilder {
         context: &BuildContext<'_>,
     ) -> Result<Vec<String>, LeftOut> {
         let recipe = self.recipe(target, context)?;
-        let names = Names::of(target, context);
+        let names = Names::of(context);
         Ok(recipe.shown(&names))
     }
 }

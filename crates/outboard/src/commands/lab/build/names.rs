@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use lab::host::Place;
-use lab::plan::Target;
 use lab::runner::BuildContext;
 
 /// The table of names.
@@ -11,8 +10,8 @@ use lab::runner::BuildContext;
 pub(super) struct Names(Vec<(String, String)>);
 
 impl Names {
-    /// The devices and exports of the targets before `target`.
-    pub(super) fn of(_target: &Target, context: &BuildContext<'_>) -> Self {
+    /// The devices and exports of the targets that were built before.
+    pub(super) fn of(context: &BuildContext<'_>) -> Self {
         let mut names = Self::default();
         for (name, built) in context.built {
             match &built.spec.place {
