@@ -9,6 +9,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::installed::FIO;
 use super::layout::{Layout, quoted, shown as line};
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::{Rig, random_mib};
@@ -18,11 +19,7 @@ use crate::plan::size;
 use crate::units::{Bytes, MIB, Nanos};
 
 /// What has to be installed.
-pub const PROGRAM: Program = Program {
-    name: "fio",
-    package: "fio",
-    version_args: &["--version"],
-};
+pub const PROGRAM: Program = FIO;
 /// The most clients at once.
 pub const CLIENTS_MAX: u32 = 64;
 

@@ -19,6 +19,13 @@ pub struct Program {
     pub version_args: &'static [&'static str],
 }
 
+/// What makes the load of a story.
+pub(super) const FIO: Program = Program {
+    name: "fio",
+    package: "fio",
+    version_args: &["--version"],
+};
+
 /// A program as installed here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installed {

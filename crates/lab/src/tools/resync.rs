@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::installed::FIO;
 use super::layout::{Layout, shown as line};
 use super::process::Running;
 use super::result::{ToolFigure, ToolResult, Unit};
@@ -21,11 +22,7 @@ use crate::plan::size;
 use crate::units::{Bytes, MIB, Nanos};
 
 /// What has to be installed.
-pub const PROGRAM: Program = Program {
-    name: "fio",
-    package: "fio",
-    version_args: &["--version"],
-};
+pub const PROGRAM: Program = FIO;
 /// The halves.
 const HALVES: [&str; 2] = ["a", "b"];
 /// Makes the mirror; its halves come behind.

@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::installed::FIO;
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
 use crate::fio::command::file_name;
@@ -22,11 +23,7 @@ use crate::plan::{BLOCK_SIZE_MAX, Direction, size};
 use crate::units::{Bytes, MIB, Nanos};
 
 /// What has to be installed.
-pub const PROGRAM: Program = Program {
-    name: "fio",
-    package: "fio",
-    version_args: &["--version"],
-};
+pub const PROGRAM: Program = FIO;
 /// The file on each drive.
 const FILE: &str = "together.data";
 /// How long writing it for the first time may take on one drive.
