@@ -99,7 +99,11 @@ fn adopt(request: &Request<'_>, outcome: &job::Outcome) -> Result<Vec<RunId>, Fa
                 "what the guest measured is in {kept}: `outboard lab report --store {kept}`",
                 kept = kept.display()
             )),
-            Err(_) => Failure::new(error),
+            Err(_) => {
+                // Where even that was not possible, nothing of it stays; it may not be there at all.
+                drop(std::fs::remove_file(&kept));
+                Failure::new(error)
+            }
         }
     })
 }
