@@ -230,6 +230,10 @@ fn remote_filesystems_are_mounted_by_a_server_of_their_own() {
     let sshfs = targets.find(|one| text(one, "name") == "sshfs");
     let sshfs = sshfs.expect("the target of SSHFS");
     assert_eq!(text(sshfs, "filesystem"), "fuse.sshfs");
+    // It and its ssh were taken for somebody else's programs.
+    let processes = list(sshfs, "processes").iter();
+    let clients = processes.filter(|one| text(one, "role") == "client");
+    assert!(clients.count() >= 2, "{sshfs}");
 }
 
 #[test]
