@@ -194,7 +194,7 @@ impl Outbox {
     /// is empty then: what is left of it is in the queue.
     ///
     /// # Errors
-    /// The socket's; `UnexpectedEof` if a file ended before its reply did.
+    /// The socket's and the files'; `UnexpectedEof` if one of these ended before its reply did.
     pub(super) fn send(&mut self, socket: &Socket, batch: &mut Batch<'_>) -> io::Result<Sent> {
         let flushed = self.send_queue(socket, !batch.is_empty());
         if !matches!(flushed, Ok(Sent::All)) {
@@ -241,7 +241,6 @@ impl Outbox {
                 Ok(0) => return Err(file_ended()),
                 Ok(count) => self.advance(count),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Sent::Blocked),
-                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(file_ended()),
                 Err(e) => return Err(e),
             }
         }
@@ -301,7 +300,6 @@ impl Outbox {
 
 /// The header of the reply is gone, so the client cannot be told.
 fn file_ended() -> io::Error {
-    let text = "a reply could not be sent to its end: its file was truncated while in use, \
-                or cannot be read";
+    let text = "a reply could not be sent to its end: its file was truncated while in use";
     io::Error::new(io::ErrorKind::UnexpectedEof, text)
 }
