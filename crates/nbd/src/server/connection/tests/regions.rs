@@ -38,6 +38,8 @@ fn a_read_is_sent_from_each_file_that_has_a_piece_of_it() {
         pieces(chunk, across),
         Some(vec![32 << 10, 64 << 10, 32 << 10])
     );
+    let halves = pieces(32 << 10, Range::new(0, chunk));
+    assert_eq!(halves, Some(vec![32 << 10; 2]));
 }
 
 #[test]
