@@ -1,6 +1,6 @@
 //! The parts of the session that decide without a socket.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use block::{ExtentKind, Geometry, IoBufs, Range};
 use bytes::Bytes;
@@ -26,6 +26,12 @@ fn data(len: usize, byte: u8) -> Body {
 fn keep(journal: &mut Journal, offset: u64, len: u64, byte: u8) {
     let len_usize = usize::try_from(len).unwrap();
     journal.acknowledged(Range::new(offset, len), NONE, data(len_usize, byte));
+}
+
+/// Moments by the milliseconds from now.
+fn from_now() -> impl Fn(u64) -> Instant {
+    let first = engine::clock::now();
+    move |ms| first + Duration::from_millis(ms)
 }
 
 #[test]
@@ -107,8 +113,7 @@ fn parts_are_whole_blocks_below_every_limit() {
 
 #[test]
 fn a_request_is_overdue_after_its_limit_and_the_time_of_the_payload_before_it() {
-    let start = engine::clock::now();
-    let at = |ms| start + Duration::from_millis(ms);
+    let at = from_now();
     let mut ages = Ages::new(Duration::from_secs(2), Duration::ZERO);
     assert!(!ages.overdue(at(1_000_000)));
     let first = ages.begin(at(0), 0);
@@ -124,8 +129,7 @@ fn a_request_is_overdue_after_its_limit_and_the_time_of_the_payload_before_it() 
 
 #[test]
 fn an_age_is_kept_whatever_is_over_before_it() {
-    let start = engine::clock::now();
-    let at = |ms| start + Duration::from_millis(ms);
+    let at = from_now();
     let mut ages = Ages::new(Duration::from_secs(1), Duration::ZERO);
     let stuck = ages.begin(at(0), 0);
     for ms in 0..900 {
@@ -144,8 +148,7 @@ fn an_age_is_kept_whatever_is_over_before_it() {
 
 #[test]
 fn a_request_is_put_off_by_so_much_and_no_more() {
-    let start = engine::clock::now();
-    let at = |ms| start + Duration::from_millis(ms);
+    let at = from_now();
     let mut ages = Ages::new(Duration::from_secs(1), Duration::from_secs(5));
     let first = ages.begin(at(0), 0);
     ages.put_off(Duration::from_secs(2));
@@ -187,8 +190,7 @@ fn limits_beyond_the_end_of_time_can_be_put_off() {
 
 #[test]
 fn silence_is_put_off_by_so_much_and_no_more_and_told_of_once() {
-    let start = engine::clock::now();
-    let at = |ms| start + Duration::from_millis(ms);
+    let at = from_now();
     let mut quiet = Quiet::new(Duration::from_secs(1), Duration::from_secs(3));
     assert_eq!(quiet.too_long(at(1_000_000)), None, "nothing was sent yet");
     quiet.moved(Some(at(0)));

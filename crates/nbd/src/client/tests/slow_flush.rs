@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BlockDevice, Range, WriteFlags};
-use futures_util::future::{join, try_join_all};
+use block::{BlockDevice, IoError, IoFuture, Range, WriteFlags};
+use futures_util::future::{join, join3, try_join_all};
 use nbd_proto::Command;
 use testkit::single;
 use tokio::sync::Notify;
@@ -21,6 +21,8 @@ use crate::client::{Client, ClientConfig};
 const MIB: u64 = 1 << 20;
 /// Within which requests are answered.
 const LIMIT: Duration = Duration::from_millis(500);
+/// Where most of them are.
+const PLACE: Range = Range::new(0, 512);
 
 fn hasty() -> ClientConfig {
     ClientConfig {
@@ -30,19 +32,61 @@ fn hasty() -> ClientConfig {
     }
 }
 
-/// A server whose flushes take until it is told. It takes up nothing behind one on the same connection.
-fn flushes_when_told(size: u64) -> (Fake, Arc<Notify>) {
+/// A server that carries some requests out when it is told to, and takes up nothing behind one of these on the same
+/// connection. `script` gets that act, too.
+fn scripted(size: u64, script: fn(usize, Command, Act) -> Act) -> (Fake, Arc<Notify>) {
     let told = Arc::new(Notify::new());
     let tell = Arc::clone(&told);
-    let fake = Fake::scripted(size, move |_, request| match request.command {
-        Command::Flush => Act::After(Arc::clone(&told)),
-        _ => Act::Serve,
+    let fake = Fake::scripted(size, move |connection, request| {
+        script(connection, request.command, Act::After(Arc::clone(&told)))
     });
     (fake, tell)
 }
 
+/// Flushes are carried out when it is told to.
+fn flushes_when_told(_: usize, command: Command, when_told: Act) -> Act {
+    match command {
+        Command::Flush => when_told,
+        _ => Act::Serve,
+    }
+}
+
 async fn until_asked(fake: &Fake, command: Command) {
     until("it is asked", || fake.world().commands().contains(&command)).await;
+}
+
+/// A client over TCP whose requests are answered within `limit`.
+async fn connect_over(wire: &Wire, limit: Duration) -> Arc<Client> {
+    let config = ClientConfig {
+        request_timeout: limit,
+        ..hasty()
+    };
+    Client::connect(wire.target(), config).await.unwrap()
+}
+
+fn write_sevens(client: &Client, range: Range) -> IoFuture<'_, ()> {
+    let data = single(vec![7; range.len_usize()]);
+    client.write(range, data, WriteFlags::empty())
+}
+
+/// Waits for so long for what the server does not answer.
+async fn wait_in_vain(time: Duration, asked: impl Future + Unpin) {
+    let answered = engine::clock::timeout(time, asked).await;
+    assert!(answered.is_err(), "the server has not answered");
+}
+
+/// How long it takes until a request is answered, well.
+async fn time_of<T>(asked: impl Future<Output = Result<T, IoError>>) -> Duration {
+    let begun = engine::clock::now();
+    drop(asked.await.unwrap());
+    engine::clock::now().duration_since(begun)
+}
+
+/// One connection was lost, because of `why`, and made anew.
+fn assert_lost_once(fake: &Fake, client: &Client, why: &str) {
+    assert_eq!(fake.world().connections, 2);
+    let error = client.health().last_error.unwrap();
+    assert!(error.contains(why), "{error}");
 }
 
 /// The connections that it began with are the ones it has.
@@ -56,14 +100,11 @@ fn assert_never_lost(fake: &Fake, client: &Client, connections: usize) {
 #[test]
 fn a_flush_of_four_times_the_limit_succeeds_and_so_does_what_waits_behind_it() {
     in_engine(|| async {
-        let (fake, tell) = flushes_when_told(MIB);
+        let (fake, tell) = scripted(MIB, flushes_when_told);
         let client = connect(&fake, hasty()).await;
-        let range = Range::new(0, 512);
-        let write = client.write(range, single(vec![7; 512]), WriteFlags::empty());
-        write.await.unwrap();
-        let mut both = Box::pin(join(client.flush(), client.read(range)));
-        let waited = engine::clock::timeout(4 * LIMIT, &mut both).await;
-        assert!(waited.is_err(), "the server has not answered");
+        write_sevens(&client, PLACE).await.unwrap();
+        let mut both = join(client.flush(), client.read(PLACE));
+        wait_in_vain(4 * LIMIT, &mut both).await;
         assert_eq!(fake.world().durable[0], 0);
         tell.notify_one();
         let (flush, read) = both.await;
@@ -77,10 +118,8 @@ fn a_flush_of_four_times_the_limit_succeeds_and_so_does_what_waits_behind_it() {
 #[test]
 fn a_flush_on_one_connection_makes_the_others_patient_too() {
     in_engine(|| async {
-        let told = Arc::new(Notify::new());
-        let tell = Arc::clone(&told);
-        let fake = Fake::scripted(MIB, move |_, request| match request.command {
-            Command::Flush | Command::Read => Act::After(Arc::clone(&told)),
+        let (fake, tell) = scripted(MIB, |_, command, when_told| match command {
+            Command::Flush | Command::Read => when_told,
             _ => Act::Serve,
         });
         let config = ClientConfig {
@@ -90,18 +129,14 @@ fn a_flush_on_one_connection_makes_the_others_patient_too() {
         let client = connect(&fake, config).await;
         // So much in flight on the first connection that the rest goes to the second one.
         let large = client.read(Range::new(0, MIB / 2));
-        let mut all = Box::pin(join(
-            large,
-            join(client.flush(), client.read(Range::new(0, 512))),
-        ));
-        let waited = engine::clock::timeout(4 * LIMIT, &mut all).await;
-        assert!(waited.is_err(), "the server has not answered");
+        let mut all = join3(large, client.flush(), client.read(PLACE));
+        wait_in_vain(4 * LIMIT, &mut all).await;
         assert_eq!(fake.world().log.len(), 2, "one on each connection");
         tell.notify_waiters();
         // What was behind the flush is taken up now.
         until("the last one is asked", || fake.world().log.len() == 3).await;
         tell.notify_one();
-        let (large, (flush, small)) = all.await;
+        let (large, flush, small) = all.await;
         large.unwrap();
         flush.unwrap();
         small.unwrap();
@@ -121,16 +156,10 @@ fn a_flush_that_is_never_answered_is_sent_again_after_a_limit_of_its_own() {
             ..hasty()
         };
         let client = connect(&fake, config).await;
-        let range = Range::new(0, 512);
-        let write = client.write(range, single(vec![7; 512]), WriteFlags::empty());
-        write.await.unwrap();
-        let begun = engine::clock::now();
-        client.flush().await.unwrap();
-        let took = engine::clock::now().duration_since(begun);
+        write_sevens(&client, PLACE).await.unwrap();
+        let took = time_of(client.flush()).await;
         assert!(took >= Duration::from_millis(1500), "{took:?}");
-        assert_eq!(fake.world().connections, 2);
-        let error = client.health().last_error.unwrap();
-        assert!(error.contains("no byte moved for 1.5 s"), "{error}");
+        assert_lost_once(&fake, &client, "no byte moved for 1.5 s");
         // What it covers was written again before.
         let commands = fake.world().commands();
         let (write, flush) = (Command::Write, Command::Flush);
@@ -142,27 +171,22 @@ fn a_flush_that_is_never_answered_is_sent_again_after_a_limit_of_its_own() {
 #[test]
 fn a_request_is_lost_in_time_once_the_flush_is_over() {
     in_engine(|| async {
-        let told = Arc::new(Notify::new());
-        let tell = Arc::clone(&told);
-        let fake = Fake::scripted(MIB, move |connection, request| match request.command {
+        let (fake, tell) = scripted(MIB, |connection, command, when_told| match command {
             Command::Read if connection == 1 => Act::Silence,
-            Command::Flush => Act::After(Arc::clone(&told)),
+            Command::Flush => when_told,
             _ => Act::Serve,
         });
         let client = connect(&fake, hasty()).await;
-        let mut read = client.read(Range::new(0, 512));
+        let mut read = client.read(PLACE);
         assert!(poll_once(&mut read).await.is_pending());
         until_asked(&fake, Command::Read).await;
         let mut flush = client.flush();
-        let waited = engine::clock::timeout(2 * LIMIT, &mut flush).await;
-        assert!(waited.is_err(), "the server has not answered");
+        wait_in_vain(2 * LIMIT, &mut flush).await;
         assert_eq!(client.health().reconnects, 0);
         tell.notify_one();
         flush.await.unwrap();
-        let begun = engine::clock::now();
-        read.await.unwrap();
         // The time that it had waited before the flush counts, and a busy machine takes longer.
-        let took = engine::clock::now().duration_since(begun);
+        let took = time_of(read).await;
         assert!(took < 10 * LIMIT, "{took:?}");
         assert_eq!(client.health().reconnects, 1);
     });
@@ -177,22 +201,14 @@ fn a_machine_that_vanishes_during_a_flush_is_found_within_the_limit() {
         });
         let wire = Wire::to(&fake).await;
         let limit = Duration::from_secs(2);
-        let config = ClientConfig {
-            request_timeout: limit,
-            ..hasty()
-        };
-        let client = Client::connect(wire.target(), config).await.unwrap();
+        let client = connect_over(&wire, limit).await;
         let mut flush = client.flush();
         assert!(poll_once(&mut flush).await.is_pending());
         until_asked(&fake, Command::Flush).await;
         wire.vanish();
-        let begun = engine::clock::now();
-        flush.await.unwrap();
-        let took = engine::clock::now().duration_since(begun);
+        let took = time_of(flush).await;
         assert!(took < 4 * limit, "{took:?}");
-        assert_eq!(fake.world().connections, 2);
-        let error = client.health().last_error.unwrap();
-        assert!(error.contains("timed out"), "{error}");
+        assert_lost_once(&fake, &client, "timed out");
     });
 }
 
@@ -202,22 +218,11 @@ fn a_machine_that_has_vanished_before_a_flush_reached_it_is_found_within_the_lim
         let fake = Fake::start(MIB);
         let wire = Wire::to(&fake).await;
         let limit = Duration::from_secs(1);
-        let config = ClientConfig {
-            request_timeout: limit,
-            ..hasty()
-        };
-        let client = Client::connect(wire.target(), config).await.unwrap();
+        let client = connect_over(&wire, limit).await;
         wire.vanish();
-        let begun = engine::clock::now();
-        client.flush().await.unwrap();
-        let took = engine::clock::now().duration_since(begun);
+        let took = time_of(client.flush()).await;
         assert!(took >= limit && took < 8 * limit, "{took:?}");
-        assert_eq!(fake.world().connections, 2);
-        let error = client.health().last_error.unwrap();
-        assert!(
-            error.contains("machine has acknowledged nothing for"),
-            "{error}"
-        );
+        assert_lost_once(&fake, &client, "machine has acknowledged nothing for");
     });
 }
 
@@ -226,20 +231,12 @@ fn a_machine_that_has_vanished_before_a_flush_reached_it_is_found_within_the_lim
 #[test]
 fn a_server_that_takes_nothing_over_tcp_while_it_flushes_is_there() {
     in_engine(|| async {
-        let (fake, tell) = flushes_when_told(32 * MIB);
+        let (fake, tell) = scripted(32 * MIB, flushes_when_told);
         let wire = Wire::to(&fake).await;
-        let config = ClientConfig {
-            request_timeout: Duration::from_secs(1),
-            ..hasty()
-        };
-        let client = Client::connect(wire.target(), config).await.unwrap();
-        let writes = (0..24).map(|nth| {
-            let range = Range::new(nth * MIB, MIB);
-            client.write(range, single(vec![7; 1 << 20]), WriteFlags::empty())
-        });
-        let mut all = Box::pin(join(client.flush(), try_join_all(writes)));
-        let waited = engine::clock::timeout(Duration::from_secs(4), &mut all).await;
-        assert!(waited.is_err(), "the server has not answered");
+        let client = connect_over(&wire, Duration::from_secs(1)).await;
+        let writes = (0..24).map(|nth| write_sevens(&client, Range::new(nth * MIB, MIB)));
+        let mut all = join(client.flush(), try_join_all(writes));
+        wait_in_vain(Duration::from_secs(4), &mut all).await;
         assert_eq!(fake.world().commands(), [Command::Flush]);
         tell.notify_one();
         let (flush, writes) = all.await;
