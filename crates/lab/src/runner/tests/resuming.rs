@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::real::{StopAtThird, directory, fio_is_here, is_empty, request};
-use super::scheduling::{Mock, course, pairs};
+use super::scheduling::{Mock, cell, course, pairs};
 use crate::LabError;
 use crate::checks::identity::Identity;
 use crate::plan::builtin;
@@ -15,13 +15,6 @@ use crate::store::{AgentRecord, Cell, RunId, RunRecord, Status, Store};
 use crate::synthetic;
 use crate::units::{MIB, Nanos, SECOND};
 
-fn cell(slot: &Slot) -> Cell {
-    let mut cell = synthetic::run(1).cells.remove(0);
-    (cell.block, cell.position) = (slot.block, slot.position);
-    (cell.workload, cell.target) = (slot.workload, slot.target);
-    cell
-}
-
 #[test]
 fn a_run_that_goes_on_makes_what_is_left_of_its_block_and_the_blocks_after_it_in_the_same_order() {
     let mut plan = builtin("quick").unwrap();
@@ -32,7 +25,7 @@ fn a_run_that_goes_on_makes_what_is_left_of_its_block_and_the_blocks_after_it_in
         .flat_map(|block| block_order(&pairs, 9, block))
         .collect();
     // Stopped after two blocks and three measurements.
-    let made: Vec<Cell> = whole[..19].iter().map(cell).collect();
+    let made: Vec<Cell> = whole[..19].iter().copied().map(cell).collect();
     let course = Course {
         seed: 9,
         made: &made,

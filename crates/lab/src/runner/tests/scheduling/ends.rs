@@ -2,31 +2,35 @@
 
 use proptest::prelude::*;
 
-use super::{Mock, course, pairs, plan, run};
+use super::{Mock, cell, course, pairs, plan, run};
 use crate::LabError;
 use crate::checks::{Check, Finding};
 use crate::plan::Budget;
 use crate::runner::Silent;
 use crate::runner::blocks::{Ended, Stop, run_blocks};
 use crate::runner::measure::Kept;
-use crate::runner::schedule::{Figures, Standing, block_order, blocks_expected, next};
-use crate::store::{Cell, Outcome, Status};
-use crate::synthetic;
+use crate::runner::schedule::{Figures, Slot, Standing, block_order, blocks_expected, next};
+use crate::store::{Outcome, Status};
 use crate::tools::ToolResult;
 use crate::units::{MIB, Nanos, SECOND};
+
+fn after(blocks: u32, status: Status) -> Ended {
+    Ended { status, blocks }
+}
+
+/// So many measurements, and then no more: `stop`.
+fn stops_behind(measurements: usize, stop: Stop) -> impl FnMut(Slot) -> Result<u64, Stop> {
+    let made = std::iter::repeat_with(|| Ok(MIB)).take(measurements);
+    let mut figures = made.chain([Err(stop)]);
+    move |_| figures.next().expect("nothing is asked for behind a stop")
+}
 
 #[test]
 fn steady_figures_end_a_run_after_the_least_number_of_blocks() {
     let (ended, kept) = run(&plan(), Nanos(SECOND / 10), |slot| {
         Ok(MIB * (1 + slot.target as u64))
     });
-    assert_eq!(
-        ended,
-        Ended {
-            status: Status::Precise,
-            blocks: 5
-        }
-    );
+    assert_eq!(ended, after(5, Status::Precise));
     assert_eq!(kept.len(), 5 * 8);
 }
 
@@ -35,13 +39,7 @@ fn figures_that_jump_go_on_until_the_plan_has_no_more_blocks() {
     let (ended, _) = run(&plan(), Nanos(1), |slot| {
         Ok(MIB * (1 + u64::from(slot.block % 2) * slot.target as u64))
     });
-    assert_eq!(
-        ended,
-        Ended {
-            status: Status::AllBlocks,
-            blocks: plan().budget.blocks_max
-        }
-    );
+    assert_eq!(ended, after(plan().budget.blocks_max, Status::AllBlocks));
 }
 
 #[test]
@@ -49,13 +47,7 @@ fn a_slow_target_ends_with_its_time_and_within_it() {
     let mut plan = plan();
     (plan.budget.time_ms, plan.budget.limit_ms) = (30_000, 60_000);
     let (ended, kept) = run(&plan, Nanos(3 * SECOND), |_| Ok(MIB));
-    assert_eq!(
-        ended,
-        Ended {
-            status: Status::OutOfTime,
-            blocks: 2
-        }
-    );
+    assert_eq!(ended, after(2, Status::OutOfTime));
     assert_eq!(kept.len(), 16);
 }
 
@@ -66,11 +58,7 @@ fn the_least_number_of_blocks_may_take_longer_than_the_time_for_more() {
     let (ended, _) = run(&plan, Nanos(3 * SECOND), |slot| {
         Ok(MIB * (1 + u64::from(slot.block % 2) * slot.target as u64))
     });
-    let expected = Ended {
-        status: Status::OutOfTime,
-        blocks: plan.budget.blocks_min,
-    };
-    assert_eq!(ended, expected);
+    assert_eq!(ended, after(plan.budget.blocks_min, Status::OutOfTime));
 }
 
 #[test]
@@ -78,33 +66,15 @@ fn a_target_slower_than_its_time_still_gets_one_block() {
     let mut plan = plan();
     (plan.budget.time_ms, plan.budget.limit_ms) = (1, 1);
     let (ended, _) = run(&plan, Nanos(SECOND), |_| Ok(MIB));
-    assert_eq!(
-        ended,
-        Ended {
-            status: Status::OutOfTime,
-            blocks: 1
-        }
-    );
+    assert_eq!(ended, after(1, Status::OutOfTime));
 }
 
 #[test]
 fn a_failure_in_the_third_block_keeps_two_blocks_and_a_part() {
-    let mut made = 0;
-    let (ended, kept) = run(&plan(), Nanos(1), |_| {
-        made += 1;
-        if made > 19 {
-            Err(Stop::Failed("the mount is gone".into()))
-        } else {
-            Ok(MIB)
-        }
-    });
-    assert_eq!(ended.blocks, 2);
-    assert_eq!(
-        ended.status,
-        Status::Failed {
-            reason: "the mount is gone".into()
-        }
-    );
+    let reason = "the mount is gone".to_owned();
+    let stops = stops_behind(19, Stop::Failed(reason.clone()));
+    let (ended, kept) = run(&plan(), Nanos(1), stops);
+    assert_eq!(ended, after(2, Status::Failed { reason }));
     assert_eq!(kept.len(), 19);
 }
 
@@ -125,33 +95,13 @@ fn what_cannot_be_kept_ends_the_run_with_the_blocks_that_were() {
     };
     let ended = run_blocks(&course(&plan, &pairs), &mut mock, &mut Silent, &mut keep);
     let reason = LabError::NoRuns.to_string();
-    assert_eq!(
-        ended,
-        Ended {
-            status: Status::Failed { reason },
-            blocks: 2
-        }
-    );
+    assert_eq!(ended, after(2, Status::Failed { reason }));
 }
 
 #[test]
 fn a_cancelled_run_keeps_what_was_made() {
-    let mut made = 0;
-    let (ended, kept) = run(&plan(), Nanos(1), |_| {
-        made += 1;
-        if made > 3 {
-            Err(Stop::Cancelled)
-        } else {
-            Ok(MIB)
-        }
-    });
-    assert_eq!(
-        ended,
-        Ended {
-            status: Status::Cancelled,
-            blocks: 0
-        }
-    );
+    let (ended, kept) = run(&plan(), Nanos(1), stops_behind(3, Stop::Cancelled));
+    assert_eq!(ended, after(0, Status::Cancelled));
     assert_eq!(kept.len(), 3);
 }
 
@@ -172,8 +122,7 @@ fn a_pair_that_only_ever_failed_is_not_waited_for() {
         let mut figures = Figures::new(&[(0, 0), (0, 1), (1, 0), (1, 1)], Some(1));
         for block in 0..6 {
             for slot in block_order(&[(0, 0), (0, 1), (1, 0), (1, 1)], 3, block) {
-                let mut cell: Cell = synthetic::run(1).cells.remove(0);
-                (cell.block, cell.workload, cell.target) = (block, slot.workload, slot.target);
+                let mut cell = cell(slot);
                 if (slot.workload, slot.target) == (1, 1) && fails(block) {
                     let failed = ToolResult::failed("dbench", "4.00", Nanos(1));
                     cell.outcome = Outcome::Tool(failed);

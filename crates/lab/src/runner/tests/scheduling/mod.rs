@@ -37,6 +37,14 @@ pub(super) fn course<'a>(plan: &'a Plan, pairs: &'a [(usize, usize)]) -> Course<
     }
 }
 
+/// What was measured in `slot`.
+pub(super) fn cell(slot: Slot) -> Cell {
+    let mut cell = synthetic::run(1).cells.remove(0);
+    (cell.block, cell.position) = (slot.block, slot.position);
+    (cell.workload, cell.target) = (slot.workload, slot.target);
+    cell
+}
+
 /// Each measurement takes this long and gives what `figure` says.
 pub(super) struct Mock<F> {
     pub(super) now: Nanos,
@@ -51,9 +59,8 @@ impl<F: FnMut(Slot) -> Result<u64, Stop>> Executor for Mock<F> {
 
     fn measure(&mut self, slot: Slot) -> Result<Measured, Stop> {
         self.now = Nanos(self.now.0 + self.takes.0);
-        let mut cell: Cell = synthetic::run(1).cells.remove(0);
+        let mut cell = cell(slot);
         cell.fio_mut().unwrap().bytes = Bytes((self.figure)(slot)?);
-        (cell.block, cell.workload, cell.target) = (slot.block, slot.workload, slot.target);
         Ok(Measured {
             cell,
             raw: String::new(),
