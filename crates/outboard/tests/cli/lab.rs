@@ -1,8 +1,12 @@
 //! `lab`: the way of a run from the plan to its report. What the figures mean is tested in the crate.
 
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
 use testkit::requires;
 
-use super::{answer, failure};
+use super::{answer, failure, outboard, run};
 
 /// The quick plan, cut down to one short measurement of its first test.
 pub(super) fn plan() -> String {
@@ -24,6 +28,29 @@ pub(super) fn plan() -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// The same with so many blocks.
+pub(super) fn plan_of(blocks: u32) -> String {
+    plan()
+        .replace("blocks_min = 1", &format!("blocks_min = {blocks}"))
+        .replace("blocks_max = 1", &format!("blocks_max = {blocks}"))
+}
+
+/// `lab run` of the plan `p.toml` on `target`, under way.
+pub(super) fn started(folder: &Path, target: &str, more: &[&str]) -> Child {
+    let run = ["lab", "run", "p.toml", target];
+    let mut command = outboard(folder, &[&run[..], more].concat());
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+/// The measurements of the latest run, as far as they can be told now; `more` may name a store.
+pub(super) fn kept(folder: &Path, more: &[&str]) -> Option<u64> {
+    let list = ["lab", "list", "--json"];
+    let output = run(folder, &[&list[..], more].concat());
+    let told: Value = serde_json::from_slice(&output.stdout).ok()?;
+    told["runs"][0]["cells"].as_u64()
+}
+
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
@@ -32,7 +59,7 @@ fn folder() -> tempfile::TempDir {
 fn a_list_without_runs_makes_no_store() {
     let folder = folder();
     let listed = answer(folder.path(), &["lab", "list", "--json"]);
-    let listed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
     assert_eq!(listed["plans"][0]["name"], "quick");
     assert_eq!(listed["runs"].as_array().map(Vec::len), Some(0));
     for command in ["report", "export"] {
@@ -90,7 +117,7 @@ fn a_run_is_kept_shown_and_exported() {
     assert_eq!(status, Some(2));
     assert!(told.contains("r.json cannot be the page"), "{told}");
     let json = answer(folder.path(), &["lab", "export"]);
-    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let json: Value = serde_json::from_str(&json).expect("JSON");
     assert!(json.is_object());
     let csv = answer(folder.path(), &["lab", "export", "--csv"]);
     assert_eq!(csv.lines().count(), 2, "a head and one measurement: {csv}");

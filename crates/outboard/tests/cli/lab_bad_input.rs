@@ -6,13 +6,12 @@ use std::ffi::CStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-use serde_json::Value;
 use testkit::{LoopDevice, TmpfsMount, requires};
 
-use super::lab::plan;
+use super::lab::{kept, plan, plan_of, started};
 use super::{answer, failure, outboard, within_a_minute};
 
 const MIB: u64 = 1 << 20;
@@ -23,14 +22,6 @@ fn folder() -> tempfile::TempDir {
     fs::create_dir(folder.path().join("base")).expect("a folder");
     fs::write(folder.path().join("p.toml"), plan()).expect("a plan");
     folder
-}
-
-/// The test plan with so many blocks.
-fn blocks(folder: &Path, count: u32) {
-    let text = plan()
-        .replace("blocks_min = 1", &format!("blocks_min = {count}"))
-        .replace("blocks_max = 1", &format!("blocks_max = {count}"));
-    fs::write(folder.join("p.toml"), text).expect("a plan");
 }
 
 /// The one line that a run complained in.
@@ -125,20 +116,6 @@ fn a_target_without_direct_io_is_measured_through_the_cache_and_that_is_said() {
     );
 }
 
-/// A run under way.
-fn started(folder: &Path, target: &str) -> Child {
-    let mut command = outboard(folder, &["lab", "run", "p.toml", target]);
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    command.stderr(Stdio::piped()).spawn().expect("it starts")
-}
-
-/// The measurements of the latest run, once there is one.
-fn kept(folder: &Path) -> Option<u64> {
-    let output = super::run(folder, &["lab", "list", "--json"]);
-    let told: Value = serde_json::from_slice(&output.stdout).ok()?;
-    told["runs"][0]["cells"].as_u64()
-}
-
 #[test]
 fn a_second_run_on_a_target_is_refused_and_a_mount_that_goes_away_ends_the_first_with_what_it_has()
 {
@@ -147,11 +124,11 @@ fn a_second_run_on_a_target_is_refused_and_a_mount_that_goes_away_ends_the_first
         return;
     }
     let folder = folder();
-    blocks(folder.path(), 100);
+    fs::write(folder.path().join("p.toml"), plan_of(100)).expect("a plan");
     let disk = TmpfsMount::of_size(64 * MIB).expect("a disk");
     let at = disk.path().to_string_lossy().into_owned();
-    let first = started(folder.path(), &at);
-    within_a_minute(|| kept(folder.path()).filter(|cells| *cells > 1));
+    let first = started(folder.path(), &at, &[]);
+    within_a_minute(|| kept(folder.path(), &[]).filter(|cells| *cells > 1));
     let (status, told) = failure(folder.path(), &["lab", "run", "p.toml", &at]);
     assert_eq!(status, Some(1));
     assert!(
@@ -169,7 +146,7 @@ fn a_second_run_on_a_target_is_refused_and_a_mount_that_goes_away_ends_the_first
     ] {
         assert!(line.contains(part), "{part} is not in {line}");
     }
-    assert!(kept(folder.path()) > Some(1));
+    assert!(kept(folder.path(), &[]) > Some(1));
     let table = answer(folder.path(), &["lab", "report"]);
     assert!(table.contains("was it unmounted?"), "{table}");
     // For the guard, which unmounts.

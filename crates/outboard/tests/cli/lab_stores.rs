@@ -4,13 +4,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
 
 use serde_json::Value;
 use testkit::{TmpfsMount, requires};
 
-use super::lab::plan;
-use super::{answer, failure, outboard, run, within_a_minute};
+use super::lab::{kept, plan, plan_of, started};
+use super::{answer, failure, run, within_a_minute};
 
 const READ: &str = include_str!("../../../lab/src/fio/fixtures/random-read.json");
 const STORE: &str = "lab.sqlite";
@@ -176,13 +175,6 @@ fn an_empty_file_is_no_store_to_read_and_becomes_one_when_something_is_kept() {
     answer(folder.path(), &["lab", "report", "--store", STORE]);
 }
 
-/// The measurements of the latest run, as far as they can be told now.
-fn kept(folder: &Path, store: &str) -> Option<u64> {
-    let output = run(folder, &["lab", "list", "--json", "--store", store]);
-    let told: Value = serde_json::from_slice(&output.stdout).ok()?;
-    told["runs"][0]["cells"].as_u64()
-}
-
 /// The store fills up in the middle: the run ends, says under which number it kept what it had, and goes on
 /// once there is space.
 #[test]
@@ -192,17 +184,12 @@ fn a_run_whose_store_has_no_space_left_says_what_it_kept_and_can_go_on() {
         return;
     }
     let folder = stored();
-    let text = plan()
-        .replace("blocks_min = 1", "blocks_min = 6")
-        .replace("blocks_max = 1", "blocks_max = 6");
-    fs::write(folder.path().join("p.toml"), text).expect("a plan");
+    fs::write(folder.path().join("p.toml"), plan_of(6)).expect("a plan");
     let small = TmpfsMount::of_size(4 * MIB).expect("a small disk");
     let store = small.path().join(STORE).to_string_lossy().into_owned();
-    let words = ["lab", "run", "p.toml", "base", "--store", &store];
-    let mut command = outboard(folder.path(), &words);
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    let child = command.stderr(Stdio::piped()).spawn().expect("it starts");
-    within_a_minute(|| kept(folder.path(), &store).filter(|cells| *cells > 0));
+    let in_store = ["--store", &store];
+    let child = started(folder.path(), "base", &in_store);
+    within_a_minute(|| kept(folder.path(), &in_store).filter(|cells| *cells > 0));
     let filler = small.path().join("filler");
     let full = fs::write(&filler, vec![7; 8 << 20]).expect_err("it is full");
     assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
@@ -223,7 +210,7 @@ fn a_run_whose_store_has_no_space_left_says_what_it_kept_and_can_go_on() {
     assert_eq!(names(&folder.path().join("base")), BTreeSet::new());
 
     // What was kept can be read although the disk is full.
-    let before = kept(folder.path(), &store).expect("it can be read");
+    let before = kept(folder.path(), &in_store).expect("it can be read");
     assert!((1..6).contains(&before), "{before}");
     let words = ["lab", "report", "--output", "r.html", "--store", &store];
     answer(folder.path(), &words);

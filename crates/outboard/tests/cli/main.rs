@@ -119,7 +119,7 @@ impl Server {
         kill_process(pid, signal).expect("it runs");
     }
 
-    /// Its exit status, which must come within ten seconds.
+    /// Its exit status, which must come within a minute.
     fn ended(&mut self) -> ExitStatus {
         within_a_minute(|| self.child.try_wait().expect("it is ours"))
     }

@@ -10,12 +10,8 @@ use crate::{answer, failure, outboard, within_a_minute};
 
 /// The lab's test plan over four blocks of a second each.
 fn plan_of_four_blocks(folder: &Path) {
-    plan(folder, 1000);
-    let path = folder.join("p.toml");
-    let text = std::fs::read_to_string(&path).expect("the plan");
-    let text = text.replace("blocks_min = 1", "blocks_min = 4");
-    let text = text.replace("blocks_max = 1", "blocks_max = 4");
-    std::fs::write(&path, text).expect("a plan");
+    let text = crate::lab::plan_of(4).replace("runtime_ms = 300", "runtime_ms = 1000");
+    std::fs::write(folder.join("p.toml"), text).expect("a plan");
 }
 
 /// Two directories of the agent's machine. Beside the test's program: /tmp may be memory, which has no
