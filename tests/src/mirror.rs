@@ -11,14 +11,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::image::bytes_at;
-use crate::raw::{self, Request, WRITE};
+use crate::raw::{self, FLUSH, Request, WRITE};
 use crate::said::{self, outboard};
 use crate::server::Server;
 
 /// How long anything may take that happens by itself: a member is looked for after 1, 3, 7 … seconds.
 const LIMIT: Duration = Duration::from_secs(60);
-/// `NBD_CMD_FLUSH`
-const FLUSH: u16 = 3;
 /// Bytes of one record of a [`Load`].
 pub const RECORD: usize = 4096;
 /// Records of a load, and how far apart they are.

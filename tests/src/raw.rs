@@ -20,7 +20,7 @@ pub const FUA: u16 = 1;
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// One request's header, but for its magic.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Request {
     /// What.
     pub command: u16,

@@ -18,10 +18,9 @@ fn assert_lives(server: Server) {
     let mut client = raw::connected(server.port());
     let read = Request {
         command: READ,
-        flags: 0,
         cookie: 7,
-        offset: 0,
         len: 512,
+        ..Request::default()
     };
     client
         .write_all(&read.bytes())
@@ -69,10 +68,10 @@ fn an_image_that_is_truncated_while_it_is_read_kills_no_server() {
         for cookie in 0..64 {
             let read = Request {
                 command: READ,
-                flags: 0,
                 cookie,
                 offset: (cookie % 8) * MIB,
                 len: 1 << 20,
+                ..Request::default()
             };
             client.write_all(&read.bytes()).unwrap();
         }
@@ -97,10 +96,9 @@ fn clients_that_are_gone_in_the_middle_of_a_write_leave_no_trace() {
             let mut client = raw::connected(server.port());
             let request = Request {
                 command: WRITE,
-                flags: 0,
-                cookie: 1,
                 offset: MIB,
                 len: 1 << 20,
+                ..Request::default()
             };
             let mut bytes = request.bytes();
             bytes.extend(&whole);
@@ -154,10 +152,8 @@ fn a_write_beyond_what_is_taken_is_refused_or_ends_the_connection() {
     let mut client = raw::connected(server.port());
     let request = Request {
         command: WRITE,
-        flags: 0,
-        cookie: 5,
-        offset: 0,
         len: u32::MAX,
+        ..Request::default()
     };
     client.write_all(&request.bytes()).unwrap();
     raw::assert_closed(client);
@@ -177,10 +173,10 @@ fn many_large_reads_at_once_are_all_answered() {
         let requests = (0..AT_ONCE).flat_map(|number| {
             let read = Request {
                 command: READ,
-                flags: 0,
                 cookie: round * AT_ONCE + number,
                 offset: number * u64::from(LEN),
                 len: LEN,
+                ..Request::default()
             };
             read.bytes()
         });
@@ -246,18 +242,16 @@ fn a_disk_that_takes_four_times_the_timeout_to_flush_is_waited_for() {
     let mut client = raw::connected(near.port());
     let write = Request {
         command: WRITE,
-        flags: 0,
         cookie: 1,
-        offset: 0,
         len: 4096,
+        ..Request::default()
     };
     let data = pattern(4096, 9);
     assert_eq!(raw::write(&mut client, write, &data).unwrap(), (0, 1));
     let flush = Request {
         command: FLUSH,
         cookie: 2,
-        len: 0,
-        ..write
+        ..Request::default()
     };
     client.write_all(&flush.bytes()).unwrap();
     assert_eq!(raw::reply(&mut client).unwrap(), (0, 2));
