@@ -1,6 +1,7 @@
-//! Test data, and the smallest ways to hand it over.
+//! Test data, and the smallest ways to hand it over, to run it, and to let it wait.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
 
 use block::{IoBufs, Range};
 use bytes::Bytes;
@@ -24,6 +25,19 @@ pub fn gather(bufs: &IoBufs) -> Vec<u8> {
 #[must_use]
 pub fn single(data: impl Into<Bytes>) -> IoBufs {
     smallvec::smallvec![data.into()]
+}
+
+/// Lets others go on, so many times, whatever polls this.
+pub async fn moments(mut count: u8) {
+    poll_fn(|context| {
+        if count == 0 {
+            return Poll::Ready(());
+        }
+        count -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Runs `future` on this thread, without the engine.

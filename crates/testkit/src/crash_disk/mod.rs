@@ -19,14 +19,12 @@ mod state;
 mod tests;
 
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 
 use block::{BlockDevice, Extent, Geometry, IoBufs, IoFuture, Operation, Range, WriteFlags};
 
 use self::state::{Content, State, WriteId};
-use crate::data::single;
+use crate::data::{moments, single};
 use crate::image::{SECTOR, TrimLeaves, admit, assert_filled, to_usize};
 use crate::mem_disk::zeroed_kind;
 
@@ -145,19 +143,11 @@ impl CrashDisk {
 
     /// Stays pending for some polls if the disk is interleaved.
     async fn linger(&self) {
-        let mut polls = self.interleaving.as_ref().map_or(0, |rng| {
+        let polls = self.interleaving.as_ref().map_or(0, |rng| {
             let mut rng = rng.lock().unwrap_or_else(PoisonError::into_inner);
             rng.u8(0..=PENDING_POLLS_MAX)
         });
-        poll_fn(|context| {
-            if polls == 0 {
-                return Poll::Ready(());
-            }
-            polls -= 1;
-            context.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
+        moments(polls).await;
     }
 
     async fn change(&self, range: Range, content: Content<'_>, fua: bool) {

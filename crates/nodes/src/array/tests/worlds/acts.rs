@@ -8,11 +8,10 @@ use std::task::Poll;
 use block::{BlockDevice, IoError, Now, Range, WriteFlags};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use testkit::{Op, SECTOR, pattern, single};
+use testkit::{Op, SECTOR, moments, pattern, single};
 
 use super::disks::{Mode, Power};
 use super::owed::Begun;
-use super::pace::moments;
 use super::world::{End, Life, World, Wrong, candidate, in_sync};
 use crate::array::{AddOptions, Array, ArrayError, MemberState, SyncKind};
 

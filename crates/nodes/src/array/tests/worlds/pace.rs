@@ -7,12 +7,11 @@
 //!
 //! Nothing takes so long that a member counts as silent: wires that hang do.
 
-use std::future::poll_fn;
 use std::sync::{Mutex, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use engine::clock;
+use testkit::moments;
 
 /// Polls of a request that takes many, at most.
 const POLLS_MAX: u8 = 60;
@@ -22,19 +21,6 @@ const MILLIS_MAX: u64 = 20;
 /// How long requests are on their way.
 #[derive(Debug)]
 pub(super) struct Pace(Option<Mutex<fastrand::Rng>>);
-
-/// Lets others go on, so many times.
-pub(super) async fn moments(mut count: u8) {
-    poll_fn(|context| {
-        if count == 0 {
-            return Poll::Ready(());
-        }
-        count -= 1;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
 
 impl Pace {
     /// That of the disks of a world; even in half of them.
