@@ -113,6 +113,13 @@ mod tests {
 
     use super::*;
 
+    /// A connection within this machine, and what keeps its other end.
+    fn connected() -> (TcpStream, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let stream = TcpStream::connect(listener.local_addr().expect("an address"));
+        (stream.expect("a connection"), listener)
+    }
+
     #[test]
     fn a_machine_is_unheard_since_its_last_sign_where_it_owes_an_answer() {
         let quiet = TcpInfo {
@@ -149,9 +156,7 @@ mod tests {
 
     #[test]
     fn a_connection_within_the_machine_is_not_paced() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let stream = TcpStream::connect(listener.local_addr().expect("an address"));
-        let stream = stream.expect("a connection");
+        let (stream, _listener) = connected();
         unpace_within_machine(stream.as_fd());
         assert_eq!(sockopt::tcp_congestion(&stream).expect("told"), RENO);
         let (unix, _other) = UnixStream::pair().expect("a pair");
@@ -160,9 +165,7 @@ mod tests {
 
     #[test]
     fn the_kernel_tells_of_tcp_and_of_nothing_else() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let stream = TcpStream::connect(listener.local_addr().expect("an address"));
-        let stream = stream.expect("a connection");
+        let (stream, _listener) = connected();
         // Nothing was sent, so nothing is owed.
         assert_eq!(unheard_for(stream.as_fd()).expect("told"), None);
         let (unix, _other) = UnixStream::pair().expect("a pair");
