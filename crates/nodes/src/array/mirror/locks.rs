@@ -195,6 +195,15 @@ impl Table {
         given_up.collect()
     }
 
+    /// Bytes that somebody asked to change and waits for.
+    pub(super) fn under_way(&self) -> u64 {
+        let changes = self.entries.iter().filter(|entry| {
+            // Nobody waits for what was given up.
+            entry.kind == Kind::Change && entry.given_up.is_none()
+        });
+        changes.fold(0, |bytes, change| bytes.saturating_add(change.range.len))
+    }
+
     /// How many were given up.
     pub(super) const fn abandoned_count(&self) -> usize {
         self.given_up

@@ -98,6 +98,27 @@ pub(in crate::array) struct Mirror {
     /// The clock that `read_errors` are counted by begins here.
     since: Instant,
     requests: AtomicU64,
+    /// Bytes of users' reads under way.
+    reading: AtomicU64,
+}
+
+/// A user's read under way: bytes that are counted, until this is dropped.
+struct UnderWay<'a> {
+    all: &'a AtomicU64,
+    len: u64,
+}
+
+impl<'a> UnderWay<'a> {
+    fn new(all: &'a AtomicU64, len: u64) -> Self {
+        all.fetch_add(len, Ordering::Relaxed);
+        Self { all, len }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.len, Ordering::Relaxed);
+    }
 }
 
 impl Mirror {
@@ -185,6 +206,7 @@ impl BlockDevice for Mirror {
             if range.is_empty() {
                 return Ok(IoBufs::new());
             }
+            let _under_way = UnderWay::new(&self.reading, range.len);
             about(Some(range), Operation::Read, self.read_all(range).await)
         })
     }

@@ -87,6 +87,7 @@ fn make(own: &Weak<Mirror>, state: State, geometry: Geometry, options: &ArrayOpt
         work: Arc::new(Notify::new()),
         since: engine::clock::now(),
         requests: AtomicU64::new(0),
+        reading: AtomicU64::new(0),
     }
 }
 

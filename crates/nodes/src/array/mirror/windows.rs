@@ -250,6 +250,12 @@ impl Mirror {
         self.requests.load(Ordering::Relaxed)
     }
 
+    /// Bytes of users' requests that are under way, or wait for their turns.
+    pub(in crate::array) fn under_way(&self) -> u64 {
+        let changes = self.lock().state.locks.under_way();
+        changes.saturating_add(self.reading.load(Ordering::Relaxed))
+    }
+
     /// Changes that users made so far.
     pub(in crate::array) fn changes(&self) -> u64 {
         self.lock().state.begun

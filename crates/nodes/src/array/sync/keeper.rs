@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use block::{BlockDevice, Range};
 use engine::clock;
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
 use super::super::mirror::{Mirror, SlotId};
@@ -80,6 +81,8 @@ pub(in crate::array) struct Keeper {
 
 /// A window that has ended: which, how long it took, and how it went.
 type Ended = (Range, Duration, Result<Done, Stop>);
+/// Windows under way.
+type Open<'a> = FuturesUnordered<BoxFuture<'a, Ended>>;
 
 /// A job that is under way.
 struct Course {
@@ -256,7 +259,7 @@ impl Keeper {
             // One copy is like itself.
             return self.conclude(&course).await;
         }
-        let mut open = FuturesUnordered::new();
+        let mut open = Open::new();
         loop {
             if self.is_over(job) {
                 while let Some(ended) = open.next().await {
@@ -267,17 +270,9 @@ impl Keeper {
                 }
                 return Ok(End::Early);
             }
-            let now = self.now();
-            course.rate.look(now, self.mirror.requests());
-            let wait = course.rate.wait(now);
+            let wait = self.pause(&mut course);
             if wait.is_zero() && open.len() < course.rate.windows() {
-                if let Some(window) = self.next_window(&mut course) {
-                    course.rate.take(now, window.len);
-                    open.push(async move {
-                        let begun = self.now();
-                        let answer = self.one(job, window).await;
-                        (window, self.now().saturating_sub(begun), answer)
-                    });
+                if self.begin(&mut course, &open) {
                     continue;
                 }
                 if open.is_empty() {
@@ -290,18 +285,53 @@ impl Keeper {
                 () = clock::sleep(wait.min(LOOK)), if !wait.is_zero() => {}
             }
             if self.is_noted(&mut course) {
-                // Who is not asked keeps its turn in the line before a member: windows go on meanwhile, or the
-                // flush behind them waits for ever.
-                let mut told = std::pin::pin!(self.mirror.checkpoint());
-                loop {
-                    tokio::select! {
-                        biased;
-                        told = &mut told => break told.map_err(Stop::Failed)?,
-                        Some(ended) = open.next() => self.ended(&mut course, ended)?,
-                    }
-                }
+                self.note(&mut course, &mut open).await?;
             }
         }
+    }
+
+    /// Writes down how far a job is. Who is not asked keeps its turn in the line before a member: windows go on
+    /// meanwhile, or the flush behind them waits for ever. Where users fill the members that takes seconds: others
+    /// begin meanwhile, too, behind what is written down.
+    async fn note<'a>(&'a self, course: &mut Course, open: &mut Open<'a>) -> Result<(), Stop> {
+        let mut told = std::pin::pin!(self.mirror.checkpoint());
+        loop {
+            let wait = self.pause(course);
+            let may = wait.is_zero() && open.len() < course.rate.windows();
+            if may && course.rate.yields() && !self.is_over(course.job) && self.begin(course, open)
+            {
+                continue;
+            }
+            tokio::select! {
+                biased;
+                told = &mut told => return told.map_err(Stop::Failed),
+                Some(ended) = open.next() => self.ended(course, ended)?,
+                () = clock::sleep(wait.min(LOOK)), if !wait.is_zero() => {}
+            }
+        }
+    }
+
+    /// Looks for users; how long to wait before another window may begin.
+    fn pause(&self, course: &mut Course) -> Duration {
+        let now = self.now();
+        course.rate.users_have(self.mirror.under_way());
+        course.rate.look(now, self.mirror.requests());
+        course.rate.wait(now)
+    }
+
+    /// Begins the next window. Whether there is one.
+    fn begin<'a>(&'a self, course: &mut Course, open: &Open<'a>) -> bool {
+        let Some(window) = self.next_window(course) else {
+            return false;
+        };
+        let job = course.job;
+        course.rate.take(self.now(), window.len);
+        open.push(Box::pin(async move {
+            let begun = self.now();
+            let answer = self.one(job, window).await;
+            (window, self.now().saturating_sub(begun), answer)
+        }));
+        true
     }
 
     fn course(&self, job: Job) -> Course {

@@ -11,7 +11,8 @@
 //!
 //! # Invariants
 //!
-//! * Users read and write meanwhile; what they wait for is one window at most.
+//! * Users read and write meanwhile; what they wait for is one window at most, or, where they have much under way, so
+//!   many that the smallest rate is reached (`rate`).
 //! * Everything goes on where it was after a restart: superblocks and bitmap tell how far it came.
 
 mod absent;

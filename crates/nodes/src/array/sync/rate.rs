@@ -13,6 +13,8 @@
 //!   the background always comes to its end.
 //! * While it is not at the largest rate one window is under way at a time, and it is a small one at the smallest rate: what a user's
 //!   request waits for is short. Between windows the time is left alone that they are paid with.
+//! * Where users have so much under way that one window at a time does not reach the smallest rate, there are more of
+//!   them, but never more bytes than users have there themselves: a member that takes turns gives users half at least.
 //!
 //! # What it does not do
 //!
@@ -36,6 +38,8 @@ const WINDOW_MAX: u64 = 1 << 20;
 /// writer at work.
 const WINDOWS_MIN: usize = 3;
 const WINDOWS_MAX: usize = 16;
+/// And beside users, where these fill the members: short ones are 2 MiB together, as much as md has under way.
+const BESIDE_MAX: u64 = 8;
 /// A window that takes longer than this, with those that are under way beside it, takes long.
 const LONG: Duration = Duration::from_millis(20);
 /// While users are there a window is under way in one of so many moments: less than one request in a hundred meets
@@ -59,6 +63,8 @@ pub(in crate::array) struct Rate {
     /// When it was looked for users the last time, and what they had asked for by then.
     looked: Duration,
     seen: u64,
+    /// Bytes of users' requests under way.
+    users_have: u64,
 }
 
 impl Rate {
@@ -73,7 +79,13 @@ impl Rate {
             paid: now,
             looked: now,
             seen: requests,
+            users_have: 0,
         }
+    }
+
+    /// Tells how many bytes of users' requests are under way.
+    pub(in crate::array) const fn users_have(&mut self, bytes: u64) {
+        self.users_have = bytes;
     }
 
     /// Tells what users had asked for by `now`.
@@ -83,7 +95,8 @@ impl Rate {
             return;
         }
         self.looked = now;
-        let busy = self.seen != requests;
+        // Where members are full requests come seldom, since users wait for those that they made.
+        let busy = self.seen != requests || self.beside() > 1;
         self.seen = requests;
         if busy {
             self.rate = (self.rate / FALL).max(self.floor());
@@ -123,13 +136,26 @@ impl Rate {
         len.clamp(WINDOW_MIN, WINDOW_MAX) / WINDOW_MIN * WINDOW_MIN
     }
 
+    /// Whether users were there lately.
+    pub(in crate::array) const fn yields(&self) -> bool {
+        self.rate < self.bounds.max
+    }
+
     /// How many windows may be under way.
-    pub(in crate::array) const fn windows(&self) -> usize {
-        if self.rate < self.bounds.max {
+    pub(in crate::array) fn windows(&self) -> usize {
+        if !self.yields() {
+            self.windows
+        } else if self.rate > self.floor() {
             1
         } else {
-            self.windows
+            self.beside()
         }
+    }
+
+    /// How many windows may be under way beside what users have there.
+    fn beside(&self) -> usize {
+        let windows = (self.users_have / self.window()).clamp(1, BESIDE_MAX);
+        usize::try_from(windows).expect("a few")
     }
 
     /// How long to wait before another window begins.

@@ -19,6 +19,22 @@ fn enter(table: &mut Table, offset: u64, len: u64) -> Turn {
 }
 
 #[test]
+fn bytes_under_way_are_those_of_changes_that_somebody_waits_for() {
+    let mut table = Table::default();
+    let first = enter(&mut table, 0, 10);
+    let second = enter(&mut table, 5, 10);
+    table.enter(Range::new(30, 100), Kind::Window);
+    assert_eq!(table.under_way(), 20);
+    drop(table.give_up(first, LATE));
+    assert_eq!(table.under_way(), 10);
+    drop(table.leave(second));
+    assert_eq!(table.under_way(), 0);
+    enter(&mut table, 200, u64::MAX - 200);
+    enter(&mut table, 200, u64::MAX - 200);
+    assert_eq!(table.under_way(), u64::MAX);
+}
+
+#[test]
 fn changes_that_overlap_go_in_order_of_arrival_and_others_beside_them() {
     let mut table = Table::default();
     let first = enter(&mut table, 0, 10);
