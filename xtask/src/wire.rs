@@ -31,19 +31,19 @@ pub(crate) const SIMPLE_LEN: usize = 16;
 /// Length of a chunk's header.
 pub(crate) const CHUNK_LEN: usize = 20;
 
-const SIMPLE_MAGIC: u32 = 0x6744_6698;
-const CHUNK_MAGIC: u32 = 0x668e_33ef;
-const CHUNK_DONE: u16 = 1;
-const CHUNK_NONE: u16 = 0;
-const CHUNK_DATA: u16 = 1;
+pub(crate) const SIMPLE_MAGIC: u32 = 0x6744_6698;
+pub(crate) const CHUNK_MAGIC: u32 = 0x668e_33ef;
+pub(crate) const CHUNK_DONE: u16 = 1;
+pub(crate) const CHUNK_NONE: u16 = 0;
+pub(crate) const CHUNK_DATA: u16 = 1;
 const CHUNK_HOLE: u16 = 2;
 
 const OPTION_MAGIC: &[u8; 8] = b"IHAVEOPT";
-const OPTION_EXPORT_NAME: u32 = 1;
-const OPTION_STRUCTURED_REPLY: u32 = 8;
+pub(crate) const OPTION_EXPORT_NAME: u32 = 1;
+pub(crate) const OPTION_STRUCTURED_REPLY: u32 = 8;
 const OPTION_REPLY_LEN: usize = 20;
 const FIXED_NEWSTYLE_NO_ZEROES: u32 = 3;
-const ACK: u32 = 1;
+pub(crate) const ACK: u32 = 1;
 
 /// How a server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,19 +26,11 @@ const SENDFILE_MIN: usize = 64 << 10;
 const FLAGS_NEWSTYLE_NO_ZEROES: u16 = 3;
 /// `HAS_FLAGS`, `SEND_FLUSH` and `CAN_MULTI_CONN`.
 const FLAGS_EXPORT: u16 = 1 | 1 << 2 | 1 << 8;
-const OPTION_EXPORT_NAME: u32 = 1;
 const OPTION_INFO: u32 = 6;
 const OPTION_GO: u32 = 7;
-const OPTION_STRUCTURED_REPLY: u32 = 8;
 const REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-const REPLY_ACK: u32 = 1;
 const REPLY_INFO: u32 = 3;
 const REPLY_UNSUPPORTED: u32 = 1 << 31 | 1;
-const SIMPLE_REPLY: u32 = 0x6744_6698;
-const STRUCTURED_REPLY: u32 = 0x668e_33ef;
-/// Flags and type of the only chunk of a reply: data at an offset, or nothing.
-const DATA_DONE: [u16; 2] = [1, 1];
-const NONE_DONE: [u16; 2] = [1, 0];
 
 /// What to serve, and where.
 #[derive(Debug, clap::Args)]
@@ -104,18 +96,18 @@ fn handshake(mut stream: &TcpStream, size: u64) -> Result<bool> {
         let mut export = size.to_be_bytes().to_vec();
         export.extend(FLAGS_EXPORT.to_be_bytes());
         match option {
-            OPTION_EXPORT_NAME => {
+            wire::OPTION_EXPORT_NAME => {
                 stream.write_all(&export)?;
                 return Ok(structured);
             }
-            OPTION_STRUCTURED_REPLY => {
+            wire::OPTION_STRUCTURED_REPLY => {
                 structured = true;
-                stream.write_all(&option_reply(option, REPLY_ACK, &[]))?;
+                stream.write_all(&option_reply(option, wire::ACK, &[]))?;
             }
             OPTION_INFO | OPTION_GO => {
                 let info = [&[0, 0][..], &export].concat();
                 stream.write_all(&option_reply(option, REPLY_INFO, &info))?;
-                stream.write_all(&option_reply(option, REPLY_ACK, &[]))?;
+                stream.write_all(&option_reply(option, wire::ACK, &[]))?;
                 if option == OPTION_GO {
                     return Ok(structured);
                 }
@@ -191,11 +183,9 @@ impl Session<'_> {
     }
 
     fn read(&mut self, cookie: [u8; 8], offset: u64, len: usize) -> Result<()> {
+        self.head(wire::CHUNK_DATA, cookie, len + 8);
         if self.structured {
-            self.chunk(DATA_DONE, cookie, len + 8);
             self.out.extend(offset.to_be_bytes());
-        } else {
-            self.simple(cookie);
         }
         if len < SENDFILE_MIN {
             let from = self.out.len();
@@ -214,25 +204,23 @@ impl Session<'_> {
     }
 
     fn reply(&mut self, cookie: [u8; 8]) {
-        if self.structured {
-            self.chunk(NONE_DONE, cookie, 0);
-        } else {
-            self.simple(cookie);
-        }
+        self.head(wire::CHUNK_NONE, cookie, 0);
     }
 
-    fn chunk(&mut self, kind: [u16; 2], cookie: [u8; 8], len: usize) {
-        self.out.extend(STRUCTURED_REPLY.to_be_bytes());
-        self.out.extend(kind.map(u16::to_be_bytes).concat());
+    /// A simple reply's head, or that of the only chunk of a structured one, which has `len` bytes.
+    fn head(&mut self, kind: u16, cookie: [u8; 8], len: usize) {
+        if !self.structured {
+            self.out.extend(wire::SIMPLE_MAGIC.to_be_bytes());
+            self.out.extend([0; 4]);
+            self.out.extend(cookie);
+            return;
+        }
+        self.out.extend(wire::CHUNK_MAGIC.to_be_bytes());
+        self.out.extend(wire::CHUNK_DONE.to_be_bytes());
+        self.out.extend(kind.to_be_bytes());
         self.out.extend(cookie);
         let len = u32::try_from(len).expect("no longer than was asked for");
         self.out.extend(len.to_be_bytes());
-    }
-
-    fn simple(&mut self, cookie: [u8; 8]) {
-        self.out.extend(SIMPLE_REPLY.to_be_bytes());
-        self.out.extend([0; 4]);
-        self.out.extend(cookie);
     }
 
     fn send(&mut self) -> Result<()> {
