@@ -26,9 +26,7 @@ impl Programs {
     pub fn now(ours: &[u32]) -> Self {
         let mut found = BTreeMap::new();
         let mut parents = BTreeMap::new();
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        for number in numbers.take(PROGRAMS_MAX) {
+        for number in read::pids().take(PROGRAMS_MAX) {
             let Ok(text) = fs::read_to_string(format!("/proc/{number}/stat")) else {
                 continue;
             };

@@ -97,6 +97,12 @@ pub(crate) fn below(pid: u32) -> Vec<u32> {
     found
 }
 
+/// The ids of all processes.
+pub fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 /// The CPU time of process `pid` alone.
 pub(crate) fn one_process(pid: u32) -> Option<ProcessCpu> {
     process::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)

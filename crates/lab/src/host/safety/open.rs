@@ -1,8 +1,10 @@
 //! Programs that have something open, by what `/proc` shows.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use crate::sensors::read;
 
 /// Looks until what is open counts: udev and losetup look at every device for a moment.
 const LOOKS: u32 = 5;
@@ -21,25 +23,15 @@ pub(super) fn program(path: &Path) -> Option<String> {
 }
 
 fn look(path: &Path) -> Option<String> {
-    let own = std::process::id().to_string();
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = entries
-        .map(|entry| entry.path())
-        .filter(|process| is_number(process) && !process.ends_with(&own));
-    processes
+    let others = read::pids().filter(|pid| *pid != std::process::id());
+    others
+        .map(|pid| PathBuf::from(format!("/proc/{pid}")))
         .filter(|process| has_open(process, path))
         .find_map(|process| {
             let name = fs::read_to_string(process.join("comm")).ok()?;
             let number = process.file_name()?.to_string_lossy().into_owned();
             Some(format!("{} {number}", name.trim()))
         })
-}
-
-fn is_number(process: &Path) -> bool {
-    process
-        .file_name()
-        .and_then(|name| name.to_str())
-        .is_some_and(|name| name.parse::<u32>().is_ok())
 }
 
 fn has_open(process: &Path, path: &Path) -> bool {

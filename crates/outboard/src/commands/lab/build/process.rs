@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use lab::sensors::read;
 use lab::tools::Invocation;
 
 use super::carry_out::Work;
@@ -36,9 +37,8 @@ impl Started {
 
     /// It, and then whatever it has started that is in its process group, which may be its child no more.
     pub(super) fn group(&self) -> Vec<u32> {
-        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let others = numbers.filter(|pid| *pid != self.pid && group_of(*pid) == Some(self.pid));
+        let others =
+            read::pids().filter(|pid| *pid != self.pid && group_of(*pid) == Some(self.pid));
         std::iter::once(self.pid).chain(others).collect()
     }
 
