@@ -5,7 +5,7 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 
 use crate::buffer::Buffer;
 use crate::driver::{Kind, Op, perform};
+use crate::file_handle::file_handle;
 use crate::in_flight::Ticket;
 
 /// Data of a write, in order.
@@ -75,6 +76,14 @@ impl DiskFile {
     #[must_use]
     pub const fn fd(&self) -> &Arc<OwnedFd> {
         &self.fd
+    }
+
+    /// What its filesystem calls it, whatever its path.
+    ///
+    /// # Errors
+    /// Those of name_to_handle_at(2): not every filesystem has such names.
+    pub fn handle(&self) -> io::Result<Vec<u8>> {
+        file_handle((*self.fd).as_fd())
     }
 
     /// Whether it was opened past the page cache.

@@ -21,6 +21,7 @@ mod buffer;
 pub mod clock;
 mod driver;
 mod file;
+mod file_handle;
 mod in_flight;
 pub mod loopdev;
 pub mod page_cache;
@@ -32,7 +33,9 @@ pub use buffer::Buffer;
 pub use driver::Backend;
 pub use file::{DiskFile, OpenMode, WriteBufs};
 pub use in_flight::{InFlight, Ticket};
-pub use runtime::{BackendChoice, Config, Handle, StartError, blocking, run, spawn, thread};
+pub use runtime::{
+    BackendChoice, CORES_MAX, Config, Handle, StartError, blocking, run, spawn, thread,
+};
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@
 //!
 //! * A device is configured in one step (`LOOP_CONFIGURE`, Linux 5.8): nobody sees it half made.
 //! * Every device set up here clears itself when its last opener is gone, so that a process that
-//!   dies leaves none behind once nobody uses it.
+//!   dies leaves none behind once nobody uses it. Its partitions go with it.
 
 use std::io;
 use std::mem::size_of;
@@ -27,6 +27,8 @@ const LOOP_CTL_GET_FREE: Opcode = 0x4C82;
 
 const LO_FLAGS_READ_ONLY: u32 = 1;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
+/// The kernel reads the partition table, and takes the partitions away when the device is cleared.
+const LO_FLAGS_PARTSCAN: u32 = 8;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
 
 /// Bytes of a device's label, with the closing zero.
@@ -217,7 +219,7 @@ impl LoopDevice {
         options: &LoopOptions<'_>,
     ) -> rustix::io::Result<()> {
         let mut info = Info::zeroed();
-        info.flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO;
+        info.flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_PARTSCAN | LO_FLAGS_DIRECT_IO;
         if options.read_only {
             info.flags |= LO_FLAGS_READ_ONLY;
         }

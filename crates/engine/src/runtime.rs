@@ -22,7 +22,7 @@ use crate::driver::{Backend, uring};
 /// Blocking threads of one core, for the way without io_uring and for [`blocking`].
 const POOL_THREADS: usize = 8;
 /// More cores than this are not used.
-const CORES_MAX: usize = 64;
+pub const CORES_MAX: usize = 64;
 
 /// Which backend is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -155,7 +155,7 @@ where
     };
     let cores = start(config.backend, count.min(CORES_MAX))?;
     let backend = cores.handle.backend();
-    tracing::info!(%backend, cores = cores.handle.cores(), "engine started");
+    tracing::debug!(%backend, cores = cores.handle.cores(), "engine started");
     let result = cores.own.run(main(cores.handle));
     cores.others.end();
     Ok(result)

@@ -1,5 +1,5 @@
 //! Writes a store of made-up runs, so that reports can be looked at and tested in a browser without
-//! measuring anything: `synthetic_store PATH`. The figures are nobody's.
+//! measuring anything: `synthetic_store PATH`. The figures were not measured.
 
 #[path = "../src/synthetic/mod.rs"]
 mod synthetic;
@@ -16,7 +16,7 @@ fn main() -> Result<(), LabError> {
     let mut store = Store::open(Path::new(&path))?;
     for run in [
         synthetic::run(8),
-        synthetic::story(),
+        synthetic::full_run(),
         synthetic::layered(),
         synthetic::long(),
     ] {

@@ -15,7 +15,7 @@ pub enum LabError {
     Agent {
         /// Where it is.
         place: String,
-        /// Its words, or those of the way to it.
+        /// Its message, or that of the connection to it.
         reason: String,
     },
     /// There is no fio.

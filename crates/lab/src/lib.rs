@@ -32,6 +32,7 @@ pub mod runner;
 pub mod sensors;
 pub mod stats;
 pub mod store;
+pub mod supervisor;
 pub mod tools;
 pub mod units;
 

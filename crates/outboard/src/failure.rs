@@ -7,6 +7,7 @@ use std::error::Error;
 use std::fmt::Display;
 use std::process::ExitCode;
 
+use lab_drivers::DriverError;
 use nodes::array::ArrayError;
 use serde::Serialize;
 
@@ -134,6 +135,36 @@ impl From<ArrayError> for Failure {
         match error.next() {
             Some(next) => failure.next(next),
             None => failure,
+        }
+    }
+}
+
+impl From<DriverError> for Failure {
+    fn from(error: DriverError) -> Self {
+        let mut failure = match (&error.source, error.what.is_empty()) {
+            (None, _) => Self::new(&error.what),
+            (Some(source), true) => Self::from_error(&**source),
+            (Some(source), false) => Self::because(&error.what, &**source),
+        };
+        if error.is_usage {
+            failure.status = USAGE;
+        }
+        failure.pictures = error.pictures;
+        match error.next {
+            Some(next) => failure.next(next),
+            None => failure,
+        }
+    }
+}
+
+impl From<Failure> for DriverError {
+    fn from(failure: Failure) -> Self {
+        Self {
+            what: failure.what,
+            source: None,
+            next: failure.next,
+            pictures: failure.pictures,
+            is_usage: failure.status == USAGE,
         }
     }
 }

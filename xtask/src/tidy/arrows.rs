@@ -16,8 +16,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/attach", &["nbd", "engine", "block"]),
     ("crates/lab", &["engine"]),
     (
+        "crates/lab-drivers",
+        &["lab", "attach", "nodes", "nbd", "engine", "block"],
+    ),
+    (
         "crates/outboard",
-        &["attach", "lab", "nodes", "nbd", "engine", "block"],
+        &[
+            "attach",
+            "lab",
+            "lab-drivers",
+            "nodes",
+            "nbd",
+            "engine",
+            "block",
+        ],
     ),
     ("crates/testkit", &["engine", "block"]),
     ("tests", &["testkit"]),

@@ -1,4 +1,4 @@
-//! The lab's side of an agent: who it is, how its clock stands, what it counts.
+//! The lab's side of an agent: its machine, its clock, its counters.
 //!
 //! Each conversation has a connection of its own, so nothing is held open while something is measured
 //! but the stream of samples.
@@ -26,7 +26,7 @@ const TRIPS: usize = 8;
 /// How long writing out what is dirty may take.
 const DROP_LIMIT: Duration = Duration::from_secs(120);
 
-/// Makes connections to one agent. The lab knows no TLS; whoever runs it does.
+/// Makes connections to one agent. The lab knows no TLS; its caller does.
 pub trait Dial: fmt::Debug + Send + Sync {
     /// A new connection. Its reads and writes time out by themselves.
     ///
@@ -108,7 +108,7 @@ impl AgentAddress {
         Ok((Connection::new(stream, self.dial.place(), token), socket))
     }
 
-    /// Asks who the agent is.
+    /// Asks for the agent's machine and rights.
     ///
     /// # Errors
     /// [`AgentError`]; an agent of another version is none.
@@ -215,7 +215,7 @@ impl AgentAddress {
     }
 }
 
-/// How the agent's clock stands.
+/// The offset of the agent's clock.
 fn offset(connection: &mut Connection, now: &dyn Fn() -> Nanos) -> Result<Offset, AgentError> {
     let mut trips = Vec::with_capacity(TRIPS);
     for _ in 0..TRIPS {

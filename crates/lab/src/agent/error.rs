@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// One line each; whoever asked knows which agent.
+/// One line each; the caller knows which agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// It cannot be reached, or hung up.

@@ -1,7 +1,7 @@
 //! fio as a server that waits for jobs of another fio.
 //!
-//! fio's server asks nobody who they are, and a job may name commands to run: who reaches its port can do
-//! what this user can. So it is started on demand only, on one address, and ended with who asked for it.
+//! fio's server authenticates no client, and a job may name commands to run: a client that reaches its port can do
+//! what this user can. So it is started on demand only, on one address, and ended with its connection.
 //!
 //! Invariants: it ends with the jobs that it started, and works in folders that are removed afterwards: one
 //! of its own, and one in each directory that jobs are to read and write in.
@@ -9,9 +9,8 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,6 +22,7 @@ use crate::fio::process::Fio;
 use crate::host::listeners;
 use crate::host::mounts::{self, Mount};
 use crate::sensors::{ProcessCpu, read};
+use crate::supervisor::{Supervised, Terminate};
 use crate::units::Bytes;
 
 /// How long it may take to listen.
@@ -60,7 +60,7 @@ pub enum FioServerError {
 /// A fio that waits for jobs, until this is dropped.
 #[derive(Debug)]
 pub struct FioServer {
-    child: Child,
+    child: Supervised,
     ready: FioReady,
     /// Where it and its jobs work; removed behind it.
     _folders: Vec<TempDir>,
@@ -87,11 +87,10 @@ impl FioServer {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .env("LC_ALL", "C")
-            .process_group(0);
+            .env("LC_ALL", "C");
         folders.push(own);
-        let mut server = Self {
-            child: command.spawn()?,
+        let server = Self {
+            child: Supervised::spawn(&mut command)?,
             ready: FioReady {
                 version: fio.version,
                 port,
@@ -110,20 +109,16 @@ impl FioServer {
     }
 
     /// Whether it still runs.
-    pub fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        !self.child.has_ended()
     }
 
-    fn wait_until_it_listens(&mut self) -> Result<(), FioServerError> {
-        let asked = engine::clock::now();
-        while !listeners::listens(self.ready.port) {
-            let is_late = engine::clock::now().duration_since(asked) > START_LIMIT;
-            if is_late || !self.is_running() {
-                return Err(FioServerError::Deaf);
-            }
-            std::thread::sleep(POLL);
-        }
-        Ok(())
+    fn wait_until_it_listens(&self) -> Result<(), FioServerError> {
+        let listens = || listeners::listens(self.ready.port).then_some(());
+        self.child
+            .wait_ready(START_LIMIT, POLL, &mut |_| true, listens)
+            .ok_or(FioServerError::Deaf)
     }
 
     /// The server, its helpers and its jobs, which put themselves into sessions of their own.
@@ -138,24 +133,25 @@ impl FioServer {
 
 impl Drop for FioServer {
     /// What is still there after a while is killed. The server is reaped last: as long as it is not, its
-    /// id is nobody else's.
+    /// id belongs to no other process.
     fn drop(&mut self) {
         let processes = self.processes();
         for (pid, known) in &processes {
             signal(*pid, known, Signal::TERM);
         }
         let asked = engine::clock::now();
+        self.child.wait_timeout(GRACE);
+        // Its jobs are in sessions of their own, and no children of ours.
         let is_there = |(pid, known): &(u32, ProcessCpu)| is_same(*pid, known);
-        while processes[..].iter().skip(1).any(is_there) || self.is_running() {
-            if engine::clock::now().duration_since(asked) > GRACE {
-                break;
-            }
+        while processes[..].iter().skip(1).any(is_there)
+            && engine::clock::now().duration_since(asked) <= GRACE
+        {
             std::thread::sleep(POLL);
         }
         for (pid, known) in &processes {
             signal(*pid, known, Signal::KILL);
         }
-        if let Err(error) = self.child.wait() {
+        if let Err(error) = self.child.end(Terminate::Leader, GRACE) {
             tracing::warn!(pid = self.child.id(), %error, "fio's server could not be ended");
         }
     }

@@ -4,7 +4,7 @@
 //! Invariants: a head is at most [`HEAD_LEN_MAX`] bytes, an answer and a line at most [`ANSWER_LEN_MAX`];
 //! whatever is longer ends the connection. Nothing here waits for longer than the socket's own timeouts
 //! for any single byte, and callers ask for little. A call that a signal interrupts is made again here, so
-//! that nobody who asks an agent has to.
+//! that no client of an agent has to.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};

@@ -1,7 +1,7 @@
 //! iperf3 as a server, for what the wire carries by itself.
 //!
-//! It asks nobody who they are, and can do nothing but send and take bytes. So it is started on demand only,
-//! on one address, and ended with who asked for it.
+//! It authenticates no client, and can do nothing but send and take bytes. So it is started on demand only,
+//! on one address, and ended with the connection that asked for it.
 //!
 //! Invariant: it works in a folder that is removed afterwards.
 
@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use super::protocol::Iperf3Ready;
 use crate::tools::iperf3::{PROGRAM, Server, Tests};
-use crate::tools::{Place, ToolError, find};
+use crate::tools::{ToolDirs, ToolError, find};
 
 /// Why there is no iperf3 to test against.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ impl Iperf3Server {
     pub fn start(address: IpAddr) -> Result<Self, Iperf3ServerError> {
         let installed = find(PROGRAM)?;
         let folder = tempfile::tempdir().map_err(Iperf3ServerError::Folder)?;
-        let place = Place {
+        let place = ToolDirs {
             directory: folder.path(),
             beside: &[],
             work: folder.path(),

@@ -83,7 +83,7 @@ impl Host {
         Nanos::from_duration(engine::clock::now().duration_since(self.began))
     }
 
-    /// Who this is.
+    /// This agent and its machine.
     #[must_use]
     pub fn about(&self) -> About {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -167,7 +167,7 @@ impl Host {
     /// Writes out what is dirty and drops the page cache, then looks what of the server's files is left.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] while somebody else has it done, or what the kernel says.
+    /// [`io::ErrorKind::WouldBlock`] while another client has it done, or what the kernel says.
     pub fn drop_caches(&self, server: Option<u32>) -> io::Result<DroppedThere> {
         let Ok(_held) = self.dropping.try_lock() else {
             return Err(io::ErrorKind::WouldBlock.into());

@@ -2,7 +2,7 @@
 //! counters and the time, and has it drop caches and run fio and iperf3 where it may.
 //!
 //! [`protocol`] is what is said, [`AgentAddress`] the lab's side, [`local`] what an agent does on its
-//! machine. Who listens, checks tokens and speaks TLS is the binary.
+//! machine. Listening, tokens and TLS are in `lab-drivers`.
 //!
 //! Invariants: an agent's times are put on our clock by [`Offset`], whose error has a bound; a lost agent
 //! is a remark of the run and never its end; what an agent says is bounded before it is believed.

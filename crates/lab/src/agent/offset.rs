@@ -38,7 +38,7 @@ pub struct Offset {
 }
 
 impl RoundTrip {
-    /// Time on the way, both ways together. None if the clocks went backwards.
+    /// Round-trip time. None if the clocks went backwards.
     fn delay(&self) -> Option<u64> {
         let here = self.arrived.0.checked_sub(self.sent.0)?;
         let there = self.answered.0.checked_sub(self.received.0)?;

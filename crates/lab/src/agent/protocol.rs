@@ -28,7 +28,7 @@ use crate::units::{Bytes, Nanos};
 
 /// The version of this protocol, and the first part of each path.
 pub const VERSION: u32 = 1;
-/// The port of an agent unless told otherwise.
+/// The default port of an agent.
 pub const PORT: u16 = 10811;
 /// [`About`]
 pub const ABOUT: &str = "/v1/about";
@@ -50,14 +50,14 @@ pub const ANSWER_LEN_MAX: usize = 1 << 20;
 /// The most bytes of the head of a request or an answer.
 pub const HEAD_LEN_MAX: usize = 16 << 10;
 
-/// Who an agent is and what it may do.
+/// The machine of an agent and what it may do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// [`VERSION`]
     pub protocol: u32,
     /// Its program's version.
     pub outboard: String,
-    /// Drawn when it was started: another one means that its clock began anew.
+    /// Drawn when it was started: another one means that its clock started again.
     pub session: String,
     /// The kernel's name of this boot; two agents of one machine have the same.
     pub boot: String,

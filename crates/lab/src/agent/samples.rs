@@ -1,6 +1,6 @@
 //! [`Samples`]: what an agent's sensors say, taken in by a thread while fio runs.
 //!
-//! Invariants: an agent that goes away is dialled again every [`AGAIN`] and is told as lost meanwhile; it
+//! Invariants: an agent that disconnects is dialled again every [`AGAIN`] and is reported as lost meanwhile; it
 //! never ends anything. At most [`LINES_MAX`] seconds wait to be collected, the latest ones. The thread
 //! ends when this is dropped.
 

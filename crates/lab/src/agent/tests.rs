@@ -376,7 +376,7 @@ fn iperf3_takes_tests_one_after_the_other_and_ends_when_dropped() {
     let server = Iperf3Server::start(Ipv4Addr::LOCALHOST.into()).unwrap();
     let port = server.ready().port;
     let folder = tempfile::tempdir().unwrap();
-    let place = tools::Place {
+    let place = tools::ToolDirs {
         directory: folder.path(),
         beside: &[],
         work: folder.path(),

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::phase::TargetCheck;
 use super::{Check, Finding};
 use crate::units::{Bytes, grouped};
 
@@ -36,9 +37,12 @@ impl Segment {
     }
 }
 
+pub(super) fn of_target(target: &TargetCheck<'_>) -> Vec<Finding> {
+    check(target.segments)
+}
+
 /// Every segment that is off.
-#[must_use]
-pub fn check(segments: &[Segment]) -> Vec<Finding> {
+pub(crate) fn check(segments: &[Segment]) -> Vec<Finding> {
     segments
         .iter()
         .filter(|segment| segment.off().0 != 0)

@@ -8,24 +8,23 @@ use super::{Check, Finding};
 
 /// What must be equal before two results may be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobShape {
+pub(crate) struct JobShape {
     /// Bytes of a request, as fio says.
-    pub block_size: String,
+    pub(crate) block_size: String,
     /// Requests in flight per job.
-    pub depth: u32,
+    pub(crate) depth: u32,
     /// Jobs.
-    pub jobs: u32,
+    pub(crate) jobs: u32,
     /// Past the page cache.
-    pub direct: bool,
+    pub(crate) direct: bool,
     /// The engine that was used.
-    pub engine: String,
+    pub(crate) engine: String,
     /// What ends it: bytes, time or both.
-    pub limit: String,
+    pub(crate) limit: String,
 }
 
 /// Every way in which the jobs differ, as one finding.
-#[must_use]
-pub fn check(a: &JobShape, b: &JobShape) -> Option<Finding> {
+pub(super) fn check(a: &JobShape, b: &JobShape) -> Option<Finding> {
     let rows = [
         ("block size", a.block_size.clone(), b.block_size.clone()),
         ("depth", a.depth.to_string(), b.depth.to_string()),

@@ -1,4 +1,4 @@
-//! *cache*: before a read, caches are written out and dropped on every machine on the way, and
+//! *cache*: before a read, caches are written out and dropped on every machine of the I/O path, and
 //! then it is verified that nothing of the file is in memory.
 //!
 //! Caught in: study C, and tools that run `echo` without a shell and drop nothing.
@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::direct::Residency;
+use super::phase::ToolMeasurement;
 use super::{Check, Finding};
 
 /// More of the file than this in memory before a read, and it is the cache that is measured.
@@ -29,7 +30,7 @@ pub enum Server {
     None,
     /// On this machine: its page cache is ours.
     Here,
-    /// On another machine, or nobody knows where.
+    /// On another machine, or it is not known where.
     Elsewhere,
 }
 
@@ -41,9 +42,35 @@ pub struct DroppedThere {
     pub residency: Option<Residency>,
 }
 
+/// Caches that were dropped, and what is left in them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DroppedCaches<'a> {
+    /// What was done here.
+    pub(crate) dropped: Dropped,
+    /// What of the file is still in memory.
+    pub(crate) residency: Option<Residency>,
+    /// Where the target's server is.
+    pub(crate) server: Server,
+    /// What was done on the server's machine.
+    pub(crate) there: Option<DroppedThere>,
+    /// The program whose files they are, where it may have others than those that were looked at.
+    pub(crate) program: Option<&'a str>,
+}
+
+pub(super) fn of_caches(seen: &DroppedCaches<'_>) -> Vec<Finding> {
+    let mut findings = check(&seen.dropped, seen.residency, seen.server, seen.there);
+    findings.extend(seen.program.and_then(|name| program(name, &seen.dropped)));
+    findings
+}
+
+pub(super) fn of_tool(seen: &ToolMeasurement<'_>) -> Option<Finding> {
+    let dropped = seen.measurement.evidence.dropped;
+    let dropped = dropped.filter(|_| seen.tool.reads_what_was_there())?;
+    program(&seen.name(), &dropped)
+}
+
 /// Holds what was dropped against what is still there; `there` if an agent did it on the server's machine.
-#[must_use]
-pub fn check(
+fn check(
     dropped: &Dropped,
     residency: Option<Residency>,
     server: Server,
@@ -66,9 +93,8 @@ pub fn check(
 }
 
 /// Whether a program that reads files which were there before it began may have read them from memory: where
-/// the whole cache was not dropped, nobody looked at its files.
-#[must_use]
-pub fn program(name: &str, dropped: &Dropped) -> Option<Finding> {
+/// the whole cache was not dropped, its files were not looked at.
+fn program(name: &str, dropped: &Dropped) -> Option<Finding> {
     (*dropped == Dropped::FileOnly).then(|| {
         Finding::remark(
             Check::Cache,

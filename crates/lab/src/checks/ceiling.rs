@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::noise::Carried;
+use super::phase::{FioMeasurement, Measurement};
 use super::{Check, Finding};
 use crate::units::{BitRate, Bytes, Rate};
 
@@ -71,9 +72,22 @@ impl Ceiling {
     }
 }
 
+pub(super) fn of_measurement(seen: &Measurement<'_>) -> Vec<Finding> {
+    let ceilings = seen.ceilings.iter();
+    let above = seen
+        .rate
+        .map(|rate| ceilings.filter_map(move |ceiling| check(rate, ceiling)));
+    above.into_iter().flatten().collect()
+}
+
+pub(super) fn of_fio(seen: &FioMeasurement<'_>) -> Vec<Finding> {
+    let carried = seen.measurement.evidence.carried.as_ref();
+    let found = carried.and_then(|carried| crossed(seen.result.bytes, carried));
+    found.into_iter().collect()
+}
+
 /// Holds `rate` against `ceiling`.
-#[must_use]
-pub fn check(rate: Rate, ceiling: &Ceiling) -> Option<Finding> {
+fn check(rate: Rate, ceiling: &Ceiling) -> Option<Finding> {
     let part = rate.0 / ceiling.rate.0;
     if !part.is_finite() || part <= 1.0 {
         return None;
@@ -94,9 +108,8 @@ pub fn check(rate: Rate, ceiling: &Ceiling) -> Option<Finding> {
 const CARRIED_MIN: f64 = 0.97;
 
 /// Holds the bytes counted against those that the wire carried meanwhile: what did not cross it came
-/// from a cache on this side. This catches what is faster than a wire whose speed nobody gives.
-#[must_use]
-pub fn crossed(counted: Bytes, carried: &Carried) -> Option<Finding> {
+/// from a cache on this side. This catches what is faster than a wire of unknown speed.
+fn crossed(counted: Bytes, carried: &Carried) -> Option<Finding> {
     let part = carried.bytes.0 as f64 / counted.0.max(1) as f64;
     (part < CARRIED_MIN).then(|| {
         Finding::invalid(

@@ -6,7 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::phase::FioMeasurement;
 use super::{Check, Finding};
+use crate::plan::Direction;
 use crate::units::Bytes;
 
 /// Below this part of its size, a file has holes (the last block may be one).
@@ -28,9 +30,14 @@ pub struct DataFacts {
     pub bits: Option<f64>,
 }
 
+pub(super) fn of_fio(seen: &FioMeasurement<'_>) -> Vec<Finding> {
+    let facts = seen.measurement.facts.data.as_ref();
+    let read = facts.filter(|_| seen.job.direction == Direction::Read);
+    read.and_then(check).into_iter().collect()
+}
+
 /// Looks at what will be read.
-#[must_use]
-pub fn check(facts: &DataFacts) -> Option<Finding> {
+pub(crate) fn check(facts: &DataFacts) -> Option<Finding> {
     if let Some(written) = facts.written
         && (written.0 as f64) < facts.size.0 as f64 * WHOLE
     {

@@ -4,6 +4,7 @@
 //! Caught in: study A, where "100 % = 100 % of all cores": its 45 to 55 % of four cores are two whole ones,
 //! and "a decent part of this was IRQ load which is harder to balance".
 
+use super::phase::Measurement;
 use super::{Check, Finding};
 use crate::sensors::CoreTimes;
 use crate::units::{Bytes, MIB, Nanos, round};
@@ -29,7 +30,7 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// Reckons from the times of each core; none without any.
+    /// Computes it from the times of each core; none without any.
     #[must_use]
     pub fn of(cores: &[(u32, CoreTimes)]) -> Option<Self> {
         let part = |times: &CoreTimes| times.busy() as f64 / times.total().max(1) as f64;
@@ -57,9 +58,12 @@ pub fn per_mib(cpu: Nanos, moved: Bytes) -> Option<Nanos> {
     (moved.0 > 0).then(|| Nanos(round(cpu.0 as f64 * MIB as f64 / moved.0 as f64)))
 }
 
+pub(super) fn of_measurement(seen: &Measurement<'_>) -> Vec<Finding> {
+    check(&seen.evidence.cores).into_iter().collect()
+}
+
 /// Whether one core is full on a machine that seems to have time.
-#[must_use]
-pub fn check(cores: &[(u32, CoreTimes)]) -> Option<Finding> {
+fn check(cores: &[(u32, CoreTimes)]) -> Option<Finding> {
     let busy = Busy::of(cores)?;
     if busy.of_core < CORE_FULL || busy.of_machine > MACHINE_IDLE {
         return None;

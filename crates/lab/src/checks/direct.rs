@@ -9,6 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::phase::FioMeasurement;
 use super::{Check, Finding};
 use crate::plan::{Direction, Pattern};
 use crate::units::Bytes;
@@ -65,9 +66,27 @@ pub fn possible(block_size: Bytes, align: Option<DioAlign>) -> Option<bool> {
     Some(offset != 0 && block_size.0.is_multiple_of(offset))
 }
 
+pub(super) fn of_fio(seen: &FioMeasurement<'_>) -> Vec<Finding> {
+    let (job, result, evidence) = (seen.job, seen.result, seen.measurement.evidence);
+    let residency = evidence.resident_after;
+    let before = match result.direct {
+        true => before(job.block_size, seen.measurement.facts.dio_align),
+        false => None,
+    };
+    let after = after(&After {
+        asked: result.direct,
+        direction: result.direction,
+        pattern: job.pattern,
+        block_size: job.block_size,
+        counted: result.bytes,
+        traffic: evidence.traffic,
+        residency: residency.filter(|found| found.sampled > 0),
+    });
+    before.into_iter().chain(after).collect()
+}
+
 /// Before: the kernel's own word on the block size.
-#[must_use]
-pub fn before(block_size: Bytes, align: Option<DioAlign>) -> Option<Finding> {
+fn before(block_size: Bytes, align: Option<DioAlign>) -> Option<Finding> {
     if possible(block_size, align)? {
         return None;
     }
@@ -84,26 +103,25 @@ pub fn before(block_size: Bytes, align: Option<DioAlign>) -> Option<Finding> {
 
 /// What is known after one measurement.
 #[derive(Debug, Clone, Copy)]
-pub struct After {
+struct After {
     /// Whether O_DIRECT was asked for.
-    pub asked: bool,
+    asked: bool,
     /// Which way the bytes went.
-    pub direction: Direction,
+    direction: Direction,
     /// Where requests went.
-    pub pattern: Pattern,
+    pattern: Pattern,
     /// Bytes of one request.
-    pub block_size: Bytes,
+    block_size: Bytes,
     /// Bytes that fio counted.
-    pub counted: Bytes,
+    counted: Bytes,
     /// What the device did, where there is one of the target's own.
-    pub traffic: Option<Traffic>,
+    traffic: Option<Traffic>,
     /// What of the file is in the page cache, where that can be asked.
-    pub residency: Option<Residency>,
+    residency: Option<Residency>,
 }
 
 /// After: what the device moved and what stayed behind in memory.
-#[must_use]
-pub fn after(seen: &After) -> Option<Finding> {
+fn after(seen: &After) -> Option<Finding> {
     if !seen.asked {
         return Some(Finding::remark(
             Check::Direct,

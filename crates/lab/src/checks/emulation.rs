@@ -2,9 +2,10 @@
 //!
 //! Not caught in a study: it is how the lab measures what this machine's kernel lacks, in a guest. What is
 //! bound by a processor is slowed down there ten times and more, what waits for a disk is not: layers can be
-//! held against each other, but not against a disk outside.
+//! compared with each other, but not with a disk outside.
 
 use super::{Check, Finding};
+use crate::host::Machine;
 
 /// How QEMU's processor calls itself where no hardware helps (its `-cpu max` and `qemu64`).
 const NAMES: [&str; 2] = ["QEMU TCG CPU", "QEMU Virtual CPU"];
@@ -15,9 +16,12 @@ pub fn is_emulated(processor: &str) -> bool {
     NAMES.iter().any(|name| processor.starts_with(name))
 }
 
+pub(super) fn of_host(machine: &Machine) -> Option<Finding> {
+    check(&machine.processor)
+}
+
 /// Looks at what the processor calls itself.
-#[must_use]
-pub fn check(processor: &str) -> Option<Finding> {
+fn check(processor: &str) -> Option<Finding> {
     is_emulated(processor).then(|| {
         Finding::remark(
             Check::Emulation,

@@ -4,7 +4,9 @@
 //! Caught in: study C, whose `--ioengine=aiolib` is no engine of fio's. fio takes any name that begins
 //! with `aio` for libaio (`load_ioengine` in its ioengines.c) and says nothing.
 
+use super::phase::FioMeasurement;
 use super::{Check, Finding};
+use crate::plan::Direction;
 use crate::units::Nanos;
 
 /// Engines that answer one request before they take the next.
@@ -12,9 +14,26 @@ const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "
 /// Less than this part of the depth kept in flight, and it is another experiment.
 const KEPT_MIN: f64 = 0.5;
 
+pub(super) fn of_fio(seen: &FioMeasurement<'_>) -> Vec<Finding> {
+    let (job, result) = (seen.job, seen.result);
+    let wanted = seen.engine;
+    let engine = wanted.and_then(|wanted| check(wanted.as_str(), &result.engine));
+    // The latency of a write includes its flush, in which nothing is in flight.
+    let depth = match job.direction {
+        Direction::Read => depth(&InFlight {
+            engine: &result.engine,
+            depth: job.depth,
+            jobs: job.jobs,
+            operations: seen.operations(),
+            latency: result.latencies.mean().unwrap_or_default(),
+        }),
+        Direction::Write => None,
+    };
+    engine.into_iter().chain(depth).collect()
+}
+
 /// The engine that fio takes for a name.
-#[must_use]
-pub fn taken_for(name: &str) -> &str {
+fn taken_for(name: &str) -> &str {
     if name.starts_with("aio") || name.starts_with("linuxaio") {
         return "libaio";
     }
@@ -22,8 +41,7 @@ pub fn taken_for(name: &str) -> &str {
 }
 
 /// Holds the engine that was used against the one that was asked for.
-#[must_use]
-pub fn check(asked: &str, used: &str) -> Option<Finding> {
+fn check(asked: &str, used: &str) -> Option<Finding> {
     let taken = taken_for(used);
     (asked != taken).then(|| {
         Finding::remark(
@@ -35,22 +53,21 @@ pub fn check(asked: &str, used: &str) -> Option<Finding> {
 
 /// What a job was to keep in flight, and did.
 #[derive(Debug, Clone, Copy)]
-pub struct InFlight<'a> {
+struct InFlight<'a> {
     /// The engine.
-    pub engine: &'a str,
+    engine: &'a str,
     /// Requests in flight of each job.
-    pub depth: u32,
+    depth: u32,
     /// Jobs.
-    pub jobs: u32,
+    jobs: u32,
     /// Operations per second of all of them.
-    pub operations: f64,
+    operations: f64,
     /// Mean latency of an operation.
-    pub latency: Nanos,
+    latency: Nanos,
 }
 
 /// Whether the depth was there: by what the engine can, and by Little's law.
-#[must_use]
-pub fn depth(asked: &InFlight<'_>) -> Option<Finding> {
+fn depth(asked: &InFlight<'_>) -> Option<Finding> {
     let remark = |text: String| Some(Finding::remark(Check::Engine, text));
     let engine = taken_for(asked.engine);
     if asked.depth > 1 && SYNCHRONOUS.contains(&engine) {

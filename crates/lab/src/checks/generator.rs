@@ -2,8 +2,9 @@
 //! not called one of the storage.
 //!
 //! Caught in: study B, whose kernel compilation was "largely unaffected by disk performance being CPU
-//! bound" and stands in every chart of disks.
+//! bound" and is in every chart of disks.
 
+use super::phase::{FioMeasurement, ToolMeasurement};
 use super::{Check, Finding};
 use crate::units::{Nanos, grouped};
 
@@ -14,20 +15,40 @@ const ALL_BUSY: f64 = 0.90;
 /// Above this part of the generator's ceiling, it is the generator that is seen.
 const NEAR_CEILING: f64 = 0.80;
 
+pub(super) fn of_fio(seen: &FioMeasurement<'_>) -> Vec<Finding> {
+    let found = check(&Generated {
+        operations: seen.operations(),
+        cpu: seen.result.generator_cpu,
+        ceiling: seen.generator,
+    });
+    found.into_iter().collect()
+}
+
+pub(super) fn of_tool(seen: &ToolMeasurement<'_>) -> Option<Finding> {
+    let (tool, evidence) = (seen.tool, seen.measurement.evidence);
+    let there = u32::try_from(evidence.cores.len()).unwrap_or(u32::MAX);
+    let spent = Program {
+        cpu: evidence.tool_cpu?,
+        elapsed: seen.measurement.elapsed,
+        cores: tool.at_once().map_or(there, |tasks| tasks.min(there)),
+        with_server: tool.brings_its_server(),
+    };
+    program(&seen.name(), &spent)
+}
+
 /// What the generator did.
 #[derive(Debug, Clone, Copy)]
-pub struct Generated {
+struct Generated {
     /// Operations per second that it made.
-    pub operations: f64,
+    operations: f64,
     /// Parts of one core that each job used.
-    pub cpu: f64,
+    cpu: f64,
     /// Operations per second that it makes of the same job on a disk that does nothing, if measured.
-    pub ceiling: Option<f64>,
+    ceiling: Option<f64>,
 }
 
 /// Whether it is fio that was measured.
-#[must_use]
-pub fn check(seen: &Generated) -> Option<Finding> {
+fn check(seen: &Generated) -> Option<Finding> {
     if let Some(ceiling) = seen.ceiling.filter(|ceiling| *ceiling > 0.0) {
         let part = seen.operations / ceiling;
         if part > NEAR_CEILING {
@@ -55,21 +76,20 @@ pub fn check(seen: &Generated) -> Option<Finding> {
 
 /// What a program that is not fio had of the processors, with all that it started.
 #[derive(Debug, Clone, Copy)]
-pub struct Program {
+struct Program {
     /// Their CPU time together. Not the machine's: others may keep that busy.
-    pub cpu: Nanos,
+    cpu: Nanos,
     /// Meanwhile.
-    pub elapsed: Nanos,
+    elapsed: Nanos,
     /// The cores that they can use: one for each of them that works at the same time, and no more than there
     /// are.
-    pub cores: u32,
+    cores: u32,
     /// Whether the server that it works on is among them.
-    pub with_server: bool,
+    with_server: bool,
 }
 
 /// Whether it waited for processors and not for storage.
-#[must_use]
-pub fn program(name: &str, seen: &Program) -> Option<Finding> {
+fn program(name: &str, seen: &Program) -> Option<Finding> {
     let cores = f64::from(seen.cores.max(1));
     let part = seen.cpu.seconds() / seen.elapsed.seconds().max(f64::MIN_POSITIVE) / cores;
     // Ticks of the kernel's clock are coarse: a short program may seem to have had more than there is.
@@ -124,7 +144,7 @@ mod tests {
         assert_eq!(program("make", &spent(970, 4)), None);
     }
 
-    /// What the server of a story took was told as what its clients took themselves.
+    /// The CPU time of a scenario's server was reported as that of its clients.
     #[test]
     fn what_a_server_did_is_not_told_as_what_its_client_did_itself() {
         let both = Program {

@@ -1,12 +1,13 @@
-//! *identity*: a disk is who its serial and its place say it is, never `sdX`.
+//! *identity*: a disk is identified by its serial and its slot, never by `sdX`.
 //!
 //! Caught in: study D, where `/dev/sda` was a drive of 64 GB in one table and of 254 GB in the next.
 
 use serde::{Deserialize, Serialize};
 
+use super::phase::TargetCheck;
 use super::{Check, Finding};
 
-/// Who a disk is.
+/// The identity of a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Identity {
     /// What the kernel calls it at the moment.
@@ -30,9 +31,13 @@ impl Identity {
     }
 }
 
-/// Whether a disk can be told from others at all.
-#[must_use]
-pub fn check(disk: &Identity) -> Option<Finding> {
+pub(super) fn of_target(target: &TargetCheck<'_>) -> Vec<Finding> {
+    let disk = target.facts.identity.as_ref();
+    disk.and_then(check).into_iter().collect()
+}
+
+/// Whether a disk can be identified at all.
+fn check(disk: &Identity) -> Option<Finding> {
     disk.lasting().is_none().then(|| {
         Finding::remark(
             Check::Identity,
@@ -45,8 +50,7 @@ pub fn check(disk: &Identity) -> Option<Finding> {
 }
 
 /// Holds the disks of two results against each other that would be compared.
-#[must_use]
-pub fn compare(before: &Identity, now: &Identity) -> Option<Finding> {
+pub(super) fn compare(before: &Identity, now: &Identity) -> Option<Finding> {
     let (old, new) = (before.lasting()?, now.lasting()?);
     let text = if old == new {
         elsewhere(old, before, now)?

@@ -4,14 +4,19 @@
 //! Caught in: study C's largest blocks: 32 of 16 MiB are 512 MiB in flight.
 
 use super::{Check, Finding};
+use crate::fio::JobResult;
+use crate::plan::FioJob;
 use crate::units::Bytes;
 
 /// The largest part.
 const PART_MAX: f64 = 0.05;
 
+pub(super) fn of_job(job: &FioJob, result: &JobResult) -> Option<Finding> {
+    check(job.in_flight(), result.bytes)
+}
+
 /// Holds the bytes in flight against the bytes moved.
-#[must_use]
-pub fn check(in_flight: Bytes, moved: Bytes) -> Option<Finding> {
+fn check(in_flight: Bytes, moved: Bytes) -> Option<Finding> {
     if in_flight.0 as f64 <= moved.0 as f64 * PART_MAX {
         return None;
     }

@@ -4,11 +4,15 @@
 //! READ), and study D, which printed reads under "Write".
 
 use super::{Check, Finding};
-use crate::plan::Direction;
+use crate::fio::JobResult;
+use crate::plan::{Direction, FioJob};
+
+pub(super) fn of_job(job: &FioJob, result: &JobResult) -> Option<Finding> {
+    check(job.direction, result.direction)
+}
 
 /// Holds the direction counted against the one asked for.
-#[must_use]
-pub fn check(asked: Direction, counted: Direction) -> Option<Finding> {
+fn check(asked: Direction, counted: Direction) -> Option<Finding> {
     if asked == counted {
         return None;
     }

@@ -1,5 +1,6 @@
 //! Checks: whether a figure may be believed. Each is a small pure function in its own file, tested
-//! with the figures of the study that went wrong.
+//! with the figures of the study that went wrong. [`registry`] lists all of them with the phases in which they
+//! run; the rest of the lab calls a phase, never a check.
 //!
 //! Invariants: a check gets numbers and gives a [`Finding`] or nothing; it does not measure. What a
 //! check could not look at is a remark, never silence. One invalid finding makes a result invalid;
@@ -21,6 +22,8 @@ pub mod label;
 pub mod noise;
 pub mod observer;
 pub mod order;
+mod phase;
+mod registry;
 pub mod steady;
 pub mod sweep;
 pub mod tail;
@@ -31,89 +34,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Which check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Check {
-    /// No result is above what the wire, the bus or the memory can carry.
-    Ceiling,
-    /// O_DIRECT asked is O_DIRECT done.
-    Direct,
-    /// Only equal jobs are compared.
-    Asymmetry,
-    /// The printed rate is bytes over time.
-    Units,
-    /// The direction counted is the direction asked for.
-    Label,
-    /// Nothing that is read was in a cache.
-    Cache,
-    /// What is in flight is little of what is moved.
-    InFlight,
-    /// Nothing else used the device, the processor or the wire.
-    Noise,
-    /// A percentile rests on enough slower operations.
-    Tail,
-    /// The state that was measured lasts.
-    Steady,
-    /// A layer is no faster than what it stands on.
-    Order,
-    /// A disk is known by more than its letter.
-    Identity,
-    /// Parts begin where physical blocks do.
-    Alignment,
-    /// It is not the load's generator that was measured.
-    Generator,
-    /// What is read was written and does not compress.
-    Data,
-    /// The engine and the depth asked for were there.
-    Engine,
-    /// Heat did not hold the machine back.
-    Thermal,
-    /// A percentage of CPU says of what.
-    Denominators,
-    /// The lab's own cost is small.
-    Observer,
-    /// The machine is a real one.
-    Emulation,
-    /// Other findings about how the run was made.
-    Run,
-}
-
-impl Check {
-    /// As stored and printed.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ceiling => "ceiling",
-            Self::Direct => "direct",
-            Self::Asymmetry => "asymmetry",
-            Self::Units => "units",
-            Self::Label => "label",
-            Self::Cache => "cache",
-            Self::InFlight => "in-flight",
-            Self::Noise => "noise",
-            Self::Tail => "tail",
-            Self::Steady => "steady",
-            Self::Order => "order",
-            Self::Identity => "identity",
-            Self::Alignment => "alignment",
-            Self::Generator => "generator",
-            Self::Data => "data",
-            Self::Engine => "engine",
-            Self::Thermal => "thermal",
-            Self::Denominators => "denominators",
-            Self::Observer => "observer",
-            Self::Emulation => "emulation",
-            Self::Run => "run",
-        }
-    }
-}
-
-impl fmt::Display for Check {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+pub(crate) use phase::{
+    FioMeasurement, MachineWatch, Measurement, TargetCheck, ToolMeasurement, fio_cpu,
+};
+pub use registry::Check;
+pub(crate) use registry::{
+    block_sizes, blocks, disks, dropped, fio, host, idle, imported, jobs, layer, machine,
+    percentile, run, target, tool,
+};
 
 /// How bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -145,6 +73,13 @@ impl Finding {
             level: Level::Remark,
             text: text.into(),
         }
+    }
+
+    /// The same, of a named target or machine.
+    #[must_use]
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        self.text = format!("{place}: {}", self.text);
+        self
     }
 
     /// The end of a result.

@@ -5,8 +5,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::direct::{Residency, Traffic};
+use super::phase::{FioMeasurement, Measurement};
 use super::{Check, Finding};
-use crate::sensors::CoreTimes;
+use crate::sensors::{CoreTimes, read};
 use crate::units::{Bytes, Nanos};
 
 /// More than this many times the bytes counted, and someone else moved some of them.
@@ -16,10 +17,41 @@ const OTHERS_MAX: f64 = 0.15;
 /// The host of a virtual machine may take this part of its cores.
 const STOLEN_MAX: f64 = 0.02;
 
+pub(super) fn of_fio(seen: &FioMeasurement<'_>) -> Vec<Finding> {
+    let (counted, evidence) = (seen.result.bytes, seen.measurement.evidence);
+    let device = check(counted, evidence.traffic, evidence.resident_after);
+    let carried = evidence.carried.as_ref();
+    let wire = carried.and_then(|carried| shared_wire(counted, carried));
+    device.into_iter().chain(wire).collect()
+}
+
+pub(super) fn of_measurement(seen: &Measurement<'_>) -> Vec<Finding> {
+    let programs = seen.evidence.others.as_ref().and_then(|programs| {
+        others(programs, seen.elapsed).or_else(|| of_short_lived(seen, programs.cpu))
+    });
+    let host = stolen(&seen.evidence.cores);
+    programs.into_iter().chain(host).collect()
+}
+
+/// Programs that were started and ended during the measurement; `others` is the CPU time of those that were
+/// there before and after it.
+fn of_short_lived(seen: &Measurement<'_>, others: Nanos) -> Option<Finding> {
+    let evidence = seen.evidence;
+    let user: u64 = evidence.cores.iter().map(|(_, core)| core.user).sum();
+    let known = [
+        Some(seen.load_cpu?),
+        evidence.server_cpu,
+        evidence.client_cpu,
+        evidence.lab_cpu,
+        Some(others),
+    ];
+    let known = known.into_iter().flatten().map(|cpu| cpu.0).sum();
+    unaccounted(read::ticks_to_time(user), Nanos(known), seen.elapsed)
+}
+
 /// Holds what the device moved against what fio counted. Without a look into the page cache the
 /// excess might be readahead, which is for [`super::direct`] to say.
-#[must_use]
-pub fn check(
+fn check(
     counted: Bytes,
     traffic: Option<Traffic>,
     residency: Option<Residency>,
@@ -47,8 +79,7 @@ pub struct Others {
 }
 
 /// Whether other programs were at work. Also the gate before a run: it begins when this is silent.
-#[must_use]
-pub fn others(seen: &Others, elapsed: Nanos) -> Option<Finding> {
+pub(super) fn others(seen: &Others, elapsed: Nanos) -> Option<Finding> {
     let part = |cpu: Nanos| cpu.0 as f64 / elapsed.0.max(1) as f64;
     if part(seen.cpu) <= OTHERS_MAX {
         return None;
@@ -65,10 +96,9 @@ pub fn others(seen: &Others, elapsed: Nanos) -> Option<Finding> {
 }
 
 /// Whether programs came and went that were not seen: time of programs on all cores (`user`) that
-/// nobody accounts for. `known` is that of fio, server, client, the lab and [`Others`], their time in the
+/// no known process accounts for. `known` is that of fio, server, client, the lab and [`Others`], their time in the
 /// kernel among it, so that rather too little is found than too much.
-#[must_use]
-pub fn unaccounted(user: Nanos, known: Nanos, elapsed: Nanos) -> Option<Finding> {
+fn unaccounted(user: Nanos, known: Nanos, elapsed: Nanos) -> Option<Finding> {
     let part = user.0.saturating_sub(known.0) as f64 / elapsed.0.max(1) as f64;
     (part > OTHERS_MAX).then(|| {
         Finding::remark(
@@ -79,8 +109,7 @@ pub fn unaccounted(user: Nanos, known: Nanos, elapsed: Nanos) -> Option<Finding>
 }
 
 /// Whether the host of this virtual machine took its cores away.
-#[must_use]
-pub fn stolen(cores: &[(u32, CoreTimes)]) -> Option<Finding> {
+fn stolen(cores: &[(u32, CoreTimes)]) -> Option<Finding> {
     let sum = |ticks: fn(&CoreTimes) -> u64| cores.iter().map(|(_, core)| ticks(core)).sum::<u64>();
     let part = sum(|core| core.steal) as f64 / sum(CoreTimes::total).max(1) as f64;
     (part > STOLEN_MAX).then(|| {
@@ -104,8 +133,7 @@ pub struct Carried {
 }
 
 /// Whether others used the interface that leads to the server.
-#[must_use]
-pub fn shared_wire(counted: Bytes, carried: &Carried) -> Option<Finding> {
+fn shared_wire(counted: Bytes, carried: &Carried) -> Option<Finding> {
     let part = carried.bytes.0 as f64 / counted.0.max(1) as f64;
     (part > MOVED_MAX).then(|| {
         Finding::remark(

@@ -1,8 +1,9 @@
-//! *observer*: who measures takes part; how much, is measured.
+//! *observer*: the lab's own cost is measured.
 //!
 //! Caught in: study A, where "there was some overhead running FIO on the client which was about 5-8%". fio is
-//! the application there and is told by itself; this is about the lab and its sensors.
+//! the application there and is reported by itself; this is about the lab and its sensors.
 
+use super::phase::MachineWatch;
 use super::{Check, Finding};
 use crate::units::Nanos;
 
@@ -11,9 +12,13 @@ const PART_MAX: f64 = 0.01;
 /// Measurements shorter than this are too short to say: the kernel counts in ticks of 10 ms.
 const TIME_MIN: Nanos = Nanos(500_000_000);
 
+pub(super) fn of_machine(watch: &MachineWatch<'_>) -> Vec<Finding> {
+    let found = watch.lab.and_then(|(cpu, elapsed)| check(cpu, elapsed));
+    found.into_iter().collect()
+}
+
 /// Holds the lab's own CPU time against the time of a measurement.
-#[must_use]
-pub fn check(lab: Nanos, elapsed: Nanos) -> Option<Finding> {
+fn check(lab: Nanos, elapsed: Nanos) -> Option<Finding> {
     let part = lab.0 as f64 / elapsed.0.max(1) as f64;
     // One tick is within what the kernel's counting can make of nothing.
     if elapsed < TIME_MIN || part <= PART_MAX || lab.0 <= 10_000_000 {

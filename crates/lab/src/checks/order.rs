@@ -1,4 +1,4 @@
-//! *order*: a layer is not faster than what it stands on; where it seems so, it is measured again, and
+//! *order*: a layer is not faster than the one below it; where it seems so, it is measured again, and
 //! then explained or marked.
 //!
 //! Caught in: study B, whose tar ran faster on a loop device than on the disk below it.
@@ -6,35 +6,35 @@
 use super::{Check, Finding};
 use crate::stats::{Comparison, Verdict};
 
-/// Two targets, one of which stands on the other.
+/// Two targets, one above the other.
 #[derive(Debug, Clone, Copy)]
-pub struct Layer<'a> {
+pub(crate) struct Layer<'a> {
     /// The upper one.
-    pub name: &'a str,
-    /// What it stands on.
-    pub below: &'a str,
+    pub(crate) name: &'a str,
+    /// The one below.
+    pub(crate) below: &'a str,
 }
 
 /// Whether the upper one is surely faster, which calls for another look.
-#[must_use]
-pub fn is_reversed(upper_over_lower: &Comparison) -> bool {
+pub(crate) fn is_reversed(upper_over_lower: &Comparison) -> bool {
     upper_over_lower.verdict == Verdict::Faster
 }
 
-/// A layer held against what it stands on, by their rates paired in each block.
+/// A layer compared with the one below it, by their rates paired in each block.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub(crate) struct LayerComparison<'a> {
+    /// The two targets.
+    pub(crate) layer: Layer<'a>,
     /// In the blocks of all tests.
-    pub first: &'a Comparison,
+    pub(crate) first: &'a Comparison,
     /// In the blocks that were made of these two alone because of it; none where there was no time for them.
-    pub again: Option<Comparison>,
+    pub(crate) again: Option<Comparison>,
     /// What another check says of the upper one that makes it fast.
-    pub because: Option<&'a str>,
+    pub(crate) because: Option<&'a str>,
 }
 
-/// Says of a layer that it is faster than what it stands on, and whether it was again.
-#[must_use]
-pub fn check(layer: Layer<'_>, seen: Seen<'_>) -> Option<Finding> {
+/// Reports a layer that is faster than the one below it, and whether it was again.
+pub(super) fn check(seen: &LayerComparison<'_>) -> Option<Finding> {
     if !is_reversed(seen.first) {
         return None;
     }
@@ -57,7 +57,7 @@ pub fn check(layer: Layer<'_>, seen: Seen<'_>) -> Option<Finding> {
         Check::Order,
         format!(
             "{} is {:.2} times as fast as {}, on which it stands{again}{because}",
-            layer.name, seen.first.ratio.median, layer.below
+            seen.layer.name, seen.first.ratio.median, seen.layer.below
         ),
     ))
 }
@@ -72,8 +72,9 @@ mod tests {
         below: "disk",
     };
 
-    fn alone(first: &Comparison) -> Seen<'_> {
-        Seen {
+    fn alone(first: &Comparison) -> LayerComparison<'_> {
+        LayerComparison {
+            layer: LOOP,
             first,
             again: None,
             because: None,
@@ -84,7 +85,7 @@ mod tests {
     fn study_b_had_a_loop_device_that_was_faster_than_its_disk() {
         // The paper gives a figure without numbers, these are of its kind.
         let tar = compare(&[1.22, 1.31, 1.18, 1.25, 1.2], 1).unwrap();
-        let finding = check(LOOP, alone(&tar)).unwrap();
+        let finding = check(&alone(&tar)).unwrap();
         assert_eq!(
             finding.text,
             "loop 1 is 1.22 times as fast as disk, on which it stands, and there was no time to measure it \
@@ -96,12 +97,13 @@ mod tests {
     fn what_was_measured_again_is_told_whichever_way_it_came_out() {
         let first = compare(&[1.22, 1.31, 1.18, 1.25, 1.2], 1).unwrap();
         let said = |again: [f64; 5], because| {
-            let seen = Seen {
+            let seen = LayerComparison {
+                layer: LOOP,
                 first: &first,
                 again: compare(&again, 1),
                 because,
             };
-            check(LOOP, seen).unwrap().text
+            check(&seen).unwrap().text
         };
         let same = said([1.2, 1.3, 1.19, 1.2, 1.22], None);
         assert!(
@@ -133,7 +135,7 @@ mod tests {
             // One lucky block among slow ones.
             [0.8, 1.9, 0.79, 0.81, 0.8],
         ] {
-            assert_eq!(check(LOOP, alone(&compare(&ratios, 1).unwrap())), None);
+            assert_eq!(check(&alone(&compare(&ratios, 1).unwrap())), None);
         }
     }
 }

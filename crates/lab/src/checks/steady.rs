@@ -7,8 +7,7 @@ use super::{Check, Finding};
 use crate::stats::steady::{DRIFT_MAX, RANGE_MAX, ROUNDS, Window, steady_from};
 
 /// Looks at the rates of each block, in their order.
-#[must_use]
-pub fn check(rates: &[f64]) -> Option<Finding> {
+pub(super) fn check(rates: &[f64]) -> Option<Finding> {
     let remark = |text: String| Some(Finding::remark(Check::Steady, text));
     if rates.len() < ROUNDS {
         return remark(format!(

@@ -8,10 +8,23 @@ use super::direct::{DioAlign, possible};
 use super::{Check, Finding};
 use crate::units::Bytes;
 
+/// The block sizes of a sweep on one target.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sweep<'a> {
+    /// Each size, and whether its measurements were direct.
+    pub(crate) sizes: &'a [(Bytes, bool)],
+    /// What direct I/O needs there, where the kernel gives it.
+    pub(crate) align: Option<DioAlign>,
+}
+
+pub(super) fn of_sweep(sweep: &Sweep<'_>) -> Option<Finding> {
+    let sizes: Vec<Bytes> = sweep.sizes.iter().map(|(size, _)| *size).collect();
+    check(&sizes, sweep.align.or_else(|| shown(sweep.sizes)))
+}
+
 /// Says which sizes of a sweep went past the page cache and which through it. Nothing to say where all of
 /// them went the same way.
-#[must_use]
-pub fn check(sizes: &[Bytes], align: Option<DioAlign>) -> Option<Finding> {
+fn check(sizes: &[Bytes], align: Option<DioAlign>) -> Option<Finding> {
     let offset = align?.offset;
     let (direct, buffered): (Vec<Bytes>, Vec<Bytes>) = sizes
         .iter()
@@ -40,8 +53,7 @@ pub fn check(sizes: &[Bytes], align: Option<DioAlign>) -> Option<Finding> {
 
 /// The alignment that a sweep itself shows, where the kernel gives none: the largest power of two up to
 /// 64 KiB of which all sizes that were direct are multiples and no size that was buffered is one.
-#[must_use]
-pub fn shown(sizes: &[(Bytes, bool)]) -> Option<DioAlign> {
+fn shown(sizes: &[(Bytes, bool)]) -> Option<DioAlign> {
     let is_border = |offset: &u32| {
         sizes
             .iter()

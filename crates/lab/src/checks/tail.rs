@@ -3,29 +3,25 @@
 //! Caught in: study D, which gave the slowest 0.01 % of 26 operations to five digits. They were the
 //! midpoints of buckets 4 ms wide.
 
-use crate::fio::{Histogram, Quantile};
+use crate::fio::Histogram;
 
 /// Operations that must be slower than a percentile.
-pub const SLOWER_MIN: u64 = 10;
+pub(crate) const SLOWER_MIN: u64 = 10;
 
 /// Operations needed before `part` (0.99 for p99) may be printed.
-#[must_use]
-pub fn operations_needed(part: f64) -> u64 {
+fn operations_needed(part: f64) -> u64 {
     crate::units::round(SLOWER_MIN as f64 / (1.0 - part).max(f64::EPSILON))
 }
 
-/// The percentile, if enough operations were slower.
-#[must_use]
-pub fn percentile(histogram: &Histogram, part: f64) -> Option<Quantile> {
-    if histogram.count() < operations_needed(part) {
-        return None;
-    }
-    histogram.quantile(part)
+/// Whether enough operations were slower than the percentile `part`.
+pub(super) fn is_supported(histogram: &Histogram, part: f64) -> bool {
+    histogram.count() >= operations_needed(part)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checks::percentile;
     use crate::units::Nanos;
 
     fn operations(count: u64) -> Histogram {

@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use super::phase::MachineWatch;
 use super::{Check, Finding};
 use crate::sensors::Sample;
 use crate::stats::thermal::{Reach, Reading, ThermalFit};
+use crate::store::RunRecord;
 use crate::units::Nanos;
 
 /// A clock that falls below this part of its highest while its core is busy was held back.
@@ -17,8 +19,11 @@ const CLOCK_MIN: f64 = 0.90;
 const MARGIN_MIN: f64 = 5.0;
 /// Above this part, a core is busy and its clock should be high.
 const BUSY: f64 = 0.80;
+/// From where on a Raspberry Pi throttles, degrees Celsius. Source: Raspberry Pi documentation, "Frequency
+/// management and thermal control". Other machines are judged by their flags and clocks alone.
+const PI_THROTTLES_AT: f64 = 80.0;
 /// What a board's firmware says of itself, as the sensor `throttle` names it. What happened since the
-/// machine started, and not now, is not held against a measurement.
+/// machine started, and not now, does not count for a measurement.
 const FLAGS: [(&str, &str); 4] = [
     ("under-voltage", "the supply gave too little voltage"),
     ("frequency-capped", "the clock was held down"),
@@ -29,21 +34,34 @@ const FLAGS: [(&str, &str); 4] = [
     ),
 ];
 
+pub(super) fn of_machine(watch: &MachineWatch<'_>) -> Vec<Finding> {
+    check(&ThermalSeen::of(watch.samples))
+}
+
+pub(super) fn of_run(run: &RunRecord) -> Option<Finding> {
+    let machine = &run.manifest.machine;
+    if !machine.processor.contains("Raspberry Pi") {
+        return None;
+    }
+    let here = run.samples.iter().filter(|sample| sample.machine == 0);
+    let here: Vec<Sample> = here.cloned().collect();
+    outlook(&ThermalFit::of(&readings(&here))?, PI_THROTTLES_AT)
+}
+
 /// What was seen of a processor while it was measured.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct ThermalSeen {
+struct ThermalSeen {
     /// The highest temperature, degrees Celsius.
-    pub hottest: Option<f64>,
+    hottest: Option<f64>,
     /// The lowest and the highest clock of a core that was busy, Hz: of the one that fell most.
-    pub clock: Option<(f64, f64)>,
+    clock: Option<(f64, f64)>,
     /// The flags that were up, by the sensor's names.
-    pub flags: Vec<&'static str>,
+    flags: Vec<&'static str>,
 }
 
 impl ThermalSeen {
     /// Gathers what the sensors `temperature`, `clock` and `throttle` gave.
-    #[must_use]
-    pub fn of(samples: &[Sample]) -> Self {
+    fn of(samples: &[Sample]) -> Self {
         let of = |sensor: &'static str| samples.iter().filter(move |one| one.sensor == sensor);
         let is_up = |name: &str| {
             of("throttle").any(|one| {
@@ -103,8 +121,7 @@ pub fn readings(samples: &[Sample]) -> Vec<Reading> {
 }
 
 /// Whether heat or the supply held the machine back.
-#[must_use]
-pub fn check(seen: &ThermalSeen) -> Vec<Finding> {
+fn check(seen: &ThermalSeen) -> Vec<Finding> {
     let at = seen.hottest.map_or_else(String::new, |celsius| {
         format!(" at up to {celsius:.1} degrees")
     });
@@ -128,10 +145,9 @@ pub fn check(seen: &ThermalSeen) -> Vec<Finding> {
         .collect()
 }
 
-/// Where the temperature leads, held against the one at which the machine throttles. Said only when
-/// it throttles, comes near it, or cannot be told.
-#[must_use]
-pub fn outlook(fit: &ThermalFit, throttles_at: f64) -> Option<Finding> {
+/// Where the temperature leads, compared with the one at which the machine throttles. Reported only when
+/// it throttles, comes near it, or is not known.
+fn outlook(fit: &ThermalFit, throttles_at: f64) -> Option<Finding> {
     let text = match fit.reaches(throttles_at) {
         Reach::Never { margin } if margin >= MARGIN_MIN => return None,
         Reach::Never { margin } => format!(

@@ -1,17 +1,22 @@
-//! *units*: what fio printed is bytes over time, so that no unit was mistaken on the way.
+//! *units*: what fio printed is bytes over time, so that no unit was mistaken.
 //!
 //! Caught in: study C, which took 940 Mb/s for 117.5 MiB/s. The other half of this check is
 //! [`crate::units`]: rates are bytes per second inside and printed in both units.
 
 use super::{Check, Finding};
+use crate::fio::JobResult;
+use crate::plan::FioJob;
 use crate::units::{Bytes, Nanos, Rate};
 
 /// fio rounds its times to milliseconds and its rates to bytes.
 const TOLERANCE: f64 = 0.02;
 
+pub(super) fn of_job(_: &FioJob, result: &JobResult) -> Option<Finding> {
+    check(result.bytes, result.runtime, result.printed_rate)
+}
+
 /// Holds a printed rate against the bytes and the time it came from.
-#[must_use]
-pub fn check(bytes: Bytes, time: Nanos, printed: Rate) -> Option<Finding> {
+fn check(bytes: Bytes, time: Nanos, printed: Rate) -> Option<Finding> {
     let Some(rate) = Rate::of(bytes, time) else {
         return Some(Finding::invalid(
             Check::Units,

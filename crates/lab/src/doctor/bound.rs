@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Part;
+use super::Stage;
 use crate::units::{BitRate, Bytes, Nanos, Rate};
 
 /// Less of a core than this in use says nothing about where its end is.
@@ -12,7 +12,7 @@ const UTILISATION_MIN: f64 = 0.001;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     /// The part.
-    pub part: Part,
+    pub part: Stage,
     /// No more than this.
     pub rate: Rate,
     /// How that is known.
@@ -23,7 +23,7 @@ pub struct Bound {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Evidence {
-    /// It was measured without the rest of the way.
+    /// It was measured without the rest of the I/O path.
     Alone {
         /// What was measured.
         how: String,
@@ -75,7 +75,7 @@ impl CpuUse {
 impl Bound {
     /// What was measured by itself.
     #[must_use]
-    pub fn alone(part: Part, rate: Rate, how: impl Into<String>) -> Self {
+    pub fn alone(part: Stage, rate: Rate, how: impl Into<String>) -> Self {
         let how = how.into();
         Self {
             part,
@@ -86,7 +86,7 @@ impl Bound {
 
     /// What it carried together with others that may have held it.
     #[must_use]
-    pub fn at_least(part: Part, rate: Rate, how: impl Into<String>) -> Self {
+    pub fn at_least(part: Stage, rate: Rate, how: impl Into<String>) -> Self {
         let how = how.into();
         Self {
             part,
@@ -104,7 +104,7 @@ impl Bound {
     /// The law of utilisation: at `rate` the thread was busy so much, at 1.0 it can do no more. None if
     /// it was as good as idle.
     #[must_use]
-    pub fn busy(part: Part, rate: Rate, cpu: CpuUse) -> Option<Self> {
+    pub fn busy(part: Stage, rate: Rate, cpu: CpuUse) -> Option<Self> {
         let demand = cpu.utilisation().min(1.0);
         (demand >= UTILISATION_MIN).then(|| Self {
             part,
@@ -117,7 +117,7 @@ impl Bound {
     #[must_use]
     pub fn in_flight(in_flight: Bytes, latency: Nanos) -> Option<Self> {
         Rate::of(in_flight, latency).map(|rate| Self {
-            part: Part::Queue,
+            part: Stage::Queue,
             rate,
             evidence: Evidence::InFlight { in_flight, latency },
         })
@@ -127,7 +127,7 @@ impl Bound {
     #[must_use]
     pub fn link(interface: String, speed: BitRate) -> Self {
         Self {
-            part: Part::Wire,
+            part: Stage::Wire,
             rate: speed.tcp_goodput(),
             evidence: Evidence::Link { interface, speed },
         }

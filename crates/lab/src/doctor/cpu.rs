@@ -1,7 +1,7 @@
 //! What threads wanted of the cores, and got. Source: the kernel's sched-stats.rst: time on a core and
 //! time of waiting for one, in nanoseconds.
 //!
-//! Thread by thread, because one thread that can do no more is a wall however many cores are idle.
+//! Thread by thread, because one saturated thread is the limit however many cores are idle.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -121,7 +121,7 @@ pub fn busiest(before: &Threads, after: &Threads, elapsed: Nanos) -> Option<(Cpu
     Some((cpu, together))
 }
 
-/// What a server on another machine took between two looks of that machine's agent. An agent tells of
+/// What a server on another machine took between two readings of that machine's agent. An agent reports
 /// processes and of cores, so the busiest thread is held to be as busy as the busiest core, and no busier
 /// than all of the process. None where the agent saw no such process.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BareWire, Bound, Part};
+use super::{BareWire, Bound, Stage};
 use crate::plan::{Direction, Pattern};
 use crate::units::{Bytes, Rate};
 
@@ -27,11 +27,11 @@ impl Job {
     }
 }
 
-/// The way with some of its parts replaced by what costs nothing, or next to nothing.
+/// The path with some of its stages replaced by what costs nothing, or next to nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Substitution {
     /// The parts that were taken out.
-    pub replaced: Vec<Part>,
+    pub replaced: Vec<Stage>,
     /// What was measured: `a null export of ours over loopback`.
     pub by: String,
     /// The throughput then.
@@ -44,7 +44,7 @@ pub struct Substitution {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sign {
     /// The part.
-    pub part: Part,
+    pub part: Stage,
     /// What was seen, as a sentence.
     pub text: String,
 }
@@ -53,7 +53,7 @@ pub struct Sign {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unmeasured {
     /// The part.
-    pub part: Part,
+    pub part: Stage,
     /// Why, and what would help.
     pub why: String,
 }
@@ -66,7 +66,7 @@ pub struct Examination {
     /// What it was found to be: `ext4 on /dev/loop0, attached from nbd://nas/media`.
     pub about: String,
     /// The parts that this way has, in order.
-    pub way: Vec<Part>,
+    pub way: Vec<Stage>,
     /// What was asked.
     pub job: Job,
     /// The throughput: the middle of what was measured.

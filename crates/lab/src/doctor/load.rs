@@ -183,7 +183,7 @@ fn arguments(source: &Source, job: &Job, time: Duration, output: &Path) -> Vec<O
         ("time_based", "1".to_owned()),
         ("runtime", format!("{}ms", (time - ramp).as_millis().max(1))),
         ("ramp_time", format!("{}ms", ramp.as_millis())),
-        // What a cache holds is part of what is measured; who wants it empty empties it.
+        // What a cache holds is part of what is measured; a caller that wants it empty empties it.
         ("invalidate", "0".to_owned()),
         ("randrepeat", "0".to_owned()),
         ("norandommap", "1".to_owned()),

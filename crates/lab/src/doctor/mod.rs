@@ -5,7 +5,7 @@
 //! program ── generator, queue ── cache ── client ── cipher, protocol ── wire ── server ── disk
 //! ```
 //!
-//! An [`Examination`] is what was measured of such a way: its throughput, what each [`Part`] carries
+//! An [`Examination`] is what was measured of such a way: its throughput, what each [`Stage`] carries
 //! ([`Bound`]), and what came of replacing parts by something that costs nothing ([`Substitution`]).
 //! [`diagnose`] makes a [`Verdict`] of it.
 //!
@@ -17,32 +17,32 @@
 //!
 //! # Invariants
 //!
-//! * What does not move the result when it is replaced is innocent, whatever its bound says.
+//! * What does not move the result when it is replaced is ruled out, whatever its bound says.
 //! * A bound that the target itself passed is no bound, and that is said.
 //! * The part that is named is the one of the least bound among those under suspicion; where none is
 //!   near, it is what is left. Where more than one is left, all of them are named.
-//! * Where two measurements of the wire cannot both be right, both are told.
+//! * Where two measurements of the wire cannot both be right, both are reported.
 //! * Only ratios count: a machine that is faster in everything gets the same verdict.
 //!
 //! # What it does not do
 //!
-//! It starts no server and opens no disk: who calls it does.
+//! It starts no server and opens no disk: the caller does.
 
 mod bound;
 pub mod cpu;
 mod examination;
 pub mod load;
-mod part;
+mod stage;
 mod text;
 mod verdict;
 mod wire;
-mod words;
+mod wording;
 
 pub use bound::{Bound, CpuUse, Evidence};
 pub use examination::{Examination, Job, Sign, Substitution, Unmeasured};
-pub use part::Part;
+pub use stage::Stage;
 pub use text::text;
-pub use verdict::{Ground, NextWall, Verdict, diagnose};
+pub use verdict::{NextBottleneck, Verdict, VerdictBasis, diagnose};
 pub use wire::BareWire;
 
 #[cfg(test)]

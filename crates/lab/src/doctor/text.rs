@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Examination, Verdict, words};
+use super::{Examination, Verdict, wording};
 use crate::units::{Rate, significant};
 
 /// The whole answer.
@@ -79,7 +79,7 @@ fn table(examination: &Examination, verdict: &Verdict) -> String {
             row(&mut out, mark, part.name(), "-", "no figure of its own");
             continue;
         };
-        let reason = words::reason(&least.evidence);
+        let reason = wording::reason(&least.evidence);
         let rate = match least.is_an_end() {
             true => shown(least.rate),
             false => format!("over {}", shown(least.rate)),

@@ -1,6 +1,6 @@
-//! [`diagnose`]: from an examination to the part that holds the way back. Pure.
+//! [`diagnose`]: from an examination to the bottleneck of the I/O path. Pure.
 //!
-//! First the innocent go (what was replaced and moved nothing), then what is not among those whose
+//! First the stages that are ruled out (replaced without effect), then what is not among those whose
 //! replacement helped. Of the rest, what is seen by itself counts most, then the least bound that the
 //! target is near, then what is left without a bound.
 
@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bound, Evidence, Examination, Part, Substitution};
-use super::{wire, words};
+use super::{Bound, Evidence, Examination, Stage, Substitution};
+use super::{wire, wording};
 use crate::units::Rate;
 
 /// A result this many times the target's has moved.
@@ -28,7 +28,7 @@ const CIPHER_SHARE: f64 = 0.5;
 /// What led to the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ground {
+pub enum VerdictBasis {
     /// It was seen by itself.
     Sign,
     /// The target is near what the part carries.
@@ -43,28 +43,28 @@ pub enum Ground {
 
 /// What comes next once the limiter is gone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NextWall {
+pub struct NextBottleneck {
     /// The part, where it is known.
-    pub part: Option<Part>,
-    /// Where the wall is.
+    pub part: Option<Stage>,
+    /// Where the limit is.
     pub rate: Rate,
     /// How many times the throughput of now.
     pub times: f64,
 }
 
-/// What holds the way back.
+/// The bottleneck of the I/O path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The part that it is; several where they cannot be told apart, the program's end first.
-    pub limiter: Vec<Part>,
+    /// The stage that it is; several where they cannot be distinguished, the program's end first.
+    pub limiter: Vec<Stage>,
     /// What led to it.
-    pub ground: Ground,
+    pub ground: VerdictBasis,
     /// The verdict in one sentence.
     pub sentence: String,
     /// What speaks for it, one sentence each.
     pub evidence: Vec<String>,
     /// What comes next.
-    pub next: Option<NextWall>,
+    pub next: Option<NextBottleneck>,
     /// Measurements that cannot all be right, one sentence each.
     #[serde(default)]
     pub contradictions: Vec<String>,
@@ -77,15 +77,15 @@ pub struct Verdict {
 /// Judges an examination.
 #[must_use]
 pub fn diagnose(examination: &Examination) -> Verdict {
-    let judged = Judged::of(examination);
+    let judged = Analysis::of(examination);
     let (limiter, ground) = judged.limiter();
-    let next = judged.next_wall(&limiter);
+    let next = judged.next_bottleneck_of(&limiter);
     let verdict = Verdict {
-        sentence: words::sentence(examination, &limiter, ground),
-        evidence: words::evidence(&judged, &limiter, ground),
+        sentence: wording::sentence(examination, &limiter, ground),
+        evidence: wording::evidence(&judged, &limiter, ground),
         contradictions: wire::contradictions(examination),
-        unknown: words::unknown(examination),
-        advice: words::advice(&judged, &limiter, next.as_ref()),
+        unknown: wording::unknown(examination),
+        advice: wording::advice(&judged, &limiter, next.as_ref()),
         limiter,
         ground,
         next,
@@ -94,20 +94,20 @@ pub fn diagnose(examination: &Examination) -> Verdict {
     verdict
 }
 
-/// An examination, and who is under suspicion after it.
-pub(super) struct Judged<'a> {
+/// An examination, and the stages that remain suspect after it.
+pub(super) struct Analysis<'a> {
     pub(super) examination: &'a Examination,
     /// Bounds that the target did not pass.
     pub(super) bounds: Vec<&'a Bound>,
     /// Bounds that it did pass.
     pub(super) passed: Vec<&'a Bound>,
     /// What was replaced and moved nothing.
-    pub(super) innocent: BTreeSet<Part>,
-    /// Neither innocent nor outside of what helped when it was replaced.
-    pub(super) suspects: BTreeSet<Part>,
+    pub(super) innocent: BTreeSet<Stage>,
+    /// Not ruled out, and among what helped when it was replaced.
+    pub(super) suspects: BTreeSet<Stage>,
 }
 
-impl<'a> Judged<'a> {
+impl<'a> Analysis<'a> {
     fn of(examination: &'a Examination) -> Self {
         let rate = examination.rate.0;
         let ends = examination.bounds.iter().filter(|bound| bound.is_an_end());
@@ -115,7 +115,7 @@ impl<'a> Judged<'a> {
         let still =
             |sub: &&Substitution| sub.sure && (rate * SLOWER..rate * STILL).contains(&sub.rate.0);
         let still = examination.substitutions.iter().filter(still);
-        let innocent: BTreeSet<Part> = still.flat_map(|sub| sub.replaced.clone()).collect();
+        let innocent: BTreeSet<Stage> = still.flat_map(|sub| sub.replaced.clone()).collect();
         let way = examination.way.iter().copied();
         let suspects = way.filter(|part| !innocent.contains(part)).collect();
         Self {
@@ -127,21 +127,21 @@ impl<'a> Judged<'a> {
         }
     }
 
-    fn limiter(&self) -> (Vec<Part>, Ground) {
+    fn limiter(&self) -> (Vec<Stage>, VerdictBasis) {
         let signs = &self.examination.signs;
         // A cache that answers hides everything behind it, so nothing else counts.
-        if signs.iter().any(|sign| sign.part == Part::Cache) {
-            return (vec![Part::Cache], Ground::Sign);
+        if signs.iter().any(|sign| sign.part == Stage::Cache) {
+            return (vec![Stage::Cache], VerdictBasis::Sign);
         }
         let seen = signs.iter().find(|sign| self.suspects.contains(&sign.part));
         if let Some(sign) = seen {
-            return (vec![sign.part], Ground::Sign);
+            return (vec![sign.part], VerdictBasis::Sign);
         }
         let least = self.least(|bound| self.suspects.contains(&bound.part));
         if let Some(bound) = least.filter(|bound| self.is_near(bound)) {
-            return (vec![refined(bound)], Ground::Bound);
+            return (vec![refined(bound)], VerdictBasis::Bound);
         }
-        // Whoever has a bound that is not near is not it, and whoever was seen to carry far more.
+        // A stage with a bound that is not near is not it, nor one that was seen to carry far more.
         let more = self
             .examination
             .bounds
@@ -149,20 +149,20 @@ impl<'a> Judged<'a> {
             .filter(|bound| !bound.is_an_end());
         let more = more.filter(|bound| !self.is_near(bound));
         let bounds = self.bounds.iter().copied().chain(more);
-        let bounded: BTreeSet<Part> = bounds.map(|bound| bound.part).collect();
-        let left: Vec<Part> = self.suspects.difference(&bounded).copied().collect();
+        let bounded: BTreeSet<Stage> = bounds.map(|bound| bound.part).collect();
+        let left: Vec<Stage> = self.suspects.difference(&bounded).copied().collect();
         match (left.as_slice(), least) {
-            ([_], _) => (left, Ground::Elimination),
-            ([], Some(bound)) => (vec![refined(bound)], Ground::Nearest),
-            ([], None) => (self.not_acquitted(), Ground::Undecided),
-            _ => (left, Ground::Undecided),
+            ([_], _) => (left, VerdictBasis::Elimination),
+            ([], Some(bound)) => (vec![refined(bound)], VerdictBasis::Nearest),
+            ([], None) => (self.not_acquitted(), VerdictBasis::Undecided),
+            _ => (left, VerdictBasis::Undecided),
         }
     }
 
-    /// The parts of the way that were not replaced in vain; all of them where each was.
-    fn not_acquitted(&self) -> Vec<Part> {
+    /// The stages of the path that were not replaced without effect; all of them where each was.
+    fn not_acquitted(&self) -> Vec<Stage> {
         let way = self.examination.way.iter().copied();
-        let left: Vec<Part> = way.filter(|part| !self.innocent.contains(part)).collect();
+        let left: Vec<Stage> = way.filter(|part| !self.innocent.contains(part)).collect();
         if left.is_empty() {
             return self.examination.way.clone();
         }
@@ -179,13 +179,13 @@ impl<'a> Judged<'a> {
     }
 
     /// The bound that a part's name rests on.
-    pub(super) fn bound_of(&self, part: Part) -> Option<&'a Bound> {
+    pub(super) fn bound_of(&self, part: Stage) -> Option<&'a Bound> {
         self.least(|bound| bound.part == part || refined(bound) == part)
     }
 
     /// The least bound of what is not the limiter, or what was reached without the limiter: with more
-    /// taken out than the limiter, the way would not be faster with the limiter alone taken out.
-    fn next_wall(&self, limiter: &[Part]) -> Option<NextWall> {
+    /// taken out than the limiter, the path would not be faster with the limiter alone taken out.
+    fn next_bottleneck_of(&self, limiter: &[Stage]) -> Option<NextBottleneck> {
         let rate = self.examination.rate.0;
         let other = |bound: &Bound| {
             let parts = [bound.part, refined(bound)];
@@ -194,13 +194,13 @@ impl<'a> Judged<'a> {
         let wall = self.least(other);
         let wall = wall.map(|bound| (Some(bound.part), bound.rate));
         let without = self.moved().filter(|sub| {
-            let out = |part: &Part| sub.replaced.contains(part);
+            let out = |part: &Stage| sub.replaced.contains(part);
             limiter.iter().all(out)
         });
         let reached = without.map(|sub| (None, sub.rate));
         let all = wall.into_iter().chain(reached);
         let (part, wall) = all.min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
-        (rate > 0.0).then(|| NextWall {
+        (rate > 0.0).then(|| NextBottleneck {
             part,
             rate: wall,
             times: wall.0 / rate,
@@ -226,16 +226,16 @@ fn moved(examination: &Examination) -> Vec<&Substitution> {
 }
 
 /// Of the suspects, those that were out each time that it helped. More at once helps against any wait, so
-/// it accuses the queue and acquits nobody; and where two different things help, each of the two is
+/// it makes the queue suspect and rules nothing out; and where two different things help, each of the two is
 /// part of it.
-fn accused(examination: &Examination, mut suspects: BTreeSet<Part>) -> BTreeSet<Part> {
-    let queue = [Part::Queue];
+fn accused(examination: &Examination, mut suspects: BTreeSet<Stage>) -> BTreeSet<Stage> {
+    let queue = [Stage::Queue];
     let deeper = |sub: &&Substitution| sub.replaced == queue;
     let all = moved(examination);
     let queue_helps = all.iter().any(deeper);
-    let queue_suspected = suspects.contains(&Part::Queue);
+    let queue_suspected = suspects.contains(&Stage::Queue);
     for sub in all.iter().filter(|sub| !deeper(sub)) {
-        let both: BTreeSet<Part> = suspects
+        let both: BTreeSet<Stage> = suspects
             .iter()
             .filter(|part| sub.replaced.contains(part))
             .copied()
@@ -245,16 +245,16 @@ fn accused(examination: &Examination, mut suspects: BTreeSet<Part>) -> BTreeSet<
         }
     }
     if queue_helps && queue_suspected {
-        suspects.insert(Part::Queue);
+        suspects.insert(Stage::Queue);
     }
     suspects
 }
 
 /// The part that a bound speaks of: a thread that is busy encrypting is not short of anything else.
-pub(super) fn refined(bound: &Bound) -> Part {
+pub(super) fn refined(bound: &Bound) -> Stage {
     match &bound.evidence {
         Evidence::Busy(cpu) if cpu.cipher.is_some_and(|share| share >= CIPHER_SHARE) => {
-            Part::Cipher
+            Stage::Cipher
         }
         _ => bound.part,
     }

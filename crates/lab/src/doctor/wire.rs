@@ -2,12 +2,12 @@
 //!
 //! What goes over a wire can be known four ways: what its link says of itself, what the target reached,
 //! whether packets wait in front of it, and what another program gets over it. No two of them are measured
-//! alike, so where they disagree one of them is wrong, and the reader is told which ones.
+//! alike, so where they disagree one of them is wrong, and the report names both.
 
 use serde::{Deserialize, Serialize};
 
 use super::verdict::{NEAR, PASSED};
-use super::{Bound, Examination, Part};
+use super::{Bound, Examination, Stage};
 use crate::plan::Direction;
 use crate::units::{BitRate, Rate};
 
@@ -27,7 +27,7 @@ pub struct BareWire {
 }
 
 impl BareWire {
-    /// The way that the job's bytes go.
+    /// The direction of the job's bytes.
     #[must_use]
     pub const fn rate(&self, direction: Direction) -> Rate {
         match direction {
@@ -45,8 +45,8 @@ impl BareWire {
         };
         let how = format!("{} {there}; {back} the other way", self.by);
         match self.is_loopback {
-            true => Bound::at_least(Part::Wire, self.rate(direction), how),
-            false => Bound::alone(Part::Wire, self.rate(direction), how),
+            true => Bound::at_least(Stage::Wire, self.rate(direction), how),
+            false => Bound::alone(Stage::Wire, self.rate(direction), how),
         }
     }
 }
@@ -82,7 +82,10 @@ fn against_target(examination: &Examination, wire: &BareWire) -> Option<String> 
 
 /// A wire that is full carries what it can.
 fn against_queue(examination: &Examination, wire: &BareWire) -> Option<String> {
-    let is_full = examination.signs.iter().any(|sign| sign.part == Part::Wire);
+    let is_full = examination
+        .signs
+        .iter()
+        .any(|sign| sign.part == Stage::Wire);
     let (target, alone) = (examination.rate, wire.rate(examination.job.direction));
     let has_room = target.0 < alone.0 * NEAR;
     (is_full && has_room).then(|| {
@@ -94,7 +97,7 @@ fn against_queue(examination: &Examination, wire: &BareWire) -> Option<String> {
     })
 }
 
-/// A link is as fast as it says, unless something on the way is slower.
+/// A link is as fast as it says, unless something on the path is slower.
 fn against_link(wire: &BareWire) -> Option<String> {
     let (interface, speed) = wire.link.as_ref()?;
     let goodput = speed.tcp_goodput();

@@ -54,7 +54,7 @@ pub enum Subject<'a> {
     Uri(&'a str),
 }
 
-/// One measurement as fio is told it.
+/// One measurement as fio's options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job<'a> {
     /// The test's name.
@@ -176,7 +176,7 @@ fn common(name: &str, subject: Subject<'_>, output: &Path) -> Vec<OsString> {
     push(&mut args, "name", name);
     match subject {
         Subject::File(file) => push_path(&mut args, "filename", file),
-        // fio knows an engine's own options only once it was told the engine.
+        // fio knows an engine's own options only behind the engine.
         Subject::Uri(uri) => {
             push(&mut args, "ioengine", Engine::Nbd.as_str());
             push(&mut args, "uri", uri);
@@ -196,7 +196,7 @@ fn common(name: &str, subject: Subject<'_>, output: &Path) -> Vec<OsString> {
     args
 }
 
-/// A file's engine; that of an export was told with its URI.
+/// A file's engine; that of an export is given with its URI.
 fn push_engine(args: &mut Vec<OsString>, subject: Subject<'_>, engine: Engine) {
     if let Subject::File(_) = subject {
         push(args, "ioengine", engine.as_str());
@@ -228,7 +228,7 @@ fn milliseconds(time: Nanos) -> String {
     format!("{}ms", time.0.div_ceil(1_000_000).max(1))
 }
 
-/// What a fio of this machine is told so that `args` are done by the fio that `client` names, and the job
+/// Options with which a fio of this machine has `args` done by the fio that `client` names, and the job
 /// that it sends there. fio sends only jobs that are in a file; what is about its own output stays here.
 #[must_use]
 pub fn sent(args: &[OsString], client: &str, job: &Path) -> (Vec<OsString>, OsString) {

@@ -18,7 +18,7 @@ pub struct JobResult {
     pub ios: u64,
     /// The time they took, the last flush included.
     pub runtime: Nanos,
-    /// What fio itself printed as the rate, to hold against bytes over time.
+    /// What fio itself printed as the rate, to compare with bytes over time.
     pub printed_rate: Rate,
     /// The engine that was used.
     pub engine: String,

@@ -6,13 +6,12 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-use rustix::process::{Pid, Signal, kill_process};
 
 use super::command;
 use crate::LabError;
+use crate::supervisor::{Supervised, Terminate};
 
 /// How often a running fio is looked at.
 const POLL: Duration = Duration::from_millis(10);
@@ -124,11 +123,10 @@ impl Fio {
 }
 
 /// A started fio.
-struct Running(Child);
+struct Running(Supervised);
 
 impl Running {
     fn start(program: &Path, args: &[OsString], errors: &Path) -> Result<Self, RunError> {
-        use std::os::unix::process::CommandExt;
         let mut command = Command::new(program);
         command
             .args(args)
@@ -140,12 +138,10 @@ impl Running {
                     .write(true)
                     .truncate(true)
                     .open(errors)?,
-            )
-            // Ctrl-C in a terminal reaches us; we then end fio ourselves.
-            .process_group(0);
+            );
         // fio prints decimal commas under some locales, even in JSON.
         command.env("LC_ALL", "C");
-        Ok(Self(command.spawn()?))
+        Ok(Self(Supervised::spawn(&mut command)?))
     }
 
     /// Whether it ended well.
@@ -156,8 +152,9 @@ impl Running {
     ) -> Result<bool, RunError> {
         let started = engine::clock::now();
         loop {
-            if let Some(status) = self.0.try_wait()? {
-                return Ok(status.success());
+            if self.0.has_ended() {
+                let ended = self.0.end(Terminate::Leader, GRACE)?;
+                return Ok(ended.status.is_some_and(|status| status.success()));
             }
             let now = engine::clock::now();
             if !tick(now) {
@@ -166,36 +163,14 @@ impl Running {
             if now.duration_since(started) > limit {
                 return Err(RunError::TimedOut(limit));
             }
-            std::thread::sleep(POLL);
+            self.0.wait_timeout(POLL);
         }
-    }
-
-    fn end(&mut self) -> std::io::Result<()> {
-        if self.0.try_wait()?.is_some() {
-            return Ok(());
-        }
-        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
-            kill_process(pid, Signal::TERM)?;
-        }
-        let asked = engine::clock::now();
-        while self.0.try_wait()?.is_none() {
-            if engine::clock::now().duration_since(asked) > GRACE {
-                // A process that waits for a dead mount does not end until that answers: it is
-                // killed, and reaped only if it is quick about it.
-                self.0.kill()?;
-                std::thread::sleep(POLL);
-                self.0.try_wait()?;
-                break;
-            }
-            std::thread::sleep(POLL);
-        }
-        Ok(())
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Err(error) = self.end() {
+        if let Err(error) = self.0.end(Terminate::Leader, GRACE) {
             tracing::warn!(pid = self.0.id(), %error, "fio could not be ended");
         }
     }

@@ -37,7 +37,7 @@ pub fn look(path: &Path, size: Bytes) -> Option<DataFacts> {
 }
 
 /// Bytes that are data and neither holes nor allocated and never written. None where the filesystem
-/// does not tell; one that takes everything for data tells its whole size.
+/// does not report; one that takes everything for data reports its whole size.
 fn written(file: &std::fs::File, size: u64) -> Option<Bytes> {
     let (mut offset, mut sum) = (0, 0);
     for _ in 0..STRETCHES_MAX {
@@ -92,7 +92,7 @@ mod tests {
             rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, SIZE.0).unwrap();
         })
         .unwrap();
-        // Not every filesystem tells what was allocated from what was written.
+        // Not every filesystem distinguishes what was allocated from what was written.
         if reserved.written == Some(SIZE) {
             eprintln!("skipped: this filesystem takes allocated for written");
             return;

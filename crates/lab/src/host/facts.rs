@@ -24,7 +24,7 @@ pub struct TargetFacts {
     /// What it is called in the report.
     pub label: String,
     /// Where it is, without symbolic links.
-    pub place: Place,
+    pub place: TargetPlace,
     /// `ext4`.
     pub filesystem: String,
     /// What is mounted there.
@@ -49,7 +49,7 @@ pub struct TargetFacts {
     pub ceilings: Vec<Ceiling>,
     /// The interface that leads to its server, where the server's address is known.
     pub interface: Option<String>,
-    /// Who its disk is.
+    /// The identity of its disk.
     pub identity: Option<Identity>,
     /// What is in its test file.
     pub data: Option<DataFacts>,
@@ -58,7 +58,7 @@ pub struct TargetFacts {
 /// What is read and written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum TargetPlace {
     /// A directory, in which a file is made.
     Directory(PathBuf),
     /// A block device.
@@ -74,7 +74,7 @@ pub enum Place {
     },
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TargetPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Directory(path) | Self::Device(path) => path.display().fmt(f),
@@ -132,7 +132,7 @@ pub struct Known {
     /// What it is called.
     pub label: String,
     /// Where it is.
-    pub place: Place,
+    pub place: TargetPlace,
     /// What works for it.
     pub processes: Vec<Process>,
     /// The server's address.
@@ -144,13 +144,13 @@ pub struct Known {
 pub fn target_facts(known: Known, measured: &Measured) -> TargetFacts {
     let mounts = mount_table();
     let mount = match &known.place {
-        Place::Directory(path) => mounts::find(&mounts, path),
-        Place::Device(_) | Place::Uri(_) | Place::There { .. } => None,
+        TargetPlace::Directory(path) => mounts::find(&mounts, path),
+        TargetPlace::Device(_) | TargetPlace::Uri(_) | TargetPlace::There { .. } => None,
     };
     let device = match &known.place {
-        Place::Directory(_) => mount.and_then(own_device),
-        Place::Device(path) => device_at(path),
-        Place::Uri(_) | Place::There { .. } => None,
+        TargetPlace::Directory(_) => mount.and_then(own_device),
+        TargetPlace::Device(path) => device_at(path),
+        TargetPlace::Uri(_) | TargetPlace::There { .. } => None,
     };
     let peer = known.peer.or_else(|| mount.and_then(Mount::peer));
     let runs_here = known
@@ -158,14 +158,16 @@ pub fn target_facts(known: Known, measured: &Measured) -> TargetFacts {
         .iter()
         .any(|process| process.role == Role::Server);
     let server = match &known.place {
-        Place::Uri(_) if !runs_here && peer.is_none_or(|peer| !peer.is_loopback()) => {
+        TargetPlace::Uri(_) if !runs_here && peer.is_none_or(|peer| !peer.is_loopback()) => {
             Server::Elsewhere
         }
         _ => server_of(runs_here, peer, mount, device.as_ref(), &mounts),
     };
     let (filesystem, source) = match (&known.place, mount) {
-        (Place::Directory(_), Some(mount)) => (mount.filesystem.clone(), mount.source.clone()),
-        (Place::Directory(_), None) => ("unknown".into(), "unknown".into()),
+        (TargetPlace::Directory(_), Some(mount)) => {
+            (mount.filesystem.clone(), mount.source.clone())
+        }
+        (TargetPlace::Directory(_), None) => ("unknown".into(), "unknown".into()),
         (raw, _) => ("none".into(), raw.to_string()),
     };
     TargetFacts {

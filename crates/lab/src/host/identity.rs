@@ -1,4 +1,4 @@
-//! Who a disk is: its serial, its world-wide name and its place, from `/sys` and udev's database.
+//! The identity of a disk: serial, world-wide name and slot, from `/sys` and udev's database.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const SERIALS: [&str; 7] = [
     "loop/backing_file",
 ];
 
-/// Who the device `name` (`sda`, `sda1`) is, its whole disk for a partition. None of what is no
+/// The identity of the device `name` (`sda`, `sda1`), its whole disk for a partition. None of what is no
 /// hardware: a loop device is whatever file it has at the moment.
 #[must_use]
 pub fn of(name: &str) -> Option<Identity> {

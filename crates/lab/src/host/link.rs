@@ -1,4 +1,4 @@
-//! The link that leads to an address, as its interface tells of it.
+//! The link that leads to an address, as its interface reports it.
 
 use std::fs;
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! Who listens: `/proc/net/tcp`, `/proc/net/unix` and the files that processes have open (source: proc(5)); and
-//! a port where nobody does.
+//! Listeners: `/proc/net/tcp`, `/proc/net/unix` and the files that processes have open (source: proc(5)); and
+//! free ports.
 //!
 //! Only processes that may be looked at are found: one's own, and all for root.
 
@@ -24,7 +24,7 @@ pub fn owner_of_unix(path: &Path) -> Option<u32> {
     owner_of(&unix_listeners(path))
 }
 
-/// Whether somebody listens on a TCP port of this machine.
+/// Whether a process listens on a TCP port of this machine.
 #[must_use]
 pub fn listens(port: u16) -> bool {
     !tcp_listeners(port).is_empty()

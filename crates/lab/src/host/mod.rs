@@ -18,7 +18,7 @@ pub mod residency;
 pub mod route;
 pub mod safety;
 
-pub use facts::{Known, Measured, Place, Process, Role, TargetFacts, target_facts};
+pub use facts::{Known, Measured, Process, Role, TargetFacts, TargetPlace, target_facts};
 pub use link::link;
 pub use machine::{Machine, machine};
 

@@ -23,7 +23,7 @@ const PAGES: u64 = 64;
 /// The least page size, to which offsets are rounded.
 const PAGE: u64 = 4096;
 
-/// Looks for the first `size` bytes of `path`. None where the kernel cannot tell.
+/// Looks for the first `size` bytes of `path`. None where the kernel cannot say.
 #[must_use]
 pub fn look(path: &Path, size: Bytes) -> Option<Residency> {
     let file = open(path)?;

@@ -12,7 +12,7 @@ use crate::fio::{Histogram, JobResult};
 use crate::plan::{Direction, Pattern, size};
 use crate::units::{Bytes, Nanos, Rate};
 
-/// What a file tells.
+/// What a file holds.
 pub(super) struct File {
     pub(super) version: String,
     /// When it was made, where it says.
@@ -25,17 +25,17 @@ pub(super) struct File {
 pub(super) struct Imported {
     pub(super) title: String,
     pub(super) pattern: Pattern,
-    /// Zero where nothing tells.
+    /// Zero where that is not known.
     pub(super) block_size: Bytes,
     pub(super) jobs: u32,
-    /// Bytes that it was told to use; zero where nothing tells.
+    /// Bytes that it was asked to use; zero where that is not known.
     pub(super) size: Bytes,
     pub(super) limit_ms: u64,
     pub(super) target: String,
     pub(super) result: JobResult,
     /// What weighs on this figure.
     pub(super) findings: Vec<Finding>,
-    /// What the file does not tell.
+    /// What the file does not say.
     pub(super) remarks: Vec<&'static str>,
 }
 
@@ -213,7 +213,7 @@ fn findings(name: &str, direction: Direction, mixed: bool, direct: bool) -> Vec<
     findings
 }
 
-/// The way that a name says, if it says one.
+/// The direction that a name says, if it says one.
 fn heading(name: &str) -> Option<Direction> {
     let name = name.to_lowercase();
     match (name.contains("read"), name.contains("write")) {
@@ -268,7 +268,7 @@ fn milliseconds(text: &str) -> Option<u64> {
     }
 }
 
-/// Where it was, as fio was told.
+/// Where it was, by fio's options.
 fn target(root: &Value, job: &Value) -> String {
     ["filename", "directory", "uri"]
         .iter()

@@ -1,7 +1,7 @@
 //! Import: files of fio's JSON, from any machine and from fio 2 and 3, as a run.
 //!
 //! Invariants: direction and sizes are those counted in the file, never those of a name or a heading.
-//! What a file does not tell is `unknown` and a remark on the run, never a guess: where it was made, on
+//! What a file does not say is `unknown` and a remark on the run, never a guess: where it was made, on
 //! what, and whether caches were dropped. The checks that need only figures are made.
 //!
 //! What it deliberately does not do: it measures nothing and reads no other program's output.
@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 
 use crate::LabError;
 use crate::checks::cache::Server;
-use crate::checks::{Check, Finding, in_flight, units};
-use crate::host::{Machine, Place, TargetFacts};
+use crate::checks::{self, Check, Finding};
+use crate::host::{Machine, TargetFacts, TargetPlace};
 use crate::plan::{Budget, Data, Direction, FioJob, Job, Pattern, Plan, Workload};
 use crate::store::{Cell, Evidence, Manifest, NewRun, Outcome, RunId, Status, Store};
 use crate::units::{Bytes, Nanos};
 
 use job::Imported;
 
-/// What stands for what a file does not tell.
+/// The value of what a file does not say.
 const UNKNOWN: &str = "unknown";
 /// The most files of one import.
 pub const FILES_MAX: usize = 10_000;
@@ -41,9 +41,9 @@ pub struct Source {
 pub struct Import {
     /// In the order of their blocks: of two with the same job the second is block 2.
     pub sources: Vec<Source>,
-    /// What the target is called; what fio was told when not given.
+    /// The name of the target; when not given, fio's file name.
     pub label: Option<String>,
-    /// Milliseconds since 1970, for files that do not tell their time.
+    /// Milliseconds since 1970, for files without their time.
     pub now_unix_ms: u64,
 }
 
@@ -142,13 +142,8 @@ fn cell(tests: &mut Tests, import: &Import, found: Imported) -> Cell {
     *block += 1;
     let result = &found.result;
     let mut findings = found.findings.clone();
-    findings.extend(units::check(
-        result.bytes,
-        result.runtime,
-        result.printed_rate,
-    ));
     if let Some(job) = tests.workloads[workload].fio() {
-        findings.extend(in_flight::check(job.in_flight(), result.bytes));
+        findings.extend(checks::imported(job, result));
     }
     Cell {
         block: *block - 1,
@@ -204,7 +199,7 @@ impl Tests {
     }
 }
 
-/// The jobs as a plan. It need not be one that could be run: it tells what was done.
+/// The jobs as a plan. It need not be one that could be run: it describes what was done.
 fn plan(workloads: Vec<Workload>) -> Plan {
     Plan {
         name: "imported".into(),
@@ -231,7 +226,7 @@ fn manifest(tests: &Tests, cells: &[(Cell, String)], fio: String) -> Manifest {
     let target = |(index, label): (usize, &String)| TargetFacts {
         name: format!("target-{}", index + 1),
         label: label.clone(),
-        place: Place::Directory(label.into()),
+        place: TargetPlace::Directory(label.into()),
         filesystem: UNKNOWN.into(),
         source: UNKNOWN.into(),
         options: String::new(),

@@ -1,6 +1,6 @@
 //! Disks that the kernel makes of others: what of, in which order.
 //!
-//! Invariant: every layer makes one device of all below it. A table of device mapper stands on images,
+//! Invariant: every layer makes one device of all below it. A table of device mapper is over images,
 //! whose sizes the plan says.
 
 use serde::{Deserialize, Serialize};

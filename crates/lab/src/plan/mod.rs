@@ -54,7 +54,7 @@ pub struct Plan {
     /// Whose experiment it repeats: `study B, figures 5 to 8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<String>,
-    /// The target that the others are held against.
+    /// The target that the others are compared with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
     /// The test file.
@@ -108,7 +108,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A plan as it is in a store. It was checked before it was run; one that was imported tells what
+    /// A plan as it is in a store. It was checked before it was run; one that was imported describes what
     /// was done, whether or not the lab would do it.
     ///
     /// # Errors

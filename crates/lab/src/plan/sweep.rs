@@ -36,7 +36,7 @@ pub enum Varies {
     /// Where it begins, in bytes.
     Offset,
     /// Where it begins, in hundredths of what is there.
-    Place,
+    TargetPlace,
     /// dbench's clients.
     Clients,
     /// iperf3's connections.
@@ -75,7 +75,7 @@ impl Varies {
             Self::Depth => "depth",
             Self::Jobs => "jobs",
             Self::Offset => "offset",
-            Self::Place => "place",
+            Self::TargetPlace => "place",
             Self::Clients => "clients",
             Self::Streams => "streams",
         }
@@ -91,7 +91,7 @@ impl Varies {
         match self {
             Self::BlockSize => Bytes(point).to_string(),
             Self::Offset => format!("at {}", Bytes(point)),
-            Self::Place => format!("at {point} % of it"),
+            Self::TargetPlace => format!("at {point} % of it"),
             Self::Depth => format!("depth {point}"),
             Self::Jobs => format!("{point} jobs"),
             Self::Clients => format!("{point} clients"),
@@ -136,7 +136,7 @@ impl Sweep {
         let mut all = vec![
             (Varies::BlockSize, sizes(&self.block_size)?),
             (Varies::Offset, sizes(&self.offset)?),
-            (Varies::Place, numbers(&self.place)),
+            (Varies::TargetPlace, numbers(&self.place)),
             (Varies::Depth, numbers(&self.depth)),
             (Varies::Jobs, numbers(&self.jobs)),
             (Varies::Clients, numbers(&self.clients)),

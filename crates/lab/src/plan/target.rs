@@ -1,6 +1,6 @@
-//! Targets of a plan: where it measures, as plain data. Whoever runs the plan builds them.
+//! Targets of a plan: where it measures, as plain data. The caller that runs the plan builds them.
 //!
-//! Invariants: names are unique in a plan, and what a target stands `on` comes before it, so that
+//! Invariants: names are unique in a plan, and what a target is `on` comes before it, so that
 //! targets can be built in their order and taken down in the reverse one.
 //!
 //! What it deliberately does not do: it does not know how a disk is attached or a server is started;
@@ -45,7 +45,7 @@ pub enum TargetKind {
     },
     /// A disk that is attached and mounted while it is measured.
     Disk {
-        /// An expression; `{NAME}` stands for the path of an image, or of another target's device.
+        /// An expression; `{NAME}` is replaced by the path of an image, or of another target's device.
         disk: String,
         /// Files made for it, in our directory.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -138,12 +138,12 @@ pub enum TargetKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Image {
-    /// What stands for it in the expression: letters, digits and dashes.
+    /// Its name in the expression: letters, digits and dashes.
     pub name: String,
     /// Its size.
     #[serde(with = "size")]
     pub size: Bytes,
-    /// Behind a server of ours of its own: then its name stands for a URI, and it is a remote half.
+    /// Behind a server of ours of its own: then its name is replaced by a URI, and it is a remote half.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served: Option<Transport>,
 }

@@ -59,7 +59,7 @@ pub struct Workload {
     pub job: Job,
 }
 
-/// What is done, and by whom.
+/// What is done, and by which tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Job {

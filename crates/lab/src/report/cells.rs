@@ -1,4 +1,4 @@
-//! What stands in the cells of a row: the same words in the terminal, in Markdown and on the page. Pure.
+//! The cells of a row: the same words in the terminal, in Markdown and in HTML. Pure.
 
 use super::summary::{Cpu, Row};
 use super::{NONE, range};

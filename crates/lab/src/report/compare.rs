@@ -2,9 +2,9 @@
 //!
 //! Invariants: a pair is compared only if both are valid and their jobs are equal; what is not compared
 //! is named with the reason. Blocks of different runs are no pairs, so drift between the runs is in the
-//! figure: that is said, and so is a machine that differs. A test on a disk is held against the same test on
-//! the same disk, told by its serial, wherever that is plugged in by then. Where drives changed slots between
-//! the runs, drives are held against slots as well.
+//! figure: that is said, and so is a machine that differs. A test on a disk is compared with the same test on
+//! the same disk, by its serial, wherever that is plugged in by then. Where drives changed slots between
+//! the runs, drives are compared with slots as well.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use super::square::{Square, squares};
 use super::summary::{Row, Summary, refusal};
 use super::{short, table::aligned};
 use crate::checks::identity::Identity;
-use crate::checks::{Validity, identity};
+use crate::checks::{self, Validity};
 use crate::stats::{Comparison, compare_unpaired};
 use crate::store::{Cell, RunId, RunRecord};
 use crate::tools::Better;
@@ -22,12 +22,12 @@ use crate::units::significant;
 /// The longest name in a line.
 const NAME_MAX: usize = 32;
 
-/// Two runs held against each other.
+/// Two runs, compared.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunComparison {
     /// The first run.
     pub a: RunId,
-    /// What it is held against.
+    /// What it is compared with.
     pub b: RunId,
     /// Tests that both have.
     pub tests: Vec<PairedTest>,
@@ -91,12 +91,12 @@ pub fn compare_runs(a: &RunRecord, b: &RunRecord) -> RunComparison {
     }
 }
 
-/// Who the disk below a row is.
+/// The disk below a row.
 fn disk<'a>(run: &'a RunRecord, row: &Row) -> Option<&'a Identity> {
     run.manifest.targets.get(row.target)?.identity.as_ref()
 }
 
-/// Whether both are one disk, as far as disks tell.
+/// Whether both are one disk, as far as that is known.
 fn is_same(a: Option<&Identity>, b: Option<&Identity>) -> bool {
     let lasting = |disk: Option<&Identity>| disk.and_then(Identity::lasting).map(str::to_owned);
     lasting(a).is_some() && lasting(a) == lasting(b)
@@ -106,10 +106,11 @@ fn is_same(a: Option<&Identity>, b: Option<&Identity>) -> bool {
 fn disks_of((a, row_a): (&RunRecord, &Row), (b, row_b): (&RunRecord, &Row)) -> Option<String> {
     let (one, other) = (disk(a, row_a)?, disk(b, row_b)?);
     let found = match a.started_unix_ms <= b.started_unix_ms {
-        true => identity::compare(one, other),
-        false => identity::compare(other, one),
+        true => checks::disks(one, other),
+        false => checks::disks(other, one),
     };
-    Some(format!("at {}, {}", row_a.label, found?.text))
+    let found = found.into_iter().next()?;
+    Some(format!("at {}, {}", row_a.label, found.text))
 }
 
 /// The same test on the same disk under the same name, on the same disk, or on the same target; where each

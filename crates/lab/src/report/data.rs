@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json as value};
 
-use super::contents::{Part, Section, contents};
+use super::contents::{ReportBlock, Section, contents};
+use super::io_path::IoPath;
 use super::sentences::verdict;
-use super::way::Way;
 use super::{Summary, overall, sentences};
 use crate::LabError;
 use crate::checks::Validity;
@@ -19,7 +19,7 @@ use crate::units::Nanos;
 /// [`LabError::BadRequest`] when a figure has no JSON form, which a stored run rules out.
 pub fn json(run: &RunRecord) -> Result<String, LabError> {
     let summary = Summary::of(run);
-    let way = Way::of(run, &summary);
+    let way = IoPath::of(run, &summary);
     let unusable = |error: serde_json::Error| {
         LabError::BadRequest(format!("run {} has no JSON form: {error}", run.id))
     };
@@ -44,20 +44,23 @@ fn section(section: &Section) -> Value {
     let mut figures = Vec::new();
     for part in &section.parts {
         match part {
-            Part::Text(text) => texts.push(text.clone()),
-            Part::List(lines) => texts.extend(lines.iter().cloned()),
-            Part::Facts { title, items } => figures.push(value!({
+            ReportBlock::Text(text) => texts.push(text.clone()),
+            ReportBlock::List(lines) => texts.extend(lines.iter().cloned()),
+            ReportBlock::Facts { title, items } => figures.push(value!({
                 "title": title, "columns": ["what", "value"], "rows": items,
             })),
-            Part::Table(table) => figures.push(value!({
+            ReportBlock::Table(table) => figures.push(value!({
                 "title": section.title, "columns": table.head, "rows": table.rows,
             })),
-            Part::Figure(figure) => figures.push(value!({
+            ReportBlock::Figure(figure) => figures.push(value!({
                 "title": figure.title, "caption": figure.caption,
                 "columns": figure.table.head, "rows": figure.table.rows,
             })),
             // In the summary and among the run's commands.
-            Part::Targets | Part::Kinds | Part::Results | Part::Commands => {}
+            ReportBlock::Targets
+            | ReportBlock::Kinds
+            | ReportBlock::Results
+            | ReportBlock::Commands => {}
         }
     }
     value!({ "id": section.id, "title": section.title, "texts": texts, "figures": figures })
@@ -107,7 +110,7 @@ fn line(run: &RunRecord, cell: &Cell) -> Vec<String> {
     let fio = cell.fio();
     let of_fio = |value: fn(&JobResult) -> String| fio.map(value).unwrap_or_default();
     let percentile = |part| {
-        fio.and_then(|result| crate::checks::tail::percentile(&result.latencies, part))
+        fio.and_then(|result| crate::checks::percentile(&result.latencies, part))
             .map(|found| found.value.0.to_string())
             .unwrap_or_default()
     };

@@ -1,9 +1,9 @@
 //! The report as Markdown, for an issue or a letter.
 
 use super::cells::{cpu, latency, operations, rates};
-use super::contents::{Part, Section, Table, contents};
+use super::contents::{ReportBlock, Section, Table, contents};
+use super::io_path::IoPath;
 use super::sentences::verdict;
-use super::way::Way;
 use super::{Summary, date, sentences};
 use crate::checks::Validity;
 use crate::store::RunRecord;
@@ -22,7 +22,7 @@ pub fn markdown(run: &RunRecord) -> String {
         run.cells.len(),
         escaped(&run.status.to_string())
     );
-    let way = Way::of(run, &summary);
+    let way = IoPath::of(run, &summary);
     out += &format!(
         "{}\n\n",
         escaped(&verdict(run, &summary, way.as_ref()).join(" "))
@@ -74,12 +74,12 @@ fn section(section: &Section) -> String {
     let mut out = format!("\n## {}\n", escaped(section.title));
     for part in &section.parts {
         match part {
-            Part::Text(text) => out += &format!("\n{}\n", escaped(text)),
-            Part::List(lines) => {
+            ReportBlock::Text(text) => out += &format!("\n{}\n", escaped(text)),
+            ReportBlock::List(lines) => {
                 out += "\n";
                 out.extend(lines.iter().map(|line| format!("- {}\n", escaped(line))));
             }
-            Part::Facts { title, items } => {
+            ReportBlock::Facts { title, items } => {
                 out += &format!("\n### {}\n\n", escaped(title));
                 out.extend(
                     items
@@ -87,8 +87,8 @@ fn section(section: &Section) -> String {
                         .map(|(name, value)| format!("- {name}: {}\n", escaped(value))),
                 );
             }
-            Part::Table(found) => out += &format!("\n{}", table(found)),
-            Part::Figure(figure) => {
+            ReportBlock::Table(found) => out += &format!("\n{}", table(found)),
+            ReportBlock::Figure(figure) => {
                 out += &format!(
                     "\n### {}\n\n{}\n\n",
                     escaped(&figure.title),
@@ -96,7 +96,10 @@ fn section(section: &Section) -> String {
                 );
                 out += &table(&figure.table);
             }
-            Part::Targets | Part::Kinds | Part::Results | Part::Commands => {}
+            ReportBlock::Targets
+            | ReportBlock::Kinds
+            | ReportBlock::Results
+            | ReportBlock::Commands => {}
         }
     }
     out

@@ -14,6 +14,7 @@ mod data;
 mod date;
 mod history;
 mod html;
+mod io_path;
 mod markdown;
 mod notes;
 mod sentences;
@@ -21,7 +22,6 @@ mod serials;
 mod square;
 mod summary;
 mod table;
-mod way;
 
 pub use compare::{PairedTest, RunComparison, compare_runs};
 pub use data::{csv, csv_of, json};
@@ -36,10 +36,10 @@ pub use table::{run_list, table};
 
 use crate::units::significant;
 
-/// What stands for a figure that there is not.
+/// Placeholder of a figure that there is not.
 const NONE: &str = "–";
 
-/// The end of a label, which tells more than its beginning, in at most `max` characters.
+/// The end of a label, which says more than its beginning, in at most `max` characters.
 fn short(label: &str, max: usize) -> String {
     let count = label.chars().count();
     if count <= max {

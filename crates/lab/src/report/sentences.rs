@@ -1,8 +1,8 @@
 //! What a run says, in sentences: one for each test, one over all, and the verdict in three.
 
 use super::contents::sureness;
+use super::io_path::IoPath;
 use super::summary::{Overall, Summary, TestComparison};
-use super::way::Way;
 use super::{range, short};
 use crate::stats::{Comparison, Interval, Verdict};
 use crate::store::RunRecord;
@@ -35,7 +35,7 @@ pub fn sentences(run: &RunRecord, summary: &Summary) -> Vec<String> {
         .collect()
 }
 
-/// One sentence over all tests for each target that is held against the baseline; none when nothing
+/// One sentence over all tests for each target that is compared with the baseline; none when nothing
 /// could be compared.
 #[must_use]
 pub fn overall(run: &RunRecord, summary: &Summary) -> Vec<String> {
@@ -60,7 +60,7 @@ fn overall_of(run: &RunRecord, found: &Overall) -> String {
 
 /// A sentence and the class of its verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct TestSentence {
     pub(super) class: &'static str,
     pub(super) text: String,
     /// Whether it is of a point of a curve.
@@ -68,13 +68,13 @@ pub(super) struct Said {
 }
 
 /// One sentence for each test, with what kind of verdict it is.
-pub(super) fn said(run: &RunRecord, summary: &Summary) -> Vec<Said> {
+pub(super) fn said(run: &RunRecord, summary: &Summary) -> Vec<TestSentence> {
     let texts = sentences(run, summary).into_iter();
     let workload = |index: usize| match summary.comparisons.as_slice() {
         [] => summary.rows.get(index).map(|row| row.workload),
         tests => tests.get(index).map(|test| test.workload),
     };
-    let classed = texts.enumerate().map(|(index, text)| Said {
+    let classed = texts.enumerate().map(|(index, text)| TestSentence {
         class: summary.comparisons.get(index).map_or("level", class),
         text,
         is_point: workload(index).is_some_and(|test| run.plan.workloads[test].series.is_some()),
@@ -162,13 +162,13 @@ fn all_overall(run: &RunRecord, summary: &Summary) -> Option<String> {
 }
 
 /// The verdict: how fast, what holds it back, and whether to believe it.
-pub(super) fn verdict(run: &RunRecord, summary: &Summary, way: Option<&Way>) -> Vec<String> {
+pub(super) fn verdict(run: &RunRecord, summary: &Summary, way: Option<&IoPath>) -> Vec<String> {
     let fast = match summary.overall.len() {
         0 | 1 => overall(run, summary).into_iter().next(),
         _ => all_overall(run, summary),
     };
     let fast = fast.or_else(|| best(summary));
-    let limiter = way.map(Way::verdict);
+    let limiter = way.map(IoPath::verdict);
     fast.into_iter()
         .chain(limiter)
         .chain([sureness(run, summary)])

@@ -1,8 +1,8 @@
 //! Serial numbers of disks replaced by hashes, for reports that are shown to others.
 //!
 //! A serial is whatever a field of that name holds, and the end of a name below `/dev/disk/by-id/`. Each
-//! is replaced wherever it stands in a text of the run: in targets, commands and findings. The same serial
-//! has the same hash in every report, so a disk can be followed; somebody who knows how a maker numbers
+//! is replaced in all texts of the run: in targets, commands and findings. The same serial
+//! has the same hash in every report, so a disk can be followed; a reader that knows how a maker numbers
 //! disks can try them all, so this keeps serials from being read, not from being found out.
 
 use std::collections::BTreeSet;
@@ -72,7 +72,7 @@ fn by_id(text: &str) -> impl Iterator<Item = String> {
             Some((_, serial)) => serial,
             None => name.split_once('-')?.1,
         };
-        // What stands behind it is a place at its adapter: `usb-Maker_Disk_4C53-0:0`.
+        // Behind it comes a slot at its adapter: `usb-Maker_Disk_4C53-0:0`.
         let serial = match serial.rsplit_once('-') {
             Some((serial, place)) if place.contains(':') => serial,
             _ => serial,

@@ -18,9 +18,9 @@ use crate::units::significant;
 pub struct Square {
     /// The test's name for people.
     pub title: String,
-    /// Drives, told apart by serial.
+    /// Drives, identified by serial.
     pub drives: usize,
-    /// Slots, told apart by place.
+    /// Slots, identified by their path in the device tree.
     pub slots: usize,
     /// The first factor is the drive, the second one the slot.
     pub effects: TwoFactors,

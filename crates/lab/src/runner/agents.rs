@@ -10,14 +10,13 @@ use std::time::Instant;
 use crate::LabError;
 use crate::agent::{About, AgentAddress, AgentError, Counters, Offset, Samples, Side};
 use crate::checks::cache::{DroppedThere, Server};
-use crate::checks::thermal::ThermalSeen;
-use crate::checks::{Check, Finding, observer, thermal};
+use crate::checks::{self, Check, Finding, MachineWatch};
 use crate::host::TargetFacts;
 use crate::sensors::{ProcessCpu, SAMPLES_MAX, Sample};
 use crate::store::{AgentEvidence, AgentRecord, Evidence};
 use crate::units::{Nanos, SECOND};
 
-/// A clock that jumped by more than this is another clock: the agent was started anew.
+/// A clock that jumped by more than this is another clock: the agent was restarted.
 const JUMP: u64 = SECOND;
 
 /// An agent of a run.
@@ -50,7 +49,7 @@ struct Followed {
 }
 
 /// What the agents' machines had spent before a measurement.
-pub(super) struct Before(Vec<Option<Counters>>);
+pub(super) struct CountersBefore(Vec<Option<Counters>>);
 
 impl Agents {
     /// Reaches all of them, and begins to take in their samples.
@@ -129,18 +128,22 @@ impl Agents {
     }
 
     /// Looks at all of them before a measurement.
-    pub(super) fn before(&mut self) -> Before {
+    pub(super) fn before(&mut self) -> CountersBefore {
         let clock = self.clock;
         let looked = self.each.iter_mut().map(|one| {
             one.missed = None;
             one.look(Side::Before, &|| clock.now())
         });
-        Before(looked.collect())
+        CountersBefore(looked.collect())
     }
 
     /// Looks at all of them after it: what they spent meanwhile. Only the machine of the target's server
     /// has one.
-    pub(super) fn after(&mut self, before: &Before, target: &TargetFacts) -> Vec<AgentEvidence> {
+    pub(super) fn after(
+        &mut self,
+        before: &CountersBefore,
+        target: &TargetFacts,
+    ) -> Vec<AgentEvidence> {
         let servers = self.beside(target);
         let clock = self.clock;
         let mut evidence = Vec::new();
@@ -167,13 +170,13 @@ impl Agents {
             let collected = one.collected.drain(..);
             let here: Vec<Sample> = collected.map(|one| Sample { machine, ..one }).collect();
             let spent = seen.agents.iter().find(|one| one.machine == machine);
-            let cost = spent.and_then(|one| observer::check(one.agent_cpu?, one.elapsed));
-            let heat = thermal::check(&ThermalSeen::of(&here));
+            let watch = MachineWatch {
+                samples: &here,
+                lab: spent.and_then(|one| Some((one.agent_cpu?, one.elapsed))),
+            };
             let place = one.place();
-            findings.extend(heat.into_iter().chain(cost).map(|found| Finding {
-                text: format!("at the agent {place}: {}", found.text),
-                ..found
-            }));
+            let found = checks::machine(&watch).into_iter();
+            findings.extend(found.map(|finding| finding.at(&format!("at the agent {place}"))));
             findings.extend(one.missed.as_ref().map(|reason| {
                 let text =
                     format!("the agent {place} was lost, so its machine was not watched: {reason}");

@@ -1,9 +1,9 @@
 //! The loop over blocks, with an executor that a test can replace.
 
-use super::measure::Kept;
+use super::measure::CellRecord;
 use super::progress::{CellProgress, Progress};
 use super::resume::standing;
-use super::schedule::{Figures, Slot, Standing, block_order, blocks_expected, fits, next};
+use super::schedule::{Figures, RunState, Slot, block_order, blocks_expected, fits, next};
 use crate::LabError;
 use crate::plan::Plan;
 use crate::store::{Cell, Status};
@@ -50,13 +50,13 @@ pub(super) struct Ended {
 
 /// What is to be measured.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Course<'a> {
+pub(super) struct BlockPlan<'a> {
     pub(super) plan: &'a Plan,
     /// What the targets are called.
     pub(super) labels: &'a [String],
     /// Each test on each target that it is made on.
     pub(super) pairs: &'a [(usize, usize)],
-    /// What the others are held against.
+    /// What the others are compared with.
     pub(super) baseline: Option<usize>,
     /// Targets that stand on others, the upper one first.
     pub(super) layers: &'a [(usize, usize)],
@@ -65,7 +65,7 @@ pub(super) struct Course<'a> {
     pub(super) made: &'a [Cell],
 }
 
-impl Course<'_> {
+impl BlockPlan<'_> {
     /// Whether a measurement was made before.
     fn has(&self, slot: &Slot) -> bool {
         let place = (slot.block, slot.workload, slot.target);
@@ -79,7 +79,7 @@ impl Course<'_> {
 /// handed to `keep` before the next one begins. Layers that are then faster than what they stand on are
 /// measured again, as far as there is time.
 pub(super) fn run_blocks(
-    course: &Course<'_>,
+    course: &BlockPlan<'_>,
     executor: &mut dyn Executor,
     progress: &mut dyn Progress,
     keep: &mut Keep<'_>,
@@ -106,16 +106,16 @@ pub(super) fn run_blocks(
 }
 
 /// Where measurements are handed to.
-pub(super) type Keep<'a> = dyn FnMut(Kept<'_>) -> Result<(), LabError> + 'a;
+pub(super) type Keep<'a> = dyn FnMut(CellRecord<'_>) -> Result<(), LabError> + 'a;
 
 /// A run between its first block and its last.
 struct Blocks<'a> {
-    course: &'a Course<'a>,
+    course: &'a BlockPlan<'a>,
     executor: &'a mut dyn Executor,
     progress: &'a mut dyn Progress,
     keep: &'a mut Keep<'a>,
     figures: Figures,
-    at: Standing,
+    at: RunState,
 }
 
 impl Blocks<'_> {
@@ -130,7 +130,7 @@ impl Blocks<'_> {
                 return stopped;
             }
             let now = self.executor.elapsed();
-            self.at = Standing {
+            self.at = RunState {
                 blocks: self.at.blocks + 1,
                 longest: Nanos(
                     self.at
@@ -160,7 +160,7 @@ impl Blocks<'_> {
             };
             self.figures.keep(&measured.cell);
             self.progress.cell_finished(&shown, &figure(&measured.cell));
-            if let Err(error) = (self.keep)(Kept::of(&measured)) {
+            if let Err(error) = (self.keep)(CellRecord::of(&measured)) {
                 let reason = error.to_string();
                 return Some(Status::Failed { reason });
             }
@@ -204,7 +204,7 @@ fn figure(cell: &Cell) -> String {
     )
 }
 
-fn shown<'a>(course: &Course<'a>, slot: &Slot, at: Standing) -> CellProgress<'a> {
+fn shown<'a>(course: &BlockPlan<'a>, slot: &Slot, at: RunState) -> CellProgress<'a> {
     let plan = course.plan;
     let blocks = blocks_expected(&plan.budget, at);
     let per_block = u32::try_from(course.pairs.len()).unwrap_or(u32::MAX);

@@ -1,7 +1,7 @@
 //! A plan's own targets: built one after the other before a run, taken down in the reverse order after
 //! it, whatever way it ends.
 //!
-//! Invariants: a target that cannot be had here is left out with its reason, and so is what stands on
+//! Invariants: a target that cannot be had here is left out with its reason, and so is what is on
 //! it; the others are measured. Everything a builder makes is in the directory it is given.
 //!
 //! What it deliberately does not do: it attaches nothing and starts no server; a [`Builder`] does.
@@ -13,7 +13,7 @@ use super::claims::Claimed;
 use super::request::{Cancel, RunRequest, TargetSpec};
 use super::scratch::Scratch;
 use crate::LabError;
-use crate::host::Place;
+use crate::host::TargetPlace;
 use crate::host::safety::Claim;
 use crate::plan::{Target, TargetKind};
 use crate::store::LeftOutTarget;
@@ -29,7 +29,7 @@ pub trait Builder {
     /// What [`Builder::build`] would run, for `--dry-run`. Touches nothing.
     ///
     /// # Errors
-    /// [`LeftOut`] as far as it can be told without building.
+    /// [`LeftOut`] as far as that is known without building.
     fn describe(&self, target: &Target, context: &BuildContext<'_>)
     -> Result<Vec<String>, LeftOut>;
 }
@@ -100,7 +100,7 @@ impl BuildContext<'_> {
             .map(|(_, built)| built)
     }
 
-    /// Where the images of `target` belong: ours, or that of the target it stands on.
+    /// Where the images of `target` belong: ours, or that of the target below it.
     ///
     /// # Errors
     /// [`LeftOut`] when that has no directory.
@@ -109,7 +109,7 @@ impl BuildContext<'_> {
             return Ok(self.scratch.to_owned());
         };
         match self.target(on).map(|built| &built.spec.place) {
-            Some(Place::Directory(path)) => Ok(path.clone()),
+            Some(TargetPlace::Directory(path)) => Ok(path.clone()),
             Some(_) => Err(LeftOut(format!("{on} has no directory to stand on"))),
             None => Err(LeftOut(format!("it stands on {on}, which is left out"))),
         }
@@ -170,7 +170,7 @@ pub(super) struct Site {
     scratch: Option<Scratch>,
     /// What could not be had.
     pub(super) left_out: Vec<LeftOutTarget>,
-    /// Devices that are written raw; nobody mounts them meanwhile.
+    /// Devices that are written raw; they are claimed, so that they cannot be mounted meanwhile.
     claims: Vec<Claim>,
 }
 
@@ -204,7 +204,7 @@ impl Site {
             let claimed = super::claims::of_target(target, &request.write_serials);
             let made = claimed.and_then(|claim| {
                 let mut made = builder.build(target, &context)?;
-                // Whoever typed its serial wants it written.
+                // A user that typed its serial wants it written.
                 if matches!(claim, Claimed::Typed(_)) {
                     made.spec.read_only = false;
                 }
@@ -248,7 +248,7 @@ impl Site {
 
     fn unbuild(&mut self) -> Vec<String> {
         let mut left = Vec::new();
-        // The last one stands on the others.
+        // The last one is on the others.
         while let Some((name, built)) = self.built.pop() {
             if let Err(reason) = built.guard.take_down() {
                 left.push(format!("{name}: {reason}"));

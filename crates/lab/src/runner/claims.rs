@@ -6,7 +6,7 @@
 use super::build::LeftOut;
 use super::request::RunRequest;
 use crate::LabError;
-use crate::host::Place;
+use crate::host::TargetPlace;
 use crate::host::safety::{Claim, allow_export, claim};
 use crate::plan::{Target, TargetKind};
 
@@ -53,8 +53,8 @@ pub(super) fn of_target(target: &Target, serials: &[String]) -> Result<Claimed, 
         return Ok(Claimed::Not);
     };
     let place = match (device, uri) {
-        (Some(path), _) => Place::Device(path.clone()),
-        (_, Some(uri)) => Place::Uri(uri.clone()),
+        (Some(path), _) => TargetPlace::Device(path.clone()),
+        (_, Some(uri)) => TargetPlace::Uri(uri.clone()),
         (None, None) => return Ok(Claimed::Not),
     };
     of_place(&place, serials)
@@ -62,14 +62,14 @@ pub(super) fn of_target(target: &Target, serials: &[String]) -> Result<Claimed, 
         .map_err(LeftOut)
 }
 
-fn of_place(place: &Place, serials: &[String]) -> Result<Option<Claim>, String> {
+fn of_place(place: &TargetPlace, serials: &[String]) -> Result<Option<Claim>, String> {
     match place {
-        Place::Directory(_) | Place::There { .. } => Ok(None),
-        Place::Device(path) => match claim(path, serials) {
+        TargetPlace::Directory(_) | TargetPlace::There { .. } => Ok(None),
+        TargetPlace::Device(path) => match claim(path, serials) {
             Ok(claim) => Ok(Some(claim)),
             Err(refused) => Err(refused.to_string()),
         },
-        Place::Uri(uri) => allow_export(uri, serials).map(|()| None),
+        TargetPlace::Uri(uri) => allow_export(uri, serials).map(|()| None),
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_run_does_not_begin_that_would_write_what_was_given_and_may_not_be_written() {
         let plan = builtin("quick").unwrap();
-        let mut target = TargetSpec::at(Place::Uri("nbd://nas/photos".into()));
+        let mut target = TargetSpec::at(TargetPlace::Uri("nbd://nas/photos".into()));
         let request = RunRequest::new(plan, "/nowhere".into());
         assert!(
             of_request(&request.clone().on(target.clone()))

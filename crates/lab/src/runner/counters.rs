@@ -96,7 +96,7 @@ fn spent(earlier: Option<ProcessCpu>, later: Option<ProcessCpu>) -> Option<Nanos
         .then(|| read::ticks_to_time(later.ticks.saturating_sub(earlier.ticks)))
 }
 
-/// The time of all of a role; none where there is nobody, or one went meanwhile with what it has spent.
+/// CPU time of all processes of a role; none where there is none, or one ended meanwhile.
 fn spent_together(earlier: &Together, later: &Together) -> Option<Nanos> {
     let (earlier, later) = (earlier.as_ref()?, later.as_ref()?);
     let each = earlier.iter().zip(later).map(|(earlier, later)| {
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Of sshfs and its ssh only the first was counted, and ssh was told as another program that disturbed.
+    /// Of sshfs and its ssh only the first was counted, and ssh was reported as background load.
     #[test]
     fn all_processes_of_a_role_are_counted_and_none_where_one_went() {
         let earlier = Some(vec![process(1, 10), process(2, 100)]);

@@ -10,7 +10,7 @@ use super::request::{Cancel, RunRequest, TargetSpec};
 use super::scratch::{FILE, PREFIX, TOOLS};
 use crate::LabError;
 use crate::fio::{Engine, Job, Subject, command};
-use crate::host::Place;
+use crate::host::TargetPlace;
 use crate::plan::{self, Direction, Plan, Target, TargetKind, Workload};
 use crate::tools::{self, Tool, Writes};
 use crate::units::{Bytes, Nanos};
@@ -134,18 +134,18 @@ fn described(
 }
 
 /// Where a target would be, as far as that is known before it is built.
-fn place(target: &Target, scratch: &Path) -> Place {
+fn place(target: &Target, scratch: &Path) -> TargetPlace {
     match &target.kind {
         TargetKind::Raw {
             device: Some(device),
             ..
-        } => Place::Device(device.clone()),
-        TargetKind::Raw { uri: Some(uri), .. } => Place::Uri(uri.clone()),
-        TargetKind::Raw { .. } => Place::Device("DEVICE".into()),
+        } => TargetPlace::Device(device.clone()),
+        TargetKind::Raw { uri: Some(uri), .. } => TargetPlace::Uri(uri.clone()),
+        TargetKind::Raw { .. } => TargetPlace::Device("DEVICE".into()),
         TargetKind::Served {
             filesystem: None, ..
-        } => Place::Uri("URI".into()),
-        _ => Place::Directory(scratch.join(&target.name)),
+        } => TargetPlace::Uri("URI".into()),
+        _ => TargetPlace::Directory(scratch.join(&target.name)),
     }
 }
 
@@ -162,17 +162,17 @@ impl Imagined {
     fn of(spec: &TargetSpec) -> Self {
         let writable = !spec.read_only;
         let (file, uri, own) = match &spec.place {
-            Place::Directory(path) => {
+            TargetPlace::Directory(path) => {
                 let own = path.join(format!("{PREFIX}XXXXXX"));
                 (own.join(FILE), None, Some(own))
             }
             // Only fio goes there.
-            Place::There { directory, .. } => {
+            TargetPlace::There { directory, .. } => {
                 let own = directory.join(format!("{PREFIX}XXXXXX"));
                 (own.join(FILE), None, None)
             }
-            Place::Device(path) => (path.clone(), None, None),
-            Place::Uri(uri) => (PathBuf::new(), Some(uri.clone()), None),
+            TargetPlace::Device(path) => (path.clone(), None, None),
+            TargetPlace::Uri(uri) => (PathBuf::new(), Some(uri.clone()), None),
         };
         Self {
             file,
@@ -239,7 +239,7 @@ impl Imagined {
     fn of_tool(&self, tool: &Tool, seed: u64, beside: &[PathBuf]) -> Vec<String> {
         let work = Path::new(WORK);
         let own = self.tools();
-        tool.shown(&tools::Place {
+        tool.shown(&tools::ToolDirs {
             directory: own.as_deref().unwrap_or(work),
             beside,
             work,

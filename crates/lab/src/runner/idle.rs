@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::checks::{Finding, noise};
+use crate::checks::{self, Finding};
 use crate::sensors::others::Programs;
 use crate::units::Nanos;
 
@@ -12,20 +12,20 @@ const LOOK: Duration = Duration::from_millis(300);
 const LOOKS_MAX: u32 = 5;
 
 /// Waits until programs other than `ours` are quiet; what is still at work then is a remark on the run.
-pub(super) fn wait(ours: &[u32]) -> Option<Finding> {
-    let mut loud = None;
+pub(super) fn wait(ours: &[u32]) -> Vec<Finding> {
+    let mut loud = Vec::new();
     for _ in 0..LOOKS_MAX {
         let (before, start) = (Programs::now(ours), engine::clock::now());
         std::thread::sleep(LOOK);
         let others = Programs::now(ours).since(&before);
         let elapsed = engine::clock::now().duration_since(start);
-        loud = noise::others(&others, Nanos::from_duration(elapsed));
-        if loud.is_none() {
+        loud = checks::idle(&others, Nanos::from_duration(elapsed));
+        if loud.is_empty() {
             break;
         }
     }
-    loud.map(|mut finding| {
+    for finding in &mut loud {
         finding.text = format!("before the first block, {}", finding.text);
-        finding
-    })
+    }
+    loud
 }

@@ -15,19 +15,18 @@ mod build;
 mod claims;
 mod counters;
 mod dry_run;
-mod ground;
 mod idle;
-mod judge;
 mod measure;
 mod prepare;
 mod progress;
 mod remarks;
+mod remote_load;
 mod request;
 mod resume;
 mod schedule;
 mod scratch;
 mod skip;
-mod there;
+mod work_area;
 
 pub use agents::AgentSpec;
 pub use build::{BuildContext, Builder, Built, Directories, LeftOut, TakeDown};
@@ -41,12 +40,12 @@ use crate::plan::Plan;
 use crate::store::{CommandLine, NewRun, RunId, RunRecord, Status, Store};
 
 use agents::Agents;
-use blocks::{Course, Ended, Executor, run_blocks};
+use blocks::{BlockPlan, Ended, Executor, run_blocks};
 use build::Site;
-use measure::Bench;
+use measure::ToolExecutor;
 use prepare::{Prepared, Tools};
-use resume::Before;
-use there::There;
+use remote_load::RemoteLoad;
+use resume::EarlierBlocks;
 
 /// How our folders on a target begin.
 pub(crate) const FOLDER_PREFIX: &str = scratch::PREFIX;
@@ -93,14 +92,14 @@ fn made(
     cancel: &Cancel,
 ) -> Result<RunId, LabError> {
     request.check()?;
-    let before = record.map(|record| Before::of(record, request));
+    let before = record.map(|record| EarlierBlocks::of(record, request));
     let before = before.transpose()?.unwrap_or_default();
     let mut tools = Tools::find(&request.plan, &request.fio)?;
     let mut store = Store::open(&request.store)?;
     let start = engine::clock::now();
     let agents = connected(request, record, start, before.elapsed)?;
     // Until the end of the run: what it made there goes with it.
-    let there = There::connect(request, &mut tools)?;
+    let there = RemoteLoad::connect(request, &mut tools)?;
     let request = &there
         .as_ref()
         .map_or_else(|| request.clone(), |there| there.placed(request));
@@ -118,7 +117,7 @@ fn made(
     let labels = labels(&prepared);
     let pairs = skip::pairs(&request.plan, prepared.targets.len(), &prepared.skipped);
     let layers = layers(&request.plan, &prepared);
-    let course = Course {
+    let course = BlockPlan {
         plan: &request.plan,
         labels: &labels,
         pairs: &pairs,
@@ -127,8 +126,8 @@ fn made(
         seed: prepared.seed,
         made: &before.cells,
     };
-    let mut bench = Bench::new(request, &prepared, agents, cancel, start, before.elapsed);
-    let mut keep = |kept: measure::Kept<'_>| store_kept(&mut store, run, kept);
+    let mut bench = ToolExecutor::new(request, &prepared, agents, cancel, start, before.elapsed);
+    let mut keep = |kept: measure::CellRecord<'_>| store_kept(&mut store, run, kept);
     let ended = run_blocks(&course, &mut bench, progress, &mut keep);
     let elapsed = bench.elapsed();
     let samples = bench.samples();
@@ -237,7 +236,11 @@ fn skipped(request: &RunRequest, prepared: &Prepared) -> Vec<Finding> {
     said
 }
 
-fn store_kept(store: &mut Store, run: RunId, kept: measure::Kept<'_>) -> Result<(), LabError> {
+fn store_kept(
+    store: &mut Store,
+    run: RunId,
+    kept: measure::CellRecord<'_>,
+) -> Result<(), LabError> {
     for command in kept.commands {
         store.add_command(run, command)?;
     }
@@ -254,7 +257,7 @@ fn store_kept(store: &mut Store, run: RunId, kept: measure::Kept<'_>) -> Result<
     Ok(())
 }
 
-/// What is told of a run: how it ended, or that its end could not be `written`.
+/// The result of a run: how it ended, or that its end could not be `written`.
 fn outcome(run: RunId, ended: Ended, written: Result<(), LabError>) -> Result<RunId, LabError> {
     let blocks = ended.blocks;
     match (ended.status, written) {

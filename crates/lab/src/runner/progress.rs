@@ -1,4 +1,4 @@
-//! What is told while a run is made, so that a terminal can show it.
+//! [`Progress`]: events of a run, so that a terminal can show them.
 
 use crate::units::Nanos;
 
@@ -23,17 +23,17 @@ pub struct CellProgress<'a> {
     pub target: usize,
     /// Counted from 1.
     pub block: u32,
-    /// How many there will be, as far as can be told.
+    /// How many there will be: an estimate.
     pub blocks: u32,
     /// Measurements made before this one.
     pub done: u32,
-    /// Measurements there will be, as far as can be told.
+    /// Measurements there will be: an estimate.
     pub cells: u32,
-    /// Time left, as far as can be told.
+    /// Time left: an estimate.
     pub left: Nanos,
 }
 
-/// Tells nobody.
+/// Ignores all events.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

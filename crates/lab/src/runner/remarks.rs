@@ -1,14 +1,14 @@
 //! What is said of a run's targets before anything is measured.
 
-use super::prepare::{Readied, ReadyTarget};
+use super::prepare::{PreparedFile, ReadyTarget};
 use crate::checks::cache::Dropped;
-use crate::checks::{self, Check, Finding};
+use crate::checks::{self, Check, Finding, TargetCheck};
 use crate::host::{TargetFacts, alignment, machine};
 use crate::sensors;
 use crate::units::Bytes;
 
 /// What is to be said of a run before its first block.
-pub(super) fn of(targets: &[ReadyTarget], readied: &Readied, wanted: Bytes) -> Vec<Finding> {
+pub(super) fn of(targets: &[ReadyTarget], readied: &PreparedFile, wanted: Bytes) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut say = |text: String| findings.push(Finding::remark(Check::Run, text));
     let size = readied.size;
@@ -51,7 +51,7 @@ pub(super) fn of(targets: &[ReadyTarget], readied: &Readied, wanted: Bytes) -> V
     for target in targets {
         findings.extend(of_disk(&target.facts));
     }
-    findings.extend(checks::emulation::check(&machine().processor));
+    findings.extend(checks::host(&machine()));
     findings
 }
 
@@ -78,13 +78,11 @@ fn not_permitted(targets: &[ReadyTarget]) -> Vec<String> {
     texts
 }
 
-/// Where its disk begins and who it is.
+/// Alignment and identity of its disk.
 fn of_disk(facts: &TargetFacts) -> Vec<Finding> {
     let segments = facts.device.as_deref().map(alignment::segments);
-    let mut findings = checks::alignment::check(&segments.unwrap_or_default());
-    findings.extend(facts.identity.as_ref().and_then(checks::identity::check));
-    for finding in &mut findings {
-        finding.text = format!("{}: {}", facts.label, finding.text);
-    }
-    findings
+    checks::target(&TargetCheck {
+        facts,
+        segments: &segments.unwrap_or_default(),
+    })
 }

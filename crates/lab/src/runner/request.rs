@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::agents::AgentSpec;
 use crate::LabError;
 use crate::agent::FioFolder;
-use crate::host::{Place, Process, Role};
+use crate::host::{Process, Role, TargetPlace};
 use crate::plan::Plan;
 use crate::units::Bytes;
 
@@ -20,7 +20,7 @@ pub struct RunRequest {
     pub plan: Plan,
     /// Where, besides the plan's own targets.
     pub targets: Vec<TargetSpec>,
-    /// Which of them the others are held against, unless the plan says.
+    /// Which of them is the baseline, unless the plan says.
     pub baseline: Option<usize>,
     /// The directory that the plan's own targets are built in.
     pub base: Option<PathBuf>,
@@ -44,12 +44,12 @@ pub struct TargetSpec {
     /// Short: letters, digits and dashes.
     pub name: String,
     /// Where it is.
-    pub place: Place,
+    pub place: TargetPlace,
     /// What it is called in the report; the place when not given.
     pub label: Option<String>,
     /// The processes of this machine that work for it.
     pub processes: Vec<Process>,
-    /// The server's address, when it is known: it tells which wire is the ceiling.
+    /// The server's address, when it is known: it decides which wire is the ceiling.
     pub peer: Option<IpAddr>,
     /// Whether what is on it must stay; a directory only gets files of ours.
     pub read_only: bool,
@@ -63,15 +63,15 @@ impl TargetSpec {
     /// A directory called by its path.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self::at(Place::Directory(path.into()))
+        Self::at(TargetPlace::Directory(path.into()))
     }
 
     /// The same for any place.
     #[must_use]
-    pub fn at(place: Place) -> Self {
+    pub fn at(place: TargetPlace) -> Self {
         Self {
             name: "target".into(),
-            read_only: !matches!(place, Place::Directory(_) | Place::There { .. }),
+            read_only: !matches!(place, TargetPlace::Directory(_) | TargetPlace::There { .. }),
             place,
             label: None,
             processes: Vec::new(),
@@ -132,7 +132,7 @@ impl RunRequest {
         self
     }
 
-    /// The same, everything held against `target`.
+    /// The same with `target` as the baseline.
     #[must_use]
     pub fn against(mut self, target: TargetSpec) -> Self {
         self.baseline = Some(self.targets.len());
@@ -154,7 +154,7 @@ impl RunRequest {
                 self.plan.name
             )));
         }
-        super::there::check(self)?;
+        super::remote_load::check(self)?;
         self.check_targets()
     }
 
@@ -173,7 +173,9 @@ impl RunRequest {
                 )));
             }
             for other in &self.targets[..index] {
-                if let (Place::Directory(a), Place::Directory(b)) = (&other.place, &target.place) {
+                if let (TargetPlace::Directory(a), TargetPlace::Directory(b)) =
+                    (&other.place, &target.place)
+                {
                     refuse_same(a, b)?;
                 }
             }
@@ -207,7 +209,7 @@ pub(super) fn refuse_same(a: &Path, b: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// A request to stop, shared with whoever may ask for it.
+/// A cancellation flag, shared with those that may raise it.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 

@@ -8,7 +8,7 @@
 
 use super::prepare::Prepared;
 use super::request::{RunRequest, TargetSpec};
-use super::schedule::Standing;
+use super::schedule::RunState;
 use crate::LabError;
 use crate::checks::identity::Identity;
 use crate::host::{Machine, TargetFacts};
@@ -18,7 +18,7 @@ use crate::units::{Bytes, Nanos};
 
 /// What is known of a run before it goes on.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Before {
+pub(super) struct EarlierBlocks {
     /// What was measured.
     pub(super) cells: Vec<Cell>,
     /// How long that took.
@@ -63,7 +63,7 @@ impl RunRequest {
     }
 }
 
-impl Before {
+impl EarlierBlocks {
     /// What was kept of `run`, if it is one that `request` can go on with.
     pub(super) fn of(run: &RunRecord, request: &RunRequest) -> Result<Self, LabError> {
         // A run that has ended is refused before anything is built.
@@ -147,7 +147,7 @@ fn machine(was: &Machine, now: &Machine) -> Option<String> {
 }
 
 fn target(plan: &Plan, was: &TargetFacts, now: &TargetFacts) -> Option<String> {
-    // What is built anew stands elsewhere, and a disk gets another device when it is attached again.
+    // A target that is rebuilt has another path, and a disk gets another device when it is attached again.
     let place =
         |facts: &TargetFacts| match is_own(plan, facts) || facts.label != facts.place.to_string() {
             true => String::new(),
@@ -170,7 +170,7 @@ fn target(plan: &Plan, was: &TargetFacts, now: &TargetFacts) -> Option<String> {
     ])
 }
 
-/// What tells the disk from others, where there is one: letters move.
+/// What identifies the disk, where it has one: letters move.
 fn disk(facts: &TargetFacts) -> String {
     let identity = facts.identity.as_ref();
     shown(identity.and_then(Identity::lasting).as_ref())
@@ -227,8 +227,8 @@ fn cannot(run: &RunRecord, reason: String) -> LabError {
     }
 }
 
-/// Where a run stands that has these measurements.
-pub(super) fn standing(cells: &[Cell], pairs: &[(usize, usize)], elapsed: Nanos) -> Standing {
+/// The progress of a run that has these measurements.
+pub(super) fn standing(cells: &[Cell], pairs: &[(usize, usize)], elapsed: Nanos) -> RunState {
     let of_block = |block: u32| cells.iter().filter(move |cell| cell.block == block);
     let is_whole = |block: u32| {
         pairs
@@ -242,7 +242,7 @@ pub(super) fn standing(cells: &[Cell], pairs: &[(usize, usize)], elapsed: Nanos)
         let ended = of_block(block).map(|cell| cell.started.0.saturating_add(cell.elapsed.0));
         ended.max().unwrap_or(0).saturating_sub(begun.unwrap_or(0))
     });
-    Standing {
+    RunState {
         blocks,
         elapsed,
         longest: Nanos(longest.max().unwrap_or(0)),
@@ -252,7 +252,7 @@ pub(super) fn standing(cells: &[Cell], pairs: &[(usize, usize)], elapsed: Nanos)
 
 impl Prepared {
     /// Says that the run goes on, and from where.
-    pub(super) fn note_resumed(&mut self, before: &Before) {
+    pub(super) fn note_resumed(&mut self, before: &EarlierBlocks) {
         use crate::checks::{Check, Finding};
         let blocks = before.cells.iter().map(|cell| cell.block + 1).max();
         let text = format!(

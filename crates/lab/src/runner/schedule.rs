@@ -79,7 +79,7 @@ impl Figures {
             .insert(cell.block, goodness);
     }
 
-    /// Whether every interval is narrow enough: that of the ratio where a target is held against the
+    /// Whether every interval is narrow enough: that of the ratio where a target is compared with the
     /// baseline, that of the figure itself where it is not.
     pub(super) fn are_precise(&self, precision: f64, seed: u64) -> bool {
         let pairs = self.pairs.iter().copied();
@@ -96,7 +96,7 @@ impl Figures {
         })
     }
 
-    /// The pairs of a test with a layer and with what it stands on where the layer is surely the faster one.
+    /// The pairs of a test with a layer and with the one below it where the layer is surely the faster one.
     /// `layers` are targets, the upper one first.
     pub(super) fn reversed(&self, layers: &[(usize, usize)], seed: u64) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
@@ -138,7 +138,7 @@ impl Figures {
         (target != pair.1 && is_there).then_some(pair)
     }
 
-    /// What has to be precise; none for a baseline that others are held against.
+    /// What has to be precise; none for a baseline that others are compared with.
     fn values(&self, pair: (usize, usize)) -> Option<Vec<f64>> {
         if let Some(against) = self.against(pair) {
             return Some(self.ratios(pair, against));
@@ -152,9 +152,9 @@ impl Figures {
     }
 }
 
-/// Where a run stands between two blocks.
+/// The progress of a run between two blocks.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Standing {
+pub(super) struct RunState {
     /// Whole blocks made.
     pub(super) blocks: u32,
     /// Since the run began, its preparation included.
@@ -166,7 +166,7 @@ pub(super) struct Standing {
 }
 
 /// Whether another block is made; if not, how the run ended.
-pub(super) fn next(budget: &Budget, at: Standing) -> Option<Status> {
+pub(super) fn next(budget: &Budget, at: RunState) -> Option<Status> {
     if at.blocks >= budget.blocks_max {
         return Some(Status::AllBlocks);
     }
@@ -186,8 +186,8 @@ pub(super) fn fits(budget: &Budget, elapsed: Nanos, more: Nanos) -> bool {
     elapsed.0.saturating_add(more.0) <= Nanos::from_ms(budget.limit_ms).0
 }
 
-/// How many blocks there will be, as far as can be told.
-pub(super) fn blocks_expected(budget: &Budget, at: Standing) -> u32 {
+/// How many blocks there will be: an estimate.
+pub(super) fn blocks_expected(budget: &Budget, at: RunState) -> u32 {
     if at.blocks == 0 {
         return budget.blocks_min;
     }

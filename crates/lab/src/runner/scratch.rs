@@ -97,7 +97,7 @@ impl Scratch {
         self.own.path().join(TOOLS)
     }
 
-    /// Removes what tools made, also what a later one would work on: that is made anew.
+    /// Removes what tools made, also what a later one would work on: that is made again.
     pub(super) fn clear_tools(&self) -> Result<(), String> {
         let path = self.tool_directory();
         match fs::remove_dir_all(&path) {

@@ -1,8 +1,8 @@
 //! Which tests are not made on which targets, and why. Pure but for what was found before.
 
-use super::ground::Ground;
 use super::prepare::Tools;
 use super::request::TargetSpec;
+use super::work_area::WorkArea;
 use crate::LabError;
 use crate::plan::{Direction, Job, Plan, Workload};
 use crate::store::Skipped;
@@ -15,7 +15,7 @@ use crate::units::Bytes;
 pub(super) fn all(
     plan: &Plan,
     specs: &[TargetSpec],
-    grounds: &[Ground],
+    grounds: &[WorkArea],
     tools: &Tools,
 ) -> Result<Vec<Skipped>, LabError> {
     let mut skipped = Vec::new();
@@ -83,7 +83,7 @@ fn any_left(plan: &Plan, targets: usize, skipped: Vec<Skipped>) -> Result<Vec<Sk
 fn reason(
     test: &Workload,
     spec: &TargetSpec,
-    ground: &Ground,
+    ground: &WorkArea,
     tools: &Tools,
 ) -> Option<Option<String>> {
     if !test.is_for(&spec.name) {

@@ -1,6 +1,6 @@
-//! `/proc/interrupts`: how often each core was interrupted, and by whom. Pure. Source: proc_interrupts(5).
+//! `/proc/interrupts`: how often each core was interrupted, by source. Pure. Source: proc_interrupts(5).
 //!
-//! What stands behind the counts differs from one architecture to the next; the last words name the
+//! What follows the counts differs from one architecture to the next; the last words name the
 //! device. Lines of one name (the queues of some drivers) are one source.
 
 use super::Counter;

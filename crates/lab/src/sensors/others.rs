@@ -1,8 +1,8 @@
-//! Who else was at work: the CPU time of every program between two looks. Pure but for [`Programs::now`].
+//! Background load: the CPU time of every program between two readings. Pure but for [`Programs::now`].
 //!
-//! Threads of the kernel are left out: what they do is done for those who measure, too (loop devices,
+//! Threads of the kernel are left out: what they do is done for the measurement, too (loop devices,
 //! writing back). Programs that begin or end between the looks are not seen; see
-//! [`crate::checks::noise::unaccounted`].
+//! [`crate::checks::noise`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -36,7 +36,7 @@ impl Programs {
             }
         }
         let own = family(&parents, ours);
-        // This program's children are whatever it measures with; it itself is told apart.
+        // This program's children are whatever it measures with; it itself is counted separately.
         found.retain(|number, _| !own.contains(number) && *number != std::process::id());
         Self(found)
     }

@@ -1,5 +1,5 @@
 //! Sensors that are there and that this user may not read. They give no samples, and a reader of a report
-//! could not tell them from those that the machine has not got.
+//! could not be distinguished from those that the machine has not got.
 
 use std::fs::OpenOptions;
 use std::io;

@@ -26,7 +26,7 @@ const MAILBOX: &str = "/dev/vcio";
 
 /// A file and what its figure is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct SysfsPath {
     item: String,
     path: PathBuf,
     is_dear: bool,
@@ -42,10 +42,10 @@ enum Throttle {
 /// Where this machine's sensors are.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places {
-    temperatures: Vec<Place>,
-    clocks: Vec<Place>,
+    temperatures: Vec<SysfsPath>,
+    clocks: Vec<SysfsPath>,
     /// Of the x86 cores: how often they slowed down.
-    slowed: Vec<Place>,
+    slowed: Vec<SysfsPath>,
     throttle: Option<Throttle>,
     readings: u64,
 }
@@ -81,7 +81,7 @@ impl Places {
             ("clock", &self.clocks),
             ("throttle", &self.slowed),
         ];
-        let of = |(sensor, places): (&'static str, &Vec<Place>)| {
+        let of = |(sensor, places): (&'static str, &Vec<SysfsPath>)| {
             let paths = places.iter().map(|place| place.path.clone());
             paths.map(|path| (sensor, path)).collect::<Vec<_>>()
         };
@@ -97,7 +97,7 @@ impl Places {
     pub(super) fn read(&mut self) -> (Vec<Gauge>, Vec<Counter>) {
         let dear_too = self.readings.is_multiple_of(SLOWLY);
         self.readings += 1;
-        let text = |place: &Place| fs::read_to_string(&place.path).ok();
+        let text = |place: &SysfsPath| fs::read_to_string(&place.path).ok();
         let temperatures = self
             .temperatures
             .iter()
@@ -161,8 +161,8 @@ fn trimmed(path: &Path) -> Option<String> {
 }
 
 /// Zones are named by what they measure; the second one of a name gets its number.
-fn zones(root: &Path) -> Vec<Place> {
-    let mut found: Vec<Place> = Vec::new();
+fn zones(root: &Path) -> Vec<SysfsPath> {
+    let mut found: Vec<SysfsPath> = Vec::new();
     for (number, folder) in numbered(&root.join("sys/class/thermal"), "thermal_zone") {
         let path = folder.join("temp");
         let Some(kind) = trimmed(&folder.join("type")).filter(|_| path.exists()) else {
@@ -173,7 +173,7 @@ fn zones(root: &Path) -> Vec<Place> {
             true => format!("{kind}/{number}"),
             false => kind,
         };
-        found.push(Place {
+        found.push(SysfsPath {
             item,
             path,
             is_dear: false,
@@ -182,7 +182,7 @@ fn zones(root: &Path) -> Vec<Place> {
     found
 }
 
-fn chips(root: &Path, zones: &[String]) -> Vec<Place> {
+fn chips(root: &Path, zones: &[String]) -> Vec<SysfsPath> {
     let mut found = Vec::new();
     for (_, folder) in numbered(&root.join("sys/class/hwmon"), "hwmon") {
         let Some(chip) = trimmed(&folder.join("name")) else {
@@ -191,7 +191,7 @@ fn chips(root: &Path, zones: &[String]) -> Vec<Place> {
         for (input, path) in inputs(&folder) {
             let label = trimmed(&folder.join(format!("{input}_label")));
             if let Some(item) = thermal::chip_item(&chip, label.as_deref(), &input, zones) {
-                found.push(Place {
+                found.push(SysfsPath {
                     item,
                     path,
                     is_dear: DRIVES.contains(&chip.as_str()),
@@ -223,10 +223,10 @@ fn inputs(chip: &Path) -> Vec<(String, PathBuf)> {
 }
 
 /// One file of each core that has it, named by the core's number.
-fn of_cores(root: &Path, file: &str) -> Vec<Place> {
+fn of_cores(root: &Path, file: &str) -> Vec<SysfsPath> {
     numbered(&root.join("sys/devices/system/cpu"), "cpu")
         .into_iter()
-        .map(|(number, folder)| Place {
+        .map(|(number, folder)| SysfsPath {
             item: number.to_string(),
             path: folder.join(file),
             is_dear: false,

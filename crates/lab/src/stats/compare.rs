@@ -20,7 +20,7 @@ pub enum Verdict {
     Slower,
     /// The whole interval is within [`SAME_WITHIN`] of one.
     Same,
-    /// None of these; about so many blocks more would tell.
+    /// None of these; about so many blocks more would decide.
     CannotTell {
         /// An estimate from how intervals narrow with the root of their number.
         blocks_more: u32,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Rng;
 use super::line::{basis, project, squares_outside};
 
-/// An effect that chance gives more often than this is not told from chance.
+/// An effect that chance gives more often than this is not distinguishable from chance.
 pub const P_MAX: f64 = 0.05;
 /// Shuffles for one p-value; its resolution is one over this.
 const SHUFFLES: u32 = 1999;
@@ -32,7 +32,7 @@ pub struct Observation {
 /// What a factor does.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// Independent differences between levels that could be told from the other factor.
+    /// Independent differences between levels that could be separated from the other factor.
     pub differences: usize,
     /// The part of all variation that it alone explains.
     pub share: f64,
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(found.confounded, 0);
     }
 
-    /// Of a factor that does nothing, one in twenty is told from chance, and not many more.
+    /// Of a factor that does nothing, one in twenty seems an effect, and not many more.
     #[test]
     fn a_factor_that_does_nothing_is_seldom_told_from_chance() {
         let wrong = (0..60u64)

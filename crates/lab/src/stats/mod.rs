@@ -1,5 +1,5 @@
 //! Statistics: medians with bootstrap intervals, differences paired by block, verdicts; and the models
-//! that sweeps and curves are held against.
+//! that are fitted to sweeps and curves.
 //!
 //! | module | answers |
 //! |---|---|

@@ -15,7 +15,7 @@ use super::line::{Line, Point, line};
 pub const READINGS_MIN: usize = 8;
 /// Readings that range over less than this, in degrees, did not change.
 const FLAT: f64 = 1.0;
-/// At least this part of the way to the end must have been seen for the end to be trusted.
+/// At least this part of the rise must have been seen for its end to be trusted.
 const SEEN_MIN: f64 = 0.6;
 /// Steps of the coarse search.
 const STEPS: u32 = 200;
@@ -42,7 +42,7 @@ pub struct ThermalFit {
     pub time_constant: f64,
     /// The root of the mean square of what is left, in degrees.
     pub error: f64,
-    /// The part of the way from the first reading to the end that was covered by the last one.
+    /// The part of the rise from the first reading to the end that was covered by the last one.
     pub seen: f64,
 }
 

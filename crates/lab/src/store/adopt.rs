@@ -31,7 +31,7 @@ const PARTS: [&str; 4] = [
 
 impl Store {
     /// Copies every run of the store at `other`, the earliest first, and gives their numbers here. Each
-    /// gets `finding` besides its own, which tells where it was made.
+    /// gets `finding` besides its own, which says where it was made.
     ///
     /// # Errors
     /// [`LabError::DamagedStore`] and the like, about either of the two.

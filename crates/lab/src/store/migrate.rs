@@ -47,7 +47,7 @@ fn manifest(mut old: Value) -> Value {
         })
         .collect();
     let targets = old["targets"].as_array().cloned().unwrap_or_default();
-    // There were one or two, and the second was what the first was held against.
+    // There were one or two, and the second was the baseline.
     let baseline = (targets.len() == 2).then_some(1);
     let targets = targets
         .into_iter()

@@ -41,7 +41,7 @@ pub struct Store {
     path: PathBuf,
 }
 
-/// Where the store is unless told otherwise: `$XDG_DATA_HOME/outboard/lab.sqlite`, or
+/// The default path of the store: `$XDG_DATA_HOME/outboard/lab.sqlite`, or
 /// `~/.local/share/outboard/lab.sqlite`.
 ///
 /// # Errors

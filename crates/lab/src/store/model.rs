@@ -93,7 +93,7 @@ pub struct Manifest {
     pub base: Option<PathBuf>,
     /// What was measured.
     pub targets: Vec<TargetFacts>,
-    /// Which of them the others are held against.
+    /// Which of them is the baseline.
     pub baseline: Option<usize>,
     /// Targets of the plan that could not be had here.
     pub left_out: Vec<LeftOutTarget>,

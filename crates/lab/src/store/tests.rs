@@ -236,7 +236,7 @@ fn a_store_of_the_first_schema_is_brought_up_to_this_one_and_loses_nothing() {
     assert_eq!(names, ["target", "against"]);
     assert_eq!(
         manifest.targets[1].place,
-        crate::host::Place::Directory("/mnt/b".into())
+        crate::host::TargetPlace::Directory("/mnt/b".into())
     );
     assert!(
         manifest.targets[0]

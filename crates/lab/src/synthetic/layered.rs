@@ -2,7 +2,7 @@
 //! left out.
 
 use lab::checks::{Check, Finding};
-use lab::host::{Place, TargetFacts};
+use lab::host::{TargetFacts, TargetPlace};
 use lab::plan::{Job, Plan, Varies};
 use lab::stats::Rng;
 use lab::store::{Cell, LeftOutTarget, Outcome, RunRecord, Status};
@@ -113,7 +113,7 @@ pub(crate) fn layered() -> RunRecord {
         .map(|target| TargetFacts {
             name: target.name.clone(),
             label: target.shown().to_owned(),
-            place: Place::Directory(format!("/srv/lab/{}", target.name).into()),
+            place: TargetPlace::Directory(format!("/srv/lab/{}", target.name).into()),
             ..first.clone()
         })
         .collect();

@@ -1,19 +1,19 @@
-//! A made-up run for tests of the store and the report. Its figures are nobody's: tests assert how
+//! A made-up run for tests of the store and the report. Its figures were not measured: tests assert how
 //! they are computed and shown, never what they are.
 
+mod full_run;
 mod layered;
 mod long;
-mod story;
 
+pub(crate) use full_run::full_run;
 pub(crate) use layered::layered;
 pub(crate) use long::long;
-pub(crate) use story::story;
 
 use lab::checks::cache::{Dropped, Server};
 use lab::checks::ceiling::{Ceiling, Source};
 use lab::checks::direct::{DioAlign, Residency, Traffic};
 use lab::fio::{Engine, Histogram, JobResult};
-use lab::host::{Machine, Place, Process, Role, TargetFacts};
+use lab::host::{Machine, Process, Role, TargetFacts, TargetPlace};
 use lab::plan::{Direction, builtin};
 use lab::sensors::{CoreTimes, Sample};
 use lab::stats::Rng;
@@ -123,7 +123,7 @@ fn manifest() -> Manifest {
     let target = |name: &str, directory: &str, server, ceilings| TargetFacts {
         name: name.into(),
         label: directory.into(),
-        place: Place::Directory(directory.into()),
+        place: TargetPlace::Directory(directory.into()),
         filesystem: "ext4".into(),
         source: "/dev/loop0".into(),
         options: "rw".into(),

@@ -1,4 +1,4 @@
-//! A story: several clients of one server read the same bytes at the same time, as diskless machines do.
+//! A scenario: several clients of one server read the same bytes at the same time, as diskless machines do.
 //!
 //! Every client is a fio of its own with a connection of its own; the server is ours, on loopback. The
 //! headline is what all get together until the last is done.
@@ -13,7 +13,7 @@ use super::installed::FIO;
 use super::layout::{Layout, quoted, shown as line};
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::{Rig, random_mib};
-use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
+use super::{Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError};
 use crate::fio::{JobResult, parse};
 use crate::plan::size;
 use crate::units::{Bytes, MIB, Nanos};
@@ -134,7 +134,7 @@ pub fn fairness(rates: &[f64]) -> f64 {
 }
 
 /// The image, the server and a client, of which so many are started.
-pub(super) fn shown(options: &Options, installed: &Installed, place: &Place<'_>) -> Vec<String> {
+pub(super) fn shown(options: &Options, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
     let layout = Layout::of(place);
     let image = layout.path("image");
     let count = format!("count={}", options.bytes.0 / MIB);
@@ -165,7 +165,7 @@ pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError>
         let work = start.place.work.join(format!("client-{number}"));
         std::fs::create_dir_all(&work)
             .map_err(|error| ToolError::system(format!("make {}", work.display()), error))?;
-        clients.push(command.start(&Place {
+        clients.push(command.start(&ToolDirs {
             work: &work,
             ..*start.place
         })?);

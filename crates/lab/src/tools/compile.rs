@@ -1,6 +1,6 @@
 //! compile: C sources made for it, turned into objects and a program by make and the C compiler.
 //!
-//! It stands for the paper's compilation of Linux: many small files read, a processor that is busy all
+//! It imitates the paper's compilation of Linux: many small files read, a processor that is busy all
 //! the time, objects written. The sources are generated, the same ones each time, and they and the
 //! objects are on the target; the compiler and what it includes of its own are where the system has
 //! them. Its rate is that of the processor: the check *generator* says so, and that is the point.
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
+use super::{Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError};
 use crate::stats::Rng;
 use crate::units::{Bytes, Nanos};
 
@@ -128,7 +128,7 @@ pub fn commands(jobs: usize, installed: &Installed, directory: &Path) -> [Invoca
 }
 
 /// What is made before it, and both commands.
-pub(super) fn shown(options: &Options, installed: &Installed, place: &Place<'_>) -> Vec<String> {
+pub(super) fn shown(options: &Options, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
     let commands = commands(options.compilers(), installed, place.directory);
     let made = std::iter::once(made(options));
     made.chain(commands.each_ref().map(Invocation::shown))
@@ -195,7 +195,7 @@ fn main_of(files: u32) -> String {
 /// Writes the sources onto the target if they are not there yet; see [`super::prepare`].
 pub(super) fn prepare(
     options: &Options,
-    place: &Place<'_>,
+    place: &ToolDirs<'_>,
     tick: Tick<'_>,
 ) -> Result<String, ToolError> {
     super::find(COMPILER)?;

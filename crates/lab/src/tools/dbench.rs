@@ -3,7 +3,7 @@
 //! The paper on virtual disks calls it the best single indication of a server's disk. Writes dominate
 //! in it, since reads of a real server mostly come from memory. Its figure is the data that its
 //! clients read and wrote, in 10^6 bytes per second; it leaves dirty data behind, so `sync` is on
-//! where the way to the disk is asked for and not memory.
+//! where the I/O path is measured and not memory.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::{Installed, Invocation, Place, Program, Ran, Start, ToolError};
+use super::{Installed, Invocation, Program, Ran, Start, ToolDirs, ToolError};
 use crate::units::{Bytes, Nanos};
 
 /// What has to be installed.
@@ -59,7 +59,7 @@ impl Options {
 
 /// The command.
 #[must_use]
-pub fn command(options: &Options, installed: &Installed, place: &Place<'_>) -> Invocation {
+pub fn command(options: &Options, installed: &Installed, place: &ToolDirs<'_>) -> Invocation {
     let seconds = (options.runtime_ms / 1000).to_string();
     let mut args: Vec<OsString> = vec!["-t".into(), seconds.into()];
     args.extend(["-D".into(), directory(place).into()]);
@@ -71,7 +71,7 @@ pub fn command(options: &Options, installed: &Installed, place: &Place<'_>) -> I
 }
 
 /// It leaves the directories of its clients behind, so it gets one that can be removed.
-fn directory(place: &Place<'_>) -> PathBuf {
+fn directory(place: &ToolDirs<'_>) -> PathBuf {
     place.directory.join(PROGRAM.name)
 }
 

@@ -19,7 +19,7 @@ pub struct Program {
     pub version_args: &'static [&'static str],
 }
 
-/// What makes the load of a story.
+/// What makes the load of a scenario.
 pub(super) const FIO: Program = Program {
     name: "fio",
     package: "fio",

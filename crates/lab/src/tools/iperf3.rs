@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::process::Running;
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
+use super::{Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError};
 use crate::host::listeners;
 use crate::units::Bytes;
 
@@ -24,7 +24,7 @@ pub const PROGRAM: Program = Program {
 };
 /// The most streams of one test, which is iperf3's own limit.
 pub const STREAMS_MAX: u32 = 128;
-/// Where a server listens that was told nothing.
+/// The default port of a server.
 const PORT: u16 = 5201;
 /// How long our own server may take to listen.
 const START: Duration = Duration::from_secs(5);
@@ -97,7 +97,7 @@ impl Server {
     /// [`ToolError`]; nothing is left running then.
     pub fn start(
         installed: &Installed,
-        place: &Place<'_>,
+        place: &ToolDirs<'_>,
         address: IpAddr,
         tests: Tests,
         tick: Tick<'_>,
@@ -165,7 +165,7 @@ fn seconds(options: &Options) -> u32 {
 
 /// What a test said.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
+pub struct Iperf3Output {
     /// The headline is what was received.
     pub figures: Vec<ToolFigure>,
     /// Bytes received.
@@ -176,7 +176,7 @@ pub struct Said {
 ///
 /// # Errors
 /// Its own words when the test failed (it ends as if all were well), or that there are none.
-pub fn parse(text: &str) -> Result<Said, ToolError> {
+pub fn parse(text: &str) -> Result<Iperf3Output, ToolError> {
     let root: Value = serde_json::from_str(text).map_err(|_| PROGRAM.unreadable("JSON"))?;
     if let Some(error) = root["error"].as_str() {
         return Err(PROGRAM.failed(error.chars().take(300).collect::<String>()));
@@ -200,7 +200,7 @@ pub fn parse(text: &str) -> Result<Said, ToolError> {
         let percent = end["cpu_utilization_percent"][key].as_f64();
         figures.extend(percent.map(|percent| ToolFigure::lower(name, percent / 100.0, Unit::Part)));
     }
-    Ok(Said {
+    Ok(Iperf3Output {
         figures,
         bytes: Bytes(bytes.ok_or(PROGRAM.unreadable("bytes at the receiver"))?),
     })
@@ -227,7 +227,7 @@ pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError>
         std::fs::create_dir_all(end)
             .map_err(|error| ToolError::system(format!("make {}", end.display()), error))?;
     }
-    let [server_place, client_place] = ends.each_ref().map(|end| Place {
+    let [server_place, client_place] = ends.each_ref().map(|end| ToolDirs {
         directory: end,
         work: end,
         ..*start.place
@@ -264,7 +264,7 @@ pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError>
 }
 
 /// What it says in its JSON when it fails, which is more than the last line of it.
-fn own_words(error: ToolError, place: &Place<'_>) -> ToolError {
+fn own_words(error: ToolError, place: &ToolDirs<'_>) -> ToolError {
     let ToolError::Failed { .. } = &error else {
         return error;
     };

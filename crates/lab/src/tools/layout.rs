@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Invocation, Place};
+use super::{Invocation, ToolDirs};
 use crate::units::Bytes;
 
 /// A folder with images, drives over them, and a place to mount them.
@@ -12,7 +12,7 @@ pub(super) struct Layout(PathBuf);
 
 impl Layout {
     /// The one in `place`.
-    pub(super) fn of(place: &Place<'_>) -> Self {
+    pub(super) fn of(place: &ToolDirs<'_>) -> Self {
         Self(place.directory.join("rig"))
     }
 

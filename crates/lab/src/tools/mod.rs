@@ -1,14 +1,14 @@
 //! Workloads that are not fio: dbench, bonnie++, tar of a source tree, a compilation, stress-ng and iperf3;
-//! and stories: [`clients`], [`pull`], [`resync`], in which something happens to a disk of our own, and
+//! and scenarios: [`clients`], [`pull`], [`resync`], in which something happens to a disk of our own, and
 //! [`together`], in which all drives of a run work at once.
 //!
 //! Each tool has a file with the same three parts: `Options` (plain data, read from a plan), a
 //! command (pure) and a parser of what the tool prints (pure). [`run`] alone starts anything; what it would
-//! start is told by [`Tool::shown`].
+//! start is in [`Tool::shown`].
 //!
 //! # Invariants
 //!
-//! * A tool works in the directory it is given (a story of all drives in that of each) and nowhere else, and
+//! * A tool works in the directory it is given (a scenario of all drives in that of each) and nowhere else, and
 //!   its whole process group is ended on every way out.
 //! * What a tool prints is bounded ([`process::OUTPUT_MAX`]), and any text is an error value at worst.
 //! * The first figure of a result is its headline, and is the same figure for every run with the same
@@ -75,23 +75,23 @@ pub enum Tool {
     /// The bare wire.
     #[serde(rename = "iperf3")]
     Iperf3(iperf3::Options),
-    /// A story: clients of one server at once.
+    /// A scenario: clients of one server at once.
     #[serde(rename = "clients")]
     Clients(clients::Options),
-    /// A story: a drive of several is pulled.
+    /// A scenario: a drive of several is pulled.
     #[serde(rename = "pull")]
     Pull(pull::Options),
-    /// A story: a half of a mirror is made alike again.
+    /// A scenario: a half of a mirror is resynced.
     #[serde(rename = "resync")]
     Resync(resync::Options),
-    /// A story: all drives of the run at once.
+    /// A scenario: all drives of the run at once.
     #[serde(rename = "together")]
     Together(together::Options),
 }
 
 /// Where a tool works.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct ToolDirs<'a> {
     /// On the target: a directory of our own. Tools of the wire and the processor leave it alone.
     pub directory: &'a Path,
     /// The same of every other target that has this test.
@@ -118,11 +118,11 @@ pub struct Ran {
 /// Called while waiting, with the time; false stops.
 pub type Tick<'a> = &'a mut dyn FnMut(Instant) -> bool;
 
-/// One start of a tool: of what, where, how long at most, and who may stop it.
+/// One start of a tool: of what, where, its timeout, and its cancellation.
 struct Start<'a> {
     installed: &'a Installed,
     version: &'a str,
-    place: &'a Place<'a>,
+    place: &'a ToolDirs<'a>,
     limit: Duration,
     tick: Tick<'a>,
 }
@@ -243,7 +243,7 @@ impl Tool {
         matches!(self, Self::Tar(_) | Self::Compile(_))
     }
 
-    /// The version that its results are told apart by: that of the program which makes the load. A story's own
+    /// The version that its results are distinguished by: that of the load generator. A scenario's own
     /// steps are ours, and what it needs besides makes no figure.
     #[must_use]
     pub fn version<'a>(&self, installed: &'a Installed) -> &'a str {
@@ -270,7 +270,7 @@ impl Tool {
         }
     }
 
-    /// After which a start is given up.
+    /// The timeout of a start.
     #[must_use]
     pub const fn limit(&self) -> Duration {
         const SLOWER_MAX: u32 = 20;
@@ -289,7 +289,7 @@ impl Tool {
 /// Beyond the time that a tool was given: starting, flushing and tidying up.
 const MARGIN: Duration = Duration::from_secs(60);
 
-/// After which a start of `tool` is given up on a processor of this name: one that is a program takes ten
+/// The timeout of a start of `tool` on a processor of this name: an emulated one takes ten
 /// times as long and more.
 fn limit_on(processor: &str, tool: &Tool) -> Duration {
     const SLOWER: u32 = 10;
@@ -306,7 +306,7 @@ fn limit_on(processor: &str, tool: &Tool) -> Duration {
 /// [`ToolError`].
 pub fn prepare(
     tool: &Tool,
-    place: &Place<'_>,
+    place: &ToolDirs<'_>,
     tick: Tick<'_>,
 ) -> Result<Option<String>, ToolError> {
     match tool {
@@ -324,7 +324,7 @@ pub fn prepare(
 pub fn run(
     tool: &Tool,
     installed: &Installed,
-    place: &Place<'_>,
+    place: &ToolDirs<'_>,
     tick: Tick<'_>,
 ) -> Result<Ran, ToolError> {
     let start = Start {

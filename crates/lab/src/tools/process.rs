@@ -7,15 +7,15 @@
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::Signal;
 
 use super::installed::Missing;
-use super::{Place, Tick};
+use super::{Tick, ToolDirs};
 use crate::fio::command::shown;
+use crate::supervisor::{Supervised, Terminate, Termination};
 use crate::units::{Bytes, Nanos};
 
 /// How often a running tool is looked at.
@@ -145,7 +145,7 @@ impl Invocation {
     ///
     /// # Errors
     /// [`ToolError::System`].
-    pub fn start(&self, place: &Place<'_>) -> Result<Running, ToolError> {
+    pub fn start(&self, place: &ToolDirs<'_>) -> Result<Running, ToolError> {
         self.start_with(place, Stdio::null())
     }
 
@@ -153,8 +153,7 @@ impl Invocation {
     ///
     /// # Errors
     /// [`ToolError::System`].
-    pub fn start_with(&self, place: &Place<'_>, input: Stdio) -> Result<Running, ToolError> {
-        use std::os::unix::process::CommandExt;
+    pub fn start_with(&self, place: &ToolDirs<'_>, input: Stdio) -> Result<Running, ToolError> {
         let name = self.name.clone();
         let printed = ["output", "errors"].map(|kind| place.work.join(format!("{name}.{kind}")));
         let failed = |error| ToolError::system(format!("start {name}"), error);
@@ -162,24 +161,20 @@ impl Invocation {
             let mut options = OpenOptions::new();
             options.create(true).write(true).truncate(true).open(path)
         });
-        let child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        command
             .args(&self.args)
             .current_dir(place.directory)
             // Decimal commas are no numbers to a parser.
             .env("LC_ALL", "C")
             .stdin(input)
             .stdout(output.map_err(failed)?)
-            .stderr(errors.map_err(failed)?)
-            // Ctrl-C in a terminal reaches us; we then end the tool ourselves.
-            .process_group(0)
-            .spawn()
-            .map_err(failed)?;
+            .stderr(errors.map_err(failed)?);
         Ok(Running {
-            child,
+            child: Supervised::spawn(&mut command).map_err(failed)?,
             name,
             printed,
             started: engine::clock::now(),
-            status: None,
         })
     }
 
@@ -189,7 +184,7 @@ impl Invocation {
     /// [`ToolError`]; its process group has ended.
     pub fn run(
         &self,
-        place: &Place<'_>,
+        place: &ToolDirs<'_>,
         limit: Duration,
         tick: Tick<'_>,
     ) -> Result<Printed, ToolError> {
@@ -200,13 +195,11 @@ impl Invocation {
 /// A started tool.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
+    child: Supervised,
     name: String,
     /// Standard output, standard error.
     printed: [PathBuf; 2],
     started: Instant,
-    /// Once it was reaped.
-    status: Option<ExitStatus>,
 }
 
 /// What a program is called.
@@ -218,7 +211,7 @@ fn name_of(program: &Path) -> String {
 impl Running {
     /// What it reads from, if it was started with a pipe; once.
     pub fn input(&mut self) -> Option<ChildStdin> {
-        self.child.stdin.take()
+        self.child.take_stdin()
     }
 
     /// The files that hold what it prints: on its standard output, and on its standard error.
@@ -247,7 +240,7 @@ impl Running {
                 });
             }
             self.bounded()?;
-            std::thread::sleep(POLL);
+            self.child.wait_timeout(POLL);
         }
     }
 
@@ -259,21 +252,17 @@ impl Running {
         &self,
         limit: Duration,
         tick: Tick<'_>,
-        mut look: impl FnMut() -> Option<T>,
+        look: impl FnMut() -> Option<T>,
     ) -> Result<Option<T>, ToolError> {
-        let asked = engine::clock::now();
-        loop {
-            if let Some(found) = look() {
-                return Ok(Some(found));
-            }
-            let now = engine::clock::now();
-            if !tick(now) {
-                return Err(ToolError::Cancelled);
-            }
-            if self.has_ended() || now.duration_since(asked) > limit {
-                return Ok(None);
-            }
-            std::thread::sleep(POLL);
+        let mut goes_on = true;
+        let mut tick = |now| {
+            goes_on = tick(now);
+            goes_on
+        };
+        let found = self.child.wait_ready(limit, POLL, &mut tick, look);
+        match goes_on {
+            true => Ok(found),
+            false => Err(ToolError::Cancelled),
         }
     }
 
@@ -283,27 +272,24 @@ impl Running {
     /// [`ToolError`] when it cannot be asked or reaped.
     pub fn interrupt(mut self) -> Result<Printed, ToolError> {
         let failed = |error| ToolError::system("end a tool", error);
-        if let Some(group) = self.pid().filter(|_| !self.has_ended()) {
-            kill_process_group(group, Signal::INT).map_err(|error| failed(error.into()))?;
+        if !self.has_ended() {
+            self.child.signal_group(Signal::INT).map_err(failed)?;
         }
-        let asked = engine::clock::now();
-        while !self.has_ended() && engine::clock::now().duration_since(asked) < GRACE {
-            std::thread::sleep(POLL);
-        }
+        self.child.wait_timeout(GRACE);
         let elapsed = engine::clock::now().duration_since(self.started);
-        self.end().map_err(failed)?;
+        self.end_group().map_err(failed)?;
         self.bounded()?;
         Ok(self.printed(Nanos::from_duration(elapsed)))
     }
 
     fn ended(&mut self, now: Instant) -> Result<Printed, ToolError> {
         let elapsed = Nanos::from_duration(now.duration_since(self.started));
-        let status = self
-            .end()
+        let ended = self
+            .end_group()
             .map_err(|error| ToolError::system(format!("wait for {}", self.name), error))?;
         self.bounded()?;
         let printed = self.printed(elapsed);
-        match status.is_some_and(|status| status.success()) {
+        match ended.status.is_some_and(|status| status.success()) {
             true => Ok(printed),
             false => Err(ToolError::Failed {
                 tool: self.name.clone(),
@@ -315,14 +301,7 @@ impl Running {
     /// Whether it has ended. It is not reaped, so that nothing else gets its id and its group's.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let seen = self.pid().map(|pid| waitid(WaitId::Pid(pid), options));
-        // An error is that there is no such child, which it is once it was reaped.
-        !matches!(seen, Some(Ok(None)))
-    }
-
-    fn pid(&self) -> Option<Pid> {
-        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+        self.child.has_ended()
     }
 
     /// The last line that it has printed so far, on its standard error if there is any.
@@ -357,38 +336,15 @@ impl Running {
         }
     }
 
-    /// Ends the group and reaps its leader; none when it does not even die of being killed.
-    fn end(&mut self) -> std::io::Result<Option<ExitStatus>> {
-        if let Some(status) = self.status {
-            return Ok(Some(status));
-        }
-        let signal = |signal| match self.pid().map(|group| kill_process_group(group, signal)) {
-            // Nobody is left in it.
-            None | Some(Ok(()) | Err(Errno::SRCH)) => Ok(()),
-            Some(Err(error)) => Err(error),
-        };
-        let asked = engine::clock::now();
-        if !self.has_ended() {
-            signal(Signal::TERM)?;
-        }
-        while !self.has_ended() && engine::clock::now().duration_since(asked) < GRACE {
-            std::thread::sleep(POLL);
-        }
-        // What it started and left running, too.
-        signal(Signal::KILL)?;
-        // A process that waits for a dead mount does not end until that answers: it is reaped only
-        // if it is quick about it.
-        if !self.has_ended() {
-            std::thread::sleep(POLL);
-        }
-        self.status = self.child.try_wait()?;
-        Ok(self.status)
+    /// Ends it with all that it started.
+    fn end_group(&mut self) -> std::io::Result<Termination> {
+        self.child.end(Terminate::Group, GRACE)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Err(error) = self.end() {
+        if let Err(error) = self.end_group() {
             tracing::warn!(tool = %self.name, %error, "a tool could not be ended");
         }
     }

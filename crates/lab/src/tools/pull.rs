@@ -1,8 +1,8 @@
-//! A story: four drives as one, one of them is pulled and plugged in again, and what is lost.
+//! A scenario: four drives as one, one of them is pulled and plugged in again, and what is lost.
 //!
 //! The study of the "Omni Drive" pulled drives by hand, made an empty file, and found that the device
 //! "still seems to be operational". Here files with known bytes are on it; it is counted how many of
-//! them can be read while the drive is away and after it is back, and timed when a program is first told.
+//! them can be read while the drive is away and after it is back, and timed when a program gets the first error.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::layout::{Layout, shown as line};
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::{Rig, random_mib};
-use super::{Place, Program, Ran, Start, Tick, ToolError};
+use super::{Program, Ran, Start, Tick, ToolDirs, ToolError};
 use crate::host::residency;
 use crate::plan::size;
 use crate::units::{Bytes, MIB, Nanos};
@@ -71,20 +71,20 @@ impl Options {
 
 /// What was seen of the files at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct ReadBack {
     /// Bytes that could not be read, or that were others.
     pub lost: Bytes,
     /// From the first read to the first error.
     pub told: Option<Nanos>,
 }
 
-/// What was seen in the whole story.
+/// What was seen in the whole scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct PullSeen {
     /// While the drive was away.
-    pub pulled: Look,
+    pub pulled: ReadBack,
     /// After it came back.
-    pub plugged: Look,
+    pub plugged: ReadBack,
     /// Whether an empty file could be made while it was away.
     pub touched: bool,
     /// Whether data could be written and flushed while it was away.
@@ -95,8 +95,8 @@ pub struct Seen {
 
 /// The figures; pure.
 #[must_use]
-pub fn figures(seen: &Seen) -> Vec<ToolFigure> {
-    let lost = |look: &Look| look.lost.0 as f64;
+pub fn figures(seen: &PullSeen) -> Vec<ToolFigure> {
+    let lost = |look: &ReadBack| look.lost.0 as f64;
     let flag =
         |name: &str, yes: bool| ToolFigure::higher(name, f64::from(u8::from(yes)), Unit::Count);
     let mut figures = vec![ToolFigure::lower(
@@ -128,16 +128,16 @@ fn disk(layout: &Layout) -> String {
 }
 
 /// What is run; files are written and read besides.
-pub(super) fn shown(options: &Options, place: &Place<'_>) -> Vec<String> {
+pub(super) fn shown(options: &Options, place: &ToolDirs<'_>) -> Vec<String> {
     let layout = Layout::of(place);
     let images = DRIVES.map(|drive| layout.image_shown(drive, options.image()));
-    let story = [
+    let scenario = [
         line("outboard", layout.attach(&disk(&layout))),
         layout.pull_shown(&options.drive),
         layout.plug_shown(&options.drive),
         layout.detach_shown(),
     ];
-    images.into_iter().chain(story).collect()
+    images.into_iter().chain(scenario).collect()
 }
 
 pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError> {
@@ -159,7 +159,7 @@ pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError>
     let plugged = look(&files, start.place.seed, start.tick)?;
     let wrote_plugged = write(&mounted.join("afterwards"), start.place.seed).is_ok();
 
-    let seen = Seen {
+    let seen = PullSeen {
         pulled,
         plugged,
         touched,
@@ -211,7 +211,7 @@ fn write(path: &Path, seed: u64) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Who may attach may drop the whole cache, so one file stands for all.
+/// A user that may attach may drop the whole cache, so one file is enough.
 fn drop_caches(files: &[PathBuf]) {
     if let Some(file) = files.first() {
         residency::drop_caches(file, Bytes(MIB), false);
@@ -219,9 +219,9 @@ fn drop_caches(files: &[PathBuf]) {
 }
 
 /// Reads every file, and holds it against what was written.
-fn look(files: &[PathBuf], seed: u64, tick: Tick<'_>) -> Result<Look, ToolError> {
+fn look(files: &[PathBuf], seed: u64, tick: Tick<'_>) -> Result<ReadBack, ToolError> {
     let started = engine::clock::now();
-    let mut seen = Look {
+    let mut seen = ReadBack {
         lost: Bytes(0),
         told: None,
     };

@@ -11,7 +11,7 @@ use crate::units::{Bytes, Nanos, Rate, significant};
 pub struct ToolResult {
     /// Its name: `dbench`.
     pub tool: String,
-    /// As it says of itself; empty where no program's figures are told.
+    /// As it says of itself; empty where no program's figures are reported.
     pub version: String,
     /// The first is the headline; none where it failed.
     pub figures: Vec<ToolFigure>,

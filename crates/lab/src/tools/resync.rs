@@ -1,7 +1,7 @@
-//! A story: a half of a mirror is pulled, comes back, and is made alike under load.
+//! A scenario: a half of a mirror is pulled, rejoins, and is resynced under load.
 //!
 //! The paper on virtual disks describes it ("fully operational after an hour or so") and measures
-//! nothing. Here a load of random writes runs alone first, then while the half is made alike again; the
+//! nothing. Here a load of random writes runs alone first, then while the half is resynced; the
 //! headline is how long that takes.
 //!
 //! What is copied is more than what the half missed: a bitmap knows whole chunks, of 64 MiB usually. So the rate of the
@@ -18,7 +18,7 @@ use super::layout::{Layout, shown as line};
 use super::process::Running;
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::Rig;
-use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
+use super::{Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError};
 use crate::checks::{Check, Finding};
 use crate::fio::parse;
 use crate::plan::size;
@@ -96,20 +96,20 @@ impl Options {
 
 /// What was seen.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seen {
+pub struct ResyncSeen {
     /// From the half's return until both are alike.
     pub resync: Nanos,
-    /// Bytes a second that the array told at last while it copied; none when that was over before it could be told.
+    /// Bytes a second that the array last reported while it copied; none when that was over before it was read.
     pub copied: Option<f64>,
     /// The load's operations per second alone.
     pub alone: f64,
-    /// And beside the resync; none when that was over before it could be told.
+    /// And beside the resync; none when that was over before it was read.
     pub beside: Option<f64>,
 }
 
 /// The figures; pure.
 #[must_use]
-pub fn figures(seen: &Seen, bytes: Bytes) -> Vec<ToolFigure> {
+pub fn figures(seen: &ResyncSeen, bytes: Bytes) -> Vec<ToolFigure> {
     let seconds = seen.resync.seconds().max(f64::MIN_POSITIVE);
     let mut figures = vec![
         ToolFigure::lower(
@@ -187,14 +187,14 @@ fn fresh(installed: &Installed, mounted: &Path, bytes: Bytes) -> Invocation {
 }
 
 /// What is run, the load beside the resync as long as that takes.
-pub(super) fn shown(options: &Options, installed: &Installed, place: &Place<'_>) -> Vec<String> {
+pub(super) fn shown(options: &Options, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
     let layout = Layout::of(place);
     let mounted = layout.mounted();
     let halves = HALVES.map(|half| layout.path(half).into());
     let create = CREATE.map(Into::into).into_iter().chain(halves);
     let re_add = ["array", "re-add", "ARRAY", "--disk", "b"].map(Into::into);
     let images = HALVES.map(|half| layout.image_shown(half, options.half_size()));
-    let story = [
+    let scenario = [
         line("outboard", create),
         line("outboard", layout.attach(&options.disk(&layout))),
         load(installed, &mounted, options.before_ms).shown(),
@@ -205,28 +205,28 @@ pub(super) fn shown(options: &Options, installed: &Installed, place: &Place<'_>)
         line("outboard", re_add),
         layout.detach_shown(),
     ];
-    images.into_iter().chain(story).collect()
+    images.into_iter().chain(scenario).collect()
 }
 
 pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolError> {
     let started = engine::clock::now();
-    let mut story = Story::begin(options, &mut start)?;
-    let load = story.load(options.before_ms)?;
+    let mut scenario = Scenario::begin(options, &mut start)?;
+    let load = scenario.load(options.before_ms)?;
     let alone = load.wait(start.limit, start.tick)?;
     let alone_rate = operations(&alone.output)?;
-    story.rig.pull("b")?;
-    story.write(options.bytes, start.tick)?;
-    story.wait_for("failed", NOTICE, start.tick)?;
-    story.rig.plug("b")?;
+    scenario.rig.pull("b")?;
+    scenario.write(options.bytes, start.tick)?;
+    scenario.wait_for("failed", NOTICE, start.tick)?;
+    scenario.rig.plug("b")?;
 
     let returned = engine::clock::now();
-    let load = story.load(start.limit.as_millis().try_into().unwrap_or(u64::MAX))?;
-    story.re_add(start.tick)?;
-    let copied = story.wait_for("in_sync", start.limit, start.tick)?;
+    let load = scenario.load(start.limit.as_millis().try_into().unwrap_or(u64::MAX))?;
+    scenario.re_add(start.tick)?;
+    let copied = scenario.wait_for("in_sync", start.limit, start.tick)?;
     let resync = Nanos::from_duration(engine::clock::now().duration_since(returned));
     let beside = load.interrupt()?;
 
-    let seen = Seen {
+    let seen = ResyncSeen {
         resync,
         copied,
         alone: alone_rate,
@@ -237,8 +237,8 @@ pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolEr
         let text = format!("the resync took {resync}, too short to say much of the load beside it");
         findings.push(Finding::remark(Check::Run, text));
     }
-    let commands = story.rig.commands.clone();
-    story.rig.take_down()?;
+    let commands = scenario.rig.commands.clone();
+    scenario.rig.take_down()?;
     let elapsed = Nanos::from_duration(engine::clock::now().duration_since(started));
     Ok(Ran {
         result: ToolResult {
@@ -252,17 +252,17 @@ pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolEr
 }
 
 /// A mirror with a load on it.
-struct Story<'a> {
+struct Scenario<'a> {
     rig: Rig<'a>,
     installed: &'a Installed,
-    place: Place<'a>,
+    place: ToolDirs<'a>,
     /// Where the load's files are.
     mounted: PathBuf,
-    /// The image of the half that is pulled, by which the array's members are told apart.
+    /// The image of the half that is pulled, which identifies the array's member.
     image: String,
 }
 
-impl<'a> Story<'a> {
+impl<'a> Scenario<'a> {
     fn begin(options: &Options, start: &mut Start<'a>) -> Result<Self, ToolError> {
         let mut rig = Rig::new(*start.place)?;
         let paths = HALVES.map(|half| rig.image(half, options.half_size()));
@@ -301,7 +301,7 @@ impl<'a> Story<'a> {
         self.rig.outboard(&words, tick).map(drop)
     }
 
-    /// Waits until the half is in this state; bytes a second that were copied meanwhile, as was told last.
+    /// Waits until the half is in this state; bytes a second that were copied meanwhile, as last reported.
     fn wait_for(
         &mut self,
         state: &str,
@@ -337,7 +337,7 @@ impl<'a> Story<'a> {
     }
 }
 
-/// A half as its array tells of it.
+/// A half as its array reports it.
 #[derive(Debug, PartialEq)]
 struct Half {
     /// The array's UUID.
@@ -350,7 +350,7 @@ struct Half {
     speed: Option<f64>,
 }
 
-/// The member that stands on this image.
+/// The member on this image.
 fn half_of(told: &str, image: &str) -> Option<Half> {
     let all: Value = serde_json::from_str(told).ok()?;
     let text = |value: &Value| value.as_str().map(str::to_owned);

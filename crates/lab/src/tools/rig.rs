@@ -1,4 +1,4 @@
-//! A disk of our own on a target, for stories that pull its drives: images, faults, an attachment.
+//! A disk of our own on a target, for scenarios that pull its drives: images, faults, an attachment.
 //!
 //! Invariants: all of it is below the directory it was given, and is taken down on every way out, by
 //! force if need be, since a disk without drives cannot be flushed. What is run is this program
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::layout::Layout;
 use super::process::Running;
-use super::{Invocation, Place, Tick, ToolError};
+use super::{Invocation, Tick, ToolDirs, ToolError};
 use crate::stats::Rng;
 use crate::units::{Bytes, MIB};
 
@@ -26,7 +26,7 @@ const START: Duration = Duration::from_secs(20);
 /// A disk of our own.
 #[derive(Debug)]
 pub(super) struct Rig<'a> {
-    place: Place<'a>,
+    place: ToolDirs<'a>,
     outboard: PathBuf,
     layout: Layout,
     attached: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub(super) struct Rig<'a> {
 
 impl<'a> Rig<'a> {
     /// A folder for it.
-    pub(super) fn new(place: Place<'a>) -> Result<Self, ToolError> {
+    pub(super) fn new(place: ToolDirs<'a>) -> Result<Self, ToolError> {
         let outboard = std::env::current_exe()
             .map_err(|error| ToolError::system("tell where this program is", error))?;
         let layout = Layout::of(&place);
@@ -106,7 +106,7 @@ impl<'a> Rig<'a> {
         if !self.commands.contains(&shown) {
             self.commands.push(shown);
         }
-        let beside = Place {
+        let beside = ToolDirs {
             directory: self.layout.folder(),
             ..self.place
         };
@@ -127,7 +127,7 @@ impl<'a> Rig<'a> {
         let command = Invocation::new(&self.outboard, self.layout.serve(disk));
         self.commands
             .push(crate::fio::command::shown("outboard", &command.args));
-        let running = command.start(&Place {
+        let running = command.start(&ToolDirs {
             directory: self.layout.folder(),
             ..self.place
         })?;

@@ -1,8 +1,8 @@
-//! What one start of a tool would run and write, told before anything is started. Pure.
+//! What one start of a tool would run and write, for a dry run. Pure.
 
 use super::{
-    Installed, Place, Tool, bonnie, clients, compile, dbench, iperf3, pull, resync, stress_ng, tar,
-    together,
+    Installed, Tool, ToolDirs, bonnie, clients, compile, dbench, iperf3, pull, resync, stress_ng,
+    tar, together,
 };
 use crate::plan::Direction;
 use crate::units::Bytes;
@@ -51,7 +51,7 @@ impl Tool {
     /// The commands of one start in `place`, as far as they are known before it, as they can be pasted into
     /// a shell.
     #[must_use]
-    pub fn shown(&self, place: &Place<'_>) -> Vec<String> {
+    pub fn shown(&self, place: &ToolDirs<'_>) -> Vec<String> {
         let installed = Installed {
             program: self.program().name.into(),
             version: String::new(),

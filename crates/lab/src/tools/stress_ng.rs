@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::result::{ToolFigure, Unit};
-use super::{Installed, Invocation, Place, Program, Ran, Start, ToolError};
+use super::{Installed, Invocation, Program, Ran, Start, ToolDirs, ToolError};
 
 /// What has to be installed.
 pub const PROGRAM: Program = Program {
@@ -100,7 +100,7 @@ pub fn parse(text: &str) -> Option<Vec<ToolFigure>> {
 }
 
 /// Where it writes its figures.
-pub(super) fn figures_file(place: &Place<'_>) -> PathBuf {
+pub(super) fn figures_file(place: &ToolDirs<'_>) -> PathBuf {
     place.work.join("stress-ng.yaml")
 }
 
@@ -108,7 +108,7 @@ pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError>
     let yaml = figures_file(start.place);
     let command = command(options, start.installed, &yaml);
     // It writes temporary files where it is started.
-    let beside = Place {
+    let beside = ToolDirs {
         directory: start.place.work,
         ..*start.place
     };

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::tree::{self, Summary};
-use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
+use super::{Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError};
 use crate::plan::size;
 use crate::units::{Bytes, MIB, Nanos};
 
@@ -90,7 +90,7 @@ pub fn commands(installed: &Installed, directory: &Path) -> [Invocation; 2] {
 }
 
 /// The tree and both commands, as far as they are known before.
-pub(super) fn shown(options: &Options, installed: &Installed, place: &Place<'_>) -> Vec<String> {
+pub(super) fn shown(options: &Options, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
     let source = options.tree.clone().or_else(tree::known);
     let source = source.unwrap_or_else(|| "TREE".into());
     let target = place.directory.join(TREE);
@@ -115,7 +115,7 @@ pub fn figures(tree: &Summary, archive: Bytes, elapsed: Nanos) -> Vec<ToolFigure
 /// Copies the tree onto the target if it is not there yet; see [`super::prepare`].
 pub(super) fn prepare(
     options: &Options,
-    place: &Place<'_>,
+    place: &ToolDirs<'_>,
     tick: Tick<'_>,
 ) -> Result<String, ToolError> {
     if let Ok(summary) = summary(options, place) {
@@ -147,7 +147,7 @@ fn copied(summary: &Summary) -> String {
 }
 
 /// What the tree on the target is made of; another test's is none.
-fn summary(options: &Options, place: &Place<'_>) -> Result<Summary, ToolError> {
+fn summary(options: &Options, place: &ToolDirs<'_>) -> Result<Summary, ToolError> {
     let not_there = |error| ToolError::system("read what the tree is made of", error);
     let text = fs::read_to_string(place.directory.join(SUMMARY)).map_err(not_there)?;
     let read = serde_json::from_str::<(Options, Summary)>(&text);

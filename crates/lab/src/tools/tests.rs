@@ -15,7 +15,7 @@ const IPERF3: &str = include_str!("fixtures/iperf3-3.12.json");
 const STRESS_CPU: &str = include_str!("fixtures/stress-ng-0.15-cpu.yaml");
 
 mod real;
-mod stories;
+mod scenarios;
 
 fn installed(name: &str) -> Installed {
     Installed {
@@ -24,8 +24,8 @@ fn installed(name: &str) -> Installed {
     }
 }
 
-fn place<'a>(directory: &'a Path, work: &'a Path) -> Place<'a> {
-    Place {
+fn place<'a>(directory: &'a Path, work: &'a Path) -> ToolDirs<'a> {
+    ToolDirs {
         directory,
         beside: &[],
         work,

@@ -1,7 +1,7 @@
-//! A story: every drive of the run works at the same time, as behind one hub. What is left of each?
+//! A scenario: every drive of the run works at the same time, as behind one hub. What is left of each?
 //!
 //! One fio with a job for each drive, all for the same time, one request at a time each; the headline is
-//! what this target's own drive had of it. Held against the same job alone it says what a shared bus
+//! what this target's own drive had of it. Compared with the same job alone it shows what a shared bus
 //! takes; "all together" is what the bus carries. With one drive it is that drive alone.
 //!
 //! Invariants: it works in the tools' directory of each target of the run and nowhere else. Files are
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::installed::FIO;
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::{Installed, Invocation, Place, Program, Ran, Start, Tick, ToolError};
+use super::{Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError};
 use crate::fio::command::file_name;
 use crate::plan::{BLOCK_SIZE_MAX, Direction, size};
 use crate::units::{Bytes, MIB, Nanos};
@@ -38,7 +38,7 @@ pub struct Options {
     /// Bytes of one request.
     #[serde(with = "size")]
     pub block_size: Bytes,
-    /// The file on each drive; who is through begins again.
+    /// The file on each drive; a job at its end begins again.
     #[serde(with = "size")]
     pub bytes: Bytes,
     /// How long.
@@ -126,7 +126,7 @@ pub fn figures(rates: &[f64]) -> Option<Vec<ToolFigure>> {
 /// Writes the file onto every drive that has none yet; see [`super::prepare`].
 pub(super) fn prepare(
     options: &Options,
-    place: &Place<'_>,
+    place: &ToolDirs<'_>,
     tick: Tick<'_>,
 ) -> Result<String, ToolError> {
     let fio = super::find(PROGRAM)?;
@@ -156,7 +156,7 @@ pub(super) fn prepare(
 }
 
 /// Where it works on each drive, the target's own first.
-pub(super) fn directories<'a>(place: &Place<'a>) -> impl Iterator<Item = &'a Path> + use<'a> {
+pub(super) fn directories<'a>(place: &ToolDirs<'a>) -> impl Iterator<Item = &'a Path> + use<'a> {
     let beside = place.beside.iter().map(PathBuf::as_path);
     std::iter::once(place.directory).chain(beside)
 }

@@ -11,16 +11,16 @@ use crate::plan::{Direction, Pattern};
 use crate::units::{Bytes, MIB, Rate};
 
 /// The way to a server on another machine, past the page cache.
-const REMOTE: [Part; 5] = [
-    Part::Client,
-    Part::Protocol,
-    Part::Wire,
-    Part::Server,
-    Part::Disk,
+const REMOTE: [Stage; 5] = [
+    Stage::Client,
+    Stage::Protocol,
+    Stage::Wire,
+    Stage::Server,
+    Stage::Disk,
 ];
 
 /// A way with these parts that carries so many MiB/s.
-fn way(parts: &[Part], mib: f64) -> Examination {
+fn way(parts: &[Stage], mib: f64) -> Examination {
     Examination {
         target: "/mnt/media".into(),
         about: "a test".into(),
@@ -46,11 +46,11 @@ fn rate(mib: f64) -> Rate {
     Rate(mib * MIB as f64)
 }
 
-fn alone(part: Part, mib: f64) -> Bound {
+fn alone(part: Stage, mib: f64) -> Bound {
     Bound::alone(part, rate(mib), "measured alone")
 }
 
-fn without(parts: &[Part], mib: f64) -> Substitution {
+fn without(parts: &[Stage], mib: f64) -> Substitution {
     Substitution {
         replaced: parts.to_vec(),
         by: "something else".into(),

@@ -6,7 +6,7 @@ use proptest::sample::{select, subsequence};
 
 use super::*;
 
-const ANY: [Part; 9] = Part::ALL;
+const ANY: [Stage; 9] = Stage::ALL;
 
 fn bounds() -> impl Strategy<Value = Vec<Bound>> {
     vec((select(&ANY[..]), 1.0..5000.0), 0..12).prop_map(|found| {
@@ -67,7 +67,7 @@ proptest! {
         prop_assert!(!verdict.limiter.is_empty());
         prop_assert!(verdict.limiter.iter().all(|part| e.way.contains(part)));
         // What is surely acquitted, and what may be: rates near the edge are left to rounding.
-        let replaced_between = |low: f64, high: f64| -> Vec<Part> {
+        let replaced_between = |low: f64, high: f64| -> Vec<Stage> {
             let still = e.substitutions.iter().filter(|sub| {
                 sub.sure && sub.rate.0 > e.rate.0 * low && sub.rate.0 < e.rate.0 * high
             });

@@ -3,44 +3,44 @@
 use super::*;
 use crate::units::Nanos;
 
-const OURS: [Part; 7] = [
-    Part::Generator,
-    Part::Queue,
-    Part::Client,
-    Part::Protocol,
-    Part::Wire,
-    Part::Server,
-    Part::Disk,
+const OURS: [Stage; 7] = [
+    Stage::Generator,
+    Stage::Queue,
+    Stage::Client,
+    Stage::Protocol,
+    Stage::Wire,
+    Stage::Server,
+    Stage::Disk,
 ];
 
 #[test]
 fn a_disk_that_is_innocent_by_substitution_is_not_named_by_its_bound() {
     let mut e = way(&OURS, 100.0);
-    e.bounds = vec![alone(Part::Disk, 101.0), alone(Part::Wire, 110.0)];
-    e.substitutions = vec![without(&[Part::Disk], 100.0)];
-    assert_eq!(diagnose(&e).limiter, [Part::Wire]);
+    e.bounds = vec![alone(Stage::Disk, 101.0), alone(Stage::Wire, 110.0)];
+    e.substitutions = vec![without(&[Stage::Disk], 100.0)];
+    assert_eq!(diagnose(&e).limiter, [Stage::Wire]);
 }
 
 #[test]
 fn a_substitution_that_may_not_have_taken_place_acquits_nobody() {
     let mut e = way(&OURS, 100.0);
-    e.bounds = vec![alone(Part::Disk, 101.0), alone(Part::Wire, 1000.0)];
+    e.bounds = vec![alone(Stage::Disk, 101.0), alone(Stage::Wire, 1000.0)];
     e.substitutions = vec![Substitution {
         sure: false,
-        ..without(&[Part::Disk], 100.0)
+        ..without(&[Stage::Disk], 100.0)
     }];
-    assert_eq!(diagnose(&e).limiter, [Part::Disk]);
+    assert_eq!(diagnose(&e).limiter, [Stage::Disk]);
 }
 
 #[test]
 fn what_is_left_is_named_when_all_others_carry_far_more() {
     let mut e = way(&OURS, 20.0);
     e.bounds = OURS[..6].iter().map(|part| alone(*part, 900.0)).collect();
-    e.substitutions = vec![without(&[Part::Wire, Part::Server, Part::Disk], 800.0)];
+    e.substitutions = vec![without(&[Stage::Wire, Stage::Server, Stage::Disk], 800.0)];
     let verdict = diagnose(&e);
     assert_eq!(
         (verdict.limiter, verdict.ground),
-        (vec![Part::Disk], Ground::Elimination)
+        (vec![Stage::Disk], VerdictBasis::Elimination)
     );
 }
 
@@ -48,16 +48,16 @@ fn what_is_left_is_named_when_all_others_carry_far_more() {
 fn a_wire_and_a_server_that_nobody_measured_are_not_told_apart() {
     let mut e = way(&OURS, 20.0);
     e.bounds = vec![
-        alone(Part::Generator, 900.0),
-        alone(Part::Client, 900.0),
-        alone(Part::Protocol, 900.0),
+        alone(Stage::Generator, 900.0),
+        alone(Stage::Client, 900.0),
+        alone(Stage::Protocol, 900.0),
     ];
     e.substitutions = vec![
-        without(&[Part::Disk], 20.0),
-        without(&[Part::Wire, Part::Server, Part::Disk], 800.0),
+        without(&[Stage::Disk], 20.0),
+        without(&[Stage::Wire, Stage::Server, Stage::Disk], 800.0),
     ];
     let verdict = diagnose(&e);
-    assert_eq!(verdict.limiter, [Part::Wire, Part::Server]);
+    assert_eq!(verdict.limiter, [Stage::Wire, Stage::Server]);
     assert!(
         verdict.sentence.contains("wire or server"),
         "{}",
@@ -72,14 +72,14 @@ fn a_queue_that_is_too_short_is_named_though_a_faster_disk_would_help_too() {
     let latency = Nanos::from_ms(200);
     e.bounds = vec![
         Bound::in_flight(e.job.in_flight(), latency).unwrap(),
-        alone(Part::Disk, 300.0),
+        alone(Stage::Disk, 300.0),
     ];
     e.substitutions = vec![
-        without(&[Part::Wire, Part::Server, Part::Disk], 800.0),
-        without(&[Part::Queue], 40.0),
+        without(&[Stage::Wire, Stage::Server, Stage::Disk], 800.0),
+        without(&[Stage::Queue], 40.0),
     ];
     let verdict = diagnose(&e);
-    assert_eq!(verdict.limiter, [Part::Queue], "{verdict:#?}");
+    assert_eq!(verdict.limiter, [Stage::Queue], "{verdict:#?}");
     assert!(
         verdict.advice.contains("128 requests"),
         "{}",
@@ -90,20 +90,20 @@ fn a_queue_that_is_too_short_is_named_though_a_faster_disk_would_help_too() {
 #[test]
 fn a_thread_that_encrypts_is_held_by_the_cipher() {
     let mut e = way(&OURS, 200.0);
-    e.way.insert(3, Part::Cipher);
+    e.way.insert(3, Stage::Cipher);
     let busy = cpu(0.97, 0.0, Some(0.7));
-    e.bounds = vec![Bound::busy(Part::Server, e.rate, busy).unwrap()];
+    e.bounds = vec![Bound::busy(Stage::Server, e.rate, busy).unwrap()];
     let verdict = diagnose(&e);
-    assert_eq!(verdict.limiter, [Part::Cipher]);
+    assert_eq!(verdict.limiter, [Stage::Cipher]);
     assert!(verdict.evidence[0].contains("70 % of it encryption"));
 }
 
 #[test]
 fn a_core_that_others_have_is_told_and_so_is_what_to_do() {
     let mut e = way(&OURS, 200.0);
-    e.bounds = vec![Bound::busy(Part::Server, e.rate, cpu(0.48, 0.5, None)).unwrap()];
+    e.bounds = vec![Bound::busy(Stage::Server, e.rate, cpu(0.48, 0.5, None)).unwrap()];
     let verdict = diagnose(&e);
-    assert_eq!(verdict.limiter, [Part::Server]);
+    assert_eq!(verdict.limiter, [Stage::Server]);
     assert!(
         verdict.evidence[0].contains("got a core for 48 %"),
         "{:?}",
@@ -115,23 +115,23 @@ fn a_core_that_others_have_is_told_and_so_is_what_to_do() {
 #[test]
 fn a_cache_that_answers_hides_the_rest_and_is_said_as_such() {
     let mut e = way(
-        &[Part::Generator, Part::Queue, Part::Cache, Part::Disk],
+        &[Stage::Generator, Stage::Queue, Stage::Cache, Stage::Disk],
         3000.0,
     );
-    e.bounds = vec![alone(Part::Disk, 200.0)];
+    e.bounds = vec![alone(Stage::Disk, 200.0)];
     e.signs = vec![Sign {
-        part: Part::Cache,
+        part: Stage::Cache,
         text: "All of it came from memory.".into(),
     }];
     let verdict = diagnose(&e);
-    assert_eq!(verdict.limiter, [Part::Cache]);
+    assert_eq!(verdict.limiter, [Stage::Cache]);
     assert_eq!(verdict.evidence[0], "All of it came from memory.");
 }
 
 #[test]
 fn the_text_has_every_part_and_marks_the_one_that_is_named() {
     let mut e = way(&OURS, 100.0);
-    e.bounds = vec![alone(Part::Wire, 105.0), alone(Part::Disk, 180.0)];
+    e.bounds = vec![alone(Stage::Wire, 105.0), alone(Stage::Disk, 180.0)];
     let said = text(&e, &diagnose(&e));
     assert!(said.contains("\n> wire "), "{said}");
     assert!(OURS.iter().all(|part| said.contains(part.name())), "{said}");
@@ -146,27 +146,27 @@ fn the_text_has_every_part_and_marks_the_one_that_is_named() {
 fn what_went_at_the_targets_own_rate_is_not_named_where_a_thread_is_at_its_end() {
     let mut e = way(&OURS, 980.0);
     e.bounds = vec![
-        Bound::at_least(Part::Protocol, rate(990.0), "a null export"),
-        Bound::at_least(Part::Wire, rate(990.0), "a null export"),
-        Bound::busy(Part::Client, e.rate, cpu(0.5, 0.46, None)).unwrap(),
+        Bound::at_least(Stage::Protocol, rate(990.0), "a null export"),
+        Bound::at_least(Stage::Wire, rate(990.0), "a null export"),
+        Bound::busy(Stage::Client, e.rate, cpu(0.5, 0.46, None)).unwrap(),
     ];
-    e.substitutions = vec![without(&[Part::Wire, Part::Server, Part::Disk], 990.0)];
-    assert_eq!(diagnose(&e).limiter, [Part::Client]);
+    e.substitutions = vec![without(&[Stage::Wire, Stage::Server, Stage::Disk], 990.0)];
+    assert_eq!(diagnose(&e).limiter, [Stage::Client]);
 }
 
 #[test]
 fn a_slower_result_says_nothing_of_what_was_replaced() {
     let mut e = way(&OURS, 100.0);
-    e.bounds = vec![alone(Part::Disk, 101.0)];
-    e.substitutions = vec![without(&[Part::Disk], 30.0)];
-    assert_eq!(diagnose(&e).limiter, [Part::Disk]);
+    e.bounds = vec![alone(Stage::Disk, 101.0)];
+    e.substitutions = vec![without(&[Stage::Disk], 30.0)];
+    assert_eq!(diagnose(&e).limiter, [Stage::Disk]);
 }
 
 #[test]
 fn what_is_faster_than_an_unsteady_targets_middle_has_not_moved_yet() {
     let mut e = way(&OURS, 100.0);
     e.best = rate(180.0);
-    e.bounds = vec![Bound::busy(Part::Client, e.rate, cpu(0.1, 0.8, None)).unwrap()];
-    e.substitutions = vec![without(&[Part::Wire, Part::Server, Part::Disk], 200.0)];
-    assert_eq!(diagnose(&e).limiter, [Part::Client]);
+    e.bounds = vec![Bound::busy(Stage::Client, e.rate, cpu(0.1, 0.8, None)).unwrap()];
+    e.substitutions = vec![without(&[Stage::Wire, Stage::Server, Stage::Disk], 200.0)];
+    assert_eq!(diagnose(&e).limiter, [Stage::Client]);
 }

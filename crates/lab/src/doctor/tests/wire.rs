@@ -19,7 +19,7 @@ fn bare(down: f64, up: f64, link: Option<u64>) -> BareWire {
 fn over(wire: BareWire, mib: f64, direction: Direction) -> Examination {
     let mut e = way(&REMOTE, mib);
     e.job.direction = direction;
-    e.bounds = vec![wire.bound(direction), alone(Part::Disk, 900.0)];
+    e.bounds = vec![wire.bound(direction), alone(Stage::Disk, 900.0)];
     e.wire = Some(wire);
     e
 }
@@ -30,7 +30,7 @@ fn a_wire_is_a_bound_in_the_way_that_the_bytes_go() {
     let verdict = diagnose(&down);
     assert_eq!(
         (verdict.limiter, verdict.ground),
-        (vec![Part::Wire], Ground::Bound)
+        (vec![Stage::Wire], VerdictBasis::Bound)
     );
     let said = verdict.evidence.join(" ");
     assert!(
@@ -40,8 +40,8 @@ fn a_wire_is_a_bound_in_the_way_that_the_bytes_go() {
     assert_eq!(verdict.contradictions, Vec::<String>::new());
     // The same wire is no limit the other way.
     let mut up = over(bare(11.0, 110.0, None), 10.8, Direction::Write);
-    up.bounds.push(alone(Part::Protocol, 11.5));
-    assert_eq!(diagnose(&up).limiter, [Part::Protocol]);
+    up.bounds.push(alone(Stage::Protocol, 11.5));
+    assert_eq!(diagnose(&up).limiter, [Stage::Protocol]);
 }
 
 /// C's dock: the interface said 1 Gb/s, and what was behind it carried a tenth.
@@ -73,13 +73,13 @@ fn a_target_beyond_the_wire_refutes_the_measurement_of_the_wire() {
         said.contains("so that is no bound") && !said.contains("caches"),
         "{said}"
     );
-    assert_ne!(verdict.limiter, [Part::Wire]);
+    assert_ne!(verdict.limiter, [Stage::Wire]);
 }
 
 #[test]
 fn a_full_queue_in_front_of_a_wire_with_room_is_told() {
     let full = Sign {
-        part: Part::Wire,
+        part: Stage::Wire,
         text: "Packets wait in front of the wire.".into(),
     };
     let mut e = over(bare(110.0, 110.0, None), 11.0, Direction::Read);
@@ -94,7 +94,7 @@ fn a_full_queue_in_front_of_a_wire_with_room_is_told() {
     let verdict = diagnose(&e);
     assert_eq!(verdict.contradictions, Vec::<String>::new());
     // Seen by itself, and confirmed by a second opinion.
-    assert_eq!(verdict.ground, Ground::Sign);
+    assert_eq!(verdict.ground, VerdictBasis::Sign);
     assert!(
         verdict.evidence.iter().any(|line| line.contains("iperf3")),
         "{verdict:?}"
@@ -108,10 +108,10 @@ fn on_one_machine_it_is_the_processor_that_ends_and_nothing_is_held_against_it()
         ..bare(500.0, 500.0, None)
     };
     let mut e = over(here, 800.0, Direction::Read);
-    e.bounds.retain(|bound| bound.part != Part::Disk);
-    e.bounds.push(alone(Part::Disk, 810.0));
+    e.bounds.retain(|bound| bound.part != Stage::Disk);
+    e.bounds.push(alone(Stage::Disk, 810.0));
     let verdict = diagnose(&e);
-    assert_eq!(verdict.limiter, [Part::Disk], "{verdict:#?}");
+    assert_eq!(verdict.limiter, [Stage::Disk], "{verdict:#?}");
     assert_eq!(verdict.contradictions, Vec::<String>::new());
 }
 

@@ -32,14 +32,14 @@ pub enum Reason {
         /// Which device or file it is.
         device: String,
     },
-    /// Another device stands on it: an array, a volume, a mapping, a loop device.
+    /// Another device holds it: an array, a volume, a mapping, a loop device.
     Held {
         /// Which device it is.
         device: String,
         /// What stands on it.
         by: String,
     },
-    /// Somebody has claimed it.
+    /// Another process has claimed it.
     Exclusive {
         /// Which device it is.
         device: String,
@@ -125,7 +125,7 @@ pub struct Facts {
     pub real: PathBuf,
     /// What it is.
     pub kind: Kind,
-    /// Who uses it or anything that shares bytes with it, what is on it, and what could not be
+    /// What uses it or anything that shares bytes with it, what is on it, and what could not be
     /// found out.
     pub against: Vec<Reason>,
     /// A file with anything but zeroes in it.
@@ -159,11 +159,11 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Whether it may be written by somebody who typed these serials.
+/// Whether it may be written by a user that typed these serials.
 ///
 /// # Errors
 /// [`Refusal`] with every reason there is. The serial is asked for only when nothing else speaks
-/// against it: nobody is led to type what does not help.
+/// against it: no user is led to type what does not help.
 pub fn decide(facts: &Facts, typed: &[String]) -> Result<(), Refusal> {
     let mut reasons = facts.against.clone();
     match facts.kind {

@@ -1,7 +1,7 @@
-//! Raw writes: what may be written without a filesystem, so that nothing of anybody's is destroyed.
+//! Raw writes: what may be written without a filesystem, so that no data in use is destroyed.
 //!
 //! ```text
-//! path ──► what it is ──► walk: itself, its partitions, its whole disk, all that stands on them,
+//! path ──► what it is ──► walk: itself, its partitions, its whole disk, all holders of them,
 //!          (by number,    what a loop device has below
 //!          never by name)      │
 //!                              ▼
@@ -17,11 +17,11 @@
 //! * A block device is written only when its serial was typed (`--write-serial`).
 //! * A file is written only when it holds nothing.
 //! * What cannot be found out is a reason to refuse.
-//! * The device stays claimed (`O_EXCL`) for as long as it is written, so that nobody mounts it meanwhile.
+//! * The device stays claimed (`O_EXCL`) for as long as it is written, so that it cannot be mounted meanwhile.
 //!
 //! # What it does not do
 //!
-//! It guards against accidents, not against somebody who means it: root can write to any disk.
+//! It guards against accidents, not against intent: root can write to any disk.
 
 mod decide;
 mod open;
@@ -56,7 +56,7 @@ impl Claim {
 }
 
 /// Claims each of `paths` that is not below one of the folders that are `ours`: what the lab made itself
-/// it may write. Whoever opens one exclusively drops its claim right before.
+/// it may write. A caller that opens one exclusively drops its claim right before.
 ///
 /// # Errors
 /// [`Refusal`] of the first that may not be written.

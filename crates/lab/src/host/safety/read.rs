@@ -91,7 +91,7 @@ fn device_folder(device: &Device) -> PathBuf {
         .unwrap_or_default()
 }
 
-/// What the family is used for, by mounts, swaps and what stands on it.
+/// What the family is used for, by mounts, swaps and its holders.
 pub(super) fn used(system: &System, family: &Family) -> Vec<Reason> {
     let name_of = |number: Option<Number>| {
         let device = family

@@ -45,7 +45,7 @@ pub(super) fn is_table(kind: &str) -> bool {
     kind.starts_with("a partition table")
 }
 
-/// What the answer names; none where it only tells of the table that a partition is in.
+/// What the answer names; none where it only names the table that a partition is in.
 fn kind(export: &str) -> Option<String> {
     let mut pairs = export.lines().filter_map(|line| line.split_once('='));
     let value = |key: &str| {

@@ -1,4 +1,4 @@
-//! The walk over devices: what shares bytes with one, by what the kernel tells below `/sys`.
+//! The walk over devices: what shares bytes with one, by `/sys`.
 //!
 //! Devices are known by their numbers, so that a link, a second device node or another name of one
 //! leads to the same place.
@@ -114,12 +114,12 @@ impl Device {
             .collect()
     }
 
-    /// What stands on it, by the kernel's word.
+    /// Its holders, by the kernel.
     pub(super) fn holders(&self) -> Vec<Self> {
         self.linked("holders")
     }
 
-    /// What it stands on, by the kernel's word.
+    /// Its slaves, by the kernel.
     pub(super) fn slaves(&self) -> Vec<Self> {
         self.linked("slaves")
     }
@@ -142,9 +142,9 @@ fn names(folder: &Path) -> impl Iterator<Item = String> + use<> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned())
 }
 
-/// Something that stands on a device.
+/// A holder of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct Holder {
     pub(super) below: String,
     pub(super) upper: String,
 }
@@ -152,11 +152,11 @@ pub(super) struct Standing {
 /// All that shares bytes with a device.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Family {
-    /// Itself, its partitions, its whole disk, what stands on them and what is below.
+    /// Itself, its partitions, its whole disk, their holders and what is below.
     pub(super) devices: Vec<Device>,
-    /// Each device that stands on one of them, but for the way down from where it began.
-    pub(super) standing: Vec<Standing>,
-    /// Files below loop devices on the way down.
+    /// Each device above one of them, but for the path down from where it began.
+    pub(super) standing: Vec<Holder>,
+    /// Files below loop devices on the path down.
     pub(super) files: Vec<PathBuf>,
     /// There were more than are looked at.
     pub(super) is_cut: bool,
@@ -192,7 +192,7 @@ pub(super) fn family(
 }
 
 impl Walk<'_> {
-    /// The device, all that stands on it, and what it stands on.
+    /// The device, all its holders, and what is below it.
     fn down(&mut self, device: &Device) {
         if !self.own.insert(device.number) {
             return;
@@ -210,13 +210,13 @@ impl Walk<'_> {
                     None => self.found.files.push(file),
                 }
             }
-            // Parts of one array or volume group may well be used by others: only who uses the very
+            // Members of one array or volume group may well be in use: only what uses the very
             // device below without a layer between is looked for.
             None => self.found.devices.extend(device.slaves()),
         }
     }
 
-    /// The device and all that stands on it.
+    /// The device and all its holders.
     fn up(&mut self, device: &Device) {
         if !self.seen.insert(device.number) {
             return;
@@ -236,7 +236,7 @@ impl Walk<'_> {
             if self.own.contains(&upper.number) {
                 continue;
             }
-            self.found.standing.push(Standing {
+            self.found.standing.push(Holder {
                 below: device.name(),
                 upper: upper.name(),
             });

@@ -27,7 +27,7 @@ const SHADES: [f64; 6] = [0.0, 0.001, 0.01, 0.05, 0.15, 0.35];
 /// One measurement.
 #[derive(Debug, Clone)]
 pub(in crate::report) struct Column {
-    /// What stands below.
+    /// The label below.
     pub(in crate::report) name: String,
     pub(in crate::report) latencies: Histogram,
     /// Whether it is in the median.

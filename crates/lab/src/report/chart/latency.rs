@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::palette::{class, mark};
 use super::scale::{Scale, log_ticks};
 use super::{Label, WIDTH, frame, path, px, x_grid, y_grid};
-use crate::checks::tail;
+use crate::checks::{self, tail};
 use crate::fio::Histogram;
 use crate::report::summary::Row;
 use crate::units::Nanos;
@@ -33,7 +33,7 @@ pub(in crate::report) fn latency_points(histogram: &Histogram) -> Vec<(f64, Nano
     NAMED
         .iter()
         .skip(1)
-        .filter_map(|(part, _)| Some((*part, tail::percentile(histogram, *part)?.value)))
+        .filter_map(|(part, _)| Some((*part, checks::percentile(histogram, *part)?.value)))
         .collect()
 }
 

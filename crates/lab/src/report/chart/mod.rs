@@ -34,12 +34,12 @@ const WIDTH: f64 = 460.0;
 /// The longest target name in a chart.
 const NAME_MAX: usize = 34;
 
-/// What a drawing is called and what it says, for those who do not see it.
+/// Title and description of a drawing, for screen readers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Label<'a> {
     /// Its name.
     pub(super) title: &'a str,
-    /// What it shows; the caption says the same to everybody.
+    /// What it shows; the caption has the same text.
     pub(super) desc: &'a str,
 }
 

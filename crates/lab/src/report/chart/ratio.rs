@@ -76,7 +76,7 @@ const fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// An arrow the way it goes, a square for the same, a diamond for what cannot be told.
+/// An arrow in the direction of the difference, a square for the same, a diamond for an undecided one.
 fn shape(verdict: Verdict, x: f64, y: f64) -> String {
     let points: Vec<(f64, f64)> = match verdict {
         Verdict::Faster => vec![(-6.0, -7.0), (8.0, 0.0), (-6.0, 7.0)],

@@ -1,7 +1,7 @@
-//! The cost waterfall: what each layer adds to the time of the one that it stands on.
+//! The cost waterfall: what each layer adds to the time of the one below it.
 //!
 //! Invariants: bars are times and start at zero; the pale part is the layer below, the full part what is
-//! added; a layer that is faster than what it stands on has its gain outlined and says so, since that is
+//! added; a layer that is faster than the one below it has its gain outlined and says so, since that is
 //! either a mistake or a cache; what is not counted is hatched.
 
 use maud::{Markup, html};
@@ -15,15 +15,15 @@ use crate::units::significant;
 
 /// Height of one layer.
 const ROW: f64 = 56.0;
-/// How much farther in a layer stands than the one below it.
+/// Indentation of a layer against the one below it.
 const INDENT: f64 = 12.0;
 const RIGHT: f64 = WIDTH - 12.0;
 
-/// One layer, after the one that it stands on.
+/// One layer, after the one below it.
 #[derive(Debug, Clone)]
 pub(in crate::report) struct Layer {
     pub(in crate::report) name: String,
-    /// Index of the layer below; none for what stands on nothing that was measured.
+    /// Index of the layer below; none where nothing below was measured.
     pub(in crate::report) on: Option<usize>,
     /// Time for each MiB or operation.
     pub(in crate::report) time: Option<Interval>,

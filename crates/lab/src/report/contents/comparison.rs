@@ -1,6 +1,6 @@
 //! Comparisons: each target against the baseline, the ratio of each test with its interval.
 
-use super::{Figure, Part, Section, Table};
+use super::{Figure, ReportBlock, Section, Table};
 use crate::report::chart::{self, Label};
 use crate::report::short;
 use crate::report::summary::Summary;
@@ -25,15 +25,15 @@ pub(super) fn section(run: &RunRecord, summary: &Summary) -> Option<Section> {
     if pairs.len() < 2 {
         return None;
     }
-    let figures = pairs
-        .iter()
-        .map(|(target, baseline)| Part::Figure(comparison(run, summary, *target, *baseline)));
+    let figures = pairs.iter().map(|(target, baseline)| {
+        ReportBlock::Figure(comparison(run, summary, *target, *baseline))
+    });
     let lead = "Each target against the one that the run compares with, paired by block: an arrow the way it goes, a square for the same, \
                 a diamond for what cannot be told.";
     Some(Section {
         id: "comparisons",
         title: "Comparisons",
-        parts: std::iter::once(Part::Text(lead.into()))
+        parts: std::iter::once(ReportBlock::Text(lead.into()))
             .chain(figures)
             .collect(),
     })

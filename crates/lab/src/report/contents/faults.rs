@@ -1,7 +1,7 @@
 //! What went wrong: what failed, what is left out, what the machine did against it.
 
 use super::machines::throttled;
-use super::{Part, Section};
+use super::{ReportBlock, Section};
 use crate::checks::Validity;
 use crate::report::short;
 use crate::report::summary::Summary;
@@ -49,10 +49,10 @@ pub(super) fn faults(run: &RunRecord, summary: &Summary) -> Option<Section> {
         )
     }));
     let parts = match lines.is_empty() {
-        true => vec![Part::Text(
+        true => vec![ReportBlock::Text(
             "Nothing failed, nothing was left out, and the machine did not slow itself down as far as its sensors tell.".into(),
         )],
-        false => vec![Part::List(lines)],
+        false => vec![ReportBlock::List(lines)],
     };
     Some(Section {
         id: "faults",

@@ -1,7 +1,7 @@
 //! Latency: by percentile, and over the blocks of a run as a heat map.
 
-use super::{Figure, Part, Section, Table, singles};
-use crate::checks::tail;
+use super::{Figure, ReportBlock, Section, Table, singles};
+use crate::checks;
 use crate::fio::Histogram;
 use crate::report::cells::latency as shown;
 use crate::report::chart::{self, Column, Label};
@@ -16,29 +16,29 @@ const HEATS_MAX: usize = 16;
 const PARTS: [f64; 3] = [0.5, 0.99, 0.999];
 
 pub(super) fn latency(run: &RunRecord, summary: &Summary) -> Option<Section> {
-    let mut figures: Vec<Part> = Vec::new();
+    let mut figures: Vec<ReportBlock> = Vec::new();
     for workload in singles(run) {
         let rows = rows_of(summary, workload);
-        figures.extend(percentiles(&rows).map(Part::Figure));
+        figures.extend(percentiles(&rows).map(ReportBlock::Figure));
     }
     if figures.is_empty() {
         return None;
     }
     let mut parts = vec![
-        Part::Text(
+        ReportBlock::Text(
             "How long an operation took from being submitted, all blocks together (histograms added, percentiles never averaged). \
              A line ends where fewer than ten operations were slower. \
              Below, the same block by block: a column for each measurement, darker where more of its operations were."
                 .into(),
         ),
-        Part::Targets,
+        ReportBlock::Targets,
     ];
     parts.append(&mut figures);
     let single: Vec<usize> = singles(run).collect();
     let rows = summary.rows.iter();
     let rows = rows.filter(|row| single.contains(&row.workload));
     let heats = rows.filter_map(|row| heat(run, row));
-    parts.extend(heats.take(HEATS_MAX).map(Part::Figure));
+    parts.extend(heats.take(HEATS_MAX).map(ReportBlock::Figure));
     Some(Section {
         id: "latency",
         title: "Latency",
@@ -124,7 +124,7 @@ fn heat(run: &RunRecord, row: &Row) -> Option<Figure> {
     )?;
     let rows = columns.iter().map(|column| {
         let percentiles = PARTS.iter().map(|part| {
-            tail::percentile(&column.latencies, *part)
+            checks::percentile(&column.latencies, *part)
                 .map_or_else(String::new, |found| found.value.0.to_string())
         });
         let first = [column.name.clone(), column.latencies.count().to_string()];

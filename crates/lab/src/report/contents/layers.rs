@@ -1,7 +1,7 @@
-//! Layers: what each target costs against the one that it stands on, as a waterfall for each test.
+//! Layers: what each target costs against the one below it, as a waterfall for each test.
 
 use super::latency::rows_of;
-use super::{Figure, Part, Section, Table, singles};
+use super::{Figure, ReportBlock, Section, Table, singles};
 use crate::report::chart::{self, Label, Layer};
 use crate::report::short;
 use crate::report::summary::{Row, Summary};
@@ -10,7 +10,7 @@ use crate::store::{Cell, RunRecord};
 use crate::tools::{Better, Unit};
 use crate::units::{MIB, significant};
 
-/// With fewer targets the comparison says it all, unless one stands on another.
+/// With fewer targets the comparison says it all, unless one is on another.
 const TARGETS_MIN: usize = 3;
 
 pub(super) fn layers(run: &RunRecord, summary: &Summary) -> Option<Section> {
@@ -23,14 +23,14 @@ pub(super) fn layers(run: &RunRecord, summary: &Summary) -> Option<Section> {
     let lead = "Each bar is the time that the test takes: pale what the layer below takes, full what this one adds. A layer without one \
                 below it stands on what the run compares with. A layer that is faster than what it stands on is to be checked: a cache, \
                 or an order of measurements that favoured it.";
-    let figures: Vec<Part> = singles(run)
+    let figures: Vec<ReportBlock> = singles(run)
         .filter_map(|workload| figure(run, &rows_of(summary, workload), &below))
-        .map(Part::Figure)
+        .map(ReportBlock::Figure)
         .collect();
     if figures.is_empty() {
         return None;
     }
-    let mut parts = vec![Part::Text(lead.into())];
+    let mut parts = vec![ReportBlock::Text(lead.into())];
     parts.extend(figures);
     Some(Section {
         id: "layers",
@@ -39,7 +39,7 @@ pub(super) fn layers(run: &RunRecord, summary: &Summary) -> Option<Section> {
     })
 }
 
-/// The target that one stands on: what its plan says, else what all are held against.
+/// The target below one: what its plan says, else the baseline.
 fn below(run: &RunRecord, target: usize) -> Option<usize> {
     let facts = &run.manifest.targets[target];
     let planned = run

@@ -1,7 +1,7 @@
 //! The machines and targets, and how warm, fast and waited for they were.
 
-use super::course::{Course, courses, end, named, rows, spans};
-use super::{Figure, Part, Section, Table};
+use super::timeline::{Timeline, courses, end, named, rows, spans};
+use super::{Figure, ReportBlock, Section, Table};
 use crate::report::chart::{Along, Flag, Floor, Label, Panel, Plane};
 use crate::sensors::Sample;
 use crate::stats::thermal::{Reading, ThermalFit};
@@ -17,8 +17,8 @@ pub(super) fn machines(run: &RunRecord) -> Option<Section> {
     let mut parts = vec![machine(run)];
     parts.extend(run.manifest.agents.iter().map(agent));
     parts.extend((0..run.manifest.targets.len()).map(|index| target(run, index)));
-    parts.extend(thermals(run).map(Part::Figure));
-    parts.extend(pressure(run).map(Part::Figure));
+    parts.extend(thermals(run).map(ReportBlock::Figure));
+    parts.extend(pressure(run).map(ReportBlock::Figure));
     Some(Section {
         id: "machines",
         title: "Machines and targets",
@@ -30,9 +30,9 @@ fn item(name: &str, value: impl ToString) -> (String, String) {
     (name.to_owned(), value.to_string())
 }
 
-fn machine(run: &RunRecord) -> Part {
+fn machine(run: &RunRecord) -> ReportBlock {
     let machine = &run.manifest.machine;
-    Part::Facts {
+    ReportBlock::Facts {
         title: machine.hostname.clone(),
         items: vec![
             item("processor", &machine.processor),
@@ -51,14 +51,14 @@ fn machine(run: &RunRecord) -> Part {
 }
 
 /// Another machine that was watched.
-fn agent(agent: &AgentRecord) -> Part {
+fn agent(agent: &AgentRecord) -> ReportBlock {
     let machine = &agent.machine;
     let cores = format!("{} ({})", machine.cores, machine.architecture);
     let (ahead, error) = (
         agent.clock_offset_ns as f64 / 1e9,
         agent.clock_error.0 as f64 / 1e6,
     );
-    Part::Facts {
+    ReportBlock::Facts {
         title: format!("{}, agent at {}", machine.hostname, agent.address),
         items: vec![
             item("processor", &machine.processor),
@@ -76,7 +76,7 @@ fn agent(agent: &AgentRecord) -> Part {
     }
 }
 
-fn target(run: &RunRecord, index: usize) -> Part {
+fn target(run: &RunRecord, index: usize) -> ReportBlock {
     let target = &run.manifest.targets[index];
     let mut items = vec![
         item("place", &target.place),
@@ -110,7 +110,7 @@ fn target(run: &RunRecord, index: usize) -> Part {
             format!("{} by {}", ceiling.rate, ceiling.describe()),
         )
     }));
-    Part::Facts {
+    ReportBlock::Facts {
         title: target.label.clone(),
         items,
     }
@@ -167,7 +167,7 @@ fn thermals(run: &RunRecord) -> Option<Figure> {
 }
 
 /// Draws through a course how it warms, and says where that ends; none where too little is seen.
-fn warming(course: &mut Course) -> Option<String> {
+fn warming(course: &mut Timeline) -> Option<String> {
     let readings: Vec<Reading> = course
         .points
         .iter()
@@ -195,13 +195,13 @@ fn warming(course: &mut Course) -> Option<String> {
 pub(super) fn figure(
     run: &RunRecord,
     title: &str,
-    panels: &[(&str, Floor, &Vec<Course>, f64)],
+    panels: &[(&str, Floor, &Vec<Timeline>, f64)],
     flags: Vec<Flag>,
     caption: String,
     file: &'static str,
 ) -> Figure {
     let mut head = vec!["s".to_owned()];
-    let mut columns: Vec<(&Course, f64)> = Vec::new();
+    let mut columns: Vec<(&Timeline, f64)> = Vec::new();
     let mut key = Vec::new();
     let mut drawn = Vec::new();
     for (name, floor, courses, factor) in panels.iter().filter(|panel| !panel.2.is_empty()) {
@@ -277,7 +277,7 @@ fn pressure(run: &RunRecord) -> Option<Figure> {
         .map(|course| format!("{} {:.0} %", course.item, course.mean() * 100.0))
         .collect();
     let caption = format!(
-        "Part of the time in which something waited for a processor, a disk or memory; on average {}. \
+        "ReportBlock of the time in which something waited for a processor, a disk or memory; on average {}. \
          n = {} points each. No interval: this is a course, not an estimate.",
         means.join(", "),
         found.first()?.points.len()

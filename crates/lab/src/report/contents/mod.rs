@@ -5,7 +5,6 @@
 
 mod blocks;
 mod comparison;
-mod course;
 mod faults;
 mod latency;
 mod layers;
@@ -14,6 +13,7 @@ mod network;
 mod processors;
 mod rates;
 mod sweeps;
+mod timeline;
 mod tools;
 mod trust;
 
@@ -30,11 +30,11 @@ pub(super) struct Section {
     /// Its anchor on the page, unique.
     pub(super) id: &'static str,
     pub(super) title: &'static str,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<ReportBlock>,
 }
 
 /// What a section is made of.
-pub(super) enum Part {
+pub(super) enum ReportBlock {
     /// A paragraph.
     Text(String),
     /// Which colour and shape is which target.
@@ -128,6 +128,6 @@ fn commands() -> Option<Section> {
     Some(Section {
         id: "commands",
         title: "Every command",
-        parts: vec![Part::Text(lead.into()), Part::Commands],
+        parts: vec![ReportBlock::Text(lead.into()), ReportBlock::Commands],
     })
 }

@@ -1,8 +1,8 @@
 //! What the wires and the disks carried, second by second.
 
-use super::course::{Course, courses, machines};
 use super::machines::figure;
-use super::{Figure, Part, Section};
+use super::timeline::{Timeline, courses, machines};
+use super::{Figure, ReportBlock, Section};
 use crate::report::chart::Floor;
 use crate::sensors::Sample;
 use crate::store::RunRecord;
@@ -14,17 +14,17 @@ const DRAWN_MAX: usize = 6;
 const IDLE: f64 = 50_000.0;
 
 pub(super) fn network(run: &RunRecord) -> Option<Section> {
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<ReportBlock> = Vec::new();
     for (of, samples) in &machines(run) {
         let figures = [links(run, of, samples), disks(run, of, samples)];
-        parts.extend(figures.into_iter().flatten().map(Part::Figure));
+        parts.extend(figures.into_iter().flatten().map(ReportBlock::Figure));
     }
     if parts.is_empty() {
         return None;
     }
     let lead =
         "Everything that interfaces and devices carried while the run was made, whoever sent it.";
-    parts.insert(0, Part::Text(lead.into()));
+    parts.insert(0, ReportBlock::Text(lead.into()));
     Some(Section {
         id: "network",
         title: "Network and disks",
@@ -47,8 +47,8 @@ fn names<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 /// Both directions of each interface that carried something, and what it lost.
 fn links(run: &RunRecord, of_machine: &str, samples: &[Sample]) -> Vec<Figure> {
     let all = courses(samples, "net", |_| true);
-    let of = |name: &str, what: &str| -> Vec<Course> {
-        let wanted = |course: &&Course| {
+    let of = |name: &str, what: &str| -> Vec<Timeline> {
+        let wanted = |course: &&Timeline| {
             course
                 .item
                 .strip_prefix(name)
@@ -57,16 +57,17 @@ fn links(run: &RunRecord, of_machine: &str, samples: &[Sample]) -> Vec<Figure> {
         };
         all.iter().filter(wanted).map(inner).collect()
     };
-    let mut found: Vec<(&str, Vec<Course>)> = names(all.iter().map(|course| course.item.as_str()))
-        .into_iter()
-        .map(|name| (name, of(name, "-bytes")))
-        .filter(|(_, bytes)| bytes.iter().any(|course| course.peak() > IDLE))
-        .collect();
+    let mut found: Vec<(&str, Vec<Timeline>)> =
+        names(all.iter().map(|course| course.item.as_str()))
+            .into_iter()
+            .map(|name| (name, of(name, "-bytes")))
+            .filter(|(_, bytes)| bytes.iter().any(|course| course.peak() > IDLE))
+            .collect();
     found.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
     found.truncate(DRAWN_MAX);
     let figures = found.iter().map(|(name, bytes)| {
-        let lost: Vec<Course> = [of(name, "-errors"), of(name, "-drops")].concat();
-        let lost: Vec<Course> = lost.into_iter().filter(|one| one.peak() > 0.0).collect();
+        let lost: Vec<Timeline> = [of(name, "-errors"), of(name, "-drops")].concat();
+        let lost: Vec<Timeline> = lost.into_iter().filter(|one| one.peak() > 0.0).collect();
         let caption = format!(
             "{}{} No interval: this is a course, not an estimate.",
             said(bytes),
@@ -74,7 +75,7 @@ fn links(run: &RunRecord, of_machine: &str, samples: &[Sample]) -> Vec<Figure> {
                 true => "No packet was lost.".to_owned(),
                 false => format!(
                     "Packets were lost: {} a second at most.",
-                    significant(lost.iter().map(Course::peak).fold(0.0, f64::max))
+                    significant(lost.iter().map(Timeline::peak).fold(0.0, f64::max))
                 ),
             }
         );
@@ -95,25 +96,25 @@ fn links(run: &RunRecord, of_machine: &str, samples: &[Sample]) -> Vec<Figure> {
 }
 
 /// The course by what it is of its interface or disk.
-fn inner(course: &Course) -> Course {
+fn inner(course: &Timeline) -> Timeline {
     let of = course.item.rsplit_once('/');
     let item = match of.map_or(course.item.as_str(), |(_, of)| of) {
         "rx-bytes" => "received",
         "tx-bytes" => "sent",
         other => other,
     };
-    Course {
+    Timeline {
         item: item.to_owned(),
         points: course.points.clone(),
         fit: Vec::new(),
     }
 }
 
-fn sum(courses: &[Course]) -> f64 {
-    courses.iter().map(Course::mean).sum()
+fn sum(courses: &[Timeline]) -> f64 {
+    courses.iter().map(Timeline::mean).sum()
 }
 
-fn said(courses: &[Course]) -> String {
+fn said(courses: &[Timeline]) -> String {
     let each = courses.iter().map(|course| {
         let (mean, peak) = (Rate(course.mean()), significant(course.peak() / 1e6));
         let n = course.points.len();
@@ -128,19 +129,20 @@ fn said(courses: &[Course]) -> String {
 /// What each device of the run carried, and how busy it was.
 fn disks(run: &RunRecord, of_machine: &str, samples: &[Sample]) -> Vec<Figure> {
     let all = courses(samples, "disk", |_| true);
-    let of = |name: &str, what: &[&str]| -> Vec<Course> {
-        let wanted = |course: &&Course| {
+    let of = |name: &str, what: &[&str]| -> Vec<Timeline> {
+        let wanted = |course: &&Timeline| {
             let rest = course.item.strip_prefix(name);
             rest.and_then(|rest| rest.strip_prefix('/'))
                 .is_some_and(|rest| what.contains(&rest))
         };
         all.iter().filter(wanted).map(inner).collect()
     };
-    let mut found: Vec<(&str, Vec<Course>)> = names(all.iter().map(|course| course.item.as_str()))
-        .into_iter()
-        .map(|name| (name, of(name, &["read", "write"])))
-        .filter(|(_, bytes)| bytes.iter().any(|course| course.peak() > IDLE))
-        .collect();
+    let mut found: Vec<(&str, Vec<Timeline>)> =
+        names(all.iter().map(|course| course.item.as_str()))
+            .into_iter()
+            .map(|name| (name, of(name, &["read", "write"])))
+            .filter(|(_, bytes)| bytes.iter().any(|course| course.peak() > IDLE))
+            .collect();
     found.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
     found.truncate(DRAWN_MAX);
     let figures = found.iter().map(|(name, bytes)| {

@@ -1,7 +1,7 @@
 //! CPU: each core's course, and what each test cost.
 
-use super::course::{POINTS_MAX, end, machines, spans};
-use super::{Figure, Part, Section, Table};
+use super::timeline::{POINTS_MAX, end, machines, spans};
+use super::{Figure, ReportBlock, Section, Table};
 use crate::report::cells::cpu;
 use crate::report::chart::{self, CoreSeries, KINDS};
 use crate::report::summary::Summary;
@@ -16,12 +16,16 @@ const CORES_MAX: usize = 16;
 pub(super) fn processors(run: &RunRecord, summary: &Summary) -> Option<Section> {
     let lead = "Each core of each machine by itself, once a second, and which target was being measured (the strip below). \
                 The table has each core's busy part of this machine while a test ran, fio included; fio takes a part of one core itself.";
-    let mut parts = vec![Part::Text(lead.into()), Part::Kinds];
+    let mut parts = vec![ReportBlock::Text(lead.into()), ReportBlock::Kinds];
     for (of, samples) in &machines(run) {
         let series = core_series(samples, of);
-        parts.extend(series.iter().map(|one| Part::Figure(core_figure(run, one))));
+        parts.extend(
+            series
+                .iter()
+                .map(|one| ReportBlock::Figure(core_figure(run, one))),
+        );
     }
-    parts.push(Part::Table(busy(summary)));
+    parts.push(ReportBlock::Table(busy(summary)));
     Some(Section {
         id: "cpu",
         title: "CPU",

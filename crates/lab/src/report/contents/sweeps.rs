@@ -1,6 +1,6 @@
 //! Sweeps: one test over block sizes, requests in flight, jobs or places, as curves with what models say.
 
-use super::{Figure, Part, Section, Table};
+use super::{Figure, ReportBlock, Section, Table};
 use crate::plan::{Series, Varies, Workload};
 use crate::report::chart::{Along, Flag, Floor, Label, Line, Panel, Plane, Point};
 use crate::report::short;
@@ -45,8 +45,8 @@ pub(super) fn sweeps(run: &RunRecord, summary: &Summary) -> Option<Section> {
     }
     let lead = "Each point is the median of its blocks, the whisker its 95 % interval; hollow marks are invalid. \
                 The finely dotted line is the model that the caption names, drawn through the points and no measurement.";
-    let mut parts = vec![Part::Text(lead.into()), Part::Targets];
-    parts.extend(found.iter().map(|sweep| Part::Figure(figure(sweep))));
+    let mut parts = vec![ReportBlock::Text(lead.into()), ReportBlock::Targets];
+    parts.extend(found.iter().map(|sweep| ReportBlock::Figure(figure(sweep))));
     Some(Section {
         id: "sweeps",
         title: "Sweeps",
@@ -95,10 +95,10 @@ fn collect<'a>(run: &'a RunRecord, summary: &'a Summary) -> Vec<Sweep<'a>> {
     sweeps
 }
 
-/// Where a point stands: a place in hundredths is one in bytes of what was there.
+/// The position of a point: a place in hundredths is one in bytes of what was there.
 fn value(run: &RunRecord, workload: &Workload, series: &Series) -> f64 {
     match workload.fio() {
-        Some(job) if series.varies == Varies::Place => job.begin(run.manifest.size).0 as f64,
+        Some(job) if series.varies == Varies::TargetPlace => job.begin(run.manifest.size).0 as f64,
         _ => series.point as f64,
     }
 }
@@ -153,7 +153,7 @@ const fn name(varies: Varies) -> &'static str {
         Varies::BlockSize => "block size",
         Varies::Depth => "requests in flight",
         Varies::Jobs => "jobs",
-        Varies::Offset | Varies::Place => "place",
+        Varies::Offset | Varies::TargetPlace => "place",
         Varies::Clients => "clients",
         Varies::Streams => "streams",
     }
@@ -166,7 +166,7 @@ fn along(sweep: &Sweep<'_>) -> Along {
     };
     let most = values().fold(1.0, f64::max);
     match sweep.varies {
-        Varies::Offset | Varies::Place => Along::Place { end: most },
+        Varies::Offset | Varies::TargetPlace => Along::TargetPlace { end: most },
         varies => Along::Doubling {
             of: name(varies),
             is_bytes: varies == Varies::BlockSize,
@@ -189,7 +189,9 @@ fn model(varies: Varies, curve: &Curve<'_>) -> Model {
     match varies {
         Varies::BlockSize => request_cost(curve),
         Varies::Depth | Varies::Jobs => knee(curve),
-        Varies::Offset | Varies::Place | Varies::Clients | Varies::Streams => Model::default(),
+        Varies::Offset | Varies::TargetPlace | Varies::Clients | Varies::Streams => {
+            Model::default()
+        }
     }
 }
 
@@ -343,7 +345,7 @@ fn panels(sweep: &Sweep<'_>, fits: &[Vec<(f64, f64)>]) -> Vec<Panel> {
         first.row.figure.as_str()
     };
     let mut all: Vec<(&str, Floor, Vec<Line>)> = Vec::new();
-    // A model stands in the panel of what it is a model of.
+    // A model is in the panel of its data.
     let none = vec![Vec::new(); fits.len()];
     let (over_rates, over_operations) = if has_knee {
         (&none[..], fits)
@@ -359,7 +361,7 @@ fn panels(sweep: &Sweep<'_>, fits: &[Vec<(f64, f64)>]) -> Vec<Panel> {
     ));
     all.push(("p99 in ms", Floor::Log, lines(sweep, &none, &p99)));
     all.retain(|(_, _, lines)| lines.iter().any(|line| !line.points.is_empty()));
-    if matches!(sweep.varies, Varies::Offset | Varies::Place) {
+    if matches!(sweep.varies, Varies::Offset | Varies::TargetPlace) {
         all.truncate(1);
     }
     let panel = |(name, floor, lines): (&str, Floor, Vec<Line>)| Panel {

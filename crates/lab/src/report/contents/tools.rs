@@ -1,6 +1,6 @@
 //! What tools other than fio measured: every figure of them.
 
-use super::{Part, Section, Table};
+use super::{ReportBlock, Section, Table};
 use crate::report::summary::Summary;
 
 pub(super) fn tools(summary: &Summary) -> Option<Section> {
@@ -23,10 +23,10 @@ pub(super) fn tools(summary: &Summary) -> Option<Section> {
         id: "tools",
         title: "What other tools measured",
         parts: vec![
-            Part::Text(
+            ReportBlock::Text(
                 "Medians over all blocks with the 95 % interval, in each tool's own units.".into(),
             ),
-            Part::Table(Table::new(&head).with(rows)),
+            ReportBlock::Table(Table::new(&head).with(rows)),
         ],
     })
 }

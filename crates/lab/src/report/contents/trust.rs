@@ -1,6 +1,6 @@
 //! Whether the figures may be believed: how they were made, what the checks say, how sure they are.
 
-use super::{Part, Section, Table};
+use super::{ReportBlock, Section, Table};
 use crate::checks::{Check, Finding, Level};
 use crate::report::short;
 use crate::report::summary::{Row, Summary, blocks_again};
@@ -30,14 +30,17 @@ pub(super) fn trust(run: &RunRecord, summary: &Summary) -> Option<Section> {
         .chain(fio)
         .collect::<Vec<_>>()
         .join(" ");
-    let mut parts = vec![Part::Text(how), Part::Text(sureness(run, summary))];
+    let mut parts = vec![
+        ReportBlock::Text(how),
+        ReportBlock::Text(sureness(run, summary)),
+    ];
     let said = checks(run, summary);
     if said.rows.is_empty() {
-        parts.push(Part::Text("No check has anything to say.".into()));
+        parts.push(ReportBlock::Text("No check has anything to say.".into()));
     } else {
-        parts.push(Part::Table(said));
+        parts.push(ReportBlock::Table(said));
     }
-    parts.push(Part::Results);
+    parts.push(ReportBlock::Results);
     Some(Section {
         id: "trust",
         title: "Can I trust it?",

@@ -3,20 +3,20 @@
 use maud::{Markup, html};
 
 use super::figure::figure;
+use super::io_path;
 use super::parts::targets;
-use super::way;
 use crate::report::contents::overview;
 use crate::report::date;
-use crate::report::sentences::{Said, headline, said, verdict};
+use crate::report::io_path::IoPath;
+use crate::report::sentences::{TestSentence, headline, said, verdict};
 use crate::report::summary::Summary;
-use crate::report::way::Way;
 use crate::store::RunRecord;
 
 /// Sentences that are shown at once.
 const SENTENCES_MAX: usize = 8;
 
 pub(super) fn cover(run: &RunRecord, summary: &Summary) -> Markup {
-    let way = Way::of(run, summary);
+    let way = IoPath::of(run, summary);
     let compared = overview(run, summary);
     let mut said = said(run, summary);
     said.sort_by_key(|one| one.is_point);
@@ -26,7 +26,7 @@ pub(super) fn cover(run: &RunRecord, summary: &Summary) -> Markup {
             p class="meta" { (run.plan.name) ", run " (run.id) " · " (date::shown(run.started_unix_ms)) " · " (run.status) }
             h1 { (headline(run, summary)) }
             p class="verdict" { @for sentence in verdict(run, summary, way.as_ref()) { span { (sentence) } " " } }
-            @if let Some(way) = &way { (way::picture(way)) }
+            @if let Some(way) = &way { (io_path::picture(way)) }
             div class="cover" {
                 section aria-label="Test by test" {
                     h2 { "Test by test" }
@@ -42,6 +42,6 @@ pub(super) fn cover(run: &RunRecord, summary: &Summary) -> Markup {
     }
 }
 
-fn list(said: &[Said]) -> Markup {
+fn list(said: &[TestSentence]) -> Markup {
     html! { ul class="verdicts" { @for one in said { li class=(one.class) { (one.text) } } } }
 }

@@ -6,9 +6,9 @@
 mod commands;
 mod cover;
 mod figure;
+mod io_path;
 mod parts;
 mod results;
-mod way;
 
 use maud::{DOCTYPE, PreEscaped, html};
 

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::figure::{figure, scrolled, table};
 use super::{commands, results};
 use crate::report::chart;
-use crate::report::contents::{Part, Section};
+use crate::report::contents::{ReportBlock, Section};
 use crate::report::summary::Summary;
 use crate::store::RunRecord;
 
@@ -26,29 +26,29 @@ pub(super) fn section(run: &RunRecord, summary: &Summary, section: &Section) -> 
 }
 
 /// Panels of one kind that follow each other; everything else by itself.
-fn groups(parts: &[Part]) -> impl Iterator<Item = &[Part]> {
+fn groups(parts: &[ReportBlock]) -> impl Iterator<Item = &[ReportBlock]> {
     parts.chunk_by(|a, b| is_panel(a) && std::mem::discriminant(a) == std::mem::discriminant(b))
 }
 
-const fn is_panel(part: &Part) -> bool {
-    matches!(part, Part::Figure(_) | Part::Facts { .. })
+const fn is_panel(part: &ReportBlock) -> bool {
+    matches!(part, ReportBlock::Figure(_) | ReportBlock::Facts { .. })
 }
 
-fn one(run: &RunRecord, summary: &Summary, section: &Section, part: &Part) -> Markup {
+fn one(run: &RunRecord, summary: &Summary, section: &Section, part: &ReportBlock) -> Markup {
     html! {
         @match part {
-            Part::Text(text) => p class="soft" { (text) },
-            Part::Targets => (targets(run)),
-            Part::Kinds => (kinds()),
-            Part::Figure(found) => (figure(found)),
-            Part::Table(found) => div class="card" { (scrolled(section.title, &table(found, Some(section.title)))) },
-            Part::Facts { title, items } => div class="card" {
+            ReportBlock::Text(text) => p class="soft" { (text) },
+            ReportBlock::Targets => (targets(run)),
+            ReportBlock::Kinds => (kinds()),
+            ReportBlock::Figure(found) => (figure(found)),
+            ReportBlock::Table(found) => div class="card" { (scrolled(section.title, &table(found, Some(section.title)))) },
+            ReportBlock::Facts { title, items } => div class="card" {
                 h3 { (title) }
                 dl { @for (name, value) in items { dt { (name) } dd { (value) } } }
             },
-            Part::List(lines) => ul { @for line in lines { li { (line) } } },
-            Part::Results => (results::results(run, summary)),
-            Part::Commands => (commands::commands(run)),
+            ReportBlock::List(lines) => ul { @for line in lines { li { (line) } } },
+            ReportBlock::Results => (results::results(run, summary)),
+            ReportBlock::Commands => (commands::commands(run)),
         }
     }
 }

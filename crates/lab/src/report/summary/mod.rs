@@ -1,11 +1,11 @@
 //! The summary: every figure of a report, computed from the stored run.
 
-mod against;
+mod comparisons;
 mod row;
-mod whole;
+mod run_findings;
 
-pub(super) use against::refusal;
-pub(super) use whole::blocks_again;
+pub(super) use comparisons::refusal;
+pub(super) use run_findings::blocks_again;
 
 use serde::Serialize;
 
@@ -21,9 +21,9 @@ use crate::units::Nanos;
 pub struct Summary {
     /// One for each test on each target that it is made on, in the plan's order.
     pub rows: Vec<Row>,
-    /// One for each test and each target that is held against the baseline, in the targets' order.
+    /// One for each test and each target that is compared with the baseline, in the targets' order.
     pub comparisons: Vec<TestComparison>,
-    /// One for each target that is held against the baseline and could be compared at all.
+    /// One for each target that is compared with the baseline and could be compared at all.
     pub overall: Vec<Overall>,
     /// What only the run as a whole shows: tools that failed, sweeps, where the temperature leads.
     pub findings: Vec<Finding>,
@@ -72,7 +72,7 @@ pub struct Row {
     /// Each measurement, usable or not.
     pub blocks: Vec<BlockPoint>,
     /// What only its measurements together show: whether it is steady, what is left out of it, a layer that
-    /// is faster than what it stands on.
+    /// is faster than the one below it.
     pub findings: Vec<Finding>,
     /// Whether it may be believed.
     pub validity: Validity,
@@ -113,14 +113,14 @@ pub struct FigureRow {
     pub value: Interval,
 }
 
-/// A target held against the baseline in one test.
+/// A target compared with the baseline in one test.
 #[derive(Debug, Clone, Serialize)]
 pub struct TestComparison {
     /// Index of the test.
     pub workload: usize,
     /// Index of the target.
     pub target: usize,
-    /// Index of the target that it is held against.
+    /// Index of the target that it is compared with.
     pub baseline: usize,
     /// Target over baseline, above one where it is better; when they may be compared.
     pub comparison: Option<Comparison>,
@@ -128,12 +128,12 @@ pub struct TestComparison {
     pub refused: Option<String>,
 }
 
-/// A target held against the baseline in all tests.
+/// A target compared with the baseline in all tests.
 #[derive(Debug, Clone, Serialize)]
 pub struct Overall {
     /// Index of the target.
     pub target: usize,
-    /// Index of the target that it is held against.
+    /// Index of the target that it is compared with.
     pub baseline: usize,
     /// How many tests could be compared.
     pub tests: usize,
@@ -151,20 +151,20 @@ impl Summary {
             .filter(|(workload, target)| run.manifest.measures(*workload, *target))
             .map(|(workload, target)| row::row(run, workload, target))
             .collect();
-        for marked in whole::layers(run) {
+        for marked in run_findings::layers(run) {
             let place = (marked.workload, marked.target);
             let mut rows = rows.iter_mut();
             if let Some(row) = rows.find(|row| (row.workload, row.target) == place) {
                 row.mark(marked.finding);
             }
         }
-        let comparisons = against::comparisons(run, &rows);
-        let overall = against::overall(run, &comparisons);
+        let comparisons = comparisons::comparisons(run, &rows);
+        let overall = comparisons::overall(run, &comparisons);
         Self {
             rows,
             comparisons,
             overall,
-            findings: whole::findings(run),
+            findings: run_findings::findings(run),
         }
     }
 

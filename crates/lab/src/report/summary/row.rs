@@ -1,7 +1,7 @@
 //! One test on one target: what all its measurements say together.
 
 use super::{BlockPoint, Cpu, FigureRow, Row, cells};
-use crate::checks::{Check, Finding, Level, Validity, steady, tail};
+use crate::checks::{self, Check, Finding, Level, Validity};
 use crate::fio::Histogram;
 use crate::host::Role;
 use crate::sensors::CoreTimes;
@@ -25,7 +25,7 @@ pub(super) fn row(run: &RunRecord, workload: usize, target: usize) -> Row {
         latencies.merge(&result.latencies);
     }
     let facts = &run.manifest.targets[target];
-    // A process of another target works meanwhile for nobody here.
+    // A process of another target does no work for this one meanwhile.
     let process = |role, spent: fn(&Evidence) -> Option<Nanos>| {
         facts.pids(role).next().and_then(|_| cpu(&usable, spent))
     };
@@ -48,8 +48,8 @@ pub(super) fn row(run: &RunRecord, workload: usize, target: usize) -> Row {
         operations: over(run, &usable, |cell| {
             cell.fio().map(|_| cell.operations_per_second())
         }),
-        p50: tail::percentile(&latencies, 0.5),
-        p99: tail::percentile(&latencies, 0.99),
+        p50: checks::percentile(&latencies, 0.5),
+        p99: checks::percentile(&latencies, 0.99),
         latencies,
         server_cpu: process(Role::Server, |seen| seen.server_cpu)
             .or_else(|| cpu(&usable, Evidence::server_time)),
@@ -169,15 +169,15 @@ fn is_enough(all: &[&Cell], usable: usize) -> bool {
         && (usable == all.len() || usable * 2 > all.len() && usable >= USABLE_MIN.min(all.len()))
 }
 
-/// Of the usable measurements in their order. A run that was made with fewer blocks than it takes was told
+/// Of the usable measurements in their order. A run that was made with fewer blocks than it takes was asked
 /// to: its plan's blocks are shown beside every figure.
-fn steadiness(all: &[&Cell]) -> Option<Finding> {
+fn steadiness(all: &[&Cell]) -> Vec<Finding> {
     let values: Vec<f64> = all
         .iter()
         .filter(|cell| cell.is_usable())
         .filter_map(|cell| Some(cell.headline()?.value))
         .collect();
-    steady::check(&values)
+    checks::blocks(&values)
 }
 
 fn remarks(all: &[&Cell]) -> Vec<Finding> {

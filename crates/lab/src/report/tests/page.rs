@@ -65,7 +65,7 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
 
 #[test]
 fn every_figure_has_a_caption_with_n_a_table_and_csv_and_words_for_who_does_not_see_it() {
-    let page = html(&synthetic::story());
+    let page = html(&synthetic::full_run());
     let figures = figures(&page);
     // The comparison; bars, percentiles and blocks of four tests, heat maps of eight results; temperature
     // and pressure, four cores, an interface and a disk.
@@ -83,7 +83,7 @@ fn every_figure_has_a_caption_with_n_a_table_and_csv_and_words_for_who_does_not_
 
 #[test]
 fn sections_are_in_the_order_of_the_report_and_the_navigation_has_each() {
-    let page = html(&synthetic::story());
+    let page = html(&synthetic::full_run());
     let ids: Vec<&str> = page
         .split("<section id=\"")
         .skip(1)
@@ -110,7 +110,7 @@ fn sections_are_in_the_order_of_the_report_and_the_navigation_has_each() {
 
 #[test]
 fn headings_skip_no_level() {
-    let page = html(&synthetic::story());
+    let page = html(&synthetic::full_run());
     let levels: Vec<u8> = page
         .match_indices("<h")
         .filter_map(|(at, _)| page[at + 2..].bytes().next())
@@ -127,7 +127,7 @@ fn headings_skip_no_level() {
 
 #[test]
 fn the_cover_has_the_way_with_its_limiter_and_a_verdict_of_three_sentences() {
-    let page = html(&synthetic::story());
+    let page = html(&synthetic::full_run());
     let verdict = between(&page, "<p class=\"verdict\">", "</p>");
     assert_eq!(verdict.matches("<span>").count(), 3, "{verdict}");
     let way = between(&page, "<figure class=\"way\">", "</figure>");
@@ -164,7 +164,7 @@ fn ids_are_unique() {
 
 #[test]
 fn the_other_end_has_its_cores_and_interfaces_too() {
-    let mut run = synthetic::story();
+    let mut run = synthetic::full_run();
     let mut machine = run.manifest.machine.clone();
     machine.hostname = "nas".into();
     run.manifest.agents.push(AgentRecord {

@@ -281,7 +281,7 @@ fn markdown_escapes_what_comes_from_outside() {
 /// tables are in Markdown.
 #[test]
 fn the_page_markdown_and_json_have_the_same_figures() {
-    let run = synthetic::story();
+    let run = synthetic::full_run();
     let page = crate::report::html(&run);
     let text = markdown(&run);
     let value: serde_json::Value = serde_json::from_str(&json(&run).unwrap()).unwrap();

@@ -1,6 +1,6 @@
 //! The caches around a measurement: dropped before it, looked into before and after it.
 
-use super::Bench;
+use super::ToolExecutor;
 use crate::checks::cache::{Dropped, Server};
 use crate::checks::direct::Residency;
 use crate::host::residency;
@@ -13,7 +13,7 @@ pub(super) struct Caches {
     pub(super) before: Option<Residency>,
 }
 
-impl Bench<'_> {
+impl ToolExecutor<'_> {
     /// Both before a read and before a write: dirty pages of the one before would be flushed at the
     /// cost of this one.
     pub(super) fn drop_caches(&self, workload: &Workload, target: &ReadyTarget) -> Caches {

@@ -17,7 +17,7 @@ const FULL: Bytes = Bytes(8 * MIB);
 
 /// The end of the run, said by its test and its target.
 pub(super) fn failed(workload: &Workload, target: &ReadyTarget, why: &str) -> Stop {
-    // fio then only says that it may not make the file anew.
+    // fio then only says that it may not create the file.
     let is_there = target.ground.file().is_none_or(Path::exists);
     let why = match is_there || workload.fio().is_none() {
         true => why,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::failure::failed;
-use super::{Bench, Made, since};
+use super::{ToolExecutor, ToolOutput, since};
 use crate::fio::process::{Fio, RunError};
 use crate::fio::{Job, JobResult, command, parse};
 use crate::plan::{FioJob, Workload};
@@ -19,7 +19,7 @@ const OVERTIME: Duration = Duration::from_secs(45);
 /// From this part of a core on, whether fio itself is the limit is looked into.
 const GENERATOR_BUSY: f64 = 0.70;
 
-impl Bench<'_> {
+impl ToolExecutor<'_> {
     /// What fio makes of the same job on a disk that does nothing, in operations per second. Measured
     /// once for each test, and only when fio was busy enough for it to matter.
     pub(super) fn generator_for(
@@ -53,7 +53,7 @@ impl Bench<'_> {
         workload: &Workload,
         asked: &FioJob,
         target: &ReadyTarget,
-    ) -> Result<Made, Stop> {
+    ) -> Result<ToolOutput, Stop> {
         let prepared = self.prepared;
         let (Some(fio), Some(engine)) = (&prepared.tools.fio, prepared.engine) else {
             return Err(Stop::Failed("fio was not made ready".into()));
@@ -78,7 +78,7 @@ impl Bench<'_> {
                 other => failed(workload, target, &other.to_string()),
             })?;
         let result = parse(&text).map_err(|error| failed(workload, target, &error.to_string()))?;
-        Ok(Made {
+        Ok(ToolOutput {
             outcome: Outcome::Fio(result),
             raw: text,
             lines: vec![command::shown("fio", &args)],

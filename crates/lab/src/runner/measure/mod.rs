@@ -1,4 +1,4 @@
-//! One real measurement: drop caches, look, run fio or a tool, look again, check.
+//! One real measurement: drop caches, read counters, run fio or a tool, read counters, check.
 //!
 //! | part | what |
 //! |---|---|
@@ -19,12 +19,11 @@ use std::time::Instant;
 use super::agents::Agents;
 use super::blocks::{Executor, Measured, Stop};
 use super::counters::Counters;
-use super::judge::{self, Around, Asked};
 use super::prepare::{Prepared, ReadyTarget, engine_for};
 use super::request::{Cancel, RunRequest};
 use super::schedule::Slot;
-use crate::checks::Finding;
 use crate::checks::ceiling::Ceiling;
+use crate::checks::{self, Finding, FioMeasurement, Measurement, ToolMeasurement, fio_cpu};
 use crate::host::{Process, ceilings};
 use crate::plan::{self, Direction, Workload};
 use crate::sensors::{Disks, Sample, Sampler};
@@ -34,7 +33,7 @@ use crate::units::{Nanos, Rate};
 
 /// What is to be kept of one measurement.
 #[derive(Debug)]
-pub(super) struct Kept<'a> {
+pub(super) struct CellRecord<'a> {
     pub(super) cell: &'a Cell,
     pub(super) raw: &'a str,
     pub(super) commands: &'a [CommandLine],
@@ -42,7 +41,7 @@ pub(super) struct Kept<'a> {
     pub(super) samples_full: bool,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> CellRecord<'a> {
     pub(super) fn of(measured: &'a Measured) -> Self {
         Self {
             cell: &measured.cell,
@@ -55,7 +54,7 @@ impl<'a> Kept<'a> {
 }
 
 /// The executor that runs fio and the other tools.
-pub(super) struct Bench<'a> {
+pub(super) struct ToolExecutor<'a> {
     request: &'a RunRequest,
     prepared: &'a Prepared,
     cancel: &'a Cancel,
@@ -74,14 +73,14 @@ pub(super) struct Bench<'a> {
 }
 
 /// What fio or a tool gave.
-struct Made {
+struct ToolOutput {
     outcome: Outcome,
     raw: String,
     lines: Vec<String>,
     findings: Vec<Finding>,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> ToolExecutor<'a> {
     pub(super) fn new(
         request: &'a RunRequest,
         prepared: &'a Prepared,
@@ -132,7 +131,7 @@ impl<'a> Bench<'a> {
         Counters::now(self.since_start(engine::clock::now()), target, &self.ours)
     }
 
-    fn make(&mut self, slot: Slot, workload: &'a Workload) -> Result<Made, Stop> {
+    fn make(&mut self, slot: Slot, workload: &'a Workload) -> Result<ToolOutput, Stop> {
         let target = &self.prepared.targets[slot.target];
         match &workload.job {
             plan::Job::Fio(job) => self.fio(slot, workload, job, target),
@@ -144,7 +143,7 @@ impl<'a> Bench<'a> {
     fn judged(
         &mut self,
         slot: Slot,
-        made: &Made,
+        made: &ToolOutput,
         evidence: &Evidence,
         samples: &[Sample],
         elapsed: Nanos,
@@ -156,28 +155,38 @@ impl<'a> Bench<'a> {
         let workload = &self.request.plan.workloads[slot.workload];
         let rate = made.rate();
         self.raise_ceilings(slot.target, rate);
-        let generator = match (&made.outcome, workload.fio()) {
-            (Outcome::Fio(result), Some(job)) => self.generator_for(slot.workload, job, result),
-            _ => None,
+        let (generator, load_cpu) = match (&made.outcome, workload.fio()) {
+            (Outcome::Fio(result), Some(job)) => (
+                self.generator_for(slot.workload, job, result),
+                Some(fio_cpu(job, result)),
+            ),
+            _ => (None, None),
         };
-        let around = Around {
-            target,
+        let measurement = Measurement {
+            facts: &target.facts,
             ceilings: &self.ceilings[slot.target],
             evidence,
             samples,
             elapsed,
+            rate,
+            load_cpu,
         };
         match (&made.outcome, &workload.job) {
             (Outcome::Fio(result), plan::Job::Fio(job)) => {
                 let engine = self.prepared.engine;
-                let asked = Asked {
+                checks::fio(&FioMeasurement {
                     job,
+                    result,
                     engine: engine.map(|engine| engine_for(&target.ground, engine)),
                     generator,
-                };
-                judge::fio(&asked, &around, result)
+                    measurement,
+                })
             }
-            (_, plan::Job::Tool(tool)) => judge::tool(&workload.title, tool, &around, rate),
+            (_, plan::Job::Tool(tool)) => checks::tool(&ToolMeasurement {
+                title: &workload.title,
+                tool,
+                measurement,
+            }),
             (Outcome::Tool(_), plan::Job::Fio(_)) => Vec::new(),
         }
     }
@@ -210,7 +219,7 @@ fn followed<'a>(targets: impl Iterator<Item = (&'a str, &'a [Process])>) -> Vec<
     found
 }
 
-impl Executor for Bench<'_> {
+impl Executor for ToolExecutor<'_> {
     fn elapsed(&mut self) -> Nanos {
         self.since_start(engine::clock::now())
     }
@@ -273,8 +282,8 @@ impl Executor for Bench<'_> {
     }
 }
 
-impl Made {
-    /// The way the bytes went, where there is one.
+impl ToolOutput {
+    /// The direction of the bytes, where there is one.
     const fn direction(&self) -> Option<Direction> {
         match &self.outcome {
             Outcome::Fio(result) => Some(result.direction),

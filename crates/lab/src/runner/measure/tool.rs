@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::failure::{failed, of_target};
-use super::{Bench, Made, since};
+use super::{ToolExecutor, ToolOutput, since};
 use crate::checks::{Check, Finding};
 use crate::plan::Workload;
 use crate::runner::blocks::Stop;
@@ -12,10 +12,10 @@ use crate::runner::prepare::{Prepared, ReadyTarget};
 use crate::runner::schedule::Slot;
 use crate::runner::scratch::Scratch;
 use crate::store::Outcome;
-use crate::tools::{self, Installed, Place, Tool, ToolError, ToolResult};
+use crate::tools::{self, Installed, Tool, ToolDirs, ToolError, ToolResult};
 use crate::units::Nanos;
 
-impl Bench<'_> {
+impl ToolExecutor<'_> {
     /// One start of a tool.
     pub(super) fn tool(
         &mut self,
@@ -23,7 +23,7 @@ impl Bench<'_> {
         workload: &Workload,
         tool: &Tool,
         target: &ReadyTarget,
-    ) -> Result<Made, Stop> {
+    ) -> Result<ToolOutput, Stop> {
         let prepared = self.prepared;
         let installed = installed(prepared, workload, tool, target)?;
         let directory = self.tool_directory(workload, target)?;
@@ -38,7 +38,7 @@ impl Bench<'_> {
         };
         let begun = engine::clock::now();
         match tools::run(tool, installed, &place, &mut tick) {
-            Ok(ran) => Ok(Made {
+            Ok(ran) => Ok(ToolOutput {
                 outcome: Outcome::Tool(ran.result),
                 raw: ran.output,
                 lines: ran.commands,
@@ -69,7 +69,7 @@ impl Bench<'_> {
         &self,
         slot: Slot,
         workload: &Workload,
-    ) -> Result<Option<Made>, Stop> {
+    ) -> Result<Option<ToolOutput>, Stop> {
         let target = &self.prepared.targets[slot.target];
         let (Some(tool), Some(_)) = (workload.tool(), target.ground.scratch()) else {
             return Ok(None);
@@ -95,7 +95,7 @@ impl Bench<'_> {
         tool: &Tool,
         target: &ReadyTarget,
         (error, elapsed): (ToolError, Nanos),
-    ) -> Result<Made, Stop> {
+    ) -> Result<ToolOutput, Stop> {
         if matches!(error, ToolError::Cancelled) {
             return Err(Stop::Cancelled);
         }
@@ -104,7 +104,7 @@ impl Bench<'_> {
         }
         let installed = installed(self.prepared, workload, tool, target)?;
         let said = error.to_string();
-        Ok(Made {
+        Ok(ToolOutput {
             outcome: Outcome::Tool(ToolResult::failed(
                 tool.name(),
                 tool.version(installed),
@@ -146,8 +146,8 @@ fn place<'a>(
     directory: &'a Path,
     beside: &'a [PathBuf],
     seed: u64,
-) -> Place<'a> {
-    Place {
+) -> ToolDirs<'a> {
+    ToolDirs {
         directory,
         beside,
         work: prepared.work.path(),

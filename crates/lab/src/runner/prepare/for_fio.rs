@@ -9,9 +9,9 @@ use crate::LabError;
 use crate::fio::process::{Fio, RunError};
 use crate::fio::{Engine, Subject, command, parse};
 use crate::plan::Plan;
-use crate::runner::ground::Ground;
 use crate::runner::progress::Progress;
 use crate::runner::request::Cancel;
+use crate::runner::work_area::WorkArea;
 use crate::store::CommandLine;
 use crate::units::{Bytes, MIB, Nanos};
 
@@ -22,8 +22,8 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(60);
 /// One read of 4 KiB.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
 
-/// What fio will be told on every target alike.
-pub(in crate::runner) struct Readied {
+/// The options of fio that are the same on every target.
+pub(in crate::runner) struct PreparedFile {
     pub(in crate::runner) size: Bytes,
     pub(in crate::runner) engine: Option<Engine>,
     pub(in crate::runner) direct: bool,
@@ -43,14 +43,14 @@ impl Preparing<'_> {
     /// Writes what has to be written and finds out how to submit.
     pub(super) fn ready_for_fio(
         &mut self,
-        grounds: &[Ground],
+        grounds: &[WorkArea],
         wanted: Bytes,
         progress: &mut dyn Progress,
-    ) -> Result<Readied, LabError> {
+    ) -> Result<PreparedFile, LabError> {
         let size = self.lay_out_all(grounds, wanted, progress)?;
         progress.phase("finding out how to submit I/O");
         let (engine, direct) = self.choose_engine(grounds)?;
-        Ok(Readied {
+        Ok(PreparedFile {
             size,
             engine: Some(engine),
             direct,
@@ -60,7 +60,7 @@ impl Preparing<'_> {
     /// Writes every target's file and cuts all of them to the smallest.
     fn lay_out_all(
         &mut self,
-        grounds: &[Ground],
+        grounds: &[WorkArea],
         wanted: Bytes,
         progress: &mut dyn Progress,
     ) -> Result<Bytes, LabError> {
@@ -77,7 +77,7 @@ impl Preparing<'_> {
             }
             size = size.min(Bytes(written.0 / MIB * MIB));
         }
-        for scratch in grounds.iter().filter_map(Ground::scratch) {
+        for scratch in grounds.iter().filter_map(WorkArea::scratch) {
             let file = scratch.file();
             std::fs::OpenOptions::new()
                 .write(true)
@@ -90,7 +90,7 @@ impl Preparing<'_> {
         Ok(size)
     }
 
-    fn lay_out(&mut self, ground: &Ground, size: Bytes) -> Result<Bytes, LabError> {
+    fn lay_out(&mut self, ground: &WorkArea, size: Bytes) -> Result<Bytes, LabError> {
         let limit = Nanos::from_ms(self.plan.data.layout_ms);
         let output = self.work.join("lay-out.json");
         let args = command::lay_out(ground.subject(), size, limit, self.seed, &output);
@@ -118,7 +118,7 @@ impl Preparing<'_> {
     }
 
     /// The first engine that works on all targets, past the page cache where all of them can.
-    fn choose_engine(&mut self, grounds: &[Ground]) -> Result<(Engine, bool), LabError> {
+    fn choose_engine(&mut self, grounds: &[WorkArea]) -> Result<(Engine, bool), LabError> {
         let mut failed = (PathBuf::new(), String::new());
         for direct in [true, false] {
             for engine in Engine::ALL {
@@ -139,7 +139,7 @@ impl Preparing<'_> {
     /// Whether it works on each; else on which one it does not.
     fn engine_works(
         &mut self,
-        grounds: &[Ground],
+        grounds: &[WorkArea],
         engine: Engine,
         direct: bool,
     ) -> Result<(), (String, RunError)> {
@@ -167,7 +167,7 @@ impl Preparing<'_> {
 }
 
 /// An export has a way of its own.
-pub(in crate::runner) fn engine_for(ground: &Ground, engine: Engine) -> Engine {
+pub(in crate::runner) fn engine_for(ground: &WorkArea, engine: Engine) -> Engine {
     match ground.subject() {
         Subject::File(_) => engine,
         Subject::Uri(_) => Engine::Nbd,

@@ -12,17 +12,17 @@ mod for_fio;
 mod programs;
 mod target;
 
-pub(super) use for_fio::{Readied, engine_for};
+pub(super) use for_fio::{PreparedFile, engine_for};
 pub(super) use programs::Tools;
 pub(super) use target::ReadyTarget;
 
 use super::agents::Agents;
 use super::build::Site;
-use super::ground::Ground;
 use super::progress::Progress;
 use super::remarks;
 use super::request::{Cancel, RunRequest, TargetSpec};
 use super::skip;
+use super::work_area::WorkArea;
 use crate::LabError;
 use crate::checks::{Check, Finding};
 use crate::fio::Engine;
@@ -108,7 +108,7 @@ pub(super) fn prepare(
     let seed = request.seed.unwrap_or_else(draw_seed);
     progress.phase("measuring what this machine's sockets and memory carry");
     let measured = Measured::now();
-    let mut readied = Readied {
+    let mut readied = PreparedFile {
         size: smallest(&grounds, wanted),
         engine: None,
         direct: false,
@@ -170,10 +170,10 @@ fn baseline(request: &RunRequest, specs: &[TargetSpec]) -> Option<usize> {
         .or(request.baseline)
 }
 
-fn hold(specs: &[TargetSpec], size: Bytes) -> Result<Vec<Ground>, LabError> {
+fn hold(specs: &[TargetSpec], size: Bytes) -> Result<Vec<WorkArea>, LabError> {
     let grounds = specs
         .iter()
-        .map(Ground::hold)
+        .map(WorkArea::hold)
         .collect::<Result<Vec<_>, _>>()?;
     for ground in &grounds {
         let Some(scratch) = ground.scratch() else {
@@ -188,7 +188,7 @@ fn hold(specs: &[TargetSpec], size: Bytes) -> Result<Vec<Ground>, LabError> {
     Ok(grounds)
 }
 
-fn smallest(grounds: &[Ground], wanted: Bytes) -> Bytes {
+fn smallest(grounds: &[WorkArea], wanted: Bytes) -> Bytes {
     let sizes = grounds.iter().filter_map(|ground| ground.size);
     sizes.fold(wanted, Bytes::min).min(wanted)
 }

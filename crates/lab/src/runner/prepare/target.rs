@@ -5,14 +5,14 @@ use std::path::Path;
 use crate::checks::cache::Dropped;
 use crate::checks::direct::DioAlign;
 use crate::host::{Known, Measured, TargetFacts, data, residency, target_facts};
-use crate::runner::ground::Ground;
 use crate::runner::request::TargetSpec;
+use crate::runner::work_area::WorkArea;
 use crate::units::Bytes;
 
 /// A target ready to be measured.
 #[derive(Debug)]
 pub(in crate::runner) struct ReadyTarget {
-    pub(in crate::runner) ground: Ground,
+    pub(in crate::runner) ground: WorkArea,
     pub(in crate::runner) facts: TargetFacts,
     /// Whether its page cache can be looked into.
     pub(in crate::runner) shows_cache: bool,
@@ -22,7 +22,7 @@ pub(in crate::runner) struct ReadyTarget {
 
 /// What is known of a target whose file was written.
 pub(super) fn ready(
-    ground: Ground,
+    ground: WorkArea,
     spec: &TargetSpec,
     size: Bytes,
     measured: &Measured,

@@ -71,9 +71,9 @@ fn a_tool_that_fails_is_said_in_its_own_words_and_the_run_goes_on() {
 }
 
 /// Does something to the target before a measurement.
-struct Before<F: FnMut()>(u32, F);
+struct EarlierBlocks<F: FnMut()>(u32, F);
 
-impl<F: FnMut()> Progress for Before<F> {
+impl<F: FnMut()> Progress for EarlierBlocks<F> {
     fn phase(&mut self, _: &str) {}
     fn cell_started(&mut self, _: &CellProgress<'_>) {
         self.0 = self.0.wrapping_sub(1);
@@ -90,7 +90,7 @@ fn ended(then: impl Fn(&Path)) -> Option<(Mounted, String, RunRecord)> {
     let dir = mounted.path.parent().unwrap();
     let request =
         RunRequest::new(plan(dir, 4), dir.join("lab.sqlite")).on(TargetSpec::new(&mounted.path));
-    let mut before = Before(4, || then(&mounted.path));
+    let mut before = EarlierBlocks(4, || then(&mounted.path));
     let found = run(&request, &mut Directories, &mut before, &Cancel::default());
     let Err(LabError::Stopped { run, reason, .. }) = found else {
         panic!("{found:?}");

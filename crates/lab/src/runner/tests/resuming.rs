@@ -7,7 +7,7 @@ use super::scheduling::{Mock, cell, course, pairs};
 use crate::LabError;
 use crate::checks::identity::Identity;
 use crate::plan::builtin;
-use crate::runner::blocks::{Course, run_blocks};
+use crate::runner::blocks::{BlockPlan, run_blocks};
 use crate::runner::resume::{check, check_agents, standing};
 use crate::runner::schedule::{Slot, block_order};
 use crate::runner::{Cancel, Directories, RunRequest, Silent, resume, run};
@@ -26,7 +26,7 @@ fn a_run_that_goes_on_makes_what_is_left_of_its_block_and_the_blocks_after_it_in
         .collect();
     // Stopped after two blocks and three measurements.
     let made: Vec<Cell> = whole[..19].iter().copied().map(cell).collect();
-    let course = Course {
+    let course = BlockPlan {
         seed: 9,
         made: &made,
         ..course(&plan, &pairs)
@@ -189,7 +189,7 @@ fn a_run_does_not_go_on_on_another_machine_or_target_and_names_what_differs() {
             },
         ),
         ("/home/me differs: the place", |m| {
-            m.targets[1].place = crate::host::Place::Directory("/elsewhere".into());
+            m.targets[1].place = crate::host::TargetPlace::Directory("/elsewhere".into());
         }),
         ("it had 2 targets, there are 1 now", |m| {
             m.targets.truncate(1)

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::real::with_tests;
 use crate::LabError;
-use crate::host::{Place, Role};
+use crate::host::{Role, TargetPlace};
 use crate::plan::builtin;
 use crate::runner::scratch::{PREFIX, Scratch};
 use crate::runner::{Cancel, Directories, RunRequest, Silent, TargetSpec, dry_run, run};
@@ -217,7 +217,7 @@ fn a_dry_run_names_what_tools_would_run_write_and_take() {
 fn a_dry_run_leaves_out_what_a_target_cannot_take() {
     let dir = tempfile::tempdir().unwrap();
     let mut request = request(&dir.path().join("a"), &dir.path().join("b"), dir.path());
-    let device = TargetSpec::at(Place::Device("/dev/nowhere".into())).named("disk");
+    let device = TargetSpec::at(TargetPlace::Device("/dev/nowhere".into())).named("disk");
     request.targets = vec![device];
     request.baseline = None;
     let said = dry_run(&request, &Directories).unwrap();

@@ -2,20 +2,20 @@
 //! removed.
 //!
 //! Its headline is the block read, as in the paper on virtual disks. Between its tests its file leaves the
-//! page cache ([`stops`]), so that it need not be larger than memory. bonnie++ prints no figure for what took
-//! it less than half a second (`+++++`): then our own clock tells, and where even that is too coarse the lower
+//! page cache ([`pauses`]), so that it need not be larger than memory. bonnie++ prints no figure for what took
+//! it less than half a second (`+++++`): then our own clock is used, and where even that is too coarse the lower
 //! bound is given and the result is invalid, since a bound is no measurement. Sizes in its lines are KiB, see
 //! bon_csv2txt(1), format version 2.
 
-mod stops;
+mod pauses;
 
 use std::process::Stdio;
 
 use serde::{Deserialize, Serialize};
 
-use self::stops::Stops;
+use self::pauses::Pauses;
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::{Installed, Invocation, Place, Program, Ran, Start, ToolError};
+use super::{Installed, Invocation, Program, Ran, Start, ToolDirs, ToolError};
 use crate::checks::{Check, Finding};
 use crate::plan::size;
 use crate::units::{Bytes, MIB, Nanos};
@@ -110,7 +110,7 @@ impl Options {
 pub fn command(
     options: &Options,
     installed: &Installed,
-    place: &Place<'_>,
+    place: &ToolDirs<'_>,
     is_root: bool,
 ) -> Invocation {
     let mut args = vec!["-d".into(), place.directory.as_os_str().to_owned()];
@@ -220,7 +220,7 @@ pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError>
     let input = running
         .input()
         .ok_or_else(|| PROGRAM.failed("it takes no input"))?;
-    let mut stops = Stops::new(start.place.directory, running.printed_to(), input);
+    let mut stops = Pauses::new(start.place.directory, running.printed_to(), input);
     let mut tick = |now| {
         stops.look();
         (start.tick)(now)

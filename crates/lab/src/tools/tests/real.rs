@@ -24,7 +24,7 @@ impl Bench {
         }
     }
 
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ToolDirs<'_> {
         place(self.target.path(), self.work.path())
     }
 
@@ -130,7 +130,7 @@ fn drives_that_work_together_each_have_a_figure_and_all_have_one() {
     let bench = Bench::new();
     let others = [0, 1].map(|_| tempfile::tempdir().unwrap());
     let beside = others.each_ref().map(|other| other.path().join("tools"));
-    let place = Place {
+    let place = ToolDirs {
         beside: &beside,
         ..bench.place()
     };

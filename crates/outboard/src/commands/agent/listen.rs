@@ -1,4 +1,4 @@
-//! Where an agent listens, and who may reach it there.
+//! Where an agent listens, and which machines may reach it there.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::str::FromStr;
@@ -9,31 +9,31 @@ use crate::failure::Failure;
 
 /// `--listen`: an address of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place(SocketAddr);
+pub(super) struct ListenAddress(SocketAddr);
 
 /// Why a text is no place to listen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("say ADDRESS, ADDRESS:PORT or [IPV6]:PORT, with an address of this machine")]
-pub(super) struct PlaceError;
+pub(super) struct ListenAddressError;
 
-impl Default for Place {
+impl Default for ListenAddress {
     fn default() -> Self {
         Self((Ipv4Addr::LOCALHOST, PORT).into())
     }
 }
 
-impl FromStr for Place {
-    type Err = PlaceError;
+impl FromStr for ListenAddress {
+    type Err = ListenAddressError;
 
-    fn from_str(text: &str) -> Result<Self, PlaceError> {
+    fn from_str(text: &str) -> Result<Self, ListenAddressError> {
         if let Ok(ip) = text.parse::<IpAddr>() {
             return Ok(Self((ip, PORT).into()));
         }
-        text.parse().map(Self).map_err(|_| PlaceError)
+        text.parse().map(Self).map_err(|_| ListenAddressError)
     }
 }
 
-impl Place {
+impl ListenAddress {
     /// Opens it.
     pub(super) fn open(&self) -> Result<(TcpListener, SocketAddr), Failure> {
         let opened = TcpListener::bind(self.0).and_then(|listener| {
@@ -45,7 +45,7 @@ impl Place {
     }
 }
 
-/// Refuses to let other machines in without TLS, and near fio at all, unless somebody said that they may.
+/// Refuses to let other machines in without TLS, and near fio at all, unless the user waived that.
 pub(super) fn check(
     address: SocketAddr,
     has_tls: bool,
@@ -83,11 +83,15 @@ mod tests {
             ("::", "[::]:10811"),
             ("[::1]:0", "[::1]:0"),
         ] {
-            let place: Place = text.parse().expect(text);
+            let place: ListenAddress = text.parse().expect(text);
             assert_eq!(place.0.to_string(), expected);
         }
         for text in ["", "10811", "nas.lan", "192.0.2.1:", "unix:s"] {
-            assert_eq!(text.parse::<Place>(), Err(PlaceError), "{text}");
+            assert_eq!(
+                text.parse::<ListenAddress>(),
+                Err(ListenAddressError),
+                "{text}"
+            );
         }
     }
 

@@ -1,36 +1,22 @@
 //! `outboard agent`: sensors, counters and the time of this machine for a lab that runs on another one.
 //!
-//! # Invariants
-//!
-//! * It only reads, unless it was started with the right to drop caches, to run fio or to run iperf3; what
-//!   could not be done is refused at the start.
-//! * Every request needs the token. Other machines get in only under TLS, or if that was waived in so
-//!   many words; fio, which asks nobody for anything, only if it was.
-//! * Connections, streams, heads, bodies and waiting are bounded ([`limits`]); what was started for a
-//!   connection ends with it, and all of it with the process.
+//! The options, and where it may listen; the server is [`AgentServer`].
 
-mod answer;
-mod body;
-mod limits;
 mod listen;
-mod serve;
-mod streams;
-pub(crate) mod token;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lab::agent::local::{Host, Rights};
+use lab_drivers::agent::{AgentServer, ServerToken, random};
 use nbd::tls::{ClientCertificates, ServerTls, ServerTlsFiles};
 use serde::Serialize;
 
 use crate::commands::serve::port_file::PortFile;
 use crate::failure::Failure;
 use crate::output::Format;
-use listen::Place;
-use serve::Serving;
-use token::Token;
+use listen::ListenAddress;
 
 /// Arguments of `agent`.
 #[derive(Debug, clap::Args)]
@@ -41,7 +27,7 @@ pub(crate) struct Args {
         value_name = "ADDRESS[:PORT]",
         help = "Where to listen [default: 127.0.0.1:10811]"
     )]
-    listen: Option<Place>,
+    listen: Option<ListenAddress>,
 
     /// The file with the token that the lab must show; made if it is not there [default: one is made and
     /// printed]
@@ -52,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     tls: Option<PathBuf>,
 
-    /// Let other machines in without TLS: the token is read by whoever listens on the way
+    /// Let other machines in without TLS: the token can be read on the network
     #[arg(long)]
     insecure: bool,
 
@@ -60,11 +46,11 @@ pub(crate) struct Args {
     #[arg(long)]
     allow_drop_caches: bool,
 
-    /// Let the lab have fio started here as a server: who reaches that can run what this user can
+    /// Let the lab have fio started here as a server: a client that reaches it can run what this user can
     #[arg(long)]
     allow_fio: bool,
 
-    /// Let the lab have iperf3 started here as a server, for what the wire carries: who reaches that can
+    /// Let the lab have iperf3 started here as a server, for what the wire carries: a client that reaches it can
     /// send it bytes
     #[arg(long)]
     allow_iperf3: bool,
@@ -74,9 +60,9 @@ pub(crate) struct Args {
     port_file: Option<PathBuf>,
 }
 
-/// What is told once it listens.
+/// What is printed once it listens.
 #[derive(Debug, Serialize)]
-struct Told {
+struct AgentStarted {
     address: SocketAddr,
     port: u16,
     tls: bool,
@@ -89,7 +75,7 @@ struct Told {
     runs_iperf3: bool,
 }
 
-/// Serves until told to stop.
+/// Serves until a signal stops it.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let tls = args.tls.as_deref().map(load).transpose()?;
     if args.allow_drop_caches {
@@ -101,8 +87,8 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let place = args.listen.clone().unwrap_or_default();
     let (listener, address) = place.open()?;
     listen::check(address, tls.is_some(), args.insecure, args.allow_fio)?;
-    let token = Token::of(args.token_file.as_deref())?;
-    let session = token::random()?;
+    let token = ServerToken::of(args.token_file.as_deref())?;
+    let session = random()?;
     let rights = Rights {
         drop_caches: args.allow_drop_caches,
         fio: args.allow_fio,
@@ -114,7 +100,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         .as_deref()
         .map(|path| PortFile::write(path, address.port()))
         .transpose()?;
-    let told = Told {
+    let told = AgentStarted {
         address,
         port: address.port(),
         tls: tls.is_some(),
@@ -124,7 +110,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         runs_fio: args.allow_fio,
         runs_iperf3: args.allow_iperf3,
     };
-    let serving = Serving {
+    let server = AgentServer {
         host,
         token: Arc::new(token),
         tls,
@@ -137,7 +123,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     };
     let ran = engine::run(&config, async |_| {
         format.print(&told, || told.text())?;
-        serving.until_stopped(listener).await
+        Ok(server.until_stopped(listener).await?)
     });
     ran.map_err(|error| Failure::because("cannot start", &error))?
 }
@@ -155,7 +141,7 @@ fn load(folder: &Path) -> Result<ServerTls, Failure> {
     })
 }
 
-impl Told {
+impl AgentStarted {
     fn text(&self) -> String {
         let under = if self.tls { " under TLS" } else { "" };
         let mut may = Vec::new();

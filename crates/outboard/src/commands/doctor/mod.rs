@@ -1,45 +1,28 @@
 //! `outboard doctor`: what holds a disk, an export or a directory back.
 //!
-//! What is measured is in the files here, by kind of target; what it means is in `lab::doctor`.
-//!
-//! # Invariants
-//!
-//! * Disks and exports are only read. Into a directory a file of our own is written if that was asked
-//!   for, and is gone afterwards.
-//! * What was started ends with the command, whatever way that ends: processes of ours end with their
-//!   parent.
-//! * The time is bounded: what does not fit any more is left out, and said.
+//! The options, and the disks that the doctor examines; the measuring is in [`lab_drivers::doctor`].
 
-mod bare_wire;
-mod directory;
-mod export;
-mod expression;
-mod far;
-mod null_export;
-mod place;
-mod reading;
-mod remote;
-mod session;
-mod sockets;
+mod disks;
 #[cfg(test)]
 mod tests;
-mod watcher;
-mod wire;
 
+use lab::Cancel;
 use lab::doctor::{Examination, Job, Verdict, diagnose, text};
 use lab::plan::{Direction, Pattern};
 use lab::units::Bytes;
+use lab_drivers::doctor::{DoctorRequest, DoctorTarget, examine};
 use serde::Serialize;
 
-use self::session::Session;
+use self::disks::OwnResolver;
 use crate::commands::lab::agents::AgentArgs;
 use crate::failure::Failure;
 use crate::graph::{ByteSize, Disk, resolve};
+use crate::interrupt::Interrupt;
 use crate::output::Format;
 
-/// Requests at once unless told otherwise: enough that a disk is busy, few enough for a fair latency.
+/// Default of the requests at once: enough that a disk is busy, few enough for a fair latency.
 const DEPTH: u32 = 16;
-/// Bytes of one request unless told otherwise.
+/// Default bytes of one request.
 const BLOCK_SIZE: &str = "128K";
 
 /// Arguments of `doctor`.
@@ -121,20 +104,23 @@ struct Diagnosis {
     verdict: Verdict,
 }
 
-/// Examines the target and tells what holds it back.
+/// Examines the target and prints what limits it.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     args.check()?;
-    let session = Session::begin(args)?;
-    let examinations = if std::path::Path::new(&args.target).is_dir() {
-        directory::examine(&session)?
-    } else {
-        let named = resolve(&args.target)?;
-        for_blocks_only(args)?;
-        vec![match &named.disk {
-            Disk::Remote { target, .. } => export::examine(&session, target)?,
-            _ => expression::examine(&session, &named)?,
-        }]
+    let target = target(args)?;
+    let request = DoctorRequest {
+        target: args.target.clone(),
+        job: args.job(),
+        connections: args.connections,
+        seconds: args.seconds,
+        write: args.write,
+        buffered: args.buffered,
+        server_pid: args.server_pid,
+        agents: args.agents.specs(None)?,
+        cancel: Cancel::from_flag(Interrupt::watch()?.flag()),
+        disks: &OwnResolver,
     };
+    let examinations = examine(&request, &target)?;
     let all: Vec<Diagnosis> = examinations
         .into_iter()
         .map(|examination| Diagnosis {
@@ -147,6 +133,18 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
             .iter()
             .map(|found| text(&found.examination, &found.verdict));
         texts.collect::<Vec<_>>().join("\n").trim_end().to_owned()
+    })
+}
+
+fn target(args: &Args) -> Result<DoctorTarget, Failure> {
+    if std::path::Path::new(&args.target).is_dir() {
+        return Ok(DoctorTarget::Directory);
+    }
+    let named = resolve(&args.target)?;
+    for_blocks_only(args)?;
+    Ok(match &named.disk {
+        Disk::Remote { target, .. } => DoctorTarget::Export(target.clone()),
+        _ => DoctorTarget::Disk(disks::examined(&named)),
     })
 }
 

@@ -2,12 +2,7 @@
 
 use clap::Parser as _;
 
-use lab::doctor::{Job, Part};
-use lab::plan::{Direction, Pattern};
-use lab::units::Bytes;
-
 use super::Args;
-use super::place::Place;
 use crate::cli::{Cli, Command};
 
 fn args(words: &[&str]) -> Args {
@@ -36,80 +31,4 @@ fn disks_and_exports_are_never_written() {
         let refused = super::for_blocks_only(&args).expect_err("it is refused");
         assert!(refused.line().contains("only read"), "{}", refused.line());
     }
-}
-
-/// What the kernel writes of an NFS mount and two of SMB.
-const MOUNTS: &str = "\
-    21 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n\
-    90 28 0:52 / /mnt/nfs rw,relatime - nfs4 nas:/srv rw,vers=4.2,rsize=65536,wsize=131072,proto=tcp,nconnect=2,sec=sys,addr=192.0.2.7\n\
-    93 28 0:55 / /mnt/smb rw,relatime - cifs //nas/share rw,vers=3.1.1,cache=strict,addr=192.0.2.7,seal,rsize=4194304,wsize=4194304\n\
-    96 28 0:58 / /mnt/plan9 rw,relatime - 9p share rw,trans=virtio\n";
-
-fn place(directory: &str) -> Place {
-    Place::of(directory.into(), MOUNTS).expect("it is on a mount")
-}
-
-fn job(direction: Direction, block_size: u64) -> Job {
-    Job {
-        direction,
-        pattern: Pattern::Sequential,
-        block_size: Bytes(block_size),
-        depth: 16,
-    }
-}
-
-#[test]
-fn a_mount_over_nfs_or_smb_is_recognised_with_all_that_is_on_its_way() {
-    let remote = [Part::Protocol, Part::Wire, Part::Server, Part::Disk];
-    let nfs = place("/mnt/nfs/films");
-    assert_eq!(
-        nfs.about(),
-        "nfs4 on nas:/srv, NFS 4.2 over TCP, 2 connections, reads of 64 KiB at most"
-    );
-    assert_eq!(nfs.server_port(), Some(2049));
-    let before = [Part::Generator, Part::Queue, Part::Client];
-    assert_eq!(nfs.way(false), [&before[..], &remote].concat());
-    let smb = place("/mnt/smb");
-    assert!(
-        smb.about()
-            .ends_with("SMB 3.1.1 over TCP, reads of 4 MiB at most, encrypted")
-    );
-    assert_eq!(smb.server_port(), Some(445));
-    let before = [
-        Part::Generator,
-        Part::Queue,
-        Part::Cache,
-        Part::Client,
-        Part::Cipher,
-    ];
-    assert_eq!(smb.way(true), [&before[..], &remote].concat());
-    // Of others, only that there is a server.
-    let other = place("/mnt/plan9");
-    assert_eq!(
-        (other.about().as_str(), other.server_port()),
-        ("9p on share", None)
-    );
-    assert!(other.way(false).contains(&Part::Server));
-    assert!(!place("/home").way(false).contains(&Part::Server));
-}
-
-#[test]
-fn requests_that_a_mount_cuts_into_pieces_are_told() {
-    let nfs = place("/mnt/nfs");
-    let told = nfs
-        .remark(&job(Direction::Read, 1 << 20))
-        .expect("a remark");
-    assert!(
-        told.contains("as 16 of 64 KiB") && told.contains("rsize"),
-        "{told}"
-    );
-    let told = nfs
-        .remark(&job(Direction::Write, 1 << 20))
-        .expect("a remark");
-    assert!(
-        told.contains("as 8 of 128 KiB") && told.contains("wsize"),
-        "{told}"
-    );
-    assert_eq!(nfs.remark(&job(Direction::Read, 4096)), None);
-    assert_eq!(place("/home").remark(&job(Direction::Read, 64 << 20)), None);
 }

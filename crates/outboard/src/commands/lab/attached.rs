@@ -68,7 +68,7 @@ impl Target {
         request.check().map_err(Failure::usage)?;
         attachments::attach(&request, 0).map_err(|error| {
             let failure = Failure::new(error);
-            // The process that owns the attachment tells its reason as a text.
+            // The process that owns the attachment gives its reason as a text.
             if mkfs.is_none() && failure.line().contains(NOT_MOUNTED) {
                 return failure.next("--mkfs ext4 makes a filesystem on a disk that holds nothing");
             }

@@ -12,7 +12,7 @@ pub(crate) struct Args {
     /// The run
     a: RunId,
 
-    /// What it is held against
+    /// What it is compared with
     b: RunId,
 
     #[command(flatten)]

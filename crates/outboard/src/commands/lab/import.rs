@@ -17,7 +17,7 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// What the target is called [default: what fio was told]
+    /// The name of the target [default: fio's file name]
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
 

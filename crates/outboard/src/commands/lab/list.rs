@@ -9,7 +9,7 @@ use super::StoreArgs;
 use crate::failure::Failure;
 use crate::output::{Format, columns};
 
-/// What programs are told.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Listed<'a> {
     plans: Vec<Listing<'a>>,

@@ -2,19 +2,17 @@
 
 pub(crate) mod agents;
 mod attached;
-mod behind;
-mod build;
 mod compare;
+mod disk_access;
 mod export;
-mod guest;
 mod history;
 mod import;
 mod list;
 mod progress;
 mod report;
 mod run;
-mod said;
 mod show;
+mod write_rules;
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! What `lab run` draws while it measures, on standard error where that is a terminal: what runs, which
 //! block of how many, the last figure of the same test on the same target, and the time left. Inside a guest
-//! the same is told as lines.
+//! the same is printed as lines.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -61,9 +61,9 @@ impl Progress for Bar {
 
 /// A listener that writes lines, for the host of the guest that the run is made in.
 #[derive(Debug)]
-pub(super) struct Told(std::fs::File);
+pub(super) struct LineProgress(std::fs::File);
 
-impl Told {
+impl LineProgress {
     /// One that writes to `path`, which is there.
     pub(super) fn open(path: &Path) -> std::io::Result<Self> {
         let to = std::fs::File::options().write(true).open(path)?;
@@ -71,12 +71,12 @@ impl Told {
     }
 
     fn tell(&mut self, what: &str) {
-        // Nobody listens any more: the run goes on.
+        // The host has closed it: the run goes on.
         drop(writeln!(self.0, "@progress {what}"));
     }
 }
 
-impl Progress for Told {
+impl Progress for LineProgress {
     fn phase(&mut self, what: &str) {
         self.tell(what);
     }
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn the_host_of_a_guest_is_told_in_lines() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let mut told = Told::open(file.path()).expect("a listener");
+        let mut told = LineProgress::open(file.path()).expect("a listener");
         told.phase("building a mirror");
         told.phase("writing");
         let text = std::fs::read_to_string(file.path()).expect("text");

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     store: StoreArgs,
 }
 
-/// What programs are told.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Written {
     run: RunId,

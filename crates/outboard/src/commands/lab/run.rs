@@ -3,15 +3,19 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use lab::host::{Place, Role};
+use lab::host::{Role, TargetPlace};
 use lab::plan::{self, Plan};
 use lab::{Cancel, Progress, RunId, RunRequest, Store, TargetSpec, report};
+use lab_drivers::agent::AgentHost;
+use lab_drivers::attachment;
+use lab_drivers::build::TargetBuilder;
+use lab_drivers::guest::{self, GuestRequest, GuestResult};
 
-use super::agents::{self, AgentArgs};
+use super::agents::AgentArgs;
 use super::attached::{self, Target};
-use super::build::TargetBuilder;
-use super::progress::{Bar, Told};
-use super::{StoreArgs, behind, chosen, guest};
+use super::disk_access::OwnDisks;
+use super::progress::{Bar, LineProgress};
+use super::{StoreArgs, chosen};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::{self, Format};
@@ -28,8 +32,8 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR|DISK", required_unless_present = "resume")]
     target: Option<PathBuf>,
 
-    /// A directory or a disk to hold it against; may be given several times, everything is held
-    /// against the first one
+    /// A directory or a disk to compare it with; may be given several times, everything is compared
+    /// with the first one
     #[arg(long, value_name = "DIR|DISK")]
     against: Vec<PathBuf>,
 
@@ -54,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PID")]
     client_pid: Option<u32>,
 
-    /// The server's address, which tells the wire [default: that of the attachment]
+    /// The server's address, which identifies the wire [default: that of the attachment]
     #[arg(long, value_name = "ADDRESS")]
     peer: Option<IpAddr>,
 
@@ -80,7 +84,7 @@ pub(crate) struct Args {
         help = "Have fio run on the machine of this agent, and not here: DIR and --against are directories \
                 there"
     )]
-    fio_on: Option<agents::Place>,
+    fio_on: Option<AgentHost>,
 
     /// Make all of the run in a guest under QEMU, whose kernel has md, device mapper, nbd, NFS
     /// and SMB; FOLDER is one that `cargo xtask guest --lab` has made. Its scratch disk is a file in DIR
@@ -118,20 +122,22 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
         args.store.check()?;
     }
     if let (Some(folder), Some(directory)) = (&args.in_guest, &args.target) {
-        let request = guest::Request {
+        let request = GuestRequest {
             guest: folder,
             plan: &plan,
             directory,
             store: &args.store.path()?,
             seed: args.seed,
             dry_run: args.dry_run,
+            json: format == Format::Json,
         };
-        return guest::run(&request, format);
+        return in_guest(&request, format);
     }
     if args.dry_run {
         let targets = directories(&args)?;
         let request = request(&args, plan, &targets)?;
-        let told = lab::runner::dry_run(&request, &TargetBuilder::new()).map_err(Failure::new)?;
+        let told = lab::runner::dry_run(&request, &TargetBuilder::new(Box::new(OwnDisks)))
+            .map_err(Failure::new)?;
         return format.print(&told, || told.to_string());
     }
     let interrupt = Interrupt::watch()?;
@@ -148,7 +154,19 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     made.and(closed)
 }
 
-/// What the command line and the plan alone show to be wrong: before a disk is attached or made anew.
+/// Makes the run in a guest and prints what any run prints.
+fn in_guest(request: &GuestRequest<'_>, format: Format) -> Result<(), Failure> {
+    let cancel = Cancel::from_flag(Interrupt::watch()?.flag());
+    let mut bar = Bar::new();
+    let made = guest::run(request, &cancel, &mut bar);
+    drop(bar);
+    match made? {
+        GuestResult::DryRun(text) => output::print(text.trim_end()),
+        GuestResult::Run(run) => print(request.store, run, format),
+    }
+}
+
+/// What the command line and the plan alone show to be wrong: before a disk is attached or formatted.
 fn check(args: &Args, plan: &Plan) -> Result<(), Failure> {
     if !args.against.is_empty() && args.target.is_none() {
         let what = "--against without a target: a run that goes on has what it is held against";
@@ -165,12 +183,12 @@ fn check(args: &Args, plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who is told how far it is.
+/// The listener of the run's progress.
 fn listener(args: &Args) -> Result<Box<dyn Progress>, Failure> {
     let Some(path) = &args.tell_progress else {
         return Ok(Box::new(Bar::new()));
     };
-    let told = Told::open(path)
+    let told = LineProgress::open(path)
         .map_err(|error| Failure::because(format!("cannot write to {}", path.display()), &error))?;
     Ok(Box::new(told))
 }
@@ -184,8 +202,8 @@ fn resumed(args: &Args, run: Option<RunId>) -> Result<(RunId, RunRequest), Failu
     let mut request = RunRequest::again(&record, path).map_err(Failure::new)?;
     let mut port = None;
     for target in &mut request.targets {
-        if let Place::Directory(directory) = &target.place {
-            port = port.or(behind::find(directory).port);
+        if let TargetPlace::Directory(directory) = &target.place {
+            port = port.or(attachment::find(directory).port);
             *target = target.clone().with_processes(args, directory);
         }
     }
@@ -206,7 +224,7 @@ fn measured(
     format: Format,
 ) -> Result<(), Failure> {
     let cancel = Cancel::from_flag(interrupt.flag());
-    let mut builder = TargetBuilder::new();
+    let mut builder = TargetBuilder::new(Box::new(OwnDisks));
     let made = match resumed {
         Some(run) => lab::resume(request, run, &mut builder, &mut *progress, &cancel),
         None => lab::run(request, &mut builder, &mut *progress, &cancel),
@@ -220,7 +238,12 @@ fn measured(
             None => failure,
         }
     })?;
-    let store = Store::look(&request.store).map_err(Failure::new)?;
+    print(&request.store, run, format)
+}
+
+/// Prints a run that was kept.
+fn print(store: &Path, run: RunId, format: Format) -> Result<(), Failure> {
+    let store = Store::look(store).map_err(Failure::new)?;
     let record = store.load(run).map_err(Failure::new)?;
     match format {
         Format::Json => output::print(report::json(&record).map_err(Failure::new)?.trim_end()),
@@ -280,7 +303,7 @@ fn request(args: &Args, plan: Plan, targets: &[Target]) -> Result<RunRequest, Fa
     let builds = !plan.targets.is_empty();
     let mut request = RunRequest::new(plan, args.store.path()?);
     request.seed = args.seed;
-    request.agents = args.agents.specs(behind::find(target.path()).port)?;
+    request.agents = args.agents.specs(attachment::find(target.path()).port)?;
     request.write_serials.clone_from(&args.write_serial);
     if builds {
         request.base = Some(target.path().to_owned());
@@ -298,13 +321,13 @@ fn request(args: &Args, plan: Plan, targets: &[Target]) -> Result<RunRequest, Fa
 }
 
 /// The request for a run whose load another machine makes, on directories of its own.
-fn request_there(args: &Args, plan: Plan, agent: &agents::Place) -> Result<RunRequest, Failure> {
+fn request_there(args: &Args, plan: Plan, agent: &AgentHost) -> Result<RunRequest, Failure> {
     let mut request = RunRequest::new(plan, args.store.path()?);
     request.seed = args.seed;
     request.agents = args.agents.specs(None)?;
     request.fio_on = Some(args.agents.index_of(agent)?);
     let there = |directory: &PathBuf| {
-        TargetSpec::at(Place::There {
+        TargetSpec::at(TargetPlace::There {
             machine: agent.to_string(),
             directory: directory.clone(),
         })
@@ -328,7 +351,7 @@ trait WithProcesses {
 
 impl WithProcesses for TargetSpec {
     fn with_processes(mut self, args: &Args, directory: &Path) -> Self {
-        let found = behind::find(directory);
+        let found = attachment::find(directory);
         self.peer = args.peer.or(found.peer).or(self.peer);
         let server = args.server_pid.or(found.server_pid);
         let client = args.client_pid.or(found.client_pid);

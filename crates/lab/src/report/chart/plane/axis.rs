@@ -24,7 +24,7 @@ pub(in crate::report) enum Along {
         ends: (f64, f64),
     },
     /// Even steps from zero: a place on a disk in bytes.
-    Place {
+    TargetPlace {
         /// The end.
         end: f64,
     },
@@ -34,7 +34,7 @@ impl Along {
     /// From values to places.
     pub(super) fn scale(&self, left: f64, right: f64) -> Scale {
         match self {
-            Self::Time { end } | Self::Place { end } => {
+            Self::Time { end } | Self::TargetPlace { end } => {
                 Scale::linear((0.0, end.max(f64::MIN_POSITIVE)), (left, right))
             }
             Self::Doubling {
@@ -47,17 +47,17 @@ impl Along {
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         match self {
             Self::Time { end } => linear_ticks(*end, 6.0),
-            Self::Place { end } => places(*end),
+            Self::TargetPlace { end } => places(*end),
             Self::Doubling { is_bytes, ends, .. } => doublings(*ends, *is_bytes),
         }
     }
 
-    /// What stands below.
+    /// The label below.
     pub(super) const fn unit(&self) -> &'static str {
         match self {
             Self::Time { .. } => "s",
             Self::Doubling { of, .. } => of,
-            Self::Place { .. } => "place on the disk",
+            Self::TargetPlace { .. } => "place on the disk",
         }
     }
 }

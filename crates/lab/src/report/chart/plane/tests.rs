@@ -59,7 +59,7 @@ fn block_sizes_have_powers_of_two_as_ticks() {
         ends: (1.0, 64.0),
     };
     assert_eq!(texts(&depths), ["1", "2", "4", "8", "16", "32", "64"]);
-    let places = Along::Place {
+    let places = Along::TargetPlace {
         end: 4.0 * 1024f64.powi(3),
     };
     assert_eq!(texts(&places), ["0", "1G", "2G", "3G", "4G"]);

@@ -8,8 +8,8 @@ use crate::checks::{Check, Finding};
 use crate::plan::Budget;
 use crate::runner::Silent;
 use crate::runner::blocks::{Ended, Stop, run_blocks};
-use crate::runner::measure::Kept;
-use crate::runner::schedule::{Figures, Slot, Standing, block_order, blocks_expected, next};
+use crate::runner::measure::CellRecord;
+use crate::runner::schedule::{Figures, RunState, Slot, block_order, blocks_expected, next};
 use crate::store::{Outcome, Status};
 use crate::tools::ToolResult;
 use crate::units::{MIB, Nanos, SECOND};
@@ -89,7 +89,7 @@ fn what_cannot_be_kept_ends_the_run_with_the_blocks_that_were() {
     let plan = plan();
     let pairs = pairs(&plan, 2);
     let mut room = 2 * pairs.len() + 3;
-    let mut keep = |_: Kept<'_>| {
+    let mut keep = |_: CellRecord<'_>| {
         room = room.checked_sub(1).ok_or(LabError::NoRuns)?;
         Ok(())
     };
@@ -139,7 +139,7 @@ fn a_pair_that_only_ever_failed_is_not_waited_for() {
     assert!(found(|_| false));
 }
 
-fn standings() -> impl Strategy<Value = (Budget, Standing)> {
+fn standings() -> impl Strategy<Value = (Budget, RunState)> {
     (
         1u32..20,
         0u32..20,
@@ -158,7 +158,7 @@ fn standings() -> impl Strategy<Value = (Budget, Standing)> {
                     limit_ms: time_ms * 2,
                     precision: 0.03,
                 };
-                let at = Standing {
+                let at = RunState {
                     blocks,
                     elapsed: Nanos(elapsed * SECOND),
                     longest: Nanos(longest * SECOND),

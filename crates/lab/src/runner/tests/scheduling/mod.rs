@@ -6,8 +6,8 @@ mod order;
 
 use crate::plan::{Plan, builtin};
 use crate::runner::Silent;
-use crate::runner::blocks::{Course, Ended, Executor, Measured, Stop, run_blocks};
-use crate::runner::measure::Kept;
+use crate::runner::blocks::{BlockPlan, Ended, Executor, Measured, Stop, run_blocks};
+use crate::runner::measure::CellRecord;
 use crate::runner::schedule::Slot;
 use crate::store::Cell;
 use crate::synthetic;
@@ -25,8 +25,8 @@ pub(super) fn pairs(plan: &Plan, targets: usize) -> Vec<(usize, usize)> {
 }
 
 /// Two targets, the second of which is what the first is held against.
-pub(super) fn course<'a>(plan: &'a Plan, pairs: &'a [(usize, usize)]) -> Course<'a> {
-    Course {
+pub(super) fn course<'a>(plan: &'a Plan, pairs: &'a [(usize, usize)]) -> BlockPlan<'a> {
+    BlockPlan {
         plan,
         labels: &[],
         pairs,
@@ -94,11 +94,11 @@ fn run_on(
         figure,
     };
     let pairs = pairs(plan, 2);
-    let mut keep = |kept_one: Kept<'_>| {
+    let mut keep = |kept_one: CellRecord<'_>| {
         kept.push(kept_one.cell.clone());
         Ok(())
     };
-    let course = Course {
+    let course = BlockPlan {
         layers,
         ..course(plan, &pairs)
     };

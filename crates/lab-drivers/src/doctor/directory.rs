@@ -1,0 +1,218 @@
+//! A directory: fio on a file of it, and what is known of the path below.
+
+mod file;
+mod lower_layers;
+
+use lab::agent::Side;
+use lab::doctor::load::{Load, Measured, Source};
+use lab::doctor::{Bound, CpuUse, Examination, Job, Sign, Stage};
+use lab::fio::process::{Fio, RunError};
+use lab::host::residency;
+use lab::plan::Direction;
+use lab::sensors::read;
+use lab::units::{Bytes, Rate};
+
+use self::file::TestFile;
+use super::directory_info::DirectoryInfo;
+use super::export::{begun, queue};
+use super::remote::settle;
+use super::session::Session;
+use crate::DriverError;
+
+/// Less than this of what was read came from the device: memory answered.
+const DEVICE_PART_MIN: f64 = 0.1;
+/// More than this of a file in memory is all of it.
+const RESIDENT_ALL: f64 = 0.9;
+
+/// A directory that is examined.
+struct Directory<'a, 'b> {
+    session: &'a Session<'b>,
+    place: &'a DirectoryInfo,
+    file: &'a TestFile,
+    load: Load<'a>,
+    job: Job,
+    source: Source,
+    /// The server's processes, where they are on this machine.
+    server: Vec<u32>,
+}
+
+/// Examines reading, and writing too if a file may be written.
+pub(super) fn examine(session: &Session<'_>) -> Result<Vec<Examination>, DriverError> {
+    let fio = Fio::find().map_err(DriverError::new)?;
+    let place = DirectoryInfo::find(std::path::Path::new(&session.args.target))?;
+    let file = TestFile::find(session, &place)?;
+    let stop = || session.is_cancelled();
+    let load = || Load {
+        fio: &fio,
+        work: session.folder(),
+        stop: &stop,
+    };
+    let (engine, direct) = load()
+        .choose(&file.path, session.args.buffered)
+        .map_err(|error| failed(session, &error))?;
+    let mut directions = vec![Direction::Read];
+    directions.extend(session.args.write.then_some(Direction::Write));
+    let mut all = Vec::new();
+    for direction in directions {
+        session.begin_anew();
+        let directory = Directory {
+            session,
+            place: &place,
+            file: &file,
+            load: load(),
+            job: Job {
+                direction,
+                ..session.job
+            },
+            source: Source::File {
+                path: file.path.clone(),
+                size: file.size,
+                engine,
+                direct,
+            },
+            server: lower_layers::server(session, &place),
+        };
+        all.push(directory.examine()?);
+    }
+    Ok(all)
+}
+
+fn failed(session: &Session<'_>, error: &RunError) -> DriverError {
+    match session.go_on() {
+        Err(stopped) => stopped,
+        Ok(()) => DriverError::new(format!("fio on {}: {error}", session.args.target)),
+    }
+}
+
+impl Directory<'_, '_> {
+    fn examine(&self) -> Result<Examination, DriverError> {
+        let way = self.place.way(self.is_buffered());
+        let mut e = begun(self.session, self.place.about(), way);
+        e.job = self.job;
+        e.remarks.extend(self.file.remark.clone());
+        e.remarks.extend(self.place.remark(&self.job));
+        if !self.is_buffered() {
+            residency::forget(&self.file.path, self.file.size);
+        }
+        let first = self.watched()?;
+        e.rate = first.rate;
+        queue(self.session, &mut e, |depth| {
+            let job = Job { depth, ..self.job };
+            Ok(self.run(&self.source, job)?.rate)
+        })?;
+        let what = "fio by itself, on requests that are done at once";
+        if self.session.has_time(&mut e, Stage::Generator, what)? {
+            let nothing = self.run(&Source::Nothing, self.job)?;
+            e.bounds
+                .push(Bound::alone(Stage::Generator, nothing.rate, what));
+        }
+        let second = self.cache(&mut e)?;
+        self.behind(&mut e)?;
+        let third = self.run(&self.source, self.job)?.rate;
+        settle(&mut e, &[first.rate, second, third]);
+        self.busy(&mut e, &first);
+        Ok(e)
+    }
+
+    fn run(&self, source: &Source, job: Job) -> Result<Measured, DriverError> {
+        let follow = [self.place.client(), self.server.clone()];
+        let measured = self.load.run(source, &job, self.session.slice(), &follow);
+        measured.map_err(|error| failed(self.session, &error))
+    }
+
+    /// The first run, with what is seen of the server meanwhile.
+    fn watched(&self) -> Result<Measured, DriverError> {
+        let watcher = self.session.watcher.as_ref();
+        let port = self.place.server_port();
+        watcher.inspect(|watcher| watcher.drop_caches(port));
+        let before = watcher.and_then(|watcher| watcher.look(port, Side::Before));
+        let mut first = self.run(&self.source, self.job)?;
+        let seen =
+            watcher.and_then(|watcher| watcher.between(before, watcher.look(port, Side::After)));
+        if let Some(server) = first.followed.get_mut(1).filter(|server| server.is_none()) {
+            *server = seen;
+        }
+        Ok(first)
+    }
+
+    fn is_buffered(&self) -> bool {
+        matches!(self.source, Source::File { direct: false, .. })
+    }
+
+    /// Bytes that the device has read since it was there.
+    fn device_reads(&self) -> u64 {
+        let device = self.place.device.as_deref().and_then(read::device);
+        device.map_or(0, |device| device.read.0)
+    }
+
+    /// Measures once more, and looks whether memory answered in place of what is behind.
+    fn cache(&self, e: &mut Examination) -> Result<Rate, DriverError> {
+        let resident = residency::look(&self.file.path, self.file.size);
+        let before = self.device_reads();
+        let measured = self.run(&self.source, self.job)?;
+        let moved = Bytes(self.device_reads().saturating_sub(before));
+        if self.is_buffered() && !self.session.args.buffered {
+            e.remarks.push(
+                "There is no direct I/O here, so all of it goes through the page cache.".to_owned(),
+            );
+        }
+        if self.job.direction == Direction::Write {
+            return Ok(measured.rate);
+        }
+        let read = measured.result.bytes;
+        let part = moved.0 as f64 / read.0.max(1) as f64;
+        let is_resident = resident.is_some_and(|found| found.part() >= RESIDENT_ALL);
+        let text = match &self.place.device {
+            _ if self.place.mount.is_memory() => {
+                format!("{} is memory, not storage.", self.place.mount.filesystem)
+            }
+            Some(device) if part < DEVICE_PART_MIN => format!(
+                "{read} were read, and {device} was asked for {moved}: the rest came from the page cache."
+            ),
+            _ if self.is_buffered() && is_resident => {
+                format!("All {} of the file were in the page cache.", self.file.size)
+            }
+            _ => return Ok(measured.rate),
+        };
+        let part = Stage::Cache;
+        e.signs.push(Sign { part, text });
+        e.way = self.place.way(true);
+        if self.is_buffered() {
+            self.past_the_cache(e);
+        }
+        Ok(measured.rate)
+    }
+
+    /// What the cache hides.
+    fn past_the_cache(&self, e: &mut Examination) {
+        residency::forget(&self.file.path, self.file.size);
+        let Ok((engine, true)) = self.load.choose(&self.file.path, false) else {
+            return;
+        };
+        let source = Source::File {
+            path: self.file.path.clone(),
+            size: self.file.size,
+            engine,
+            direct: true,
+        };
+        if let Ok(past) = self.run(&source, self.job) {
+            e.remarks
+                .push(format!("Past the page cache it is {}.", past.rate));
+        }
+    }
+
+    /// What the threads of both ends had to do.
+    fn busy(&self, e: &mut Examination, first: &Measured) {
+        let followed = |index: usize| first.followed.get(index).cloned().flatten();
+        let client = [first.generator.clone(), followed(0)];
+        for cpu in client.into_iter().flatten() {
+            e.bounds.extend(Bound::busy(Stage::Client, e.rate, cpu));
+        }
+        if e.way.contains(&Stage::Server) {
+            let why =
+                "its processor: the server runs elsewhere, or cannot be looked at; --agent tells";
+            let cpu: Option<CpuUse> = followed(1);
+            super::remote::busy(e, Stage::Server, cpu, None, why);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What is behind a directory, by the kind of its mount.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use lab::doctor::load::Source;
+use lab::doctor::{Bound, Examination, Stage, Substitution, Unmeasured};
+use lab::host::{ceilings, residency};
+use lab::plan::Direction;
+use lab::units::{Bytes, MIB};
+use nbd::client::Target;
+
+use super::super::bare_wire;
+use super::super::directory_info::{DirectoryInfo, MountKind, Sshfs};
+use super::super::remote::{DEPTH_FULL, Remote};
+use super::super::server::RemoteServer;
+use super::super::session::Session;
+use super::super::wire;
+use super::Directory;
+use crate::DriverError;
+
+/// Bytes that are read again and again to have them in the server's memory.
+const WARM: Bytes = Bytes(16 * MIB);
+
+/// The processes of the server, where it is on this machine.
+pub(super) fn server(session: &Session<'_>, place: &DirectoryInfo) -> Vec<u32> {
+    if let Some(said) = session.args.server_pid {
+        return vec![said];
+    }
+    match &place.kind {
+        MountKind::Attached {
+            target: Some(target),
+            ..
+        } => RemoteServer::find(session, target).processes(),
+        MountKind::Sshfs(sshfs) => sshfs.server.clone(),
+        _ => Vec::new(),
+    }
+}
+
+impl Directory<'_, '_> {
+    /// Replaces what can be replaced, and measures what can be measured by itself.
+    pub(super) fn behind(&self, e: &mut Examination) -> Result<(), DriverError> {
+        if self.job.direction == Direction::Write {
+            unmeasured(
+                e,
+                Stage::Disk,
+                "nothing is written but to the file of our own",
+            );
+            return match &self.place.kind {
+                MountKind::Kernel(network) => self.wire(e, network.peer),
+                MountKind::Network { peer } => self.wire(e, *peer),
+                MountKind::Sshfs(sshfs) if sshfs.server.is_empty() => self.wire(e, sshfs.peer),
+                _ => Ok(()),
+            };
+        }
+        match &self.place.kind {
+            MountKind::Attached {
+                target: Some(target),
+                ..
+            } => self.export(e, target),
+            MountKind::Sshfs(sshfs) => self.sshfs(e, sshfs),
+            MountKind::Kernel(network) => {
+                let why =
+                    "the time of the kernel's own threads, which do most of it, is nobody's here";
+                unmeasured(e, Stage::Client, why);
+                self.network(e, network.peer)
+            }
+            MountKind::Network { peer } => self.network(e, *peer),
+            MountKind::Local | MountKind::Attached { target: None, .. } => self.device(e),
+            MountKind::Fuse => Ok(()),
+        }
+    }
+
+    /// The export by itself, without the filesystem and the device on this machine, and then its parts.
+    fn export(&self, e: &mut Examination, target: &Target) -> Result<(), DriverError> {
+        let by = "the export by itself, without a filesystem and a device here";
+        if !self.session.has_time(e, Stage::Client, by)? {
+            for part in [Stage::Protocol, Stage::Wire, Stage::Disk] {
+                self.session
+                    .has_time(e, part, "what is behind the export")?;
+            }
+            return Ok(());
+        }
+        let mut remote = Remote::new(self.session, target)?;
+        remote.without = vec![Stage::Client];
+        let plain = remote.plain()?;
+        e.substitutions.push(Substitution {
+            replaced: vec![Stage::Client],
+            by: by.to_owned(),
+            rate: plain.measured.rate,
+            sure: true,
+        });
+        remote.replace(e, &plain)?;
+        Ok(())
+    }
+
+    /// A directory of a server, through a client of which nothing can be replaced.
+    fn network(&self, e: &mut Examination, peer: Option<IpAddr>) -> Result<(), DriverError> {
+        self.warm(e, None)?;
+        self.wire(e, peer)?;
+        let why = "by itself: it is the server's; the doctor on its directory there tells";
+        unmeasured(e, Stage::Disk, why);
+        Ok(())
+    }
+
+    /// The wire to a server, as its link reports it and as it is by itself.
+    fn wire(&self, e: &mut Examination, peer: Option<IpAddr>) -> Result<(), DriverError> {
+        let Some(peer) = peer else {
+            let why = "by itself: the server's address is not known".to_owned();
+            let part = Stage::Wire;
+            e.unmeasured.push(Unmeasured { part, why });
+            return Ok(());
+        };
+        e.bounds.extend(wire::link_bound(peer));
+        bare_wire::both_ways(self.session, e, peer)
+    }
+
+    fn sshfs(&self, e: &mut Examination, sshfs: &Sshfs) -> Result<(), DriverError> {
+        let file = sshfs
+            .path
+            .as_deref()
+            .and_then(|path| self.on_the_server(path));
+        let file = file.filter(|_| !sshfs.server.is_empty());
+        self.warm(e, file.as_deref())?;
+        if sshfs.server.is_empty() {
+            self.wire(e, sshfs.peer)?;
+            let why = "by itself: the server runs elsewhere".to_owned();
+            let part = Stage::Disk;
+            e.unmeasured.push(Unmeasured { part, why });
+            return Ok(());
+        }
+        if let Some(socket) = ceilings::local_socket() {
+            let how = "a socket of this machine by itself";
+            e.bounds.push(Bound::alone(Stage::Wire, socket.rate, how));
+        }
+        match file {
+            Some(file) => {
+                residency::forget(&file, self.file.size);
+                self.alone(e, &file, self.file.size)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The test file as the server has it, if that is this machine.
+    fn on_the_server(&self, root: &Path) -> Option<PathBuf> {
+        let below = self.file.path.strip_prefix(&self.place.mount.point).ok()?;
+        let path = root.join(below);
+        let found = std::fs::metadata(&path).ok()?;
+        (found.len() >= self.file.size.0).then_some(path)
+    }
+
+    /// The device without the filesystem.
+    fn device(&self, e: &mut Examination) -> Result<(), DriverError> {
+        let Some(device) = &self.place.device else {
+            return Ok(());
+        };
+        let path = PathBuf::from("/dev").join(device);
+        if rustix::fs::access(&path, rustix::fs::Access::READ_OK).is_err() {
+            let why = format!("{} by itself: only root may read it", path.display());
+            let part = Stage::Disk;
+            e.unmeasured.push(Unmeasured { part, why });
+            return Ok(());
+        }
+        self.alone(e, &path, self.file.size)
+    }
+
+    /// A file or a device by itself, at a depth at which it shows what it can do.
+    fn alone(&self, e: &mut Examination, path: &Path, size: Bytes) -> Result<(), DriverError> {
+        let named = format!("{} by itself", path.display());
+        if !self.session.has_time(e, Stage::Disk, &named)? {
+            return Ok(());
+        }
+        let depth = self.job.depth.max(DEPTH_FULL);
+        let chosen = self.load.choose(path, false);
+        let job = lab::doctor::Job { depth, ..self.job };
+        let ran = chosen.map(|(engine, direct)| {
+            let source = Source::File {
+                path: path.to_owned(),
+                size,
+                engine,
+                direct,
+            };
+            self.run(&source, job)
+        });
+        match ran {
+            Ok(Ok(alone)) => {
+                let how = format!("{named}, {depth} at once");
+                e.bounds.push(Bound::alone(Stage::Disk, alone.rate, how));
+            }
+            Ok(Err(failure)) => {
+                self.session.go_on()?;
+                let why = failure.to_string();
+                let part = Stage::Disk;
+                e.unmeasured.push(Unmeasured { part, why });
+            }
+            Err(error) => {
+                self.session.go_on()?;
+                let why = format!("{named}: {error}");
+                let part = Stage::Disk;
+                e.unmeasured.push(Unmeasured { part, why });
+            }
+        }
+        Ok(())
+    }
+
+    /// A few MiB again and again: a server that has memory answers from it.
+    fn warm(&self, e: &mut Examination, on_the_server: Option<&Path>) -> Result<(), DriverError> {
+        let Source::File {
+            path,
+            engine,
+            direct: true,
+            ..
+        } = &self.source
+        else {
+            return Ok(());
+        };
+        let size = self.file.size.min(WARM.max(self.job.in_flight()));
+        let by = format!("the first {size} again and again, from the server's memory");
+        if !self.session.has_time(e, Stage::Disk, &by)? {
+            return Ok(());
+        }
+        let source = Source::File {
+            path: path.clone(),
+            size,
+            engine: *engine,
+            direct: true,
+        };
+        let warm = self.run(&source, self.job)?;
+        let resident = on_the_server.and_then(|file| residency::look(file, size));
+        e.substitutions.push(Substitution {
+            replaced: vec![Stage::Disk],
+            by,
+            rate: warm.rate,
+            sure: resident.is_some_and(|found| found.part() > 0.95),
+        });
+        Ok(())
+    }
+}
+
+fn unmeasured(e: &mut Examination, part: Stage, why: &str) {
+    let why = why.to_owned();
+    e.unmeasured.push(Unmeasured { part, why });
+}

@@ -1,0 +1,54 @@
+//! [`ExaminedDisk`]: a disk expression as the program describes it to the doctor.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use block::Node;
+
+use crate::DriverError;
+
+/// A disk that is opened.
+pub type Opened = Pin<Box<dyn Future<Output = Result<Node, DriverError>>>>;
+
+/// Opens one disk, read-only.
+pub trait OpenDisk: fmt::Debug {
+    /// Opens it, exports over so many connections. Called on the engine.
+    fn open(&self, connections: usize) -> Opened;
+}
+
+/// Reads disk expressions.
+pub trait DiskResolver: fmt::Debug {
+    /// What an expression names.
+    ///
+    /// # Errors
+    /// The expression is wrong.
+    fn resolve(&self, text: &str) -> Result<ExaminedDisk, DriverError>;
+
+    /// The disk behind an export of a process, where that is a server of ours.
+    fn served(&self, process: u32, export: &str) -> Option<Result<ExaminedDisk, String>>;
+}
+
+/// A disk that can be examined.
+#[derive(Debug, Clone)]
+pub struct ExaminedDisk {
+    /// The whole text, for messages.
+    pub text: String,
+    /// The expression without its name.
+    pub expression: String,
+    /// The name of its kind in expressions.
+    pub node: &'static str,
+    /// The files that it is in.
+    pub files: Vec<PathBuf>,
+    /// The file, where it is nothing else.
+    pub file: Option<PathBuf>,
+    /// Whether it is parts of files and nothing that takes time of its own.
+    pub is_plain: bool,
+    /// Whether reading it disturbs no process that has it open.
+    pub can_be_opened_twice: bool,
+    /// The only disk below it.
+    pub below: Option<Box<Self>>,
+    /// Opens it.
+    pub opener: Arc<dyn OpenDisk>,
+}

@@ -1,0 +1,123 @@
+//! An export: the I/O path from the doctor's own client to the server's disk.
+
+use lab::doctor::{Bound, Examination, Stage, Substitution};
+use lab::units::{Nanos, Rate, SECOND, round};
+use nbd::client::Target;
+
+use super::read_load::{Measure, Opening, measure};
+use super::remote::{Remote, busy, settle};
+use super::session::Session;
+use crate::DriverError;
+
+/// So many times the requests at once show whether there were too few.
+const DEEPER: u32 = 4;
+/// More at once than this is asked of nothing.
+const DEPTH_MAX: u32 = 256;
+
+/// Examines an export by reading it.
+pub(super) fn examine(session: &Session<'_>, target: &Target) -> Result<Examination, DriverError> {
+    let remote = Remote::new(session, target)?;
+    let mut e = begun(session, about(&remote), remote.way());
+    let plain = remote.plain()?;
+    e.rate = plain.measured.rate;
+    if plain.measured.window.0 == 0 {
+        let what = format!(
+            "{target} is too small for requests of {}",
+            session.job.block_size
+        );
+        return Err(DriverError::new(what).next("give a smaller --block-size"));
+    }
+    let mut rates = vec![plain.measured.rate];
+    queue(session, &mut e, |depth| remote.at_depth(depth))?;
+    rates.push(remote.plain()?.measured.rate);
+    let ciphers = remote.replace(&mut e, &plain)?;
+    rates.push(remote.plain()?.measured.rate);
+    settle(&mut e, &rates);
+    let (client, server) = (plain.measured.client, plain.measured.server);
+    busy(
+        &mut e,
+        Stage::Client,
+        client,
+        ciphers.client,
+        "this kernel does not tell",
+    );
+    let why = "its processor: the server runs elsewhere, or cannot be looked at; --agent tells";
+    busy(&mut e, Stage::Server, server, ciphers.server, why);
+    generator(session, &mut e)?;
+    Ok(e)
+}
+
+fn about(remote: &Remote<'_, '_>) -> String {
+    let tls = match remote.target.tls {
+        Some(_) => " with TLS",
+        None => "",
+    };
+    let place = match (remote.far.process, remote.far.is_here) {
+        (Some(process), _) => format!("process {process} of this machine"),
+        (None, true) => "this machine".to_owned(),
+        (None, false) => "another machine".to_owned(),
+    };
+    format!("an export of {place}, over NBD{tls}")
+}
+
+/// An examination that nothing is known of yet.
+pub(super) fn begun(session: &Session<'_>, about: String, way: Vec<Stage>) -> Examination {
+    Examination {
+        target: session.args.target.clone(),
+        about,
+        way,
+        job: session.job,
+        rate: Rate(0.0),
+        best: Rate(0.0),
+        bounds: Vec::new(),
+        substitutions: Vec::new(),
+        signs: Vec::new(),
+        wire: None,
+        unmeasured: Vec::new(),
+        remarks: Vec::new(),
+    }
+}
+
+/// One request at a time, which gives its latency, and more at once than asked for.
+pub(super) fn queue(
+    session: &Session<'_>,
+    e: &mut Examination,
+    at_depth: impl Fn(u32) -> Result<Rate, DriverError>,
+) -> Result<(), DriverError> {
+    if session.has_time(e, Stage::Queue, "one request alone")? {
+        let one = at_depth(1)?;
+        let nanos = session.job.block_size.0 as f64 / one.0.max(1.0) * SECOND as f64;
+        let latency = Nanos(round(nanos));
+        e.bounds
+            .extend(Bound::in_flight(session.job.in_flight(), latency));
+    }
+    let deeper = (session.job.depth * DEEPER).min(DEPTH_MAX);
+    let by = format!("{deeper} requests at once");
+    if deeper > session.job.depth && session.has_time(e, Stage::Queue, &by)? {
+        e.substitutions.push(Substitution {
+            replaced: vec![Stage::Queue],
+            by,
+            rate: at_depth(deeper)?,
+            sure: true,
+        });
+    }
+    Ok(())
+}
+
+/// The doctor's own load on nothing.
+pub(super) fn generator(session: &Session<'_>, e: &mut Examination) -> Result<(), DriverError> {
+    if session.has_time(e, Stage::Generator, "the doctor's own load on nothing")? {
+        let how = Measure {
+            job: session.job,
+            time: session.slice() / 2,
+            window: None,
+            follow: Vec::new(),
+            probe: None,
+        };
+        let alone = measure(session, &Opening::Nothing, &how)?;
+        let how = "the doctor's own load on a disk of nothing";
+        e.bounds
+            .push(Bound::alone(Stage::Generator, alone.rate, how));
+    }
+    Ok(())
+}

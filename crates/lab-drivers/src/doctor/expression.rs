@@ -1,0 +1,98 @@
+//! A disk of this machine: a file, a device, or what an expression makes of some.
+
+use lab::doctor::{Examination, Stage, Substitution};
+
+use super::disk::ExaminedDisk;
+use super::export::{begun, generator, queue};
+use super::read_load::{Measure, Opening, measure};
+use super::remote::{busy, settle};
+use super::server::ServerDisk;
+use super::session::Session;
+use crate::DriverError;
+
+/// The path within one machine.
+const WAY: [Stage; 4] = [Stage::Generator, Stage::Queue, Stage::Client, Stage::Disk];
+
+/// Examines a disk by reading it.
+pub(super) fn examine(
+    session: &Session<'_>,
+    named: &ExaminedDisk,
+) -> Result<Examination, DriverError> {
+    let mut e = begun(session, "a disk of this machine".to_owned(), WAY.to_vec());
+    let opening = Opening::Disk(Box::new(named.clone()));
+    let how = |depth: u32| Measure {
+        job: session.at_depth(depth),
+        time: session.slice(),
+        window: None,
+        follow: Vec::new(),
+        probe: None,
+    };
+    let depth = session.job.depth;
+    forget(named);
+    let first = measure(session, &opening, &how(depth))?;
+    if first.window.0 == 0 {
+        let what = format!(
+            "{} is too small for requests of {}",
+            named.text, session.job.block_size
+        );
+        return Err(DriverError::new(what).next("give a smaller --block-size"));
+    }
+    queue(session, &mut e, |depth| {
+        forget(named);
+        Ok(measure(session, &opening, &how(depth))?.rate)
+    })?;
+    let again = || {
+        forget(named);
+        measure(session, &opening, &how(depth))
+    };
+    let second = again()?.rate;
+    below(session, &mut e, named, &how(depth))?;
+    settle(&mut e, &[first.rate, second, again()?.rate]);
+    busy(
+        &mut e,
+        Stage::Client,
+        first.client,
+        None,
+        "this kernel does not tell",
+    );
+    generator(session, &mut e)?;
+    if first.window.0 < first.read.0 {
+        let times = first.read.0 / first.window.0.max(1);
+        e.remarks.push(format!(
+            "The disk is small: all of it was read about {times} times, so that memory answered most of it."
+        ));
+    }
+    Ok(e)
+}
+
+fn forget(named: &ExaminedDisk) {
+    for file in &named.files {
+        ServerDisk::file(file.clone()).forget();
+    }
+}
+
+/// The only disk below this one: the bottleneck may be between them.
+fn below(
+    session: &Session<'_>,
+    e: &mut Examination,
+    named: &ExaminedDisk,
+    how: &Measure,
+) -> Result<(), DriverError> {
+    let Some(below) = &named.below else {
+        return Ok(());
+    };
+    let by = format!("what is below `{}`", named.node);
+    if !below.can_be_opened_twice || !session.has_time(e, Stage::Disk, &by)? {
+        return Ok(());
+    }
+    forget(below);
+    let below = measure(session, &Opening::Disk(below.clone()), how)?;
+    e.substitutions.push(Substitution {
+        replaced: vec![Stage::Disk],
+        by,
+        rate: below.rate,
+        // What is below may hold as well.
+        sure: false,
+    });
+    Ok(())
+}

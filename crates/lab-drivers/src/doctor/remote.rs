@@ -1,0 +1,402 @@
+//! [`Remote`]: an export, measured part by part: itself, a null export of our own in its place, what else
+//! its server has, its disk by itself.
+
+use lab::agent::Side;
+use lab::doctor::{Bound, CpuUse, Examination, Job, Stage, Substitution, Unmeasured};
+use lab::units::Rate;
+use nbd::client::{ClientConfig, Target, list};
+
+use super::bare_wire;
+use super::disk::ExaminedDisk;
+use super::null_export::{NullExport, Over};
+use super::read_load::{Measure, Measured, Opening, is_hole, measure};
+use super::server::RemoteServer;
+use super::session::Session;
+use super::wire;
+use crate::DriverError;
+use crate::runtime::on_engine;
+
+/// Bytes that are read again and again to have them in the server's memory.
+const WARM: u64 = 16 << 20;
+/// Other exports of the server that are looked at.
+const OTHERS_MAX: usize = 8;
+/// Of another export, so many bytes must be reported as a hole.
+const HOLE: u64 = 64 << 20;
+/// The least depth at which a disk shows what it can do.
+pub(super) const DEPTH_FULL: u32 = 16;
+/// Results of the target that differ by more are not steady.
+const UNSTEADY: f64 = 1.3;
+/// A client that is busy for less has time to notice what arrives.
+const IDLE_CLIENT: f64 = 0.6;
+
+/// An export that is examined.
+pub(super) struct Remote<'a, 'b> {
+    pub(super) session: &'a Session<'b>,
+    pub(super) target: &'a Target,
+    pub(super) named: ExaminedDisk,
+    pub(super) far: RemoteServer,
+    /// Stages of the examined path that a reading of the export itself leaves out.
+    pub(super) without: Vec<Stage>,
+}
+
+/// The doctor's own reading of the export.
+#[derive(Debug, Clone)]
+pub(super) struct Plain {
+    pub(super) measured: Measured,
+    connect_idle: Option<std::time::Duration>,
+}
+
+impl<'a, 'b> Remote<'a, 'b> {
+    pub(super) fn new(session: &'a Session<'b>, target: &'a Target) -> Result<Self, DriverError> {
+        Ok(Self {
+            session,
+            target,
+            named: session.args.disks.resolve(&target.to_string())?,
+            far: RemoteServer::find(session, target),
+            without: Vec::new(),
+        })
+    }
+
+    /// The parts that every export has in its way.
+    pub(super) fn way(&self) -> Vec<Stage> {
+        let mut way = vec![Stage::Generator, Stage::Queue, Stage::Client];
+        if self.target.tls.is_some() {
+            way.push(Stage::Cipher);
+        }
+        way.extend([Stage::Protocol, Stage::Wire, Stage::Server, Stage::Disk]);
+        way
+    }
+
+    pub(super) fn measure(&self, job: Job) -> Measure {
+        Measure {
+            job,
+            time: self.session.slice(),
+            window: None,
+            follow: self.far.processes(),
+            probe: None,
+        }
+    }
+
+    fn opening(&self) -> Opening {
+        Opening::Disk(Box::new(self.named.clone()))
+    }
+
+    /// Reads the export as the job says, with nothing of it in its server's memory where that can be had.
+    pub(super) fn plain(&self) -> Result<Plain, DriverError> {
+        if let Some(disk) = &self.far.disk {
+            disk.forget();
+        }
+        let over_a_wire = self
+            .far
+            .address
+            .filter(|address| !address.ip().is_loopback());
+        let connect_idle = match over_a_wire {
+            Some(address) => wire::idle(address)?,
+            None => None,
+        };
+        let how = Measure {
+            probe: over_a_wire.filter(|_| connect_idle.is_some()),
+            ..self.measure(self.session.job)
+        };
+        let port = self.far.address.map(|address| address.port());
+        let watcher = self.session.watcher.as_ref();
+        watcher.inspect(|watcher| watcher.drop_caches(port));
+        let before = watcher.and_then(|watcher| watcher.look(port, Side::Before));
+        let mut measured = measure(self.session, &self.opening(), &how)?;
+        if let Some(watcher) = watcher.filter(|_| measured.server.is_none()) {
+            measured.server = watcher.between(before, watcher.look(port, Side::After));
+        }
+        Ok(Plain {
+            measured,
+            connect_idle,
+        })
+    }
+
+    /// The export at another depth.
+    pub(super) fn at_depth(&self, depth: u32) -> Result<Rate, DriverError> {
+        let how = self.measure(self.session.at_depth(depth));
+        Ok(measure(self.session, &self.opening(), &how)?.rate)
+    }
+
+    /// Replaces stage after stage, and measures what can be measured by itself. Returns the
+    /// part of the client's and the server's time that encryption takes.
+    pub(super) fn replace(
+        &self,
+        e: &mut Examination,
+        plain: &Plain,
+    ) -> Result<Ciphers, DriverError> {
+        self.wire(e, plain);
+        let ciphers = self.null_of_ours(e)?;
+        self.warm(e)?;
+        self.null_of_theirs(e)?;
+        self.disk(e)?;
+        if let Some(address) = self.far.address {
+            bare_wire::both_ways(self.session, e, address.ip())?;
+        }
+        if plain.measured.window.0 < plain.measured.read.0 {
+            let times = plain.measured.read.0 / plain.measured.window.0.max(1);
+            e.remarks.push(format!(
+                "The disk is small: all of it was read about {times} times, so that the server's memory \
+                 answered most of it."
+            ));
+        }
+        Ok(ciphers)
+    }
+
+    fn instead(&self, parts: &[Stage]) -> Vec<Stage> {
+        self.without.iter().chain(parts).copied().collect()
+    }
+
+    fn wire(&self, e: &mut Examination, plain: &Plain) {
+        let Some(address) = self.far.address.filter(|a| !a.ip().is_loopback()) else {
+            return;
+        };
+        let client = plain.measured.client.as_ref();
+        let is_idle = client.is_none_or(|cpu| cpu.utilisation() < IDLE_CLIENT);
+        if let (Some(idle), Some(loaded)) = (plain.connect_idle, plain.measured.connect) {
+            e.signs.extend(wire::sign(idle, loaded, is_idle));
+        }
+        // What a link says of itself is passed by none, but other links may follow.
+        let link = wire::link_bound(address.ip());
+        let near = link.filter(|bound| e.rate.0 > bound.rate.0 / 2.0);
+        e.bounds.extend(near);
+    }
+
+    /// A null export of our own in place of the server, and without the encryption.
+    fn null_of_ours(&self, e: &mut Examination) -> Result<Ciphers, DriverError> {
+        let over = self.far.alike(self.target);
+        let Some(alike) = self.null(e, Stage::Protocol, over)? else {
+            return Ok(Ciphers::default());
+        };
+        let by = |over: &Null| over.named.to_owned();
+        e.substitutions.push(Substitution {
+            replaced: self.instead(&[Stage::Wire, Stage::Server, Stage::Disk]),
+            by: by(&alike),
+            rate: alike.measured.rate,
+            sure: true,
+        });
+        let how = format!("{}, which has to ask in the same way", by(&alike));
+        e.bounds
+            .push(Bound::at_least(Stage::Protocol, alike.measured.rate, how));
+        if self.far.is_here {
+            let how = format!("the same kind of socket: {}", by(&alike));
+            e.bounds
+                .push(Bound::at_least(Stage::Wire, alike.measured.rate, how));
+        }
+        if over != Over::Tls {
+            return Ok(Ciphers::default());
+        }
+        let Some(clear) = self.null(e, Stage::Cipher, Over::Tcp)? else {
+            return Ok(Ciphers::default());
+        };
+        e.substitutions.push(Substitution {
+            replaced: self.instead(&[Stage::Cipher, Stage::Wire, Stage::Server, Stage::Disk]),
+            by: format!("{}, in the clear", by(&clear)),
+            rate: clear.measured.rate,
+            sure: true,
+        });
+        Ok(Ciphers::between(&alike.measured, &clear.measured))
+    }
+
+    fn null(
+        &self,
+        e: &mut Examination,
+        part: Stage,
+        over: Over,
+    ) -> Result<Option<Null>, DriverError> {
+        if !self.session.has_time(e, part, over.named())? {
+            return Ok(None);
+        }
+        let server = NullExport::start(self.session, over)?;
+        let how = Measure {
+            follow: vec![server.process()],
+            ..self.measure(self.session.job)
+        };
+        let measured = measure(
+            self.session,
+            &Opening::Disk(Box::new(server.disk(self.session)?)),
+            &how,
+        )?;
+        Ok(Some(Null {
+            named: over.named(),
+            measured,
+        }))
+    }
+
+    /// A few MiB again and again: a server that has memory answers from it.
+    fn warm(&self, e: &mut Examination) -> Result<(), DriverError> {
+        let what = "its first bytes again and again, from the server's memory";
+        if !self.session.has_time(e, Stage::Disk, what)? {
+            return Ok(());
+        }
+        let how = Measure {
+            window: Some(WARM),
+            ..self.measure(self.session.job)
+        };
+        let warm = measure(self.session, &self.opening(), &how)?;
+        let disk = self.far.disk.as_ref();
+        let sure = disk.is_some_and(|disk| disk.is_in_memory(warm.window.0));
+        e.substitutions.push(Substitution {
+            replaced: self.instead(&[Stage::Disk]),
+            by: format!(
+                "the first {} again and again, from the server's memory",
+                warm.window
+            ),
+            rate: warm.rate,
+            sure,
+        });
+        Ok(())
+    }
+
+    /// Another export of the same server that has no data, over the same wire.
+    fn null_of_theirs(&self, e: &mut Examination) -> Result<(), DriverError> {
+        let what = "another export of the server, one without data";
+        if !self.session.has_time(e, Stage::Disk, what)? {
+            return Ok(());
+        }
+        let Some(other) = self.other_without_data()? else {
+            return Ok(());
+        };
+        let name = other.export.clone();
+        let opening = Opening::Disk(Box::new(
+            self.session.args.disks.resolve(&other.to_string())?,
+        ));
+        let read = measure(self.session, &opening, &self.measure(self.session.job))?;
+        e.substitutions.push(Substitution {
+            replaced: self.instead(&[Stage::Disk]),
+            by: format!("the server's export {name:?}, which has no data"),
+            rate: read.rate,
+            sure: true,
+        });
+        Ok(())
+    }
+
+    fn other_without_data(&self) -> Result<Option<Target>, DriverError> {
+        let server = Target {
+            export: String::new(),
+            ..self.target.clone()
+        };
+        let timeout = ClientConfig::default().request_timeout;
+        // Not every server lists what it has.
+        let listed = on_engine(async || Ok(Box::pin(list(&server, timeout)).await.ok()))?;
+        let mut listed = listed.unwrap_or_default();
+        // The first export is also the default one.
+        let own = match (self.target.export.is_empty(), listed.first()) {
+            (true, Some(first)) => first.name.clone(),
+            _ => self.target.export.clone(),
+        };
+        listed.retain(|other| other.name != own && !other.name.is_empty());
+        for other in listed.into_iter().take(OTHERS_MAX) {
+            let other = Target {
+                export: other.name,
+                ..self.target.clone()
+            };
+            let opening = Opening::Disk(Box::new(
+                self.session.args.disks.resolve(&other.to_string())?,
+            ));
+            if is_hole(self.session, &opening, HOLE).unwrap_or(false) {
+                return Ok(Some(other));
+            }
+            self.session.go_on()?;
+        }
+        Ok(None)
+    }
+
+    /// The server's disk without the server, at a depth at which it shows what it can do.
+    fn disk(&self, e: &mut Examination) -> Result<(), DriverError> {
+        let Some(disk) = &self.far.disk else {
+            let why = self.far.no_disk.clone();
+            let part = Stage::Disk;
+            e.unmeasured.push(Unmeasured { part, why });
+            return Ok(());
+        };
+        if !self.session.has_time(e, Stage::Disk, &disk.named)? {
+            return Ok(());
+        }
+        disk.forget();
+        let depth = self.session.job.depth.max(DEPTH_FULL);
+        let how = self.measure(self.session.at_depth(depth));
+        let how = Measure {
+            follow: Vec::new(),
+            ..how
+        };
+        match measure(self.session, &disk.opening, &how) {
+            Ok(alone) => {
+                let by = format!("{}, {depth} at once", disk.named);
+                e.bounds.push(Bound::alone(Stage::Disk, alone.rate, by));
+            }
+            Err(failure) => {
+                self.session.go_on()?;
+                e.unmeasured.push(Unmeasured {
+                    part: Stage::Disk,
+                    why: failure.to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What came of a null export of our own.
+struct Null {
+    named: &'static str,
+    measured: Measured,
+}
+
+/// How much of the time of each end encryption takes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Ciphers {
+    pub(super) client: Option<f64>,
+    pub(super) server: Option<f64>,
+}
+
+impl Ciphers {
+    /// What a byte costs more under TLS than in the clear, of what it costs under TLS.
+    fn between(tls: &Measured, clear: &Measured) -> Self {
+        let share = |tls_cpu: &Option<CpuUse>, clear_cpu: &Option<CpuUse>| {
+            let cost = |cpu: &Option<CpuUse>, rate: Rate| Some(cpu.as_ref()?.running / rate.0);
+            let (with, without) = (cost(tls_cpu, tls.rate)?, cost(clear_cpu, clear.rate)?);
+            (with > 0.0).then(|| (1.0 - without / with).clamp(0.0, 1.0))
+        };
+        Self {
+            client: share(&tls.client, &clear.client),
+            server: share(&tls.server, &clear.server),
+        }
+    }
+}
+
+/// The bound of a thread's time at one end; none where it was not seen.
+pub(super) fn busy(
+    e: &mut Examination,
+    part: Stage,
+    cpu: Option<CpuUse>,
+    cipher: Option<f64>,
+    why_not: &str,
+) {
+    match cpu {
+        Some(cpu) => {
+            let cpu = CpuUse { cipher, ..cpu };
+            e.bounds.extend(Bound::busy(part, e.rate, cpu));
+        }
+        None => e.unmeasured.push(Unmeasured {
+            part,
+            why: why_not.to_owned(),
+        }),
+    }
+}
+
+/// What the target did each time that it was measured: the middle counts, and what is far from it is said.
+pub(super) fn settle(e: &mut Examination, rates: &[Rate]) {
+    let each: Vec<f64> = rates.iter().map(|rate| rate.0).collect();
+    let least = each.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = each.iter().copied().fold(0.0, f64::max);
+    if most > least * UNSTEADY {
+        e.remarks.push(format!(
+            "It was not steady: between {} and {}, so small differences mean nothing.",
+            Rate(least),
+            Rate(most)
+        ));
+    }
+    e.rate = Rate(lab::stats::median(&each).unwrap_or(0.0));
+    e.best = Rate(most);
+}

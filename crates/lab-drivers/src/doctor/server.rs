@@ -1,0 +1,154 @@
+//! [`RemoteServer`]: what can be known of the other end of a connection: its process and its disk, where it runs
+//! on this machine, and the wire to it.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::PathBuf;
+
+use lab::host::{listeners, residency};
+use lab::units::Bytes;
+use nbd::client::{Address, Target};
+
+use super::disk::ExaminedDisk;
+use super::null_export::Over;
+use super::read_load::Opening;
+use super::session::Session;
+use super::sockets;
+
+/// Bytes of a file that are taken out of the page cache at a time at most: all of it.
+const WHOLE: u64 = 1 << 62;
+
+/// The other end.
+#[derive(Debug)]
+pub(super) struct RemoteServer {
+    /// The server's process.
+    pub(super) process: Option<u32>,
+    /// Where it listens, if that is over a network.
+    pub(super) address: Option<SocketAddr>,
+    /// Whether it runs on this machine, by its address.
+    pub(super) is_here: bool,
+    /// Its disk.
+    pub(super) disk: Option<ServerDisk>,
+    /// Why that is not known.
+    pub(super) no_disk: String,
+}
+
+/// The disk of a server on this machine.
+#[derive(Debug, Clone)]
+pub(super) struct ServerDisk {
+    pub(super) opening: Opening,
+    /// In words.
+    pub(super) named: String,
+    /// The files that it is in.
+    files: Vec<PathBuf>,
+    /// Whether it is nothing but files: what they have in memory is the disk's.
+    is_plain: bool,
+}
+
+impl RemoteServer {
+    /// Finds out about the server of `target`.
+    pub(super) fn find(session: &Session<'_>, target: &Target) -> Self {
+        let (address, is_here, found) = match &target.address {
+            Address::Tcp { host, port } => {
+                let address = (host.as_str(), *port).to_socket_addrs().ok();
+                let address = address.and_then(|mut all| all.next());
+                let is_here = address.is_some_and(|address| address.ip().is_loopback());
+                let found = is_here.then(|| listeners::owner_of_tcp(*port)).flatten();
+                (address, is_here, found)
+            }
+            Address::Unix(path) => (None, true, listeners::owner_of_unix(path)),
+            Address::Vsock(_) => (None, false, None),
+        };
+        let mut far = Self {
+            process: session.args.server_pid.or(found),
+            address,
+            is_here,
+            disk: None,
+            no_disk: "the server runs elsewhere, or cannot be looked at".to_owned(),
+        };
+        if let Some(process) = far.process {
+            match disk_of(session, process, &target.export) {
+                Ok(disk) => far.disk = Some(disk),
+                Err(why) => far.no_disk = why,
+            }
+        }
+        far
+    }
+
+    /// How a server of our own is reached in the same way.
+    pub(super) fn alike(&self, target: &Target) -> Over {
+        match (&target.tls, &target.address) {
+            (Some(_), _) => Over::Tls,
+            (None, Address::Unix(_)) => Over::Unix,
+            (None, _) => Over::Tcp,
+        }
+    }
+
+    /// The processes to follow.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        self.process.into_iter().collect()
+    }
+}
+
+impl ServerDisk {
+    /// A file on the server, as it is seen here.
+    pub(super) fn file(path: PathBuf) -> Self {
+        Self {
+            named: format!("{} by itself", path.display()),
+            opening: Opening::Look(path.clone()),
+            files: vec![path],
+            is_plain: true,
+        }
+    }
+
+    /// A disk of one of our own servers.
+    fn of(disk: ExaminedDisk) -> Result<Self, String> {
+        if !disk.can_be_opened_twice {
+            return Err(format!(
+                "{} is not opened a second time beside its server",
+                disk.text
+            ));
+        }
+        Ok(Self {
+            is_plain: disk.is_plain,
+            named: format!("{} by itself", disk.expression),
+            files: disk.files.clone(),
+            opening: Opening::Disk(Box::new(disk)),
+        })
+    }
+
+    /// Takes what memory has of its files out of it.
+    pub(super) fn forget(&self) {
+        self.files
+            .iter()
+            .for_each(|file| residency::forget(file, Bytes(WHOLE)));
+    }
+
+    /// Whether memory has the first bytes of the only file that this disk is.
+    pub(super) fn is_in_memory(&self, len: u64) -> bool {
+        let [file] = self.files.as_slice() else {
+            return false;
+        };
+        let found = residency::look(file, Bytes(len));
+        self.is_plain && found.is_some_and(|found| found.part() > 0.95)
+    }
+}
+
+/// The disk behind an export of a process: as our own servers report it, else the only file that it has open.
+fn disk_of(session: &Session<'_>, process: u32, export: &str) -> Result<ServerDisk, String> {
+    if let Some(served) = session.args.disks.served(process, export) {
+        return served.and_then(ServerDisk::of);
+    }
+    let is_disk = |path: &PathBuf| {
+        let found = std::fs::metadata(path);
+        found.is_ok_and(|found| found.file_type().is_block_device() || found.len() >= 1 << 20)
+    };
+    let mut files = sockets::files_of(process);
+    let program = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+    files.retain(|path| is_disk(path) && *path != program);
+    match files.as_slice() {
+        [only] => Ok(ServerDisk::file(only.clone())),
+        [] => Err("the server has no file open that could be its disk".to_owned()),
+        _ => Err("the server has several files open, and which is the disk is not told".to_owned()),
+    }
+}

@@ -1,0 +1,79 @@
+//! [`Watcher`]: the agent on the server's machine, which sees what the server's processor does there.
+
+use engine::clock;
+use lab::agent::protocol::Counters;
+use lab::agent::{RemoteIperf3, Side};
+use lab::doctor::{CpuUse, cpu};
+use lab::runner::AgentSpec;
+use lab::units::Nanos;
+
+use crate::DriverError;
+
+/// An agent that answered.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    spec: AgentSpec,
+    /// Whether it may have its machine's page cache dropped.
+    drops_caches: bool,
+}
+
+impl Watcher {
+    /// Connects to the agent and asks what it may do.
+    pub(super) fn meet(spec: AgentSpec) -> Result<Self, DriverError> {
+        let about = spec.address.about();
+        let about = about.map_err(|error| {
+            let place = spec.address.dial.place();
+            DriverError::because(format!("the agent at {place} does not answer"), error)
+        })?;
+        Ok(Self {
+            spec,
+            drops_caches: about.drops_caches,
+        })
+    }
+
+    /// The server's port there.
+    fn port(&self, found: Option<u16>) -> Option<u16> {
+        self.spec.server_port.or(found)
+    }
+
+    /// Has it drop its page cache, if it may.
+    pub(super) fn drop_caches(&self, port: Option<u16>) {
+        if !self.drops_caches {
+            return;
+        }
+        if let Err(error) = self.spec.address.drop_caches(self.port(port)) {
+            tracing::warn!("the agent did not drop its caches: {error}");
+        }
+    }
+
+    /// Its counters as they are. What cannot be had is left out.
+    pub(super) fn look(&self, port: Option<u16>, side: Side) -> Option<Counters> {
+        let start = clock::now();
+        let now = || Nanos::from_duration(clock::now().saturating_duration_since(start));
+        match self.spec.address.look(self.port(port), side, &now) {
+            Ok((_, counters)) => Some(counters),
+            Err(error) => {
+                tracing::warn!("the agent does not tell: {error}");
+                None
+            }
+        }
+    }
+
+    /// Has it start an iperf3 to test against; why not, otherwise.
+    pub(super) fn iperf3(&self) -> Result<RemoteIperf3, String> {
+        self.spec.address.iperf3().map_err(|error| {
+            let place = self.spec.address.dial.place();
+            format!("the agent at {place} starts no iperf3: {error}")
+        })
+    }
+
+    /// What the server took between two looks.
+    pub(super) fn between(
+        &self,
+        before: Option<Counters>,
+        after: Option<Counters>,
+    ) -> Option<CpuUse> {
+        let who = format!("the server on {}", self.spec.address.dial.place());
+        cpu::of_counters(&before?, &after?, who)
+    }
+}

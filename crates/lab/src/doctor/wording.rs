@@ -1,0 +1,288 @@
+//! The sentences of a verdict. Pure.
+
+use super::verdict::{Analysis, NextBottleneck, SLOWER, STILL, VerdictBasis, has_moved};
+use super::{Bound, CpuUse, Evidence, Examination, Stage, Substitution};
+use crate::units::Rate;
+
+/// Waiting for a core that something else has is reported from here on.
+const CROWDED: f64 = 0.15;
+
+/// What a part is in a sentence.
+const fn noun(part: Stage) -> &'static str {
+    match part {
+        Stage::Generator => "the load itself",
+        Stage::Queue => "how little is asked for at once",
+        Stage::Cache => "the memory of this machine, which answers in place of the disk",
+        Stage::Client => "the processor of this end",
+        Stage::Cipher => "the encryption",
+        Stage::Protocol => "the protocol, which waits more than it moves",
+        Stage::Wire => "the wire",
+        Stage::Server => "the processor of the server",
+        Stage::Disk => "the disk",
+    }
+}
+
+/// Names in a row: `a, b or c`.
+fn either(parts: &[Stage]) -> String {
+    let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
+    }
+}
+
+/// The verdict in one sentence.
+pub(super) fn sentence(
+    examination: &Examination,
+    limiter: &[Stage],
+    ground: VerdictBasis,
+) -> String {
+    let rate = examination.rate;
+    match limiter {
+        [only] => {
+            let how = match ground {
+                VerdictBasis::Nearest => "is most likely",
+                _ => "is",
+            };
+            format!("What holds it at {rate} {how} {}.", noun(*only))
+        }
+        several => format!(
+            "What holds it at {rate} is one of these, and they cannot be told apart from here: {}.",
+            either(several)
+        ),
+    }
+}
+
+/// What speaks for the verdict.
+pub(super) fn evidence(
+    judged: &Analysis<'_>,
+    limiter: &[Stage],
+    ground: VerdictBasis,
+) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let signs = judged.examination.signs.iter();
+    let signs = signs.filter(|sign| limiter.contains(&sign.part));
+    lines.extend(signs.map(|sign| sign.text.clone()));
+    if let [only] = limiter
+        && let Some(bound) = judged.bound_of(*only)
+        && match ground {
+            VerdictBasis::Bound | VerdictBasis::Nearest => true,
+            VerdictBasis::Sign => judged.is_near(bound),
+            VerdictBasis::Elimination | VerdictBasis::Undecided => false,
+        }
+    {
+        lines.push(reached(judged.examination.rate, bound));
+    }
+    lines.extend(substitutions(judged, limiter));
+    if matches!(ground, VerdictBasis::Elimination | VerdictBasis::Undecided) {
+        lines.extend(acquitted(judged, limiter));
+    }
+    lines.extend(judged.passed.iter().map(|bound| passed(bound)));
+    lines
+}
+
+/// What a bound is worth that the target is beyond.
+fn passed(bound: &Bound) -> String {
+    let Bound { part, rate, .. } = bound;
+    match part {
+        // Nothing answers in place of a wire.
+        Stage::Wire => format!(
+            "The wire was held to carry {rate} and carried more, so that is no bound: {}.",
+            reason(&bound.evidence)
+        ),
+        _ => format!(
+            "The {part} was measured at {rate} and was passed: caches on the way answer in its place."
+        ),
+    }
+}
+
+/// How near the target is to a bound.
+fn reached(rate: Rate, bound: &Bound) -> String {
+    let percent = (rate.0 / bound.rate.0 * 100.0).min(100.0);
+    match &bound.evidence {
+        Evidence::Busy(cpu) => busy(cpu),
+        evidence => format!(
+            "The target reaches {percent:.0} % of the {} that the {} carries: {}.",
+            bound.rate,
+            bound.part,
+            reason(evidence)
+        ),
+    }
+}
+
+fn busy(cpu: &CpuUse) -> String {
+    let CpuUse { who, running, .. } = cpu;
+    let wanted = (cpu.utilisation() * 100.0).min(100.0);
+    let got = running * 100.0;
+    let mut text = format!("The busiest thread of {who} had work for {wanted:.0} % of the time");
+    if cpu.waiting >= CROWDED {
+        text.push_str(&format!(
+            " and got a core for {got:.0} %: other programs, or other threads, had it"
+        ));
+    }
+    if let Some(share) = cpu.cipher {
+        text.push_str(&format!(", {:.0} % of it encryption", share * 100.0));
+    }
+    text.push('.');
+    text
+}
+
+/// How a bound is known, for a table.
+pub(super) fn reason(evidence: &Evidence) -> String {
+    match evidence {
+        Evidence::Alone { how } | Evidence::AtLeast { how } => how.clone(),
+        Evidence::Busy(cpu) => {
+            let mut text = format!(
+                "{} was busy for {:.0} % of the time",
+                cpu.who,
+                cpu.running * 100.0
+            );
+            if cpu.waiting >= CROWDED {
+                text.push_str(&format!(
+                    " and waited {:.0} % for a core",
+                    cpu.waiting * 100.0
+                ));
+            }
+            text
+        }
+        Evidence::InFlight { in_flight, latency } => {
+            format!("{in_flight} at once, {latency} for one request alone")
+        }
+        Evidence::Link { interface, speed } => {
+            format!("{interface} is a link of {speed}, less what TCP and Ethernet add")
+        }
+    }
+}
+
+/// What came of replacing parts, where it concerns the limiter.
+fn substitutions(judged: &Analysis<'_>, limiter: &[Stage]) -> Vec<String> {
+    let rate = judged.examination.rate.0;
+    let says = |sub: &Substitution| -> Option<String> {
+        let concerns = sub.replaced.iter().any(|part| limiter.contains(part));
+        let Substitution { by, rate: then, .. } = sub;
+        let times = then.0 / rate;
+        let moved = has_moved(judged.examination, sub);
+        match (moved, (SLOWER..STILL).contains(&times)) {
+            (true, _) if concerns => {
+                Some(format!("{}: {then}, {times:.1} times as fast.", upper(by)))
+            }
+            (_, true) if !concerns && sub.sure => Some(format!(
+                "{}: {then}, no faster, so it is not the {}.",
+                upper(by),
+                either(&sub.replaced)
+            )),
+            _ => None,
+        }
+    };
+    let all = judged.examination.substitutions.iter();
+    all.filter_map(says).collect()
+}
+
+/// What the others carry, where the limiter is what is left.
+fn acquitted(judged: &Analysis<'_>, limiter: &[Stage]) -> Vec<String> {
+    let mut others: Vec<Stage> = judged.examination.way.clone();
+    others.retain(|part| !limiter.contains(part) && !judged.innocent.contains(part));
+    let far = others.into_iter().filter_map(|part| judged.bound_of(part));
+    let far: Vec<String> = far
+        .filter(|bound| !judged.is_near(bound))
+        .map(|bound| format!("{} {}", bound.part, bound.rate))
+        .collect();
+    if far.is_empty() {
+        return Vec::new();
+    }
+    vec![format!("The others carry far more: {}.", far.join(", "))]
+}
+
+/// What could not be measured.
+pub(super) fn unknown(examination: &Examination) -> Vec<String> {
+    let unmeasured = examination.unmeasured.iter();
+    let lines = unmeasured.map(|unmeasured| format!("{}: {}", unmeasured.part, unmeasured.why));
+    lines.collect()
+}
+
+/// What to do about it.
+pub(super) fn advice(
+    judged: &Analysis<'_>,
+    limiter: &[Stage],
+    next: Option<&NextBottleneck>,
+) -> String {
+    let [only] = limiter else {
+        return "Measure what is missing: the doctor on the server tells of its disk, --agent of its processor \
+                (`outboard agent` runs there), with --allow-iperf3 of the wire by itself, too."
+            .to_owned();
+    };
+    match only {
+        Stage::Generator => {
+            "Ask in larger blocks, or from a faster machine: this way is faster than what asks."
+                .to_owned()
+        }
+        Stage::Queue => queue_advice(judged, next),
+        Stage::Cache => {
+            "These are figures of memory: leave --buffered out, or use data that does not fit, to see \
+             the disk."
+                .to_owned()
+        }
+        Stage::Client => crowded(judged, *only).unwrap_or_else(|| {
+            "Give this end a faster core, larger requests, or fewer layers between the program and \
+             the disk."
+                .to_owned()
+        }),
+        Stage::Server => crowded(judged, *only).unwrap_or_else(|| {
+            "Give the server a faster core, let it use more of them, or ask it in larger requests."
+                .to_owned()
+        }),
+        Stage::Cipher => {
+            "Leave encryption to the network (a VPN in the kernel, a wire of your own), spread it over \
+             more connections, or take a processor with AES instructions."
+                .to_owned()
+        }
+        Stage::Protocol => {
+            "Take a protocol that keeps more in flight and costs less for each request: NBD, or SMB and \
+             NFS of the kernel."
+                .to_owned()
+        }
+        Stage::Wire => {
+            "Only a faster wire helps: look at docks, switches and cables on the way, too.".to_owned()
+        }
+        Stage::Disk => {
+            "Only a faster disk helps, or a cache in front of it: nothing else on the way is near its \
+             end."
+                .to_owned()
+        }
+    }
+}
+
+fn queue_advice(judged: &Analysis<'_>, next: Option<&NextBottleneck>) -> String {
+    let job = &judged.examination.job;
+    let deeper = next.map(|next| (f64::from(job.depth) * next.times).ceil());
+    match deeper.filter(|depth| *depth > f64::from(job.depth)) {
+        Some(depth) => format!(
+            "Ask for more at once: about {depth:.0} requests of {} reach the next wall; or bring the \
+             time of one request down.",
+            job.block_size
+        ),
+        None => "Ask for more at once, or bring the time of one request down.".to_owned(),
+    }
+}
+
+/// Where something else has the core, that is what to see to.
+fn crowded(judged: &Analysis<'_>, part: Stage) -> Option<String> {
+    let Evidence::Busy(cpu) = &judged.bound_of(part)?.evidence else {
+        return None;
+    };
+    (cpu.waiting >= CROWDED && cpu.waiting >= cpu.running / 2.0).then(|| {
+        format!(
+            "Move what else runs on the core of {}, or give it a core of its own.",
+            cpu.who
+        )
+    })
+}
+
+/// With a capital letter, for the start of a sentence.
+fn upper(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}

@@ -1,0 +1,207 @@
+//! Every target compared with the baseline: paired by block, and only where the jobs are equal.
+
+use super::{Overall, Row, TestComparison, cells};
+use crate::checks::asymmetry::JobShape;
+use crate::checks::{self, Validity};
+use crate::plan::Workload;
+use crate::stats::{Comparison, compare};
+use crate::store::{Cell, Outcome, RunRecord};
+
+/// One test on a target and on the baseline.
+#[derive(Clone, Copy)]
+struct Pair {
+    workload: usize,
+    target: usize,
+    baseline: usize,
+}
+
+/// Every comparison of a run; none without a baseline.
+pub(super) fn comparisons(run: &RunRecord, rows: &[Row]) -> Vec<TestComparison> {
+    let Some(baseline) = run.manifest.baseline else {
+        return Vec::new();
+    };
+    let targets = (0..run.manifest.targets.len()).filter(|target| *target != baseline);
+    targets
+        .flat_map(|target| {
+            (0..run.plan.workloads.len()).map(move |workload| Pair {
+                workload,
+                target,
+                baseline,
+            })
+        })
+        .filter(|pair| {
+            [pair.target, pair.baseline]
+                .iter()
+                .all(|target| run.manifest.measures(pair.workload, *target))
+        })
+        .map(|pair| comparison(run, pair, rows))
+        .collect()
+}
+
+fn comparison(run: &RunRecord, pair: Pair, rows: &[Row]) -> TestComparison {
+    let refused = refused(run, pair, rows);
+    let found = match refused {
+        Some(_) => None,
+        None => compared(run, pair),
+    };
+    TestComparison {
+        workload: pair.workload,
+        target: pair.target,
+        baseline: pair.baseline,
+        refused: refused.or_else(|| {
+            found
+                .is_none()
+                .then(|| "no block has both measurements".into())
+        }),
+        comparison: found,
+    }
+}
+
+/// Two targets in one test, by block: the first over the second.
+pub(super) fn of_two(
+    run: &RunRecord,
+    workload: usize,
+    target: usize,
+    baseline: usize,
+) -> Vec<(u32, f64)> {
+    let pair = Pair {
+        workload,
+        target,
+        baseline,
+    };
+    ratios(run, pair)
+}
+
+fn compared(run: &RunRecord, pair: Pair) -> Option<Comparison> {
+    let ratios: Vec<f64> = ratios(run, pair)
+        .into_iter()
+        .map(|(_, ratio)| ratio)
+        .collect();
+    compare(&ratios, run.seed)
+}
+
+fn refused(run: &RunRecord, pair: Pair, rows: &[Row]) -> Option<String> {
+    let sides = [pair.target, pair.baseline];
+    let is_of = |row: &&Row| row.workload == pair.workload && sides.contains(&row.target);
+    for row in rows.iter().filter(is_of) {
+        if let Validity::Invalid { reason } = &row.validity {
+            return Some(format!("{} is invalid: {reason}", row.label));
+        }
+    }
+    let side = |target| {
+        // One that failed says nothing of what was asked.
+        let mut all = cells(run, pair.workload, target).into_iter();
+        let cell = all.find(|cell| !cell.has_failed())?;
+        Some((run, &run.plan.workloads[pair.workload], cell))
+    };
+    refusal(side(pair.target)?, side(pair.baseline)?)
+}
+
+/// A measurement with its run and its test.
+type Side<'a> = (&'a RunRecord, &'a Workload, &'a Cell);
+
+/// Why two measurements may not be compared: their jobs or their tools differ.
+pub(in crate::report) fn refusal(a: Side<'_>, b: Side<'_>) -> Option<String> {
+    match (&a.2.outcome, &b.2.outcome) {
+        (Outcome::Fio(_), Outcome::Fio(_)) => {
+            let found = checks::jobs(&job_shape(a)?, &job_shape(b)?);
+            found.into_iter().next().map(|finding| finding.text)
+        }
+        (Outcome::Tool(x), Outcome::Tool(y)) => {
+            let versions = (x.version.as_str(), y.version.as_str());
+            let differs = [
+                (x.tool.as_str(), y.tool.as_str()),
+                // Stores of older versions hold, for scenarios, the version of a program that does not matter.
+                match versions.0.is_empty() || versions.1.is_empty() {
+                    true => ("", ""),
+                    false => versions,
+                },
+                (
+                    x.subject.as_deref().unwrap_or_default(),
+                    y.subject.as_deref().unwrap_or_default(),
+                ),
+            ];
+            let (one, other) = differs.into_iter().find(|(one, other)| one != other)?;
+            Some(format!("the tools differ: {one} against {other}"))
+        }
+        _ => Some("one was measured by fio and the other was not".into()),
+    }
+}
+
+fn job_shape((run, workload, cell): Side<'_>) -> Option<JobShape> {
+    let (result, job) = (cell.fio()?, workload.fio()?);
+    Some(JobShape {
+        block_size: result.block_size.clone(),
+        depth: result.depth,
+        jobs: job.jobs,
+        direct: result.direct,
+        engine: result.engine.clone(),
+        limit: match job.extent.0 {
+            0 => format!("{} or {}", run.manifest.size, job.runtime()),
+            _ => format!("{} or {}", job.extent, job.runtime()),
+        },
+    })
+}
+
+/// Target over baseline in each block that has both, usable.
+fn ratios(run: &RunRecord, pair: Pair) -> Vec<(u32, f64)> {
+    let usable = |target| {
+        cells(run, pair.workload, target)
+            .into_iter()
+            .filter(|cell| cell.is_usable())
+    };
+    usable(pair.target)
+        .filter_map(|first| {
+            let second = usable(pair.baseline).find(|second| second.block == first.block)?;
+            let ratio = first.headline()?.over(&second.headline()?);
+            Some((first.block, ratio))
+        })
+        .collect()
+}
+
+/// For each target, the geometric mean over the tests that were compared, in each block that has all
+/// of them.
+pub(super) fn overall(run: &RunRecord, comparisons: &[TestComparison]) -> Vec<Overall> {
+    let mut targets: Vec<usize> = comparisons.iter().map(|test| test.target).collect();
+    targets.dedup();
+    targets
+        .into_iter()
+        .filter_map(|target| overall_of(run, target, comparisons))
+        .collect()
+}
+
+fn overall_of(run: &RunRecord, target: usize, all: &[TestComparison]) -> Option<Overall> {
+    let compared: Vec<&TestComparison> = all
+        .iter()
+        .filter(|test| test.target == target && test.comparison.is_some())
+        .collect();
+    let baseline = compared.first()?.baseline;
+    let ratios: Vec<Vec<(u32, f64)>> = compared
+        .iter()
+        .map(|test| {
+            let pair = Pair {
+                workload: test.workload,
+                target,
+                baseline,
+            };
+            ratios(run, pair)
+        })
+        .collect();
+    let means: Vec<f64> = ratios
+        .first()?
+        .iter()
+        .filter_map(|(block, _)| {
+            let logs = ratios
+                .iter()
+                .map(|test| Some(test.iter().find(|(same, _)| same == block)?.1.ln()))
+                .collect::<Option<Vec<f64>>>()?;
+            Some((logs.iter().sum::<f64>() / logs.len() as f64).exp())
+        })
+        .collect();
+    Some(Overall {
+        target,
+        baseline,
+        tests: compared.len(),
+        comparison: compare(&means, run.seed)?,
+    })
+}
