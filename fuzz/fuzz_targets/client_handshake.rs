@@ -3,8 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use nbd_proto::{
-    BASE_ALLOCATION, ClientEvent, ClientHandshake, ClientHandshakeConfig, Framing, Goal,
-    HandshakeFailure,
+    AccessMode, BASE_ALLOCATION, ClientEvent, ClientHandshake, ClientHandshakeConfig, ClientToken,
+    Framing, Goal, HandshakeFailure, WriterAccess,
 };
 
 fuzz_target!(|input: (u8, &[u8])| {
@@ -20,6 +20,11 @@ fuzz_target!(|input: (u8, &[u8])| {
         framing: framings[usize::from(choice >> 6)],
         contexts: vec![BASE_ALLOCATION.to_owned()],
         goal: [Goal::Go, Goal::Info, Goal::List][usize::from(choice) % 3],
+        identify: choice & 2 == 0,
+        writer: (choice & 4 == 0).then_some(WriterAccess {
+            token: ClientToken::new([choice; 16]),
+            mode: AccessMode::Write,
+        }),
         ..ClientHandshakeConfig::new("disk")
     };
     let cut = ask(&config, bytes.chunks(usize::from(choice) / 3 + 1));

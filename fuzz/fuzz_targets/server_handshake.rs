@@ -3,8 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use nbd_proto::{
-    BASE_ALLOCATION, CloseReason, ExportInfo, Framing, HandshakeEvent, Refusal, ServerHandshake,
-    ServerHandshakeConfig, TlsMode, TransmissionFlags,
+    BASE_ALLOCATION, CloseReason, ContextOffer, DiskIdentity, ExportInfo, Framing, HandshakeEvent,
+    Refusal, ServerHandshake, ServerHandshakeConfig, TlsMode, TransmissionFlags, WriterPolicy,
 };
 
 fuzz_target!(|input: (u8, &[u8])| {
@@ -52,8 +52,16 @@ fn answer(server: &mut ServerHandshake, event: &HandshakeEvent) {
             server.answer_export(Ok(ExportInfo::new(name.clone(), 1 << 20, flags)));
         }
         HandshakeEvent::FindExport { .. } => server.answer_export(Err(Refusal::TlsRequired)),
-        HandshakeEvent::FindContexts { name } if name.len() < 3 => {
-            server.answer_contexts(Ok(&[BASE_ALLOCATION, "x-fuzz:layer"]));
+        HandshakeEvent::FindContexts { name, .. } if name.len() < 3 => {
+            let disk = DiskIdentity {
+                identity: "file:1:2".parse().ok(),
+                incarnation: Some(1),
+                writers: Some(WriterPolicy::One),
+            };
+            server.answer_contexts(Ok(ContextOffer {
+                contexts: &[BASE_ALLOCATION, "x-fuzz:layer"],
+                disk,
+            }));
         }
         HandshakeEvent::FindContexts { .. } => server.answer_contexts(Err(Refusal::Unknown)),
         HandshakeEvent::List => server.answer_list(&[("disk".to_owned(), "text".to_owned())]),

@@ -2,7 +2,7 @@
 //! drive it as a user would.
 //!
 //!     attachment attach 64M|size=BYTES|copy=FILE|slow=64M|kept=FILE|URI [--mount DIR] [--mkfs FS] [--via WAY] [--read-only]
-//!                       [--name NAME] [--for-root]
+//!                       [--name NAME] [--for-root] [--shared]
 //!     attachment detach DEVICE|DIR|--all [--force]
 //!     attachment refresh DEVICE|DIR
 //!     attachment status
@@ -26,6 +26,7 @@ fn main() -> ExitCode {
             attach::daemon::run(|text, writable| async move { open_slowly(&text, !writable).await })
                 .map_err(|e| e.to_string())
         }
+        [attach::WORKER] => attach::run_worker().map_err(|e| e.to_string()),
         ["attach", source, rest @ ..] => attach_one(source, rest),
         ["detach", which, rest @ ..] => detach(which, rest),
         ["refresh", what] => attach::refresh(what.as_ref())
@@ -118,6 +119,7 @@ fn attach_one(source: &str, rest: &[&str]) -> Result<(), String> {
             "--via" => request.via = value()?.parse()?,
             "--name" => request.name = Some(value()?.to_owned()),
             "--for-root" => request.for_root = true,
+            "--shared" => request.shared = true,
             "--read-only" => request.read_only = true,
             other => return Err(format!("{other}: unknown")),
         }

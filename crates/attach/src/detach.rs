@@ -8,10 +8,12 @@ use crate::daemon::control::ask;
 use crate::daemon::message::{Ask, Remains, Reply};
 use crate::error::AttachError;
 use crate::facts;
+use crate::fuse;
 use crate::kernel::NbdHands;
 use crate::request::{DetachOptions, Which};
 use crate::state::{self, Folder, Record, RuntimeDir, Way};
-use crate::teardown::{Hands, LoopHands, is_ours, take_down};
+use crate::teardown::{Hands, LoopHands, take_down};
+use crate::worker;
 
 /// Steps of a teardown that may each take the whole time allowed, and one to spare.
 const STEPS: u32 = 4;
@@ -72,6 +74,7 @@ pub fn detach(which: &Which, options: &DetachOptions) -> Result<Vec<Detached>, A
     }
     match which {
         Which::At(path) if detached.is_empty() => Err(AttachError::NotAttached(path.clone())),
+        Which::Named(name) if detached.is_empty() => Err(AttachError::NoSuchName(name.clone())),
         _ => Ok(detached),
     }
 }
@@ -84,7 +87,11 @@ pub(crate) fn name(record: &Record) -> String {
 }
 
 pub(crate) fn is_meant(which: &Which, record: &Record) -> bool {
-    let Which::At(path) = which else { return true };
+    let path = match which {
+        Which::All => return true,
+        Which::Named(name) => return record.name.as_ref() == Some(name),
+        Which::At(path) => path,
+    };
     // A dead mount cannot be resolved, so the path is also compared as it was given.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let resolved = std::fs::canonicalize(path).unwrap_or_else(|_| absolute.clone());
@@ -154,15 +161,17 @@ fn orphan(
     options: &DetachOptions,
     notes: Vec<String>,
 ) -> Result<Remains, AttachError> {
-    let mut hands = orphaned_hands(record);
-    let device = hands.device();
     let config = engine::Config {
         backend: engine::BackendChoice::Threads,
         cores: 1,
     };
+    abort(record);
     let report = engine::run(&config, |_| async {
+        let mut hands = orphaned_hands(record, options.timeout).await;
+        let device = hands.device();
         let mut facts = facts::gather(record, device.as_deref(), None, options.force).await;
-        facts.cut = record.way == Way::Fuse;
+        // Its device may be gone already, with what its page cache held.
+        facts.cut = record.way == Way::Fuse && record.device.is_some();
         take_down(facts, &mut hands, options.timeout).await
     })?;
     let report = report.map_err(|refusal| AttachError::Refused {
@@ -183,14 +192,29 @@ fn orphan(
     Ok(remains)
 }
 
-fn orphaned_hands(record: &Record) -> Hands {
+/// Aborts the FUSE connection of an owner that serves nothing any more. That of a dead one is gone.
+fn abort(record: &Record) {
+    let (Some(number), Some(device)) = (record.fuse_connection, &record.device) else {
+        return;
+    };
+    if !state::lives(record.process) || !fuse::is_backed_by(device, &record.label()) {
+        return;
+    }
+    if let Err(e) = fuse::abort_connection(number) {
+        tracing::info!("FUSE connection {number} is not aborted: {e}");
+    }
+}
+
+async fn orphaned_hands(record: &Record, timeout: Duration) -> Hands {
     let Some(path) = record.device.clone() else {
         return Hands::None;
     };
     let label = record.label();
     match record.way {
         Way::Kernel => NbdHands::orphan(&path, label).map_or(Hands::None, Hands::Nbd),
-        Way::Fuse if is_ours(path.clone(), &label) => Hands::Loop(LoopHands::orphan(path, label)),
+        Way::Fuse if worker::is_ours(&path, &label, timeout).await => {
+            Hands::Loop(LoopHands::orphan(path, label))
+        }
         Way::Fuse => Hands::None,
     }
 }

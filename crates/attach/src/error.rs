@@ -41,6 +41,9 @@ pub enum AttachError {
     /// No FUSE.
     #[error(transparent)]
     Fuse(#[from] FuseError),
+    /// The process that holds the device could not set it up.
+    #[error("{0}")]
+    Device(String),
     /// No loop device.
     #[error("{0}; the loop module is needed (modprobe loop), in a container its devices too")]
     Loop(#[from] LoopError),
@@ -56,9 +59,29 @@ pub enum AttachError {
     /// The engine did not start.
     #[error(transparent)]
     Engine(#[from] engine::StartError),
+    /// Another attachment of this machine writes to the disk.
+    #[error(
+        "{source_text}: already attached for writing by process {process}{} since {since}; one writer per \
+         filesystem: use that one, or --read-only, or --shared if a cluster filesystem or an application \
+         coordinates",
+        device.as_ref().map(|device| format!(" as {}", device.display())).unwrap_or_default()
+    )]
+    AlreadyAttached {
+        /// The disk.
+        source_text: String,
+        /// The other attachment's process.
+        process: u32,
+        /// Its device.
+        device: Option<PathBuf>,
+        /// Since when.
+        since: String,
+    },
     /// The background process could not be started.
     #[error("the background process cannot be started: {0}")]
     Launch(#[source] io::Error),
+    /// Whoever asked for the attachment has ended.
+    #[error("nobody waits for this attachment any more: nothing is attached")]
+    Abandoned,
     /// The background process said why it failed.
     #[error("{0}")]
     Background(String),
@@ -68,6 +91,9 @@ pub enum AttachError {
     /// There is no such attachment.
     #[error("{}: not attached here; `outboard status` lists what is", .0.display())]
     NotAttached(PathBuf),
+    /// No attachment has this name.
+    #[error("{0}: nothing with this name is attached here; `outboard status` lists what is")]
+    NoSuchName(String),
     /// The attachment is not complete yet.
     #[error("{0} is being attached just now; try again in a moment")]
     Starting(String),

@@ -18,7 +18,7 @@ pub enum Health {
         /// Why.
         why: String,
     },
-    /// The last request that changes the disk failed.
+    /// Requests fail: the last one that changes the disk did, or all do until the disk is attached anew.
     Failing {
         /// How.
         why: String,
@@ -58,6 +58,8 @@ pub(crate) struct Reach(Mutex<Option<Lost>>);
 struct Lost {
     since: Instant,
     why: String,
+    /// No attempt to reconnect follows.
+    is_final: bool,
 }
 
 impl Reach {
@@ -81,9 +83,30 @@ impl Reach {
                 *lost = Some(Lost {
                     since: engine::clock::now(),
                     why: why.to_owned(),
+                    is_final: false,
                 });
             }
         }
+    }
+
+    /// The disk is not used any more.
+    pub(crate) fn fail(&self, why: &str) {
+        if let Ok(mut lost) = self.0.lock() {
+            let since = lost
+                .as_ref()
+                .map_or_else(engine::clock::now, |lost| lost.since);
+            *lost = Some(Lost {
+                since,
+                why: why.to_owned(),
+                is_final: true,
+            });
+        }
+    }
+
+    /// Why the disk is not used any more.
+    pub(crate) fn failed(&self) -> Option<String> {
+        let lost = self.0.lock().ok()?.clone()?;
+        lost.is_final.then_some(lost.why)
     }
 
     /// How long the server has been gone, and why.

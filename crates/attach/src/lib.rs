@@ -28,12 +28,15 @@ mod mount;
 mod probe;
 mod refresh;
 mod remote;
+mod report;
 mod request;
 mod state;
 mod status;
 mod sysfs;
 mod teardown;
 mod users;
+mod worker;
+mod writers;
 
 pub use daemon::message::{Attached, Remains};
 pub use daemon::start;
@@ -50,6 +53,10 @@ pub use request::{
     AttachRequest, CONNECTIONS_DEFAULT, CONNECTIONS_MAX, DETACH_TIMEOUT, DetachOptions, Source,
     TIMEOUT, TIMEOUT_MAX, Via, Which,
 };
-pub use state::{MountPlace, ProcessId, RUNTIME_DIR_VARIABLE, StateError, Way, runtime_dir};
-pub use status::{AttachmentStatus, status};
+pub use state::{
+    MountPlace, ProcessId, RUNTIME_DIR_VARIABLE, StateError, Way, attach_dir, runtime_dir,
+};
+pub use status::{AttachmentStatus, hidden_attachments, status};
+pub use sysfs::Partition;
 pub use teardown::Refusal;
+pub use worker::{WORKER, run as run_worker};

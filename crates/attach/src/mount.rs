@@ -9,6 +9,7 @@ use std::process::Command;
 use rustix::mount::UnmountFlags;
 
 use crate::state::MountPlace;
+use crate::sysfs::Partition;
 
 /// Why a mount was not made.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,17 @@ pub enum MountError {
     /// mount(8) is not there.
     #[error("mount(8) cannot be run: {0}; install the package mount")]
     NoMount(#[source] io::Error),
+    /// There are partitions on the disk.
+    #[error(
+        "{source_text} cannot be mounted: it is a disk with partitions; mount one of them: {}",
+        expressions(source_text, partitions)
+    )]
+    Partitioned {
+        /// The disk.
+        source_text: String,
+        /// Its partitions.
+        partitions: Vec<Partition>,
+    },
     /// mount(8) failed.
     #[error("{device}: cannot be mounted on {}: {why}", dir.display())]
     Failed {
@@ -46,6 +58,14 @@ pub enum MountError {
         /// What mount(8) said.
         why: String,
     },
+}
+
+/// The expressions of the partitions.
+fn expressions(source: &str, partitions: &[Partition]) -> String {
+    let each = partitions
+        .iter()
+        .map(|one| format!("'partition({source}, {})' ({} bytes)", one.number, one.size));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// Looks at a mount point without changing anything.

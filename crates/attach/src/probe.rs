@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::mount::said;
+use crate::sysfs::{self, Partition};
 
 /// blkid's exit status for "nothing found".
 const BLKID_NOTHING: i32 = 2;
@@ -111,6 +112,40 @@ pub(crate) fn signature(device: &Path) -> Result<Option<Signature>, MkfsError> {
     }
 }
 
+/// The partitions of `device`: those that the kernel shows, or else what partx(8) reads. Some kernels read no
+/// partition tables.
+pub(crate) fn partitions(device: &Path) -> Vec<Partition> {
+    let shown = sysfs::partitions(device);
+    if !shown.is_empty() {
+        return shown;
+    }
+    let output = Command::new("partx")
+        .args(["--raw", "--noheadings", "--bytes", "--output", "NR,SIZE"])
+        .arg(device)
+        .env("LC_ALL", "C")
+        .output();
+    match output {
+        Ok(output) => parse_partx(&String::from_utf8_lossy(&output.stdout)),
+        Err(e) => {
+            tracing::info!("partx cannot be run: {e}");
+            Vec::new()
+        }
+    }
+}
+
+/// Lines of a number and a size, bytes.
+fn parse_partx(text: &str) -> Vec<Partition> {
+    let lines = text.lines().filter_map(|line| line.trim().split_once(' '));
+    let partitions = lines.filter_map(|(number, size)| {
+        Some(Partition {
+            number: number.parse().ok()?,
+            device: None,
+            size: size.trim().parse().ok()?,
+        })
+    });
+    partitions.collect()
+}
+
 /// Debian's package with the program.
 fn package_of(fs: &str) -> String {
     match fs {
@@ -178,6 +213,13 @@ mod tests {
     fn a_partition_table_counts_as_something() {
         let found = parse_export("DEVNAME=/dev/loop0\nPTUUID=1\nPTTYPE=gpt\n");
         assert_eq!(found.to_string(), "a partition table (gpt)");
+    }
+
+    #[test]
+    fn partitions_are_read_by_number_and_size() {
+        let found = parse_partx("1 16777216\n 2 67108864\nrubbish\n");
+        let numbers: Vec<_> = found.iter().map(|one| (one.number, one.size)).collect();
+        assert_eq!(numbers, [(1, 16 << 20), (2, 64 << 20)]);
     }
 
     #[test]

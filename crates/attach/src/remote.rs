@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::Node;
-use nbd::client::{Client, ClientConfig, ClientHealth, Target};
+use nbd::client::{
+    Client, ClientConfig, ClientError, ClientHealth, DiskIdentity, Target, WriterAccess,
+};
 
 use crate::request::AttachRequest;
 
@@ -22,25 +24,50 @@ pub(crate) struct Dialed {
     pub(crate) block_size: u32,
     /// Transmission flags.
     pub(crate) flags: u16,
+    /// Which disk the server says that it is.
+    pub(crate) disk: DiskIdentity,
     /// The connection, blocking.
     pub(crate) socket: OwnedFd,
 }
 
-/// Negotiates one connection as the kernel's client understands it: without structured replies.
+/// Why a connection was not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DialError {
+    /// Another client has taken over writing: no later connection of this one will be admitted.
+    #[error("{0}")]
+    Fenced(String),
+    /// Anything else, which may pass.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Negotiates one connection as the kernel's client understands it: without structured replies. `writer`
+/// is who the connections of one device are to the server.
 ///
 /// # Errors
 /// One line that names the server.
-pub(crate) async fn dial(uri: &str, timeout: Duration) -> Result<Dialed, String> {
-    let dialed = nbd::client::dial(&target(uri)?, false, timeout).await;
-    let dialed = dialed.map_err(|e| e.to_string())?;
+pub(crate) async fn dial(
+    uri: &str,
+    writer: WriterAccess,
+    timeout: Duration,
+) -> Result<Dialed, DialError> {
+    let target = target(uri).map_err(DialError::Failed)?;
+    let dialed = nbd::client::dial(&target, false, Some(writer), timeout).await;
+    let dialed = dialed.map_err(|error| match error {
+        ClientError::Fenced { .. } => DialError::Fenced(error.to_string()),
+        _ => DialError::Failed(error.to_string()),
+    })?;
     let export = dialed.export();
     let (size, block_size) = (export.size, export.block_size_min);
     let flags = export.flags.bits();
-    let socket = dialed.into_std_fd().map_err(|e| format!("{uri}: {e}"))?;
+    let disk = dialed.disk().clone();
+    let socket = dialed.into_std_fd();
+    let socket = socket.map_err(|e| DialError::Failed(format!("{uri}: {e}")))?;
     Ok(Dialed {
         size,
         block_size,
         flags,
+        disk,
         socket,
     })
 }
@@ -81,6 +108,11 @@ impl Remote {
         let client = Client::connect(target(uri)?, config).await;
         let client = client.map_err(|e| e.to_string())?;
         Ok((Self(client.clone()), client))
+    }
+
+    /// Why no request succeeds any more until the disk is attached anew.
+    pub(crate) fn failed(&self) -> Option<String> {
+        self.0.health().failed
     }
 
     /// How long the server has been gone, and why.

@@ -94,6 +94,8 @@ pub struct AttachRequest {
     pub timeout: Duration,
     /// How long to try for when the server cannot be reached at first; zero: once.
     pub wait: Duration,
+    /// Whether others may write to the disk meanwhile: a cluster filesystem or an application coordinates.
+    pub shared: bool,
     /// A name of its own, by which the device is found whatever its number.
     pub name: Option<String>,
     /// Whether the root filesystem will be on it: its process must outlive the initramfs and whatever
@@ -114,6 +116,7 @@ impl AttachRequest {
             mkfs: None,
             timeout: TIMEOUT,
             wait: Duration::ZERO,
+            shared: false,
             name: None,
             for_root: false,
         }
@@ -170,8 +173,10 @@ fn is_plain(name: &str) -> bool {
 pub enum Which {
     /// Every attachment.
     All,
-    /// The one with this device or mount point.
+    /// The one with this device, mount point, or link to its device.
     At(PathBuf),
+    /// The one with this name of its own.
+    Named(String),
 }
 
 /// How to detach.

@@ -1,6 +1,6 @@
 //! `status`: what is attached on this machine, and how it is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,6 +9,7 @@ use crate::daemon::control::ask;
 use crate::daemon::message::{Ask, Reply};
 use crate::error::AttachError;
 use crate::health::Health;
+use crate::mount;
 use crate::state::{self, Folder, MountPlace, Record, RuntimeDir, Way};
 use crate::sysfs;
 
@@ -49,11 +50,30 @@ pub struct AttachmentStatus {
 pub fn status() -> Result<Vec<AttachmentStatus>, AttachError> {
     let mut all = Vec::new();
     for folder in RuntimeDir::of_user()?.list()? {
-        if let Some(record) = folder.read()? {
-            all.push(of(&folder, record));
+        match folder.read() {
+            Ok(Some(record)) => all.push(of(&folder, record)),
+            Ok(None) => {}
+            Err(e) if e.is_denied() => {}
+            Err(e) => return Err(e.into()),
         }
     }
     Ok(all)
+}
+
+/// How many attachments there are that this user may not look at: those of root.
+#[must_use]
+pub fn hidden_attachments() -> usize {
+    if rustix::process::geteuid().is_root() {
+        return 0;
+    }
+    let mut folders = RuntimeDir::of_root().list().unwrap_or_default();
+    folders.extend(
+        RuntimeDir::of_user()
+            .and_then(|dir| dir.list())
+            .unwrap_or_default(),
+    );
+    let is_hidden = |folder: &&Folder| folder.read().is_err_and(|e| e.is_denied());
+    folders.iter().filter(is_hidden).count()
 }
 
 fn of(folder: &Folder, record: Record) -> AttachmentStatus {
@@ -64,13 +84,23 @@ fn of(folder: &Folder, record: Record) -> AttachmentStatus {
         log: folder.log_path(),
         id: record.id,
         source: record.source,
+        mount: record
+            .mount
+            .filter(|place| is_mounted(record.device.as_deref(), place)),
         device: record.device,
-        mount: record.mount,
         via: record.way,
         read_only: record.read_only,
         pid: record.process.pid,
         since: record.since,
     }
+}
+
+/// Whether the device, or a partition of it, is mounted there: it may have been unmounted since.
+fn is_mounted(device: Option<&Path>, place: &MountPlace) -> bool {
+    let Some(device) = device else { return false };
+    let mounted = mount::mounted_at(&sysfs::numbers(device));
+    // Where the mounts cannot be read the record is all there is.
+    mounted.map_or(true, |dirs| dirs.contains(&place.dir))
 }
 
 /// The device's own, since it may have grown; as long as there is none, what is written down.

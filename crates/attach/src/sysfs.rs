@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::mount::DeviceNumber;
 
 /// Read ahead of buffered readers. The default of 128 KiB leaves a network idle between requests.
@@ -53,6 +55,35 @@ fn folders(device: &Path) -> Vec<PathBuf> {
     let inside = names(&whole).map(|name| whole.join(name));
     let partitions: Vec<PathBuf> = inside.filter(|f| f.join("partition").exists()).collect();
     std::iter::once(whole).chain(partitions).collect()
+}
+
+/// A partition of a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partition {
+    /// Its number.
+    pub number: u32,
+    /// Its block device, where the kernel knows it.
+    pub device: Option<PathBuf>,
+    /// Size, bytes.
+    pub size: u64,
+}
+
+/// The partitions that the kernel has found on the device, by their numbers.
+pub(crate) fn partitions(device: &Path) -> Vec<Partition> {
+    let folders = folders(device).into_iter().skip(1);
+    let read = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let mut found: Vec<_> = folders
+        .filter_map(|folder| {
+            let sectors = read(folder.join("size"))?;
+            Some(Partition {
+                number: u32::try_from(read(folder.join("partition"))?).ok()?,
+                device: Some(Path::new("/dev").join(folder.file_name()?)),
+                size: sectors.saturating_mul(u64::from(SECTOR)),
+            })
+        })
+        .collect();
+    found.sort_by_key(|partition| partition.number);
+    found
 }
 
 /// The device nodes of the device and of its partitions.

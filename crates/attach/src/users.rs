@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::mount::{self, DeviceNumber};
 use crate::sysfs;
+use crate::worker::WORKER;
 
 /// Users that are named; more are only counted.
 const NAMED_MAX: usize = 3;
@@ -22,12 +23,12 @@ pub(crate) fn of_mount(dir: &Path) -> String {
     }
 }
 
-/// Programs that have the device or a partition of it open, this one aside.
+/// Programs that have the device or a partition of it open, this one and its workers aside.
 pub(crate) fn programs(device: &Path) -> Vec<String> {
     let numbers = sysfs::numbers(device);
     let own = std::process::id().to_string();
     processes()
-        .filter(|process| !process.ends_with(&own))
+        .filter(|process| !process.ends_with(&own) && !is_worker(process))
         .filter(|process| has_open(process, &numbers))
         .map(|process| name(&process))
         .collect()
@@ -89,6 +90,12 @@ fn name(process: &Path) -> String {
     let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
     let number = process.file_name().unwrap_or_default().to_string_lossy();
     format!("{} {number}", name.trim())
+}
+
+/// Whether the process is a worker of an attachment: it has the device open on behalf of its owner.
+fn is_worker(process: &Path) -> bool {
+    let arguments = fs::read(process.join("cmdline")).unwrap_or_default();
+    arguments.split(|b| *b == 0).nth(1) == Some(WORKER.as_bytes())
 }
 
 fn open_files(process: &Path) -> impl Iterator<Item = PathBuf> {

@@ -130,7 +130,9 @@ fn what_a_server_lost_with_its_power_is_there_after_the_next_flush() {
     let file = world.path("data");
     std::fs::write(&file, &data).unwrap();
 
-    let first = Arc::new(CrashDisk::new(8 * MIB as u64));
+    let identity = block::Identity::of("test", &[b"a disk that loses power"]);
+    let first = CrashDisk::new(8 * MIB as u64).identified(identity.clone());
+    let first = Arc::new(first);
     let up = Up::start(first.clone(), 0);
     let uri = format!("nbd://127.0.0.1:{}/disk", up.port);
     let device = world.attachment(&["attach", &uri, "--via", "fuse"]);
@@ -142,7 +144,7 @@ fn what_a_server_lost_with_its_power_is_there_after_the_next_flush() {
     // A server that is told to stop flushes its disk; what it flushes is not what is served afterwards.
     let port = up.port;
     up.end();
-    let second = Arc::new(CrashDisk::from_bytes(left));
+    let second = Arc::new(CrashDisk::from_bytes(left).identified(identity));
     let up = Up::start(second.clone(), port);
     said(Command::new("sync").arg(&device));
     let durable = second.durable();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use crate::{Extent, Geometry, IoError, Range};
+use crate::{Extent, Geometry, Identity, IoError, Range};
 
 /// What every request on a node returns.
 pub type IoFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, IoError>> + Send + 'a>>;
@@ -80,6 +80,11 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// What is known of the allocation of `range`: extents in order that cover it without a gap.
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>>;
 
+    /// Which disk it is, and the same one each time it is opened; `None` where that is not known. A node that
+    /// only changes how its child answers has its child's; one that composes disks has one of them and of
+    /// how. The size is no part of it: a disk may grow. Has no default: every node must answer it.
+    fn identity(&self) -> Option<Identity>;
+
     /// Waits for writes whose futures were dropped. Has no default: every node must answer it.
     fn settle(&self) -> IoFuture<'_, ()>;
 
@@ -89,6 +94,13 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// disk, which may find that it has grown when it connects again, and then has grown itself.
     fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// A number that changes whenever the connections to a remote disk are lost: what answers over new ones may be another
+    /// disk. Whoever relies on what the disk holds reads it again then. 0 for a disk that cannot be lost so; a node that
+    /// stands on several disks adds their numbers.
+    fn connection_epoch(&self) -> u64 {
+        0
     }
 
     /// The child and the range there that hold exactly these bytes, where a node merely moves them.

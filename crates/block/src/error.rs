@@ -90,6 +90,19 @@ impl fmt::Display for Operation {
     }
 }
 
+/// Another client took over writing to the disk: it takes no request of this one any more. A cause of an [`IoError`],
+/// found by [`IoError::fenced`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fenced(pub String);
+
+impl fmt::Display for Fenced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Fenced {}
+
 /// A failed request.
 #[derive(Debug, Clone)]
 pub struct IoError {
@@ -120,6 +133,19 @@ impl IoError {
     pub fn because(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(Arc::from(source.into()));
         self
+    }
+
+    /// Who took over the disk, if that is why the request failed.
+    #[must_use]
+    pub fn fenced(&self) -> Option<&Fenced> {
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            if let Some(fenced) = error.downcast_ref() {
+                return Some(fenced);
+            }
+            cause = error.source();
+        }
+        None
     }
 
     /// A failure that the operating system reported.

@@ -25,14 +25,16 @@ mod device;
 mod error;
 mod extent;
 mod geometry;
+mod identity;
 mod range;
 
 pub use device::{
     BlockDevice, FileRegion, IoBufs, IoFuture, Node, Now, WriteFlags, resolve, resolve_start,
 };
-pub use error::{Errno, IoError, Operation};
+pub use error::{Errno, Fenced, IoError, Operation};
 pub use extent::{Extent, ExtentKind, merge_extents};
 pub use geometry::{Geometry, Support};
+pub use identity::Identity;
 pub use range::{Range, RangeError};
 
 #[cfg(test)]

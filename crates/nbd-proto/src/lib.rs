@@ -32,6 +32,7 @@ mod request;
 mod transmission;
 mod uri;
 mod wire;
+mod writers;
 
 pub use consts::{DEFAULT_PORT, OptionCode, OptionReply, limits};
 pub use context::{BASE_ALLOCATION, MetaContext};
@@ -44,7 +45,8 @@ pub use handshake::client::{
     BadReply, ClientEvent, ClientHandshake, ClientHandshakeConfig, Goal, HandshakeFailure,
 };
 pub use handshake::server::{
-    CloseReason, HandshakeEvent, Refusal, ServerHandshake, ServerHandshakeConfig, TlsMode, Why,
+    CloseReason, ContextOffer, HandshakeEvent, Refusal, ServerHandshake, ServerHandshakeConfig,
+    TlsMode, Why,
 };
 pub use handshake::{ExportInfo, Negotiated};
 pub use reply::{
@@ -55,6 +57,10 @@ pub use reply::{
 pub use request::{BadMagic, Command, EXTENDED_REQUEST_LEN, REQUEST_LEN, Request};
 pub use transmission::{BrokenReply, Decoded, Expected, ReplyDecoder, ReplyEvent, TooManyInFlight};
 pub use uri::{NbdUri, Transport, UriError, UriTls};
+pub use writers::{
+    AccessMode, BUSY, ClientToken, DiskId, DiskIdentity, FENCED, WriterAccess, WriterPolicy,
+    WriterRefusal,
+};
 
 #[cfg(test)]
 mod tests;

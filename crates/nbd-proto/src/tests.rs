@@ -3,6 +3,7 @@
 
 mod ask;
 mod client_contexts;
+mod client_disk;
 mod client_handshake;
 mod client_tls;
 mod extended;
@@ -12,6 +13,7 @@ mod receive;
 mod request;
 mod serve;
 mod server_contexts;
+mod server_disk;
 mod server_handshake;
 mod server_tls;
 mod status;

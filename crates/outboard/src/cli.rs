@@ -86,6 +86,9 @@ pub(crate) enum Command {
     /// What `attach` runs in the background; not for people
     #[command(name = attach::BACKGROUND, hide = true)]
     AttachBackground,
+    /// What the background process runs for calls that may block; not for people
+    #[command(name = ::attach::WORKER, hide = true)]
+    AttachWorker,
 }
 
 /// Reads the command line. A request for help or the version comes back as an error of clap's,

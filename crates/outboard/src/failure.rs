@@ -28,6 +28,9 @@ pub(crate) struct Failure {
     /// Places in expressions.
     #[serde(skip)]
     pictures: Vec<String>,
+    /// Whether the answer on standard output has it already.
+    #[serde(skip)]
+    is_reported: bool,
 }
 
 /// Characters of an expression that are worth repeating beside its picture.
@@ -45,6 +48,7 @@ impl Failure {
             next: None,
             status: FAILED,
             pictures: Vec::new(),
+            is_reported: false,
         }
     }
 
@@ -64,6 +68,19 @@ impl Failure {
             status: USAGE,
             ..Self::new(what)
         }
+    }
+
+    /// The answer that was printed says what failed: only the exit status is left.
+    pub(crate) fn reported() -> Self {
+        Self {
+            is_reported: true,
+            ..Self::new("")
+        }
+    }
+
+    /// Whether there is nothing left to print.
+    pub(crate) const fn is_reported(&self) -> bool {
+        self.is_reported
     }
 
     /// What the user can do about it.

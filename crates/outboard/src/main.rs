@@ -59,6 +59,7 @@ fn run(cli: Cli, format: output::Format) -> Result<(), Failure> {
         Command::Serve(args) => commands::serve::run(args, format),
         Command::Attach(args) => commands::attach::run(args, cli.verbose, format),
         Command::AttachBackground => commands::attach::background(),
+        Command::AttachWorker => commands::attach::worker(),
         Command::Detach(args) => commands::detach::run(args, format),
         Command::Refresh(args) => commands::refresh::run(&args, format),
         Command::Status => commands::status::run(format),

@@ -1,8 +1,12 @@
 //! Standard output: text for people, one JSON value a line for programs.
 //!
+//! All that the commands print passes through [`write_line`]. Names of files, exports and servers are others'
+//! text: what in them would control a terminal is printed as an escape, where there is a terminal.
+//!
 //! A reader that went away (`outboard status | head -1`) is no failure; a full disk is.
 
-use std::io::{self, Write};
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
@@ -34,9 +38,7 @@ impl Format {
 
 /// Prints a text and a line end, at once.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    let written = writeln!(out, "{text}").and_then(|()| out.flush());
-    match written {
+    match write_line(io::stdout().lock(), text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::because(
             "cannot write to the standard output",
             &error,
@@ -47,16 +49,55 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Tells something beside the answer, on standard error.
 pub(crate) fn remark(text: &str) {
-    drop(writeln!(io::stderr().lock(), "outboard: {text}"));
+    drop(write_line(
+        io::stderr().lock(),
+        &format!("outboard: {text}"),
+    ));
 }
 
 /// Tells a failure on standard error. Nothing can be done if that is gone too.
 pub(crate) fn tell(failure: &Failure, format: Format) {
+    if failure.is_reported() {
+        return;
+    }
     let text = match format {
         Format::Text => failure.text(),
         Format::Json => serde_json::to_string(failure).unwrap_or_else(|_| failure.text()),
     };
-    drop(writeln!(io::stderr().lock(), "{text}"));
+    drop(write_line(io::stderr().lock(), &text));
+}
+
+/// The one place where text is written.
+fn write_line(mut out: impl Write + IsTerminal, text: &str) -> io::Result<()> {
+    let text = match out.is_terminal() {
+        true => escaped(text),
+        false => Cow::Borrowed(text),
+    };
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
+/// Line ends and tabs stay; other control characters, and those that turn the direction of writing, become
+/// escapes as in Rust's strings.
+fn escaped(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match is_control(c) {
+            true => clean.extend(c.escape_default()),
+            false => clean.push(c),
+        }
+    }
+    Cow::Owned(clean)
+}
+
+/// Whether a terminal does something with it instead of showing it. Unicode's controls of direction can make a
+/// name look like another one.
+fn is_control(c: char) -> bool {
+    let turns = matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || (c.is_control() && c != '\n' && c != '\t')
 }
 
 /// Rows as columns, two blanks apart; the last column is as wide as it likes.
@@ -74,4 +115,16 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
         padded.join("  ").trim_end().to_owned()
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_control_a_terminal_becomes_an_escape() {
+        assert_eq!(escaped("a\tb\nc é"), "a\tb\nc é");
+        assert_eq!(escaped("\u{1b}[2Jx\r\u{9b}1m"), "\\u{1b}[2Jx\\r\\u{9b}1m");
+        assert_eq!(escaped("gpj.\u{202e}txt"), "gpj.\\u{202e}txt");
+    }
 }

@@ -9,8 +9,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{
-    BlockDevice, Errno, Extent, Geometry, IoBufs, IoError, IoFuture, Node, Operation, Range,
-    WriteFlags,
+    BlockDevice, Errno, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Node, Operation,
+    Range, WriteFlags,
 };
 
 use crate::image::SECTOR;
@@ -273,6 +273,10 @@ impl BlockDevice for FaultDisk {
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
         let request = move || self.child.extents(range);
         Box::pin(self.run(Operation::Extents, Some(range), None, request))
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.child.identity()
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

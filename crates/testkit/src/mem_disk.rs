@@ -1,10 +1,12 @@
 //! [`MemDisk`]: a plain disk in memory, with the geometry a test asks for.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use block::{
-    BlockDevice, Extent, ExtentKind, Geometry, IoBufs, IoFuture, Now, Operation, Range, WriteFlags,
+    BlockDevice, Extent, ExtentKind, Geometry, Identity, IoBufs, IoFuture, Now, Operation, Range,
+    WriteFlags,
 };
 
 use crate::data::single;
@@ -15,7 +17,11 @@ pub struct MemDisk {
     geometry: Geometry,
     trim_leaves: TrimLeaves,
     image: Mutex<Image>,
+    /// Of the disks of this process.
+    number: u64,
 }
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl MemDisk {
     /// A disk of `size` zeroes, all of it a hole.
@@ -36,6 +42,7 @@ impl MemDisk {
             geometry: Geometry::native(size),
             trim_leaves: TrimLeaves::default(),
             image: Mutex::new(image),
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -123,6 +130,10 @@ impl BlockDevice for MemDisk {
             admit(&self.geometry, Operation::Extents, range)?;
             Ok(self.image().extents(range))
         })
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        Some(Identity::of("test", &[&self.number.to_le_bytes()]))
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

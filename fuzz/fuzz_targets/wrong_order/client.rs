@@ -1,7 +1,8 @@
 //! Replies of a server in any order against the client's handshake.
 
 use nbd_proto::{
-    BASE_ALLOCATION, ClientEvent, ClientHandshake, ClientHandshakeConfig, Framing, Goal, Negotiated,
+    AccessMode, BASE_ALLOCATION, ClientEvent, ClientHandshake, ClientHandshakeConfig, ClientToken,
+    Framing, Goal, Negotiated, WriterAccess,
 };
 
 use crate::counted;
@@ -14,6 +15,11 @@ pub(crate) fn play(mode: u8, script: &[u8]) {
         framing: [Framing::Structured, Framing::Extended][usize::from(mode >> 1 & 1)],
         contexts: vec![BASE_ALLOCATION.to_owned(), "x-fuzz:layer".to_owned()],
         goal: [Goal::Go, Goal::Info, Goal::List][usize::from(mode >> 2) % 3],
+        identify: mode & 0x20 == 0,
+        writer: (mode & 0x80 == 0).then_some(WriterAccess {
+            token: ClientToken::new([mode; 16]),
+            mode: AccessMode::Write,
+        }),
         ..ClientHandshakeConfig::new("disk")
     };
     let mut world = World {
@@ -111,8 +117,14 @@ fn reply(option: u32, number: u8, variant: u8) -> Vec<u8> {
         }
         4 => (2, counted("disk")),
         5 => {
-            let name = [BASE_ALLOCATION, "x-fuzz:layer", "x-fuzz:none"][usize::from(variant) % 3];
-            let id = u32::from(variant / 3).to_be_bytes();
+            let names = [
+                BASE_ALLOCATION,
+                "x-fuzz:layer",
+                "x-fuzz:none",
+                "outboard:disk=x",
+            ];
+            let name = names[usize::from(variant) % 4];
+            let id = u32::from(variant / 4).to_be_bytes();
             (4, [&id[..], name.as_bytes()].concat())
         }
         6 => error(1),

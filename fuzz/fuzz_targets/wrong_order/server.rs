@@ -1,8 +1,8 @@
 //! Options of a client in any order, one by one or pipelined, against the server's handshake.
 
 use nbd_proto::{
-    BASE_ALLOCATION, ExportInfo, Framing, HandshakeEvent, Negotiated, Refusal, ServerHandshake,
-    ServerHandshakeConfig, TlsMode, TransmissionFlags, Why,
+    BASE_ALLOCATION, ContextOffer, ExportInfo, Framing, HandshakeEvent, Negotiated, Refusal,
+    ServerHandshake, ServerHandshakeConfig, TlsMode, TransmissionFlags, Why,
 };
 
 use crate::counted;
@@ -70,15 +70,18 @@ impl World {
         let silent = self.tls == TlsMode::Required && !self.server.is_tls();
         match event {
             HandshakeEvent::Send(bytes) => self.replies(&bytes),
-            HandshakeEvent::FindExport { name, why } => {
+            HandshakeEvent::FindExport { name, why, .. } => {
                 assert!(!silent, "an export is looked for in the clear");
                 self.by_name = why == Why::ExportName;
                 self.server
                     .answer_export(self.find(&name).map(|()| export(&name)));
             }
-            HandshakeEvent::FindContexts { name } => {
-                assert!(!silent && self.framing.is_chunked());
-                let offered: &[&str] = &[BASE_ALLOCATION, "x-fuzz:layer"];
+            HandshakeEvent::FindContexts { name, identify } => {
+                assert!(!silent && (identify || self.framing.is_chunked()));
+                let offered = ContextOffer {
+                    contexts: &[BASE_ALLOCATION, "x-fuzz:layer"],
+                    ..ContextOffer::default()
+                };
                 self.server
                     .answer_contexts(self.find(&name).map(|()| offered));
                 self.asked = name;
@@ -183,7 +186,7 @@ fn option(number: u8) -> Vec<u8> {
         12 => (10, queries("disk", "")),
         13 => (7, named("locked")),
         14 => (7, named("none")),
-        _ => (77, b"what".to_vec()),
+        _ => (9, queries("disk", "outboard:disk")),
     };
     let len = u32::try_from(data.len()).expect("a short option");
     [

@@ -1,16 +1,16 @@
 //! The device of an attachment, brought up one way or the other.
 
 use std::future::Future;
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use block::Node;
-use engine::loopdev::{LoopDevice, LoopOptions};
+use nbd::client::{AccessMode, WriterAccess, random_token};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::events::Parent;
 use super::session::Session;
 use crate::error::AttachError;
 use crate::fuse::{self, Follower};
@@ -21,22 +21,30 @@ use crate::remote::Remote;
 use crate::request::{Source, Via};
 use crate::state::Way;
 use crate::sysfs;
-use crate::teardown::{Hands, LoopHands};
+use crate::teardown::{Hands, LoopHands, Outcome};
+use crate::worker::{DeviceTask, DeviceWorker, Step};
 
 /// Pauses between attempts to reach a server at first double from one to the other.
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
 const PAUSE_LAST: Duration = Duration::from_secs(4);
+/// How long the first look at a device of the kernel's nbd may take.
+const PREPARE_FOR: Duration = Duration::from_secs(20);
 
 impl Session {
-    /// Brings the device up. A server that cannot be reached is tried again for as long as was asked.
+    /// Brings the device up. A server that cannot be reached is tried again for as long as was asked, and for
+    /// as long as somebody waits for it.
     pub(super) async fn attach<F, Fut>(&mut self, open_local: F) -> Result<PathBuf, AttachError>
     where
         F: FnOnce(String, bool) -> Fut,
         Fut: Future<Output = Result<LocalDisk, String>>,
     {
+        let parent = Parent::watch();
         self.record.way = self.choose_way().await?;
         if let Source::Local(text) = self.request.source.clone() {
-            let opened = open_local(text, !self.request.read_only).await;
+            let opened = tokio::select! {
+                opened = open_local(text, !self.request.read_only) => opened,
+                () = parent.gone() => return Err(AttachError::Abandoned),
+            };
             let LocalDisk { disk, keeper } = opened.map_err(AttachError::Disk)?;
             self.keeper = keeper.map(Arc::from);
             return self.attach_fuse(disk).await;
@@ -45,16 +53,25 @@ impl Session {
         loop {
             let tried = match self.record.way {
                 Way::Kernel => self.attach_kernel().await,
-                Way::Fuse => match self.open_remote().await {
-                    Ok(disk) => return self.attach_fuse(disk).await,
-                    Err(e) => Err(e),
-                },
+                Way::Fuse => {
+                    let opened = tokio::select! {
+                        opened = self.open_remote() => opened,
+                        () = parent.gone() => return Err(AttachError::Abandoned),
+                    };
+                    match opened {
+                        Ok(disk) => return self.attach_fuse(disk).await,
+                        Err(e) => Err(e),
+                    }
+                }
             };
             let waited = engine::clock::now().duration_since(started);
             match tried {
                 Err(e) if e.is_of_the_server() && waited < self.request.wait => {
                     tracing::info!("{e}; trying again");
-                    engine::clock::sleep(pause).await;
+                    tokio::select! {
+                        () = engine::clock::sleep(pause) => {}
+                        () = parent.gone() => return Err(AttachError::Abandoned),
+                    }
                     pause = (pause * 2).min(PAUSE_LAST);
                 }
                 done => return done,
@@ -100,6 +117,7 @@ impl Session {
         self.record.read_only |= geometry.read_only;
         let channel = Arc::new(fuse::open_channel()?);
         let mounted = fuse::mount(&channel)?;
+        self.record.fuse_connection = fuse::connection_of(&mounted);
         let name = self.record.label();
         let serving = engine::spawn(fuse::serve(fuse::Served {
             channel,
@@ -107,24 +125,27 @@ impl Session {
             name: name.clone(),
             faults: self.faults.clone(),
         }));
-        let made = under_loop(mounted, name, block_size, self.record.read_only).await;
-        let (device, file) = match made {
-            Ok(made) => made,
+        let task = DeviceTask {
+            label: name,
+            block_size,
+            read_only: self.record.read_only,
+            for_root: self.request.for_root,
+        };
+        // The file is served on this core meanwhile.
+        let made = engine::blocking(move || DeviceWorker::start(mounted, task)).await;
+        let worker = match made {
+            Ok(worker) => worker,
             Err(e) => {
                 serving.abort();
                 return Err(e);
             }
         };
-        let path = device.path().clone();
-        if !matches!(device.status(), Ok(Some(status)) if status.direct_io) {
-            tracing::warn!("the loop device does without direct I/O: it will be slow");
-        }
-        sysfs::tune(&path, None);
-        let growing = self.follow(file, disk, path.clone());
+        let path = worker.path().clone();
+        let growing = self.follow(worker.clone(), disk);
         self.hands = Hands::Loop(LoopHands {
             path: path.clone(),
             label: self.record.label(),
-            device: Some(device),
+            worker: Some(worker),
             serving: Some(serving),
             growing,
         });
@@ -132,14 +153,12 @@ impl Session {
     }
 
     /// A remote disk may grow; a local one keeps the size it was opened with.
-    fn follow(&mut self, file: OwnedFd, disk: Node, device: PathBuf) -> Option<JoinHandle<()>> {
+    fn follow(&mut self, device: DeviceWorker, disk: Node) -> Option<JoinHandle<()>> {
         let follower = Follower {
             remote: self.remote.clone()?,
-            file: Arc::new(file),
             size: disk.geometry().size,
             disk,
             device,
-            label: self.record.label(),
         };
         let (grow, asked) = mpsc::channel(ASKED_MAX);
         self.grow = Some(grow);
@@ -147,6 +166,10 @@ impl Session {
     }
 
     async fn attach_kernel(&mut self) -> Result<PathBuf, AttachError> {
+        let mode = match self.request.read_only {
+            true => AccessMode::Read,
+            false => AccessMode::Write,
+        };
         let setup = kernel::Setup {
             uri: self.record.source.clone(),
             connections: self.request.connections,
@@ -154,6 +177,10 @@ impl Session {
             silent_for: self.request.silent_for(),
             timeout: self.request.timeout,
             backend: self.record.label(),
+            writer: WriterAccess {
+                token: random_token(),
+                mode,
+            },
         };
         let attached = kernel::attach(setup).await?;
         let mut hands = attached.hands;
@@ -164,28 +191,15 @@ impl Session {
         hands.watching = Some(engine::spawn(watch));
         self.record.size = attached.size;
         self.record.read_only = attached.read_only;
-        sysfs::tune(&path, Some(kernel::REQUEST_KIB));
+        let prepare = Step::Prepare {
+            device: path.clone(),
+            request_kib: Some(kernel::REQUEST_KIB),
+        };
+        let prepared = prepare.carry_out(PREPARE_FOR).await;
+        if prepared != Outcome::Done {
+            tracing::warn!(?prepared, "the device is not opened");
+        }
         self.hands = Hands::Nbd(hands);
         Ok(path)
     }
-}
-
-/// Opens the file, which the server answers on this core meanwhile, and puts a loop device on it.
-async fn under_loop(
-    mounted: OwnedFd,
-    label: String,
-    block_size: u32,
-    read_only: bool,
-) -> Result<(LoopDevice, OwnedFd), AttachError> {
-    engine::blocking(move || {
-        let file = fuse::open_file(&mounted, &label, read_only)?;
-        let options = LoopOptions {
-            label: &label,
-            block_size,
-            read_only,
-        };
-        let device = LoopDevice::attach(file.as_fd(), &options)?;
-        Ok((device, file))
-    })
-    .await
 }

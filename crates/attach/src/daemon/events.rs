@@ -1,7 +1,12 @@
-//! What an attachment's owner waits for beside questions: signals, and the end of the device.
+//! What an attachment's owner waits for beside questions: signals, the end of the device, and the end of
+//! whoever waits for the attachment.
+
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::Interest;
+use tokio::net::unix::pipe;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::faults::Faults;
@@ -32,6 +37,30 @@ impl Signals {
             std::task::Poll::Pending
         })
         .await;
+    }
+}
+
+/// The process that asked for the attachment and waits for word of it.
+pub(super) struct Parent(Option<pipe::Sender>);
+
+impl Parent {
+    /// Begins to watch it: it has the other end of our standard output.
+    pub(super) fn watch() -> Self {
+        let output = std::io::stdout().as_fd().try_clone_to_owned();
+        Self(output.and_then(pipe::Sender::from_owned_fd).ok())
+    }
+
+    /// Resolves when it has ended.
+    pub(super) async fn gone(&self) {
+        let Some(output) = &self.0 else {
+            return std::future::pending().await;
+        };
+        loop {
+            match output.ready(Interest::ERROR).await {
+                Ok(ready) if !ready.is_error() => {}
+                _ => return,
+            }
+        }
     }
 }
 
@@ -77,6 +106,10 @@ pub(super) struct Whole {
 impl Whole {
     /// How the attachment is: the worst there is to say.
     pub(super) fn health(&self) -> Health {
+        let failed = self.remote.as_ref().and_then(Remote::failed);
+        if let Some(why) = failed.or_else(|| self.reach.failed()) {
+            return Health::Failing { why };
+        }
         if let Some((gone, why)) = unreachable(self.remote.as_ref(), &self.reach) {
             let for_s = gone.as_secs();
             return Health::Reconnecting { for_s, why };

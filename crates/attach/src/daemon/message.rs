@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::health::Health;
 use crate::request::AttachRequest;
 use crate::state::{MountPlace, Way};
+use crate::sysfs::Partition;
 
 /// Longest line of any of these.
 pub(crate) const LINE_LEN_MAX: u64 = 64 * 1024;
@@ -36,12 +37,18 @@ pub struct Attached {
     pub mount: Option<MountPlace>,
     /// Size, bytes.
     pub size: u64,
+    /// The partitions on it.
+    #[serde(default)]
+    pub partitions: Vec<Partition>,
     /// The way it took.
     pub via: Way,
     /// Whether writes are refused.
     pub read_only: bool,
     /// Where its process writes what happens.
     pub log: PathBuf,
+    /// What it warned of while it was attached.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// How the start ended.

@@ -29,6 +29,8 @@ use crate::local::LocalDisk;
 use crate::state::Folder;
 use message::{LINE_LEN_MAX, Launch, Started};
 use session::Session;
+use start::FOLDER_VARIABLE;
+pub(crate) use start::ROOT_NAME;
 pub use start::start;
 
 /// Runtimes of the background process. One: a request is read, sent, answered and written by one thread,
@@ -47,7 +49,16 @@ where
     F: FnOnce(String, bool) -> Fut,
     Fut: Future<Output = Result<LocalDisk, String>>,
 {
-    let launch = read_launch().map_err(AttachError::Launch)?;
+    let launch = match read_launch() {
+        Ok(launch) => launch,
+        Err(e) => {
+            // Whoever made the folder has ended before it said what for.
+            if let Some(folder) = std::env::var_os(FOLDER_VARIABLE) {
+                Folder::at(folder.into()).remove()?;
+            }
+            return Err(AttachError::Launch(e));
+        }
+    };
     if let Err(e) = rustix::process::setsid() {
         tracing::info!("it leads a session already ({e})");
     }
@@ -68,7 +79,7 @@ where
 
 /// Keeps this process in memory, whatever is short of it: what it would be read from again is the
 /// disk that it serves.
-fn stay() {
+pub(crate) fn stay() {
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     if let Err(e) = rustix::mm::mlockall(flags) {
         tracing::warn!("not locked into memory: {e}");

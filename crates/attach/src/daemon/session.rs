@@ -19,13 +19,17 @@ use crate::faults::Faults;
 use crate::growth::Asked;
 use crate::health::Reach;
 use crate::local::{Keeper, LocalDisk};
-use crate::mount;
+use crate::mount::{self, MountError};
 use crate::probe;
 use crate::remote::Remote;
+use crate::report;
 use crate::request::{AttachRequest, DETACH_TIMEOUT};
 use crate::state::{Folder, Record, StateError};
+use crate::sysfs;
 use crate::teardown::{Hands, Refusal, take_down};
 
+/// How long a step may take after SIGTERM while the server cannot be reached.
+const UNREACHABLE_FOR: Duration = Duration::from_secs(3);
 /// How long writes that were cut off are waited for.
 const SETTLE_FOR: Duration = Duration::from_secs(2);
 
@@ -86,14 +90,17 @@ impl Session {
             self.folder.write(&self.record)?;
             mount::create(&place)?;
             let (device, read_only) = (device.clone(), self.record.read_only);
-            engine::blocking(move || mount::mount(&device, &place.dir, read_only)).await?;
+            let mounting = engine::blocking(move || mount::mount(&device, &place.dir, read_only));
+            if let Err(e) = mounting.await {
+                return Err(self.name_partitions(e).await.into());
+            }
         }
         self.record.ready = true;
         self.folder.write(&self.record)?;
         tracing::info!(device = %device.display(), source = %self.record.source, "attached");
         Ok(Attached {
             id: self.record.id.clone(),
-            device,
+            device: device.clone(),
             link: self
                 .record
                 .name
@@ -101,10 +108,27 @@ impl Session {
                 .map(|name| self.folder.name_path(name)),
             mount: self.record.mount.clone(),
             size: self.record.size,
+            partitions: sysfs::partitions(&device),
             via: self.record.way,
             read_only: self.record.read_only,
             log: self.folder.log_path(),
+            warnings: Vec::new(),
         })
+    }
+
+    /// A disk with partitions has no filesystem of its own: the error names what can be mounted instead.
+    async fn name_partitions(&self, error: MountError) -> MountError {
+        let Some(device) = self.record.device.clone() else {
+            return error;
+        };
+        let partitions = engine::blocking(move || probe::partitions(&device)).await;
+        match partitions.is_empty() {
+            true => error,
+            false => MountError::Partitioned {
+                source_text: self.record.source.clone(),
+                partitions,
+            },
+        }
     }
 
     /// Why the server cannot be reached just now.
@@ -194,8 +218,11 @@ impl Session {
             },
             // Whoever ends all processes at shutdown must not take the root filesystem away.
             Event::Terminate if self.request.for_root => false,
-            Event::Terminate => match self.take_down(DETACH_TIMEOUT, false).await {
-                Ok(_) => true,
+            Event::Terminate => match self.take_down(self.terminate_timeout(), false).await {
+                Ok(remains) => {
+                    report::remains(&self.name(), &remains);
+                    true
+                }
                 Err(refusal) => {
                     tracing::warn!("asked to end, but {refusal}");
                     false
@@ -213,8 +240,27 @@ impl Session {
     pub(super) async fn abandon(&mut self) {
         match self.take_down(DETACH_TIMEOUT, true).await {
             Ok(remains) if remains.is_clean() => {}
-            Ok(remains) => tracing::warn!(?remains, "not all was taken down"),
+            Ok(remains) => {
+                tracing::warn!(?remains, "not all was taken down");
+                report::remains(&self.name(), &remains);
+            }
             Err(refusal) => tracing::warn!("not taken down: {refusal}"),
+        }
+    }
+
+    /// How long a step may take after SIGTERM: who sends it sends SIGKILL soon after.
+    fn terminate_timeout(&self) -> Duration {
+        match self.unreachable() {
+            Some(_) => UNREACHABLE_FOR,
+            None => DETACH_TIMEOUT,
+        }
+    }
+
+    /// What users know it by.
+    fn name(&self) -> String {
+        match &self.record.device {
+            Some(device) => device.display().to_string(),
+            None => self.record.source.clone(),
         }
     }
 

@@ -11,10 +11,11 @@ use super::message::{Attached, LINE_LEN_MAX, Launch, Started};
 use crate::error::AttachError;
 use crate::request::AttachRequest;
 use crate::state::{Folder, Record, RuntimeDir, StateError, VERSION, Way, this};
+use crate::writers;
 
 /// What a process that the root filesystem needs is called: systemd leaves processes whose name begins
 /// with `@` alone when it ends all others (`systemd.io/ROOT_STORAGE_DAEMONS`).
-const ROOT_NAME: &str = "@outboard";
+pub(crate) const ROOT_NAME: &str = "@outboard";
 
 /// Attaches a disk: runs this program again with `background_args`, which must lead to
 /// [`run`](super::run), and returns when the disk is there.
@@ -29,8 +30,13 @@ pub fn start(
     if !rustix::process::geteuid().is_root() {
         return Err(AttachError::NotRoot);
     }
-    let folder = RuntimeDir::of_user()?.create()?;
-    let result = launch(request, background_args, &folder);
+    let runtime = RuntimeDir::of_user()?;
+    let folder = runtime.create()?;
+    let result = folder
+        .write(&first_record(&folder, request)?)
+        .map_err(AttachError::from)
+        .and_then(|()| writers::refuse_second(&runtime, &folder, request))
+        .and_then(|()| launch(request, background_args, &folder));
     if result.is_err() {
         folder.remove()?;
     }
@@ -56,19 +62,23 @@ pub(super) fn first_record(
         name: request.name.clone(),
         device: None,
         mount: None,
+        fuse_connection: None,
         read_only: request.read_only,
+        shared: request.shared,
         size: 0,
         since: since.map_or(0, |since| since.as_secs()),
         ready: false,
     })
 }
 
+/// Names the folder to the background process, which removes it where nobody says what to do.
+pub(super) const FOLDER_VARIABLE: &str = "OUTBOARD_ATTACHMENT";
+
 fn launch(
     request: &AttachRequest,
     background_args: &[OsString],
     folder: &Folder,
 ) -> Result<Attached, AttachError> {
-    folder.write(&first_record(folder, request)?)?;
     let log_path = folder.log_path();
     let log = File::create(&log_path).map_err(|source| StateError::Io {
         path: log_path,
@@ -82,13 +92,17 @@ fn launch(
     }
     let mut child = command
         .args(background_args)
+        .env(FOLDER_VARIABLE, folder.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(log)
         .spawn()
         .map_err(AttachError::Launch)?;
     match hand_over(&mut child, request, folder).map_err(AttachError::Launch)? {
-        Some(Started::Ready(attached)) => Ok(attached),
+        Some(Started::Ready(attached)) => Ok(Attached {
+            warnings: warnings(&read_log(folder)),
+            ..attached
+        }),
         Some(Started::Failed(why)) => {
             child.wait().map_err(AttachError::Launch)?;
             Err(AttachError::Background(why))
@@ -127,8 +141,31 @@ fn hand_over(
     Ok(Some(serde_json::from_str(&line)?))
 }
 
+fn read_log(folder: &Folder) -> String {
+    std::fs::read_to_string(folder.log_path()).unwrap_or_default()
+}
+
+/// What the lines of a log warn of, without time and level.
+fn warnings(log: &str) -> Vec<String> {
+    let lines = log.lines().filter_map(|line| line.split_once(' '));
+    let warnings = lines.filter_map(|(_, rest)| rest.trim_start().strip_prefix("WARN "));
+    warnings.map(|text| text.trim().to_owned()).collect()
+}
+
 fn last_line(folder: &Folder) -> String {
-    let log = std::fs::read_to_string(folder.log_path()).unwrap_or_default();
+    let log = read_log(folder);
     let last = log.lines().rev().find(|line| !line.trim().is_empty());
     last.unwrap_or("(nothing)").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_background_process_warned_of_is_found_in_its_log() {
+        let log = "2026-11-23T10:55:30Z  INFO attached device=/dev/loop0\n\
+                   2026-11-23T10:55:30Z  WARN a.img: the last 64 bytes are not served\nrubbish\n";
+        assert_eq!(warnings(log), ["a.img: the last 64 bytes are not served"]);
+    }
 }

@@ -9,6 +9,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
+use super::proto::ProtoError;
+
 const FUSE_DEVICE: &str = "/dev/fuse";
 
 /// Why there is no FUSE.
@@ -33,6 +35,12 @@ pub enum FuseError {
     /// The filesystem's file could not be opened.
     #[error("the disk's file cannot be opened through FUSE: {0}")]
     Open(#[source] io::Error),
+    /// A request without a header.
+    #[error("the kernel sent what is no request: {0}")]
+    Request(#[source] ProtoError),
+    /// The kernel does not take a reply.
+    #[error("the kernel does not take a reply, so the FUSE connection is aborted: {0}")]
+    Reply(#[source] io::Error),
     /// The channel to the kernel failed.
     #[error("the channel to FUSE failed: {0}")]
     Channel(#[source] io::Error),

@@ -3,20 +3,15 @@
 //! The file's size is what the FUSE server answers from the disk's geometry; the kernel keeps a copy
 //! that it is told here to fetch again.
 
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use block::Node;
-use engine::loopdev::LoopDevice;
-use rustix::fs::{AtFlags, StatxFlags, statx};
 use tokio::sync::mpsc;
 
 use crate::growth::{Asked, GROWTH_EVERY, answer};
 use crate::remote::Remote;
 use crate::sysfs;
-use crate::teardown::is_ours;
+use crate::worker::DeviceWorker;
 
 /// How often the disk's geometry is looked at: a reconnect may have found it larger.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -28,12 +23,8 @@ pub(crate) struct Follower {
     pub(crate) remote: Remote,
     /// The disk.
     pub(crate) disk: Node,
-    /// The disk's file in the FUSE filesystem.
-    pub(crate) file: Arc<OwnedFd>,
-    /// The device on it.
-    pub(crate) device: PathBuf,
-    /// The device's label.
-    pub(crate) label: String,
+    /// Who has the disk's file and the device on it open.
+    pub(crate) device: DeviceWorker,
     /// The size both have, bytes.
     pub(crate) size: u64,
 }
@@ -67,18 +58,8 @@ impl Follower {
     async fn grow(&mut self) -> Result<(), String> {
         let size = self.disk.geometry().size;
         sysfs::check_shape(size, self.disk.geometry().block_size)?;
-        let (file, device, label) = (self.file.clone(), self.device.clone(), self.label.clone());
-        let took = engine::blocking(move || {
-            if !is_ours(device.clone(), &label) {
-                return Err(format!("{} is not ours any more", device.display()));
-            }
-            let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
-            statx(&*file, "", flags, StatxFlags::SIZE)
-                .map_err(|e| format!("the disk's file: {e}"))?;
-            let followed = LoopDevice::open(device).and_then(|device| device.follow_size());
-            followed.map_err(|e| e.to_string())
-        });
-        took.await?;
+        let device = self.device.clone();
+        engine::blocking(move || device.follow_size()).await?;
         tracing::info!(
             was = self.size,
             size,

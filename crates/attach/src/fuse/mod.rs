@@ -7,6 +7,8 @@
 //! # Invariants
 //!
 //! * At most [`IN_FLIGHT_MAX`] requests are taken before one is answered; the rest waits in the kernel.
+//! * Every request that wants a reply gets one: a request that cannot be decoded gets EIO, and where the kernel
+//!   does not take a reply the server ends, which aborts the connection and so ends the request.
 //! * A flush is asked of the disk after every write that was answered before it (the kernel sends
 //!   it then), and no failure is answered as success.
 //!
@@ -14,7 +16,10 @@
 //!
 //! No cache, no directory listing, no file but the disk.
 
+#[cfg(test)]
+mod channel_tests;
 mod connect;
+mod connection;
 mod growth;
 mod plan;
 mod proto;
@@ -27,7 +32,7 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use block::{IoBufs, IoError, Node, Now, Range};
+use block::{IoBufs, IoError, Node, Now, Operation, Range};
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rustix::buffer::spare_capacity;
@@ -37,6 +42,7 @@ use tokio::io::unix::AsyncFd;
 use crate::faults::Faults;
 pub use connect::FuseError;
 pub(crate) use connect::{mount, open_channel, open_file};
+pub(crate) use connection::{abort_connection, connection_of, is_backed_by};
 pub(crate) use growth::Follower;
 use plan::{Act, Step, errno_of};
 
@@ -45,7 +51,7 @@ const IN_FLIGHT_MAX: usize = 1024;
 /// Requests taken in one go before answers get their turn.
 const BATCH_MAX: usize = 64;
 
-type Answering = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Answering = Pin<Box<dyn Future<Output = Result<(), FuseError>> + Send>>;
 
 /// What a server needs.
 #[derive(Debug, Clone)]
@@ -89,9 +95,9 @@ pub(crate) async fn serve(served: Served) -> Result<(), FuseError> {
                     Taken::End => return Ok(()),
                 }
             }
-            Some(()) = server.in_flight.next() => {}
+            Some(answered) = server.in_flight.next() => answered?,
         }
-        server.answer_ready().await;
+        server.answer_ready().await?;
     }
 }
 
@@ -122,18 +128,19 @@ impl Server {
     }
 
     /// Answers what became ready meanwhile without going back to the poller for each.
-    async fn answer_ready(&mut self) {
+    async fn answer_ready(&mut self) -> Result<(), FuseError> {
         let in_flight = &mut self.in_flight;
         std::future::poll_fn(|context| {
             for _ in 0..BATCH_MAX {
                 match in_flight.poll_next_unpin(context) {
-                    std::task::Poll::Ready(Some(())) => {}
+                    std::task::Poll::Ready(Some(Ok(()))) => {}
+                    std::task::Poll::Ready(Some(Err(e))) => return std::task::Poll::Ready(Err(e)),
                     std::task::Poll::Ready(None) | std::task::Poll::Pending => break,
                 }
             }
-            std::task::Poll::Ready(())
+            std::task::Poll::Ready(Ok(()))
         })
-        .await;
+        .await
     }
 
     fn take_batch(&mut self) -> Result<Taken, FuseError> {
@@ -153,7 +160,7 @@ impl Server {
         bytes.clear();
         let taken = match rustix::io::read(&*self.served.channel, spare_capacity(&mut bytes)) {
             Ok(0) | Err(Errno::NODEV) => Ok(Taken::End),
-            Ok(_) => Ok(self.take(&bytes)),
+            Ok(_) => self.take(&bytes),
             Err(Errno::AGAIN) => Ok(Taken::Empty),
             // The request was withdrawn between its announcement and the read.
             Err(Errno::INTR | Errno::NOENT) => Ok(Taken::More),
@@ -163,36 +170,38 @@ impl Server {
         taken
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Taken {
+    fn take(&mut self, bytes: &[u8]) -> Result<Taken, FuseError> {
         let request = match proto::decode(bytes) {
             Ok(request) => request,
             Err(e) => {
                 tracing::error!("not a request: {e}");
-                return Taken::More;
+                let unique = proto::unique(bytes).ok_or(FuseError::Request(e))?;
+                refuse(&self.served.channel, unique, plan::errno::EIO)?;
+                return Ok(Taken::More);
             }
         };
         let unique = request.unique;
         match plan::plan(&request, self.served.disk.geometry(), &self.served.name) {
-            Step::Answer(body) => answer(&self.served.channel, unique, &[&body]),
-            Step::Refuse(errno) => refuse(&self.served.channel, unique, errno),
-            Step::Disk(act) => self.act(unique, act),
+            Step::Answer(body) => answer(&self.served.channel, unique, &[&body])?,
+            Step::Refuse(errno) => refuse(&self.served.channel, unique, errno)?,
+            Step::Disk(act) => self.act(unique, act)?,
             Step::Nothing => {}
             Step::End => {
-                answer(&self.served.channel, unique, &[]);
-                return Taken::End;
+                answer(&self.served.channel, unique, &[])?;
+                return Ok(Taken::End);
             }
         }
-        Taken::More
+        Ok(Taken::More)
     }
 
-    fn act(&mut self, unique: u64, act: Act<'_>) {
+    fn act(&mut self, unique: u64, act: Act<'_>) -> Result<(), FuseError> {
         let served = self.served.clone();
         match act {
             Act::Read(range) => {
-                if !self.read_now(unique, range) {
+                if !self.read_now(unique, range)? {
                     self.in_flight.push(Box::pin(async move {
                         let result = served.disk.read(range).await;
-                        answer_read(&served, unique, result);
+                        answer_read(&served, unique, range, result)
                     }));
                 }
             }
@@ -202,22 +211,26 @@ impl Server {
                 self.in_flight.push(Box::pin(async move {
                     let flags = block::WriteFlags::empty();
                     let result = served.disk.write(range, data, flags).await;
-                    answer_done(&served, unique, result, &reply::written(len));
+                    served.note(Operation::Write, Some(range), &result);
+                    answer_done(&served, unique, result, &reply::written(len))
                 }));
             }
             Act::Flush => self.in_flight.push(Box::pin(async move {
                 let result = served.disk.flush().await;
-                answer_done(&served, unique, result, &[]);
+                served.note(Operation::Flush, None, &result);
+                answer_done(&served, unique, result, &[])
             })),
             Act::Zero(range, flags) => self.in_flight.push(Box::pin(async move {
                 let result = served.disk.write_zeroes(range, flags).await;
-                answer_done(&served, unique, result, &[]);
+                served.note(Operation::WriteZeroes, Some(range), &result);
+                answer_done(&served, unique, result, &[])
             })),
         }
+        Ok(())
     }
 
     /// Answers a read that need not wait; whether it did.
-    fn read_now(&mut self, unique: u64, range: Range) -> bool {
+    fn read_now(&mut self, unique: u64, range: Range) -> Result<bool, FuseError> {
         let len = range.len_usize();
         if self.scratch.len() < len {
             self.scratch.resize(len, 0);
@@ -225,45 +238,60 @@ impl Server {
         let into = &mut self.scratch[..len];
         match self.served.disk.read_now(range, into) {
             Now::Done => {
-                answer(&self.served.channel, unique, &[into]);
-                true
+                self.served.faults.passed(Operation::Read, Some(range));
+                answer(&self.served.channel, unique, &[into])?;
+                Ok(true)
             }
-            Now::WouldWait => false,
+            Now::WouldWait => Ok(false),
         }
     }
 }
 
-fn answer_read(served: &Served, unique: u64, result: Result<IoBufs, IoError>) {
+impl Served {
+    /// Notes how a request ended, for `status`.
+    fn note<T>(&self, operation: Operation, range: Option<Range>, result: &Result<T, IoError>) {
+        match result {
+            Ok(_) => self.faults.passed(operation, range),
+            Err(e) => self.faults.note(e),
+        }
+    }
+}
+
+fn answer_read(
+    served: &Served,
+    unique: u64,
+    range: Range,
+    result: Result<IoBufs, IoError>,
+) -> Result<(), FuseError> {
+    served.note(Operation::Read, Some(range), &result);
     match result {
         Ok(bufs) => {
-            served.faults.passed();
             let parts: SmallVec<[&[u8]; 4]> = bufs.iter().map(|b| &b[..]).collect();
-            answer(&served.channel, unique, &parts);
+            answer(&served.channel, unique, &parts)
         }
-        Err(e) => fail(served, unique, &e),
+        Err(e) => refuse(&served.channel, unique, errno_of(e.errno)),
     }
 }
 
-fn answer_done(served: &Served, unique: u64, result: Result<(), IoError>, body: &[u8]) {
+fn answer_done(
+    served: &Served,
+    unique: u64,
+    result: Result<(), IoError>,
+    body: &[u8],
+) -> Result<(), FuseError> {
     match result {
-        Ok(()) => {
-            served.faults.passed();
-            answer(&served.channel, unique, &[body]);
-        }
-        Err(e) => fail(served, unique, &e),
+        Ok(()) => answer(&served.channel, unique, &[body]),
+        Err(e) => refuse(&served.channel, unique, errno_of(e.errno)),
     }
 }
 
-fn fail(served: &Served, unique: u64, error: &IoError) {
-    served.faults.note(error);
-    refuse(&served.channel, unique, errno_of(error.errno));
+fn refuse(channel: &OwnedFd, unique: u64, errno: i32) -> Result<(), FuseError> {
+    let header = reply::header(unique, errno, 0);
+    send(channel, &[IoSlice::new(&header)]).map_err(|e| FuseError::Reply(e.into()))
 }
 
-fn refuse(channel: &OwnedFd, unique: u64, errno: i32) {
-    send(channel, &[IoSlice::new(&reply::header(unique, errno, 0))]);
-}
-
-fn answer(channel: &OwnedFd, unique: u64, parts: &[&[u8]]) {
+/// An answer that the kernel does not take becomes a refusal; where it takes neither the server must end.
+fn answer(channel: &OwnedFd, unique: u64, parts: &[&[u8]]) -> Result<(), FuseError> {
     let len = parts.iter().map(|p| p.len()).sum();
     let header = reply::header(unique, 0, len);
     let mut slices: SmallVec<[IoSlice<'_>; 4]> = SmallVec::new();
@@ -274,13 +302,20 @@ fn answer(channel: &OwnedFd, unique: u64, parts: &[&[u8]]) {
             .filter(|p| !p.is_empty())
             .map(|p| IoSlice::new(p)),
     );
-    send(channel, &slices);
+    send(channel, &slices).or_else(|e| {
+        tracing::error!("an answer was not taken: {e}");
+        refuse(channel, unique, plan::errno::EIO)
+    })
 }
 
 /// The kernel takes an answer whole, or has given the request up.
-fn send(channel: &OwnedFd, slices: &[IoSlice<'_>]) {
-    match rustix::io::writev(channel, slices) {
-        Ok(_) | Err(rustix::io::Errno::NOENT | rustix::io::Errno::NODEV) => {}
-        Err(e) => tracing::error!("an answer was not taken: {e}"),
+fn send(channel: &OwnedFd, slices: &[IoSlice<'_>]) -> rustix::io::Result<()> {
+    use rustix::io::Errno;
+    loop {
+        match rustix::io::writev(channel, slices) {
+            Ok(_) | Err(Errno::NOENT | Errno::NODEV) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
     }
 }

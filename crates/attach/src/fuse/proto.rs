@@ -112,7 +112,7 @@ pub(crate) enum Call<'a> {
 
 /// A request that cannot be what the kernel sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ProtoError {
+pub enum ProtoError {
     /// Shorter than its kind needs.
     #[error("a FUSE request of {len} bytes is too short")]
     Short {
@@ -150,6 +150,13 @@ impl<'a> Body<'a> {
     fn u64(&mut self) -> Result<u64, ProtoError> {
         self.take().map(u64::from_le_bytes)
     }
+}
+
+/// The number that names the request in its answer, as far as the header is there.
+pub(crate) fn unique(bytes: &[u8]) -> Option<u64> {
+    let (_, rest) = bytes.split_first_chunk::<8>()?;
+    let (unique, _) = rest.split_first_chunk::<8>()?;
+    Some(u64::from_le_bytes(*unique))
 }
 
 /// Decodes one request as it was read.

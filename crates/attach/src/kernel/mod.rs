@@ -6,6 +6,10 @@
 //! * The size is known before the device exists, and a server that returns with a smaller one gets no I/O.
 //! * A reconnect never changes the size: with dead connections that would freeze the device's queue. A
 //!   disk that has grown is reconnected to first and resized then, in two messages.
+//! * Connections to another disk than the first, by the identity that an outboard server reports, are never
+//!   handed to the kernel; the device is disconnected, so that what waits for it fails. After a server of
+//!   another make has returned only the size is checked: its disks have no identity, and what was written
+//!   since is known to the kernel alone.
 //! * The kernel is never waited for without a limit.
 //! * The device carries our name (`/sys/block/nbdN/backend`, Linux 5.14); one with another name is
 //!   not touched.
@@ -22,11 +26,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use nbd::client::{DiskIdentity, WriterAccess};
 use tokio::task::JoinHandle;
 
 use crate::growth;
 use crate::mount::said;
-use crate::remote::{self, Dialed};
+use crate::remote::{self, DialError, Dialed};
 use crate::sysfs;
 use crate::teardown::Outcome;
 use crate::users;
@@ -78,6 +83,35 @@ pub enum KernelError {
     /// The server.
     #[error("{0}")]
     Server(String),
+    /// The server returned with another disk.
+    #[error("another disk is behind {uri}: expected {expected}, found {found}")]
+    AnotherDisk {
+        /// Where the disk was.
+        uri: String,
+        /// The identity of the disk that was attached.
+        expected: String,
+        /// What the server reports now.
+        found: String,
+    },
+    /// Another client has taken over writing to the disk.
+    #[error("{0}")]
+    Fenced(String),
+}
+
+impl KernelError {
+    /// Whether no later attempt to reconnect can succeed.
+    pub(crate) const fn is_final(&self) -> bool {
+        matches!(self, Self::AnotherDisk { .. } | Self::Fenced(_))
+    }
+}
+
+impl From<DialError> for KernelError {
+    fn from(error: DialError) -> Self {
+        match error {
+            DialError::Fenced(why) => Self::Fenced(why),
+            DialError::Failed(why) => Self::Server(why),
+        }
+    }
 }
 
 /// Whether the kernel has nbd, after asking for its module.
@@ -117,6 +151,8 @@ pub(crate) struct Setup {
     pub(crate) timeout: Duration,
     /// The device's name.
     pub(crate) backend: String,
+    /// Who the next connection is to the server.
+    pub(crate) writer: WriterAccess,
 }
 
 /// What was set up.
@@ -136,8 +172,10 @@ pub(crate) struct Device {
 ///
 /// # Errors
 /// [`KernelError`].
-pub(crate) async fn attach(setup: Setup) -> Result<Device, KernelError> {
+pub(crate) async fn attach(mut setup: Setup) -> Result<Device, KernelError> {
     let first = dial(&setup).await?;
+    let disk = first.disk;
+    setup.writer = setup.writer.again();
     let size = first.size;
     let block_size = sysfs::check_shape(size, first.block_size)
         .map_err(|why| KernelError::Server(format!("{}: {why}", setup.uri)))?;
@@ -153,6 +191,7 @@ pub(crate) async fn attach(setup: Setup) -> Result<Device, KernelError> {
     let mut sockets = vec![first.socket];
     while sockets.len() < connections {
         let next = dial(&setup).await?;
+        check_identity(&setup.uri, &disk, &next.disk)?;
         if next.size != size {
             return Err(growth::not_the_same(size, next.size).into());
         }
@@ -176,15 +215,35 @@ pub(crate) async fn attach(setup: Setup) -> Result<Device, KernelError> {
     let (index, setup, sockets) = within(ANSWER_FOR, connect, undo).await?;
     Ok(Device {
         hands: NbdHands::new(index, setup.backend.clone()),
-        link: Link::new(setup, index, shape, sockets),
+        link: Link::new(setup, index, shape, disk, sockets),
         size,
         read_only: server_flags & FLAG_READ_ONLY != 0,
     })
 }
 
 async fn dial(setup: &Setup) -> Result<Dialed, KernelError> {
-    let dialed = remote::dial(&setup.uri, setup.silent_for).await;
-    dialed.map_err(KernelError::Server)
+    let dialed = remote::dial(&setup.uri, setup.writer, setup.silent_for).await;
+    dialed.map_err(KernelError::from)
+}
+
+/// Whether a connection leads to the disk that was attached, as far as its server reports an identity.
+fn check_identity(
+    uri: &str,
+    expected: &DiskIdentity,
+    found: &DiskIdentity,
+) -> Result<(), KernelError> {
+    if !expected.is_replaced_by(found) {
+        return Ok(());
+    }
+    let text = |disk: &DiskIdentity| match &disk.identity {
+        Some(identity) => identity.to_string(),
+        None => "a disk without an identity".to_owned(),
+    };
+    Err(KernelError::AnotherDisk {
+        uri: uri.to_owned(),
+        expected: text(expected),
+        found: text(found),
+    })
 }
 
 /// What a teardown needs.
@@ -237,9 +296,7 @@ impl NbdHands {
         if let Some(watching) = self.watching.take() {
             watching.abort();
         }
-        let index = self.index;
-        let disconnect = move || Control::open()?.disconnect(index);
-        match within(ANSWER_FOR, disconnect, |()| ()).await {
+        match disconnect(self.index).await {
             Ok(()) => Outcome::Done,
             Err(KernelError::Silent { .. }) => Outcome::NoEnd,
             Err(e) => Outcome::Failed(e.to_string()),
@@ -256,6 +313,12 @@ impl NbdHands {
             outcome => outcome,
         }
     }
+}
+
+/// Ends a device's connections; what waits for it fails.
+async fn disconnect(index: Index) -> Result<(), KernelError> {
+    let disconnect = move || Control::open()?.disconnect(index);
+    within(ANSWER_FOR, disconnect, drop).await
 }
 
 /// Whether the other end of each connection is still there.

@@ -2,13 +2,38 @@
 
 use std::io::Cursor;
 
+use nbd::client::DiskIdentity;
 use neli::{FromBytesWithInput, ToBytes};
 use proptest::prelude::*;
 
+use super::check_identity;
 use super::netlink::{
     Connect, Index, Message, Shape, connect, connected_index, disconnect, is_connected, reconnect,
     resize, status,
 };
+
+fn disk(identity: Option<&str>) -> DiskIdentity {
+    DiskIdentity {
+        identity: identity.map(|id| id.parse().unwrap()),
+        ..DiskIdentity::default()
+    }
+}
+
+/// A server that was restarted with another image of the same size got the dirty pages of the first one: only the
+/// size was compared before the kernel was given the connections.
+#[test]
+fn a_connection_to_another_disk_is_never_handed_over() {
+    let check = |was, is| check_identity("nbd://nas/a", &disk(was), &disk(is));
+    assert!(check(Some("one"), Some("one")).is_ok());
+    assert!(check(None, Some("one")).is_ok(), "nothing was known of it");
+    assert!(check(None, None).is_ok());
+    let error = check(Some("one"), Some("two")).unwrap_err();
+    assert!(error.is_final());
+    let text = "another disk is behind nbd://nas/a: expected one, found two";
+    assert_eq!(error.to_string(), text);
+    let error = check(Some("one"), None).unwrap_err();
+    assert!(error.is_final() && error.to_string().ends_with("a disk without an identity"));
+}
 
 fn bytes(message: &Message) -> Vec<u8> {
     let mut out = Cursor::new(Vec::new());

@@ -13,12 +13,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nbd::client::DiskIdentity;
 use rustix::net::Shutdown;
 use tokio::sync::mpsc;
 
 use super::control::{ANSWER_FOR, Control, within};
 use super::netlink::{Index, Shape};
-use super::{KernelError, Setup, alive, dial};
+use super::{KernelError, Setup, alive, check_identity, dial, disconnect};
 use crate::growth::{self, Asked, GROWTH_EVERY};
 use crate::health::Reach;
 use crate::remote;
@@ -44,6 +45,8 @@ pub(crate) struct Link {
     shape: Shape,
     /// The size that its connections were negotiated with; it is the device's soon after.
     negotiated: u64,
+    /// The disk that was attached.
+    disk: DiskIdentity,
     sockets: Vec<OwnedFd>,
 }
 
@@ -52,6 +55,7 @@ impl Link {
         setup: Setup,
         index: Index,
         shape: Shape,
+        disk: DiskIdentity,
         sockets: Vec<OwnedFd>,
     ) -> Self {
         Self {
@@ -59,6 +63,7 @@ impl Link {
             index,
             shape,
             negotiated: shape.size,
+            disk,
             sockets,
         }
     }
@@ -87,6 +92,7 @@ impl Link {
         let mut size = None;
         while fresh.len() < live.iter().filter(|live| !**live).count() {
             let dialed = dial(&self.setup).await?;
+            check_identity(&self.setup.uri, &self.disk, &dialed.disk)?;
             let expected = size.unwrap_or(self.negotiated);
             let is_first = size.is_none();
             if dialed.size < expected || (!is_first && dialed.size != expected) {
@@ -172,8 +178,8 @@ struct Pace {
     grown_looked: Instant,
 }
 
-/// Keeps the connections alive and the size right until the device is disconnected, by us or by
-/// somebody else.
+/// Keeps the connections alive and the size right until the device is disconnected, by this process, by another
+/// one, or because the server has another disk.
 pub(crate) async fn watch(mut link: Link, reach: Arc<Reach>, mut asked: mpsc::Receiver<Asked>) {
     let mut pace = Pace {
         wait: LOOK_EVERY,
@@ -194,6 +200,15 @@ pub(crate) async fn watch(mut link: Link, reach: Arc<Reach>, mut asked: mpsc::Re
                 tracing::info!("the device was disconnected ({e})");
                 return;
             }
+            Err(e) if e.is_final() => {
+                tracing::error!("{e}; nothing is written to it, all I/O fails from now on");
+                if let Err(error) = disconnect(link.index).await {
+                    tracing::warn!("the device is not disconnected: {error}");
+                }
+                reach.fail(&e.to_string());
+                growth::answer(ask, Err(e.to_string()));
+                return refuse_all(&e, asked).await;
+            }
             Err(e) => {
                 reach.lost(&e.to_string());
                 pace.wait = (pace.wait * 2).min(RETRY_MAX);
@@ -211,6 +226,14 @@ pub(crate) async fn watch(mut link: Link, reach: Arc<Reach>, mut asked: mpsc::Re
             growth::answer(ask, grown);
         }
     }
+}
+
+/// Stays until the device is detached, so that its owner can still report what happened.
+async fn refuse_all(error: &KernelError, mut asked: mpsc::Receiver<Asked>) {
+    while let Some(ask) = asked.recv().await {
+        growth::answer(Some(ask), Err(error.to_string()));
+    }
+    std::future::pending().await
 }
 
 /// A status that cannot be had counts as connected: it is asked for again at the next try.

@@ -67,8 +67,14 @@ pub(crate) struct Record {
     pub(crate) device: Option<PathBuf>,
     /// Where it is mounted, if it was asked to be. Written before the directory is touched.
     pub(crate) mount: Option<MountPlace>,
+    /// The number of its FUSE connection, below `/sys/fs/fuse/connections`.
+    #[serde(default)]
+    pub(crate) fuse_connection: Option<u32>,
     /// Whether writes are refused.
     pub(crate) read_only: bool,
+    /// Whether others may write to the disk meanwhile, because its users coordinate.
+    #[serde(default)]
+    pub(crate) shared: bool,
     /// Size, bytes; 0 until it is known.
     pub(crate) size: u64,
     /// When, seconds since 1970.

@@ -1,8 +1,8 @@
 //! The runtime directory: a folder for each attachment, with its record, its socket and its log.
 //!
 //! ```text
-//! /run/outboard/attach-1/   state.json   control.sock   log
-//! /run/outboard/by-name/    a link to the device for each attachment with a name
+//! /run/outboard-attach/attach-1/   state.json   control.sock   log
+//! /run/outboard-attach/by-name/    a link to the device for each attachment with a name
 //! ```
 //!
 //! # Invariants
@@ -10,6 +10,9 @@
 //! * A folder is made by one process only (`mkdir` decides) and names the attachment.
 //! * A record is replaced whole (written beside, then renamed).
 //! * Removing the last folder removes the runtime directory too.
+//! * It belongs to who attaches, and nobody else may write to it: root acts on what it reads there. So it is no
+//!   directory of a service (systemd removes and chowns those), and one that another user owns is refused.
+//! * Others may see that there are attachments, and nothing of them.
 
 mod format;
 mod names;
@@ -25,6 +28,11 @@ use std::path::{Path, PathBuf};
 pub use format::{MountPlace, ProcessId, Way};
 pub(crate) use format::{Record, VERSION};
 pub(crate) use process::{kill, lives, this};
+
+/// Where attachments of root are written down.
+const ROOT_DIR: &str = "/run/outboard-attach";
+/// Where an earlier version wrote them down, beside the sockets of root's servers.
+const OLD_ROOT_DIR: &str = "/run/outboard";
 
 /// Names the runtime directory, for tests and for several instances on one machine.
 pub const RUNTIME_DIR_VARIABLE: &str = "OUTBOARD_RUNTIME_DIR";
@@ -50,6 +58,15 @@ pub enum StateError {
         "no runtime directory: XDG_RUNTIME_DIR is not set; set {RUNTIME_DIR_VARIABLE} to a directory of your own"
     )]
     NoDirectory,
+    /// Somebody else could change what is written there.
+    #[error(
+        "{path}: it belongs to another user, or others may write to it; attachments are not written down there. \
+         Remove it, or set {RUNTIME_DIR_VARIABLE} to a directory of your own"
+    )]
+    Foreign {
+        /// Which.
+        path: PathBuf,
+    },
     /// Another attachment has the name.
     #[error(
         "the name {name} is taken; `outboard status` lists what is attached, give another --name"
@@ -72,6 +89,11 @@ pub enum StateError {
 }
 
 impl StateError {
+    /// Whether another user's file is in the way.
+    pub(crate) fn is_denied(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(io::Error) -> Self + 'a {
         move |source| Self::Io {
             path: path.to_owned(),
@@ -81,7 +103,7 @@ impl StateError {
     }
 }
 
-/// The runtime directory of this user, which need not exist; `None` if there is none to use.
+/// The runtime directory of this user's servers, which need not exist; `None` if there is none to use.
 #[must_use]
 pub fn runtime_dir() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -89,14 +111,28 @@ pub fn runtime_dir() -> Option<PathBuf> {
         return Some(dir.into());
     }
     if rustix::process::geteuid().is_root() {
-        return Some("/run/outboard".into());
+        return Some(OLD_ROOT_DIR.into());
     }
     variable("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("outboard"))
 }
 
+/// The directory with this user's attachments, which need not exist; `None` if there is none to use.
+#[must_use]
+pub fn attach_dir() -> Option<PathBuf> {
+    let is_chosen = std::env::var_os(RUNTIME_DIR_VARIABLE).is_some_and(|dir| !dir.is_empty());
+    match rustix::process::geteuid().is_root() && !is_chosen {
+        true => Some(ROOT_DIR.into()),
+        false => runtime_dir(),
+    }
+}
+
 /// Where attachments are written down.
 #[derive(Debug, Clone)]
-pub(crate) struct RuntimeDir(PathBuf);
+pub(crate) struct RuntimeDir {
+    path: PathBuf,
+    /// Where an earlier version wrote them down.
+    old: Option<PathBuf>,
+}
 
 impl RuntimeDir {
     /// The directory of this user, which need not exist.
@@ -104,12 +140,28 @@ impl RuntimeDir {
     /// # Errors
     /// [`StateError::NoDirectory`].
     pub(crate) fn of_user() -> Result<Self, StateError> {
-        runtime_dir().map(Self).ok_or(StateError::NoDirectory)
+        let path = attach_dir().ok_or(StateError::NoDirectory)?;
+        let old = (path == Path::new(ROOT_DIR)).then(|| OLD_ROOT_DIR.into());
+        Ok(Self { path, old })
+    }
+
+    /// The directory of root's attachments.
+    pub(crate) fn of_root() -> Self {
+        Self {
+            path: ROOT_DIR.into(),
+            old: None,
+        }
     }
 
     #[cfg(test)]
     pub(crate) const fn at(path: PathBuf) -> Self {
-        Self(path)
+        Self { path, old: None }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_old(self, old: PathBuf) -> Self {
+        let old = Some(old);
+        Self { old, ..self }
     }
 
     /// Makes the folder of a new attachment.
@@ -117,17 +169,21 @@ impl RuntimeDir {
     /// # Errors
     /// [`StateError`].
     pub(crate) fn create(&self) -> Result<Folder, StateError> {
-        let private = |recursive| {
-            let mut builder = fs::DirBuilder::new();
-            builder.mode(0o700).recursive(recursive);
-            builder
-        };
-        private(true)
-            .create(&self.0)
-            .map_err(StateError::io(&self.0, "create"))?;
+        let mut builder = fs::DirBuilder::new();
+        builder
+            .mode(0o755)
+            .recursive(true)
+            .create(&self.path)
+            .map_err(StateError::io(&self.path, "create"))?;
+        if !is_own(&self.path).map_err(StateError::io(&self.path, "examine"))? {
+            let path = self.path.clone();
+            return Err(StateError::Foreign { path });
+        }
+        let mut builder = fs::DirBuilder::new();
+        builder.mode(0o700);
         for number in 1..=ATTACHMENTS_MAX {
-            let path = self.0.join(format!("{PREFIX}{number}"));
-            match private(false).create(&path) {
+            let path = self.path.join(format!("{PREFIX}{number}"));
+            match builder.create(&path) {
                 Ok(()) => return Ok(Folder { path }),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(StateError::io(&path, "create")(e)),
@@ -141,23 +197,42 @@ impl RuntimeDir {
     /// # Errors
     /// [`StateError::Io`].
     pub(crate) fn list(&self) -> Result<Vec<Folder>, StateError> {
-        let entries = match fs::read_dir(&self.0) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(StateError::io(&self.0, "list")(e)),
-        };
-        let mut numbered = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(StateError::io(&self.0, "list"))?;
-            let name = entry.file_name();
-            let number = name.to_str().and_then(|n| n.strip_prefix(PREFIX));
-            if let Some(number) = number.and_then(|n| n.parse::<u32>().ok()) {
-                numbered.push((number, Folder { path: entry.path() }));
-            }
+        let mut folders = folders_in(&self.path)?;
+        if let Some(old) = &self.old
+            && is_own(old).unwrap_or(false)
+        {
+            folders.extend(folders_in(old)?);
         }
-        numbered.sort_by_key(|(number, _)| *number);
-        Ok(numbered.into_iter().map(|(_, folder)| folder).collect())
+        Ok(folders)
     }
+}
+
+/// Whether the directory is this user's, and nobody else may write to it.
+fn is_own(dir: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = fs::symlink_metadata(dir)?;
+    let is_writable_by_others = found.mode() & 0o022 != 0;
+    let is_ours = found.uid() == rustix::process::geteuid().as_raw();
+    Ok(found.is_dir() && is_ours && !is_writable_by_others)
+}
+
+/// The folders in a runtime directory, by number.
+fn folders_in(dir: &Path) -> Result<Vec<Folder>, StateError> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(StateError::io(dir, "list")(e)),
+    };
+    let mut numbered = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(StateError::io(dir, "list"))?;
+        let folder = Folder { path: entry.path() };
+        if let Some(number) = folder.number() {
+            numbered.push((number, folder));
+        }
+    }
+    numbered.sort_by_key(|(number, _)| *number);
+    Ok(numbered.into_iter().map(|(_, folder)| folder).collect())
 }
 
 /// The folder of one attachment.
@@ -181,6 +256,11 @@ impl Folder {
     pub(crate) fn id(&self) -> &str {
         let name = self.path.file_name().and_then(|n| n.to_str());
         name.and_then(|n| n.strip_prefix(PREFIX)).unwrap_or("")
+    }
+
+    /// The number of the attachment.
+    pub(crate) fn number(&self) -> Option<u32> {
+        self.id().parse().ok()
     }
 
     /// The record.

@@ -1,7 +1,7 @@
 //! Names of attachments: symbolic links to their devices, in a folder of the runtime directory.
 //!
 //! ```text
-//! /run/outboard/by-name/media -> /dev/nbd0
+//! /run/outboard-attach/by-name/media -> /dev/nbd0
 //! ```
 
 use std::fs;

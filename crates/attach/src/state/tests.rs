@@ -1,6 +1,8 @@
 //! Tests of the runtime directory and the record.
 
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 use super::format::{MountPlace, ProcessId, Record, VERSION, Way, decode, encode};
 use super::process::start_ticks;
@@ -22,7 +24,9 @@ fn record() -> Record {
             dir: PathBuf::from("/mnt/media"),
             created: true,
         }),
+        fuse_connection: Some(41),
         read_only: false,
+        shared: false,
         size: 1 << 30,
         since: 1_700_000_000,
         ready: true,
@@ -95,6 +99,47 @@ fn a_folder_with_a_stranger_in_it_is_not_removed_silently() {
     let temp = tempfile::tempdir().unwrap();
     let dir = RuntimeDir::at(temp.path().to_owned());
     let folder = dir.create().unwrap();
-    std::fs::write(folder.path().join("stranger"), b"x").unwrap();
+    fs::write(folder.path().join("stranger"), b"x").unwrap();
     assert!(matches!(folder.remove(), Err(StateError::Io { .. })));
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+// The directory was that of a service that runs as another user: what root reads there, root acts on.
+#[test]
+fn a_directory_that_others_may_write_to_is_refused() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("run");
+    fs::create_dir(&path).unwrap();
+    set_mode(&path, 0o777);
+    let refused = RuntimeDir::at(path.clone()).create();
+    assert!(
+        matches!(refused, Err(StateError::Foreign { .. })),
+        "{refused:?}"
+    );
+    set_mode(&path, 0o755);
+    assert!(RuntimeDir::at(path).create().is_ok());
+}
+
+#[test]
+fn others_see_that_there_is_an_attachment_and_nothing_of_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("run");
+    let folder = RuntimeDir::at(path.clone()).create().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o077;
+    assert_eq!((mode(&path), mode(folder.path())), (0o055, 0));
+}
+
+#[test]
+fn what_an_earlier_version_attached_is_found_where_nobody_else_can_write() {
+    let temp = tempfile::tempdir().unwrap();
+    let old = temp.path().join("old");
+    let before = RuntimeDir::at(old.clone()).create().unwrap();
+    let dir = RuntimeDir::at(temp.path().join("new")).with_old(old.clone());
+    let now = dir.create().unwrap();
+    assert_eq!(dir.list().unwrap(), [now.clone(), before]);
+    set_mode(&old, 0o775);
+    assert_eq!(dir.list().unwrap(), [now]);
 }

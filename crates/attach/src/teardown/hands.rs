@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use engine::loopdev::LoopDevice;
 use tokio::task::JoinHandle;
 
-use super::{Outcome, RETRY_AFTER, on_thread};
+use super::{Outcome, RETRY_AFTER};
 use crate::fuse::FuseError;
 use crate::kernel::NbdHands;
-use crate::users;
+use crate::worker::{DeviceWorker, Step};
 
 /// How long the close of a device may take: it writes what the device's page cache holds.
 const CLOSE_FOR: Duration = Duration::from_secs(5);
@@ -72,11 +71,11 @@ pub(crate) struct LoopHands {
     pub(crate) path: PathBuf,
     /// By this it is known to be ours.
     pub(crate) label: String,
-    /// The open device. It clears itself when nobody has it open.
-    pub(crate) device: Option<LoopDevice>,
+    /// Who has the device open. It clears itself when nobody has.
+    pub(crate) worker: Option<DeviceWorker>,
     /// What answers its requests.
     pub(crate) serving: Option<JoinHandle<Result<(), FuseError>>>,
-    /// What lets it grow. It keeps the disk's file open.
+    /// What lets it grow.
     pub(crate) growing: Option<JoinHandle<()>>,
 }
 
@@ -86,7 +85,7 @@ impl LoopHands {
         Self {
             path,
             label,
-            device: None,
+            worker: None,
             serving: None,
             growing: None,
         }
@@ -110,34 +109,19 @@ impl LoopHands {
         Outcome::Done
     }
 
-    /// Closing the device may write what its page cache holds, so it happens on a thread.
+    /// Closing the device may write what its page cache holds, so a worker does it.
     async fn clear(&mut self) -> Outcome {
         self.stop_growing().await;
-        let device = self.device.take();
-        let (path, label) = (self.path.clone(), self.label.clone());
-        on_thread(CLOSE_FOR, move || clear_loop(device, path, &label)).await
-    }
-}
-
-fn clear_loop(device: Option<LoopDevice>, path: PathBuf, label: &str) -> Outcome {
-    let device = device.map_or_else(|| LoopDevice::open(path.clone()), Ok);
-    let ours = device.and_then(|device| {
-        let ours = device.status()?.is_some_and(|s| s.label == label);
-        if ours {
-            device.clear()?;
+        if let Some(worker) = self.worker.take() {
+            match worker.release(CLOSE_FOR).await {
+                Outcome::Done => {}
+                outcome => return outcome,
+            }
         }
-        Ok(ours)
-    });
-    // The device was closed just now: whether it is clear shows at the next look.
-    match ours {
-        Ok(false) => Outcome::Done,
-        Ok(true) => Outcome::Busy(users::of_device(&path)),
-        Err(e) => Outcome::Failed(e.to_string()),
+        let step = Step::Clear {
+            device: self.path.clone(),
+            label: self.label.clone(),
+        };
+        step.carry_out(CLOSE_FOR).await
     }
-}
-
-/// Whether the loop device at `path` is the one with this label.
-pub(crate) fn is_ours(path: PathBuf, label: &str) -> bool {
-    let status = LoopDevice::open(path).and_then(|device| device.status());
-    matches!(status, Ok(Some(status)) if status.label == label)
 }

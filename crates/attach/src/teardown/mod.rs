@@ -1,8 +1,8 @@
 //! Carries out a [`plan`]: the same for the process that owns an attachment and for `detach` when that
 //! process is dead.
 //!
-//! Calls that may never return (umount(2), fsync(2) of a device whose server is gone) run on threads of
-//! their own and are given up after the time allowed; cutting the device off lets them return.
+//! Calls that may not return (umount(2), fsync(2) of a device whose server is gone) are made by processes of
+//! their own ([`crate::worker`]) and are given up after the time allowed; cutting the device off lets them return.
 
 mod hands;
 mod plan;
@@ -12,12 +12,10 @@ mod tests;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::io::Errno;
 use tokio::sync::oneshot;
 
-use crate::mount::{self, How};
-use crate::users;
-pub(crate) use hands::{Hands, LoopHands, is_ours};
+use crate::worker::Step;
+pub(crate) use hands::{Hands, LoopHands};
 pub use plan::Refusal;
 pub(crate) use plan::{Action, Facts, Outcome, Report, Teardown};
 
@@ -49,23 +47,12 @@ pub(crate) async fn take_down(
 async fn carry_out(action: &Action, hands: &mut Hands, timeout: Duration) -> Outcome {
     match action {
         Action::Unmount(dir) => unmount(dir, timeout).await,
-        Action::UnmountLazily(dir) => {
-            let dir = dir.clone();
-            on_thread(timeout, move || {
-                outcome_of(mount::unmount(&dir, How::Lazily))
-            })
-            .await
-        }
-        Action::Sync(dir) => {
-            let dir = dir.clone();
-            on_thread(timeout, move || sync_filesystem(&dir)).await
-        }
-        Action::Flush => {
-            let Some(path) = hands.device() else {
-                return Outcome::Done;
-            };
-            on_thread(timeout, move || flush_device(&path)).await
-        }
+        Action::UnmountLazily(dir) => Step::UnmountLazily(dir.clone()).carry_out(timeout).await,
+        Action::Sync(dir) => Step::Sync(dir.clone()).carry_out(timeout).await,
+        Action::Flush => match hands.device() {
+            Some(device) => Step::Flush(device).carry_out(timeout).await,
+            None => Outcome::Done,
+        },
         Action::Cut => hands.cut().await,
         Action::Clear => hands.clear(OPENERS_FOR).await,
         Action::RemoveDir(dir) => match std::fs::remove_dir(dir) {
@@ -79,13 +66,7 @@ async fn carry_out(action: &Action, hands: &mut Hands, timeout: Duration) -> Out
 async fn unmount(dir: &Path, timeout: Duration) -> Outcome {
     let started = engine::clock::now();
     loop {
-        let path = dir.to_owned();
-        let outcome = on_thread(timeout, move || match mount::unmount(&path, How::Now) {
-            Ok(()) => Outcome::Done,
-            Err(Errno::BUSY) => Outcome::Busy(users::of_mount(&path)),
-            Err(e) => Outcome::Failed(e.to_string()),
-        })
-        .await;
+        let outcome = Step::Unmount(dir.to_owned()).carry_out(timeout).await;
         let waited = engine::clock::now().duration_since(started);
         if !matches!(outcome, Outcome::Busy(_)) || waited >= BUSY_FOR {
             return outcome;
@@ -94,7 +75,7 @@ async fn unmount(dir: &Path, timeout: Duration) -> Outcome {
     }
 }
 
-/// Runs what may never return. The thread is left to itself when the time is over.
+/// Runs what waits for a worker. The thread is left to itself when the time is over.
 pub(crate) async fn on_thread(
     timeout: Duration,
     work: impl FnOnce() -> Outcome + Send + 'static,
@@ -109,23 +90,4 @@ pub(crate) async fn on_thread(
         Ok(Err(_)) => Outcome::Failed("its thread ended".to_owned()),
         Err(_) => Outcome::NoEnd,
     }
-}
-
-fn outcome_of(result: rustix::io::Result<()>) -> Outcome {
-    match result {
-        Ok(()) => Outcome::Done,
-        Err(e) => Outcome::Failed(e.to_string()),
-    }
-}
-
-fn sync_filesystem(dir: &Path) -> Outcome {
-    use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    outcome_of(rustix::fs::open(dir, flags, Mode::empty()).and_then(rustix::fs::syncfs))
-}
-
-fn flush_device(path: &Path) -> Outcome {
-    use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    outcome_of(rustix::fs::open(path, flags, Mode::empty()).and_then(rustix::fs::fsync))
 }

@@ -5,7 +5,7 @@
 //!    |  |                                              its server gone: cut, unmount lazily
 //!    |  '--no end--> cut the device from the disk, unmount again, then lazily
 //! flush the device --no end--> cut
-//! clear the device -> remove the directory that attach made
+//! clear the device --no end--> cut, clear again -> remove the directory that attach made
 //! ```
 //!
 //! # Invariants
@@ -13,10 +13,12 @@
 //! * Nothing is changed before a refusal.
 //! * The device is cleared after it was unmounted and flushed, or cut off because that had no end.
 //! * Whatever may not have reached the disk is in the report.
-//! * It ends: every step is asked for at most once, an unmount at most three times.
+//! * It ends: every step is asked for at most once, a clear at most twice, an unmount at most three times.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
 
 use crate::users;
 
@@ -65,7 +67,7 @@ pub(crate) enum Action {
 }
 
 /// What it came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Outcome {
     /// Done.
     Done,
@@ -160,7 +162,7 @@ impl Teardown {
             report: Report::default(),
             facts,
         };
-        if teardown.cut && teardown.facts.device {
+        if teardown.cut {
             teardown.lose("the process behind it had died");
         } else if !open_by.is_empty() {
             teardown.lose(&format!("programs still had it open ({open_by})"));
@@ -189,6 +191,10 @@ impl Teardown {
             (Action::Cut | Action::Sync(_), _) => {}
             (Action::UnmountLazily(dir), outcome) => {
                 self.leave(&dir.display().to_string(), &outcome)
+            }
+            (Action::Clear, Outcome::NoEnd) if !self.cut => {
+                self.queue.push_front(Action::Clear);
+                self.cut_off("the close of the device had no end");
             }
             (Action::Clear, outcome) => self.leave("the device", &outcome),
             (Action::RemoveDir(dir), outcome) => self.leave(&dir.display().to_string(), &outcome),

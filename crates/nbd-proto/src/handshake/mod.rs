@@ -24,6 +24,7 @@ use crate::consts::limits;
 use crate::context::MetaContext;
 use crate::flags::TransmissionFlags;
 use crate::framing::Framing;
+use crate::writers::{DiskIdentity, WriterAccess};
 
 /// What is known of an export after `INFO`, `GO` or `EXPORT_NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +78,10 @@ pub struct Negotiated {
     pub no_zeroes: bool,
     /// Whether the client asked for the block sizes and so promised to keep them.
     pub block_sizes_agreed: bool,
+    /// On the client's side, what the server said of the disk; nothing where it was not asked.
+    pub disk: DiskIdentity,
+    /// Which client it is, where it said so.
+    pub writer: Option<WriterAccess>,
 }
 
 /// The flags without those that mean nothing in this framing or without others.

@@ -2,10 +2,12 @@
 
 use proptest::prelude::*;
 
+use super::serve::identity;
+
 use crate::{
-    BASE_ALLOCATION, ClientEvent, ClientHandshake, ClientHandshakeConfig, ExportInfo, Framing,
-    Goal, HandshakeEvent, HandshakeFailure, Refusal, ServerHandshake, ServerHandshakeConfig,
-    TlsMode, TransmissionFlags,
+    BASE_ALLOCATION, ClientEvent, ClientHandshake, ClientHandshakeConfig, ContextOffer, ExportInfo,
+    Framing, Goal, HandshakeEvent, HandshakeFailure, Refusal, ServerHandshake,
+    ServerHandshakeConfig, TlsMode, TransmissionFlags, WriterAccess,
 };
 
 /// An export as a server would describe it.
@@ -33,6 +35,8 @@ pub(crate) struct Pair {
     to_server: Vec<u8>,
     pub(crate) server_events: Vec<HandshakeEvent>,
     pub(crate) client_events: Vec<ClientEvent>,
+    /// Who asked for an export, each time.
+    pub(crate) writers: Vec<Option<WriterAccess>>,
     /// Bytes handed over at once.
     pub(crate) piece: usize,
 }
@@ -49,6 +53,7 @@ impl Pair {
             to_server: Vec::new(),
             server_events: Vec::new(),
             client_events: Vec::new(),
+            writers: Vec::new(),
             piece: usize::MAX,
         }
     }
@@ -108,7 +113,8 @@ impl Pair {
                     assert!(self.to_server.is_empty());
                     self.server.tls_started();
                 }
-                HandshakeEvent::FindExport { name, .. } => {
+                HandshakeEvent::FindExport { name, writer, .. } => {
+                    self.writers.push(writer);
                     let answer = match name.as_str() {
                         "" | "disk" => Ok(disk()),
                         "locked" if self.server.is_tls() => Ok(disk()),
@@ -121,7 +127,10 @@ impl Pair {
                     .server
                     .answer_list(&[("disk".to_owned(), "a disk for tests".to_owned())]),
                 HandshakeEvent::FindContexts { .. } => {
-                    self.server.answer_contexts(Ok(&[BASE_ALLOCATION]));
+                    self.server.answer_contexts(Ok(ContextOffer {
+                        contexts: &[BASE_ALLOCATION],
+                        disk: identity(),
+                    }));
                 }
                 event => self.server_events.push(event),
             }

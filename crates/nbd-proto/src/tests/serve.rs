@@ -2,8 +2,9 @@
 
 use super::{disk, option, replies};
 use crate::{
-    BASE_ALLOCATION, CloseReason, ExportInfo, HandshakeEvent, Negotiated, OptionCode, OptionReply,
-    Refusal, ServerHandshake, ServerHandshakeConfig, TransmissionFlags, Why,
+    BASE_ALLOCATION, CloseReason, ContextOffer, DiskIdentity, ExportInfo, HandshakeEvent,
+    Negotiated, OptionCode, OptionReply, Refusal, ServerHandshake, ServerHandshakeConfig,
+    TransmissionFlags, Why, WriterAccess, WriterPolicy,
 };
 
 /// What a session came to.
@@ -11,6 +12,8 @@ use crate::{
 pub(crate) struct Outcome {
     pub(crate) sent: Vec<u8>,
     pub(crate) asked: Vec<(String, Why)>,
+    /// Who asked, each time.
+    pub(crate) writers: Vec<Option<WriterAccess>>,
     pub(crate) lists: usize,
     pub(crate) tls: usize,
     pub(crate) finished: Option<Negotiated>,
@@ -20,6 +23,15 @@ pub(crate) struct Outcome {
 
 /// Metadata contexts of the export `disk`.
 pub(crate) const OFFERED: [&str; 3] = [BASE_ALLOCATION, "x-box:layer", "x-box:member:0"];
+
+/// Which disk the export `disk` is.
+pub(crate) fn identity() -> DiskIdentity {
+    DiskIdentity {
+        identity: Some("file:1:2:3".parse().unwrap()),
+        incarnation: Some(0xabc),
+        writers: Some(WriterPolicy::One),
+    }
+}
 
 /// A server that has the export `disk`, and what it did.
 pub(crate) struct Serving {
@@ -61,14 +73,23 @@ impl Serving {
         let (server, outcome) = (&mut self.server, &mut self.outcome);
         match event {
             HandshakeEvent::Send(bytes) => outcome.sent.extend(bytes),
-            HandshakeEvent::FindExport { name, why } => {
+            HandshakeEvent::FindExport { name, why, writer } => {
                 let tls = server.is_tls();
                 server.answer_export(find(&name, tls).map(|()| filtering(disk())));
                 outcome.asked.push((name, why));
+                outcome.writers.push(writer);
             }
-            HandshakeEvent::FindContexts { name } => {
+            HandshakeEvent::FindContexts { name, identify } => {
                 let tls = server.is_tls();
-                server.answer_contexts(find(&name, tls).map(|()| &OFFERED[..]));
+                let offer = ContextOffer {
+                    contexts: &OFFERED,
+                    disk: if identify {
+                        identity()
+                    } else {
+                        DiskIdentity::default()
+                    },
+                };
+                server.answer_contexts(find(&name, tls).map(|()| offer));
             }
             HandshakeEvent::StartTls => {
                 assert!(

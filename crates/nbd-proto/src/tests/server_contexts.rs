@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::serve::{OFFERED, Outcome, go, good_go, kinds, queries, serve_as, session};
 use super::{option, replies};
 use crate::{
-    BASE_ALLOCATION, CloseReason, Framing, HandshakeEvent, MetaContext, OptionCode, OptionReply,
-    ServerHandshake, ServerHandshakeConfig, TransmissionFlags, limits,
+    BASE_ALLOCATION, CloseReason, ContextOffer, Framing, HandshakeEvent, MetaContext, OptionCode,
+    OptionReply, ServerHandshake, ServerHandshakeConfig, TransmissionFlags, limits,
 };
 
 const LIST: OptionCode = OptionCode::ListMetaContext;
@@ -272,7 +272,10 @@ fn no_export_has_more_contexts_than_the_protocol_s_limit() {
         while let Some(event) = server.next_event() {
             match event {
                 HandshakeEvent::Send(bytes) => sent.extend(bytes),
-                HandshakeEvent::FindContexts { .. } => server.answer_contexts(Ok(&names)),
+                HandshakeEvent::FindContexts { .. } => server.answer_contexts(Ok(ContextOffer {
+                    contexts: &names,
+                    ..ContextOffer::default()
+                })),
                 other => panic!("{other:?}"),
             }
         }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use nbd_proto::{AccessMode, ClientToken, WriterAccess};
+use ring::rand::{SecureRandom, SystemRandom};
+
 /// Bounds of one client.
 pub mod limits {
     /// Connections to one export.
@@ -49,12 +52,44 @@ pub struct ClientConfig {
     /// long: a flush, a durable write, zeroes, a trim. Each of them, itself included.
     pub flush_timeout: Duration,
     /// How long requests wait for a server that is gone, and how long a request is sent again that
-    /// loses its connection each time. Then they fail; the client goes on trying.
+    /// loses its connection each time. Then they fail; the client goes on trying, unless acknowledged writes were not
+    /// flushed: those are given up then, and every request fails from then on.
     pub reconnect_for: Duration,
     /// Refuse writes, also where the server would take them.
     pub read_only: bool,
     /// Requests in flight on one connection, at most [`limits::IN_FLIGHT_MAX`].
     pub in_flight_max: usize,
+    /// Who the client is and what its first connection asks for; the others, and those made later, ask for
+    /// [`WriterAccess::again`]. `None`: a client of its own that reads where [`Self::read_only`] is set,
+    /// and else is to be the one writer.
+    pub writer: Option<WriterAccess>,
+}
+
+/// A token that no other client has.
+///
+/// # Panics
+/// If the kernel has no random bytes.
+#[must_use]
+pub fn random_token() -> ClientToken {
+    let mut bytes = [0; 16];
+    let rng = SystemRandom::new();
+    rng.fill(&mut bytes).expect("the kernel has random bytes");
+    ClientToken::new(bytes)
+}
+
+impl ClientConfig {
+    /// What the first connection asks for.
+    pub(super) fn first_access(&self) -> WriterAccess {
+        let mode = match self.read_only {
+            true => AccessMode::Read,
+            false => AccessMode::Write,
+        };
+        let new = || WriterAccess {
+            token: random_token(),
+            mode,
+        };
+        self.writer.unwrap_or_else(new)
+    }
 }
 
 impl Default for ClientConfig {
@@ -67,6 +102,7 @@ impl Default for ClientConfig {
             reconnect_for: Duration::from_secs(120),
             read_only: false,
             in_flight_max: 256,
+            writer: None,
         }
     }
 }
@@ -94,4 +130,6 @@ pub struct ClientHealth {
     pub unflushed: u64,
     /// Whether a flush failed, so that none will succeed any more.
     pub flush_failed: bool,
+    /// Why no request at all will succeed any more, until the disk is opened anew.
+    pub failed: Option<String>,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::{Errno, Geometry, IoError, Range};
-use nbd_proto::ExportInfo;
+use nbd_proto::{DiskIdentity, ExportInfo};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::client::disk::geometry;
@@ -20,6 +20,7 @@ use crate::client::{Changed, ClientConfig, ClientError, ClientHealth, Target, de
 pub struct Client {
     target: Target,
     export: ExportInfo,
+    disk: DiskIdentity,
     request_timeout: Duration,
     /// Size when this handle was made, bytes.
     measured: u64,
@@ -56,12 +57,17 @@ impl Client {
     /// [`ClientError`], if the first connection cannot be made. That is tried once: waiting for a
     /// server is for those that were there.
     pub async fn connect(target: Target, config: ClientConfig) -> Result<Arc<Self>, ClientError> {
-        let config = ClientConfig {
+        let writer = config.first_access();
+        let mut config = ClientConfig {
             connections: config.connections.clamp(1, limits::CONNECTIONS_MAX),
             in_flight_max: config.in_flight_max.clamp(1, limits::IN_FLIGHT_MAX),
+            writer: Some(writer),
             ..config
         };
         let dialed = connect_all(&target, &config).await?;
+        // The session's connections are those of a client that was admitted.
+        config.writer = Some(writer.again());
+        let disk = dialed[0].disk().clone();
         let export = dialed[0].export().clone();
         let (sender, inbox) = mpsc::channel(limits::INBOX_MAX);
         let (aborts, aborted) = mpsc::channel(1);
@@ -72,6 +78,7 @@ impl Client {
             request_timeout: config.request_timeout,
             measured: shared.geometry().size,
             export,
+            disk,
             inbox: sender,
             aborts,
             shared: Arc::clone(&shared),
@@ -85,6 +92,12 @@ impl Client {
     #[must_use]
     pub fn export(&self) -> &ExportInfo {
         &self.export
+    }
+
+    /// Which disk the server said that it is when it was first reached.
+    #[must_use]
+    pub fn disk_identity(&self) -> &DiskIdentity {
+        &self.disk
     }
 
     /// Where it is.
@@ -158,6 +171,7 @@ impl Client {
                 size,
                 ..self.export.clone()
             },
+            disk: self.disk.clone(),
             request_timeout: self.request_timeout,
             measured: size,
             inbox: self.inbox.clone(),
@@ -199,6 +213,10 @@ impl Client {
             // The session drops its end, which is the answer.
             drop(over.await);
         }
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.shared.epoch()
     }
 
     pub(super) fn geometry_now(&self) -> &Geometry {

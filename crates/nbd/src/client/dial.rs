@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use engine::clock;
 use nbd_proto::{
-    ClientEvent, ClientHandshake, ClientHandshakeConfig, ExportInfo, Framing, HandshakeFailure,
-    Negotiated,
+    ClientEvent, ClientHandshake, ClientHandshakeConfig, DiskIdentity, ExportInfo, Framing,
+    HandshakeFailure, Negotiated, WriterAccess, WriterRefusal,
 };
 
 use crate::client::stream::Stream;
@@ -30,6 +30,12 @@ impl Dialed {
     #[must_use]
     pub fn export(&self) -> &ExportInfo {
         &self.negotiated.export
+    }
+
+    /// Which disk the server says that it is; nothing is known where it is not outboard's.
+    #[must_use]
+    pub fn disk(&self) -> &DiskIdentity {
+        &self.negotiated.disk
     }
 
     /// Whether replies are structured.
@@ -57,14 +63,16 @@ impl Dialed {
     }
 }
 
-/// Connects to `target` and negotiates its export; `timeout` limits both together, and what TCP
-/// waits for a machine that vanished later. Only inside [`engine::run`].
+/// Connects to `target` and negotiates its export, as `writer` where the connections of one client must
+/// be known as such; `timeout` limits both together, and what TCP waits for a machine that vanished
+/// later. Only inside [`engine::run`].
 ///
 /// # Errors
 /// [`ClientError`], which names the target.
 pub async fn dial(
     target: &Target,
     structured: bool,
+    writer: Option<WriterAccess>,
     timeout: Duration,
 ) -> Result<Dialed, ClientError> {
     let framing = match structured {
@@ -73,6 +81,8 @@ pub async fn dial(
     };
     let config = ClientHandshakeConfig {
         framing,
+        identify: true,
+        writer,
         ..ClientHandshakeConfig::new(target.export.clone())
     };
     dial_as(target, config, timeout).await
@@ -85,7 +95,7 @@ pub(super) async fn dial_as(
     timeout: Duration,
 ) -> Result<Dialed, ClientError> {
     match shake(target, config, timeout).await? {
-        Shaken::Finished(dialed) => Ok(dialed),
+        Shaken::Finished(dialed) => Ok(*dialed),
         // The goal is GO, which neither describes nor lists.
         Shaken::Described(_) | Shaken::Listed(_) => Err(ClientError::Closed {
             target: target.clone(),
@@ -97,7 +107,7 @@ pub(super) async fn dial_as(
 #[derive(Debug)]
 pub(super) enum Shaken {
     /// [`nbd_proto::Goal::Go`]
-    Finished(Dialed),
+    Finished(Box<Dialed>),
     /// [`nbd_proto::Goal::Info`]
     Described(Box<Negotiated>),
     /// [`nbd_proto::Goal::List`]: names and descriptions.
@@ -133,10 +143,7 @@ async fn negotiate(
         target: target.clone(),
         source: Arc::new(source),
     };
-    let failed = |failure| ClientError::Handshake {
-        target: target.clone(),
-        failure,
-    };
+    let failed = |failure| handshake_error(target, failure);
     let refused = |failure: TlsFailure| ClientError::Tls {
         target: target.clone(),
         why: failure.to_string(),
@@ -173,10 +180,8 @@ async fn negotiate(
                 Step::Described(negotiated) => return Ok(Shaken::Described(negotiated)),
                 Step::Listed(exports) => return Ok(Shaken::Listed(exports)),
                 Step::Finished(negotiated) if rest.is_empty() => {
-                    return Ok(Shaken::Finished(Dialed {
-                        stream,
-                        negotiated: *negotiated,
-                    }));
+                    let negotiated = *negotiated;
+                    return Ok(Shaken::Finished(Box::new(Dialed { stream, negotiated })));
                 }
                 Step::Finished(_) => {
                     return Err(ClientError::Chatter {
@@ -186,6 +191,19 @@ async fn negotiate(
                 }
             }
         }
+    }
+}
+
+fn handshake_error(target: &Target, failure: HandshakeFailure) -> ClientError {
+    let target = target.clone();
+    match (failure.writer_refusal(), failure) {
+        (Some(WriterRefusal::Busy), HandshakeFailure::Refused { text, .. }) => {
+            ClientError::Busy { target, text }
+        }
+        (Some(WriterRefusal::Fenced), HandshakeFailure::Refused { text, .. }) => {
+            ClientError::Fenced { target, text }
+        }
+        (_, failure) => ClientError::Handshake { target, failure },
     }
 }
 

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Errno, Extent, ExtentKind, Geometry, IoBufs, IoError, IoFuture, Node, Operation,
-    Range, Support, WriteFlags, merge_extents,
+    BlockDevice, Errno, Extent, ExtentKind, Geometry, Identity, IoBufs, IoError, IoFuture, Node,
+    Operation, Range, Support, WriteFlags, merge_extents,
 };
 use bytes::Bytes;
 use nbd_proto::{CommandFlags, ExportInfo, TransmissionFlags};
@@ -227,6 +227,10 @@ impl BlockDevice for Client {
         Box::pin(self.all_extents(range))
     }
 
+    fn connection_epoch(&self) -> u64 {
+        self.epoch()
+    }
+
     fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(async {
             let measured = self.measured_anew().await;
@@ -236,6 +240,13 @@ impl BlockDevice for Client {
             })?;
             Ok(measured.map(|client| -> Node { Arc::new(client) }))
         })
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.disk_identity()
+            .identity
+            .as_ref()
+            .and_then(|id| Identity::parse(id.as_str()))
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

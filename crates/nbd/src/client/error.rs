@@ -36,6 +36,22 @@ pub enum ClientError {
         /// Why.
         failure: HandshakeFailure,
     },
+    /// Another client is writing to the export.
+    #[error("{target}: {text}")]
+    Busy {
+        /// Where to.
+        target: Target,
+        /// Who, since when, and what to do, as the server says it.
+        text: String,
+    },
+    /// Another client has taken over, or has written, since this one did.
+    #[error("{target}: {text}")]
+    Fenced {
+        /// Where to.
+        target: Target,
+        /// Who and when, as the server says it.
+        text: String,
+    },
     /// TLS was asked for and did not come about.
     #[error("{target}: no TLS: {why}")]
     Tls {
@@ -122,14 +138,20 @@ pub enum ClientError {
         last: Box<Self>,
     },
     /// It came back as another disk.
-    #[error(
-        "{target}: the export has changed while the server was gone ({changed}); attach it anew"
-    )]
+    #[error("{target}: the export has changed while the server was gone ({changed})")]
     Changed {
         /// Where to.
         target: Target,
         /// In what.
         changed: Changed,
+    },
+    /// It cannot be seen whether it came back as the same disk.
+    #[error("{target}: cannot read what identifies the disk: {why}")]
+    Unverified {
+        /// Where to.
+        target: Target,
+        /// The server's error.
+        why: String,
     },
     /// What the server acknowledged before it went away could not be written again.
     #[error("{target}: writes acknowledged before the server went away are lost: {why}")]
@@ -138,6 +160,18 @@ pub enum ClientError {
         target: Target,
         /// The server's error.
         why: String,
+    },
+    /// Writes were acknowledged, not flushed, and given up; the server may have lost them.
+    #[error(
+        "{writes} writes that were acknowledged and not yet flushed are given up ({why}); attach {target} anew"
+    )]
+    LostWrites {
+        /// Where to.
+        target: Target,
+        /// How many.
+        writes: u64,
+        /// Why they cannot be kept.
+        why: Box<Self>,
     },
     /// An earlier flush failed.
     #[error("{target}: an earlier flush failed; written data may be lost")]
@@ -195,6 +229,18 @@ pub enum Changed {
     },
     /// It can no longer be written.
     ReadOnly,
+    /// It is another disk.
+    Disk {
+        /// What identified the disk.
+        expected: String,
+        /// What is there instead.
+        found: String,
+    },
+    /// Nothing says whether it is the same disk, and writing to another one would destroy it.
+    Unrecognizable {
+        /// Writes that would have to be sent again.
+        writes: usize,
+    },
 }
 
 impl fmt::Display for Changed {
@@ -207,6 +253,16 @@ impl fmt::Display for Changed {
             }
             Self::Flags { missing } => write!(f, "it no longer has {missing}"),
             Self::ReadOnly => f.write_str("it is read-only now"),
+            Self::Disk { expected, found } => {
+                write!(
+                    f,
+                    "another disk: expected {expected}, found {found}; attach it anew"
+                )
+            }
+            Self::Unrecognizable { writes } => write!(
+                f,
+                "neither the server nor a signature on it says which disk it is, and {writes} writes would have to be sent again; attach it anew"
+            ),
         }
     }
 }

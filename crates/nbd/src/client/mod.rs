@@ -19,20 +19,27 @@
 //!   lost what it acknowledged, and what is sent again must come before what is new.
 //! * **A reconnect does not lie.** Writes that were acknowledged but not yet covered by a flush are
 //!   kept ([`limits::JOURNAL_MAX`] bytes at most; a flush is sent before it is full) and written
-//!   again, in order, before anything else. Where that fails, no flush succeeds any more.
+//!   again, in order, before anything else. Where that fails, no request succeeds any more.
+//! * **A failed flush stays failed**: none succeeds after one that was reported as failed, for whatever reason.
+//! * **A timeout ends the past**: once a change was failed because of time, nothing of before is sent again and no flush
+//!   succeeds; where acknowledged writes were given up with it, no request does, until the disk is opened anew.
 //! * **Every request ends**: one without an answer costs its connection after
 //!   [`ClientConfig::request_timeout`], whatever else is answered, and fails after
 //!   [`ClientConfig::reconnect_for`] of that. A slow disk is no lost server: while a flush is waited
 //!   for, that time stands still, for [`ClientConfig::flush_timeout`] at most.
 //! * **Data unless told otherwise**: what a server does not tell of, tells of in part or only in parts
 //!   of a block, is data.
-//! * **Same disk or no I/O**: after a reconnect, size, blocks and abilities are compared first. An
-//!   export may have grown; one that has shrunk is another disk.
+//! * **Same disk or no I/O**: after a reconnect, before anything is written again, the server's name of the disk
+//!   (`nbd_proto::DiskIdentity`) and what identifies its content (`fingerprint`) are compared. Another disk is final. Where
+//!   neither says anything, the client goes on only if it has nothing to write again.
+//! * **An export that has less than was promised is waited for** as an unreachable server is: fewer bytes, larger blocks,
+//!   shorter requests, no writes. It may have grown.
 //!
 //! # What it does not do
 //!
 //! It cannot fence: a server that lives on behind a broken network may still carry out a request
-//! of a connection that was given up. And it keeps payloads as they were handed in: slices of
+//! of a connection that was given up. It does not notice another writer while it is connected, nor a bitwise copy of
+//! the disk behind a server that names no disk. And it keeps payloads as they were handed in: slices of
 //! large buffers keep those buffers alive until the next flush.
 
 mod config;
@@ -40,17 +47,18 @@ mod device;
 mod dial;
 mod disk;
 mod error;
+mod fingerprint;
 mod growth;
 mod session;
 mod stream;
 mod survey;
 mod target;
 
-pub use config::{ClientConfig, ClientHealth, limits};
+pub use config::{ClientConfig, ClientHealth, limits, random_token};
 pub use device::{Client, Cutter};
 pub use dial::{Dialed, dial};
 pub use error::{Changed, ClientError};
-pub use nbd_proto::UriTls;
+pub use nbd_proto::{AccessMode, ClientToken, DiskIdentity, UriTls, WriterAccess, WriterPolicy};
 pub use survey::{Description, Listed, Survey, Surveyed, describe, list, survey};
 pub use target::{Address, Target};
 

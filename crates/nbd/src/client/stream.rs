@@ -17,6 +17,8 @@ use rustix::net::sockopt;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::client::Address;
+#[cfg(test)]
+use crate::client::tests::worlds::network::{self, Socket};
 use crate::tls::{Link, Raw};
 use crate::vsock;
 
@@ -31,6 +33,9 @@ enum Plain {
     Tcp(TcpStream),
     /// Unix, or vsock.
     Unix(UnixStream),
+    /// On the simulated network of a test.
+    #[cfg(test)]
+    Simulated(Socket),
 }
 
 /// A connection.
@@ -42,6 +47,10 @@ pub(super) struct Stream {
 
 impl Plain {
     async fn connect(address: &Address, limit: Duration) -> io::Result<Self> {
+        #[cfg(test)]
+        if let Some(network) = network::installed() {
+            return network.connect().await.map(Self::Simulated);
+        }
         match address {
             Address::Tcp { host, port } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
@@ -80,6 +89,8 @@ impl Raw for Plain {
         match self {
             Self::Tcp(stream) => stream.try_read(into),
             Self::Unix(stream) => stream.try_read(into),
+            #[cfg(test)]
+            Self::Simulated(socket) => socket.try_read(into),
         }
     }
 
@@ -87,6 +98,8 @@ impl Raw for Plain {
         match self {
             Self::Tcp(stream) => stream.try_write(bytes),
             Self::Unix(stream) => stream.try_write(bytes),
+            #[cfg(test)]
+            Self::Simulated(socket) => socket.try_write(bytes),
         }
     }
 }
@@ -111,6 +124,8 @@ impl Stream {
             (Some(link), plain) => link.receive(plain, into, false),
             (None, Plain::Tcp(stream)) => stream.try_read_buf(into),
             (None, Plain::Unix(stream)) => stream.try_read_buf(into),
+            #[cfg(test)]
+            (None, Plain::Simulated(socket)) => socket.try_read_buf(into),
         }
     }
 
@@ -128,6 +143,8 @@ impl Stream {
             (Some(link), plain) => link.send(plain, parts, false),
             (None, Plain::Tcp(stream)) => stream.try_write_vectored(parts),
             (None, Plain::Unix(stream)) => stream.try_write_vectored(parts),
+            #[cfg(test)]
+            (None, Plain::Simulated(socket)) => socket.try_write_vectored(parts),
         }
     }
 
@@ -139,6 +156,8 @@ impl Stream {
         let ready = match &self.plain {
             Plain::Tcp(stream) => stream.poll_read_ready(cx),
             Plain::Unix(stream) => stream.poll_read_ready(cx),
+            #[cfg(test)]
+            Plain::Simulated(socket) => socket.poll_read_ready(cx),
         };
         // What is wrong is told by the next receive.
         ready.map(drop)
@@ -149,12 +168,18 @@ impl Stream {
         let ready = match &self.plain {
             Plain::Tcp(stream) => stream.poll_write_ready(cx),
             Plain::Unix(stream) => stream.poll_write_ready(cx),
+            #[cfg(test)]
+            Plain::Simulated(socket) => socket.poll_write_ready(cx),
         };
         ready.map(drop)
     }
 
     /// How long nothing was heard of the server's machine, if it owes TCP an answer.
     pub(super) fn unheard_for(&self) -> Option<Duration> {
+        #[cfg(test)]
+        if let Plain::Simulated(socket) = &self.plain {
+            return socket.unheard_for();
+        }
         let Plain::Tcp(stream) = &self.plain else {
             return None;
         };
@@ -190,6 +215,10 @@ impl Stream {
     /// Closes it, and over TCP what was not sent yet is not sent: otherwise the kernel would go on
     /// trying for minutes, and a server that comes back would get it after what was sent later.
     pub(super) fn reset(self) {
+        #[cfg(test)]
+        if let Plain::Simulated(socket) = &self.plain {
+            socket.reset();
+        }
         if let Plain::Tcp(stream) = &self.plain
             && let Err(e) = sockopt::set_socket_linger(stream, Some(Duration::ZERO))
         {
@@ -209,6 +238,8 @@ impl Stream {
         let fd = match &self.plain {
             Plain::Tcp(stream) => stream.as_fd().try_clone_to_owned()?,
             Plain::Unix(stream) => stream.as_fd().try_clone_to_owned()?,
+            #[cfg(test)]
+            Plain::Simulated(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
         rustix::io::ioctl_fionbio(&fd, false)?;
         Ok(fd)

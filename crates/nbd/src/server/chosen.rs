@@ -8,25 +8,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nbd_proto::Refusal;
+use nbd_proto::{Refusal, WriterAccess};
 
 use super::client_disks::{Lease, NotClosed, RETURN_TIME};
 use super::control::Core;
 use super::peer::Peer;
 use super::served::Served;
+use super::writers::Claim;
 
 /// What a client chose, if it is an export with a disk for each client.
 #[derive(Debug)]
 pub(super) struct Chosen {
     limit: Duration,
+    /// How long a claim may take.
+    claim_limit: Duration,
+    /// The number of its connection.
+    connection: u64,
     held: Option<(Arc<Served>, Lease)>,
+    claim: Option<Claim>,
 }
 
 impl Chosen {
     pub(super) fn new(core: &Core) -> Self {
         Self {
             limit: core.limits.stop_timeout,
+            // The handshake goes on behind it.
+            claim_limit: core.limits.handshake_timeout.mul_f32(0.8),
+            connection: core.next_id(),
             held: None,
+            claim: None,
         }
     }
 
@@ -43,6 +53,24 @@ impl Chosen {
         Ok(self.held.as_ref().map(|(_, lease)| lease))
     }
 
+    /// Claims `served` for a client that says who it is, if it takes claims.
+    pub(super) async fn claim(
+        &mut self,
+        served: &Arc<Served>,
+        peer: &Peer,
+        access: WriterAccess,
+    ) -> Result<(), Refusal> {
+        let limit = self.claim_limit;
+        let claimed = Box::pin(served.claim(self.connection, peer, access, limit));
+        self.claim = claimed.await?;
+        Ok(())
+    }
+
+    /// The number of its connection.
+    pub(super) const fn connection(&self) -> u64 {
+        self.connection
+    }
+
     /// What is held, and at which export.
     pub(super) const fn held(&self) -> Option<(&Arc<Served>, &Lease)> {
         match &self.held {
@@ -53,6 +81,7 @@ impl Chosen {
 
     /// Gives it back. `said_goodbye`: the client is not going to come back for what it had.
     pub(super) async fn leave(&mut self, said_goodbye: bool) {
+        self.claim = None;
         let Some((served, lease)) = self.held.take() else {
             return;
         };

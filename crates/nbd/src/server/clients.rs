@@ -5,12 +5,14 @@ use std::time::Instant;
 
 use block::Node;
 use engine::InFlight;
+use nbd_proto::WriterAccess;
 use tokio::sync::Notify;
 
 use super::client_disks::ClientName;
 use super::peer::Peer;
 use super::served::Served;
 use super::stats::{ClientFigures, Counters, Figures, Meter};
+use super::writers::WriteGate;
 
 /// A client in transmission.
 #[derive(Debug)]
@@ -157,6 +159,11 @@ impl Admitted {
     /// A meter for its connection.
     pub(super) fn meter(&self) -> Meter {
         Meter::new(self.client.counters.clone(), engine::clock::now())
+    }
+
+    /// What its connection knows of writing.
+    pub(super) fn gate(&self, access: Option<WriterAccess>) -> WriteGate {
+        self.served.gate(self.client.id, &self.client.peer, access)
     }
 
     /// Resolves when it is to leave.

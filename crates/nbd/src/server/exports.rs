@@ -18,6 +18,7 @@ use super::client_disks::DiskPerClient;
 use super::error::{ChangeError, ServeError};
 use super::peer::Peer;
 use super::served::Served;
+use super::writers::WriterRules;
 
 /// A disk that clients can ask for by name.
 #[derive(Debug, Clone)]
@@ -58,6 +59,8 @@ pub struct Rules {
     pub access: Access,
     /// Clients at once; `None`: as many as the server takes.
     pub connections_max: Option<usize>,
+    /// How writers are taken.
+    pub writers: WriterRules,
 }
 
 /// The exports of a server. The first is also the default, which has the empty name.

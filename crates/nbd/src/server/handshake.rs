@@ -6,8 +6,8 @@ use std::io;
 use std::task::Poll;
 
 use nbd_proto::{
-    BASE_ALLOCATION, CloseReason, ExportInfo, Framing, HandshakeEvent, Negotiated, Refusal,
-    ServerHandshake, ServerHandshakeConfig, TlsMode, Why,
+    BASE_ALLOCATION, CloseReason, ContextOffer, ExportInfo, Framing, HandshakeEvent, Negotiated,
+    Refusal, ServerHandshake, ServerHandshakeConfig, TlsMode, Why, WriterAccess,
 };
 
 use super::chosen::Chosen;
@@ -65,6 +65,7 @@ impl Offer<'_> {
         &self,
         name: &str,
         why: Why,
+        writer: Option<WriterAccess>,
         peer: &Peer,
         chosen: &mut Chosen,
     ) -> Result<ExportInfo, Refusal> {
@@ -73,7 +74,11 @@ impl Offer<'_> {
             return served.describe(None, self.payload_max);
         }
         let lease = chosen.choose(&served, peer).await?;
-        served.describe(lease, self.payload_max)
+        let described = served.describe(lease, self.payload_max)?;
+        if let Some(access) = writer {
+            chosen.claim(&served, peer, access).await?;
+        }
+        Ok(described)
     }
 }
 
@@ -102,13 +107,17 @@ pub(super) async fn negotiate(
         };
         match event {
             HandshakeEvent::Send(bytes) => send_all(socket, &bytes).await?,
-            HandshakeEvent::FindExport { name, why } => {
-                machine.answer_export(offer.export(&name, why, peer, chosen).await);
+            HandshakeEvent::FindExport { name, why, writer } => {
+                let found = offer.export(&name, why, writer, peer, chosen).await;
+                machine.answer_export(found);
             }
-            HandshakeEvent::FindContexts { name } => {
+            HandshakeEvent::FindContexts { name, .. } => {
                 let found = exports.find(&name, peer).ok_or(Refusal::Unknown);
-                let contexts = found.map(|_| &[BASE_ALLOCATION][..]);
-                machine.answer_contexts(contexts);
+                let offer = found.map(|served| ContextOffer {
+                    contexts: &[BASE_ALLOCATION],
+                    disk: served.identity(),
+                });
+                machine.answer_contexts(offer);
             }
             HandshakeEvent::StartTls => {
                 // The machine offers what is there.

@@ -196,7 +196,7 @@ impl Acceptor {
             }
             Accepting::Unix(listener) => {
                 let (stream, _unnamed) = listener.accept().await?;
-                let peer = Peer::new("a unix socket", None).of_user(user_of(&stream));
+                let peer = Peer::new("a unix socket", None).of_process(process_of(&stream));
                 Ok((stream.into_std()?.into(), peer))
             }
             Accepting::Vsock(listener) => {
@@ -208,14 +208,15 @@ impl Acceptor {
     }
 }
 
-/// The user whose process is at the other end of a Unix socket.
-pub(super) fn user_of(socket: impl AsFd) -> Option<u32> {
+/// The user and the number of the process that connected to a Unix socket.
+pub(super) fn process_of(socket: impl AsFd) -> Option<(u32, u32)> {
     let name = rustix::net::getsockname(&socket).ok()?;
     if name.address_family() != AddressFamily::UNIX {
         return None;
     }
     let process = rustix::net::sockopt::socket_peercred(&socket).ok()?;
-    Some(process.uid.as_raw())
+    let number = u32::try_from(process.pid.as_raw_nonzero().get()).ok()?;
+    Some((process.uid.as_raw(), number))
 }
 
 /// Whether an accept failed for something that is that client's, so that the next one may do better

@@ -8,6 +8,7 @@
 //! * Connections are counted before anything is read from them ([`Limits::connections_max`],
 //!   [`Limits::connections_per_address_max`]).
 //! * An export that a client may not use is unknown to it, and its disk is not touched for it.
+//! * One client at a time writes to an export, unless it is told otherwise (`writers`).
 //! * A stop finishes what is in flight and flushes every disk, each within a limit, and only then
 //!   returns.
 //!
@@ -33,6 +34,7 @@ mod socket;
 mod socket_file;
 mod stats;
 mod stop;
+mod writers;
 
 use std::os::fd::OwnedFd;
 use std::panic::AssertUnwindSafe;
@@ -56,8 +58,10 @@ pub use listener::{ListenAddress, Listener};
 pub use peer::Peer;
 pub use socket_file::lock_place;
 pub use stats::{
-    BUCKETS, ClientFigures, CommandFigures, ExportFigures, Figures, Op, ServerFigures, bucket_limit,
+    BUCKETS, ClientFigures, CommandFigures, ExportFigures, Figures, Op, ServerFigures,
+    WriterFigures, WritersFigures, bucket_limit,
 };
+pub use writers::WriterRules;
 
 use crate::tls::{Demand, ServerTls};
 use chosen::Chosen;
@@ -171,7 +175,7 @@ impl Server {
         let mut told = stopping.subscribe();
         let client = async {
             let stopped = async { drop(told.changed().await) };
-            let peer = Peer::new("stdin", None).of_user(listener::user_of(&socket));
+            let peer = Peer::new("stdin", None).of_process(listener::process_of(&socket));
             serve_client(&shared.core, socket, peer, stopped).await;
         };
         tokio::pin!(client);
@@ -334,7 +338,7 @@ fn admit(
     peer: &Peer,
     chosen: &Chosen,
 ) -> Result<Admitted, NotAdmitted> {
-    let (id, told) = (core.next_id(), &session.agreed.export);
+    let (id, told) = (chosen.connection(), &session.agreed.export);
     match chosen.held() {
         Some((served, lease)) => served.admit(id, peer, told, Some(lease)),
         None => {
@@ -355,6 +359,7 @@ async fn transmit(
     stop: impl Future<Output = ()>,
 ) -> bool {
     let (served, disk) = (admitted.served(), admitted.disk());
+    let gate = admitted.gate(session.agreed.writer);
     let (peer, export) = (peer.label.as_str(), served.name());
     let ended = async {
         tokio::select! {
@@ -383,6 +388,7 @@ async fn transmit(
         limits: core.limits.clone(),
         budget: core.budget.clone(),
         meter: admitted.meter(),
+        gate,
         received: session.received,
     }));
     match AssertUnwindSafe(connection.run(ended)).catch_unwind().await {

@@ -11,6 +11,8 @@ pub struct Peer {
     pub address: Option<IpAddr>,
     /// The user whose process connected to a Unix socket.
     pub user: Option<u32>,
+    /// That process's number.
+    pub process: Option<u32>,
     /// The name in its certificate, once TLS has verified that.
     pub certificate_name: Option<String>,
 }
@@ -23,13 +25,19 @@ impl Peer {
             label: label.into(),
             address: address.map(|address| address.to_canonical()),
             user: None,
+            process: None,
             certificate_name: None,
         }
     }
 
-    /// The same, a process of `user` on a Unix socket.
+    /// The same on a Unix socket, with the user and the number of its process.
     #[must_use]
-    pub fn of_user(self, user: Option<u32>) -> Self {
-        Self { user, ..self }
+    pub fn of_process(self, found: Option<(u32, u32)>) -> Self {
+        let (user, process) = found.unzip();
+        Self {
+            user,
+            process,
+            ..self
+        }
     }
 }

@@ -58,6 +58,14 @@ pub(super) struct Status {
 pub(super) type Ids = SmallVec<[u32; 4]>;
 
 impl Action {
+    /// Whether it changes the disk.
+    pub(super) const fn changes(&self) -> bool {
+        matches!(
+            self,
+            Self::Write(..) | Self::Trim { .. } | Self::WriteZeroes(..)
+        )
+    }
+
     /// The bytes it concerns, where it concerns some.
     pub(super) const fn range(&self) -> Option<Range> {
         match *self {
@@ -181,6 +189,15 @@ fn judge_header(request: &Request, terms: &Terms) -> Result<Option<Action>, (Wir
             Err((error, text))
         }
         _ => Ok(None),
+    }
+}
+
+/// Refuses a request of a client that may not write, and says why.
+pub(super) fn forbidden(request: &Request, terms: &Terms, text: String) -> Refused {
+    Refused {
+        error: WireError::Permission,
+        text,
+        payload: payload_of(request, terms),
     }
 }
 

@@ -7,10 +7,12 @@
 //! * The lock is never held while a disk is asked for anything.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use block::{Geometry, Node};
 use engine::InFlight;
-use nbd_proto::{ExportInfo, Refusal, TransmissionFlags};
+use nbd_proto::{DiskIdentity, ExportInfo, Refusal, TransmissionFlags, WriterPolicy};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::Notify;
 
 use super::client_disks::{ClientDisks, ClientName, DiskPerClient, Lease, NotClosed};
@@ -21,6 +23,10 @@ use super::exports::{Export, Rules};
 use super::peer::Peer;
 use super::plan;
 use super::stats::ExportFigures;
+use super::writers::Writers;
+
+/// Refusals of writers are logged this often at most.
+const REFUSAL_LOG_PAUSE: Duration = Duration::from_secs(10);
 
 /// An export as its connections see it.
 #[derive(Debug)]
@@ -31,6 +37,10 @@ pub(super) struct Served {
     pub(super) leaving: InFlight,
     /// Told when the last client has left.
     emptied: Notify,
+    /// Told when a claim ends.
+    pub(super) writers_changed: Notify,
+    /// Another one for each opening of the disk.
+    incarnation: u64,
 }
 
 /// What of an export may change.
@@ -42,6 +52,9 @@ struct State {
     roster: Roster,
     /// It takes no more clients.
     is_retired: bool,
+    writers: Writers,
+    /// When a writer's refusal was last logged.
+    refusal_logged: Option<Instant>,
 }
 
 impl Served {
@@ -52,12 +65,16 @@ impl Served {
             state: Mutex::new(State {
                 description: export.description,
                 disks,
+                writers: Writers::new(rules.writers.clone()),
                 rules,
                 roster: Roster::default(),
                 is_retired: false,
+                refusal_logged: None,
             }),
             leaving: InFlight::new(),
             emptied: Notify::new(),
+            writers_changed: Notify::new(),
+            incarnation: random(),
         })
     }
 
@@ -189,6 +206,9 @@ impl Served {
         if state.is_full() {
             return Err(NotAdmitted::Full);
         }
+        if state.writers.is_cut(id) {
+            return Err(NotAdmitted::Fenced);
+        }
         let disk = lease.map(Lease::disk).or(state.disks.shared());
         let disk = disk.ok_or(NotAdmitted::Changed)?.clone();
         let geometry = disk.geometry();
@@ -209,9 +229,60 @@ impl Served {
     /// A client has left.
     pub(super) fn release(&self, client: &Arc<Client>) {
         let is_empty = self.state().roster.leave(client);
+        self.release_writer(client.id());
         if is_empty {
             self.emptied.notify_waiters();
         }
+    }
+
+    /// Whether clients that write need a claim: not where each has a disk of its own, or none can.
+    pub(super) fn takes_claims(&self) -> bool {
+        self.state().takes_claims()
+    }
+
+    /// Which disk it is, and how it takes writers.
+    pub(super) fn identity(&self) -> DiskIdentity {
+        let shared = self.shared_disk();
+        let writers = match shared {
+            Some(_) => self.with_writers(|writers| writers.policy()),
+            None => WriterPolicy::Many,
+        };
+        let identity = shared.and_then(|disk| disk.identity());
+        DiskIdentity {
+            identity: identity.and_then(|identity| identity.as_str().parse().ok()),
+            incarnation: Some(self.incarnation),
+            writers: Some(writers),
+        }
+    }
+
+    pub(super) fn with_writers<T>(&self, change: impl FnOnce(&mut Writers) -> T) -> T {
+        change(&mut self.state().writers)
+    }
+
+    /// A connection gives back what it was granted.
+    pub(super) fn release_writer(&self, connection: u64) {
+        if self.with_writers(|writers| writers.release(connection)) {
+            self.writers_changed.notify_waiters();
+        }
+    }
+
+    /// Whether it is time to log a refusal: a client that tries again and again is not worth a line each.
+    pub(super) fn may_log_refusal(&self) -> bool {
+        let now = engine::clock::now();
+        let mut state = self.state();
+        let is_due = state
+            .refusal_logged
+            .is_none_or(|then| now.saturating_duration_since(then) >= REFUSAL_LOG_PAUSE);
+        if is_due {
+            state.refusal_logged = Some(now);
+        }
+        is_due
+    }
+
+    /// Tells these connections to leave.
+    pub(super) fn dismiss_all(&self, connections: &[u64]) {
+        let is_one = |client: &Client| connections.contains(&client.id());
+        self.state().roster.dismiss(is_one);
     }
 
     /// Takes no more clients and tells those there are to leave.
@@ -253,8 +324,16 @@ impl Served {
         let mut state = self.state();
         state.description = description;
         state.rules = rules;
-        let State { roster, rules, .. } = &mut *state;
-        roster.dismiss(|client| !rules.access.allows(client.peer()));
+        let State {
+            roster,
+            rules,
+            writers,
+            ..
+        } = &mut *state;
+        let cut = writers.change_rules(rules.writers.clone());
+        roster.dismiss(|client| !rules.access.allows(client.peer()) || cut.contains(&client.id()));
+        drop(state);
+        self.writers_changed.notify_waiters();
     }
 
     /// New clients get `disk`, which is this one measured anew.
@@ -333,6 +412,7 @@ impl Served {
                 clients: state.roster.clients(),
                 figures: state.roster.figures(),
                 client_disks: None,
+                writers: state.takes_claims().then(|| state.writers.figures()),
             };
             (state.disks.sources(), figures)
         };
@@ -351,6 +431,11 @@ impl Served {
 }
 
 impl State {
+    fn takes_claims(&self) -> bool {
+        let shared = self.disks.shared();
+        shared.is_some_and(|disk| !disk.geometry().read_only)
+    }
+
     fn is_full(&self) -> bool {
         let max = self.rules.connections_max;
         max.is_some_and(|max| self.roster.len() >= max)
@@ -359,6 +444,14 @@ impl State {
     fn geometry<'a>(&'a self, lease: Option<&'a Lease>) -> &'a Geometry {
         lease.map_or_else(|| self.disks.geometry(), |lease| lease.disk().geometry())
     }
+}
+
+/// A number that no other opening of a disk has.
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    let rng = SystemRandom::new();
+    rng.fill(&mut bytes).expect("the kernel has random bytes");
+    u64::from_be_bytes(bytes)
 }
 
 /// Why a client that got through the handshake is not taken in after all.
@@ -370,4 +463,6 @@ pub(super) enum NotAdmitted {
     Full,
     #[error("the export changed during the handshake")]
     Changed,
+    #[error("another client took over writing during the handshake")]
+    Fenced,
 }

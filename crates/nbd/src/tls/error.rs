@@ -1,6 +1,7 @@
 //! [`TlsError`]: certificates that cannot be used. [`TlsFailure`]: a handshake that failed.
 
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use rustls::CertificateError;
@@ -77,6 +78,12 @@ fn tell(error: &rustls::Error) -> String {
         rustls::Error::NoCertificatesPresented => "the client has shown no certificate",
         rustls::Error::PeerIncompatible(_) => "it speaks no TLS 1.3, or none of its ciphers",
         rustls::Error::InvalidMessage(_) => "it does not speak TLS here",
+        rustls::Error::PeerMisbehaved(_)
+        | rustls::Error::InappropriateMessage { .. }
+        | rustls::Error::InappropriateHandshakeMessage { .. } => "it breaks the rules of TLS",
+        rustls::Error::InvalidCertRevocationList(_) => {
+            "the list of certificates that were revoked cannot be used"
+        }
         rustls::Error::AlertReceived(alert) => {
             return super::channel::alert_text((*alert).into());
         }
@@ -103,11 +110,55 @@ fn tell_certificate(bad: &CertificateError) -> String {
             presented,
         } => {
             let name = expected.to_str();
-            let others = presented.join(", ");
-            return format!("its certificate is not for {name}, but for {others}");
+            let others: Vec<String> = presented.iter().map(|name| plain_name(name)).collect();
+            return match others.as_slice() {
+                [] => format!("its certificate is not for {name}: it names no host"),
+                others => format!(
+                    "its certificate is not for {name}, but for {}",
+                    others.join(", ")
+                ),
+            };
+        }
+        Bad::BadEncoding => "is not encoded as certificates are",
+        Bad::UnknownRevocationStatus
+        | Bad::ExpiredRevocationList
+        | Bad::ExpiredRevocationListContext { .. } => {
+            "may be revoked: no list of revoked certificates that is valid speaks of it"
         }
         Bad::NotValidForName => "is for another name",
-        other => return format!("its certificate cannot be used: {other}"),
+        // Rustls tells the rest in its own code's words.
+        _ => "cannot be used: see it with `openssl x509 -text`",
     };
     format!("its certificate {text}")
+}
+
+/// A name of a certificate without the code that rustls puts around it, and an address as everybody writes it:
+/// `DnsName("nas.lan")`, `IpAddress(0::1)`.
+pub(super) fn plain_name(presented: &str) -> String {
+    let inner = presented
+        .split_once('(')
+        .and_then(|(_, rest)| rest.strip_suffix(')'));
+    let plain = inner.unwrap_or(presented).trim_matches('"');
+    let address = plain.parse::<IpAddr>();
+    address.map_or_else(|_| plain.to_owned(), |address| address.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Tests of what is told of certificates.
+
+    use super::plain_name;
+
+    #[test]
+    fn names_of_certificates_are_told_without_code() {
+        for (presented, plain) in [
+            ("DnsName(\"nas.lan\")", "nas.lan"),
+            ("DnsName(\"*.lan\")", "*.lan"),
+            ("IpAddress(127.0.0.1)", "127.0.0.1"),
+            ("IpAddress(0::1)", "::1"),
+            ("nas", "nas"),
+        ] {
+            assert_eq!(plain_name(presented), plain);
+        }
+    }
 }

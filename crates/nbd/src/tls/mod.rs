@@ -13,6 +13,7 @@
 //!
 //! No pre-shared keys (rustls has none), no resumption, no TLS of the kernel.
 
+mod certificate_hosts;
 mod channel;
 mod client;
 mod error;
@@ -27,6 +28,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+pub use certificate_hosts::certificate_hosts;
 pub use client::{ClientTls, VerifyPeer, is_server_name};
 pub use error::{TlsError, TlsFailure};
 pub(crate) use handshake::{Handshake, Step};

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use block::{Node, Range};
 
-use super::format::Superblock;
 use super::format::bitmap::Bitmap;
+use super::format::{self, Superblock};
+use super::member_guard::{ArrayFence, MemberGuard};
 use super::options::Reopen;
 
 /// A disk with a superblock of the array, as it was read when the array was opened.
@@ -32,6 +33,21 @@ pub(super) struct Member {
 }
 
 impl Member {
+    /// What sees whether it is still ours, for one whose superblock is on its disk.
+    pub(super) fn guard(&self, fence: &Arc<ArrayFence>) -> Arc<MemberGuard> {
+        let version = self.superblock.version;
+        let block = self.disk.geometry().block_size;
+        let image = format::written(&self.bytes, version, block);
+        let place = (version, self.at);
+        MemberGuard::new(&self.name, &self.disk, place, Some(image), fence.clone())
+    }
+
+    /// The same, for one that has none of the array yet.
+    pub(super) fn new_guard(&self, fence: &Arc<ArrayFence>) -> Arc<MemberGuard> {
+        let place = (self.superblock.version, self.at);
+        MemberGuard::new(&self.name, &self.disk, place, None, fence.clone())
+    }
+
     /// Where bytes of its data are on the disk.
     pub(super) const fn place(&self, within: Range) -> Range {
         Range::new(self.superblock.data.offset + within.offset, within.len)

@@ -28,6 +28,7 @@ pub mod format;
 mod layout;
 mod logs;
 mod member;
+mod member_guard;
 mod mirror;
 mod node;
 mod open;
@@ -44,9 +45,12 @@ pub use self::assemble::{Picture, Standing};
 pub use self::create::{BitmapChoice, CreateOptions, Created, NAME_MAX, NewMember, create};
 pub use self::error::ArrayError;
 pub use self::examine::{Found, examine, newest};
+pub use self::member_guard::{Takeover, VALID_FOR};
 pub use self::node::{AddOptions, Array};
 pub use self::open::open;
-pub use self::options::{ArrayOptions, Candidate, MEMBER_TIMEOUT, Raid0Layout, Reopen, SyncRates};
+pub use self::options::{
+    ArrayOptions, Candidate, MEMBER_TIMEOUT, Raid0Layout, Reopen, ReopenError, SyncRates,
+};
 pub use self::status::{
     ArrayEvent, ArrayStatus, BitmapStatus, MemberState, MemberStatus, PLACES_MAX, Scrubbed,
     SyncKind, SyncStatus,

@@ -1,7 +1,8 @@
 //! [`Array`]: the disk, and everything that can be asked of a running array.
 
 use block::{
-    BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoFuture, Node, Now, Range, WriteFlags,
+    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoFuture, Node, Now, Range,
+    WriteFlags,
 };
 use tokio::sync::broadcast;
 
@@ -38,6 +39,8 @@ pub struct AddOptions {
     pub write_mostly: bool,
     /// Errors fail it at once.
     pub fail_fast: bool,
+    /// A member of this array that has data of its own, which no other member has, is overwritten, too.
+    pub overwrite: bool,
 }
 
 /// Why something cannot be asked of an array.
@@ -87,7 +90,8 @@ impl Array {
     }
 
     /// Makes a disk a spare; recovery begins at once where a part is missing. Whatever the disk held is
-    /// lost, unless it is a member that can come back by the bitmap.
+    /// lost, unless it is a member that can come back by the bitmap. A member that has data of its own is refused
+    /// ([`AddOptions::overwrite`]).
     ///
     /// # Errors
     /// Why it cannot be a member.
@@ -238,6 +242,10 @@ impl BlockDevice for Array {
 
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
         self.disk().extents(range)
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.disk().identity()
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -4,6 +4,7 @@
 //!
 //! * All members are examined at the same time, and nothing is written: what is written when an array is
 //!   opened for writing is its node's, once all of them were understood.
+//! * An array that goes on, on another machine's disk, without a member that worked says so there before it is used.
 
 use std::sync::Arc;
 
@@ -49,6 +50,11 @@ pub async fn open(
         Level::Raid1 | Level::Raid10 => {
             let expected = Expected::of(&assembly, &options);
             let mirror = Mirror::open(assembly, &options).await?;
+            let taken_over = mirror.take_over().await;
+            taken_over.map_err(|error| {
+                let what = format!("that a member is missing cannot be recorded: {error}");
+                ArrayError::refused(what, None)
+            })?;
             Kind::Mirror(Kept::new(mirror, expected, &options))
         }
         level @ Level::Other(_) => {

@@ -42,8 +42,19 @@ pub trait Reopen: Debug + Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
-    /// Severs it, and tries once to open it anew; the error is for messages.
-    fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, String>> + Send + '_>>;
+    /// Severs it, and tries once to open it anew.
+    fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, ReopenError>> + Send + '_>>;
+}
+
+/// Why a disk is not opened again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReopenError {
+    /// It cannot be reached, or is not what it was.
+    #[error("{0}")]
+    Unreachable(String),
+    /// Another host took over writing to it: this one is refused for good.
+    #[error("{0}")]
+    Fenced(String),
 }
 
 /// How an array is opened.

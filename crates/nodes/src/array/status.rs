@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::format::{Level, Version};
+use super::member_guard::Takeover;
 
 /// How an array is at one moment. Sizes and places are bytes.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,8 +37,12 @@ pub struct ArrayStatus {
     pub bitmap: Option<BitmapStatus>,
     /// Its members by their parts, then spares and those that failed.
     pub members: Vec<MemberStatus>,
+    /// Copies may differ, and no resync is under way: it is still to come, or cannot begin.
+    pub resync_pending: bool,
     /// What is being done in the background.
     pub sync: Option<SyncStatus>,
+    /// Another host took it over: every request fails, and no member is written any more.
+    pub taken_over: Option<Takeover>,
     /// What the last scrub found; `None`: there was none since the array was opened.
     pub scrubbed: Option<Scrubbed>,
 }
@@ -179,6 +184,8 @@ pub enum ArrayEvent {
         /// Which.
         member: String,
     },
+    /// Another host took the array over: it has stopped.
+    TakenOver(Takeover),
     /// The array runs with parts missing.
     DegradedArray,
     /// Work in the background began.

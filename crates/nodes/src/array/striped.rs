@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{
-    BlockDevice, Errno, Extent, FileRegion, Geometry, IoBufs, IoError, IoFuture, Node, Now,
-    Operation, Range, WriteFlags,
+    BlockDevice, Errno, Extent, FileRegion, Geometry, Identity, IoBufs, IoError, IoFuture, Node,
+    Now, Operation, Range, WriteFlags,
 };
 use futures_util::future::join_all;
 use tokio::sync::broadcast;
@@ -95,7 +95,9 @@ impl Striped {
             events: self.events,
             bitmap: None,
             members: (0..).zip(&self.members).map(member).collect(),
+            resync_pending: false,
             sync: None,
+            taken_over: None,
             scrubbed: None,
         }
     }
@@ -167,12 +169,22 @@ fn compose(facts: &Facts, members: &[Member], options: &ArrayOptions) -> Result<
         let stripe = Stripe::new(zone.runs.iter().map(segment).collect(), facts.chunk);
         stripes.push(Arc::new(stripe.map_err(|e| unfit(e.to_string()))?));
     }
-    if let [only] = stripes.as_slice() {
-        return Ok(only.clone());
+    let whole: Node = if let [only] = stripes.as_slice() {
+        only.clone()
+    } else {
+        let segments = stripes.into_iter().map(Segment::whole).collect();
+        Arc::new(Linear::new(segments).map_err(|e| unfit(e.to_string()))?)
+    };
+    if whole.geometry().size <= facts.size {
+        return Ok(whole);
     }
-    let segments = stripes.into_iter().map(Segment::whole).collect();
-    let whole = Linear::new(segments).map_err(|e| unfit(e.to_string()))?;
-    Ok(Arc::new(whole))
+    // Linux does not use all of it.
+    let used = Segment {
+        disk: whole,
+        range: Range::new(0, facts.size),
+    };
+    let used = Linear::new(vec![used]).map_err(|e| unfit(e.to_string()))?;
+    Ok(Arc::new(used))
 }
 
 impl BlockDevice for Striped {
@@ -214,6 +226,10 @@ impl BlockDevice for Striped {
 
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
         self.disk.extents(range)
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        Some(Identity::of("md", &[&self.facts.uuid]))
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -1,12 +1,14 @@
 //! Tests of looking for superblocks on disks; [`opening`] of arrays, [`striped`] ones; what becomes of mirrors ([`life`]),
-//! who may not become a member ([`coming`]), and [`worlds`] of them.
+//! who may not become a member ([`coming`]), and [`worlds`] of them; [`two_hosts`] at one member.
 
 mod coming;
+mod diverged;
 mod life;
 mod opening;
 mod slow;
 mod striped;
-mod worlds;
+pub(in crate::array) mod two_hosts;
+pub(in crate::array) mod worlds;
 
 use std::sync::Arc;
 

@@ -29,8 +29,8 @@ mod tests;
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoError, IoFuture, Node, Now, Operation,
-    Range, WriteFlags,
+    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoError, IoFuture, Node, Now,
+    Operation, Range, WriteFlags,
 };
 use engine::Buffer;
 use futures_util::future::try_join;
@@ -255,8 +255,16 @@ impl BlockDevice for Blocks {
         })
     }
 
+    fn identity(&self) -> Option<Identity> {
+        self.child.identity()
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         Box::pin(self.locks.settle(&*self.child))
+    }
+
+    fn connection_epoch(&self) -> u64 {
+        self.child.connection_epoch()
     }
 
     fn remeasure(&self) -> IoFuture<'_, Option<Node>> {

@@ -24,7 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::{
-    BlockDevice, Extent, Geometry, IoBufs, IoFuture, Node, Now, Operation, Range, WriteFlags,
+    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Now, Operation, Range,
+    WriteFlags,
 };
 use engine::clock;
 
@@ -103,8 +104,16 @@ impl BlockDevice for Delay {
         self.later(Operation::Extents, move || self.child.extents(range))
     }
 
+    fn identity(&self) -> Option<Identity> {
+        self.child.identity()
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         self.child.settle()
+    }
+
+    fn connection_epoch(&self) -> u64 {
+        self.child.connection_epoch()
     }
 
     fn remeasure(&self) -> IoFuture<'_, Option<Node>> {

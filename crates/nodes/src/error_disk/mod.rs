@@ -13,8 +13,8 @@
 mod tests;
 
 use block::{
-    BlockDevice, Errno, Extent, ExtentKind, Geometry, IoBufs, IoError, IoFuture, Operation, Range,
-    WriteFlags,
+    BlockDevice, Errno, Extent, ExtentKind, Geometry, Identity, IoBufs, IoError, IoFuture,
+    Operation, Range, WriteFlags,
 };
 
 use crate::guard::{assert_checked, assert_len, len_of};
@@ -75,6 +75,10 @@ impl BlockDevice for ErrorDisk {
             let extent = Extent { range, kind };
             Ok(vec![extent; usize::from(!range.is_empty())])
         })
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        Some(Identity::of("error", &[]))
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -44,8 +44,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Errno, Extent, Geometry, IoBufs, IoError, IoFuture, Node, Operation, Range,
-    Support, WriteFlags,
+    BlockDevice, Errno, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Node, Operation,
+    Range, Support, WriteFlags,
 };
 use futures_util::future::{Either, select};
 
@@ -312,8 +312,16 @@ impl BlockDevice for Fault {
         }))
     }
 
+    fn identity(&self) -> Option<Identity> {
+        self.child.identity()
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         self.child.settle()
+    }
+
+    fn connection_epoch(&self) -> u64 {
+        self.child.connection_epoch()
     }
 
     fn remeasure(&self) -> IoFuture<'_, Option<Node>> {

@@ -1,7 +1,9 @@
 //! The guard against two writers: flock(2), exclusive for who writes, shared for who reads.
 //!
 //! The lock belongs to the open file, so it also stands between two nodes of one process, and ends
-//! with the last operation in flight.
+//! with the last operation in flight. So it may outlive its process: requests of an io_uring hold the file until the
+//! kernel has torn the ring down, which it does while the process ends, and in the background behind that. A lock that
+//! a process left behind is waited for.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -15,6 +17,8 @@ use super::error::{Holder, OpenError};
 /// udev locks a block device for moments while it looks at it: that is waited out.
 const TRIES: u32 = 10;
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+/// A lock that a process left behind is waited for as long as the last fsync of a slow disk may take: 5 s.
+const TRIES_LEFT: u32 = 250;
 
 /// Where the kernel lists locks.
 const LOCKS: &str = "/proc/locks";
@@ -48,12 +52,48 @@ pub(super) fn take(
         }
         // Only a lock that another program may hold for a moment is worth a wait.
         let held = holder(path, stat, read_only);
-        if tries == TRIES || held.process == Some(std::process::id()) {
+        let is_own = held.process == Some(std::process::id());
+        let may_end = tries < TRIES || (tries < TRIES_LEFT && may_be_left_behind(&held));
+        if is_own || !may_end {
             let path = path.to_owned();
             return Err(OpenError::InUse { path, holder: held });
         }
         std::thread::sleep(BETWEEN_TRIES);
     }
+}
+
+/// Whether the lock of `holder` may be what a process left behind. The kernel lists none of one that is gone; it lists
+/// none of another machine, or of another namespace of processes, either.
+fn may_be_left_behind(holder: &Holder) -> bool {
+    let Some(process) = holder.process else {
+        return true;
+    };
+    let text = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}"));
+    match (text("stat"), text("status")) {
+        (Ok(stat), Ok(status)) => is_ending(&stat, &status),
+        // Gone since it was listed.
+        (Err(e), _) | (_, Err(e)) => e.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+/// Whether a process ends, or has ended, by the texts of `/proc/PID/stat` and `/proc/PID/status`: it is a zombie, it is
+/// on its way out, or it was killed and does not know it yet.
+pub(super) fn is_ending(stat: &str, status: &str) -> bool {
+    const EXITING: u32 = 0x4;
+    const KILLED: u64 = 1 << 8;
+    // The name before the state may have blanks and brackets in it.
+    let behind = stat.rsplit_once(") ").map_or("", |(_, behind)| behind);
+    let mut words = behind.split_ascii_whitespace();
+    let is_dead = words.next().is_some_and(|state| matches!(state, "Z" | "X"));
+    let flags = words.nth(5).and_then(|flags| flags.parse::<u32>().ok());
+    let pending = status.lines().any(|line| {
+        let mask = line
+            .strip_prefix("SigPnd:")
+            .or(line.strip_prefix("ShdPnd:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        mask.is_some_and(|mask| mask & KILLED != 0)
+    });
+    is_dead || pending || flags.is_some_and(|flags| flags & EXITING != 0)
 }
 
 /// Lets the lock go again, where there is one.

@@ -20,6 +20,7 @@
 //! it is written there again. A device that discards but cannot zero by itself is not trimmed.
 
 mod error;
+mod identity;
 mod lock;
 mod open;
 mod plan;
@@ -36,8 +37,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{
-    BlockDevice, Errno, Extent, ExtentKind, FileRegion, Geometry, IoBufs, IoError, IoFuture, Node,
-    Now, Operation, Range, WriteFlags,
+    BlockDevice, Errno, Extent, ExtentKind, FileRegion, Geometry, Identity, IoBufs, IoError,
+    IoFuture, Node, Now, Operation, Range, WriteFlags,
 };
 use bytes::Bytes;
 use engine::{Buffer, DiskFile, InFlight, Ticket};
@@ -339,6 +340,10 @@ impl BlockDevice for File {
             Err(e) => Err(IoError::new(Errno::Io, Operation::Measure, None).because(e)),
         };
         Box::pin(std::future::ready(measured))
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.opened.identity.clone()
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

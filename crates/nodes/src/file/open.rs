@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use block::{Geometry, Support};
+use block::{Geometry, Identity, Support};
 use engine::{DiskFile, OpenMode};
 use rustix::fs::{
     AtFlags, FileType, Stat, StatxFlags, fstat, fstatfs, ioctl_blksszget, seek, stat, statx,
@@ -11,6 +11,7 @@ use rustix::fs::{
 
 use super::FileOptions;
 use super::error::{Holder, OpenError};
+use super::identity::identity_of;
 use super::lock;
 use super::topology::{Queue, SYSFS};
 
@@ -48,6 +49,8 @@ pub(super) struct Opened {
     pub(super) disk: DiskFile,
     pub(super) kind: Kind,
     pub(super) geometry: Geometry,
+    /// Which disk it is, as far as that is known.
+    pub(super) identity: Option<Identity>,
     pub(super) read_now: ReadNow,
     /// fallocate takes multiples of this, bytes.
     pub(super) allocation_unit: u64,
@@ -165,6 +168,7 @@ fn examine(
             write_zeroes: write_zeroes_support(kind, options, queue.as_ref()),
             ..Geometry::native(size)
         },
+        identity: identity_of(Path::new(SYSFS), &disk, kind, stat),
         read_now: read_now_way(&disk),
         memory_align: align.map_or(1, |align| align.memory as usize),
         disk,

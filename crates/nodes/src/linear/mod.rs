@@ -23,8 +23,8 @@ mod tests;
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Errno, Extent, Geometry, IoBufs, IoError, IoFuture, Node, Now, Operation, Range,
-    WriteFlags,
+    BlockDevice, Errno, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Node, Now,
+    Operation, Range, WriteFlags,
 };
 
 use self::plan::Map;
@@ -131,8 +131,24 @@ impl BlockDevice for Linear {
         self.parts.extents(range)
     }
 
+    fn identity(&self) -> Option<Identity> {
+        let segments = self.parts.segments();
+        let mut map = String::new();
+        for (index, Segment { range, .. }) in segments.iter().enumerate() {
+            // The last one may grow.
+            let len = range.len * u64::from(index + 1 < segments.len());
+            map.push_str(&format!("{}+{len} ", range.offset));
+        }
+        let disks = segments.iter().map(|segment| segment.disk.identity());
+        Identity::composed("linear", &map, disks)
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         self.parts.settle()
+    }
+
+    fn connection_epoch(&self) -> u64 {
+        self.parts.connection_epoch()
     }
 
     fn remeasure(&self) -> IoFuture<'_, Option<Node>> {

@@ -17,8 +17,8 @@ mod pieces;
 mod tests;
 
 use block::{
-    BlockDevice, Errno, Extent, Geometry, IoBufs, IoError, IoFuture, Now, Operation, Range,
-    WriteFlags,
+    BlockDevice, Errno, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Now, Operation,
+    Range, WriteFlags,
 };
 use engine::Buffer;
 use smallvec::smallvec;
@@ -34,6 +34,7 @@ const SHARDS_PER_TURN: usize = 32;
 pub struct Memory {
     geometry: Geometry,
     pieces: Pieces,
+    identity: Identity,
 }
 
 impl Memory {
@@ -43,6 +44,7 @@ impl Memory {
         Self {
             geometry: Geometry::native(size),
             pieces: Pieces::new(),
+            identity: new_identity(),
         }
     }
 
@@ -117,6 +119,10 @@ impl BlockDevice for Memory {
         })
     }
 
+    fn identity(&self) -> Option<Identity> {
+        Some(self.identity.clone())
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         Box::pin(async { Ok(()) })
     }
@@ -136,4 +142,12 @@ impl BlockDevice for Memory {
             Err(_) => Now::WouldWait,
         }
     }
+}
+
+/// Another one for each disk: what is in memory ends with it.
+fn new_identity() -> Identity {
+    let mut random = [0; 16];
+    let filled = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
+    assert_eq!(filled, Ok(random.len()), "the kernel has random bytes");
+    Identity::of("memory", &[&random])
 }

@@ -4,7 +4,8 @@
 mod tests;
 
 use block::{
-    BlockDevice, Extent, ExtentKind, Geometry, IoBufs, IoFuture, Now, Operation, Range, WriteFlags,
+    BlockDevice, Extent, ExtentKind, Geometry, Identity, IoBufs, IoFuture, Now, Operation, Range,
+    WriteFlags,
 };
 
 use crate::guard::{admit, assert_checked, assert_len, len_of};
@@ -64,6 +65,10 @@ impl BlockDevice for Null {
             let extent = Extent { range, kind };
             Ok(vec![extent; usize::from(!range.is_empty())])
         })
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        Some(Identity::of("null", &[]))
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

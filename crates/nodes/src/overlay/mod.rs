@@ -44,8 +44,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use block::{
-    BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoFuture, Node, Now, Operation, Range,
-    Support, WriteFlags,
+    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoFuture, Node, Now, Operation,
+    Range, Support, WriteFlags,
 };
 use tokio::sync::Notify;
 
@@ -320,8 +320,17 @@ impl BlockDevice for Overlay {
         })
     }
 
+    fn identity(&self) -> Option<Identity> {
+        Identity::composed("overlay", "", [self.base.identity(), self.store.identity()])
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         Box::pin(self.settle_store())
+    }
+
+    fn connection_epoch(&self) -> u64 {
+        let store = self.store.connection_epoch();
+        self.base.connection_epoch().wrapping_add(store)
     }
 
     /// What is in the store. Who follows this may write there, which is right for the store alone.

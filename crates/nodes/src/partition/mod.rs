@@ -34,7 +34,8 @@ mod table;
 mod tests;
 
 use block::{
-    BlockDevice, Extent, Geometry, IoBufs, IoFuture, Node, Now, Operation, Range, WriteFlags,
+    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Now, Operation, Range,
+    WriteFlags,
 };
 pub use gpt_disk_types::Guid;
 
@@ -158,8 +159,17 @@ impl BlockDevice for Partition {
         self.window.extents(range)
     }
 
+    fn identity(&self) -> Option<Identity> {
+        // With where it begins.
+        self.window.identity()
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         self.window.settle()
+    }
+
+    fn connection_epoch(&self) -> u64 {
+        self.window.connection_epoch()
     }
 
     fn remap(&self, range: Range) -> Option<(&Node, Range)> {

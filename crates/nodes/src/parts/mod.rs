@@ -237,6 +237,12 @@ impl<L: Layout> Parts<L> {
         Box::pin(async { first_failure(settled.await) })
     }
 
+    /// That of all disks together: [`connection_epoch`](block::BlockDevice::connection_epoch).
+    pub(crate) fn connection_epoch(&self) -> u64 {
+        let epochs = self.disks.iter().map(|(disk, _)| disk.connection_epoch());
+        epochs.fold(0, u64::wrapping_add)
+    }
+
     pub(crate) fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
         assert_checked(&self.geometry, range);
         assert_len(range, into.len());

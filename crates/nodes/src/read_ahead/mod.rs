@@ -33,7 +33,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use block::{BlockDevice, Extent, Geometry, IoBufs, IoFuture, Node, Now, Range, WriteFlags};
+use block::{
+    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Now, Range, WriteFlags,
+};
 
 use self::ahead::{Ahead, gather};
 use self::plan::Window;
@@ -119,8 +121,16 @@ impl BlockDevice for ReadAhead {
         self.child.extents(range)
     }
 
+    fn identity(&self) -> Option<Identity> {
+        self.child.identity()
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         Box::pin(self.ahead.settle(&*self.child))
+    }
+
+    fn connection_epoch(&self) -> u64 {
+        self.child.connection_epoch()
     }
 
     fn remeasure(&self) -> IoFuture<'_, Option<Node>> {

@@ -16,7 +16,9 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use block::{BlockDevice, Extent, Geometry, IoBufs, IoFuture, Node, Now, Range, WriteFlags};
+use block::{
+    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Now, Range, WriteFlags,
+};
 
 use self::plan::Deal;
 use crate::parts::{PartError, Parts, Segment};
@@ -178,8 +180,24 @@ impl BlockDevice for Stripe {
         self.parts.extents(range)
     }
 
+    fn identity(&self) -> Option<Identity> {
+        let segments = self.parts.segments();
+        let begins = segments.iter().map(|segment| segment.range.offset);
+        let how = format!(
+            "{} {:?}",
+            self.parts.layout().chunk,
+            begins.collect::<Vec<_>>()
+        );
+        let disks = segments.iter().map(|segment| segment.disk.identity());
+        Identity::composed("stripe", &how, disks)
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         self.parts.settle()
+    }
+
+    fn connection_epoch(&self) -> u64 {
+        self.parts.connection_epoch()
     }
 
     fn remap(&self, range: Range) -> Option<(&Node, Range)> {

@@ -1,4 +1,5 @@
 //! Tests of nodes in stacks: whatever stands on whatever keeps the contract.
 
+mod identity;
 mod shape;
 mod stacks;

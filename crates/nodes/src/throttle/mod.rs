@@ -33,7 +33,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use block::{
-    BlockDevice, Extent, Geometry, IoBufs, IoFuture, Node, Now, Operation, Range, WriteFlags,
+    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Now, Operation, Range,
+    WriteFlags,
 };
 use engine::clock;
 
@@ -168,8 +169,16 @@ impl BlockDevice for Throttle {
         self.child.extents(range)
     }
 
+    fn identity(&self) -> Option<Identity> {
+        self.child.identity()
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         self.child.settle()
+    }
+
+    fn connection_epoch(&self) -> u64 {
+        self.child.connection_epoch()
     }
 
     fn remeasure(&self) -> IoFuture<'_, Option<Node>> {

@@ -58,6 +58,7 @@ pub(crate) async fn carry_out(
             let options = AddOptions {
                 write_mostly,
                 fail_fast,
+                overwrite: force,
             };
             let candidate = member(array, &disk, opener).await?;
             if let (false, Some(open)) = (force, &candidate.disk) {

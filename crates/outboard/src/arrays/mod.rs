@@ -118,10 +118,11 @@ impl Arrays {
     }
 }
 
-/// Stops them one by one. What could not be done.
+/// Stops them one by one, the last that was opened first: an array of arrays writes its members until it is stopped.
+/// What could not be done.
 async fn stop(arrays: Vec<Served>) -> Vec<String> {
     let mut problems = Vec::new();
-    for Served { array, .. } in arrays {
+    for Served { array, .. } in arrays.into_iter().rev() {
         if let Err(why) = stop_one(&array).await {
             tracing::error!("{why}");
             problems.push(why);

@@ -2,7 +2,9 @@
 //! Plain data; sizes and places are bytes.
 
 use nodes::array::format::layout_name;
-use nodes::array::{ArrayStatus, MemberState, MemberStatus, Scrubbed, SyncKind, SyncStatus};
+use nodes::array::{
+    ArrayStatus, MemberState, MemberStatus, Scrubbed, SyncKind, SyncStatus, Takeover,
+};
 use serde::{Deserialize, Serialize};
 
 /// How an array is.
@@ -41,12 +43,44 @@ pub(crate) struct ArrayReport {
     pub(crate) bitmap: Option<BitmapReport>,
     /// By part, then spares and those that failed.
     pub(crate) members: Vec<MemberReport>,
+    /// Copies may differ, and no resync is under way.
+    #[serde(default)]
+    pub(crate) resync_pending: bool,
     /// What is done in the background.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sync: Option<SyncReport>,
+    /// Another host took it over: every request fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) taken_over: Option<TakeoverReport>,
     /// What the last scrub found, since it was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scrubbed: Option<ScrubReport>,
+}
+
+/// A takeover by another host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TakeoverReport {
+    /// The member that told.
+    pub(crate) member: String,
+    /// What it told.
+    pub(crate) why: String,
+    /// When the other host wrote its superblock last, seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) at: Option<u64>,
+    /// The events that it counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) events: Option<u64>,
+}
+
+impl From<&Takeover> for TakeoverReport {
+    fn from(of: &Takeover) -> Self {
+        Self {
+            member: of.member.clone(),
+            why: of.why.clone(),
+            at: of.at,
+            events: of.events,
+        }
+    }
 }
 
 /// A write-intent bitmap.
@@ -180,7 +214,9 @@ impl ArrayReport {
                 dirty: bitmap.dirty,
             }),
             members: status.members.iter().map(MemberReport::of).collect(),
+            resync_pending: status.resync_pending,
             sync: status.sync.as_ref().map(SyncReport::of),
+            taken_over: status.taken_over.as_ref().map(TakeoverReport::from),
             scrubbed: status.scrubbed.as_ref().map(ScrubReport::of),
         }
     }

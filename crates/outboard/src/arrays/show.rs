@@ -9,6 +9,7 @@
 //!   last scrub 8 sectors differed, at 1048576+4096
 //! ```
 
+use engine::clock::Calendar;
 use indicatif::HumanBytes;
 
 use super::report::{ArrayReport, MemberReport, ScrubReport, State, SyncReport};
@@ -58,6 +59,9 @@ fn head(report: &ArrayReport) -> String {
 
 /// How it is, in words.
 pub(crate) fn health(report: &ArrayReport) -> String {
+    if report.taken_over.is_some() {
+        return "stopped: another host took it over".to_owned();
+    }
     let mut words = Vec::new();
     if report.is_degraded() {
         words.push(format!(
@@ -67,7 +71,12 @@ pub(crate) fn health(report: &ArrayReport) -> String {
     } else {
         words.push("complete".to_owned());
     }
-    words.push(if report.clean { "clean" } else { "in use" }.to_owned());
+    let state = match (report.resync_pending, report.clean) {
+        (true, _) => "resync pending",
+        (false, true) => "clean",
+        (false, false) => "in use",
+    };
+    words.push(state.to_owned());
     if report.read_only {
         words.push("read-only".to_owned());
     }
@@ -106,6 +115,10 @@ fn is_told(member: &MemberReport, report: &ArrayReport) -> bool {
 
 fn state(member: &MemberReport, report: &ArrayReport) -> String {
     let mut words = member.state.words().to_owned();
+    if report.resync_pending && member.state == State::InSync {
+        // It holds its part, and others may hold something else.
+        words.push_str(", resync pending");
+    }
     if let (None, Some(to)) = (&report.sync, member.rebuilt_to) {
         words.push_str(&format!(", {} so far", HumanBytes(to)));
     }
@@ -129,6 +142,12 @@ fn state(member: &MemberReport, report: &ArrayReport) -> String {
 fn details(report: &ArrayReport) -> Vec<String> {
     let mut rows: Vec<[String; 2]> = Vec::new();
     let mut row = |name: &str, value: String| rows.push([format!("  {name}"), value]);
+    if let Some(takeover) = &report.taken_over {
+        let when = takeover.at.map(|at| format!(" ({})", Calendar::of(at)));
+        let (member, why) = (visible(&takeover.member), visible(&takeover.why));
+        let told = format!("{member}{}: {why}", when.unwrap_or_default());
+        row("taken over", told);
+    }
     if let Some(sync) = &report.sync {
         row(
             sync.kind.name(),

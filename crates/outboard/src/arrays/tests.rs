@@ -5,7 +5,7 @@ use std::time::Duration;
 use nodes::array::format::{Level, Version};
 use nodes::array::{
     ArrayEvent, ArrayStatus, BitmapStatus, MemberState, MemberStatus, Scrubbed, SyncKind,
-    SyncStatus,
+    SyncStatus, Takeover,
 };
 
 use super::hook::{Hook, Told};
@@ -33,7 +33,9 @@ fn status() -> ArrayStatus {
             dirty: 0,
         }),
         members: vec![of("a.img", Some(0)), of("b.img", Some(1))],
+        resync_pending: false,
         sync: None,
+        taken_over: None,
         scrubbed: None,
     }
 }
@@ -72,6 +74,23 @@ fn an_array_that_is_well_is_told_in_few_lines() {
         show::line(&mirror()),
         "media: raid1 of 2, 4.00 GiB, complete, clean"
     );
+}
+
+/// An array that was never resynced was told as complete and in use, and its members as in sync.
+#[test]
+fn an_array_that_was_never_resynced_says_so() {
+    let mut status = status();
+    status.clean = false;
+    status.resync_pending = true;
+    let report = ArrayReport::of(None, &status);
+    let text = show::tree(&report);
+    let expected = "\
+        media: raid1 of 2, 4.00 GiB, complete, resync pending\n\
+        ├─0  a.img  in sync, resync pending\n\
+        └─1  b.img  in sync, resync pending\n";
+    assert!(text.starts_with(expected), "{text}");
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["resync_pending"], true);
 }
 
 #[test]
@@ -148,6 +167,31 @@ fn a_report_survives_the_control_socket() {
     assert_eq!(serde_json::from_str::<ArrayReport>(&line).unwrap(), report);
 }
 
+fn takeover() -> Takeover {
+    Takeover {
+        member: "b.img".to_owned(),
+        why: "its superblock counts 14 events".to_owned(),
+        at: Some(1_795_288_091),
+        events: Some(14),
+    }
+}
+
+#[test]
+fn an_array_that_was_taken_over_says_by_whom_and_when() {
+    let status = ArrayStatus {
+        taken_over: Some(takeover()),
+        ..status()
+    };
+    let report = ArrayReport::of(None, &status);
+    assert_eq!(show::health(&report), "stopped: another host took it over");
+    let tree = show::tree(&report);
+    let line = "b.img (2026-11-21 19:08:11 UTC): its superblock counts 14 events";
+    assert!(tree.contains(line), "{tree}");
+    let json = serde_json::to_value(&report).expect("plain data");
+    assert_eq!(json["taken_over"]["events"], 14);
+    assert_eq!(json["taken_over"]["at"], 1_795_288_091);
+}
+
 #[test]
 fn events_have_mdadms_names() {
     let watched = Watched {
@@ -171,6 +215,7 @@ fn events_have_mdadms_names() {
             "SpareActive",
             true,
         ),
+        (ArrayEvent::TakenOver(takeover()), "TakenOver", true),
         (ArrayEvent::DegradedArray, "DegradedArray", false),
         (ArrayEvent::RebuildStarted(kind), "RebuildStarted", false),
         (

@@ -50,7 +50,9 @@ impl Watched {
         let array = &self.array;
         let line = in_words(event);
         match event {
-            ArrayEvent::Fail { .. } => tracing::error!("array {array}: {line}"),
+            ArrayEvent::Fail { .. } | ArrayEvent::TakenOver(_) => {
+                tracing::error!("array {array}: {line}")
+            }
             ArrayEvent::DegradedArray => tracing::warn!("array {array}: {line}"),
             ArrayEvent::RebuildFinished { mismatches, .. } if *mismatches > 0 => {
                 tracing::warn!("array {array}: {line}");
@@ -73,6 +75,7 @@ impl Watched {
         let (event, member) = match event {
             ArrayEvent::Fail { member, .. } => ("Fail", Some(member)),
             ArrayEvent::SpareActive { member } => ("SpareActive", Some(member)),
+            ArrayEvent::TakenOver(of) => ("TakenOver", Some(&of.member)),
             ArrayEvent::DegradedArray => ("DegradedArray", None),
             ArrayEvent::RebuildStarted(of) => {
                 more.push(kind(of));
@@ -102,6 +105,7 @@ fn in_words(event: &ArrayEvent) -> String {
     match event {
         ArrayEvent::Fail { member, why } => format!("{member} failed: {why}"),
         ArrayEvent::SpareActive { member } => format!("{member} is in sync"),
+        ArrayEvent::TakenOver(of) => of.to_string(),
         ArrayEvent::DegradedArray => "it is degraded: parts are missing".to_owned(),
         ArrayEvent::RebuildStarted(kind) => format!("{} begins", name(kind)),
         ArrayEvent::RebuildFinished {

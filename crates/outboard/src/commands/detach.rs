@@ -13,11 +13,15 @@ use crate::output::{self, Format};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The device, or where it is mounted
-    #[arg(value_name = "DEVICE|DIR", required_unless_present = "all")]
+    #[arg(value_name = "DEVICE|DIR", required_unless_present_any = ["all", "name"])]
     what: Option<PathBuf>,
 
+    /// The attachment with this name of its own
+    #[arg(long, value_name = "NAME", conflicts_with = "what")]
+    name: Option<String>,
+
     /// Everything that is attached
-    #[arg(long, conflicts_with = "what")]
+    #[arg(long, conflicts_with_all = ["what", "name"])]
     all: bool,
 
     /// Also what is in use: what was not written by then is lost
@@ -29,9 +33,9 @@ pub(crate) struct Args {
     timeout: u64,
 }
 
-/// What programs are told.
+/// One attachment, for programs.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct DetachedReport<'a> {
     device: &'a str,
     mount: Option<&'a PathBuf>,
     lost: &'a [String],
@@ -41,37 +45,54 @@ struct Told<'a> {
 
 /// Detaches, and says what could not be done.
 pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
-    let which = match args.what {
-        Some(path) => Which::At(path),
-        None => Which::All,
+    let which = match (args.what, args.name) {
+        (Some(path), _) => Which::At(path),
+        (None, Some(name)) => Which::Named(name),
+        (None, None) => Which::All,
     };
     let options = DetachOptions {
         timeout: Duration::from_secs(args.timeout),
         force: args.force,
     };
     let all = attach::detach(&which, &options).map_err(Failure::new)?;
-    let mut failures = Vec::new();
-    for detached in &all {
-        if format == Format::Json {
-            format.print(&told(detached), String::new)?;
-        }
-        failures.extend(failures_of(detached));
+    let failures: Vec<Failure> = all.iter().flat_map(failures_of).collect();
+    if format == Format::Json {
+        // One object, whatever came of it: the failures are in it.
+        format.print(&report(&which, &all), String::new)?;
+        return match failures.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::reported()),
+        };
     }
-    let Some(last) = failures.pop() else {
+    let mut failures = failures.into_iter().rev();
+    let Some(last) = failures.next() else {
         return Ok(());
     };
-    for failure in &failures {
-        output::tell(failure, format);
+    for failure in failures.rev() {
+        output::tell(&failure, format);
     }
     Err(last)
 }
 
-fn told(detached: &Detached) -> Told<'_> {
+/// The object for programs: an attachment, or for `--all` a list of them.
+fn report(which: &Which, all: &[Detached]) -> serde_json::Value {
+    let mut each = all
+        .iter()
+        .map(|detached| serde_json::json!(report_of(detached)));
+    match (which, each.next()) {
+        (Which::At(_) | Which::Named(_), Some(only)) => only,
+        (_, first) => {
+            serde_json::json!({ "detached": first.into_iter().chain(each).collect::<Vec<_>>() })
+        }
+    }
+}
+
+fn report_of(detached: &Detached) -> DetachedReport<'_> {
     let (lost, left, error): (&[String], &[String], _) = match &detached.result {
         Ok(remains) => (&remains.lost, &remains.left, None),
         Err(error) => (&[], &[], Some(error.to_string())),
     };
-    Told {
+    DetachedReport {
         device: &detached.device,
         mount: detached.mount.as_ref(),
         lost,

@@ -14,13 +14,25 @@ use crate::output::{Format, columns};
 #[derive(Debug, Serialize)]
 struct Status {
     attachments: Vec<AttachmentStatus>,
+    /// How many more there are, which only root may look at; where there are some.
+    #[serde(skip_serializing_if = "is_zero")]
+    root_attachments: usize,
     servers: Vec<ServerStatus>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Prints it.
 pub(crate) fn run(format: Format) -> Result<(), Failure> {
     let status = Status {
         attachments: attach::status().map_err(Failure::new)?,
+        root_attachments: attach::hidden_attachments(),
         servers: control::client::statuses(),
     };
     format.print(&status, || text(&status))
@@ -34,11 +46,22 @@ fn text(status: &Status) -> String {
         parts.push(columns(
             &std::iter::once(head).chain(rows).collect::<Vec<_>>(),
         ));
-    } else if status.servers.is_empty() {
+    } else if status.servers.is_empty() && status.root_attachments == 0 {
         parts.push("nothing is attached".to_owned());
     }
+    parts.extend(of_root(status.root_attachments));
     parts.extend(status.servers.iter().map(server));
     parts.join("\n\n")
+}
+
+/// What a user is told of root's attachments.
+fn of_root(count: usize) -> Option<String> {
+    let what = match count {
+        0 => return None,
+        1 => "1 attachment of root exists".to_owned(),
+        count => format!("{count} attachments of root exist"),
+    };
+    Some(format!("{what}; `sudo outboard status` shows more"))
 }
 
 /// A server: a line about it, its exports, its clients.
@@ -59,6 +82,7 @@ fn server(server: &ServerStatus) -> String {
         &std::iter::once(head).chain(rows).collect::<Vec<_>>(),
     ));
     parts.extend(exports.iter().filter_map(overlays));
+    parts.extend(exports.iter().filter_map(writer));
     let arrays = server
         .arrays
         .iter()
@@ -91,6 +115,22 @@ fn overlays(export: &ExportFigures) -> Option<String> {
     Some(format!(
         "{name}: overlays of clients: {all}, {used} in use{older}; they take {bytes}; \
          `outboard client overlays` lists them"
+    ))
+}
+
+/// A line about the one writer of an export, while there is one.
+fn writer(export: &ExportFigures) -> Option<String> {
+    let writers = export.writers.as_ref()?;
+    let writer = writers.writer.as_ref()?;
+    let since = engine::clock::Calendar::of(writer.since).to_the_minute();
+    let fenced = match writers.policy.as_str() {
+        "fenced" => format!(", generation {}", writers.generation),
+        _ => String::new(),
+    };
+    Some(format!(
+        "{}: written by {} since {since}{fenced}",
+        display_name(export),
+        writer.peer
     ))
 }
 

@@ -11,6 +11,7 @@ use super::error::Slip;
 use super::file::{self, ExportTable, File, LimitsTable, Tls};
 use super::overlay::overlay;
 use super::values::Values;
+use super::writers::writers;
 use super::{ExportPlan, Plan, TlsPlan};
 use crate::commands::serve::listen::Place;
 use crate::graph::{NamedDisk, resolve};
@@ -40,6 +41,10 @@ pub(crate) fn parse(text: &str) -> Result<Plan, Slip> {
         let name = &table.get_ref().name;
         if !names.insert(export.name.clone()) {
             return Err(values.slip(name, format!("a second export named {:?}", export.name)));
+        }
+        if let Some(other) = same_record(&exports, &export) {
+            let what = format!("the same writer file as that of {other:?}");
+            return Err(values.slip(name, what));
         }
         if exports.len() == EXPORTS_MAX {
             return Err(values.slip(name, format!("more than {EXPORTS_MAX} exports")));
@@ -79,7 +84,10 @@ fn export(values: Values<'_>, table: &ExportTable) -> Result<ExportPlan, Slip> {
         let what = "it cannot be read-only: nothing would ever be on it";
         return Err(values.slip(&table.disk, what));
     }
-    let mut rules = Rules::default();
+    let mut rules = Rules {
+        writers: writers(values, table, &disk.disk)?,
+        ..Rules::default()
+    };
     if let Some(allow) = &table.allow {
         let origin = |text: &Spanned<String>| {
             let parsed = text.get_ref().parse();
@@ -110,6 +118,14 @@ fn export(values: Values<'_>, table: &ExportTable) -> Result<ExportPlan, Slip> {
         rules,
         overlay,
     })
+}
+
+/// The export that records its writers where `export` does.
+fn same_record<'a>(exports: &'a [ExportPlan], export: &ExportPlan) -> Option<&'a str> {
+    let record = export.rules.writers.record.as_ref()?;
+    let mut others = exports.iter();
+    let other = others.find(|other| other.rules.writers.record.as_ref() == Some(record));
+    other.map(|other| other.name.as_str())
 }
 
 fn string(values: Values<'_>, text: &Spanned<String>) -> Result<String, Slip> {

@@ -97,6 +97,10 @@ pub(super) struct ExportTable {
     pub(super) allow: Option<Vec<Spanned<String>>>,
     pub(super) allow_certificates: Option<Vec<Spanned<String>>>,
     pub(super) connections_max: Amount,
+    pub(super) writers: Amount,
+    #[serde(default, alias = "single-writer")]
+    pub(super) single_writer: bool,
+    pub(super) writer_file: Option<Spanned<PathBuf>>,
     pub(super) overlay: Option<Spanned<String>>,
     pub(super) overlay_directory: Option<Spanned<PathBuf>>,
     pub(super) overlay_name: Option<Spanned<String>>,

@@ -21,6 +21,7 @@ mod overlay;
 #[cfg(test)]
 mod tests;
 mod values;
+mod writers;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ pub(crate) use changes::{Changes, changes};
 pub(crate) use check::parse;
 pub(crate) use error::ConfigError;
 pub(crate) use overlay::{OverlayPlan, quota};
+pub(crate) use writers::{WriterOptions, WrittenDisk};
 
 /// Longest configuration, bytes.
 pub(crate) const TEXT_MAX: u64 = 1 << 20;

@@ -1,11 +1,11 @@
-//! Where control sockets are: files `*.sock` in the runtime directory, whose stems name the servers, or
-//! the process that owns an attached disk with arrays (`attached-PROCESS`).
+//! Where control sockets are: files `*.sock` in the runtime directory, whose stems name the servers; or, beside
+//! the attachments, those of the processes that own an attached disk with arrays (`attached-PROCESS`).
 
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use attach::runtime_dir;
+use attach::{attach_dir, runtime_dir};
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -35,7 +35,7 @@ pub(crate) fn default_path() -> Option<PathBuf> {
 /// The socket of this process if it owns an attached disk with arrays.
 pub(crate) fn attached_path() -> Option<PathBuf> {
     let file = format!("{ATTACHED}{}.{SUFFIX}", std::process::id());
-    Some(runtime_dir()?.join(file))
+    Some(attach_dir()?.join(file))
 }
 
 /// What a server with this socket is called.
@@ -53,9 +53,12 @@ pub(crate) fn all() -> Vec<PathBuf> {
 
 /// The same, and those of attached disks with arrays.
 pub(crate) fn with_arrays() -> Vec<PathBuf> {
-    let Some(entries) = runtime_dir().and_then(|dir| std::fs::read_dir(dir).ok()) else {
-        return Vec::new();
-    };
+    let mut folders: Vec<PathBuf> = runtime_dir().into_iter().chain(attach_dir()).collect();
+    folders.dedup();
+    let entries = folders
+        .into_iter()
+        .filter_map(|folder| std::fs::read_dir(folder).ok())
+        .flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let mut sockets: Vec<PathBuf> = paths
         .filter(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX))
@@ -147,7 +150,7 @@ pub(crate) fn remove(path: &Path) {
     // Somebody may have removed it already.
     drop(std::fs::remove_file(path));
     if let Some(folder) = path.parent()
-        && runtime_dir().is_some_and(|dir| dir == folder)
+        && [runtime_dir(), attach_dir()].contains(&Some(folder.to_owned()))
     {
         // It stays where something lies in it.
         drop(std::fs::remove_dir(folder));

@@ -14,7 +14,7 @@ type OfArray = (
     fn(&ArrayReport) -> Option<u64>,
 );
 
-const METRICS: [OfArray; 12] = [
+const METRICS: [OfArray; 13] = [
     (
         "outboard_array_size_bytes",
         "gauge",
@@ -38,6 +38,12 @@ const METRICS: [OfArray; 12] = [
         "gauge",
         "Whether all members know that no write is under way.",
         |a| Some(a.clean.into()),
+    ),
+    (
+        "outboard_array_resync_pending",
+        "gauge",
+        "Whether copies may differ and no resync is under way.",
+        |a| Some(a.resync_pending.into()),
     ),
     (
         "outboard_array_events_total",

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use nbd::server::{
     ClientDiskFigures, ClientName, CommandFigures, ExportFigures, Figures, Op, ServerFigures,
+    WritersFigures,
 };
 
 use super::text;
@@ -33,6 +34,11 @@ fn figures() -> ServerFigures {
                 commands: vec![read],
             },
             client_disks: Some(vec![overlay(3, false), overlay(0, true)]),
+            writers: Some(WritersFigures {
+                policy: "fenced".to_owned(),
+                generation: 3,
+                writer: None,
+            }),
         }],
         ..ServerFigures::default()
     }
@@ -105,6 +111,8 @@ fn the_text_follows_the_format_and_tells_the_figures() {
     let samples = read(&text::of(&figures(), &[]));
     let labels = "export=\"a \\\"b\\\"\\\\\\nc\",command=\"read\"";
     let value = |series: String| samples[&series];
+    let writer = "outboard_export_writer_generation{export=\"a \\\"b\\\"\\\\\\nc\"}";
+    assert!((value(writer.to_owned()) - 3.0).abs() < 1e-9);
     assert!((value(format!("outboard_requests_total{{{labels}}}")) - 7.0).abs() < 1e-9);
     let bucket = |le| {
         value(format!(

@@ -5,7 +5,8 @@
 use std::fmt::{Arguments, Display, Write as _};
 
 use nbd::server::{
-    BUCKETS, ClientDiskFigures, CommandFigures, ExportFigures, ServerFigures, bucket_limit,
+    BUCKETS, ClientDiskFigures, CommandFigures, ExportFigures, ServerFigures, WritersFigures,
+    bucket_limit,
 };
 
 use crate::arrays::report::ArrayReport;
@@ -40,6 +41,7 @@ pub(super) fn of(figures: &ServerFigures, arrays: &[ArrayReport]) -> String {
     let mut text = Text(String::new());
     server(&mut text, figures);
     exports(&mut text, figures);
+    writers(&mut text, figures);
     overlays(&mut text, figures);
     commands(&mut text, figures);
     latencies(&mut text, figures);
@@ -119,6 +121,45 @@ fn exports(text: &mut Text, figures: &ServerFigures) {
         text.head(name, kind, help);
         for export in &figures.exports {
             text.value(name, &label(export), value(export));
+        }
+    }
+}
+
+/// A metric of the writers of each export.
+type OfWriters = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&WritersFigures) -> u64,
+);
+
+fn writers(text: &mut Text, figures: &ServerFigures) {
+    let metrics: [OfWriters; 2] = [
+        (
+            "outboard_export_has_writer",
+            "gauge",
+            "Whether a client holds the export for writing.",
+            |writers| u64::from(writers.writer.is_some()),
+        ),
+        (
+            "outboard_export_writer_generation",
+            "gauge",
+            "Clients that were the one writer, one after the other.",
+            |writers| writers.generation,
+        ),
+    ];
+    let exports = || {
+        let exports = figures.exports.iter();
+        exports.filter_map(|export| Some((export, export.writers.as_ref()?)))
+    };
+    // A server without any has no such metrics.
+    if exports().next().is_none() {
+        return;
+    }
+    for (name, kind, help, value) in metrics {
+        text.head(name, kind, help);
+        for (export, writers) in exports() {
+            text.value(name, &label(export), value(writers));
         }
     }
 }

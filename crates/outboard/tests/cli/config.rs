@@ -401,13 +401,16 @@ fn lines_for_the_journal_have_a_level_and_no_time() {
     let path = folder.path().join("log");
     let log = std::fs::File::create(&path).expect("a file");
     let found = log.metadata().expect("it is open");
-    let mut command = outboard(folder.path(), &["serve", "nowhere.img"]);
+    let mut command = outboard(folder.path(), &["serve", "nowhere.img", "--verbose"]);
     let stream = format!("{}:{}", found.st_dev(), found.st_ino());
     command.env("JOURNAL_STREAM", stream).stderr(log);
     assert!(!command.status().expect("the binary runs").success());
     let told = std::fs::read_to_string(&path).expect("a log");
     let first = told.lines().next().unwrap_or_default();
-    assert!(first.starts_with("<6>engine started"), "{told}");
+    assert!(
+        first.starts_with("<7>") && first.contains("engine started"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -455,7 +458,8 @@ fn the_units_are_what_systemd_understands() {
     let folder = folder();
     for unit in ["outboard.service", "outboard.socket"] {
         let text = std::fs::read_to_string(units.join(unit)).expect("a unit");
-        let here = text.replace("/usr/bin/outboard", env!("CARGO_BIN_EXE_outboard"));
+        let program = format!("={} ", env!("CARGO_BIN_EXE_outboard"));
+        let here = text.replace("=outboard ", &program);
         std::fs::write(folder.path().join(unit), here).expect("a file");
     }
     for unit in ["outboard.service", "outboard.socket"] {

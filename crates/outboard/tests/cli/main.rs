@@ -23,6 +23,7 @@ mod per_client;
 mod serve;
 mod sockets;
 mod usage;
+mod writers;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -97,9 +98,21 @@ impl Server {
         (server, line)
     }
 
+    /// The same; what it logs goes to a file.
+    fn start_logged(mut command: Command, log: &Path) -> (Self, String) {
+        let log = std::fs::File::create(log).expect("a new file");
+        let mut server = Self::start_with(command.stdin(Stdio::null()), log.into());
+        let line = server.line();
+        (server, line)
+    }
+
     /// Starts it.
     fn start_quiet(command: &mut Command) -> Self {
-        let spawned = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        Self::start_with(command, Stdio::null())
+    }
+
+    fn start_with(command: &mut Command, log: Stdio) -> Self {
+        let spawned = command.stdout(Stdio::piped()).stderr(log).spawn();
         let mut child = spawned.expect("the binary runs");
         let stdout = child.stdout.take().expect("it is piped");
         let lines = BufReader::new(stdout);

@@ -1,7 +1,7 @@
 //! `serve`: what it says, where it listens, how it ends.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::sockets::{size_of_export, start_a_read, start_a_write};
-use super::{Server, failure, outboard, within_a_minute};
+use super::{Server, answer, failure, outboard, within_a_minute};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -228,6 +228,25 @@ fn sockets_that_are_handed_over_are_served() {
     );
 }
 
+// The shipped configuration and the shipped socket unit name the same address: the server tried to open it again.
+#[test]
+fn an_address_of_the_configuration_that_is_handed_over_is_not_opened_again() {
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let address = tcp.local_addr().expect("it is bound").to_string();
+    let script = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 \
+                  exec \"$0\" serve 'memory(64K)' --listen \"$1\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_outboard"), &address]);
+    command.stdin(Stdio::from(OwnedFd::from(tcp)));
+    let mut server = Server::start_quiet(&mut command);
+    drop(command);
+    assert_eq!(server.line(), format!("nbd://{address}/"));
+    let socket = TcpStream::connect(&address).expect("it listens");
+    assert_eq!(size_of_export(socket, ""), Some(64 << 10));
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().code(), Some(0));
+}
+
 #[test]
 fn it_stops_when_its_parent_ends() {
     let folder = folder();
@@ -275,4 +294,56 @@ fn under_nohup_it_outlives_its_terminal() {
     assert_eq!(size_of_export(connect(&line), ""), Some(64 << 10));
     server.signal(Signal::TERM);
     assert_eq!(server.ended().code(), Some(0));
+}
+
+/// `--cores 99` used 64 of them without a word.
+#[test]
+fn more_cores_than_are_used_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (code, told) = failure(folder.path(), &["serve", "memory(1M)", "--cores", "99"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("99") && told.contains("at most 64"), "{told}");
+}
+
+#[test]
+fn an_export_without_a_byte_is_warned_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("empty.img"), "").expect("a new file");
+    let serve = ["serve", "x=empty.img", "--listen", "unix:s"];
+    let log = folder.path().join("log");
+    let (_server, _) = Server::start_logged(outboard(folder.path(), &serve), &log);
+    let log = std::fs::read_to_string(log).expect("a log");
+    assert!(
+        log.contains("export \"x\" has no bytes") && log.contains("empty.img"),
+        "{log}"
+    );
+}
+
+/// The URI named this machine by its own name, whatever names the certificate had, and the refusal of a client quoted
+/// the names as code: `DnsName("store.test")`.
+#[test]
+fn under_tls_the_uri_has_a_name_of_the_certificate_and_refusals_tell_the_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    answer(path, &["tls", "init", "pki", "--name", "store.test"]);
+    let serve = [
+        "serve",
+        "x=memory(1M)",
+        "--tls",
+        "pki",
+        "--listen",
+        "0.0.0.0:0",
+    ];
+    let (_server, line) = Server::start(outboard(path, &serve));
+    let uri = line.split_whitespace().next().expect("a URI");
+    assert!(uri.starts_with("nbds://store.test:"), "{uri}");
+    let near = uri.replace("store.test", "127.0.0.1");
+    let listed = answer(path, &["ls", &format!("{near}?tls-certificates=pki")]);
+    assert!(listed.contains('x'), "{listed}");
+    let elsewhere = format!("{near}?tls-certificates=pki&tls-hostname=elsewhere.test");
+    let (_, told) = failure(path, &["ls", &elsewhere]);
+    assert!(
+        told.contains("not for elsewhere.test, but for store.test, localhost, 127.0.0.1, ::1"),
+        "{told}"
+    );
 }

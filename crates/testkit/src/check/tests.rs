@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Extent, ExtentKind, Geometry, IoBufs, IoFuture, Node, Now, Range, WriteFlags,
+    BlockDevice, Extent, ExtentKind, Geometry, Identity, IoBufs, IoFuture, Node, Now, Range,
+    WriteFlags,
 };
 use proptest::prelude::*;
 
@@ -107,6 +108,10 @@ impl BlockDevice for Pass {
                 kind: ExtentKind::Hole,
             }])
         })
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.child.identity()
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -21,7 +21,9 @@ mod tests;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use block::{BlockDevice, Extent, Geometry, IoBufs, IoFuture, Operation, Range, WriteFlags};
+use block::{
+    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Operation, Range, WriteFlags,
+};
 
 use self::state::{Content, State, WriteId};
 use crate::data::{moments, single};
@@ -53,6 +55,7 @@ pub struct CrashDisk {
     geometry: Geometry,
     lies: Lies,
     trim_leaves: TrimLeaves,
+    identity: Option<Identity>,
     interleaving: Option<Mutex<fastrand::Rng>>,
     /// Changes that have landed and whose futures were dropped before they were answered.
     dropped: Mutex<Vec<WriteId>>,
@@ -84,6 +87,7 @@ impl CrashDisk {
             geometry: Geometry::native(size),
             lies: Lies::default(),
             trim_leaves: TrimLeaves::default(),
+            identity: None,
             interleaving: None,
             dropped: Mutex::default(),
             state: Mutex::new(State::new(bytes)),
@@ -94,6 +98,13 @@ impl CrashDisk {
     #[must_use]
     pub const fn lying(mut self, lies: Lies) -> Self {
         self.lies = lies;
+        self
+    }
+
+    /// Gives the disk an identity: what a cut leaves of it, opened again, is the same disk.
+    #[must_use]
+    pub fn identified(mut self, identity: Identity) -> Self {
+        self.identity = Some(identity);
         self
     }
 
@@ -251,6 +262,10 @@ impl BlockDevice for CrashDisk {
             admit(&self.geometry, Operation::Extents, range)?;
             Ok(self.state().extents(range))
         })
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.identity.clone()
     }
 
     /// A dropped request does nothing more: there is nothing to wait for. What had landed of it is as good as answered:

@@ -15,7 +15,8 @@ mod tests;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{
-    BlockDevice, Extent, Geometry, IoBufs, IoError, IoFuture, Node, Operation, Range, WriteFlags,
+    BlockDevice, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Node, Operation, Range,
+    WriteFlags,
 };
 use tokio::sync::Notify;
 
@@ -177,6 +178,10 @@ impl BlockDevice for HeldDisk {
 
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
         Box::pin(async move { Ok(self.ask(Request::Extents(range)).await?.into_extents()) })
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.child.identity()
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

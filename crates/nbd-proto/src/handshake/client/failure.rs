@@ -1,6 +1,7 @@
 //! [`HandshakeFailure`]: why a client does not get what it wants. The texts are for users.
 
 use crate::consts::{OptionCode, OptionReply};
+use crate::writers::WriterRefusal;
 
 /// Why a handshake failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +62,19 @@ pub enum HandshakeFailure {
 }
 
 impl HandshakeFailure {
+    /// Whether, and why, another client's writing is in the way.
+    #[must_use]
+    pub fn writer_refusal(&self) -> Option<WriterRefusal> {
+        match self {
+            Self::Refused {
+                option: OptionCode::Go,
+                reply: OptionReply::ErrPolicy,
+                text,
+            } => WriterRefusal::of_text(text),
+            _ => None,
+        }
+    }
+
     /// Whether the next option would still be understood.
     pub(super) fn in_step(&self) -> bool {
         matches!(

@@ -16,6 +16,7 @@ pub(super) enum Step {
     Tls,
     Extended,
     Structured,
+    Identity,
     Contexts,
     Goal,
 }
@@ -35,6 +36,12 @@ impl ClientHandshake {
         }
         if step <= Step::Structured && wanted >= Framing::Structured && !self.framing.is_chunked() {
             return self.send_option(out, OptionCode::StructuredReply, &[]);
+        }
+        let disk = self.disk_queries();
+        if step <= Step::Identity && !disk.is_empty() {
+            self.identifies = true;
+            let data = self.queries(&disk.queries());
+            return self.send_option(out, OptionCode::ListMetaContext, &data);
         }
         if step <= Step::Contexts && self.framing.is_chunked() {
             match self.config.goal {
@@ -120,18 +127,24 @@ impl ClientHandshake {
             }
             (OptionCode::ExtendedHeaders, OptionReply::Ack) => {
                 self.framing = Framing::Extended;
-                self.ask_from(Step::Contexts, Vec::new());
+                self.ask_from(Step::Identity, Vec::new());
             }
             (OptionCode::StructuredReply, OptionReply::Ack) => {
                 self.framing = Framing::Structured;
-                self.ask_from(Step::Contexts, Vec::new());
+                self.ask_from(Step::Identity, Vec::new());
             }
             (OptionCode::SetMetaContext, OptionReply::MetaContext) => {
                 let asked = &self.config.contexts;
                 self.collected.context(data, Some(asked))?;
             }
+            (OptionCode::ListMetaContext, OptionReply::MetaContext) if self.identifies => {
+                self.collected.disk(data)?;
+            }
             (OptionCode::ListMetaContext, OptionReply::MetaContext) => {
                 self.collected.context(data, None)?;
+            }
+            (OptionCode::ListMetaContext, OptionReply::Ack) if self.identifies => {
+                self.identified();
             }
             (OptionCode::SetMetaContext | OptionCode::ListMetaContext, OptionReply::Ack) => {
                 self.ask_from(Step::Goal, Vec::new());
@@ -161,6 +174,12 @@ impl ClientHandshake {
         reply: OptionReply,
         data: &[u8],
     ) -> Result<(), HandshakeFailure> {
+        if option == OptionCode::ListMetaContext && self.identifies {
+            // Whatever it means for the export, the answer to GO says it too.
+            self.collected.forget_disk();
+            self.identified();
+            return Ok(());
+        }
         let fatal = match reply {
             OptionReply::ErrTlsRequired if self.tls => {
                 return Err(BadReply::Unexpected { option, reply }.into());
@@ -177,7 +196,7 @@ impl ClientHandshake {
                 return Err(HandshakeFailure::NoTls { text });
             }
             OptionCode::ExtendedHeaders if !fatal => self.ask_from(Step::Structured, Vec::new()),
-            OptionCode::StructuredReply if !fatal => self.ask_from(Step::Contexts, Vec::new()),
+            OptionCode::StructuredReply if !fatal => self.ask_from(Step::Identity, Vec::new()),
             OptionCode::SetMetaContext | OptionCode::ListMetaContext if !fatal && !unknown => {
                 self.collected.forget_contexts();
                 self.ask_from(Step::Goal, Vec::new());
@@ -190,6 +209,12 @@ impl ClientHandshake {
             _ => return Err(self.refused(option, reply, data)),
         }
         Ok(())
+    }
+
+    /// Goes on behind the question for the disk.
+    fn identified(&mut self) {
+        self.identifies = false;
+        self.ask_from(Step::Contexts, Vec::new());
     }
 
     fn described(&mut self, option: OptionCode) -> Result<(), HandshakeFailure> {
@@ -226,6 +251,8 @@ impl ClientHandshake {
             tls: self.tls,
             no_zeroes: self.no_zeroes,
             block_sizes_agreed,
+            disk: self.collected.take_disk(),
+            writer: self.disk_queries().client,
         })
     }
 

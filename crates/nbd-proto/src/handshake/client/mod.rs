@@ -1,7 +1,7 @@
 //! [`ClientHandshake`]: the client's side of option haggling.
 //!
-//! Begins TLS if wanted, asks for extended headers or else structured replies, for metadata contexts,
-//! then for one export (`GO`, or `EXPORT_NAME` where the server does not know `GO`), its description
+//! Begins TLS if wanted, asks for extended headers or else structured replies, for the disk's identity, for
+//! metadata contexts, then for one export (`GO`, or `EXPORT_NAME` where the server does not know `GO`), its description
 //! (`INFO`) or the list of exports (`LIST`). One option at a time, as proto.md demands. The machine is
 //! here; which option follows which is in `haggle`.
 //!
@@ -27,6 +27,7 @@ use crate::framing::Framing;
 use crate::handshake::frame::{ReplyHeader, push_option};
 use crate::handshake::{Negotiated, gather};
 use crate::wire::{Fields, index};
+use crate::writers::{DiskQueries, WriterAccess};
 use haggle::Step;
 use replies::Collected;
 
@@ -45,6 +46,11 @@ pub struct ClientHandshakeConfig {
     pub contexts: Vec<String>,
     /// Where it leads.
     pub goal: Goal,
+    /// Whether to ask which disk it is: [`Negotiated::disk`] has the answer, if there is one.
+    pub identify: bool,
+    /// Who the client is and what it wants of the export, for [`Goal::Go`]. A server that does not
+    /// know such things is accepted.
+    pub writer: Option<WriterAccess>,
 }
 
 impl ClientHandshakeConfig {
@@ -57,6 +63,8 @@ impl ClientHandshakeConfig {
             framing: Framing::Structured,
             contexts: Vec::new(),
             goal: Goal::Go,
+            identify: false,
+            writer: None,
         }
     }
 }
@@ -115,6 +123,8 @@ pub struct ClientHandshake {
     tls: bool,
     framing: Framing,
     no_zeroes: bool,
+    /// The `LIST_META_CONTEXT` under way asks for the disk, not for the contexts.
+    identifies: bool,
     collected: Collected,
 }
 
@@ -143,7 +153,23 @@ impl ClientHandshake {
             tls: false,
             framing: Framing::Simple,
             no_zeroes: false,
+            identifies: false,
             collected: Collected::default(),
+        }
+    }
+
+    /// What it asks for of outboard's own namespace.
+    fn disk_queries(&self) -> DiskQueries {
+        match self.config.goal {
+            Goal::List => DiskQueries::default(),
+            Goal::Info => DiskQueries {
+                disk: self.config.identify,
+                client: None,
+            },
+            Goal::Go => DiskQueries {
+                disk: self.config.identify,
+                client: self.config.writer,
+            },
         }
     }
 

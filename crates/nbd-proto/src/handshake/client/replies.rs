@@ -7,6 +7,7 @@ use crate::handshake::ExportInfo;
 use crate::handshake::client::{BadReply, HandshakeFailure};
 use crate::handshake::frame::info;
 use crate::wire::{Fields, index, printable, string};
+use crate::writers::DiskIdentity;
 
 /// Replies to one option so far.
 #[derive(Debug, Default)]
@@ -18,6 +19,8 @@ pub(super) struct Collected {
     block_sizes: Option<BlockSizes>,
     list: Vec<(String, String)>,
     contexts: Vec<MetaContext>,
+    disk: DiskIdentity,
+    disk_replies: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +93,30 @@ impl Collected {
         }
         self.contexts.push(MetaContext { id, name });
         Ok(())
+    }
+
+    /// One `META_CONTEXT` reply to the question for the disk. Names of other namespaces are ignored, and
+    /// so is what is not understood.
+    pub(super) fn disk(&mut self, data: &[u8]) -> Result<(), HandshakeFailure> {
+        self.disk_replies += 1;
+        if self.disk_replies > limits::REPLIES_MAX {
+            return Err(BadReply::TooMany.into());
+        }
+        let mut fields = Fields::new(data);
+        let name = fields.u32().and_then(|_id| context::name(fields.rest()));
+        if let Some(name) = name {
+            self.disk.add(name);
+        }
+        Ok(())
+    }
+
+    /// Forgets the disk: the option failed, whatever came before.
+    pub(super) fn forget_disk(&mut self) {
+        self.disk = DiskIdentity::default();
+    }
+
+    pub(super) fn take_disk(&mut self) -> DiskIdentity {
+        std::mem::take(&mut self.disk)
     }
 
     /// Forgets the contexts: the option failed, whatever came before.

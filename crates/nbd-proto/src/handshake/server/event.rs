@@ -4,6 +4,7 @@ use super::CloseReason;
 use crate::consts::limits;
 use crate::framing::Framing;
 use crate::handshake::Negotiated;
+use crate::writers::{DiskIdentity, WriterAccess};
 
 /// What a server offers in a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +51,9 @@ pub enum HandshakeEvent {
         name: String,
         /// What the client wants with it.
         why: Why,
+        /// Which client it is and what it wants to do with it, where it said so for this export. `None`
+        /// for [`Why::Info`].
+        writer: Option<WriterAccess>,
     },
     /// Call [`super::ServerHandshake::answer_list`]. In the clear, exports that need TLS are left out.
     List,
@@ -57,6 +61,8 @@ pub enum HandshakeEvent {
     FindContexts {
         /// Its name; empty for the default export.
         name: String,
+        /// Whether [`ContextOffer::disk`] is asked for.
+        identify: bool,
     },
     /// What was sent was the last in the clear: begin TLS as its server, then call
     /// [`super::ServerHandshake::tls_started`]. If TLS fails, close the connection.
@@ -65,6 +71,16 @@ pub enum HandshakeEvent {
     Finished(Box<Negotiated>),
     /// Close the connection.
     Close(CloseReason),
+}
+
+/// What an export has of metadata.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ContextOffer<'a> {
+    /// Names of the contexts that `BLOCK_STATUS` can tell of, such as [`crate::BASE_ALLOCATION`]. Always the
+    /// same for an export, as their order gives the ids.
+    pub contexts: &'a [&'a str],
+    /// Which disk it is; looked at only where it was asked for.
+    pub disk: DiskIdentity,
 }
 
 /// Why an export is looked for.

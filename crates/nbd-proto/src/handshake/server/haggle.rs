@@ -2,14 +2,15 @@
 
 use super::option::{self, ContextQuestion, ExportQuestion, OptionError};
 use super::{
-    Agreed, CloseReason, HandshakeEvent, Refusal, ServerHandshake, State, TlsMode, Why, answer,
-    option_of,
+    Agreed, CloseReason, ContextOffer, HandshakeEvent, Refusal, ServerHandshake, State, TlsMode,
+    Why, answer, option_of,
 };
 use crate::consts::{OptionCode, OptionReply, limits};
 use crate::context::{MetaContext, matching};
 use crate::flags::{ClientFlags, TransmissionFlags};
 use crate::framing::Framing;
 use crate::handshake::{ExportInfo, Negotiated, meaningful};
+use crate::writers::{DiskIdentity, WriterAccess};
 
 impl ServerHandshake {
     pub(super) fn accept_option(&mut self, option: OptionCode, data: &[u8]) {
@@ -94,25 +95,33 @@ impl ServerHandshake {
             // Replaced even if it fails (proto.md, SET_META_CONTEXT).
             self.agreed.contexts = None;
         }
-        if !self.config.framing.is_chunked() {
+        let question = option::context_request(option, data);
+        let is_about_contexts = match &question {
+            Ok(question) => question.is_about_contexts(),
+            Err(_) => true,
+        };
+        if is_about_contexts && !self.config.framing.is_chunked() {
             return self.reply(option, OptionReply::ErrUnsupported, "");
         }
-        if !self.agreed.framing.is_chunked() {
+        if is_about_contexts && !self.agreed.framing.is_chunked() {
             return self.invalid(option, "structured replies or extended headers come first");
         }
-        match option::context_request(option, data) {
+        match question {
             Ok(question) => {
-                let name = question.name.clone();
-                self.events.push_back(HandshakeEvent::FindContexts { name });
+                self.events.push_back(HandshakeEvent::FindContexts {
+                    name: question.name.clone(),
+                    identify: question.disk.disk,
+                });
                 self.state = State::WaitsForContexts(question);
             }
             Err(OptionError { reply, text }) => self.reply(option, reply, text),
         }
     }
 
-    /// Tells which of `offered` the question means, and remembers them if they are chosen.
-    pub(super) fn tell_contexts(&mut self, question: ContextQuestion, offered: &[&str]) {
-        let offered = &offered[..offered.len().min(limits::CONTEXTS_MAX)];
+    /// Tells which of the offer the question means, and remembers contexts that are chosen and the client
+    /// that says who it is.
+    pub(super) fn tell_contexts(&mut self, question: ContextQuestion, offer: &ContextOffer<'_>) {
+        let offered = &offer.contexts[..offer.contexts.len().min(limits::CONTEXTS_MAX)];
         let option = question.option;
         let bytes = if option == OptionCode::SetMetaContext {
             let chosen: Vec<MetaContext> = matching(offered, &question.queries, false)
@@ -127,11 +136,19 @@ impl ServerHandshake {
             self.agreed.contexts = Some((question.name, chosen));
             bytes
         } else {
-            let listed = match question.queries.is_empty() {
+            let listed = match question.is_for_all {
                 true => offered.to_vec(),
                 false => matching(offered, &question.queries, true),
             };
-            answer::contexts(option, listed.into_iter().map(|name| (0, name)))
+            let disk = match question.disk.disk {
+                true => offer.disk.names(),
+                false => Vec::new(),
+            };
+            if let Some(client) = question.disk.client {
+                self.agreed.writer = Some((question.name, client));
+            }
+            let names = listed.into_iter().chain(disk.iter().map(String::as_str));
+            answer::contexts(option, names.map(|name| (0, name)))
         };
         self.events.push_back(HandshakeEvent::Send(bytes));
     }
@@ -140,8 +157,16 @@ impl ServerHandshake {
         self.events.push_back(HandshakeEvent::FindExport {
             name: question.name.clone(),
             why: question.why,
+            writer: self.writer_of(&question),
         });
         self.state = State::WaitsForExport(question);
+    }
+
+    /// Who the client said that it is, for this export.
+    fn writer_of(&self, question: &ExportQuestion) -> Option<WriterAccess> {
+        let named = self.agreed.writer.as_ref();
+        let same = named.filter(|(name, _)| question.why != Why::Info && *name == question.name);
+        same.map(|(_, access)| *access)
     }
 
     pub(super) fn describe(&mut self, question: ExportQuestion, mut export: ExportInfo) {
@@ -165,6 +190,7 @@ impl ServerHandshake {
             return;
         }
         self.state = State::Done;
+        let writer = self.writer_of(&question);
         let agreed = std::mem::replace(&mut self.agreed, Agreed::nothing());
         self.events
             .push_back(HandshakeEvent::Finished(Box::new(Negotiated {
@@ -175,6 +201,8 @@ impl ServerHandshake {
                 tls: self.tls,
                 no_zeroes,
                 block_sizes_agreed: question.wants_block_size,
+                disk: DiskIdentity::default(),
+                writer,
             })));
     }
 

@@ -17,7 +17,7 @@ mod option;
 use std::collections::VecDeque;
 
 pub use close::CloseReason;
-pub use event::{HandshakeEvent, Refusal, ServerHandshakeConfig, TlsMode, Why};
+pub use event::{ContextOffer, HandshakeEvent, Refusal, ServerHandshakeConfig, TlsMode, Why};
 
 use crate::consts::{NBD_MAGIC, OPTION_HEADER_LEN, OPTION_MAGIC, OptionCode, OptionReply, limits};
 use crate::context::MetaContext;
@@ -26,6 +26,7 @@ use crate::framing::Framing;
 use crate::handshake::frame::{OptionHeader, push_reply};
 use crate::handshake::{ExportInfo, gather};
 use crate::wire::index;
+use crate::writers::WriterAccess;
 use option::{ContextQuestion, ExportQuestion};
 
 #[derive(Debug)]
@@ -46,6 +47,8 @@ struct Agreed {
     framing: Framing,
     /// The export of the last successful `SET_META_CONTEXT`, by the client's name, and its contexts.
     contexts: Option<(String, Vec<MetaContext>)>,
+    /// The export of the last `LIST_META_CONTEXT` that said who the client is, and who that is.
+    writer: Option<(String, WriterAccess)>,
 }
 
 impl Agreed {
@@ -53,6 +56,7 @@ impl Agreed {
         Self {
             framing: Framing::Simple,
             contexts: None,
+            writer: None,
         }
     }
 }
@@ -150,19 +154,18 @@ impl ServerHandshake {
             .push_back(HandshakeEvent::Send(answer::list(exports)));
     }
 
-    /// Answers [`HandshakeEvent::FindContexts`] with the names of the metadata contexts that the export
-    /// has for this client, such as [`crate::BASE_ALLOCATION`]; none is an answer too. Always the same
-    /// for an export, as their order gives the ids.
+    /// Answers [`HandshakeEvent::FindContexts`] with what the export has for this client; nothing is an
+    /// answer too.
     ///
     /// # Panics
     /// If no such answer is due.
-    pub fn answer_contexts(&mut self, answer: Result<&[&str], Refusal>) {
+    pub fn answer_contexts(&mut self, answer: Result<ContextOffer<'_>, Refusal>) {
         let state = std::mem::replace(&mut self.state, State::Header);
         let State::WaitsForContexts(question) = state else {
             panic!("answer_contexts without FindContexts");
         };
         match answer {
-            Ok(offered) => self.tell_contexts(question, offered),
+            Ok(offered) => self.tell_contexts(question, &offered),
             Err(refusal) => self.refuse_option(question.option, &question.name, refusal),
         }
     }

@@ -5,6 +5,7 @@ use crate::context;
 use crate::handshake::frame::info;
 use crate::handshake::server::Why;
 use crate::wire::{Fields, index, string};
+use crate::writers::{DiskQueries, NAMESPACE};
 
 /// A client's question for an export.
 #[derive(Debug)]
@@ -43,9 +44,21 @@ const SHORT: OptionError = invalid("the option's data is too short");
 #[derive(Debug)]
 pub(super) struct ContextQuestion {
     pub(super) name: String,
+    /// Those for contexts of `BLOCK_STATUS`…
     pub(super) queries: Vec<String>,
+    /// …and, in `LIST_META_CONTEXT`, those of outboard's own namespace.
+    pub(super) disk: DiskQueries,
+    /// No queries at all, which in `LIST_META_CONTEXT` asks for all contexts of `BLOCK_STATUS`.
+    pub(super) is_for_all: bool,
     /// `LIST_META_CONTEXT` or `SET_META_CONTEXT`.
     pub(super) option: OptionCode,
+}
+
+impl ContextQuestion {
+    /// Whether it is about contexts, which need replies in chunks, and not about the disk alone.
+    pub(super) const fn is_about_contexts(&self) -> bool {
+        self.is_for_all || !self.queries.is_empty()
+    }
 }
 
 /// `EXPORT_NAME`: the data is the name. `None` if it cannot be one.
@@ -96,6 +109,7 @@ pub(super) fn context_request(
         return Err(too_big("more than 1024 queries"));
     }
     let mut queries = Vec::new();
+    let mut disk = DiskQueries::default();
     for _ in 0..count {
         let len = index(fields.u32().ok_or(SHORT)?);
         let query = fields
@@ -106,7 +120,12 @@ pub(super) fn context_request(
         }
         let query =
             context::name(query).ok_or(invalid("a query is no text of the form NAMESPACE:NAME"))?;
-        queries.push(query.to_owned());
+        if option == OptionCode::ListMetaContext && query.starts_with(NAMESPACE) {
+            let unknown = invalid("a query of `outboard:client=` is not of the form TOKEN,ACCESS");
+            disk.add(query).ok_or(unknown)?;
+        } else {
+            queries.push(query.to_owned());
+        }
     }
     if !fields.rest().is_empty() {
         return Err(invalid(
@@ -116,7 +135,9 @@ pub(super) fn context_request(
     Ok(ContextQuestion {
         name,
         queries,
+        disk,
         option,
+        is_for_all: count == 0,
     })
 }
 

@@ -14,6 +14,8 @@ use crate::client::ClientConfig;
 use crate::client::dial::Dialed;
 use crate::client::session::ages::Ages;
 use crate::client::session::fill::ReadBuffer;
+#[cfg(test)]
+use crate::client::session::mutation::{self, Mutation};
 use crate::client::session::outbox::Outbox;
 use crate::client::session::work::{Body, Part};
 use crate::client::stream::Stream;
@@ -329,6 +331,11 @@ impl Connection {
     /// Gives the connection up and returns what was in flight. What its socket has not sent yet is
     /// never sent: it may be sent again elsewhere, and must not arrive after that.
     pub(crate) fn abandon(mut self) -> Vec<Part> {
+        #[cfg(test)]
+        if mutation::is_on(Mutation::AbandonedBytesAreSent) {
+            drop(self.stream);
+            return self.decoder.drain();
+        }
         self.stream.reset();
         self.decoder.drain()
     }

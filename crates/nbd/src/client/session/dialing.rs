@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nbd_proto::{BASE_ALLOCATION, ClientHandshakeConfig, ExportInfo, Framing, TransmissionFlags};
+use nbd_proto::{
+    BASE_ALLOCATION, ClientHandshakeConfig, ExportInfo, Framing, TransmissionFlags, WriterAccess,
+};
 
 use crate::client::dial::{Dialed, dial_as};
 use crate::client::session::work::PartLimits;
@@ -31,10 +33,16 @@ pub(super) fn pause(attempts: u32) -> Duration {
 }
 
 /// Makes one connection, with the best of everything that the server has.
-async fn connect_one(target: &Target, config: &ClientConfig) -> Result<Dialed, ClientError> {
+async fn connect_one(
+    target: &Target,
+    config: &ClientConfig,
+    writer: Option<WriterAccess>,
+) -> Result<Dialed, ClientError> {
     let wish = ClientHandshakeConfig {
         framing: Framing::Extended,
         contexts: vec![BASE_ALLOCATION.to_owned()],
+        identify: true,
+        writer,
         ..ClientHandshakeConfig::new(target.export.clone())
     };
     dial_as(target, wish, config.request_timeout).await
@@ -45,15 +53,20 @@ pub(in crate::client) async fn connect_all(
     target: &Target,
     config: &ClientConfig,
 ) -> Result<Vec<Dialed>, ClientError> {
-    let connect = || connect_one(target, config);
-    let first = connect().await?;
+    let first = connect_one(target, config, config.writer).await?;
+    let again = config.writer.map(WriterAccess::again);
+    let connect = || connect_one(target, config, again);
     let shares = TransmissionFlags::CAN_MULTI_CONN | TransmissionFlags::READ_ONLY;
     let several = config.read_only || first.export().flags.intersects(shares);
     let others = if several { config.connections - 1 } else { 0 };
     let mut dialed = vec![first];
     for result in join_all((0..others).map(|_| connect())).await {
         match result {
-            Ok(another) => dialed.push(another),
+            Ok(another) if another.disk() == dialed[0].disk() => dialed.push(another),
+            Ok(_) => {
+                tracing::info!(%target, "goes on with fewer connections: another disk answered")
+            }
+            Err(error @ ClientError::Fenced { .. }) => return Err(error),
             Err(error) => tracing::info!("goes on with fewer connections: {error}"),
         }
     }

@@ -6,8 +6,10 @@ use block::Range;
 use nbd_proto::CommandFlags;
 
 use crate::client::session::connection::{Connection, Loss};
+#[cfg(test)]
+use crate::client::session::mutation::{self, Mutation};
 use crate::client::session::replies::loss_error;
-use crate::client::session::work::{Body, Owner, Part};
+use crate::client::session::work::{Body, FlushMark, Owner, Part};
 use crate::client::session::{Phase, Session};
 
 /// Below this many bytes in flight a connection gets the next request, so that small requests
@@ -40,7 +42,14 @@ impl Writing {
 impl Session {
     /// Hands parts to the connections while there is room.
     pub(super) fn dispatch(&mut self, now: Instant) {
-        if matches!(self.phase, Phase::Lost | Phase::Dead(_)) || !self.replay(now) {
+        // Who is closed while the server is away has given its connections up, in any phase.
+        if self.connections.is_empty() || matches!(self.phase, Phase::Lost | Phase::Dead(_)) {
+            return;
+        }
+        let is_ready = self.verify(now) && self.replay(now);
+        #[cfg(test)]
+        let is_ready = is_ready || mutation::is_on(Mutation::NewBeforeReplay);
+        if !is_ready {
             return;
         }
         if self.renewed.is_some() {
@@ -62,6 +71,7 @@ impl Session {
                 continue;
             }
             self.writing.add(&part);
+            self.known.sent(&part);
             self.push(connection, part, now);
         }
     }
@@ -74,7 +84,7 @@ impl Session {
     }
 
     fn next_part(&mut self) -> Option<Part> {
-        let mark = self.journal.mark();
+        let mark = self.flush_mark();
         if let Some(mut part) = self.resend.pop_front() {
             if let Body::Flush { mark: old } = &mut part.body {
                 *old = mark;
@@ -88,11 +98,19 @@ impl Session {
         self.jobs.next_part(&self.part_limits, mark)
     }
 
-    fn push_own_flush(&mut self, now: Instant) -> bool {
+    /// What a flush that is sent now covers.
+    fn flush_mark(&self) -> FlushMark {
+        FlushMark {
+            journal: self.journal.mark(),
+            content: self.known.mark(),
+        }
+    }
+
+    pub(super) fn push_own_flush(&mut self, now: Instant) -> bool {
         let Some(connection) = self.roomiest() else {
             return false;
         };
-        let mark = self.journal.mark();
+        let mark = self.flush_mark();
         let body = Body::Flush { mark };
         let part = Part::new(
             Owner::OwnFlush,

@@ -1,4 +1,5 @@
-//! Whether an export that came back is the one that went. Pure.
+//! Whether an export that came back can do what callers were promised. Pure. Whether it is the same disk says
+//! [`KnownDisk`](super::known_disk::KnownDisk).
 
 use nbd_proto::{ExportInfo, TransmissionFlags};
 

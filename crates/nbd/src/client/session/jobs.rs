@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::client::session::allocation::Allocation;
 use crate::client::session::fill::ReadBuffer;
 use crate::client::session::work::{
-    Answer, Body, Brought, Owner, Part, PartLimits, Submission, Work, take_front,
+    Answer, Body, Brought, FlushMark, Owner, Part, PartLimits, Submission, Work, take_front,
 };
 
 /// What one part brought.
@@ -69,6 +69,11 @@ impl Jobs {
         self.jobs.is_empty()
     }
 
+    /// What callers want done.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Work> {
+        self.jobs.iter().map(|(_, job)| &job.work)
+    }
+
     pub(crate) fn accept(&mut self, submission: Submission) {
         let key = self.jobs.insert(Job {
             work: submission.work,
@@ -91,8 +96,8 @@ impl Jobs {
         Some(self.jobs[*key].work.changes())
     }
 
-    /// Cuts the next part. `mark` is the journal's, for a flush.
-    pub(crate) fn next_part(&mut self, limits: &PartLimits, mark: u64) -> Option<Part> {
+    /// Cuts the next part. `mark` is for a flush.
+    pub(crate) fn next_part(&mut self, limits: &PartLimits, mark: FlushMark) -> Option<Part> {
         let key = *self.waiting.front()?;
         let job = &mut self.jobs[key];
         let len = (job.range.len - job.cut).min(limits.of(&job.work));

@@ -2,7 +2,8 @@
 //!
 //! Entries are in the order of their acknowledgements. Writes that were durable at once (FUA) are
 //! kept too: an older entry written again must not win over them. Trims are not: what they leave
-//! is undefined.
+//! is undefined. Before the journal is written again, what newer entries cover goes out of the older ones
+//! ([`Journal::supersede`]): a durable write must not be undone, not even until it is written again.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,10 @@ use block::{IoBufs, Range};
 use nbd_proto::CommandFlags;
 
 use crate::client::limits;
-use crate::client::session::work::{Body, Owner, Part};
+#[cfg(test)]
+use crate::client::session::mutation::{self, Mutation};
+use crate::client::session::supersede::Newest;
+use crate::client::session::work::{Body, Owner, Part, take_front};
 
 /// What an entry counts beside its data, bytes.
 const ENTRY_COST: u64 = 128;
@@ -24,6 +28,25 @@ struct Entry {
 }
 
 impl Entry {
+    /// Whether it was durable when it was acknowledged.
+    const fn is_durable(&self) -> bool {
+        self.flags.contains(CommandFlags::FUA)
+    }
+
+    /// The part of it that is `range`.
+    fn cut(&self, range: Range) -> Self {
+        let data = self.data.clone().map(|mut data| {
+            let before = usize::try_from(range.offset - self.range.offset);
+            drop(take_front(&mut data, before.unwrap_or(usize::MAX)));
+            take_front(&mut data, range.len_usize())
+        });
+        Self {
+            range,
+            flags: self.flags,
+            data,
+        }
+    }
+
     const fn cost(&self) -> u64 {
         match self.data {
             Some(_) => self.range.len + ENTRY_COST,
@@ -42,6 +65,10 @@ pub(crate) struct Journal {
     max: u64,
     /// Off: the server has no flush, or a flush has failed.
     on: bool,
+    /// A flush has failed.
+    has_failed: bool,
+    /// Writes that are not kept since then, and that no flush has covered.
+    given_up: u64,
 }
 
 impl Journal {
@@ -53,20 +80,27 @@ impl Journal {
             cost: 0,
             max,
             on,
+            has_failed: false,
+            given_up: 0,
         }
     }
 
     /// Keeps an acknowledged part if it must be.
     pub(crate) fn acknowledged(&mut self, range: Range, flags: CommandFlags, body: Body) {
+        #[cfg(test)]
+        if is_not_kept(flags, &body) {
+            return;
+        }
         let data = match body {
             Body::Write(data) => Some(data),
             Body::WriteZeroes => None,
             Body::Read(_) | Body::Trim | Body::Extents(_) | Body::Flush { .. } => return,
         };
+        let entry = Entry { range, flags, data };
         if !self.on {
+            self.given_up += u64::from(self.has_failed && !entry.is_durable());
             return;
         }
-        let entry = Entry { range, flags, data };
         self.cost += entry.cost();
         self.entries.push_back(entry);
     }
@@ -109,12 +143,50 @@ impl Journal {
                 || self.entries.len() + pending_writes >= limits::JOURNAL_ENTRIES_MAX)
     }
 
+    /// Writes that are to be written again.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Writes that are lost if the server loses what it did not flush, and is not written to again.
+    pub(crate) fn unflushed(&self) -> u64 {
+        let kept = self.entries.iter().filter(|entry| !entry.is_durable());
+        self.given_up + kept.count() as u64
+    }
+
+    /// Those of them that are not kept.
+    pub(crate) const fn given_up(&self) -> u64 {
+        self.given_up
+    }
+
     /// Keeps nothing any more: no flush will succeed.
     pub(crate) fn give_up(&mut self) {
+        self.given_up = self.unflushed();
+        self.has_failed = true;
         self.first = self.mark();
         self.entries.clear();
         self.cost = 0;
         self.on = false;
+    }
+
+    /// Leaves of each entry what no newer one covers. No flush may be in flight: entries have other
+    /// numbers afterwards.
+    pub(crate) fn supersede(&mut self) {
+        #[cfg(test)]
+        if mutation::is_on(Mutation::OlderWritesAreReplayed)
+            || mutation::is_on(Mutation::ReplayBackwards)
+        {
+            return;
+        }
+        let mut newest = Newest::default();
+        let mut entries = VecDeque::new();
+        for entry in self.entries.drain(..).rev() {
+            for left in newest.cover(entry.range).into_iter().rev() {
+                entries.push_front(entry.cut(left));
+            }
+        }
+        self.cost = entries.iter().map(Entry::cost).sum();
+        self.entries = entries;
     }
 
     /// Longest payload, and longest range without one.
@@ -133,12 +205,29 @@ impl Journal {
         let skip = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let mut parts: Vec<Part> = Vec::new();
         for entry in self.entries.iter().skip(skip).take(max) {
-            if parts.iter().any(|part| part.range.overlaps(&entry.range)) {
+            let overlaps = parts.iter().any(|part| part.range.overlaps(&entry.range));
+            #[cfg(test)]
+            let overlaps = overlaps && !mutation::is_on(Mutation::ReplayBackwards);
+            if overlaps {
                 break;
             }
             let body = entry.data.clone().map_or(Body::WriteZeroes, Body::Write);
             parts.push(Part::new(Owner::Replay, entry.range, entry.flags, body));
         }
+        #[cfg(test)]
+        if mutation::is_on(Mutation::ReplayBackwards) {
+            parts.reverse();
+        }
         parts
     }
+}
+
+/// Whether a mutation has the journal not keep this.
+#[cfg(test)]
+fn is_not_kept(flags: CommandFlags, body: &Body) -> bool {
+    let is_durable = flags.contains(CommandFlags::FUA);
+    let is_zeroes = matches!(body, Body::WriteZeroes);
+    mutation::is_on(Mutation::NoJournal)
+        || is_durable && mutation::is_on(Mutation::JournalWithoutDurableWrites)
+        || is_zeroes && mutation::is_on(Mutation::JournalWithoutZeroes)
 }

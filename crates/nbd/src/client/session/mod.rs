@@ -2,20 +2,20 @@
 //!
 //! `wait` waits for anything to happen and changes nothing but the list of what arrived; `apply`
 //! does everything that follows and never waits. `recovery` has what happens around a lost
-//! connection, `time_limits` when one counts as lost; `jobs`, `journal`, `work` and `identity` decide
+//! connection, `time_limits` when one counts as lost, `failures` what a failure ends; `jobs`, `journal`, `work` and `identity` decide
 //! without knowing of sockets.
 //!
 //! ```text
-//!            connection lost               connections made, same export
-//!   Ready -----------------------> Lost ---------------------------------> Replaying
-//!     ^                              ^ \ another export                        |
-//!     |                 lost again   |  \-----> Dead                           |
-//!     |                              +-----------------------------------------+
-//!     +------------------------------------------------------------------------+
+//!            connection lost         connections made            same disk
+//!   Ready -----------------------> Lost -------------> Verifying -----------> Replaying
+//!     ^                            ^ | timeout        | ^  | another disk         |
+//!     |                            | +------> Dead <--+-|--+                      |
+//!     |                            +--------------------+-- lost again -----------+
+//!     +---------------------------------------------------------------------------+
 //!                                                     journal written again
 //! ```
 //!
-//! In Replaying and Lost no request of a caller is sent. What was in flight is sent again, behind
+//! It begins in Verifying, with nothing to compare with. Only in Ready is a request of a caller sent. What was in flight is sent again, behind
 //! the journal and before what is new.
 
 mod abort;
@@ -24,17 +24,23 @@ pub(super) mod allocation;
 mod connection;
 mod dialing;
 mod dispatch;
+mod failures;
 pub(super) mod fill;
 mod identity;
 mod jobs;
 pub(super) mod journal;
+mod known_disk;
+#[cfg(test)]
+pub(super) mod mutation;
 mod outbox;
 pub(super) mod quiet;
 mod recovery;
 mod renewal;
 mod replies;
 mod shared;
+pub(super) mod supersede;
 mod time_limits;
+mod verification;
 pub(super) mod work;
 
 use std::collections::VecDeque;
@@ -44,9 +50,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use block::{Errno, IoError, Range};
+use block::{Errno, Fenced, IoError, Range};
 use engine::clock;
-use nbd_proto::{ExportInfo, TransmissionFlags};
+use nbd_proto::{AccessMode, ExportInfo, TransmissionFlags};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::client::dial::Dialed;
@@ -57,9 +63,11 @@ pub(super) use dialing::connect_all;
 use dispatch::Writing;
 use jobs::Jobs;
 use journal::Journal;
+use known_disk::KnownDisk;
 use quiet::Quiet;
 use recovery::Trouble;
 pub(super) use shared::Shared;
+use verification::Verification;
 use work::{Message, Part, PartLimits, Renewed, Submission, Work};
 
 /// Time for the goodbye on one connection.
@@ -72,6 +80,8 @@ type Dialing = Pin<Box<dyn Future<Output = Result<Vec<Dialed>, ClientError>> + S
 #[derive(Debug)]
 enum Phase {
     Ready,
+    /// It is looked whether the connections have the disk.
+    Verifying(Box<Verification>),
     Replaying {
         /// The journal's next entry to write again.
         next: u64,
@@ -79,6 +89,8 @@ enum Phase {
         end: u64,
         /// Entries in flight.
         out: usize,
+        /// Why the server refused one.
+        failure: Option<ClientError>,
     },
     Lost,
     Dead(Arc<ClientError>),
@@ -99,6 +111,7 @@ pub(super) struct Session {
     aborts: mpsc::Receiver<Aborted>,
     arrived: Vec<Message>,
     jobs: Jobs,
+    known: KnownDisk,
     connections: Vec<Connection>,
     phase: Phase,
     journal: Journal,
@@ -149,6 +162,10 @@ impl Session {
     ) -> Self {
         let mut export = dialed[0].export().clone();
         export.size = shared.geometry().size;
+        let mode = config.writer.map(|writer| writer.mode);
+        let only_reads = config.read_only || export.flags.contains(TransmissionFlags::READ_ONLY);
+        let has_others = mode == Some(AccessMode::Shared);
+        let known = KnownDisk::new(&dialed[0], only_reads, has_others);
         let flushes = export.flags.contains(TransmissionFlags::SEND_FLUSH);
         let mut session = Self {
             part_limits: PartLimits::new(export.block_size_min, export.block_size_max, false),
@@ -161,9 +178,10 @@ impl Session {
             aborts,
             arrived: Vec::new(),
             jobs: Jobs::default(),
+            known,
             connections: Vec::new(),
             phase: Phase::Ready,
-            journal: Journal::new(flushes, limits::JOURNAL_MAX),
+            journal: Journal::new(flushes, journal_max()),
             resend: VecDeque::new(),
             own_flush: false,
             flush_failed: false,
@@ -179,7 +197,11 @@ impl Session {
             finished: Vec::new(),
             shared,
         };
+        let server = dialed[0].disk().clone();
         session.take_connections(dialed, clock::now());
+        session.begin_verification(server, session.export.size);
+        session.dispatch(clock::now());
+        session.send(clock::now());
         session.publish();
         session
     }
@@ -271,7 +293,23 @@ impl Session {
 
     /// Whether nothing is left to do.
     fn is_over(&self) -> bool {
-        self.closing.is_some() && self.jobs.is_empty()
+        // A connection on which answers are outstanding cannot be left in good order.
+        let looks = match &self.phase {
+            Phase::Verifying(verification) => verification.is_waiting(),
+            _ => false,
+        };
+        let is_looking = looks && !self.connections.is_empty();
+        self.closing.is_some() && self.jobs.is_empty() && !is_looking
+    }
+
+    /// Whether requests are sent, or would be at once but for the first look at the disk.
+    fn is_usable(&self) -> bool {
+        let first = || self.reconnects == 0 && self.trouble.is_none();
+        match self.phase {
+            Phase::Ready => true,
+            Phase::Verifying(_) | Phase::Replaying { .. } => first(),
+            Phase::Lost | Phase::Dead(_) => false,
+        }
     }
 
     /// Requests taken up at once; the others wait in the inbox.
@@ -296,6 +334,10 @@ impl Session {
         match self.refusal(&submission.work, now) {
             None => self.jobs.accept(submission),
             Some((errno, why)) => {
+                if matches!(*why, ClientError::Gone { .. }) {
+                    self.fail_if_gone(now);
+                    self.timed_out(submission.work.is_change_or_flush(), &why, now);
+                }
                 let error = failure(errno, &submission.work, submission.range, why);
                 // Whoever no longer waits does not mind.
                 drop(submission.answer.send(Err(error)));
@@ -328,7 +370,7 @@ impl Session {
         closing.done.extend(done);
         let target = self.target.clone();
         self.renewal_over(Err(ClientError::ShutDown { target }));
-        if !matches!(self.phase, Phase::Ready) {
+        if !self.is_usable() {
             self.fail_all(Errno::ShuttingDown, |target| ClientError::ShutDown {
                 target,
             });
@@ -337,18 +379,35 @@ impl Session {
 
     fn publish(&self) {
         self.shared.publish(|state| {
-            state.health.connected =
-                self.trouble.is_none() && matches!(self.phase, Phase::Ready) && !self.is_over();
+            state.health.connected = self.trouble.is_none() && self.is_usable() && !self.is_over();
             state.health.connections = self.connections.len();
             state.health.reconnects = self.reconnects;
             state.health.unflushed = self.journal.cost();
             state.health.flush_failed = self.flush_failed;
+            state.health.failed = match &self.phase {
+                Phase::Dead(why) => Some(why.to_string()),
+                _ => None,
+            };
             state.trouble_since = self.trouble.as_ref().map(|trouble| trouble.since);
         });
     }
 }
 
+/// Bytes that a journal keeps.
+fn journal_max() -> u64 {
+    #[cfg(test)]
+    if let Some(max) = mutation::journal_max() {
+        return max;
+    }
+    limits::JOURNAL_MAX
+}
+
 fn failure(errno: Errno, work: &Work, range: Range, why: Arc<ClientError>) -> IoError {
     let range = (!matches!(work, Work::Flush)).then_some(range);
-    IoError::new(errno, work.operation(), range).because(why)
+    let error = IoError::new(errno, work.operation(), range);
+    match &*why {
+        // Whoever stands on the disk must be able to see it, and does not know this crate.
+        ClientError::Fenced { text, .. } => error.because(Fenced(text.clone())),
+        _ => error.because(why),
+    }
 }

@@ -1,6 +1,5 @@
 //! Around a lost connection: giving up what is left, coming back, writing again what may be lost.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use block::Errno;
@@ -10,10 +9,12 @@ use nbd_proto::WireError;
 use crate::client::dial::Dialed;
 use crate::client::session::connection::Connection;
 use crate::client::session::dialing::{connect_all, part_limits, pause};
-use crate::client::session::dispatch::Writing;
-use crate::client::session::work::{Body, Owner, Part, PartLimits, Work};
-use crate::client::session::{Phase, Session, failure, identity};
-use crate::client::{Changed, ClientError, Target};
+use crate::client::session::known_disk::Verdict;
+#[cfg(test)]
+use crate::client::session::mutation::{self, Mutation};
+use crate::client::session::work::{Body, Owner, Part, PartLimits};
+use crate::client::session::{Phase, Session, identity};
+use crate::client::{Changed, ClientError};
 
 /// Connections that lived for less are not made again without a pause.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
@@ -25,7 +26,7 @@ const REPLAY_MAX: usize = 128;
 pub(super) struct Trouble {
     pub(super) since: Instant,
     attempts: u32,
-    last: ClientError,
+    pub(super) last: ClientError,
 }
 
 impl Session {
@@ -35,20 +36,23 @@ impl Session {
             return;
         }
         tracing::warn!(in_flight = self.jobs.len(), "{error}; connecting again");
+        self.shared.change_epoch();
         let lost: Vec<Connection> = self.connections.drain(..).collect();
         for part in lost.into_iter().flat_map(Connection::abandon) {
             self.keep(part, &error, now);
         }
         self.phase = Phase::Lost;
-        self.note_trouble(error, now);
+        self.note_trouble(error.clone(), now);
         if self.closing.is_some() {
             self.fail_all(Errno::ShuttingDown, |target| ClientError::ShutDown {
                 target,
             });
             return;
         }
-        self.redial(now);
-        self.fail_if_gone(now);
+        if !self.die_if_writes_are_lost(&error, now) {
+            self.redial(now);
+            self.fail_if_gone(now);
+        }
     }
 
     /// Keeps a part without an answer, to be sent again, unless that was done for long enough.
@@ -70,18 +74,19 @@ impl Session {
                 let last = Box::new(error.clone());
                 let why = ClientError::Repeated { after, last };
                 let failure = Self::refused(&part, Errno::Io).because(why);
-                if matches!(part.body, Body::Flush { .. }) {
+                if part.changes() || matches!(part.body, Body::Flush { .. }) {
+                    // Where the journal was not empty, the caller ends the disk.
                     self.flush_failed();
                 }
                 self.jobs.part_done(key, nth, Err(failure));
             }
             Owner::OwnFlush => self.own_flush = false,
             // The journal still has it.
-            Owner::Replay => {}
+            Owner::Replay | Owner::Verification { .. } => {}
         }
     }
 
-    fn note_trouble(&mut self, error: ClientError, now: Instant) {
+    pub(super) fn note_trouble(&mut self, error: ClientError, now: Instant) {
         self.shared
             .publish(|state| state.health.last_error = Some(error.to_string()));
         match &mut self.trouble {
@@ -113,39 +118,87 @@ impl Session {
         if self.closing.is_some() {
             return;
         }
+        #[cfg(test)]
+        let result = result.map_err(|error| match error {
+            ClientError::Fenced { target, .. }
+                if mutation::is_on(Mutation::FencedIsUnreachable) =>
+            {
+                ClientError::Closed { target }
+            }
+            error => error,
+        });
         let dialed = match result {
             Ok(dialed) => dialed,
+            Err(error @ ClientError::Fenced { .. }) => {
+                self.die(error, now);
+                return;
+            }
             Err(error) => {
                 tracing::debug!("{error}");
-                self.note_trouble(error, now);
-                if let Some(trouble) = &mut self.trouble {
-                    trouble.attempts = trouble.attempts.saturating_add(1);
-                }
-                self.redial(now);
+                self.attempt_failed(error, now);
                 return;
             }
         };
+        let server = dialed[0].disk().clone();
+        if let Verdict::Another(changed) = self.known.compare_name(&server) {
+            let target = self.target.clone();
+            self.die(ClientError::Changed { target, changed }, now);
+            return;
+        }
         let limits = part_limits(&self.export, &dialed);
         if let Some(changed) = self.changed(&dialed).or_else(|| self.too_small(&limits)) {
-            self.die(changed, now);
+            self.wait_for_export(changed, now);
             return;
         }
         self.reconnects += 1;
         if let Some(trouble) = &mut self.trouble {
             trouble.attempts = trouble.attempts.saturating_add(1);
         }
-        self.grow(&dialed);
+        let smallest = dialed.iter().map(|dialed| dialed.export().size).min();
         self.take_connections(dialed, now);
-        self.renewal_over(Ok(()));
+        self.begin_verification(server, smallest.unwrap_or(0));
+    }
+
+    /// Goes on with connections that have the disk: writes the journal again first.
+    pub(super) fn begin_replay(&mut self) {
+        self.journal.supersede();
         let end = self.journal.mark();
         let next = self.journal.first();
-        tracing::info!(
-            target = %self.target,
-            connections = self.connections.len(),
-            replay = end - next,
-            "connected again"
-        );
-        self.phase = Phase::Replaying { next, end, out: 0 };
+        if self.reconnects > 0 {
+            tracing::info!(
+                target = %self.target,
+                connections = self.connections.len(),
+                replay = end - next,
+                "connected again"
+            );
+        }
+        self.phase = Phase::Replaying {
+            next,
+            end,
+            out: 0,
+            failure: None,
+        };
+    }
+
+    /// There are no connections that could be used. Tries again.
+    fn attempt_failed(&mut self, error: ClientError, now: Instant) {
+        self.note_trouble(error, now);
+        if let Some(trouble) = &mut self.trouble {
+            trouble.attempts = trouble.attempts.saturating_add(1);
+        }
+        self.redial(now);
+    }
+
+    /// The server has the export, but not as callers were promised it: perhaps it was started before its disk was
+    /// ready. It counts as unreachable, and nothing is sent to it.
+    fn wait_for_export(&mut self, changed: Changed, now: Instant) {
+        let target = self.target.clone();
+        let error = ClientError::Changed { target, changed };
+        let is_known = |trouble: &Trouble| trouble.last.to_string() == error.to_string();
+        if !self.trouble.as_ref().is_some_and(is_known) {
+            tracing::warn!("{error}; waits until it is as it was");
+        }
+        self.attempt_failed(error, now);
     }
 
     fn changed(&self, dialed: &[Dialed]) -> Option<Changed> {
@@ -167,22 +220,11 @@ impl Session {
         fits(payload, limits.payload).or_else(|| fits(reach, limits.reach))
     }
 
-    /// The connections are of another disk: no I/O.
-    fn die(&mut self, changed: Changed, now: Instant) {
-        let target = self.target.clone();
-        let error = ClientError::Changed { target, changed };
-        tracing::error!("{error}");
-        self.note_trouble(error.clone(), now);
-        self.flush_failed();
-        self.fail_all(Errno::Io, |_| error.clone());
-        self.renewal_over(Err(error.clone()));
-        self.phase = Phase::Dead(Arc::new(error));
-    }
-
     /// Goes on with these connections.
     pub(super) fn take_connections(&mut self, dialed: Vec<Dialed>, now: Instant) {
         self.part_limits = part_limits(&self.export, &dialed);
         self.connected_at = now;
+        self.shared.change_epoch();
         self.connections = dialed
             .into_iter()
             .map(|dialed| Connection::new(dialed, &self.config, now))
@@ -197,10 +239,20 @@ impl Session {
 
     /// Writes the journal again, a batch at a time. True when all of it is written.
     pub(super) fn replay(&mut self, now: Instant) -> bool {
-        let Phase::Replaying { next, end, out } = &mut self.phase else {
+        let Phase::Replaying {
+            next,
+            end,
+            out,
+            failure,
+        } = &mut self.phase
+        else {
             return true;
         };
         if *out > 0 {
+            return false;
+        }
+        if let Some(error) = failure.take() {
+            self.die(error, now);
             return false;
         }
         if *next >= *end {
@@ -227,59 +279,15 @@ impl Session {
         if let Phase::Replaying { out, .. } = &mut self.phase {
             *out -= 1;
         }
-        let Some(error) = error else {
+        let (Some(error), Phase::Replaying { failure, .. }) = (error, &mut self.phase) else {
             return;
         };
-        let why = part.said.clone().unwrap_or_else(|| error.to_string());
-        let target = self.target.clone();
-        let error = ClientError::Replay { target, why };
-        tracing::error!("{error}");
-        self.shared
-            .publish(|state| state.health.last_error = Some(error.to_string()));
-        self.flush_failed();
-        if let Phase::Replaying { next, end, .. } = &mut self.phase {
-            *end = *next;
-        }
-    }
-
-    /// Why requests fail at once, if the server has been away for longer than they wait.
-    pub(super) fn gone(&self, now: Instant) -> Option<Arc<ClientError>> {
-        let trouble = self.trouble.as_ref()?;
-        let after = now.duration_since(trouble.since);
-        let waits = !matches!(self.phase, Phase::Lost) || after < self.config.reconnect_for;
-        (!waits).then(|| {
-            Arc::new(ClientError::Gone {
-                after,
-                last: Box::new(trouble.last.clone()),
-            })
-        })
-    }
-
-    pub(super) fn fail_if_gone(&mut self, now: Instant) {
-        if let Some(gone) = self.gone(now) {
-            self.fail_all(Errno::Io, |_| (*gone).clone());
-            self.renewal_over(Err((*gone).clone()));
-        }
-    }
-
-    /// Fails every request of a caller. Without connections, so that no part of one is out.
-    pub(super) fn fail_all(&mut self, errno: Errno, error: impl Fn(Target) -> ClientError) {
-        if self.jobs.is_empty() {
+        #[cfg(test)]
+        if mutation::is_on(Mutation::RefusedReplayIsIgnored) {
             return;
         }
-        let lost = self.connections.drain(..).flat_map(Connection::abandon);
-        drop(lost.collect::<Vec<_>>());
-        self.resend.clear();
-        self.writing = Writing::default();
-        self.own_flush = false;
-        let why = Arc::new(error(self.target.clone()));
-        let mut a_flush = false;
-        self.jobs.fail_all(|work, range| {
-            a_flush |= matches!(work, Work::Flush);
-            failure(errno, work, range, Arc::clone(&why))
-        });
-        if a_flush {
-            self.flush_failed();
-        }
+        let why = part.said.clone().unwrap_or_else(|| error.to_string());
+        let target = self.target.clone();
+        failure.get_or_insert(ClientError::Replay { target, why });
     }
 }

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use engine::clock;
 
-use crate::client::dial::Dialed;
 use crate::client::session::connection::Connection;
 use crate::client::session::work::Renewed;
 use crate::client::session::{GOODBYE, Phase, Session};
@@ -30,6 +29,11 @@ impl Session {
         if self.connections.iter().any(|c| c.in_flight() > 0) {
             return;
         }
+        // A disk that would not be recognized must owe nothing.
+        if !self.known.is_recognizable() && self.journal.len() > 0 {
+            self.own_flush = self.own_flush || self.push_own_flush(now);
+            return;
+        }
         tracing::info!(target = %self.target, "makes its connections anew to see a new size");
         for connection in self.connections.drain(..) {
             drop(engine::spawn(say_goodbye(self.target.clone(), connection)));
@@ -45,12 +49,11 @@ impl Session {
         }
     }
 
-    /// The export may have grown while nobody looked: the size that every connection has counts.
-    pub(super) fn grow(&mut self, dialed: &[Dialed]) {
-        let smallest = dialed.iter().map(|dialed| dialed.export().size).min();
-        let Some(size) = smallest.filter(|size| *size > self.export.size) else {
+    /// The export may have grown while nobody looked: `size` is what every connection has.
+    pub(super) fn grow(&mut self, size: u64) {
+        if size <= self.export.size {
             return;
-        };
+        }
         let was = self.export.size;
         self.export.size = size;
         if self.shared.grow(size) {

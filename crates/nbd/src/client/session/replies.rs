@@ -6,10 +6,13 @@ use std::time::Instant;
 use block::{Errno, IoError, Operation};
 use nbd_proto::WireError;
 
-use crate::client::session::Session;
 use crate::client::session::connection::{Finished, Loss};
+use crate::client::session::failures::spoils_flushes;
 use crate::client::session::jobs::PartBrought;
-use crate::client::session::work::{Body, Owner, Part};
+#[cfg(test)]
+use crate::client::session::mutation::{self, Mutation};
+use crate::client::session::work::{Body, FlushMark, Owner, Part};
+use crate::client::session::{Phase, Session};
 use crate::client::{ClientError, Target};
 use crate::errno::from_wire;
 
@@ -45,8 +48,11 @@ impl Session {
     /// A part was answered.
     fn part_over(&mut self, part: Part, error: Option<WireError>) {
         self.writing.remove(&part);
-        if error.is_none() && part.owner != Owner::Replay {
+        if error.is_none() && matches!(part.owner, Owner::Job { .. } | Owner::OwnFlush) {
             self.trouble = None;
+        }
+        if let Owner::Job { .. } = part.owner {
+            self.known.answered(&part, error.is_none());
         }
         match (part.owner, error) {
             (Owner::Job { key, nth }, None)
@@ -70,17 +76,22 @@ impl Session {
                 self.jobs.part_done(key, nth, Ok(brought));
             }
             (Owner::Job { key, nth }, Some(error)) => {
-                if matches!(part.body, Body::Flush { .. }) {
+                if spoils_flushes(&part, error) {
                     self.flush_failed();
                 }
                 let failure = self.answered(&part, error);
                 self.jobs.part_done(key, nth, Err(failure));
             }
             (Owner::Replay, error) => self.replayed(&part, error),
+            (Owner::Verification { .. }, error) => {
+                if let Phase::Verifying(verification) = &mut self.phase {
+                    verification.arrived(part, error);
+                }
+            }
             (Owner::OwnFlush, error) => {
                 self.own_flush = false;
                 match (part.body, error) {
-                    (Body::Flush { mark }, None) => self.journal.flushed(mark),
+                    (Body::Flush { mark }, None) => self.flushed(mark),
                     _ => self.flush_failed(),
                 }
             }
@@ -92,19 +103,21 @@ impl Session {
         match part.body {
             Body::Read(buffer) => return PartBrought::Bytes(buffer.finish()),
             Body::Extents(allocation) => return PartBrought::Extents(allocation.finish()),
-            Body::Flush { mark } => self.journal.flushed(mark),
+            #[cfg(test)]
+            Body::Flush { mark } if mutation::is_on(Mutation::FlushCoversLaterWrites) => {
+                let journal = self.journal.mark();
+                self.flushed(FlushMark { journal, ..mark });
+            }
+            Body::Flush { mark } => self.flushed(mark),
             body => self.journal.acknowledged(part.range, part.flags, body),
         }
         PartBrought::Nothing
     }
 
-    /// No flush will succeed any more.
-    pub(super) fn flush_failed(&mut self) {
-        if !self.flush_failed {
-            tracing::error!(target = %self.target, "a flush failed: written data may be lost");
-        }
-        self.flush_failed = true;
-        self.journal.give_up();
+    /// A flush succeeded.
+    fn flushed(&mut self, mark: FlushMark) {
+        self.journal.flushed(mark.journal);
+        self.known.flushed(mark.content);
     }
 
     /// What the server answered to a part, for its caller.

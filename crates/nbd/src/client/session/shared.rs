@@ -1,5 +1,6 @@
 //! [`Shared`]: what a session tells of itself to whoever asks.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -20,6 +21,8 @@ pub(crate) struct State {
 pub(crate) struct Shared {
     state: Mutex<State>,
     growth: Growth,
+    /// How often connections were lost or made.
+    epoch: AtomicU64,
     /// Held while the size is asked for: one question at a time.
     refreshing: tokio::sync::Mutex<()>,
 }
@@ -29,6 +32,7 @@ impl Shared {
         Self {
             state: Mutex::default(),
             growth: Growth::new(geometry),
+            epoch: AtomicU64::new(0),
             refreshing: tokio::sync::Mutex::default(),
         }
     }
@@ -45,6 +49,16 @@ impl Shared {
     /// The export has `size` bytes now. Returns whether that is more than before.
     pub(crate) fn grow(&self, size: u64) -> bool {
         self.growth.grow(size)
+    }
+
+    /// All connections were lost, or made.
+    pub(crate) fn change_epoch(&self) {
+        self.epoch.fetch_add(1, Ordering::Release);
+    }
+
+    /// A number that changes then.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     pub(crate) fn publish(&self, change: impl FnOnce(&mut State)) {

@@ -24,6 +24,8 @@ use engine::clock;
 
 use crate::client::ClientError;
 use crate::client::session::connection::Connection;
+#[cfg(test)]
+use crate::client::session::mutation::{self, Mutation};
 use crate::client::session::work::Part;
 use crate::client::session::{Phase, Session};
 
@@ -74,6 +76,10 @@ impl Session {
 
     /// Why the connections are to be given up, if a limit has passed.
     fn overdue(&mut self, now: Instant) -> Option<ClientError> {
+        #[cfg(test)]
+        if mutation::is_on(Mutation::NoTimeLimits) {
+            return None;
+        }
         let limit = self.config.request_timeout;
         let unheard = self.connections.iter_mut().map(|c| c.unheard_for(now));
         let unheard = unheard.max().filter(|unheard| *unheard >= limit);

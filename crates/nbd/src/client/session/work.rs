@@ -73,6 +73,11 @@ impl Work {
         }
     }
 
+    /// Whether a caller relies on its effect: it changes the disk, or makes changes durable.
+    pub(crate) const fn is_change_or_flush(&self) -> bool {
+        !matches!(self, Self::Read | Self::Extents)
+    }
+
     /// Whether it can land late.
     pub(crate) const fn changes(&self) -> bool {
         !matches!(self, Self::Read | Self::Extents | Self::Flush)
@@ -125,6 +130,8 @@ pub(crate) enum Owner {
     Replay,
     /// The journal: it is nearly full.
     OwnFlush,
+    /// The session itself: it looks at the disk behind a new connection, range number `nth`.
+    Verification { connection: usize, nth: usize },
 }
 
 /// What one request on the wire carries.
@@ -135,10 +142,16 @@ pub(crate) enum Body {
     WriteZeroes,
     Trim,
     Extents(Allocation),
-    /// With the journal's mark when it was sent: what it covers.
-    Flush {
-        mark: u64,
-    },
+    Flush { mark: FlushMark },
+}
+
+/// What a flush covers, taken when it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FlushMark {
+    /// Of the journal.
+    pub(crate) journal: u64,
+    /// Of what identifies the disk's content.
+    pub(crate) content: Option<u64>,
 }
 
 /// One request on the wire.

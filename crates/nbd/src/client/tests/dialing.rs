@@ -37,7 +37,7 @@ fn targets_are_written_as_addresses_and_read_back() {
 fn a_dialed_connection_is_handed_out_blocking_and_in_step() {
     in_engine(|| async {
         let fake = Fake::start(1 << 20);
-        let dialed = dial(&fake.target(), false, SECOND).await.unwrap();
+        let dialed = dial(&fake.target(), false, None, SECOND).await.unwrap();
         assert_eq!(dialed.export().size, 1 << 20);
         assert!(!dialed.structured());
         let mut socket = std::os::unix::net::UnixStream::from(dialed.into_std_fd().unwrap());
@@ -81,12 +81,14 @@ async fn says(words: Vec<u8>) -> Target {
 fn good_session() -> Vec<u8> {
     let mut words = b"NBDMAGICIHAVEOPT".to_vec();
     words.extend([0, 3]);
-    for (kind, data) in [
-        (3_u32, &[0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 1][..]),
-        (1, &[]),
+    for (option, kind, data) in [
+        // It knows nothing of disks and writers.
+        (9_u32, 1_u32, &[][..]),
+        (7, 3, &[0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 1]),
+        (7, 1, &[]),
     ] {
         words.extend(0x0003_e889_0455_65a9_u64.to_be_bytes());
-        words.extend(7_u32.to_be_bytes());
+        words.extend(option.to_be_bytes());
         words.extend(kind.to_be_bytes());
         words.extend(u32::try_from(data.len()).unwrap().to_be_bytes());
         words.extend(data);
@@ -98,7 +100,7 @@ fn good_session() -> Vec<u8> {
 fn tcp_is_handed_out_without_delay_and_within_a_machine_unpaced() {
     in_engine(|| async {
         let target = says(good_session()).await;
-        let dialed = dial(&target, false, SECOND).await.unwrap();
+        let dialed = dial(&target, false, None, SECOND).await.unwrap();
         assert_eq!(dialed.export().size, 1 << 20);
         let socket = dialed.into_std_fd().unwrap();
         assert!(sockopt::tcp_nodelay(socket.as_fd()).unwrap());
@@ -122,7 +124,7 @@ fn tcp_asks_a_silent_machine_often_enough_to_miss_it_within_the_limit() {
         ] {
             let target = says(good_session()).await;
             let limit = Duration::from_secs(limit);
-            let dialed = dial(&target, false, limit).await.unwrap();
+            let dialed = dial(&target, false, None, limit).await.unwrap();
             let socket = dialed.into_std_fd().unwrap();
             let socket = socket.as_fd();
             assert!(sockopt::socket_keepalive(socket).unwrap());
@@ -141,7 +143,9 @@ fn bytes_before_the_first_request_are_refused() {
     in_engine(|| async {
         let mut words = good_session();
         words.extend(b"hello");
-        let error = dial(&says(words).await, false, SECOND).await.unwrap_err();
+        let error = dial(&says(words).await, false, None, SECOND)
+            .await
+            .unwrap_err();
         assert!(matches!(error, ClientError::Chatter { count: 5, .. }));
     });
 }
@@ -150,7 +154,7 @@ fn bytes_before_the_first_request_are_refused() {
 fn a_server_that_says_nothing_is_not_waited_for_longer_than_told() {
     in_engine(|| async {
         let target = says(Vec::new()).await;
-        let error = dial(&target, false, Duration::from_millis(100)).await;
+        let error = dial(&target, false, None, Duration::from_millis(100)).await;
         let text = error.unwrap_err().to_string();
         assert!(
             text.ends_with("/disk: no answer to the connection within 0.1 s"),
@@ -165,7 +169,7 @@ fn what_is_wrong_is_said_with_the_target() {
         let fake = Fake::start(1 << 20);
         let mut target = fake.target();
         target.export = "nope".to_owned();
-        let error = dial(&target, true, SECOND).await.unwrap_err();
+        let error = dial(&target, true, None, SECOND).await.unwrap_err();
         assert!(matches!(
             &error,
             ClientError::Handshake { failure: HandshakeFailure::UnknownExport { name, .. }, .. } if name == "nope"
@@ -173,11 +177,14 @@ fn what_is_wrong_is_said_with_the_target() {
         assert!(error.to_string().contains("has no export \"nope\""));
 
         let http = says(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()).await;
-        let error = dial(&http, true, SECOND).await.unwrap_err();
+        let error = dial(&http, true, None, SECOND).await.unwrap_err();
         assert!(error.to_string().ends_with("the server does not speak NBD"));
 
         target.address = Address::Unix("/nonexistent/socket".into());
-        let error = dial(&target, true, SECOND).await.unwrap_err().to_string();
+        let error = dial(&target, true, None, SECOND)
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("nbd+unix:///nope?socket=/nonexistent/socket: cannot connect"));
     });
 }

@@ -15,7 +15,7 @@ use crate::client::session::allocation::Allocation;
 use crate::client::session::fill::ReadBuffer;
 use crate::client::session::journal::Journal;
 use crate::client::session::quiet::Quiet;
-use crate::client::session::work::{Body, Owner, Part, PartLimits, Work, take_front};
+use crate::client::session::work::{Body, FlushMark, Owner, Part, PartLimits, Work, take_front};
 
 const NONE: CommandFlags = CommandFlags::empty();
 
@@ -63,6 +63,31 @@ fn overlapping_entries_are_never_in_one_batch() {
     assert_eq!(ranges(0), [0, 512]);
     assert_eq!(ranges(2), [256, 1024]);
     assert_eq!(ranges(4), [0; 0]);
+}
+
+#[test]
+fn of_an_older_entry_only_what_no_newer_one_covers_is_written_again() {
+    let mut journal = Journal::new(true, 1 << 20);
+    keep(&mut journal, 0, 2048, 1);
+    journal.acknowledged(Range::new(4096, 1024), NONE, Body::WriteZeroes);
+    journal.acknowledged(Range::new(512, 512), CommandFlags::FUA, data(512, 2));
+    keep(&mut journal, 4096, 1024, 3);
+    journal.supersede();
+    let parts = journal.replay(journal.first(), 10);
+    let left: Vec<(u64, u64, u8)> = parts
+        .into_iter()
+        .map(|part| match part.body {
+            Body::Write(data) => (part.range.offset, part.range.len, data.concat()[0]),
+            _ => panic!("the zeroes are covered"),
+        })
+        .collect();
+    assert_eq!(
+        left,
+        [(0, 512, 1), (1024, 1024, 1), (512, 512, 2), (4096, 1024, 3)]
+    );
+    assert_eq!(journal.mark() - journal.first(), 4);
+    journal.flushed(journal.mark());
+    assert_eq!(journal.cost(), 0);
 }
 
 #[test]
@@ -219,7 +244,8 @@ fn silence_is_put_off_by_so_much_and_no_more_and_told_of_once() {
 fn what_waits_for_the_disk_may_take_long_and_nothing_else() {
     let part = |flags, body| Part::new(Owner::Replay, Range::new(0, 512), flags, body);
     let fua = CommandFlags::FUA;
-    assert!(part(NONE, Body::Flush { mark: 0 }).may_take_long());
+    let mark = FlushMark::default();
+    assert!(part(NONE, Body::Flush { mark }).may_take_long());
     assert!(part(NONE, Body::Trim).may_take_long());
     assert!(part(NONE, Body::WriteZeroes).may_take_long());
     assert!(part(fua, data(512, 1)).may_take_long());
@@ -311,6 +337,7 @@ proptest! {
     fn a_replay_ends_like_the_writes_did(
         writes in prop::collection::vec((0u64..60, 1u64..10, 1u8..255), 0..40),
         batch in 1usize..8,
+        supersede: bool,
     ) {
         let mut journal = Journal::new(true, 1 << 30);
         let mut model = Model::new(128);
@@ -320,6 +347,11 @@ proptest! {
             keep(&mut journal, offset, len, byte);
         }
         let mut replayed = Model::new(128);
+        if supersede {
+            journal.supersede();
+            let parts = journal.replay(journal.first(), usize::MAX);
+            prop_assert_eq!(journal.first() + parts.len() as u64, journal.mark(), "no two overlap");
+        }
         let mut next = journal.first();
         while next < journal.mark() {
             let mut parts = journal.replay(next, batch);

@@ -138,7 +138,11 @@ fn a_smaller_size_is_refused_and_the_client_goes_on() {
 fn an_export_that_comes_back_larger_has_grown() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        let client = connect(&fake, impatient()).await;
+        let config = ClientConfig {
+            reconnect_for: std::time::Duration::from_secs(2),
+            ..impatient()
+        };
+        let client = connect(&fake, config).await;
         write(&client, 0, 9).await;
         fake.lose_power().await;
         fake.resize(3 * MIB);

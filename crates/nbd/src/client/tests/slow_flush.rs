@@ -219,6 +219,7 @@ fn a_machine_that_has_vanished_before_a_flush_reached_it_is_found_within_the_lim
         let wire = Wire::to(&fake).await;
         let limit = Duration::from_secs(1);
         let client = connect_over(&wire, limit).await;
+        client.read(PLACE).await.unwrap();
         wire.vanish();
         let took = time_of(client.flush()).await;
         assert!(took >= limit && took < 8 * limit, "{took:?}");

@@ -107,7 +107,7 @@ fn a_write_acknowledged_during_a_flush_is_kept() {
 }
 
 #[test]
-fn when_the_lost_writes_cannot_be_repeated_no_flush_succeeds_any_more() {
+fn when_the_lost_writes_cannot_be_repeated_no_request_succeeds_any_more() {
     in_engine(|| async {
         let full = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&full);
@@ -123,14 +123,18 @@ fn when_the_lost_writes_cannot_be_repeated_no_flush_succeeds_any_more() {
         full.store(true, Ordering::Relaxed);
         fake.listen();
         let error = client.flush().await.unwrap_err().to_string();
-        assert!(error.contains("an earlier flush failed"), "{error}");
+        assert!(
+            error.contains("acknowledged before the server went"),
+            "{error}"
+        );
         let health = client.health();
         assert!(health.flush_failed);
-        let last = health.last_error.unwrap();
+        let last = health.failed.unwrap();
         assert!(last.contains("swapped for a small one"), "{last}");
         full.store(false, Ordering::Relaxed);
         assert!(client.flush().await.is_err());
-        client.read(Range::new(0, 512)).await.unwrap();
+        // It would bring what was there before the write.
+        assert!(client.read(Range::new(0, 512)).await.is_err());
     });
 }
 
@@ -239,5 +243,33 @@ fn requests_behind_a_write_that_is_never_repeated_fail_in_time() {
         // Nothing was read from a disk that lacks what was written.
         let commands = fake.world().commands();
         assert!(commands.iter().all(|command| *command == Command::Write));
+    });
+}
+
+/// A write, and a durable one over a part of it. The server comes back, gets the journal, and loses power
+/// in the middle: written again in order, the older write undid the durable one, which the server had lost
+/// when the client then gave up. World 407 of `worlds` found it.
+#[test]
+fn a_durable_write_is_not_undone_while_the_journal_is_written_again() {
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        let client = connect(&fake, impatient()).await;
+        write(&client, 0, 1, 4096).await;
+        let fua = client.write(Range::new(512, 512), single(vec![2; 512]), WriteFlags::FUA);
+        fua.await.unwrap();
+        fake.stop().await;
+        let before = fake.world().log.len();
+        fake.listen();
+        client.read(Range::new(0, 512)).await.unwrap();
+        let log = fake.world().log[before..].to_vec();
+        let durable = Range::new(512, 512);
+        let over: Vec<_> = log
+            .iter()
+            .filter(|request| request.command == Command::Write)
+            .filter(|request| Range::new(request.offset, request.len).overlaps(&durable))
+            .map(|request| (request.offset, request.len, request.flags))
+            .collect();
+        assert_eq!(over, [(512, 512, nbd_proto::CommandFlags::FUA)]);
+        assert!(fake.world().live[..4096].iter().all(|byte| *byte != 0));
     });
 }

@@ -119,7 +119,7 @@ mod tests {
     fn a_client_has_one_name_over_ipv4_and_ipv6_and_a_user_one_on_unix_sockets() {
         let name = |address| NamedBy::Either.name(&peer(Some(address), None));
         assert_eq!(name("::ffff:10.0.0.1"), name("10.0.0.1"));
-        let local = Peer::new("a unix socket", None).of_user(Some(1000));
+        let local = Peer::new("a unix socket", None).of_process(Some((1000, 7)));
         assert_eq!(NamedBy::Address.name(&local), Ok(ClientName::User(1000)));
         assert_eq!(ClientName::User(1000).to_string(), "uid-1000");
     }

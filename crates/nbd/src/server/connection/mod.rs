@@ -53,6 +53,7 @@ use super::plan::Terms;
 use super::scratch::{self, Scratch};
 use super::socket::Socket;
 use super::stats::Meter;
+use super::writers::WriteGate;
 
 /// Rounds of one step before other connections of the thread have their turn.
 const ROUNDS_MAX: usize = 8;
@@ -121,6 +122,8 @@ pub(super) struct Connection {
     /// Counts what is done, for others to read.
     meter: Meter,
     busy_wait: BusyWait,
+    /// Whether it may write.
+    gate: WriteGate,
     /// The next receive asks the socket whatever its readiness.
     eager: bool,
 }
@@ -138,6 +141,8 @@ pub(super) struct Start {
     pub(super) budget: Budget,
     /// Counts what it does.
     pub(super) meter: Meter,
+    /// Whether it may write.
+    pub(super) gate: WriteGate,
     /// Bytes behind the handshake.
     pub(super) received: Vec<u8>,
 }
@@ -157,6 +162,7 @@ impl Connection {
             budget: start.budget,
             inbound: Inbound::Header,
             meter: start.meter,
+            gate: start.gate,
             paused: !start.received.is_empty(),
             leftover: start.received,
             pending: FuturesUnordered::new(),

@@ -100,6 +100,10 @@ impl Connection {
                 took += len;
                 plan::judge_filter(&request, payload, geometry, &self.terms)
             }
+            Ok(action) if action.changes() => match self.gate.pass() {
+                Ok(()) => Ok(action),
+                Err(why) => Err(plan::forbidden(&request, &self.terms, why)),
+            },
             other => other,
         };
         self.requests += 1;

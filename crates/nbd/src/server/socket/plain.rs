@@ -18,11 +18,13 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::tls::Raw;
 
 /// A peer that has been silent for so long is asked whether it is there…
-const SILENCE: Duration = Duration::from_secs(300);
+const SILENCE: Duration = Duration::from_secs(10);
 /// …again and again at this distance…
-const ASK_EVERY: Duration = Duration::from_secs(30);
+const ASK_EVERY: Duration = Duration::from_secs(5);
 /// …so many times, and is taken for gone then.
-const ASK_TIMES: u32 = 6;
+const ASK_TIMES: u32 = 3;
+/// What was sent is acknowledged within this, or the machine is gone.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(60);
 
 /// A connected stream socket.
 #[derive(Debug)]
@@ -175,12 +177,15 @@ impl Plain {
     }
 }
 
-/// A machine that lost its power says no goodbye: without this its connection stays for ever.
+/// A machine that lost its power says no goodbye: without this its connection, and its claim to be the
+/// writer, stay for ever.
 fn ask_silent_peer(stream: &std::net::TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, SILENCE)?;
     sockopt::set_tcp_keepintvl(stream, ASK_EVERY)?;
     sockopt::set_tcp_keepcnt(stream, ASK_TIMES)?;
+    let millis = u32::try_from(UNACKNOWLEDGED_MAX.as_millis()).map_err(io::Error::other)?;
+    sockopt::set_tcp_user_timeout(stream, millis)?;
     Ok(())
 }
 

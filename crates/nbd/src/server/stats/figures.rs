@@ -144,6 +144,31 @@ pub struct ExportFigures {
     /// The disks of its clients, where each has one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_disks: Option<Vec<ClientDiskFigures>>,
+    /// Who writes; none where it is read-only or each client has a disk of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writers: Option<WritersFigures>,
+}
+
+/// How an export takes writers, and who it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WritersFigures {
+    /// `one`, `many` or `fenced`.
+    pub policy: String,
+    /// Counts the clients that were the one writer.
+    pub generation: u64,
+    /// The one writer now.
+    pub writer: Option<WriterFigures>,
+}
+
+/// The client that holds an export for writing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriterFigures {
+    /// Its name in the log.
+    pub peer: String,
+    /// Since when, seconds since 1970.
+    pub since: u64,
+    /// Its connections.
+    pub connections: u64,
 }
 
 /// A server at one moment.

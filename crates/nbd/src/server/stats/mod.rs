@@ -21,7 +21,10 @@ mod meter;
 #[cfg(test)]
 mod tests;
 
-pub use figures::{ClientFigures, CommandFigures, ExportFigures, Figures, ServerFigures};
+pub use figures::{
+    ClientFigures, CommandFigures, ExportFigures, Figures, ServerFigures, WriterFigures,
+    WritersFigures,
+};
 pub use histogram::{BUCKETS, bucket_limit};
 
 pub(super) use counters::Counters;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BlockDevice, Extent, Geometry, IoBufs, IoFuture, Node, Range, WriteFlags};
+use block::{BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Range, WriteFlags};
 use nbd_proto::{Command, CommandFlags};
 use testkit::{HeldDisk, MemDisk};
 use tokio::io::AsyncReadExt;
@@ -45,6 +45,10 @@ impl BlockDevice for EmptyReads {
 
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
         self.0.extents(range)
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.0.identity()
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -37,6 +37,7 @@ fn only(origin: &str) -> Rules {
             certificates: None,
         },
         connections_max: None,
+        ..Rules::default()
     }
 }
 

@@ -208,7 +208,12 @@ fn a_silent_peer_is_asked_for_now_and_then_and_one_of_this_machine_is_not_paced(
         let socket = Socket::from_fd(stream.into()).expect("a socket");
         assert!(sockopt::socket_keepalive(&socket).expect("an option"));
         let idle = sockopt::tcp_keepidle(&socket).expect("an option");
-        assert!(idle <= Duration::from_secs(600), "{idle:?}");
+        let every = sockopt::tcp_keepintvl(&socket).expect("an option");
+        let times = sockopt::tcp_keepcnt(&socket).expect("an option");
+        let noticed = idle + every * times;
+        assert!(noticed <= Duration::from_secs(25), "{noticed:?}");
+        let unacknowledged = sockopt::tcp_user_timeout(&socket).expect("an option");
+        assert_eq!(unacknowledged, 60_000);
         assert_eq!(sockopt::tcp_congestion(&socket).expect("an option"), "reno");
     })
     .expect("the engine starts");

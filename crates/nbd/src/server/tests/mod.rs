@@ -16,6 +16,7 @@ mod soak;
 mod stop;
 mod transmission;
 mod wide;
+mod writers;
 
 use std::net::SocketAddr;
 use std::path::Path;

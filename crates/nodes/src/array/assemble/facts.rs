@@ -59,7 +59,7 @@ fn striped(
         return Ok(sum(runs.iter().map(|run| run.within.len).collect()));
     }
     let layout = raid0_layout(layout_of(fresh), rules.raid0_layout);
-    let Some(zones) = raid0::zones(&lens, fresh.chunk, layout) else {
+    if raid0::zones(&lens, fresh.chunk, layout).is_none() {
         let name = &fresh.name;
         return Err(ArrayError::refused(
             format!(
@@ -68,6 +68,6 @@ fn striped(
             "add raid0-layout=original if a kernel before 3.14 made it, else raid0-layout=alternate; \
              read-only first: with the wrong one, the data is garbage",
         ));
-    };
-    Ok(sum(zones.iter().map(raid0::Zone::len).collect()))
+    }
+    Ok(raid0::size(&lens, fresh.chunk))
 }

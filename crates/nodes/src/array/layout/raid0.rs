@@ -8,6 +8,10 @@
 //!
 //! Kernels before 3.14 began each zone with another member: chunk `n` of the array (not of the zone) was on
 //! member `n mod members` of its zone. Arrays whose members are equal have one zone, and do not care.
+//!
+//! Linux rounds each member down to whole chunks for the zones, but masks its sectors with `!(chunk - 1)` for the size of
+//! the array. That is the same for a chunk that is a power of two, and less for any other: the last chunks are in a zone,
+//! and not in the array ([`size`]).
 
 use block::Range;
 
@@ -27,6 +31,20 @@ impl Zone {
         let lens = self.runs.iter().map(|run| run.within.len);
         lens.fold(0, u64::saturating_add)
     }
+}
+
+/// Sectors are what Linux counts in.
+const SECTOR: u64 = 512;
+
+/// Size of the array of members with `lens` bytes of data each, in chunks of whole sectors, as Linux computes it
+/// (`raid0_size`). `None`: it is no number.
+pub(in crate::array) fn size(lens: &[u64], chunk: u64) -> Option<u64> {
+    let mask = !(chunk / SECTOR).saturating_sub(1);
+    let masked = |len: &u64| {
+        let rounded = len - len.checked_rem(chunk).unwrap_or(0);
+        ((rounded / SECTOR) & mask) * SECTOR
+    };
+    lens.iter().map(masked).try_fold(0, u64::checked_add)
 }
 
 /// The zones of members with `lens` bytes of data each, in order. `None`: there are several, and `layout`

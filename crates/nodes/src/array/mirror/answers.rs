@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use block::{Errno, IoError, Range, WriteFlags};
 
+use super::super::member_guard::is_not_ours;
 use super::Mirror;
 use super::members::{SlotId, Target, is_timeout};
 use super::state::{Failing, Standing, State};
@@ -108,7 +109,8 @@ impl Mirror {
         error: &IoError,
     ) -> Option<Vec<Range>> {
         let target = &answer.target;
-        if error.errno != Errno::Io || target.fail_fast || is_timeout(error) {
+        let is_over = is_timeout(error) || is_not_ours(error);
+        if error.errno != Errno::Io || target.fail_fast || is_over {
             return None;
         }
         {

@@ -2,6 +2,8 @@
 //!
 //! # Invariants
 //!
+//! * A superblock of a remote member is read, and compared with what was written last, before anything of the commit is
+//!   written: where it is not ours nothing is written to anybody, and the next commit goes without that member.
 //! * There is one commit at a time. A task of the array drives it beside whoever waits: where the futures of users are
 //!   dropped, or not polled for long, it goes on all the same, and no member counts as silent because nobody listened.
 //! * It ends with the array: who opens the members next finds nothing of it on its way.
@@ -59,6 +61,7 @@ impl Mirror {
     /// A member that cannot be failed does not take what it must know.
     pub(super) async fn record(&self, enough: impl Fn(&State) -> bool) -> Result<(), IoError> {
         loop {
+            self.fence.check(Operation::Write, None)?;
             let commit = {
                 let mut guarded = self.lock();
                 if enough(&guarded.state) {
@@ -77,6 +80,20 @@ impl Mirror {
     pub(super) async fn record_all(&self) -> Result<(), IoError> {
         self.record(|state| !state.must_commit() && state.is_recorded())
             .await
+    }
+
+    /// Carries out commits until members know everything that is pending now. What others change meanwhile is theirs to
+    /// wait for: under a steady load something is always pending.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub(super) async fn record_pending(&self) -> Result<(), IoError> {
+        let begun = self.lock().state.commits_begun;
+        self.record(|state| {
+            let is_covered = state.commits_durable > begun || !state.must_commit();
+            is_covered && state.is_recorded()
+        })
+        .await
     }
 
     /// The commit that is under way, or one that begins.
@@ -120,6 +137,12 @@ impl Mirror {
 
 async fn carry_out(plan: &Plan) -> Outcome {
     let mut outcome = Outcome::default();
+    let told = plan.members.iter().filter(|told| told.superblock.is_some());
+    each(told, &mut outcome, |told| Box::pin(told.target.verify())).await;
+    if !outcome.failures.is_empty() {
+        outcome.given_up = true;
+        return outcome;
+    }
     if plan.flush_first {
         let holders = plan.members.iter().filter(|told| told.holds);
         each(holders, &mut outcome, |told| Box::pin(told.target.flush())).await;
@@ -127,6 +150,15 @@ async fn carry_out(plan: &Plan) -> Outcome {
             outcome.given_up = true;
             return outcome;
         }
+    }
+    let behind = plan.members.iter().filter(|told| told.catch_up.is_some());
+    in_turn(behind, &mut outcome, |told| {
+        write_image(told, told.catch_up.as_ref())
+    })
+    .await;
+    if !outcome.failures.is_empty() {
+        outcome.given_up = true;
+        return outcome;
     }
     if !plan.pages.is_empty() {
         let runs = runs(&plan.pages);
@@ -139,9 +171,7 @@ async fn carry_out(plan: &Plan) -> Outcome {
         .iter()
         .filter(|told| !failed.contains(&told.target.slot));
     if plan.one_by_one {
-        for told in left {
-            each(std::iter::once(told), &mut outcome, write_superblock).await;
-        }
+        in_turn(left, &mut outcome, write_superblock).await;
     } else {
         each(left, &mut outcome, write_superblock).await;
     }
@@ -160,6 +190,17 @@ async fn each<'a>(
         outcome
             .failures
             .extend(answer.err().map(|error| (slot, error)));
+    }
+}
+
+/// Does the same for members, one after the other.
+async fn in_turn<'a>(
+    members: impl Iterator<Item = &'a Told>,
+    outcome: &mut Outcome,
+    act: impl Fn(&'a Told) -> IoFuture<'a, ()>,
+) {
+    for member in members {
+        each(std::iter::once(member), outcome, &act).await;
     }
 }
 
@@ -190,10 +231,19 @@ fn write_bitmap<'a>(told: &'a Told, runs: &'a [(u64, Bytes)]) -> IoFuture<'a, ()
 fn write_superblock(told: &Told) -> IoFuture<'_, ()> {
     Box::pin(async move {
         // The log first: the superblock says whether it has entries.
-        for (place, bytes) in told.log.iter().chain(&told.superblock) {
+        if let Some((place, bytes)) = &told.log {
             write(&told.target, *place, bytes.clone()).await?;
         }
-        Ok(())
+        write_image(told, told.superblock.as_ref()).await
+    })
+}
+
+fn write_image<'a>(told: &'a Told, image: Option<&'a (Range, Bytes)>) -> IoFuture<'a, ()> {
+    Box::pin(async move {
+        match image {
+            Some((place, bytes)) => told.target.write_superblock(*place, bytes.clone()).await,
+            None => Ok(()),
+        }
     })
 }
 

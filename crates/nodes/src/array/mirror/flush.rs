@@ -26,6 +26,7 @@ const WINDOW: u64 = 1 << 20;
 impl Mirror {
     /// Makes every change that was acknowledged durable.
     pub(super) async fn flush_all(&self) -> Result<(), IoError> {
+        self.fence.check(Operation::Flush, None)?;
         if let Some(error) = self.flush_failed.get() {
             return Err(error.clone());
         }

@@ -174,7 +174,7 @@ impl Mirror {
     /// # Errors
     /// They cannot be told.
     pub(in crate::array) async fn tell_members(&self) -> Result<(), IoError> {
-        self.record_all().await
+        self.record_pending().await
     }
 
     /// How every member stands that was not forgotten, by its name.

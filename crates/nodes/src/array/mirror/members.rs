@@ -4,6 +4,8 @@
 //!
 //! * No request to a member takes longer than its patience. What was not answered by then may still land: the
 //!   member has failed then, or what it may land on was given up ([`super::locks`]).
+//! * Nothing is asked of a member once the array was taken over, and of a remote one only while it is known to be ours
+//!   ([`MemberGuard`]).
 //! * Whoever alone holds its part is waited for as long as the disk itself waits: to give up on it helps nobody.
 //! * A member of another machine that has to make something durable, which may take long, shows meanwhile that it is
 //!   there: it is read a little, and has failed as soon as that is not answered.
@@ -17,11 +19,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use block::{Errno, IoBufs, IoError, IoFuture, Node, Operation, Range, Support, WriteFlags};
+use bytes::Bytes;
 use engine::clock;
 use smallvec::SmallVec;
 
 use super::super::member::Member;
-use super::Mirror;
+use super::super::member_guard::{ArrayFence, MemberGuard};
+use super::close::Released;
 use super::layout::{Layout, Piece};
 use crate::ErrorDisk;
 
@@ -59,6 +63,10 @@ pub(in crate::array) struct Target {
     pub(in crate::array) fail_fast: bool,
     patience: Duration,
     long_patience: Duration,
+    /// Whether the array may still be used.
+    fence: Arc<ArrayFence>,
+    /// Of a member on another machine: whether it is still ours.
+    pub(super) guard: Option<Arc<MemberGuard>>,
     /// Nobody else holds what it does.
     alone: AtomicBool,
     /// Reads under way.
@@ -67,12 +75,23 @@ pub(in crate::array) struct Target {
     pub(super) corrected: AtomicU64,
     /// Writes until it is asked in line again.
     waits: AtomicU32,
+    /// Tells when nobody uses it any more.
+    pub(super) released: Released,
 }
 
 impl Target {
-    pub(super) fn new(slot: SlotId, member: &Member, timeout: Duration) -> Self {
+    /// `guard`: what sees whether it is still ours, for one that is written.
+    pub(super) fn new(
+        slot: SlotId,
+        member: &Member,
+        timeout: Duration,
+        fence: Arc<ArrayFence>,
+        guard: Option<Arc<MemberGuard>>,
+    ) -> Self {
         let long = timeout.saturating_mul(PATIENCE);
         Self {
+            fence,
+            guard,
             slot,
             name: member.name.clone(),
             disk: member.disk.clone(),
@@ -86,19 +105,23 @@ impl Target {
             reads: AtomicU32::new(0),
             corrected: AtomicU64::new(member.superblock.corrected.into()),
             waits: AtomicU32::new(0),
+            released: Released::default(),
         }
     }
 
     /// The same member, its disk let go: for one that was forgotten.
-    fn closed(&self) -> Self {
+    pub(super) fn closed(&self) -> Self {
         Self {
             slot: self.slot,
             name: self.name.clone(),
             disk: Arc::new(ErrorDisk::new(0)),
+            fence: self.fence.clone(),
+            guard: None,
             reads: AtomicU32::new(0),
             corrected: AtomicU64::new(self.corrected.load(Ordering::Relaxed)),
             alone: AtomicBool::new(false),
             waits: AtomicU32::new(0),
+            released: Released::default(),
             ..*self
         }
     }
@@ -112,8 +135,15 @@ impl Target {
         let below = self.place(within);
         self.reads.fetch_add(1, Ordering::Relaxed);
         let _count = Count(&self.reads);
+        self.fence.check(Operation::Read, Some(below))?;
+        if let Some(guard) = &self.guard {
+            guard.admit_read(self.patience()).await?;
+        }
         let read = self.disk.read(below);
-        ask(self.patience(), Operation::Read, Some(below), read).await
+        let read = self
+            .ask(self.patience, Operation::Read, Some(below), read)
+            .await;
+        self.believed(read).await
     }
 
     /// Writes; durably where the flags say so, also if the disk must be flushed for that.
@@ -133,11 +163,26 @@ impl Target {
         data: IoBufs,
         flags: WriteFlags,
     ) -> Result<(), IoError> {
+        self.admit_change(Operation::Write, below).await?;
+        let written = self.send_write(below, data, flags).await;
+        self.believed(written).await
+    }
+
+    /// Sends a write, and the flush that makes it durable where the disk has no other way.
+    async fn send_write(
+        &self,
+        below: Range,
+        data: IoBufs,
+        flags: WriteFlags,
+    ) -> Result<(), IoError> {
         let (flags, flush) = self.durably(flags);
         let write = self.disk.write(below, data, flags);
         match flags.contains(WriteFlags::FUA) {
             true => self.ask_long(Operation::Write, Some(below), write).await?,
-            false => ask(self.patience(), Operation::Write, Some(below), write).await?,
+            false => {
+                self.ask(self.patience, Operation::Write, Some(below), write)
+                    .await?;
+            }
         }
         self.flush_if(flush).await
     }
@@ -148,20 +193,28 @@ impl Target {
         flags: WriteFlags,
     ) -> Result<(), IoError> {
         let (below, (flags, flush)) = (self.place(within), self.durably(flags));
-        let write = self.disk.write_zeroes(below, flags);
-        self.ask_long(Operation::WriteZeroes, Some(below), write)
-            .await?;
-        self.flush_if(flush).await
+        self.admit_change(Operation::WriteZeroes, below).await?;
+        let zeroed = self.disk.write_zeroes(below, flags);
+        let zeroed = async {
+            self.ask_long(Operation::WriteZeroes, Some(below), zeroed)
+                .await?;
+            self.flush_if(flush).await
+        };
+        self.believed(zeroed.await).await
     }
 
     pub(super) async fn trim(&self, within: Range) -> Result<(), IoError> {
         let below = self.place(within);
+        self.admit_change(Operation::Trim, below).await?;
         let trim = self.disk.trim(below);
-        self.ask_long(Operation::Trim, Some(below), trim).await
+        let trimmed = self.ask_long(Operation::Trim, Some(below), trim).await;
+        self.believed(trimmed).await
     }
 
     pub(super) async fn flush(&self) -> Result<(), IoError> {
-        self.flush_if(true).await
+        self.fence.check(Operation::Flush, None)?;
+        let flushed = self.flush_if(true).await;
+        self.believed(flushed).await
     }
 
     pub(super) async fn settle(&self) -> Result<(), IoError> {
@@ -177,6 +230,55 @@ impl Target {
         self.ask_long(Operation::Flush, None, flushed).await
     }
 
+    /// Resolves once the disk may be changed.
+    async fn admit_change(&self, operation: Operation, below: Range) -> Result<(), IoError> {
+        self.fence.check(operation, Some(below))?;
+        match &self.guard {
+            None => Ok(()),
+            Some(guard) => guard.admit_change(self.patience()).await,
+        }
+    }
+
+    /// An answer of the disk: what came over connections over which the superblock was not read counts only once it was. An
+    /// error that says that another host took the disk over ends the array.
+    async fn believed<T>(&self, answer: Result<T, IoError>) -> Result<T, IoError> {
+        let answer = answer.map_err(|error| self.fence.notice(&self.name, error))?;
+        if let Some(guard) = &self.guard {
+            guard.admit_read(self.patience()).await?;
+        }
+        Ok(answer)
+    }
+
+    /// Reads the superblock of a remote member, and compares it with what the array wrote last.
+    pub(super) async fn verify(&self) -> Result<(), IoError> {
+        self.fence.check(Operation::Write, None)?;
+        match &self.guard {
+            None => Ok(()),
+            Some(guard) => guard.verify(self.patience()).await,
+        }
+    }
+
+    /// Writes the superblock, durably.
+    pub(super) async fn write_superblock(&self, place: Range, image: Bytes) -> Result<(), IoError> {
+        let data = std::iter::once(image.clone()).collect();
+        let Some(guard) = &self.guard else {
+            return self.write_at(place, data, WriteFlags::FUA).await;
+        };
+        let written = async {
+            self.fence.check(Operation::Write, Some(place))?;
+            // A client keeps a durable write, too, until the next flush, and would write it again when its server comes back: over
+            // an old copy, which would then pass for ours.
+            let written = async {
+                self.send_write(place, data, WriteFlags::FUA).await?;
+                self.flush_if(true).await
+            };
+            let written = written.await;
+            written.map_err(|error| self.fence.notice(&self.name, error))
+        };
+        guard.write(image, self.patience(), written).await?;
+        self.believed(Ok(())).await
+    }
+
     /// The flags that the disk knows, and whether it must be flushed behind the write instead.
     fn durably(&self, flags: WriteFlags) -> (WriteFlags, bool) {
         if flags.contains(WriteFlags::FUA) && self.disk.geometry().fua == Support::None {
@@ -190,10 +292,37 @@ impl Target {
         self.alone.store(alone, Ordering::Relaxed);
     }
 
+    fn is_alone(&self) -> bool {
+        self.alone.load(Ordering::Relaxed)
+    }
+
+    /// How long a check of its superblock may take.
     fn patience(&self) -> Duration {
-        match self.alone.load(Ordering::Relaxed) {
+        match self.is_alone() {
             true => Duration::MAX,
             false => self.patience,
+        }
+    }
+
+    /// Waits for an answer for so long, or for as long as nobody else holds what it does: that is looked at again each
+    /// time, for another member may have come meanwhile. No clock is read where it answers at once.
+    async fn ask<T>(
+        &self,
+        limit: Duration,
+        operation: Operation,
+        range: Option<Range>,
+        mut request: IoFuture<'_, T>,
+    ) -> Result<T, IoError> {
+        let first = poll_fn(|context| Poll::Ready(request.as_mut().poll(context))).await;
+        if let Poll::Ready(answer) = first {
+            return answer;
+        }
+        loop {
+            match clock::timeout(limit, &mut request).await {
+                Ok(answer) => return answer,
+                Err(_) if self.is_alone() => {}
+                Err(_) => return Err(timed_out(limit, operation, range)),
+            }
         }
     }
 
@@ -204,9 +333,9 @@ impl Target {
         range: Option<Range>,
         mut request: IoFuture<'_, T>,
     ) -> Result<T, IoError> {
-        if !self.remote || self.patience() == Duration::MAX {
-            let patience = self.long_patience.max(self.patience());
-            return ask(patience, operation, range, request).await;
+        if !self.remote || self.is_alone() || self.patience == Duration::MAX {
+            let limit = self.long_patience;
+            return self.ask(limit, operation, range, request).await;
         }
         let first = poll_fn(|context| Poll::Ready(request.as_mut().poll(context))).await;
         if let Poll::Ready(answer) = first {
@@ -235,6 +364,10 @@ impl Target {
 
     /// Whether it is worth to ask it in line. It is not where it would have waited lately.
     pub(super) fn answers_now(&self) -> bool {
+        let may_change = |guard: &Arc<MemberGuard>| guard.may_change_now();
+        if !self.guard.as_ref().is_none_or(may_change) {
+            return false;
+        }
         if self.waits.load(Ordering::Relaxed) == 0 {
             return true;
         }
@@ -242,25 +375,15 @@ impl Target {
         false
     }
 
+    /// Whether it may be read in line.
+    pub(super) fn may_read_now(&self) -> bool {
+        let may_read = |guard: &Arc<MemberGuard>| guard.may_read_now();
+        !self.fence.is_closed() && self.guard.as_ref().is_none_or(may_read)
+    }
+
     /// It would have waited.
     pub(super) fn would_wait(&self) {
         self.waits.store(WAITS, Ordering::Relaxed);
-    }
-}
-
-impl Mirror {
-    /// Lets the disk of a member go that was forgotten, so that others can have it, once nothing of what was asked
-    /// of it can land any more. One of another machine is severed by who knows how.
-    pub(super) async fn close(&self, slot: SlotId) {
-        let target = self.target(slot);
-        if !target.remote
-            && let Err(error) = target.settle().await
-        {
-            tracing::warn!("{} stays open: {error}", target.name);
-            return;
-        }
-        let closed = Arc::new(target.closed());
-        self.lock().state.slots[slot.0].target = closed;
     }
 }
 
@@ -271,24 +394,6 @@ impl Drop for Count<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// Asks a member, for so long. No clock is read where it answers at once.
-async fn ask<T>(
-    patience: Duration,
-    operation: Operation,
-    range: Option<Range>,
-    mut request: IoFuture<'_, T>,
-) -> Result<T, IoError> {
-    let first = poll_fn(|context| Poll::Ready(request.as_mut().poll(context))).await;
-    if let Poll::Ready(answer) = first {
-        return answer;
-    }
-    if patience == Duration::MAX {
-        return request.await;
-    }
-    let answer = clock::timeout(patience, request).await;
-    answer.unwrap_or_else(|_| Err(timed_out(patience, operation, range)))
 }
 
 fn timed_out(patience: Duration, operation: Operation, range: Option<Range>) -> IoError {

@@ -16,6 +16,8 @@
 //! * A change is acknowledged once all members have it that have not failed, and it is durable who has.
 //! * The last member in sync that holds a byte is never failed.
 //! * Changes that overlap are carried out one behind the other, on all members: copies end equal.
+//! * Once another host took the array over, every request fails, and no member is written any more
+//!   ([`super::member_guard`]).
 //! * A future that is dropped leaves nothing half known: a commit goes on without it, and what was given up half way
 //!   keeps its turn until [`BlockDevice::settle`] made its copies alike.
 //! * An array that is open read-only is never written, and one that is open for writing not before the first change.
@@ -28,6 +30,7 @@
 mod answers;
 mod apart;
 mod bits;
+mod close;
 mod commit;
 mod extents;
 mod flush;
@@ -54,8 +57,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use block::{
-    BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoError, IoFuture, Now, Operation, Range,
-    WriteFlags,
+    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoError, IoFuture, Now, Operation,
+    Range, WriteFlags,
 };
 use tokio::sync::{Notify, Semaphore, broadcast};
 
@@ -72,6 +75,7 @@ pub(in crate::array) use self::{
     windows::Window,
 };
 use super::ArrayEvent;
+use super::member_guard::{ArrayFence, Takeover};
 use crate::guard::{about, admit, admit_change, assert_checked, assert_len, len_of};
 
 /// What is under the one lock.
@@ -97,6 +101,8 @@ pub(in crate::array) struct Mirror {
     work: Arc<Notify>,
     /// The clock that `read_errors` are counted by begins here.
     since: Instant,
+    /// Whether it may still be used.
+    fence: Arc<ArrayFence>,
     requests: AtomicU64,
     /// Bytes of users' reads under way.
     reading: AtomicU64,
@@ -149,6 +155,16 @@ impl Mirror {
         self.geometry.read_only
     }
 
+    /// Who took it over; nothing is done any more then.
+    pub(in crate::array) fn takeover(&self) -> Option<&Takeover> {
+        self.fence.takeover()
+    }
+
+    /// Another host took it over, as the server of a member tells.
+    pub(in crate::array) fn fenced_by(&self, member: &str, why: String) {
+        self.fence.close(Takeover::by_server(member, why));
+    }
+
     /// A user asks for something.
     fn asked(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
@@ -163,6 +179,7 @@ impl Mirror {
             return Ok(());
         }
         self.lock().state.stopped = true;
+        self.fence.check(Operation::Flush, None)?;
         // Those that came before.
         let all = u32::try_from(write::CHANGES_MAX).expect("few");
         let _all = self.places.acquire_many(all).await;
@@ -249,6 +266,7 @@ impl BlockDevice for Mirror {
 
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
         Box::pin(async move {
+            self.fence.check(Operation::Extents, Some(range))?;
             admit(&self.geometry, Operation::Extents, range)?;
             if range.is_empty() {
                 return Ok(Vec::new());
@@ -259,6 +277,10 @@ impl BlockDevice for Mirror {
                 self.all_extents(range).await,
             )
         })
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        Some(Identity::of("md", &[&self.lock().state.facts.uuid]))
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use block::{Geometry, Node, Range, Support};
+use block::{Geometry, IoError, Node, Range, Support};
 use smallvec::SmallVec;
 use tokio::sync::{Notify, Semaphore, broadcast};
 
@@ -11,7 +11,8 @@ use super::super::assembly::{Assembly, Facts, Other, OtherKind, Part};
 use super::super::format::bitmap::Bitmap;
 use super::super::format::{Role, Superblock, Version, features};
 use super::super::member::Member;
-use super::super::{ArrayError, ArrayOptions};
+use super::super::member_guard::ArrayFence;
+use super::super::{ArrayError, ArrayEvent, ArrayOptions};
 use super::apart::Places;
 use super::bits::Bits;
 use super::layout::Layout;
@@ -55,7 +56,11 @@ impl Mirror {
         let bits = read_bits(&assembly, options.read_only).await?;
         let geometry = geometry(&assembly, &layout, options)?;
         let synced_to = assembly.synced_to;
-        let mut state = state(assembly, layout, options);
+        let events = broadcast::Sender::new(EVENTS_MAX);
+        let work = Arc::new(Notify::new());
+        let name = assembly.facts.name.clone();
+        let fence = ArrayFence::new(&name, events.clone(), work.clone());
+        let mut state = state(assembly, layout, options, &fence);
         state.found_dirty = synced_to.is_some();
         state.synced_to = synced_to.filter(|to| *to < state.layout.size());
         if let Some((mut bits, header)) = bits {
@@ -66,13 +71,39 @@ impl Mirror {
             state.bits = Some(bits);
         }
         state.look_again();
-        Ok(Arc::new_cyclic(|own| make(own, state, geometry, options)))
+        let listeners = (events, work);
+        let make = |own: &Weak<Self>| make(own, state, geometry, options, listeners);
+        Ok(Arc::new_cyclic(make))
+    }
+
+    /// Takes the members over, where the array goes on without one and stands on a disk of another machine: their superblocks
+    /// are written before anybody uses the array. A host that has it too sees that it was taken over from.
+    ///
+    /// # Errors
+    /// They cannot be told.
+    pub(in crate::array) async fn take_over(&self) -> Result<(), IoError> {
+        {
+            let state = &mut self.lock().state;
+            let is_remote = state.view.holders().any(|holder| holder.target.remote);
+            if self.read_only() || !state.is_degraded() || !is_remote {
+                return Ok(());
+            }
+            state.change(true);
+        }
+        self.record(State::is_recorded).await
     }
 }
 
-fn make(own: &Weak<Mirror>, state: State, geometry: Geometry, options: &ArrayOptions) -> Mirror {
+fn make(
+    own: &Weak<Mirror>,
+    state: State,
+    geometry: Geometry,
+    options: &ArrayOptions,
+    (events, work): (broadcast::Sender<ArrayEvent>, Arc<Notify>),
+) -> Mirror {
     Mirror {
         own: own.clone(),
+        fence: state.fence.clone(),
         name: state.facts.name.clone(),
         guarded: Mutex::new(Guarded {
             state,
@@ -83,8 +114,8 @@ fn make(own: &Weak<Mirror>, state: State, geometry: Geometry, options: &ArrayOpt
         places: Semaphore::new(CHANGES_MAX),
         settling: tokio::sync::Mutex::new(()),
         flush_failed: OnceLock::new(),
-        events: broadcast::Sender::new(EVENTS_MAX),
-        work: Arc::new(Notify::new()),
+        events,
+        work,
         since: engine::clock::now(),
         requests: AtomicU64::new(0),
         reading: AtomicU64::new(0),
@@ -291,7 +322,12 @@ fn geometry(
     Ok(whole)
 }
 
-fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> State {
+fn state(
+    assembly: Assembly,
+    layout: Arc<Layout>,
+    options: &ArrayOptions,
+    fence: &Arc<ArrayFence>,
+) -> State {
     let block = block_size(&assembly);
     let Assembly {
         facts,
@@ -300,13 +336,12 @@ fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> Sta
         events,
         ..
     } = assembly;
-    let roles = roles(&parts, &others, &facts);
-    let lead = is_one_away(&parts);
+    let (roles, lead) = (roles(&parts, &others, &facts), is_one_away(&parts));
     let mut slots = Vec::new();
     let mut add = |member: Member, part, standing| {
         let id = SlotId(slots.len());
-        let target = Target::new(id, &member, options.member_timeout);
-        slots.push(Slot::new(Arc::new(target), member, part, standing));
+        let target = target(id, &member, options, fence);
+        slots.push(Slot::new(target, member, part, standing));
         id
     };
     let mut held = Vec::new();
@@ -319,18 +354,17 @@ fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> Sta
     for other in others {
         let (part, standing) = standing(&other.kind);
         let disk = in_blocks(&other.member.name, &other.member.disk, block);
-        add(
-            Member {
-                disk,
-                ..other.member
-            },
-            part,
-            standing,
-        );
+        let member = Member {
+            disk,
+            ..other.member
+        };
+        add(member, part, standing);
     }
     let view = View::new(layout.clone(), SmallVec::new());
     renumber(&mut slots);
     State {
+        behind: behind(&slots, events),
+        fence: fence.clone(),
         facts,
         layout,
         slots,
@@ -348,6 +382,8 @@ fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> Sta
         changed: 0,
         recorded: 0,
         must_record: 0,
+        commits_begun: 0,
+        commits_durable: 0,
         flush_first: false,
         locks: Table::default(),
         writes: 0,
@@ -355,6 +391,25 @@ fn state(assembly: Assembly, layout: Arc<Layout>, options: &ArrayOptions) -> Sta
         stopped: false,
         needs: 0,
     }
+}
+
+/// Members that a power cut left behind the others, who count so many events.
+fn behind(slots: &[Slot], events: u64) -> Vec<SlotId> {
+    let is_behind = |slot: &&Slot| slot.holds() && slot.superblock.events < events;
+    let behind = slots.iter().filter(is_behind);
+    behind.map(|slot| slot.target.slot).collect()
+}
+
+/// A member as requests reach it. A remote one that is written is guarded.
+fn target(
+    slot: SlotId,
+    member: &Member,
+    options: &ArrayOptions,
+    fence: &Arc<ArrayFence>,
+) -> Arc<Target> {
+    let guard = (member.remote && !options.read_only).then(|| member.guard(fence));
+    let timeout = options.member_timeout;
+    Arc::new(Target::new(slot, member, timeout, fence.clone(), guard))
 }
 
 /// Which part a disk that serves none had, and how it stands.

@@ -1,7 +1,8 @@
 //! [`Plan`]: what one commit writes, and what its end changes. Pure.
 //!
 //! ```text
-//! flush all, where something is taken back ─► bitmap pages ─► logs of bad blocks, superblocks
+//! flush all, where something is taken back ─► superblocks of members that are one commit behind
+//!     ─► bitmap pages ─► logs of bad blocks, superblocks
 //! ```
 //!
 //! # Invariants
@@ -10,6 +11,8 @@
 //!   bit is clear, how far a member is rebuilt. Where that flush fails nothing is written.
 //! * The bitmap is written before the superblocks: its events are theirs, or one more.
 //! * Where a commit failed on a member that goes on, its events are used again: no member is ever two behind.
+//! * Where a power cut left some members one commit behind, these count the events of the others first, and all count one
+//!   more after that: another cut at any moment leaves none two behind.
 
 use std::sync::Arc;
 
@@ -57,6 +60,8 @@ pub(super) struct Told {
     pub(super) log: Option<(Range, Bytes)>,
     /// Its superblock, and where that goes.
     pub(super) superblock: Option<(Range, Bytes)>,
+    /// The same with the events that the others have already, where it is one commit behind.
+    pub(super) catch_up: Option<(Range, Bytes)>,
 }
 
 /// What is durable once a plan was carried out.
@@ -69,6 +74,8 @@ pub(super) struct After {
     rebuilt: Vec<(SlotId, u64)>,
     /// Whose logs of bad blocks are written, where superblocks are.
     logs: Vec<SlotId>,
+    /// Members that are one commit behind no longer.
+    caught_up: Vec<SlotId>,
 }
 
 /// How a commit went.
@@ -83,6 +90,7 @@ pub(super) struct Outcome {
 impl State {
     /// A commit begins. `now`: seconds since 1970.
     pub(super) fn plan(&mut self, now: u64) -> Plan {
+        self.commits_begun += 1;
         let degraded = self.is_degraded();
         let mut flush_first = std::mem::take(&mut self.flush_first);
         flush_first |= self.dirty == Phase::Clearing;
@@ -115,6 +123,10 @@ impl State {
             flushed: flush_first,
             rebuilt: self.rebuilt(flush_first),
             logs: self.logs(),
+            caught_up: match superblocks {
+                true => std::mem::take(&mut self.behind),
+                false => Vec::new(),
+            },
         };
         let members = self.told(&after, superblocks.then_some(now));
         Plan {
@@ -158,8 +170,8 @@ impl State {
             };
             let log = now.and_then(|_| slot.log_to_write());
             let superblock = now.map(|now| {
-                let rebuilt = after.rebuilt.iter();
-                let rebuilt = rebuilt.filter(|(id, _)| *id == slot.target.slot);
+                let id = slot.target.slot;
+                let rebuilt = after.rebuilt.iter().filter(|(other, _)| *other == id);
                 let changes = Changes {
                     events: after.events,
                     updated: Some(now),
@@ -173,14 +185,21 @@ impl State {
                     corrected: Some(slot.corrected()),
                     ..Changes::default()
                 };
-                slot.patch(&changes)
+                let is_behind = after.caught_up.contains(&id);
+                let catch_up = is_behind.then(|| {
+                    let events = Some(self.events);
+                    slot.patch(&Changes { events, ..changes })
+                });
+                (slot.patch(&changes), catch_up)
             });
+            let (superblock, catch_up) = superblock.unzip();
             told.push(Told {
                 target: slot.target.clone(),
                 holds,
                 bitmap_at: slot.superblock.bitmap_at.filter(|_| holds),
                 log,
                 superblock,
+                catch_up: catch_up.flatten(),
             });
         }
         told
@@ -233,12 +252,15 @@ impl State {
         if !durable {
             self.dirty.undo();
             self.flush_first |= after.flushed;
+            self.behind.extend(&after.caught_up);
             for slot in after.logs.iter().filter(|_| after.events.is_some()) {
                 self.slots[slot.0].log_changed = true;
             }
             return (failed, result);
         }
         self.dirty.end();
+        // There is one commit at a time: the last one that began.
+        self.commits_durable = self.commits_begun;
         if let Some(events) = after.events {
             self.events = events;
             self.found_dirty = false;

@@ -17,6 +17,7 @@ use engine::clock;
 use futures_util::future::try_join_all;
 use smallvec::SmallVec;
 
+use super::super::member_guard::is_not_ours;
 use super::Mirror;
 use super::layout::{Copy, Piece};
 use super::locks::{GivenUp, Kind};
@@ -139,6 +140,7 @@ impl Mirror {
     ) -> Result<Found, IoError> {
         let mut tried = Tried::new();
         loop {
+            self.fence.check(Operation::Read, Some(piece.range))?;
             let mut reading = self.reading(piece.range);
             reading.unsynced |= which == Which::First;
             let may = |slot| Some(slot) != without && tried.iter().all(|(known, _)| *known != slot);
@@ -168,7 +170,7 @@ impl Mirror {
         if self.has_worn_out(&target, &error).await {
             return;
         }
-        let written = if target.fail_fast || is_timeout(&error) {
+        let written = if target.fail_fast || is_timeout(&error) || is_not_ours(&error) {
             Err((piece.range, error))
         } else {
             tracing::info!("{}: {error}: it is written anew", target.name);
@@ -212,7 +214,8 @@ impl Mirror {
         within: Range,
         error: &IoError,
     ) -> Result<(), IoError> {
-        let may_log = !target.fail_fast && error.errno == Errno::Io && !is_timeout(error);
+        let is_over = is_timeout(error) || is_not_ours(error);
+        let may_log = !target.fail_fast && error.errno == Errno::Io && !is_over;
         let logged = may_log && self.lock().state.log_bad(target.slot, &[within]);
         if !logged && self.fail_slot(target.slot, &error.to_string()) == Failing::Last {
             return Err(error.clone());
@@ -259,7 +262,8 @@ impl Mirror {
                 return Now::WouldWait;
             };
             let target = &holder.target;
-            if target.disk.read_now(target.place(within), into) == Now::WouldWait {
+            let may = target.may_read_now();
+            if !may || target.disk.read_now(target.place(within), into) == Now::WouldWait {
                 return Now::WouldWait;
             }
         }
@@ -274,6 +278,9 @@ impl Mirror {
             return None;
         }
         let (holder, within) = reading.pick(&piece, |_| true)?;
+        if !holder.target.may_read_now() {
+            return None;
+        }
         let below = holder.target.place(within);
         let (leaf, at) = block::resolve(&*holder.target.disk, below);
         leaf.file_region(at)

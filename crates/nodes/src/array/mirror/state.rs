@@ -21,6 +21,7 @@ use super::super::assembly::Facts;
 use super::super::format::bad_blocks::BadBlocks;
 use super::super::format::{Role, Superblock, features};
 use super::super::member::Member;
+use super::super::member_guard::ArrayFence;
 use super::bits::Bits;
 use super::layout::Layout;
 use super::locks::Table;
@@ -88,6 +89,8 @@ pub(in crate::array) enum Failing {
 /// What a mirror knows.
 #[derive(Debug)]
 pub(in crate::array) struct State {
+    /// Whether the array may still be used.
+    pub(super) fence: Arc<ArrayFence>,
     pub(super) facts: Facts,
     pub(super) layout: Arc<Layout>,
     pub(super) slots: Vec<Slot>,
@@ -115,6 +118,11 @@ pub(in crate::array) struct State {
     pub(super) recorded: u64,
     /// Up to where they must be before anything is acknowledged.
     pub(super) must_record: u64,
+    /// Members whose superblocks are one commit behind those of the others.
+    pub(super) behind: Vec<SlotId>,
+    /// Commits that began, and the last one of them that is durable.
+    pub(super) commits_begun: u64,
+    pub(super) commits_durable: u64,
     /// Members are flushed before the next commit.
     pub(super) flush_first: bool,
     pub(super) locks: Table,
@@ -236,6 +244,10 @@ impl State {
     /// A member failed.
     pub(super) fn fail(&mut self, slot: SlotId, why: &str) -> Failing {
         let id = slot;
+        if self.fence.is_closed() {
+            // Nobody is told anything any more.
+            return Failing::Last;
+        }
         match self.slots[id.0].standing {
             Standing::InSync => {
                 if !self.survives(id) {

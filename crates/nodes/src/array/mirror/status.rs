@@ -29,7 +29,9 @@ impl Mirror {
             events: state.events,
             bitmap: state.bits.as_ref().map(bitmap),
             members: state.members(),
+            resync_pending: state.is_unsynced() && state.view.holders().nth(1).is_some(),
             sync: None,
+            taken_over: self.takeover().cloned(),
             scrubbed: None,
         }
     }

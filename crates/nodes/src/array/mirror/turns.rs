@@ -27,6 +27,7 @@ impl State {
             && self.must_record <= self.recorded
             && self.view.no_bad
             && !self.stopped
+            && !self.fence.is_closed()
             && self.bits.as_ref().is_none_or(|bits| bits.are_set(range));
         if !may {
             return None;

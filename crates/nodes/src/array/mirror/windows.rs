@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use block::{IoBufs, IoError, Operation, Range, WriteFlags};
 
-use super::super::format::{Role, Version, bitmap};
+use super::super::format::{Role, Superblock, Version, bitmap};
 use super::super::member::Member;
 use super::Mirror;
 use super::layout::Piece;
@@ -127,13 +127,18 @@ impl Mirror {
         (start < end).then(|| Range::new(start, end - start))
     }
 
-    /// Takes a member in, as a spare. Its superblock must be one of this array. It keeps its number, unless that was
+    /// Takes a member in, as a spare. Its superblock must be one of this array, and be on its disk unless it `is_new`. It keeps its number, unless that was
     /// given to another one while it was away.
-    pub(in crate::array) fn adopt(&self, member: Member) -> SlotId {
+    pub(in crate::array) fn adopt(&self, member: Member, is_new: bool) -> SlotId {
         let mut guarded = self.lock();
         let state = &mut guarded.state;
         let id = SlotId(state.slots.len());
-        let target = Arc::new(Target::new(id, &member, self.member_timeout));
+        let guard = member.remote.then(|| match is_new {
+            true => member.new_guard(&self.fence),
+            false => member.guard(&self.fence),
+        });
+        let (timeout, fence) = (self.member_timeout, self.fence.clone());
+        let target = Arc::new(Target::new(id, &member, timeout, fence, guard));
         let mut slot = Slot::new(target, member, None, Standing::Spare);
         if state.has_number(slot.number) {
             slot.number = state.free_number();
@@ -141,6 +146,29 @@ impl Mirror {
         state.slots.push(slot);
         state.change(false);
         id
+    }
+
+    /// Whether a member that failed since the array was opened is as it was then, by the `bytes` of its `superblock` as they were
+    /// found. An old copy lacks more than the bitmap tells.
+    ///
+    /// # Errors
+    /// It is not: why. Where another host took it over, the array ends.
+    pub(in crate::array) fn check_returned(
+        &self,
+        superblock: &Superblock,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        let guard = {
+            let guarded = self.lock();
+            let is_it = |slot: &&Slot| {
+                let own = (slot.superblock.device, slot.number);
+                let failed = matches!(slot.standing, Standing::Failed(_));
+                failed && own == (superblock.device, superblock.number)
+            };
+            let mut slots = guarded.state.slots.iter().rev();
+            slots.find(is_it).and_then(|slot| slot.target.guard.clone())
+        };
+        guard.map_or(Ok(()), |guard| guard.check_returned(bytes))
     }
 
     /// A number for a member that comes: the lowest that nobody has, of those that have no part.
@@ -192,7 +220,7 @@ impl Mirror {
     /// Members cannot be told.
     pub(in crate::array) async fn checkpoint(&self) -> Result<(), IoError> {
         self.lock().state.change_flushed(false);
-        self.record_all().await
+        self.record_pending().await
     }
 
     /// The member of `part` holds all of it. Durable when it resolves, behind a flush.
@@ -229,7 +257,7 @@ impl Mirror {
         if !self.lock().state.let_go() {
             return Ok(self.is_clean());
         }
-        self.record(|state| !state.must_commit()).await?;
+        self.record_pending().await?;
         Ok(self.is_clean())
     }
 
@@ -240,7 +268,7 @@ impl Mirror {
     pub(in crate::array) async fn sweep(&self) -> Result<bool, IoError> {
         let (more, must) = self.lock().state.sweep_once();
         if must {
-            self.record(|state| !state.must_commit()).await?;
+            self.record_pending().await?;
         }
         Ok(more)
     }

@@ -15,6 +15,7 @@
 use block::{Errno, IoBufs, IoError, Now, Operation, Range, WriteFlags};
 use futures_util::future::join_all;
 
+use super::super::member_guard::is_not_ours;
 use super::Mirror;
 use super::answers::{Answer, Answers};
 use super::layout::{Copy, Piece};
@@ -138,6 +139,7 @@ impl Mirror {
         range: Range,
         kind: Kind,
     ) -> Result<Changing<'_>, IoError> {
+        self.fence.check(operation, Some(range))?;
         let mut guarded = self.lock();
         if guarded.state.stopped {
             return Err(IoError::new(Errno::ShuttingDown, operation, Some(range)));
@@ -268,7 +270,7 @@ async fn send_to(
         Change::Zeroes => write_zeroes(target, within, flags).await,
         // Nobody relies on a trim; but a member that does not even answer has failed.
         Change::Trim => match target.trim(within).await {
-            Err(error) if !is_timeout(&error) => Ok(()),
+            Err(error) if !is_timeout(&error) && !is_not_ours(&error) => Ok(()),
             answer => answer,
         },
     }

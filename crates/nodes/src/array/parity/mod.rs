@@ -43,8 +43,8 @@ use std::future::ready;
 use std::sync::atomic::AtomicU64;
 
 use block::{
-    BlockDevice, Errno, Extent, ExtentKind, FileRegion, Geometry, IoBufs, IoError, IoFuture, Node,
-    Now, Operation, Range, WriteFlags,
+    BlockDevice, Errno, Extent, ExtentKind, FileRegion, Geometry, Identity, IoBufs, IoError,
+    IoFuture, Node, Now, Operation, Range, WriteFlags,
 };
 use futures_util::future::try_join_all;
 use tokio::sync::{Semaphore, broadcast};
@@ -273,6 +273,10 @@ impl BlockDevice for Parity {
             let kind = ExtentKind::Data;
             Ok(vec![Extent { range, kind }])
         })
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        Some(Identity::of("md", &[&self.facts.uuid]))
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -37,7 +37,9 @@ impl Parity {
                 .chain(self.without_part())
                 .chain(self.absent.iter().map(away))
                 .collect(),
+            resync_pending: !self.clean,
             sync: None,
+            taken_over: None,
             scrubbed: None,
         }
     }

@@ -135,14 +135,14 @@ mod tests {
     use block::Node;
 
     use super::{Absences, Way};
-    use crate::array::Reopen;
+    use crate::array::{Reopen, ReopenError};
 
     #[derive(Debug)]
     struct Never;
 
     impl Reopen for Never {
-        fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, String>> + Send + '_>> {
-            Box::pin(async { Err("never".to_owned()) })
+        fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, ReopenError>> + Send + '_>> {
+            Box::pin(async { Err(ReopenError::Unreachable("never".to_owned())) })
         }
     }
 

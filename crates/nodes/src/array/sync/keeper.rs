@@ -194,7 +194,8 @@ impl Keeper {
 
     fn choose(&self) -> Option<Job> {
         let doing = self.doing();
-        if doing.stopped || self.mirror.geometry().read_only {
+        let is_over = doing.stopped || self.mirror.takeover().is_some();
+        if is_over || self.mirror.geometry().read_only {
             return None;
         }
         if self.mirror.needed(0).is_some() && !doing.gave_up(Job::Resync) {
@@ -217,7 +218,8 @@ impl Keeper {
     fn free_spare(&self) -> Option<(SlotId, u16)> {
         let (vacant, spares) = self.mirror.vacancies();
         let doing = self.doing();
-        if doing.stopped || self.mirror.geometry().read_only {
+        let is_over = doing.stopped || self.mirror.takeover().is_some();
+        if is_over || self.mirror.geometry().read_only {
             return None;
         }
         let recovery = |part| Job::Recovery {
@@ -458,16 +460,21 @@ impl Keeper {
     /// How the array is, and what is being done.
     pub(in crate::array) fn status(&self) -> ArrayStatus {
         let (sync, scrubbed) = self.doing().status(self.now());
+        let status = self.mirror.status();
+        let resyncs = sync
+            .as_ref()
+            .is_some_and(|sync| sync.kind == SyncKind::Resync);
         ArrayStatus {
+            resync_pending: status.resync_pending && !resyncs,
             sync,
             scrubbed,
-            ..self.mirror.status()
+            ..status
         }
     }
 
     /// Whether it is to end.
     pub(super) fn is_left(&self) -> bool {
-        self.doing().stopped
+        self.doing().stopped || self.mirror.takeover().is_some()
     }
 
     /// The same, at once: who works sees it.

@@ -24,7 +24,7 @@ const TAKING_IN: u32 = 12;
 
 impl Keeper {
     /// Makes a disk a member: by the bitmap where that is enough, else a spare, all of which is copied once a part
-    /// has nobody.
+    /// has nobody. A member that diverged is refused, unless `options` say to overwrite it.
     pub(in crate::array) async fn add(
         &self,
         disk: Candidate,
@@ -33,10 +33,13 @@ impl Keeper {
         let _one = self.life.lock().await;
         self.in_time(&disk.name, async {
             let node = self.fresh(&disk).await?;
-            if let Some(found) = self.known(&disk.name, &node).await?
-                && let Some((part, own)) = self.may_come_back(&found).await?
-            {
-                return self.take_back(&disk, found, part, &own).await;
+            if let Some(found) = self.known(&disk.name, &node).await? {
+                if let Some((part, own)) = self.may_come_back(&found).await? {
+                    return self.take_back(&disk, found, part, &own).await;
+                }
+                if !options.overwrite {
+                    self.refuse_diverged(&found).await?;
+                }
             }
             self.take_in(&disk, node, options).await
         })
@@ -52,13 +55,17 @@ impl Keeper {
             let Some(found) = self.known(name, &node).await? else {
                 return Err(self.stranger(name, &node).await);
             };
-            match self.may_come_back(&found).await? {
-                Some((part, own)) => self.take_back(&disk, found, part, &own).await,
-                None => Err(ArrayError::refused(
-                    self.why_not(&found),
-                    "add it: all of it is copied",
-                )),
+            let returned = self.mirror.check_returned(&found.superblock, &found.bytes);
+            returned.map_err(|why| {
+                let what = format!("{name} cannot come back as it is: {why}");
+                ArrayError::refused(what, "add it: all of it is copied")
+            })?;
+            if let Some((part, own)) = self.may_come_back(&found).await? {
+                return self.take_back(&disk, found, part, &own).await;
             }
+            self.refuse_diverged(&found).await?;
+            let next = "add it: all of it is copied";
+            Err(ArrayError::refused(self.why_not(&found), next))
         })
         .await
     }
@@ -135,10 +142,16 @@ impl Keeper {
             return Err(ArrayError::refused(what, None));
         }
         self.must_write()?;
+        if self.mirror.status().resync_pending {
+            return Err(ArrayError::refused(
+                "the array is not resynced yet: a resync is pending or under way, and its copies may differ until it ends",
+                "wait for it (outboard array wait), then scrub",
+            ));
+        }
         if self.has_work() {
             return Err(ArrayError::refused(
-                "the array is being made whole, or scrubbed, already",
-                "wait until that has ended",
+                "a member is being rebuilt, or the array is being scrubbed already",
+                "wait until that has ended (outboard array wait)",
             ));
         }
         if self.mirror.view().holders().nth(1).is_none() {
@@ -179,6 +192,9 @@ impl Keeper {
                 "open it for writing",
             ));
         }
+        if let Some(takeover) = self.mirror.takeover() {
+            return Err(ArrayError::refused(takeover.to_string(), None));
+        }
         if self.doing().stopped {
             return Err(ArrayError::refused("the array was stopped", None));
         }
@@ -197,7 +213,7 @@ impl Keeper {
             .refuse_misplaced(&name, &found.disk, &found.superblock, found.at)?;
         let bad = logs::bad(&name, &found.disk, &found.superblock).await?;
         self.mirror.forget(&name, found.superblock.number);
-        let slot = self.mirror.adopt(Member {
+        let member = Member {
             name: name.clone(),
             disk: found.disk,
             remote: disk.remote,
@@ -207,7 +223,8 @@ impl Keeper {
             bytes: found.bytes,
             bitmap: found.bitmap,
             bad,
-        });
+        };
+        let slot = self.mirror.adopt(member, false);
         self.remember(&name, disk.remote, disk.reopen.as_ref());
         // Durable with the part: it is never rebuilt by fewer bits than these.
         self.mirror.note_bits(own);

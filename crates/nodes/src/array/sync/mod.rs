@@ -17,6 +17,7 @@
 
 mod absent;
 mod candidate;
+mod diverged;
 mod doing;
 mod driver;
 mod job;

@@ -58,7 +58,7 @@ impl Keeper {
         })?;
         let mut bytes = encode(&superblock, at);
         bytes.resize(usize::try_from(PLACE_LEN).expect("small"), 0);
-        self.mirror.adopt(Member {
+        let member = Member {
             name: name.clone(),
             disk: node,
             remote: disk.remote,
@@ -68,7 +68,8 @@ impl Keeper {
             bytes,
             bitmap: None,
             bad: Vec::new(),
-        });
+        };
+        self.mirror.adopt(member, true);
         self.remember(name, disk.remote, disk.reopen.as_ref());
         let told = self.mirror.tell_members().await;
         told.map_err(|error| not_told(&error))?;

@@ -8,7 +8,7 @@ use super::super::assembly::{Assembly, OtherKind};
 use super::super::format::Role;
 use super::super::member::Member;
 use super::super::mirror::Standing;
-use super::super::{AddOptions, ArrayError, ArrayOptions, Candidate, Reopen};
+use super::super::{AddOptions, ArrayError, ArrayOptions, Candidate, Reopen, ReopenError};
 use super::absent::Way;
 use super::keeper::{Anew, Keeper};
 
@@ -87,8 +87,13 @@ impl Keeper {
     pub(super) async fn let_in(&self) {
         while let Some((candidate, anew)) = self.next_waiting() {
             let name = candidate.name.clone();
+            // Whoever preferred the other side was told that what only this one has is lost.
+            let preferred = AddOptions {
+                overwrite: true,
+                ..AddOptions::default()
+            };
             let came = match anew {
-                true => self.add(candidate, AddOptions::default()).await,
+                true => self.add(candidate, preferred).await,
                 false => self.re_add(candidate).await,
             };
             if let Err(error) = came {
@@ -121,8 +126,13 @@ impl Keeper {
 
     async fn look_for(&self, name: &str, way: &Way) -> bool {
         let opened = clock::timeout(self.mirror.patience(), way.reopen.reopen()).await;
-        let Ok(Ok(disk)) = opened else {
-            return false;
+        let disk = match opened {
+            Ok(Ok(disk)) => disk,
+            Ok(Err(ReopenError::Fenced(why))) => {
+                self.mirror.fenced_by(name, why);
+                return false;
+            }
+            Ok(Err(ReopenError::Unreachable(_))) | Err(_) => return false,
         };
         let candidate = Candidate {
             name: name.to_owned(),

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use block::{BlockDevice, Extent, Geometry, IoBufs, IoFuture, Node, Range, WriteFlags};
+use block::{BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Range, WriteFlags};
 use futures_util::future::join;
 use testkit::{HeldDisk, MemDisk, block_on, gather, pattern, single};
 
@@ -39,6 +39,10 @@ impl BlockDevice for Growing {
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
         self.disk.extents(range)
     }
+    fn identity(&self) -> Option<Identity> {
+        self.disk.identity()
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         self.disk.settle()
     }

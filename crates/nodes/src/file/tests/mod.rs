@@ -2,6 +2,7 @@
 
 mod devices;
 mod disk;
+mod identity;
 mod measuring;
 mod opening;
 mod pure;

@@ -1,6 +1,8 @@
 //! Tests of opening: what is refused, and that a file is written by one only.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use block::{BlockDevice, Errno, Range, WriteFlags};
@@ -93,6 +95,96 @@ fn another_process_that_holds_the_file_is_named() {
     assert!(told.contains(&named), "{told}");
     // Ends the sleep too, whose copy of the lock's descriptor outlives flock itself.
     drop(process);
+}
+
+/// After `kill -9` the kernel tears the io_uring down in the background, and a request of it keeps the file, and its
+/// lock, open until then: who opened the image again at once was told that it was already open by a process that there
+/// was no more. Here a child of the process keeps the file for a while.
+#[test]
+fn a_lock_that_a_process_left_behind_is_waited_for() {
+    if !requires::all(&[requires::command("flock")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), 4096);
+    let mut flock = Command::new("flock")
+        .arg(&path)
+        .args(["--command", "echo held; sleep 1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut told = BufReader::new(flock.stdout.take().unwrap());
+    told.read_line(&mut line).unwrap();
+    assert_eq!(line, "held\n");
+    // The shell below it has the file still.
+    flock.kill().unwrap();
+    flock.wait().unwrap();
+    File::open(&path, WRITABLE).unwrap();
+}
+
+/// How often: it was met once in 199 times.
+const KILLS: u32 = 200;
+/// What the process does that [`an_image_is_opened_again_right_after_its_process_was_killed`] kills.
+const KILLED: &str = "OUTBOARD_TEST_KILLED";
+
+/// Writes and flushes an image on an io_uring for ever.
+fn write_for_ever(path: &Path) {
+    let config = engine::Config {
+        backend: engine::BackendChoice::Uring,
+        cores: 1,
+    };
+    engine::run(&config, |_| async {
+        let disk = File::open(path, WRITABLE).unwrap();
+        writeln!(std::io::stdout(), "ready").unwrap();
+        let writer = |n: u64| {
+            let disk = &disk;
+            async move {
+                loop {
+                    let range = Range::new(n * (1 << 20), 1 << 20);
+                    let data = single(vec![1; 1 << 20]);
+                    disk.write(range, data, WriteFlags::FUA).await.unwrap();
+                }
+            }
+        };
+        futures_util::future::join_all((0..8).map(writer)).await;
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_image_is_opened_again_right_after_its_process_was_killed() {
+    if let Some(path) = std::env::var_os(KILLED) {
+        return write_for_ever(Path::new(&path));
+    }
+    if !requires::all(&[requires::io_uring()]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), 8 << 20);
+    let own = std::thread::current().name().unwrap().to_owned();
+    for round in 0..KILLS {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture", &own])
+            .env(KILLED, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let told = BufReader::new(child.stdout.take().unwrap());
+        let mut lines = told.lines().map_while(Result::ok);
+        assert!(
+            lines.any(|line| line.ends_with("ready")),
+            "it opened the image"
+        );
+        child.kill().unwrap();
+        // Whoever kills it waits for its end, or does not.
+        if round % 2 == 0 {
+            child.wait().unwrap();
+        }
+        let opened = File::open(&path, WRITABLE);
+        opened.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        child.wait().unwrap();
+    }
 }
 
 #[test]

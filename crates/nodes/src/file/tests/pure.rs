@@ -258,3 +258,23 @@ fn each_refusal_of_the_system_says_what_to_do() {
         );
     }
 }
+
+#[test]
+fn a_process_that_ends_is_known_by_its_state_its_flags_or_the_signal_that_waits_for_it() {
+    use super::super::lock::is_ending;
+    let status =
+        |pending| format!("Name:\tx\nSigPnd:\t{pending:016x}\nShdPnd:\t0000000000000000\n");
+    let stat = |name, state, flags| format!("12 ({name}) {state} 1 12 12 0 -1 {flags} 164 0 0");
+    for (name, state, flags, pending, ends) in [
+        ("outboard", "S", 4_194_560, 0, false),
+        ("Z) Z", "D", 4_194_560, 0x80, false),
+        ("outboard", "Z", 4_194_560, 0, true),
+        ("a) b) R (c", "X", 4_194_560, 0, true),
+        ("outboard", "D", 4_194_564, 0, true),
+        ("outboard", "R", 4_194_560, 0x100, true),
+    ] {
+        let told = is_ending(&stat(name, state, flags), &status(pending));
+        assert_eq!(told, ends, "{name} {state} {flags} {pending}");
+    }
+    assert!(!is_ending("", ""));
+}

@@ -11,8 +11,8 @@ use attach::{AttachError, AttachRequest, Attached, Keeper, LocalDisk, Source, Vi
 use crate::arrays::kept::Kept;
 use crate::failure::Failure;
 use crate::graph::builder::{Builder, lasting};
-use crate::graph::{Disk, resolve};
-use crate::output::Format;
+use crate::graph::{ByteSize, Disk, resolve};
+use crate::output::{Format, remark};
 
 /// Arguments of `attach`.
 #[derive(Debug, clap::Args)]
@@ -49,7 +49,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     wait: u64,
 
-    /// A name of its own: the device is also /run/outboard/by-name/NAME
+    /// Others may write to it too: a cluster filesystem or an application coordinates
+    #[arg(long)]
+    shared: bool,
+
+    /// A name of its own: the device is also /run/outboard-attach/by-name/NAME
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
@@ -78,6 +82,17 @@ pub(crate) fn run(args: Args, verbose: u8, format: Format) -> Result<(), Failure
         return format.print(&boot, || boot.text());
     }
     let attached = attach(&request, verbose).map_err(Failure::new)?;
+    if format == Format::Text {
+        attached.warnings.iter().for_each(|text| remark(text));
+        attached.partitions.iter().for_each(|one| {
+            let size = ByteSize(one.size);
+            let device = one.device.as_ref().map(|device| device.display());
+            let device = device
+                .map(|device| format!("{device}, "))
+                .unwrap_or_default();
+            remark(&format!("partition {}: {device}{size}", one.number));
+        });
+    }
     format.print(&attached, || attached.device.display().to_string())
 }
 
@@ -91,6 +106,11 @@ pub(crate) fn attach(request: &AttachRequest, verbose: u8) -> Result<Attached, A
 /// Owns the attachment until it is taken down. Its standard input says what to do.
 pub(crate) fn background() -> Result<(), Failure> {
     attach::daemon::run(open).map_err(Failure::new)
+}
+
+/// Makes a call that may block on behalf of a background process, or of `detach`.
+pub(crate) fn worker() -> Result<(), Failure> {
+    attach::run_worker().map_err(Failure::new)
 }
 
 async fn open(text: String, writable: bool) -> Result<LocalDisk, String> {
@@ -113,6 +133,7 @@ pub(crate) fn plain(disk: &str) -> Result<AttachRequest, Failure> {
         mkfs: None,
         timeout: attach::TIMEOUT.as_secs(),
         wait: 0,
+        shared: false,
         name: None,
         for_root: false,
         print_unit: false,
@@ -161,6 +182,7 @@ fn request(args: Args) -> Result<AttachRequest, Failure> {
         mkfs: args.mkfs,
         timeout,
         wait: Duration::from_secs(args.wait),
+        shared: args.shared,
         name: args.name,
         for_root: args.for_root,
         ..AttachRequest::new(source)

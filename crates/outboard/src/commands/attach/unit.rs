@@ -57,7 +57,7 @@ pub(super) fn at_boot(request: &AttachRequest, program: &Path) -> Result<AtBoot,
     let fstab = request.mount.as_deref().map(|dir| {
         let read_only = if request.read_only { "ro," } else { "" };
         format!(
-            "/run/outboard/by-name/{name} {} auto {read_only}_netdev,nofail,x-systemd.requires={file} 0 0",
+            "/run/outboard-attach/by-name/{name} {} auto {read_only}_netdev,nofail,x-systemd.requires={file} 0 0",
             fstab_word(dir)
         )
     });
@@ -89,6 +89,9 @@ fn unit(request: &AttachRequest, program: &Path, name: &str) -> Result<String, S
     if request.read_only {
         attach.push_str(" --read-only");
     }
+    if request.shared {
+        attach.push_str(" --shared");
+    }
     let mut lines = vec!["[Unit]".to_owned()];
     let what = request.source.to_string().replace('%', "%%");
     lines.push(format!("Description=Disk {what} (outboard)"));
@@ -109,7 +112,7 @@ Before=remote-fs.target
 [Service]
 Type=forking
 {place}ExecStart={attach}
-ExecStop={program} detach /run/outboard/by-name/{name}
+ExecStop={program} detach /run/outboard-attach/by-name/{name}
 TimeoutStartSec={start}
 TimeoutStopSec={STOP_SECONDS}
 # What is in use is not taken away from its users.
@@ -240,7 +243,7 @@ mod tests {
         );
         assert_eq!(
             value(&boot, "ExecStop"),
-            "\"/usr/bin/outboard\" detach /run/outboard/by-name/mnt-my-media"
+            "\"/usr/bin/outboard\" detach /run/outboard-attach/by-name/mnt-my-media"
         );
         assert_eq!(value(&boot, "After"), "network-online.target");
         assert_eq!(value(&boot, "TimeoutStartSec"), "360");
@@ -273,7 +276,7 @@ mod tests {
         });
         assert_eq!(
             boot.fstab.unwrap(),
-            "/run/outboard/by-name/mnt-my-media /mnt/my\\040media auto \
+            "/run/outboard-attach/by-name/mnt-my-media /mnt/my\\040media auto \
              ro,_netdev,nofail,x-systemd.requires=outboard-mnt-my-media.service 0 0"
         );
     }
@@ -334,7 +337,7 @@ mod tests {
         for part in [
             "Requires=outboard-mnt-my-media.service",
             "After=outboard-mnt-my-media.service",
-            "What=/run/outboard/by-name/mnt-my-media",
+            "What=/run/outboard-attach/by-name/mnt-my-media",
             "Where=/mnt/my media",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");

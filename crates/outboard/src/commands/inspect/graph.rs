@@ -1,6 +1,7 @@
 //! `outboard inspect --graph`: the disks that an expression makes, as a tree, and where a byte is kept.
 //!
-//! Everything is opened read-only; what is told of writing is what the expression says of it.
+//! Everything is opened read-only; what is told of writing is what the expression says of it, and what a damaged
+//! partition table forbids.
 
 use std::str::FromStr;
 

@@ -23,7 +23,7 @@ pub(super) use self::content::Content;
 use self::content::Group;
 pub(crate) use self::content::array_uuid;
 use self::content::look::Looker;
-pub(super) use self::content::look::Source;
+pub(super) use self::content::look::{Source, SourceBase};
 use self::report::Report;
 pub(crate) use self::signature::Probe;
 use crate::failure::Failure;

@@ -1,5 +1,7 @@
 //! What `serve` says once it listens: one line for each place, with the URIs to use.
 
+use std::net::IpAddr;
+
 use nbd::VsockAddress;
 use nbd::client::{Address, Target, UriTls};
 use nbd::server::ListenAddress;
@@ -29,17 +31,17 @@ struct Served<'a> {
 pub(super) fn announce(
     places: &[ListenAddress],
     names: &[String],
-    tls: Option<Demand>,
+    tls: Option<&AnnouncedTls>,
     format: Format,
 ) -> Result<(), Failure> {
     let host = own_name();
     for place in places {
-        let tls = is_demanded(tls, place).then(UriTls::default);
+        let tls = tls.filter(|tls| is_demanded(tls.demand, place));
         let uris = || {
             let targets = names.iter().map(|name| uri(place, name, &host));
-            targets.map(|target| {
-                let tls = tls.clone();
-                Target { tls, ..target }.to_string()
+            targets.map(|target| match tls {
+                Some(tls) => under_tls(target, place, &tls.hosts, &host).to_string(),
+                None => target.to_string(),
             })
         };
         match format {
@@ -58,13 +60,66 @@ pub(super) fn announce(
     Ok(())
 }
 
+/// What of TLS is in URIs.
+#[derive(Debug)]
+pub(super) struct AnnouncedTls {
+    /// Who must use it.
+    pub(super) demand: Demand,
+    /// What the server's certificate is for.
+    pub(super) hosts: Vec<String>,
+}
+
 /// Whether clients of `place` must use TLS.
-const fn is_demanded(tls: Option<Demand>, place: &ListenAddress) -> bool {
+const fn is_demanded(tls: Demand, place: &ListenAddress) -> bool {
     match tls {
-        None | Some(Demand::Optional) => false,
-        Some(Demand::Network) => matches!(place, ListenAddress::Tcp(_)),
-        Some(Demand::All) => true,
+        Demand::Optional => false,
+        Demand::Network => matches!(place, ListenAddress::Tcp(_)),
+        Demand::All => true,
     }
+}
+
+/// The target under TLS, by a name that the certificate has: clients refuse any other. `own` is what this machine is
+/// called.
+pub(super) fn under_tls(
+    target: Target,
+    place: &ListenAddress,
+    hosts: &[String],
+    own: &str,
+) -> Target {
+    let mut tls = UriTls::default();
+    let is_there = |name: &str| hosts.iter().any(|host| host.eq_ignore_ascii_case(name));
+    let own = [own.to_owned(), format!("{own}.local")];
+    let own = own.into_iter().find(|name| is_there(name));
+    // One that stands for many is nobody's name, and one of the machine itself no other's.
+    let is_far = |host: &&String| !host.contains('*') && !is_loopback(host);
+    let far = own.or_else(|| hosts.iter().find(is_far).cloned());
+    let near = hosts.iter().find(|host| is_loopback(host)).cloned();
+    let address = match (target.address, place) {
+        (Address::Tcp { host, port }, ListenAddress::Tcp(listens)) if !is_there(&host) => {
+            let ip = listens.ip();
+            let named = match ip.is_loopback() {
+                true => near.or(far),
+                false => far.or(near.filter(|_| ip.is_unspecified())),
+            };
+            let host = named.unwrap_or(host);
+            Address::Tcp { host, port }
+        }
+        (tcp @ Address::Tcp { .. }, _) => tcp,
+        (other, _) => {
+            tls.hostname = far.or(near);
+            other
+        }
+    };
+    Target {
+        address,
+        export: target.export,
+        tls: Some(tls),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let ip = host.parse::<IpAddr>();
+    host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
 }
 
 /// What other machines call this one.

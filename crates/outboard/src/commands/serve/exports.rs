@@ -2,7 +2,7 @@
 
 use nbd::server::Rules;
 
-use crate::config::{ExportPlan, OverlayPlan};
+use crate::config::{ExportPlan, OverlayPlan, WriterOptions, WrittenDisk};
 use crate::failure::Failure;
 use crate::graph::{NamedDisk, resolve};
 
@@ -69,6 +69,26 @@ pub(super) fn with_overlays(
     Ok(ExportPlan {
         overlay,
         read_only,
+        ..export
+    })
+}
+
+/// The same, with writers as the command line says.
+pub(super) fn with_writers(
+    export: ExportPlan,
+    options: &WriterOptions,
+) -> Result<ExportPlan, Failure> {
+    let rules = options.clone().rules(WrittenDisk {
+        disk: &export.disk.disk,
+        read_only: export.read_only,
+        has_overlays: export.overlay.is_some(),
+    });
+    let writers = rules.map_err(|why| Failure::usage(format!("`{}`: {why}", export.disk.text)))?;
+    Ok(ExportPlan {
+        rules: Rules {
+            writers,
+            ..export.rules
+        },
         ..export
     })
 }

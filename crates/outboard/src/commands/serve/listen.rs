@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use nbd::server::ListenAddress;
 use nbd::{ANY_CID, VsockAddress};
 
 use crate::failure::Failure;
@@ -38,6 +39,18 @@ impl Place {
         Self::Tcp {
             host: Ipv4Addr::LOCALHOST.to_string(),
             port: PORT,
+        }
+    }
+
+    /// Whether a socket with this address listens here.
+    pub(super) fn is_at(&self, address: &ListenAddress) -> bool {
+        match (self, address) {
+            (Self::Tcp { host, port }, ListenAddress::Tcp(address)) => {
+                Self::address(host, *port).is_ok_and(|own| own == *address)
+            }
+            (Self::Unix(own), ListenAddress::Unix(Some(path))) => own == path,
+            (Self::Vsock(own), ListenAddress::Vsock(address)) => own == address,
+            _ => false,
         }
     }
 

@@ -40,7 +40,7 @@ use tokio::sync::oneshot;
 
 use crate::arrays::Arrays;
 use crate::arrays::hook::Hook;
-use crate::config::{self, OverlayPlan, Plan};
+use crate::config::{self, OverlayPlan, Plan, WriterOptions};
 use crate::control::{self, place};
 use crate::failure::Failure;
 use crate::metrics;
@@ -62,7 +62,7 @@ pub(crate) struct Args {
 
     /// Serve what this file says; SIGHUP or `outboard reload` reads it again
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "disks", "listen", "read_only", "stdin", "connections_max", "tls", "insecure", "metrics", "tls_optional", "tls_any_client",
+        "disks", "listen", "read_only", "stdin", "writers", "single_writer", "connections_max", "tls", "insecure", "metrics", "tls_optional", "tls_any_client",
     ])]
     config: Option<PathBuf>,
 
@@ -92,6 +92,18 @@ pub(crate) struct Args {
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
+
+    /// How many clients may write at the same time
+    #[arg(long, value_name = "1|many", default_value = "1", value_parser = writers)]
+    writers: Writers,
+
+    /// Record the one writer beside the disk: one that was taken over from is refused for good
+    #[arg(long, conflicts_with = "config")]
+    single_writer: bool,
+
+    /// With --single-writer: where, for a disk that is not one file
+    #[arg(long, value_name = "PATH", requires = "single_writer")]
+    writer_file: Option<PathBuf>,
 
     /// Give each client an overlay of its own in this folder; the disks are never written
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "read_only", "stdin"])]
@@ -133,6 +145,35 @@ pub(crate) struct Args {
     engine: EngineArgs,
 }
 
+/// `--writers`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writers {
+    One,
+    Many,
+}
+
+fn writers(text: &str) -> Result<Writers, String> {
+    match text {
+        "1" => Ok(Writers::One),
+        "many" => Ok(Writers::Many),
+        _ => Err("the writers of an export are 1 or many".to_owned()),
+    }
+}
+
+impl Args {
+    fn writers(&self, exports: usize) -> Result<WriterOptions, Failure> {
+        if self.writer_file.is_some() && exports > 1 {
+            let what = "--writer-file with several disks: each needs one of its own";
+            return Err(Failure::usage(what).next("write a configuration file, with writer_file"));
+        }
+        Ok(WriterOptions {
+            many: self.writers == Writers::Many,
+            single: self.single_writer,
+            record: self.writer_file.clone(),
+        })
+    }
+}
+
 /// How the engine is started.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct EngineArgs {
@@ -141,8 +182,17 @@ pub(crate) struct EngineArgs {
     engine: Engine,
 
     /// Processor cores to use; 0 takes all
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = cores)]
     cores: usize,
+}
+
+/// `--cores`
+fn cores(text: &str) -> Result<usize, String> {
+    let count: usize = text.parse().map_err(|_| "it is no number".to_owned())?;
+    match count <= engine::CORES_MAX {
+        true => Ok(count),
+        false => Err(format!("at most {} are used", engine::CORES_MAX)),
+    }
 }
 
 /// `--engine`: io_uring where it works and else threads, io_uring or nothing, blocking threads.
@@ -219,12 +269,16 @@ fn plan(args: &Args, format: Format) -> Result<Plan, Failure> {
         let quota = args.overlay_quota.unwrap_or(plan.quota);
         OverlayPlan { quota, ..plan }
     });
+    let writers = args.writers(exports.len())?;
     Ok(Plan {
         listen: args.listen.clone(),
         insecure: args.tls.insecure,
         exports: exports
             .into_iter()
-            .map(|export| exports::with_overlays(export, overlay.as_ref()))
+            .map(|export| {
+                let export = exports::with_overlays(export, overlay.as_ref())?;
+                exports::with_writers(export, &writers)
+            })
             .collect::<Result<_, Failure>>()?,
         limits: Limits {
             connections_max: args.connections_max,
@@ -288,6 +342,7 @@ async fn serve(
 ) -> Result<(), Failure> {
     let mut stop = Stop::watch(args.exit_with_parent, args.config.is_some())?;
     let (exports, mut open) = stop.before(open(&plan)).await?;
+    tracing::info!(backend = %handle.backend(), cores = handle.cores(), "engine started");
     let arrays = watched(&plan, &mut open);
     let mut server = Server::with_rules(exports, plan.limits.clone()).map_err(Failure::new)?;
     let tls = tls::load(&plan)?;
@@ -304,7 +359,7 @@ async fn serve(
         Clients::One(socket) => {
             let serving = server.serve_connection(&handle, socket, told);
             let serving = and_stop(serving, &arrays);
-            return stop.during(tell, serving, || ()).await;
+            return Box::pin(stop.during(tell, serving, || ())).await;
         }
         Clients::Listen(wanted) => wanted.open()?,
         Clients::Wait(sockets) => sockets,
@@ -316,8 +371,7 @@ async fn serve(
     } = sockets;
     let addresses: Vec<_> = listeners.iter().map(|l| l.address().clone()).collect();
     let names: Vec<String> = plan.exports.iter().map(|e| e.name.clone()).collect();
-    let demand = tls.as_ref().map(|(_, demand)| *demand);
-    announce::announce(&addresses, &names, demand, format)?;
+    announce::announce(&addresses, &names, tls::announced(&plan).as_ref(), format)?;
     let about = About {
         name: called(control.as_ref()),
         config: args.config.clone(),

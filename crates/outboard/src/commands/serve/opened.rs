@@ -94,6 +94,13 @@ impl Opening {
         let read_only = export.read_only || export.overlay.is_some();
         let mut builder = Builder::new(read_only).beside(self.written.clone());
         let disk = Box::pin(builder.build(&export.disk)).await?;
+        if disk.geometry().size == 0 {
+            tracing::warn!(
+                "export {:?} has no bytes: {} is empty; `outboard disk create PATH SIZE` makes an image",
+                export.name,
+                export.disk.text
+            );
+        }
         let (disk, image) = match &export.overlay {
             None => (disk.into(), None),
             Some(plan) => {

@@ -58,7 +58,8 @@ impl Places {
         })
     }
 
-    /// Opens them all, if `check` agrees with where they are.
+    /// Opens them all, if `check` agrees with where they are. What was handed over is not opened again, so that
+    /// one configuration does with and without a socket unit.
     pub(super) fn open(
         self,
         check: impl FnOnce(&[ListenAddress]) -> Result<(), Failure>,
@@ -70,7 +71,9 @@ impl Places {
                 .map_err(|error| Failure::because("cannot use a socket of LISTEN_FDS", &error))?;
             listeners.push(listener);
         }
-        for place in self.places {
+        let is_handed_over = |place: &Place| listeners.iter().any(|l| place.is_at(l.address()));
+        let (_, places): (Vec<_>, Vec<_>) = self.places.into_iter().partition(is_handed_over);
+        for place in places {
             listeners.push(match place {
                 Place::Tcp { host, port } => {
                     Listener::tcp(Place::address(&host, port)?).map_err(Failure::new)?

@@ -6,7 +6,7 @@ use nbd::server::ListenAddress;
 use nbd::{ANY_CID, VsockAddress};
 use proptest::prelude::*;
 
-use super::announce::uri;
+use super::announce::{under_tls, uri};
 use super::exports::plan;
 use super::listen::Place;
 
@@ -51,6 +51,46 @@ fn a_virtual_machine_is_told_the_machine_that_it_is_on() {
     });
     let said = uri(&anywhere, "a", "host").to_string();
     assert_eq!(said, "nbd+vsock://2:10810/a");
+}
+
+/// The URI under TLS named an address that the certificate is not for: every client refused it.
+#[test]
+fn under_tls_the_uri_has_a_name_of_the_certificate() {
+    let made = ["nas", "nas.local", "localhost", "127.0.0.1", "::1"];
+    let said = |listen: &str, hosts: &[&str]| {
+        let place = ListenAddress::Tcp(listen.parse().unwrap());
+        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        under_tls(uri(&place, "a", "nas"), &place, &hosts, "nas").to_string()
+    };
+    assert_eq!(said("127.0.0.1:1", &made), "nbds://127.0.0.1:1/a");
+    assert_eq!(
+        said("127.0.0.1:1", &["NAS.lan", "localhost"]),
+        "nbds://localhost:1/a"
+    );
+    assert_eq!(said("127.0.0.1:1", &["nas.lan"]), "nbds://nas.lan:1/a");
+    assert_eq!(said("0.0.0.0:1", &made), "nbds://nas:1/a");
+    assert_eq!(
+        said("0.0.0.0:1", &["localhost", "nas.local"]),
+        "nbds://nas.local:1/a"
+    );
+    assert_eq!(
+        said("0.0.0.0:1", &["*.lan", "localhost", "store.lan"]),
+        "nbds://store.lan:1/a"
+    );
+    assert_eq!(said("192.168.1.5:1", &made), "nbds://nas:1/a");
+    assert_eq!(
+        said("192.168.1.5:1", &["192.168.1.5", "nas"]),
+        "nbds://192.168.1.5:1/a"
+    );
+    assert_eq!(
+        said("192.168.1.5:1", &["localhost"]),
+        "nbds://192.168.1.5:1/a"
+    );
+    assert_eq!(said("0.0.0.0:1", &[]), "nbds://nas:1/a");
+    let socket = ListenAddress::Unix(Some(PathBuf::from("/run/s")));
+    let hosts = ["localhost".to_owned(), "store.lan".to_owned()];
+    let named = under_tls(uri(&socket, "a", "nas"), &socket, &hosts, "nas");
+    assert_eq!(named.tls.unwrap().hostname.as_deref(), Some("store.lan"));
 }
 
 #[test]

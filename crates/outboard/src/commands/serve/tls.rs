@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use nbd::server::ListenAddress;
-use nbd::tls::{ClientCertificates, Demand, ServerTls, ServerTlsFiles};
+use nbd::tls::{ClientCertificates, Demand, ServerTls, ServerTlsFiles, certificate_hosts};
 
+use super::announce::AnnouncedTls;
 use crate::config::{Plan, TlsPlan};
 use crate::failure::Failure;
 
@@ -58,6 +59,19 @@ pub(super) fn load(plan: &Plan) -> Result<Option<(ServerTls, Demand)>, Failure> 
         Failure::from_error(&error).next(next)
     })?;
     Ok(Some((tls, *demand)))
+}
+
+/// What of TLS is in the URIs of `plan`, whose certificates were read.
+pub(super) fn announced(plan: &Plan) -> Option<AnnouncedTls> {
+    let TlsPlan { files, demand } = plan.tls.as_ref()?;
+    let hosts = certificate_hosts(&files.certificate).unwrap_or_else(|error| {
+        tracing::debug!("the names in the certificate are not known: {error}");
+        Vec::new()
+    });
+    Some(AnnouncedTls {
+        demand: *demand,
+        hosts,
+    })
 }
 
 /// Who says whether places may be served as they are.

@@ -5,6 +5,8 @@
 //! * A member is opened anew only after its connections were cut. A client that waits for its server
 //!   keeps what it still has to send, and what was acknowledged and not flushed, and would send all of
 //!   it again when the server comes back: over what the member was brought up to date with meanwhile.
+//! * All clients of a member are one writer to its server, which this host is until another one takes over: the first one is
+//!   to be the writer, or takes over where the expression says that a member is `missing`; those after it resume.
 //! * What the old connections left in the buffers of the server's machine it carries out before it is
 //!   asked for anything new: [`REST`] is given to it for that.
 //!
@@ -20,8 +22,8 @@ use std::time::Duration;
 
 use block::Node;
 use engine::clock;
-use nbd::client::{Client, Cutter};
-use nodes::array::Reopen;
+use nbd::client::{AccessMode, Client, ClientError, Cutter, WriterAccess, random_token};
+use nodes::array::{Reopen, ReopenError};
 
 use super::{Builder, Place, lasting};
 use crate::graph::disk::Disk;
@@ -34,6 +36,8 @@ const REST: Duration = Duration::from_secs(1);
 pub(super) struct Links {
     /// How long the array waits for an answer.
     pub(super) patience: Duration,
+    /// Who its clients are, and what the first one asks for.
+    writer: WriterAccess,
     cutters: Arc<Mutex<Cutters>>,
 }
 
@@ -46,11 +50,21 @@ struct Cutters {
 }
 
 impl Links {
-    /// None yet.
-    pub(super) fn new(patience: Duration) -> Self {
+    /// None yet. The first one asks for `mode`.
+    pub(super) fn new(patience: Duration, mode: AccessMode) -> Self {
+        let token = random_token();
         Self {
             patience,
+            writer: WriterAccess { token, mode },
             cutters: Arc::default(),
+        }
+    }
+
+    /// What the next client asks for.
+    pub(super) fn access(&self) -> WriterAccess {
+        match self.cutters().any {
+            true => self.writer.again(),
+            false => self.writer,
         }
     }
 
@@ -116,7 +130,7 @@ impl Reopen for Again {
         Box::pin(self.links.cut())
     }
 
-    fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, String>> + Send + '_>> {
+    fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, ReopenError>> + Send + '_>> {
         Box::pin(async {
             self.sever().await;
             let known = self.links.cutters().any;
@@ -129,7 +143,10 @@ impl Reopen for Again {
                 links: Some(self.links.clone()),
             };
             let built = builder.child(&self.disk, &place).await;
-            let built = built.map_err(|error| error.to_string())?;
+            let built = built.map_err(|error| match error.writer_refusal() {
+                Some(ClientError::Fenced { text, .. }) => ReopenError::Fenced(text.clone()),
+                _ => ReopenError::Unreachable(error.to_string()),
+            })?;
             if known {
                 clock::sleep(REST.min(self.links.patience / 2)).await;
             }

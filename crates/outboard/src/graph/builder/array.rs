@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nbd::client::AccessMode;
 use nodes::array::format::Level;
 use nodes::array::{self, ArrayError, ArrayOptions, Candidate, MEMBER_TIMEOUT, Reopen};
 
@@ -26,7 +27,7 @@ impl Builder {
             read_only: self.read_only,
             kept: false,
             tables: Vec::new(),
-            links: Some(Links::new(MEMBER_TIMEOUT)),
+            links: Some(Links::new(MEMBER_TIMEOUT, access(self.read_only, 0))),
         };
         self.leaves.clear();
         let (candidate, child) = self.member(&named.disk, &named.text, &place).await?;
@@ -42,7 +43,7 @@ impl Builder {
         let patience = array.member_timeout.unwrap_or(MEMBER_TIMEOUT);
         for (disk, name) in array.members.iter().zip(&array.names) {
             let place = Place {
-                links: Some(Links::new(patience)),
+                links: Some(Links::new(patience, access(place.read_only, array.missing))),
                 ..place.clone()
             };
             let (candidate, child) = self.member(disk, name, &place).await?;
@@ -96,6 +97,9 @@ impl Builder {
         let reopen = links.map(|links| Arc::new(again(links)) as Arc<dyn Reopen>);
         let child = match self.child(disk, place).await {
             Ok(child) => Some(child),
+            Err(error) if remote && error.writer_refusal().is_some() => {
+                return Err(in_use(error));
+            }
             Err(BuildError::Remote { source, .. }) if remote => {
                 tracing::warn!("{name}: {source}");
                 None
@@ -109,6 +113,30 @@ impl Builder {
             reopen,
         };
         Ok((candidate, child))
+    }
+}
+
+/// What the clients of a member ask its server for, in an array of which so many members are known to be missing.
+const fn access(read_only: bool, missing: usize) -> AccessMode {
+    match (read_only, missing) {
+        (true, _) => AccessMode::Read,
+        (false, 0) => AccessMode::Write,
+        // Whoever has them may still run: it is cut off, and stays so.
+        (false, _) => AccessMode::Takeover,
+    }
+}
+
+/// A member whose server says that another host writes to it, and what can be done.
+fn in_use(error: BuildError) -> BuildError {
+    match error {
+        BuildError::Remote { mark, source } => BuildError::Node {
+            mark,
+            source,
+            next: Some(
+                "stop the array there; or take its disk over: write `missing` in place of the member that is lost",
+            ),
+        },
+        other => other,
     }
 }
 

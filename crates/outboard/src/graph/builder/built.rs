@@ -13,7 +13,7 @@ pub(crate) struct Built {
     pub(crate) about: String,
     /// The disk; `None` for a file that is part of the node above it.
     pub(crate) node: Option<Node>,
-    /// Whether the expression says that it is never written.
+    /// Whether it is never written: the expression says so, or the partition table that it is found by is damaged.
     pub(crate) read_only: bool,
     /// How its bytes lie in those below.
     pub(crate) below: Below,

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use block::{Node, Range};
+use nodes::partition::{Partition, PartitionError, Table};
 use nodes::{Blocks, Linear, Overlay, OverlayOptions, Segment, Stripe};
 
 use super::built::{Below, Built};
@@ -50,14 +51,22 @@ impl Builder {
         span: Span,
     ) -> Result<Built> {
         let child = self.child(disk, place).await?;
-        let opened = nodes::partition::open(child.disk().clone(), number).await;
-        let partition = opened.map_err(|source| place.refused(span, source))?;
+        let refused = |source: PartitionError| place.refused(span, source);
+        let table = Table::read(child.disk()).await;
+        let table = table.map_err(|source| refused(source.into()))?;
+        let table = table.ok_or_else(|| refused(PartitionError::NoTable))?;
+        let opened = Partition::of(child.disk().clone(), &table, number);
+        let partition = opened.map_err(refused)?;
+        for remark in table.remarks().iter().filter(|one| one.forbids_writes()) {
+            let disk = &child.about;
+            tracing::warn!("partition {number} of {disk} is read-only: {remark}");
+        }
         let footprint = child.footprint.window(partition.range());
         Ok(Built {
             name: "partition",
             about: number.to_string(),
             node: Some(Arc::new(partition)),
-            read_only: child.read_only,
+            read_only: child.read_only || table.is_read_only(),
             below: Below::Mapped,
             children: vec![child],
             footprint,

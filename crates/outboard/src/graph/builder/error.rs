@@ -145,6 +145,19 @@ impl BuildError {
         }
     }
 
+    /// Why the server of a remote disk does not let this host write, if that is because another one does.
+    pub(super) fn writer_refusal(&self) -> Option<&ClientError> {
+        match self {
+            Self::Remote { source, .. } => {
+                let is_it = |error: &&ClientError| {
+                    matches!(error, ClientError::Busy { .. } | ClientError::Fenced { .. })
+                };
+                Some(&**source).filter(is_it)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether a disk that this process has open is in the way.
     pub(crate) fn is_own_conflict(&self) -> bool {
         match self {

@@ -245,6 +245,7 @@ impl Builder {
             connections: connections.unwrap_or(self.connections),
             request_timeout: usual.request_timeout.min(away).min(patience),
             reconnect_for: away,
+            writer: links.map(Links::access),
             ..usual
         };
         let lasting = lasting(target.clone()).map_err(|source| place.refused(*span, source))?;

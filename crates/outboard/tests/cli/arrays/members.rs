@@ -101,13 +101,10 @@ fn a_mirror_grows_to_three() {
     assert_clean(path, &members);
 }
 
-#[test]
-fn two_halves_that_were_written_apart_are_refused_and_one_is_preferred() {
-    let folder = images(&["a.img", "b.img"]);
-    let path = folder.path();
+/// Makes a mirror of two images and writes to each alone.
+pub(super) fn write_apart(path: &std::path::Path) {
     mirror(path, &["a.img", "b.img"]);
     answer(path, &["array", "wait", "a.img", "b.img"]);
-    // Each alone, for long enough to be noticed.
     for half in ["a.img", "b.img"] {
         let other = if half == "a.img" { "b.img" } else { "a.img" };
         std::fs::rename(path.join(other), path.join("away")).expect("a file");
@@ -127,6 +124,13 @@ fn two_halves_that_were_written_apart_are_refused_and_one_is_preferred() {
         assert_eq!(server.ended().code(), Some(0));
         std::fs::rename(path.join("away"), path.join(other)).expect("a file");
     }
+}
+
+#[test]
+fn two_halves_that_were_written_apart_are_refused_and_one_is_preferred() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    write_apart(path);
     let before = [bytes(path, "a.img"), bytes(path, "b.img")];
     let (code, told) = failure(path, &["array", "wait", "a.img", "b.img"]);
     assert_eq!(code, Some(1), "{told}");
@@ -227,4 +231,62 @@ fn spoil(folder: &std::path::Path, image: &str, at: usize) {
     let file = file.expect("an image");
     file.write_all_at(&[0xee; 512], u64::try_from(at).expect("small"))
         .expect("room");
+}
+
+/// `add` copied over a half that had gone on alone, right after `re-add` had refused it.
+#[test]
+fn a_half_with_data_of_its_own_is_added_only_by_force() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    write_apart(path);
+    let before = bytes(path, "b.img");
+    let add = ["array", "add", "a.img", "missing", "--disk", "b.img"];
+    let (code, told) = failure(path, &add);
+    assert_eq!(code, Some(1), "{told}");
+    for expected in [
+        "b.img has data of its own",
+        "b.img without a.img (",
+        "a.img without b.img (",
+        " events, last written 2",
+        " UTC, 1 of 1 chunks changed by its bitmap",
+        "--force overwrites it",
+    ] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    let output = super::super::run(path, &[&add[..], &["--json"]].concat());
+    let error: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .or_else(|_| serde_json::from_slice(&output.stderr))
+        .expect("an error as JSON");
+    let what = error["error"].as_str().expect("a text");
+    assert!(what.contains("b.img has data of its own"), "{error}");
+    let re_add = ["array", "re-add", "a.img", "missing", "--disk", "b.img"];
+    let (_, told) = failure(path, &re_add);
+    assert!(told.contains("b.img has data of its own"), "{told}");
+    assert!(bytes(path, "b.img") == before, "b.img was written");
+    let told = answer(path, &[&add[..], &["--force"]].concat());
+    assert!(told.contains("complete, clean"), "{told}");
+    assert_clean(path, &["a.img", "b.img"]);
+}
+
+/// The status of an array that was never resynced was "complete, in use", and a scrub of it was refused with words of
+/// something that nobody had begun.
+#[test]
+fn an_array_that_was_never_resynced_says_so() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    mirror(path, &["a.img", "b.img"]);
+    let members = ["a.img", "b.img"];
+    let report = status(path, &members);
+    assert_eq!(report["resync_pending"], true, "{report}");
+    let told = answer(path, &[&["array", "status"], &members[..]].concat());
+    assert!(told.contains("complete, resync pending"), "{told}");
+    assert!(told.contains("in sync, resync pending"), "{told}");
+    let (_, told) = failure(path, &[&["array", "scrub"], &members[..]].concat());
+    assert!(
+        told.contains("a resync is pending or under way") && told.contains("array wait"),
+        "{told}"
+    );
+    answer(path, &[&["array", "wait"], &members[..]].concat());
+    let report = status(path, &members);
+    assert_eq!(report["resync_pending"], false, "{report}");
 }

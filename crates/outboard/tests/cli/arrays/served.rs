@@ -290,3 +290,26 @@ fn a_disk_that_was_added_is_named_for_the_next_start_which_needs_it() {
     server.signal(Signal::TERM);
     assert_eq!(server.ended().code(), Some(0));
 }
+
+/// The same as [`super::members`] has it, over the control socket of the server that runs the array.
+#[test]
+fn a_half_with_data_of_its_own_is_not_overwritten_by_a_server_unasked() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    super::members::write_apart(path);
+    let (mut server, _) = serving(path, &["a.img", "missing"], &[]);
+    let before = bytes(path, "b.img");
+    let add = ["array", "add", "films", "--disk", "b.img", "--wait"];
+    let (code, told) = failure(path, &add);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(
+        told.contains("b.img has data of its own") && told.contains("--force overwrites it"),
+        "{told}"
+    );
+    assert!(bytes(path, "b.img") == before, "b.img was written");
+    let told = answer(path, &[&add[..], &["--force"]].concat());
+    assert!(told.contains("complete"), "{told}");
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().code(), Some(0));
+    assert_clean(path, &["a.img", "b.img"]);
+}

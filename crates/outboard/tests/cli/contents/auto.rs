@@ -133,6 +133,69 @@ fn a_degraded_array_is_served_read_only() {
     );
 }
 
+/// Arrays of arrays were found, and left out: "its members lie in other arrays".
+#[test]
+fn a_stripe_of_mirrors_is_served() {
+    if !requires::all(&[requires::command("mkfs.ext4"), requires::command("blkid")]) {
+        return;
+    }
+    let folder = folder();
+    let path = folder.path();
+    for image in ["a", "b", "c", "d"] {
+        empty(path, image, 16 * MIB);
+    }
+    let create = ["array", "create", "--assume-clean", "-l"];
+    for (name, first, second) in [("m0", "a", "b"), ("m1", "c", "d")] {
+        answer(
+            path,
+            &[&create[..], &["1", "-N", name, first, second]].concat(),
+        );
+    }
+    let stripe = ["0", "-N", "all", "array(a, b)", "array(c, d)"];
+    answer(path, &[&create[..], &stripe].concat());
+    let size = {
+        let serve = [
+            "serve",
+            "x=array(array(a, b), array(c, d))",
+            "--listen",
+            "unix:s",
+        ];
+        let (mut server, _) = Server::start(outboard(path, &serve));
+        let served = listed(path);
+        assert!(!served[0].2, "{served:?}");
+        server.signal(rustix::process::Signal::TERM);
+        assert_eq!(server.ended().code(), Some(0));
+        served[0].1
+    };
+    for (more, read_only) in [(&[][..], true), (&["--writable"][..], false)] {
+        let serve = ["serve", "--auto", "a", "b", "c", "d", "--listen", "unix:s"];
+        let (mut server, first) = Server::start(outboard(path, &[&serve[..], more].concat()));
+        let mut lines = vec![first];
+        while !lines.iter().any(|line| line.starts_with("nbd+unix://")) {
+            lines.push(server.line());
+        }
+        let text = lines.join("\n");
+        assert!(
+            text.contains("md/m0") && text.contains("a member of the raid0"),
+            "{text}"
+        );
+        assert_eq!(
+            listed(path),
+            [("md/all".to_owned(), size, read_only)],
+            "{text}"
+        );
+        server.signal(rustix::process::Signal::TERM);
+        assert_eq!(server.ended().code(), Some(0));
+    }
+    // The outermost one was stopped first: the others know that nothing is under way.
+    for members in [["a", "b"], ["c", "d"]] {
+        let told = answer(path, &[&["array", "status"], &members[..]].concat());
+        assert!(told.contains("complete, clean"), "{told}");
+    }
+    let told = answer(path, &["array", "status", "array(a, b)", "array(c, d)"]);
+    assert!(told.contains("all: raid0 of 2"), "{told}");
+}
+
 #[test]
 fn nothing_to_serve_is_a_failure_that_says_why() {
     let folder = folder();

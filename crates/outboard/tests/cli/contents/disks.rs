@@ -97,6 +97,31 @@ fn a_damaged_backup_is_told() {
     );
 }
 
+/// A damaged primary GPT was read-only in fact, and `inspect --graph` said that it could be written; the server did not
+/// log the warning that the guide promises.
+#[test]
+fn a_partition_of_a_damaged_table_is_read_only_and_said_to_be() {
+    if !can_partition() {
+        return;
+    }
+    let folder = folder();
+    partitioned(folder.path());
+    write(folder.path(), "disk.img", 512, &[0; 512]);
+    let graph = ["inspect", "--graph", "partition(disk.img, 2)", "--json"];
+    let graph: serde_json::Value =
+        serde_json::from_str(&answer(folder.path(), &graph)).expect("JSON");
+    assert_eq!(graph["graph"]["read_only"], true, "{graph}");
+    assert_eq!(graph["graph"]["children"][0]["read_only"], false, "{graph}");
+    let serve = ["serve", "p=partition(disk.img, 2)", "--listen", "unix:s"];
+    let log = folder.path().join("log");
+    let (_server, _) = Server::start_logged(outboard(folder.path(), &serve), &log);
+    let log = fs::read_to_string(log).expect("a log");
+    assert!(
+        log.contains("partition 2 of disk.img is read-only: ") && log.contains("backup"),
+        "{log}"
+    );
+}
+
 #[test]
 fn a_partition_at_an_odd_place_is_told() {
     if !requires::all(&[requires::command("sgdisk")]) {

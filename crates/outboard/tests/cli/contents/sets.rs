@@ -42,6 +42,33 @@ group vg0    180.00 MiB  3 of 3 physical volumes, 88.00 MiB free
     assert_eq!(text, expected);
 }
 
+/// A copy of a physical volume was not in the group, and nothing said why.
+#[test]
+fn a_copy_of_a_physical_volume_is_told_by_its_name() {
+    let folder = folder();
+    physical_volumes(folder.path());
+    std::fs::copy(folder.path().join("pv1"), folder.path().join("copy")).expect("a copy");
+    let told = told(folder.path(), &["pv0", "pv1", "copy", "pv2"]);
+    let group = &told["volume_groups"][0];
+    assert_eq!(
+        names(&group["physical_volumes"], "disk"),
+        ["pv0", "pv1", "pv2"]
+    );
+    let remarks = group["remarks"].as_array().expect("a list");
+    let [only] = remarks.as_slice() else {
+        panic!("{remarks:?}")
+    };
+    let only = only.as_str().expect("a text");
+    assert!(
+        only.starts_with("copy says that it is physical volume ")
+            && only.contains("as pv1 does")
+            && only.ends_with("copy is not used"),
+        "{only}"
+    );
+    let text = answer(folder.path(), &["inspect", "pv0", "pv1", "copy", "pv2"]);
+    assert!(text.contains("! copy says that"), "{text}");
+}
+
 #[test]
 fn what_is_on_a_linear_volume_is_seen() {
     if !requires::all(&[requires::command("mkfs.ext4"), requires::command("blkid")]) {

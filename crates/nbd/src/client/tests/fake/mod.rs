@@ -4,18 +4,23 @@
 
 mod serve;
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use block::{BlockDevice, IoError, Range, WriteFlags};
 use futures_util::FutureExt;
 use nbd_proto::{
-    Command, CommandFlags, ExportInfo, Extent, Framing, Request, TransmissionFlags, WireError,
+    Command, CommandFlags, DiskIdentity, ExportInfo, Extent, Framing, Refusal, Request,
+    TransmissionFlags, WireError, WriterAccess,
 };
 use testkit::{CrashDisk, single};
 use tokio::net::UnixListener;
 use tokio::sync::{Notify, watch};
 
+use crate::client::fingerprint::regions;
+use crate::client::growth::whole_blocks;
+use crate::client::session::work::PartLimits;
 use crate::client::{Address, Target};
 use serve::serve;
 
@@ -46,6 +51,12 @@ pub(super) struct World {
     pub(super) listed: Vec<(String, String)>,
     /// The best it has to offer.
     pub(super) framing: Framing,
+    /// Which disk it says that it is.
+    pub(super) disk: DiskIdentity,
+    /// Why it refuses whoever wants to use the export.
+    pub(super) refuses: Option<Refusal>,
+    /// Who wanted to use it, in order.
+    pub(super) writers: Vec<Option<WriterAccess>>,
     /// Metadata contexts of the export.
     pub(super) contexts: Vec<&'static str>,
     /// Length and status of the extents, from the export's beginning on; behind them all is data.
@@ -58,7 +69,11 @@ pub(super) struct World {
     pub(super) durable: Vec<u8>,
     /// The same disk where a power cut keeps what it likes of the rest.
     crash: Option<CrashDisk>,
-    /// Requests, in the order they came, without goodbyes.
+    /// Where a client looks what disk it is, cut as it cuts; taken when the first one connects.
+    pub(super) regions: Vec<Range>,
+    /// Connections on which that was looked at.
+    pub(super) looked_at: usize,
+    /// Requests, in the order they came, without goodbyes and without those looks.
     pub(super) log: Vec<Request>,
     pub(super) goodbyes: usize,
     /// Connections that came to transmission.
@@ -71,6 +86,23 @@ impl World {
     /// From now on a power cut loses what was not flushed sector by sector.
     pub(super) fn lose_sectors(&mut self) {
         self.crash = Some(CrashDisk::from_bytes(self.durable.clone()));
+    }
+
+    /// What a client reads first on a connection.
+    pub(super) fn looks(&mut self) -> VecDeque<Range> {
+        if self.regions.is_empty() {
+            let block = self.export.block_size_min;
+            let size = whole_blocks(self.export.size, block);
+            let step = PartLimits::new(block, self.export.block_size_max, false).payload;
+            let starts = |region: Range| {
+                (region.offset..region.end()).step_by(Range::new(0, step).len_usize())
+            };
+            let cut = |region: Range| {
+                starts(region).map(move |at| Range::new(at, step.min(region.end() - at)))
+            };
+            self.regions = regions(size, block).into_iter().flat_map(cut).collect();
+        }
+        self.regions.iter().copied().collect()
     }
 
     pub(super) fn commands(&self) -> Vec<Command> {
@@ -128,6 +160,12 @@ impl Fake {
                 export: ExportInfo::new("", size, flags),
                 listed: Vec::new(),
                 framing: Framing::Structured,
+                disk: DiskIdentity {
+                    identity: "fake:1".parse().ok(),
+                    ..DiskIdentity::default()
+                },
+                refuses: None,
+                writers: Vec::new(),
                 contexts: Vec::new(),
                 extents: Vec::new(),
                 extents_max: usize::MAX,
@@ -135,6 +173,8 @@ impl Fake {
                 live: bytes.clone(),
                 durable: bytes,
                 crash: None,
+                regions: Vec::new(),
+                looked_at: 0,
                 log: Vec::new(),
                 goodbyes: 0,
                 connections: 0,

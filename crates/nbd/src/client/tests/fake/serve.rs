@@ -3,9 +3,10 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use block::Range;
 use nbd_proto::{
-    ChunkFlags, Command, Extent, Framing, HandshakeEvent, Negotiated, Piece, Refusal, ReplyTo,
-    Request, ServerHandshake, ServerHandshakeConfig,
+    ChunkFlags, Command, ContextOffer, Extent, Framing, HandshakeEvent, Negotiated, Piece, Refusal,
+    ReplyTo, Request, ServerHandshake, ServerHandshakeConfig, Why,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -22,6 +23,7 @@ pub(super) async fn serve(mut stream: UnixStream, world: Arc<Mutex<World>>) -> i
         world.connections += 1;
         world.connections
     };
+    let mut looks = world.lock().unwrap().looks();
     let mut held: Vec<(Request, Vec<u8>)> = Vec::new();
     loop {
         let (request, payload) = receive(&mut stream, framing).await?;
@@ -29,7 +31,13 @@ pub(super) async fn serve(mut stream: UnixStream, world: Arc<Mutex<World>>) -> i
             world.lock().unwrap().goodbyes += 1;
             return Ok(());
         }
-        let act = {
+        let range = Range::new(request.offset, request.len);
+        let act = if request.command == Command::Read && looks.front() == Some(&range) {
+            looks.pop_front();
+            world.lock().unwrap().looked_at += usize::from(looks.is_empty());
+            Act::Serve
+        } else {
+            looks.clear();
             let mut world = world.lock().unwrap();
             world.log.push(request);
             (world.script)(nth, &request)
@@ -126,7 +134,9 @@ fn told(world: &World, request: &Request) -> Vec<Extent> {
 }
 
 fn read(world: &World, framing: Framing, request: &Request) -> Vec<u8> {
-    let bytes = &world.live[world.span(request)];
+    let mut bytes = world.live[world.span(request)].to_vec();
+    // An export may be larger than the memory behind it.
+    bytes.resize(Range::new(0, request.len).len_usize(), 0);
     let step = match world.scattered && framing.is_chunked() {
         true => bytes.len().div_ceil(3),
         false => bytes.len(),
@@ -176,14 +186,23 @@ async fn negotiate(
             match handshake.next_event() {
                 None => break,
                 Some(HandshakeEvent::Send(bytes)) => stream.write_all(&bytes).await?,
-                Some(HandshakeEvent::FindExport { name, .. }) => {
+                Some(HandshakeEvent::FindExport { name, writer, why }) => {
                     let known = (name == export.name).then(|| export.clone());
-                    handshake.answer_export(known.ok_or(Refusal::Unknown));
+                    let mut answer = known.ok_or(Refusal::Unknown);
+                    if why != Why::Info {
+                        let mut world = world.lock().unwrap();
+                        world.writers.push(writer);
+                        answer = world.refuses.clone().map_or(answer, Err);
+                    }
+                    handshake.answer_export(answer);
                 }
-                Some(HandshakeEvent::FindContexts { name }) => {
+                Some(HandshakeEvent::FindContexts { name, .. }) => {
                     let known = name == export.name;
-                    let contexts = &contexts[..];
-                    handshake.answer_contexts(known.then_some(contexts).ok_or(Refusal::Unknown));
+                    let offer = ContextOffer {
+                        contexts: &contexts[..],
+                        disk: world.lock().unwrap().disk.clone(),
+                    };
+                    handshake.answer_contexts(known.then_some(offer).ok_or(Refusal::Unknown));
                 }
                 // TLS is off.
                 Some(HandshakeEvent::StartTls) => return Ok(None),

@@ -5,6 +5,7 @@ mod allocation;
 mod filters;
 mod own;
 
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -181,10 +182,10 @@ fn a_server_killed_over_and_over_loses_nothing() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (socket, image) = (folder.path().join("socket"), folder.path().join("image"));
-    std::fs::File::create(&image)
-        .unwrap()
-        .set_len(SIZE)
-        .unwrap();
+    let file = std::fs::File::create(&image).unwrap();
+    file.set_len(SIZE).unwrap();
+    // Of a server that names no disk a client must recognize the content: here the backup of a GPT.
+    file.write_all_at(b"EFI PART", SIZE - 512).unwrap();
     let start = || {
         drop(std::fs::remove_file(&socket));
         let mut command = Command::new("nbdkit");

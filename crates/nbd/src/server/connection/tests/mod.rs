@@ -27,6 +27,7 @@ use crate::server::limits::Limits;
 use crate::server::plan::{self, Terms};
 use crate::server::socket::Socket;
 use crate::server::stats::Meter;
+use crate::server::writers::WriteGate;
 
 /// Runs `body` on an engine of one core.
 fn on_engine<T, F: Future<Output = T>>(body: impl FnOnce() -> F) -> T {
@@ -60,6 +61,7 @@ fn connection(socket: Socket, disk: Node, limits: Limits, received: Vec<u8>) -> 
         budget: Budget::new(limits.in_flight_bytes_total_max),
         limits: Arc::new(limits),
         meter: Meter::new(Arc::default(), engine::clock::now()),
+        gate: WriteGate::open(),
         socket,
         disk,
         received,

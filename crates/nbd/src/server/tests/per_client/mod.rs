@@ -272,6 +272,7 @@ fn nothing_is_made_for_who_only_asks_or_may_not_use_it() {
             certificates: None,
         },
         connections_max: Some(1),
+        ..Rules::default()
     };
     let kept = maker.clone();
     per_client(&maker, rules, Limits::default(), |address, _| async move {

@@ -4,7 +4,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use block::{
-    BlockDevice, Extent, FileRegion, Geometry, IoBufs, IoFuture, Node, Now, Range, WriteFlags,
+    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoFuture, Node, Now, Range,
+    WriteFlags,
 };
 
 use super::super::Dice;
@@ -71,6 +72,10 @@ impl BlockDevice for Moody {
 
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
         self.child.extents(range)
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.child.identity()
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -11,7 +11,8 @@ use block::{Node, Range};
 use testkit::{HeldDisk, block_on};
 
 use super::disks;
-use super::kit::{Recipe, bits, superblock, write};
+use super::kit::{Heard, Recipe, SUPERBLOCK, bits, heard, open, put, recorded, superblock, write};
+use crate::array::format::{self, Changes, Version};
 use crate::array::mirror::Mirror;
 use crate::timed::is_ready;
 
@@ -70,6 +71,39 @@ fn a_commit_ends_with_its_array() {
         answer(&held).await;
         for disk in &below {
             assert_eq!(superblock(disk).await.events, 10);
+        }
+    });
+}
+
+/// A power cut in a commit left two of three members one commit behind. The first commit after that counted one more at all
+/// of them, and another cut left the two behind by two: stale, and an array of level 10 without them could not be opened (world
+/// 1331).
+#[test]
+fn members_that_are_one_commit_behind_catch_up_before_the_next_one() {
+    block_on(async {
+        let below = disks(3);
+        Recipe::mirror(3).make(&below).await;
+        let bytes = below[0].read(Range::new(SUPERBLOCK, 4096)).await.unwrap();
+        let ahead = Changes {
+            events: Some(11),
+            ..Changes::default()
+        };
+        let bytes = format::patch(&bytes.concat(), Version::V1_2, &ahead);
+        put(&below[0], SUPERBLOCK, bytes).await;
+        let (asked, journal) = recorded(&below);
+        let mirror = open(&asked).await;
+        heard(&journal);
+        write(&mirror, FIRST, 1).await.unwrap();
+        let all = heard(&journal);
+        let order = |heard: &&Heard| heard.done && (heard.is_superblock() || heard.is_bitmap());
+        let members = all.iter().filter(order).map(|heard| heard.member);
+        assert_eq!(members.collect::<Vec<_>>()[..2], [1, 2], "{all:?}");
+        let superblocks = all
+            .iter()
+            .filter(|heard| heard.done && heard.is_superblock());
+        assert_eq!(superblocks.count(), 5);
+        for disk in &below {
+            assert_eq!(superblock(disk).await.events, 12);
         }
     });
 }

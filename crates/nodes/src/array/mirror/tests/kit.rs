@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use block::{
-    BlockDevice, Extent, Geometry, IoBufs, IoFuture, Node, Now, Operation, Range, WriteFlags,
+    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Now, Operation, Range,
+    WriteFlags,
 };
 use testkit::single;
 
@@ -137,6 +138,18 @@ impl Recipe {
                 bytes[..header.len()].copy_from_slice(&header);
                 put(disk, at, bytes).await;
             }
+        }
+    }
+
+    /// The same of another array.
+    pub(in crate::array) async fn make_other(&self, disks: &[Node]) {
+        self.make(disks).await;
+        for disk in disks {
+            let bytes = disk.read(Range::new(SUPERBLOCK, 4096)).await.unwrap();
+            let mut bytes = bytes.concat();
+            bytes[16..32].fill(9);
+            let bytes = format::patch(&bytes, self.version, &format::Changes::default());
+            put(disk, SUPERBLOCK, bytes).await;
         }
     }
 
@@ -352,6 +365,10 @@ impl BlockDevice for Recorder {
 
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
         self.child.extents(range)
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.child.identity()
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -2,6 +2,7 @@
 
 mod bad;
 mod bits;
+mod closing;
 mod commits;
 mod faults;
 pub(in crate::array) mod kit;
@@ -11,6 +12,7 @@ mod model;
 mod order;
 mod patience;
 mod restart;
+mod steady_load;
 mod windows;
 
 use std::sync::Arc;

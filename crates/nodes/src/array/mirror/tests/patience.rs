@@ -6,12 +6,14 @@ use std::time::Duration;
 use block::{IoFuture, Range, WriteFlags};
 use engine::clock;
 use testkit::{HeldDisk, MemDisk, single};
+use tokio::sync::broadcast;
 
 use super::super::members::{SlotId, Target, is_timeout};
 use crate::array::format::Version;
 use crate::array::format::tests::mirror;
 use crate::array::member::Member;
-use crate::timed::timed;
+use crate::array::member_guard::ArrayFence;
+use crate::timed::{on_stopped_clock, timed};
 
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Far beyond it.
@@ -33,7 +35,9 @@ fn remote() -> (Arc<HeldDisk>, Target) {
         bitmap: None,
         bad: Vec::new(),
     };
-    (held, Target::new(SlotId(0), &member, PATIENCE))
+    let events = broadcast::Sender::new(1);
+    let fence = ArrayFence::new("media", events, Arc::default());
+    (held, Target::new(SlotId(0), &member, PATIENCE, fence, None))
 }
 
 /// Lets a request wait while `others` say what others meet.
@@ -102,5 +106,30 @@ fn who_is_alone_is_waited_for() {
         let ((written, flushed), ()) = tokio::join!(both, release);
         written.unwrap();
         flushed.unwrap();
+    });
+}
+
+/// It was asked while it was alone, and waited for without limit although another member had come meanwhile: a flush hung
+/// for ever on a disk that had hung, and with it whoever had asked for it.
+#[test]
+fn who_is_alone_no_longer_is_not_waited_for_any_more() {
+    on_stopped_clock(async {
+        for flushes in [true, false] {
+            let (held, target) = remote();
+            target.set_alone(true);
+            let range = Range::new(0, 4096);
+            let asked: IoFuture<'_, ()> = match flushes {
+                true => Box::pin(target.flush()),
+                false => Box::pin(target.write(range, single(vec![1; 4096]), WriteFlags::empty())),
+            };
+            let asked = waiting(asked, &held, true).await;
+            let comes = async {
+                clock::sleep(LONG).await;
+                target.set_alone(false);
+            };
+            let both = async { tokio::join!(asked, comes).0 };
+            let error = clock::timeout(20 * PATIENCE, both).await;
+            assert!(is_timeout(&error.expect("it ends").unwrap_err()));
+        }
     });
 }

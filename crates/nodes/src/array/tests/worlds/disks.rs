@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use block::{
-    BlockDevice, Errno, Extent, Geometry, IoBufs, IoError, IoFuture, Now, Operation, Range,
-    WriteFlags,
+    BlockDevice, Errno, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Now, Operation,
+    Range, WriteFlags,
 };
 use testkit::CrashDisk;
 use tokio::sync::Notify;
@@ -328,6 +328,10 @@ impl BlockDevice for Wire {
             let answer = self.disk.extents(range).await;
             self.leave(answer).await
         })
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.disk.identity()
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -83,6 +83,11 @@ impl World {
         array: &Array,
         wires: &BTreeMap<String, Arc<Wire>>,
     ) -> Result<(), Wrong> {
+        // Also one that went its own way, and lost to the side that was preferred.
+        let anew = AddOptions {
+            overwrite: true,
+            ..AddOptions::default()
+        };
         for _ in 0..4 {
             let worked = array.by_hand().work().await;
             self.tell(format!("work: {worked:?}"));
@@ -103,10 +108,10 @@ impl World {
                             self.tell(format!("re-add {name}: {answer:?}"));
                             let removed = array.remove(name).await;
                             self.tell(format!("remove {name}: {removed:?}"));
-                            array.add(disk(), AddOptions::default()).await
+                            array.add(disk(), anew).await
                         }
                     }
-                    None => array.add(disk(), AddOptions::default()).await,
+                    None => array.add(disk(), anew).await,
                     Some(_) => continue,
                 };
                 self.tell(format!("{name} ({state:?}) comes back: {answer:?}"));

@@ -27,7 +27,7 @@ mod disks;
 mod end;
 mod growth;
 mod metadata;
-mod owed;
+pub(super) mod owed;
 mod pace;
 mod record;
 mod shape;
@@ -62,7 +62,7 @@ struct Played {
     record: u64,
 }
 
-fn asked(name: &str) -> Option<u64> {
+pub(super) fn asked(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(
         value

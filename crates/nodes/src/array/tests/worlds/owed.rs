@@ -54,7 +54,7 @@ struct Sector {
 
 /// What an array owes its users.
 #[derive(Debug, Clone)]
-pub(super) struct Owed {
+pub(in crate::array::tests) struct Owed {
     sectors: Vec<Sector>,
     next: u64,
     /// Who is read may change.
@@ -63,7 +63,7 @@ pub(super) struct Owed {
 
 /// A change under way, or a flush: what it was about when it began.
 #[derive(Debug, Clone)]
-pub(super) struct Begun {
+pub(in crate::array::tests) struct Begun {
     op: Op,
     serial: u64,
     /// What a flush makes certain.
@@ -74,7 +74,7 @@ pub(super) struct Begun {
 
 impl Begun {
     /// Its number among all of its world.
-    pub(super) const fn number(&self) -> u64 {
+    pub(in crate::array::tests) const fn number(&self) -> u64 {
         self.serial
     }
 }
@@ -90,7 +90,7 @@ fn touched(range: Range) -> std::ops::Range<usize> {
 
 impl Owed {
     /// An array of `size` zeroes, or of nobody knows what.
-    pub(super) fn new(size: u64, known: bool) -> Self {
+    pub(in crate::array::tests) fn new(size: u64, known: bool) -> Self {
         let content = if known {
             Content::Bytes(vec![0; index(SECTOR)])
         } else {
@@ -112,7 +112,7 @@ impl Owed {
     }
 
     /// `op` is sent.
-    pub(super) fn begin(&mut self, op: Op) -> Begun {
+    pub(in crate::array::tests) fn begin(&mut self, op: Op) -> Begun {
         let serial = self.next;
         self.next += 1;
         let mut begun = Begun {
@@ -161,7 +161,7 @@ impl Owed {
     }
 
     /// It was answered, well or not.
-    pub(super) fn end(&mut self, begun: &Begun, well: bool) {
+    pub(in crate::array::tests) fn end(&mut self, begun: &Begun, well: bool) {
         match begun.op {
             Op::Flush if well => {
                 for &(at, serial) in &begun.covers {
@@ -192,7 +192,11 @@ impl Owed {
     }
 
     /// What a read gave; tells the first sector that is wrong.
-    pub(super) fn check(&mut self, begun: &Begun, data: &[u8]) -> Result<(), String> {
+    pub(in crate::array::tests) fn check(
+        &mut self,
+        begun: &Begun,
+        data: &[u8],
+    ) -> Result<(), String> {
         let Op::Read { range } = begun.op else {
             return Ok(());
         };
@@ -213,7 +217,7 @@ impl Owed {
     }
 
     /// The power was cut: nothing is under way any more, and nobody knows what is there.
-    pub(super) fn cut(&mut self) {
+    pub(in crate::array::tests) fn cut(&mut self) {
         self.moves = false;
         for sector in &mut self.sectors {
             sector.flying = 0;
@@ -226,18 +230,18 @@ impl Owed {
     }
 
     /// Members fail from now on: what is read of copies that differ may come from another one.
-    pub(super) fn trust_nobody(&mut self) {
+    pub(in crate::array::tests) fn trust_nobody(&mut self) {
         self.moves = true;
     }
 
     /// Whether a sector may hold anything, and something else on each member.
-    pub(super) fn is_anything(&self, sector: usize) -> bool {
+    pub(in crate::array::tests) fn is_anything(&self, sector: usize) -> bool {
         let mut versions = self.sectors[sector].versions.iter();
         versions.any(|version| version.content == Content::Trimmed)
     }
 
     /// Bytes.
-    pub(super) fn size(&self) -> u64 {
+    pub(in crate::array::tests) fn size(&self) -> u64 {
         self.sectors.len() as u64 * SECTOR
     }
 }

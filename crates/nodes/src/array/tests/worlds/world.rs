@@ -17,7 +17,7 @@ use super::record::Record;
 use super::shape::Shape;
 use crate::array::format::Level;
 use crate::array::{
-    Array, ArrayError, ArrayOptions, Candidate, MemberState, Reopen, SyncRates, open,
+    Array, ArrayError, ArrayOptions, Candidate, MemberState, Reopen, ReopenError, SyncRates, open,
 };
 
 /// How long a life may last, by its own clock, which stands still while anything is done.
@@ -58,11 +58,14 @@ pub(super) struct World {
 struct Again(Arc<Wire>);
 
 impl Reopen for Again {
-    fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, String>> + Send + '_>> {
+    fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, ReopenError>> + Send + '_>> {
         Box::pin(async {
             match self.0.mode() {
                 Mode::Fine => Ok(self.0.clone() as Node),
-                mode => Err(format!("the wire is {mode:?}")),
+                mode => {
+                    let why = format!("the wire is {mode:?}");
+                    Err(ReopenError::Unreachable(why))
+                }
             }
         })
     }

@@ -230,6 +230,22 @@ fn remarks(group: &VolumeGroup, physical: &[Physical]) -> Vec<String> {
     }
     for seen in physical {
         let place = &seen.place.name;
+        let id = &seen.volume.header.id;
+        let used = found(physical, id).filter(|used| !std::ptr::eq(*used, seen));
+        let is_ours = seen
+            .volume
+            .group
+            .as_ref()
+            .is_none_or(|own| own.id == group.id);
+        let is_listed = group.members.iter().any(|member| member.id == *id);
+        if let Some(used) = used.filter(|_| is_ours && is_listed) {
+            remarks.push(format!(
+                "{place} says that it is physical volume {id}, as {} does: one is a copy, or another way to the other; \
+                 {place} is not used",
+                used.place.name
+            ));
+            continue;
+        }
         let is_member = group.members.iter().any(|m| m.id == seen.volume.header.id);
         let Some(own) = seen.volume.group.as_ref().filter(|own| own.id == group.id) else {
             continue;

@@ -36,19 +36,28 @@ pub(crate) struct Place {
     key: String,
     /// The disk.
     pub(crate) disk: Node,
-    /// Where it is among the disks that were named; `None`: within an array or a volume.
+    /// Where it is among the disks that were named and the arrays on them; `None`: within a volume.
     pub(super) source: Option<Source>,
     /// How many disks it lies in.
     depth: u32,
 }
 
-/// A disk that was named, or a partition of it.
+/// A disk that was named or an array, or a partition of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// Its place among the disks.
-    pub(crate) disk: usize,
+    /// What the partitions are on.
+    pub(crate) base: SourceBase,
     /// Numbers of partitions, the outermost first.
     pub(crate) partitions: Vec<u32>,
+}
+
+/// What holds a [`Source`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SourceBase {
+    /// The disk at this place among those that were named.
+    Disk(usize),
+    /// The array of this UUID.
+    Array(String),
 }
 
 /// A member of an array.
@@ -96,7 +105,7 @@ impl Looker {
     /// Looks into a disk that is called `name`.
     pub(crate) async fn look(&mut self, name: &str, disk: &Node) -> Content {
         let source = Source {
-            disk: self.disks,
+            base: SourceBase::Disk(self.disks),
             partitions: Vec::new(),
         };
         self.disks += 1;
@@ -321,14 +330,18 @@ impl Place {
         })
     }
 
-    /// A disk that is made of those of other places.
+    /// The array of the UUID `key`, over its members.
     pub(super) fn over(name: String, key: String, disk: Node, below: &[&Self]) -> Self {
         let depth = below.iter().map(|place| place.depth).max();
+        let source = Source {
+            base: SourceBase::Array(key.clone()),
+            partitions: Vec::new(),
+        };
         Self {
             name,
             key,
             disk,
-            source: None,
+            source: Some(source),
             depth: depth.unwrap_or(0) + 1,
         }
     }
@@ -340,7 +353,7 @@ impl Source {
         let mut partitions = self.partitions.clone();
         partitions.push(number);
         Self {
-            disk: self.disk,
+            base: self.base.clone(),
             partitions,
         }
     }

@@ -1,13 +1,17 @@
 //! Which arrays are served under which names, and why others are not. Pure.
 //!
 //! An array is served with whatever members are here if nothing is written: who has the disks of a dead machine
-//! gets at what is on them. Where it is to be written it starts only as `array(…)` would.
+//! gets at what is on them. Where it is to be written it starts only as `array(…)` would. An array whose members are
+//! arrays, or partitions of them, is an expression within an expression.
 
 use std::collections::BTreeMap;
 
 use super::choose::{Choice, chosen_of};
-use crate::commands::inspect::{Array, Source};
+use crate::commands::inspect::{Array, Source, SourceBase};
 use crate::graph::{ExpressionError, NamedDisk, as_argument, resolve};
+
+/// Arrays within arrays.
+const DEPTH_MAX: usize = 8;
 
 /// Chooses what of the arrays on `disks` is served.
 pub(super) fn choose(disks: &[NamedDisk], arrays: &[Array], writable: bool) -> Choice {
@@ -22,14 +26,20 @@ pub(super) fn choose(disks: &[NamedDisk], arrays: &[Array], writable: bool) -> C
             let (first, _) = array.uuid.split_once(':').unwrap_or_default();
             name = format!("{name}-{first}");
         }
-        let mut found = of_array(disks, array, &name, writable);
+        let mut found = of_array(disks, arrays, array, &name, writable);
         choice.chosen.append(&mut found.chosen);
         choice.left_out.append(&mut found.left_out);
     }
     choice
 }
 
-fn of_array(disks: &[NamedDisk], array: &Array, name: &str, writable: bool) -> Choice {
+fn of_array(
+    disks: &[NamedDisk],
+    arrays: &[Array],
+    array: &Array,
+    name: &str,
+    writable: bool,
+) -> Choice {
     let mut left_out = Choice::default();
     let Some(content) = &array.content else {
         let why = array.remarks.last().cloned();
@@ -37,12 +47,20 @@ fn of_array(disks: &[NamedDisk], array: &Array, name: &str, writable: bool) -> C
         left_out.leave_out(name.to_owned(), why);
         return left_out;
     };
-    let sources: Option<Vec<&Source>> = array.members.iter().map(|m| m.source.as_ref()).collect();
-    let Some(sources) = sources else {
-        left_out.leave_out(name.to_owned(), "its members lie in other arrays");
-        return left_out;
+    let sources = Sources {
+        disks,
+        arrays,
+        run: !writable,
     };
-    let named = match expression(disks, &sources, !writable) {
+    let named = match sources.array(array, 0) {
+        Ok(Some(text)) => resolve(&text),
+        Ok(None) => {
+            left_out.leave_out(name.to_owned(), "its members lie in volumes");
+            return left_out;
+        }
+        Err(error) => Err(error),
+    };
+    let named = match named {
         Ok(named) => named,
         Err(error) => {
             left_out.leave_out(name.to_owned(), error.to_string());
@@ -54,20 +72,47 @@ fn of_array(disks: &[NamedDisk], array: &Array, name: &str, writable: bool) -> C
     chosen_of(&named, (name, &prefix), content, Some(&kind))
 }
 
-/// The array, as it would be written.
-fn expression(
-    disks: &[NamedDisk],
-    members: &[&Source],
+/// What expressions are made of.
+struct Sources<'a> {
+    disks: &'a [NamedDisk],
+    arrays: &'a [Array],
+    /// Start with members missing.
     run: bool,
-) -> Result<NamedDisk, ExpressionError> {
-    let mut arguments = Vec::with_capacity(members.len() + 1);
-    for member in members {
-        let whole = as_argument(&disks[member.disk].text)?;
+}
+
+impl Sources<'_> {
+    /// The array, as it would be written; `None`: it cannot be. `depth`: arrays around it.
+    fn array(&self, array: &Array, depth: usize) -> Result<Option<String>, ExpressionError> {
+        let mut arguments = Vec::with_capacity(array.members.len() + 1);
+        for member in &array.members {
+            let member = member.source.as_ref();
+            let Some(source) = member.filter(|_| depth < DEPTH_MAX) else {
+                return Ok(None);
+            };
+            let Some(argument) = self.argument(source, depth)? else {
+                return Ok(None);
+            };
+            arguments.push(argument);
+        }
+        if self.run {
+            arguments.push("run=true".to_owned());
+        }
+        Ok(Some(format!("array({})", arguments.join(", "))))
+    }
+
+    /// A member, as an argument of its array.
+    fn argument(&self, source: &Source, depth: usize) -> Result<Option<String>, ExpressionError> {
+        let whole = match &source.base {
+            SourceBase::Disk(disk) => Some(as_argument(&self.disks[*disk].text)?),
+            SourceBase::Array(uuid) => {
+                let mut arrays = self.arrays.iter();
+                match arrays.find(|array| array.uuid == *uuid) {
+                    Some(array) => self.array(array, depth + 1)?,
+                    None => None,
+                }
+            }
+        };
         let partition = |disk: String, number: &u32| format!("partition({disk}, {number})");
-        arguments.push(member.partitions.iter().fold(whole, partition));
+        Ok(whole.map(|whole| source.partitions.iter().fold(whole, partition)))
     }
-    if run {
-        arguments.push("run=true".to_owned());
-    }
-    resolve(&format!("array({})", arguments.join(", ")))
 }

@@ -1,0 +1,160 @@
+//! The question for the disk, and who asks it, on the server's side.
+
+use super::serve::{FIXED, OFFERED, Outcome, Serving, go, good_go, queries, serve_as, session};
+use super::{option, replies};
+use crate::{
+    AccessMode, ClientToken, Framing, OptionCode, OptionReply, ServerHandshakeConfig, TlsMode,
+    WriterAccess,
+};
+
+const LIST: OptionCode = OptionCode::ListMetaContext;
+const TOKEN: &str = "00112233445566778899aabbccddeeff";
+const DISK: [&str; 3] = [
+    "outboard:disk=file:1:2:3",
+    "outboard:incarnation=0000000000000abc",
+    "outboard:writers=one",
+];
+
+fn config() -> ServerHandshakeConfig {
+    ServerHandshakeConfig {
+        framing: Framing::Extended,
+        ..ServerHandshakeConfig::default()
+    }
+}
+
+fn says(parts: &[Vec<u8>]) -> Outcome {
+    serve_as(&config(), &session(parts), 1000)
+}
+
+fn list(name: &str, asked: &[&str]) -> Vec<u8> {
+    option(LIST, &queries(name, asked))
+}
+
+fn client(mode: &str) -> String {
+    format!("outboard:client={TOKEN},{mode}")
+}
+
+fn access(mode: AccessMode) -> Option<WriterAccess> {
+    let token = ClientToken::new([
+        0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee,
+        0xff,
+    ]);
+    Some(WriterAccess { token, mode })
+}
+
+/// Names told, and the kind of the last reply.
+fn told(outcome: &Outcome) -> (Vec<String>, OptionReply) {
+    let replies = replies(&outcome.sent);
+    let is_name = |kind: &OptionReply| *kind == OptionReply::MetaContext;
+    let names = replies.iter().filter(|(_, kind, _)| is_name(kind));
+    let names = names.map(|(_, _, data)| String::from_utf8(data[4..].to_vec()).unwrap());
+    (names.collect(), replies.last().unwrap().1)
+}
+
+#[test]
+fn the_disk_is_told_before_structured_replies_and_behind_them() {
+    for before in [None, Some(OptionCode::StructuredReply)] {
+        let mut parts: Vec<_> = before.map(|code| option(code, &[])).into_iter().collect();
+        parts.push(list("disk", &["outboard:disk", &client("write")]));
+        let (names, last) = told(&says(&parts));
+        assert_eq!(names, DISK);
+        assert_eq!(last, OptionReply::Ack);
+    }
+    let simple = ServerHandshakeConfig {
+        framing: Framing::Simple,
+        ..config()
+    };
+    let outcome = serve_as(&simple, &session(&[list("disk", &["outboard:"])]), 1000);
+    assert_eq!(told(&outcome).0, DISK);
+}
+
+#[test]
+fn contexts_of_status_keep_their_rules_beside_the_disk() {
+    let structured = || option(OptionCode::StructuredReply, &[]);
+    // Both are asked for, without structured replies: as without the disk.
+    let outcome = says(&[list("disk", &["outboard:disk", "base:allocation"])]);
+    assert_eq!(told(&outcome), (vec![], OptionReply::ErrInvalid));
+    let outcome = says(&[
+        structured(),
+        list("disk", &["outboard:disk", "base:allocation"]),
+    ]);
+    assert_eq!(told(&outcome).0, [&OFFERED[..1], &DISK[..]].concat());
+    // Who asks for everything gets what BLOCK_STATUS can tell of.
+    let outcome = says(&[structured(), list("disk", &[])]);
+    assert_eq!(told(&outcome).0, OFFERED);
+    // Names of the namespace that mean nothing are no question for everything.
+    let outcome = says(&[structured(), list("disk", &["outboard:layer"])]);
+    assert_eq!(told(&outcome), (vec![], OptionReply::Ack));
+    // Nothing of the namespace can be chosen.
+    let set = option(
+        OptionCode::SetMetaContext,
+        &queries("disk", &["outboard:disk", &client("write")]),
+    );
+    let outcome = says(&[structured(), set, good_go("disk")]);
+    assert!(outcome.finished.unwrap().contexts.is_empty());
+    assert_eq!(outcome.writers, [None]);
+}
+
+#[test]
+fn who_asks_is_remembered_for_the_export_and_the_last_word_counts() {
+    let said = |name: &str, mode: &str| list(name, &[&client(mode)]);
+    let info = option(OptionCode::Info, &go(b"disk", 4, &[]));
+    for (parts, expected) in [
+        (vec![said("disk", "write")], access(AccessMode::Write)),
+        (vec![said("", "write")], None),
+        (
+            vec![said("disk", "read"), said("disk", "takeover")],
+            access(AccessMode::Takeover),
+        ),
+        // A question for the disk alone takes nothing back, and neither does a refused one.
+        (
+            vec![
+                said("disk", "resume"),
+                list("disk", &["outboard:disk"]),
+                list("disk", &["outboard:client=junk"]),
+                said("nope", "read"),
+            ],
+            access(AccessMode::Resume),
+        ),
+    ] {
+        let outcome = says(&[parts, vec![good_go("disk")]].concat());
+        assert_eq!(outcome.writers, [expected]);
+        assert_eq!(outcome.finished.unwrap().writer, expected);
+    }
+    // INFO uses nothing, and takes nothing away from the GO behind it.
+    let outcome = says(&[said("disk", "shared"), info, good_go("disk")]);
+    assert_eq!(outcome.writers, [None, access(AccessMode::Shared)]);
+}
+
+#[test]
+fn a_client_that_cannot_be_understood_and_exports_it_does_not_get_are_refused_in_step() {
+    for (parts, refusal) in [
+        (
+            list("disk", &["outboard:client=00,write"]),
+            OptionReply::ErrInvalid,
+        ),
+        (list("disk", &[&client("own")]), OptionReply::ErrInvalid),
+        (list("nope", &[&client("write")]), OptionReply::ErrUnknown),
+        (list("private", &["outboard:disk"]), OptionReply::ErrPolicy),
+    ] {
+        let outcome = says(&[parts, good_go("disk")]);
+        assert_eq!(replies(&outcome.sent)[0].1, refusal);
+        assert_eq!(outcome.writers, [None]);
+        assert!(outcome.finished.is_some());
+    }
+}
+
+#[test]
+fn what_was_said_in_the_clear_is_forgotten_under_tls() {
+    let config = ServerHandshakeConfig {
+        tls: TlsMode::Optional,
+        ..config()
+    };
+    let mut serving = Serving::new(&config);
+    serving.hear(&FIXED, 4);
+    serving.hear(&list("disk", &[&client("write")]), 1000);
+    serving.hear(&option(OptionCode::StartTls, &[]), 1000);
+    serving.hear(&good_go("disk"), 1000);
+    assert_eq!(serving.outcome.writers, [None]);
+    assert!(serving.outcome.finished.is_some());
+}

@@ -1,0 +1,175 @@
+//! [`World`]: the client, its callers, servers, disks and network of one seed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{BlockDevice, Range};
+use engine::clock;
+use testkit::SECTOR;
+
+use super::callers::{Ask, Caller};
+use super::checker::{Checker, Tally};
+use super::disk::{SIGNATURE, Sector, ServerDisk, index, signature, zeroes};
+use super::network::{Installed, Network};
+use super::record::{Invariant, Record};
+use super::server::Process;
+use super::shape::{Identity, Shape};
+use crate::client::session::mutation;
+use crate::client::{Address, Client, Target};
+
+/// Longest time for the requests of all callers, by the world's clock.
+const REQUESTS_MAX: Duration = Duration::from_secs(1800);
+
+/// One seed's world.
+pub(super) struct World {
+    pub(super) rng: fastrand::Rng,
+    pub(super) shape: Shape,
+    pub(super) record: Arc<Record>,
+    pub(super) checker: Arc<Checker>,
+    pub(super) network: Arc<Network>,
+    pub(super) client: Arc<Client>,
+    /// The disk that is attached.
+    pub(super) disk: Arc<ServerDisk>,
+    /// Servers that were started and not ended.
+    pub(super) running: Vec<Arc<Process>>,
+    /// Servers whose machine is without power.
+    pub(super) without_power: Vec<Arc<Process>>,
+    disks: u32,
+    servers: u64,
+    _installed: Installed,
+}
+
+fn target() -> Target {
+    Target {
+        address: Address::Tcp {
+            host: "disk.example".to_owned(),
+            port: 10809,
+        },
+        tls: None,
+        export: String::new(),
+    }
+}
+
+/// What the attached disk holds in the beginning.
+fn content(shape: &Shape) -> Vec<Sector> {
+    let mut content = vec![zeroes(); index(shape.sectors)];
+    if shape.identity == Identity::Signature {
+        content.splice(..index(SIGNATURE), signature(1));
+    }
+    content
+}
+
+impl World {
+    /// A world whose client has connected and knows its disk.
+    pub(super) async fn new(seed: u64, record: Arc<Record>) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let shape = Shape::new(&mut rng);
+        record.log(format_args!("{shape:?}"));
+        let disk = Arc::new(ServerDisk::new(1, content(&shape)));
+        let checker = Checker::new(Arc::clone(&record), Arc::clone(&disk), &shape);
+        mutation::set_journal_max(shape.journal_max);
+        let (network, installed) =
+            Network::install(Arc::clone(&record), rng.u64(..), shape.latency_max);
+        let server = Process::start(
+            1,
+            Arc::clone(&disk),
+            shape.offer.clone(),
+            Arc::clone(&checker),
+            rng.u64(..),
+        );
+        network.listen(Some(Arc::clone(&server)));
+        let client = Client::connect(target(), shape.config.clone()).await;
+        let client = client.expect("the server listens");
+        // Which disk it has the client knows when the first request is answered.
+        let first = client.read(Range::new(0, SECTOR)).await;
+        first.expect("the server works");
+        Self {
+            client,
+            rng,
+            shape,
+            record,
+            checker,
+            network,
+            disk,
+            running: vec![server],
+            without_power: Vec::new(),
+            disks: 1,
+            servers: 1,
+            _installed: installed,
+        }
+    }
+
+    pub(super) fn next_disk(&mut self) -> u32 {
+        self.disks += 1;
+        self.disks
+    }
+
+    /// Starts a server that does not listen yet.
+    pub(super) fn start(&mut self, disk: Arc<ServerDisk>) -> Arc<Process> {
+        self.servers += 1;
+        let checker = Arc::clone(&self.checker);
+        let offer = self.shape.offer.clone();
+        let server = Process::start(self.servers, disk, offer, checker, self.rng.u64(..));
+        self.running.push(Arc::clone(&server));
+        server
+    }
+
+    /// Plays the world to its end.
+    pub(super) async fn run(mut self) -> Tally {
+        let callers: Vec<_> = (0..self.shape.callers)
+            .map(|nth| engine::spawn(self.caller(nth).run(self.shape.clone())))
+            .collect();
+        self.play_faults().await;
+        let all = async {
+            for caller in callers {
+                caller.await.expect("a caller does not panic");
+            }
+        };
+        if clock::timeout(REQUESTS_MAX, all).await.is_err() {
+            let detail = format!("{:?}", self.client.health());
+            self.record.violate(Invariant::EveryRequestEnds, detail);
+            return self.checker.tally();
+        }
+        self.end().await;
+        self.checker.tally()
+    }
+
+    /// Callers have parts of the disk of their own, or share all of it.
+    fn caller(&mut self, nth: usize) -> Caller {
+        // The signature is left alone.
+        let free = match self.shape.identity {
+            Identity::Signature => SIGNATURE,
+            Identity::Named | Identity::Blank => 0,
+        };
+        let own = (self.shape.sectors - free) / self.shape.callers as u64;
+        let first = free + own * nth as u64;
+        let sectors = match self.rng.u8(0..3) {
+            0 => free..self.shape.sectors,
+            _ => first..first + own,
+        };
+        let (client, checker) = (Arc::clone(&self.client), Arc::clone(&self.checker));
+        Caller::new(client, checker, self.rng.u64(..), sectors)
+    }
+
+    /// In the end everything is read, flushed, and read from the medium.
+    async fn end(&mut self) {
+        let caller = self.caller(0);
+        let whole = Range::new(0, self.shape.sectors * SECTOR);
+        for ask in [Ask::Read(whole), Ask::Flush, Ask::Read(whole)] {
+            let (number, task) = caller.start(ask);
+            if clock::timeout(REQUESTS_MAX, task).await.is_err() {
+                let detail = format!("{number}, the server is back");
+                self.record.violate(Invariant::EveryRequestEnds, detail);
+                return;
+            }
+        }
+        self.disk.lose_power(&mut self.rng);
+        self.checker.power_lost(&self.disk);
+        if clock::timeout(REQUESTS_MAX, self.client.close())
+            .await
+            .is_err()
+        {
+            self.record.violate(Invariant::EveryRequestEnds, "closing");
+        }
+    }
+}

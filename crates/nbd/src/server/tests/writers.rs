@@ -1,0 +1,358 @@
+//! Several clients that write to one export: over real sockets, ours and bare ones, from two addresses.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{BlockDevice, Range, WriteFlags};
+use nbd_proto::{AccessMode, ClientToken, WriterAccess, WriterPolicy};
+use testkit::{HeldDisk, MemDisk, gather, single};
+
+use super::*;
+use crate::client::{Address, Client, ClientConfig, ClientError, Target};
+use crate::server::{Control, Rules, WriterRules};
+
+const SECTOR: usize = 512;
+
+fn rules(policy: WriterPolicy, record: Option<&Path>) -> Rules {
+    Rules {
+        writers: WriterRules {
+            policy,
+            record: record.map(Path::to_owned),
+        },
+        ..Rules::default()
+    }
+}
+
+/// Runs `body` against a server of `disk` by these rules.
+fn controlled<F, T>(disk: Node, rules: Rules, body: impl FnOnce(SocketAddr, Control) -> F) -> T
+where
+    F: Future<Output = T>,
+{
+    let config = engine::Config {
+        cores: 2,
+        ..engine::Config::default()
+    };
+    engine::run(&config, |handle| async move {
+        let limits = Limits::default();
+        let server = Server::with_rules(vec![(export(disk), rules)], limits).expect("one export");
+        let control = server.control();
+        let listener = local();
+        let ListenAddress::Tcp(address) = listener.address().clone() else {
+            panic!("a TCP listener has a TCP address")
+        };
+        let (stop, stopped) = oneshot::channel::<()>();
+        let stopped = async move { drop(stopped.await) };
+        let serve =
+            engine::spawn(async move { server.serve(&handle, vec![listener], stopped).await });
+        let result = body(address, control).await;
+        drop(stop);
+        let end = engine::clock::timeout(Duration::from_secs(30), serve).await;
+        end.expect("it stops")
+            .expect("no panic")
+            .expect("a clean stop");
+        result
+    })
+    .expect("the engine starts")
+}
+
+fn memory() -> Node {
+    Arc::new(MemDisk::new(1 << 20))
+}
+
+fn one() -> Rules {
+    rules(WriterPolicy::One, None)
+}
+
+/// A client of ours, which is number `client` and asks for `mode`.
+async fn ours(
+    address: SocketAddr,
+    client: u8,
+    mode: AccessMode,
+) -> Result<Arc<Client>, ClientError> {
+    let target = Target {
+        address: Address::Tcp {
+            host: address.ip().to_string(),
+            port: address.port(),
+        },
+        export: "disk".to_owned(),
+        tls: None,
+    };
+    let config = ClientConfig {
+        connections: 2,
+        reconnect_for: Duration::from_secs(5),
+        read_only: mode == AccessMode::Read,
+        writer: Some(WriterAccess {
+            token: ClientToken::new([client; 16]),
+            mode,
+        }),
+        ..ClientConfig::default()
+    };
+    Client::connect(target, config).await
+}
+
+/// A client that says nothing of itself, from this address of the machine.
+async fn foreign(address: SocketAddr, from: u8) -> Raw {
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, from));
+    socket.bind((from, 0).into()).expect("loopback has it");
+    let stream = socket.connect(address).await.expect("a listening server");
+    let mut raw = Raw { stream };
+    raw.choose().await;
+    raw
+}
+
+async fn write(client: &Client, value: u8) -> Result<(), block::IoError> {
+    let range = Range::new(0, SECTOR as u64);
+    let data = single(vec![value; SECTOR]);
+    client.write(range, data, WriteFlags::empty()).await
+}
+
+async fn raw_write(raw: &mut Raw, value: u8) -> u32 {
+    let request = request(Command::Write, 0, SECTOR as u64);
+    raw.ask(request, &[value; SECTOR]).await.0
+}
+
+/// Waits until the export has no writer.
+async fn free(control: &Control) {
+    until(control, |writer| writer.is_none()).await;
+}
+
+async fn until(control: &Control, is_so: impl Fn(Option<&str>) -> bool) {
+    for _ in 0..2000 {
+        let figures = control.figures();
+        let writers = figures.exports[0]
+            .writers
+            .as_ref()
+            .expect("it takes claims");
+        if is_so(writers.writer.as_ref().map(|writer| writer.peer.as_str())) {
+            return;
+        }
+        engine::clock::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("the writer never changed");
+}
+
+#[test]
+fn a_second_client_that_would_write_is_refused_and_one_that_reads_is_not() {
+    controlled(memory(), one(), |address, control| async move {
+        let first = ours(address, 1, AccessMode::Write).await.expect("free");
+        write(&first, 1).await.expect("it is the writer");
+        let busy = ours(address, 2, AccessMode::Write).await.unwrap_err();
+        assert!(matches!(busy, ClientError::Busy { .. }), "{busy}");
+        let text = busy.to_string();
+        assert!(
+            text.contains("already attached for writing by 127.0.0.1:"),
+            "{text}"
+        );
+        assert!(text.contains(" UTC; detach it there"), "{text}");
+
+        let reader = ours(address, 3, AccessMode::Read).await.expect("it reads");
+        let read = reader.read(Range::new(0, 1)).await.expect("it reads");
+        assert_eq!(gather(&read), [1]);
+        // Nor is one refused that says nothing of itself, until it writes.
+        let mut bare = foreign(address, 2).await;
+        bare.assert_in_step().await;
+        assert_eq!(raw_write(&mut bare, 9).await, EPERM);
+        let zeroes = request(Command::WriteZeroes, 0, 512);
+        assert_eq!(bare.ask(zeroes, &[]).await.0, EPERM);
+        let trim = request(Command::Trim, 0, 512);
+        assert_eq!(bare.ask(trim, &[]).await.0, EPERM);
+        bare.assert_in_step().await;
+
+        first.close().await;
+        free(&control).await;
+        // What was refused before is granted now, on the same connection.
+        assert_eq!(raw_write(&mut bare, 9).await, 0);
+        let busy = ours(address, 2, AccessMode::Write).await.unwrap_err();
+        assert!(matches!(busy, ClientError::Busy { .. }), "{busy}");
+    });
+}
+
+#[test]
+fn clients_that_say_nothing_are_one_for_each_address() {
+    controlled(memory(), one(), |address, control| async move {
+        let (mut first, mut second) = (foreign(address, 1).await, foreign(address, 1).await);
+        let mut other = foreign(address, 2).await;
+        assert_eq!(raw_write(&mut first, 1).await, 0);
+        assert_eq!(raw_write(&mut second, 1).await, 0);
+        assert_eq!(raw_write(&mut other, 2).await, EPERM);
+        drop(first);
+        other.assert_in_step().await;
+        assert_eq!(raw_write(&mut other, 2).await, EPERM);
+        drop(second);
+        free(&control).await;
+        assert_eq!(raw_write(&mut other, 2).await, 0);
+    });
+}
+
+#[test]
+fn who_comes_back_after_another_has_written_is_fenced() {
+    controlled(memory(), one(), |address, control| async move {
+        let first = ours(address, 1, AccessMode::Write).await.expect("free");
+        first.abort().await;
+        free(&control).await;
+        let second = ours(address, 2, AccessMode::Write).await.expect("free");
+        let fenced = ours(address, 1, AccessMode::Resume).await.unwrap_err();
+        assert!(matches!(fenced, ClientError::Fenced { .. }), "{fenced}");
+        second.close().await;
+        free(&control).await;
+        let fenced = ours(address, 1, AccessMode::Resume).await.unwrap_err();
+        assert!(matches!(fenced, ClientError::Fenced { .. }), "{fenced}");
+        ours(address, 2, AccessMode::Resume)
+            .await
+            .expect("the last writer");
+    });
+}
+
+/// The promise of a takeover: when the new writer has its answer, nothing of the old one lands any more,
+/// however slow the disk is.
+#[test]
+fn a_takeover_is_answered_when_nothing_of_the_other_is_in_flight() {
+    let held = HeldDisk::new(memory());
+    held.hold(true);
+    let disk = held.clone();
+    controlled(held.clone(), one(), |address, control| async move {
+        let first = ours(address, 1, AccessMode::Write).await.expect("free");
+        let late = {
+            let first = first.clone();
+            engine::spawn(async move { write(&first, 1).await })
+        };
+        disk.arrivals(1).await;
+        let takes_over = engine::spawn(ours(address, 2, AccessMode::Takeover));
+        // Its connections are ended, and still the write is on its way to the disk.
+        until_clients(&control, 1).await;
+        engine::clock::sleep(Duration::from_millis(50)).await;
+        assert!(
+            !takes_over.is_finished(),
+            "a write of the other one is in flight"
+        );
+        disk.hold(false);
+        disk.release_all().await;
+        let second = takes_over.await.expect("no panic").expect("it takes over");
+        assert_eq!(disk.held().len(), 0);
+        drop(late);
+        write(&second, 2).await.expect("it is the writer");
+        first.abort().await;
+        let read = second.read(Range::new(0, 1)).await.expect("it reads");
+        assert_eq!(gather(&read), [2]);
+        for mode in [AccessMode::Resume, AccessMode::Write] {
+            let fenced = ours(address, 1, mode).await.unwrap_err();
+            assert!(matches!(fenced, ClientError::Fenced { .. }), "{fenced}");
+        }
+    });
+}
+
+/// Waits until so many clients at most are left.
+async fn until_clients(control: &Control, max: usize) {
+    for _ in 0..2000 {
+        if control.figures().exports[0].clients.len() <= max {
+            return;
+        }
+        engine::clock::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("they never left");
+}
+
+#[test]
+fn a_takeover_survives_a_restart_of_the_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("disk.img.writer");
+    let fenced = || rules(WriterPolicy::Fenced, Some(&record));
+    controlled(memory(), fenced(), |address, _| async move {
+        let first = ours(address, 1, AccessMode::Write).await.expect("free");
+        let second = ours(address, 2, AccessMode::Takeover).await;
+        write(&second.expect("it takes over"), 2)
+            .await
+            .expect("it is the writer");
+        first.abort().await;
+    });
+    controlled(memory(), fenced(), |address, control| async move {
+        let refused = ours(address, 1, AccessMode::Resume).await.unwrap_err();
+        let text = refused.to_string();
+        assert!(
+            text.contains("fenced: 127.0.0.1:") && text.contains(" took over writing at 20"),
+            "{text}"
+        );
+        let second = ours(address, 2, AccessMode::Resume)
+            .await
+            .expect("the writer");
+        let figures = control.figures().exports[0]
+            .writers
+            .clone()
+            .expect("claims");
+        assert_eq!((figures.policy.as_str(), figures.generation), ("fenced", 2));
+        assert_eq!(figures.writer.expect("it is there").connections, 2);
+        // Who says nothing of itself cannot be known again after a restart.
+        let mut bare = foreign(address, 1).await;
+        bare.assert_in_step().await;
+        assert_eq!(raw_write(&mut bare, 9).await, EPERM);
+        second.close().await;
+    });
+    std::fs::write(&record, "outboard writer 2\n").expect("a file");
+    controlled(memory(), fenced(), |address, _| async move {
+        for mode in [AccessMode::Write, AccessMode::Resume, AccessMode::Takeover] {
+            let refused = ours(address, 2, mode).await.unwrap_err();
+            let text = refused.to_string();
+            assert!(
+                text.contains("disk.img.writer: it is of version 2"),
+                "{text}"
+            );
+        }
+        ours(address, 3, AccessMode::Read).await.expect("it reads");
+    });
+}
+
+#[test]
+fn other_rules_of_a_running_server_count_at_once() {
+    controlled(memory(), one(), |address, control| async move {
+        let first = ours(address, 1, AccessMode::Write).await.expect("free");
+        let refused = ours(address, 2, AccessMode::Shared).await.unwrap_err();
+        assert!(refused.to_string().contains("--writers many"), "{refused}");
+        let many = rules(WriterPolicy::Many, None);
+        control.update("disk", "", many).expect("it is served");
+        let second = ours(address, 2, AccessMode::Shared).await.expect("many");
+        write(&second, 2).await.expect("many");
+        write(&first, 1).await.expect("it goes on");
+        // Of many that wrote, one stays: both are ended, and the first to come back has it.
+        control.update("disk", "", one()).expect("it is served");
+        write(&first, 3).await.expect("it comes back");
+        until(&control, |writer| writer.is_some()).await;
+        let refused = ours(address, 3, AccessMode::Write).await.unwrap_err();
+        assert!(matches!(refused, ClientError::Busy { .. }), "{refused}");
+        second.abort().await;
+        first.close().await;
+    });
+}
+
+#[test]
+fn an_export_says_which_disk_it_is_and_each_opening_is_another_incarnation() {
+    let disk = memory();
+    let disks = [disk.clone(), disk, memory()].map(|disk| {
+        controlled(disk, one(), |address, _| async move {
+            let client = ours(address, 1, AccessMode::Write).await.expect("free");
+            client.disk_identity().clone()
+        })
+    });
+    let [first, again, other] = disks;
+    assert!(first.identity.is_some());
+    assert_eq!(first.identity, again.identity);
+    assert_ne!(first.incarnation, again.incarnation);
+    assert_ne!(first.identity, other.identity);
+    assert_eq!(first.writers, Some(WriterPolicy::One));
+}
+
+#[test]
+fn nobody_needs_a_claim_where_nobody_can_write() {
+    let disk = MemDisk::new(1 << 20).with_geometry(|geometry| geometry.read_only = true);
+    controlled(Arc::new(disk), one(), |address, control| async move {
+        let _first = ours(address, 1, AccessMode::Write)
+            .await
+            .expect("read-only");
+        let _second = ours(address, 2, AccessMode::Write)
+            .await
+            .expect("read-only");
+        assert_eq!(control.figures().exports[0].writers, None);
+    });
+}

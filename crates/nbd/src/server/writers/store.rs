@@ -1,0 +1,62 @@
+//! The record of the last writer as a file. Blocks; called on a thread that may.
+//!
+//! Invariants: at every moment the path has the old record or the new one, whole; when [`save`] returns,
+//! the new one survives a power cut.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::record::{RECORD_MAX, Record};
+
+/// What is recorded; `None`: nobody has written yet.
+pub(super) fn load(path: &Path) -> Result<Option<Record>, String> {
+    let said = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    let file = match OpenOptions::new().read(true).open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(said(&e)),
+    };
+    let mut bytes = Vec::new();
+    let read = file.take(RECORD_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|e| said(&e))?;
+    if bytes.len() as u64 > RECORD_MAX {
+        return Err(said(&"it is too long to be one"));
+    }
+    Record::decode(&bytes).map(Some).map_err(|why| said(&why))
+}
+
+/// Replaces what is recorded.
+pub(super) fn save(path: &Path, record: &Record) -> Result<(), String> {
+    write(path, record.encode().as_bytes()).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = beside(path);
+    // One that a crash left behind; the image's lock keeps other servers away.
+    match std::fs::remove_file(&new) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    OpenOptions::new().read(true).open(folder)?.sync_all()
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
