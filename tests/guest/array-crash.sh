@@ -113,7 +113,7 @@ begin)
     ;;
 kill)
     size=$(stat -c %s model)
-    serve "$(array "$members")"
+    serve "$(array "$members")" --writers many
     clients=
     for client in 0 1 2 3; do
         writes $client $((size / 4 / 512 * 512 * client)) $((size / 4 / 512 * 512 * (client + 1))) 60000 |

@@ -61,20 +61,27 @@ whole() {
 }
 
 whole 0 1.2 linear ABE --rounding=64
+whole 0 1.2 linear ABE --rounding=12
 whole 0 0.90 linear AF --rounding=16
 whole 0 1.0 0 ABC --chunk=64
 whole 0 1.1 0 ABEF --chunk=16 --layout=original
 whole 0 1.2 0 ABEF --chunk=16 --layout=alternate
+# Linux leaves chunks unused where they are no power of two: the host compares the size, too.
+whole 0 1.2 0 ABC --chunk=12
+whole 0 1.2 0 ABEF --chunk=12 --layout=alternate
+whole 0 1.1 0 ABEF --chunk=20 --layout=original
+whole 0 1.0 0 AEF --chunk=44 --layout=alternate
 # mdadm makes no RAID 0 with an old superblock any more, but the kernel still runs one: it says nothing of
 # how it lies behind its shortest member.
-for layout in 1 2; do
-    create 0.90 linear ABE --rounding=32
+for how in 32-1 32-2 12-1 12-2; do
+    layout=${how#*-}
+    create 0.90 linear ABE --rounding=${how%-*}
     mdadm --stop --quiet /dev/md0
     host raid0 $members
     echo $layout >/sys/module/raid0/parameters/default_layout
     mdadm --assemble --quiet /dev/md0 $disks
     size=$(($(cat /sys/block/md0/size) * 512))
-    name=0.90-0-ABE-$layout
+    name=0.90-0-ABE-$how
     fill 0
     judge 0 0 ", raid0-layout=$(test $layout = 1 && echo original || echo alternate)"
 done

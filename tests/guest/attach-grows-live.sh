@@ -1,6 +1,7 @@
 # A disk that grows while its server lives: `outboard refresh` makes the connections of the kernel's nbd
 # anew and the device grows, under a mounted filesystem. The server of the larger disk takes the place of
-# the first one, which keeps its connections: so it shows that none of them is used any more.
+# the first one, which keeps its connections: so it shows that none of them is used any more. Loop devices have no
+# identity: a copy of a file would be refused as another disk.
 #: outboard
 #: timeout 200
 
@@ -18,8 +19,10 @@ size() {
     blockdev --getsize64 "$device"
 }
 
+modprobe loop
 truncate -s 64M /tmp/small
-serve /tmp/small
+losetup /dev/loop0 /tmp/small
+serve /dev/loop0
 first=$!
 device=$(outboard attach 'nbd+unix:///?socket=/tmp/socket' --via kernel)
 mkfs.ext4 -q -F "$device"
@@ -32,7 +35,8 @@ test "$(outboard refresh "$device")" = 64M
 cp /tmp/small /tmp/large
 truncate -s 96M /tmp/large
 rm /tmp/socket
-serve /tmp/large
+losetup /dev/loop1 /tmp/large
+serve /dev/loop1
 test "$(size)" = $((64 << 20))
 test "$(outboard refresh "$device")" = 96M
 test "$(size)" = $((96 << 20))

@@ -5,7 +5,7 @@
 #: timeout 200
 
 device=$(outboard attach "nbd://10.0.2.2:$DISK/" --via kernel --name grows)
-test "$(readlink /run/outboard/by-name/grows)" = "$device"
+test "$(readlink /run/outboard-attach/by-name/grows)" = "$device"
 mkfs.ext4 -q -F "$device"
 mount "$device" /mnt
 dd if=/dev/urandom of=/tmp/data bs=64k count=16 2>/dev/null

@@ -109,7 +109,7 @@ impl World {
         found
     }
 
-    /// The processes that own this world's attachments.
+    /// The processes that own this world's attachments, their workers aside.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {
         let here = self.folder.path().to_string_lossy().into_owned();
@@ -118,6 +118,10 @@ impl World {
             .filter(|entry| {
                 let exe = entry.path().join("exe").read_link();
                 exe.is_ok_and(|exe| is_ours(&exe))
+            })
+            .filter(|entry| {
+                let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                words.split(|b| *b == 0).nth(1) != Some(b"attach-worker")
             })
             .filter(|entry| {
                 let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
@@ -194,10 +198,48 @@ impl<'a> Attachment<'a> {
     }
 }
 
+impl World {
+    /// Aborts the FUSE connections of this world's attachments, so that nothing waits for a process that a
+    /// failed test has killed: `sync` of the whole machine would.
+    fn abort_connections(&self) {
+        let folders = std::fs::read_dir(self.runtime()).into_iter().flatten();
+        for folder in folders.filter_map(Result::ok) {
+            let text = std::fs::read(folder.path().join("state.json")).unwrap_or_default();
+            let record: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+            let number = record["fuse_connection"].as_u64();
+            let device = record["device"].as_str().unwrap_or_default();
+            let name = device.trim_start_matches("/dev/");
+            let file = format!("/sys/block/{name}/loop/backing_file");
+            let backing = std::fs::read_to_string(file).unwrap_or_default();
+            // Another filesystem may have the number by now.
+            if let (Some(number), true) = (number, backing.starts_with("/outboard-")) {
+                abort_connection(number);
+            }
+        }
+    }
+}
+
+fn abort_connection(number: u64) {
+    let Ok(folder) = tempfile::tempdir() else {
+        return;
+    };
+    let place = folder.path();
+    let mount = |args: &[&str]| Command::new(args[0]).args(&args[1..]).arg(place).status();
+    drop(mount(&["mount", "-t", "fusectl", "none"]));
+    drop(std::fs::write(
+        place.join(number.to_string()).join("abort"),
+        "1",
+    ));
+    drop(mount(&["umount"]));
+}
+
 impl Drop for World {
     fn drop(&mut self) {
         // A test that failed half way must not leave devices to the next one.
         if !self.traces().is_empty() {
+            if std::thread::panicking() {
+                self.abort_connections();
+            }
             drop(self.outboard(&["detach", "--all"]).output());
         }
     }

@@ -148,14 +148,22 @@ fn an_attachment_whose_own_process_was_killed_can_be_detached() {
 #[test]
 fn requests_fail_when_the_server_was_away_for_longer_than_the_timeout() {
     let Some(world) = World::new() else { return };
-    let server = Server::start(&["memory(8M)"]);
+    // A disk in memory would be another one after the restart.
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("disk.img");
+    std::fs::File::create(&image)
+        .unwrap()
+        .set_len(8 << 20)
+        .unwrap();
+    let image = image.to_str().unwrap();
+    let server = Server::start(&[image]);
     let uri = server.uri("");
     let device = world.attachment(&uri).with(&["--timeout", "2"]).device();
     let port = server.kill();
     let mut waits = Process::start(&mut reader(&device)).unwrap();
     let status = waits.wait(LIMIT).unwrap();
     assert!(!status.success(), "it failed, and did not wait for ever");
-    let mut server = Server::start_on(port, &["memory(8M)"]);
+    let mut server = Server::start_on(port, &[image]);
     let reads =
         server
             .process()

@@ -9,6 +9,8 @@ use testkit::requires;
 fn can_run() -> bool {
     requires::all(&[
         requires::command("nbdinfo"),
+        // nbdinfo tells by it what an export holds; without it, its JSON is not UTF-8.
+        requires::command("file"),
         requires::command("nbdcopy"),
         needs_nbdsh(),
     ])

@@ -3,6 +3,7 @@
 //! One profile builds everything, so that clippy, the tests, the guest's binary and the documentation share
 //! what is compiled. A step that fails does not hide what the later ones would say.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
@@ -104,15 +105,21 @@ pub(crate) fn run() -> Result<()> {
 /// The workspace's tests, those whose names contain the filter, and the report in a browser. `browser`
 /// alone runs that alone.
 pub(crate) fn test(filter: Option<&str>) -> Result<()> {
+    let mut failed = Vec::new();
     if filter != Some("browser") {
         packages::ensure(&[packages::TESTS])?;
-        let mut command = cargo_test()?;
-        command.args(filter);
-        shell::run(&mut command)?;
+        let binary = shell::build()?;
+        build_tests()?;
+        let tests = shell::run(cargo_test(&binary).args(filter));
+        failed.extend(tests.err().map(|error| format!("{error:#}")));
     }
-    match filter {
-        None | Some("browser") => browser::run_if_possible(&shell::build()?),
-        Some(_) => Ok(()),
+    if matches!(filter, None | Some("browser")) {
+        let report = browser::run_if_possible(&shell::build()?);
+        failed.extend(report.err().map(|error| format!("{error:#}")));
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => bail!("{}", failed.join("; ")),
     }
 }
 
@@ -122,11 +129,19 @@ fn in_browser() -> Result<()> {
 }
 
 fn all_tests() -> Result<()> {
-    shell::run(cargo_test()?.arg("--no-fail-fast").env(REQUIRE_ALL, "1"))
+    let binary = shell::build()?;
+    build_tests()?;
+    shell::run(cargo_test(&binary).env(REQUIRE_ALL, "1"))
 }
 
-fn cargo_test() -> Result<Command> {
-    let cargo = shell::cargo(["test", "--quiet", "--workspace"]);
+/// Builds the tests with cargo's progress, which the quiet run of them has not.
+fn build_tests() -> Result<()> {
+    shell::run(&mut shell::cargo(["test", "--workspace", "--no-run"]))
+}
+
+/// The workspace's tests: a binary that fails does not hide what the later ones would say, and cargo lists those that failed at the end.
+fn cargo_test(binary: &Path) -> Command {
+    let cargo = shell::cargo(["test", "--quiet", "--workspace", "--no-fail-fast"]);
     // Whoever started us may ignore signals (nohup does), and tests of signals would inherit that.
     let mut command = Command::new("env");
     command
@@ -134,8 +149,8 @@ fn cargo_test() -> Result<Command> {
         .arg(cargo.get_program())
         .args(cargo.get_args())
         .current_dir(shell::root())
-        .env(BINARY, shell::build()?);
-    Ok(command)
+        .env(BINARY, binary);
+    command
 }
 
 fn format() -> Result<()> {
@@ -187,4 +202,19 @@ fn documentation() -> Result<()> {
 
 fn fuzz_briefly() -> Result<()> {
     fuzz::run_shared(FUZZ_SECONDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `cargo xtask test` ended at the first binary with a failure, so the others were never seen.
+    #[test]
+    fn a_binary_that_fails_does_not_hide_the_others() {
+        let command = shell::words(&cargo_test(Path::new("outboard")));
+        assert!(
+            command.contains("test --quiet --workspace --no-fail-fast"),
+            "{command}"
+        );
+    }
 }

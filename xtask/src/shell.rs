@@ -59,21 +59,15 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Builds the binary in the tests' profile and says where it is.
+/// Builds the binary in the tests' profile, with cargo's progress, and says where it is.
 pub(crate) fn build() -> Result<PathBuf> {
-    run(&mut cargo(["build", "--quiet", "--package", "outboard"]))?;
+    run(&mut cargo(["build", "--package", "outboard"]))?;
     Ok(target().join("debug/outboard"))
 }
 
-/// Builds the release binary and says where it is.
+/// Builds the release binary, with cargo's progress, and says where it is.
 pub(crate) fn build_release() -> Result<PathBuf> {
-    run(&mut cargo([
-        "build",
-        "--quiet",
-        "--release",
-        "--package",
-        "outboard",
-    ]))?;
+    run(&mut cargo(["build", "--release", "--package", "outboard"]))?;
     Ok(target().join("release/outboard"))
 }
 

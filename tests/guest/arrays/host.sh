@@ -34,10 +34,12 @@ quietly() {
     }
 }
 
-# Serves a disk, called photos, at $uri, until `finish`.
+# Serves a disk, called photos, with more arguments behind it, at $uri, until `finish`.
 serve() {
     rm -f socket
-    outboard serve "photos=$1" --listen "unix:$PWD/socket" --exit-with-parent >served 2>&1 &
+    disk=$1
+    shift
+    outboard serve "photos=$disk" "$@" --listen "unix:$PWD/socket" --exit-with-parent >served 2>&1 &
     server=$!
     uri="nbd+unix:///?socket=$PWD/socket"
     for _ in $(seq 200); do

@@ -9,6 +9,6 @@ mount --bind /tmp/cmdline /proc/cmdline
 sh /guest/local-top
 umount /proc/cmdline
 . /conf/param.conf
-test "$(readlink /run/outboard/by-name/root)" = "$ROOT"
+test "$(readlink /run/outboard-attach/by-name/root)" = "$ROOT"
 mount -t ext4 "$ROOT" /newroot
 echo "$how" >/run/how

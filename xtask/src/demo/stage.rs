@@ -13,8 +13,12 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::clock;
 use crate::shell::{self, Running};
 
-/// How long the server may take to listen, and to stop.
-const LIMIT: Duration = Duration::from_secs(20);
+/// How long the server may take to listen.
+const LISTEN_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long the server may take to stop: it gives requests in flight 20 s and then each flush 20 s. What a slow disk still has to write by
+/// then is written before, without a limit.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 /// The folder and what runs in it.
 #[derive(Debug)]
@@ -82,7 +86,7 @@ impl Stage {
         self.show("outboard", &args)?;
         let log = self.folder.join("server.log");
         let mut server = Running::start_in(&self.folder, &self.binary, args, &log)?;
-        let port = clock::poll(LIMIT, || {
+        let port = clock::poll(LISTEN_LIMIT, || {
             let told = std::fs::read_to_string(self.folder.join("port")).ok()?;
             told.trim().parse::<u16>().ok()
         });
@@ -99,8 +103,10 @@ impl Stage {
         let Some(mut server) = self.server.borrow_mut().take() else {
             return Ok(());
         };
-        println!("$ kill {}", server.id());
-        let status = server.terminate(LIMIT)?;
+        // A slow disk may need minutes for what the page cache holds: nothing of that is left for the server's last flush.
+        self.sh("sync -f .")?;
+        println!("$ kill {}   # may take {STOP_LIMIT:?}", server.id());
+        let status = server.terminate(STOP_LIMIT)?;
         ensure!(status.success(), "the server ended with {status}");
         Ok(())
     }

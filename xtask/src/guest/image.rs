@@ -117,6 +117,8 @@ pub(super) fn overlay(script: &str, binary: Option<&Path>) -> Result<Vec<u8>> {
     archive.program("guest/local-top", local_top)?;
     let attach_root = include_bytes!("../../../tests/guest/rootfs/attach-root.sh");
     archive.program("guest/attach-root", attach_root)?;
+    let attach_swap = include_bytes!("../../../tests/guest/rootfs/attach-swap.sh");
+    archive.program("guest/attach-swap", attach_swap)?;
     let arrays = include_bytes!("../../../tests/guest/arrays/guest.sh");
     archive.file("guest/arrays.sh", arrays)?;
     if let Some(binary) = binary {

@@ -108,6 +108,7 @@ fn follow(
         match said {
             Some(Said::Kill(name)) => hosts.kill(&name)?,
             Some(Said::Start(name)) => hosts.restart(&name)?,
+            Some(Said::Swap(name, other)) => hosts.swap(&name, &other)?,
             Some(Said::Grow(name, size)) => hosts.grow(&name, size)?,
             Some(Said::Proof(name, text)) => hosts.host(&name)?.proof = Some(text),
             Some(Said::Host(words)) => {
@@ -243,6 +244,8 @@ struct Host {
     is_root: bool,
     /// What the guest said that a root filesystem holds.
     proof: Option<String>,
+    /// The image as it was when it was served in place of another one.
+    unchanged: Option<Vec<u8>>,
 }
 
 impl<'a> Hosts<'a> {
@@ -265,6 +268,7 @@ impl<'a> Hosts<'a> {
                 serving: None,
                 is_root: server.is_root,
                 proof: None,
+                unchanged: None,
             };
             hosts.served.insert(server.name.clone(), host);
             hosts.restart(&server.name)?;
@@ -297,6 +301,19 @@ impl<'a> Hosts<'a> {
         Ok(())
     }
 
+    /// Serves the image of `other` on the port of `name`.
+    fn swap(&mut self, name: &str, other: &str) -> Result<()> {
+        self.kill(name)?;
+        self.kill(other)?;
+        let launcher = self.launcher;
+        let swapped = self.host(other)?;
+        swapped.unchanged = Some(std::fs::read(&swapped.image)?);
+        let disk = swapped.image.to_string_lossy().into_owned();
+        let host = self.host(name)?;
+        host.serving = Some(launcher.start_at(Server::Ours, &disk, host.port)?);
+        Ok(())
+    }
+
     fn grow(&mut self, name: &str, size: u64) -> Result<()> {
         let image = &self.host(name)?.image;
         let file = std::fs::OpenOptions::new().write(true).open(image)?;
@@ -305,11 +322,20 @@ impl<'a> Hosts<'a> {
         Ok(())
     }
 
-    /// Looks at the root filesystems when nobody uses them any more.
+    /// Ends all servers, then checks the root filesystems and the images that must not have changed.
     fn check(&mut self) -> Result<()> {
-        for (name, host) in &mut self.served {
-            if let Some(serving) = host.serving.take() {
-                serving.kill();
+        let serving = self
+            .served
+            .values_mut()
+            .filter_map(|host| host.serving.take());
+        serving.for_each(Serving::kill);
+        for (name, host) in &self.served {
+            if let Some(before) = &host.unchanged {
+                let after = std::fs::read(&host.image)?;
+                ensure!(
+                    after == *before,
+                    "{name} was written to in place of another disk"
+                );
             }
             match &host.proof {
                 Some(proof) => rootfs::check(&host.image, proof)?,

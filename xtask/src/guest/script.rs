@@ -10,7 +10,8 @@
 //! ```
 //!
 //! On the console: `@kill DISK` ends that server without a word, `@start DISK` starts it again on the
-//! same port and image, `@grow DISK 96M` makes its image larger, `@proof DISK TEXT` says what a root
+//! same port and image, `@swap DISK OTHER` ends both servers and serves OTHER's image on DISK's port, where it
+//! must not change any more, `@grow DISK 96M` makes its image larger, `@proof DISK TEXT` says what a root
 //! filesystem must hold at the end, `@host WORD…` has the host's part of the script run with these words,
 //! `@exit N` is the script's end.
 
@@ -53,6 +54,7 @@ pub(super) struct Wants {
 pub(super) enum Said {
     Kill(String),
     Start(String),
+    Swap(String, String),
     Grow(String, u64),
     Proof(String, String),
     Host(Vec<String>),
@@ -103,6 +105,7 @@ pub(super) fn said(line: &str) -> Option<Said> {
     match words[..] {
         ["@kill", name] => Some(Said::Kill(name.to_owned())),
         ["@start", name] => Some(Said::Start(name.to_owned())),
+        ["@swap", name, other] => Some(Said::Swap(name.to_owned(), other.to_owned())),
         ["@grow", name, size] => bytes(size)
             .ok()
             .map(|size| Said::Grow(name.to_owned(), size)),

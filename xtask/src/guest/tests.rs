@@ -118,6 +118,8 @@ fn only_whole_lines_of_the_console_speak_to_the_host() {
     assert_eq!(said("@exit 3\r"), Some(Said::Exit(3)));
     assert_eq!(said("@kill DISK"), Some(Said::Kill("DISK".to_owned())));
     assert_eq!(said("@start DISK"), Some(Said::Start("DISK".to_owned())));
+    let swapped = Said::Swap("DISK".to_owned(), "OTHER".to_owned());
+    assert_eq!(said("@swap DISK OTHER"), Some(swapped));
     let grown = Said::Grow("DISK".to_owned(), 96 << 20);
     assert_eq!(said("@grow DISK 96M"), Some(grown));
     let proof = Said::Proof("DISK".to_owned(), "7f-3".to_owned());

@@ -93,6 +93,8 @@ impl Place {
             format!("--port-file={}", port_file.display()),
             format!("--tls={}", certificates.display()),
             "--tls-optional".to_owned(),
+            // Each client has a region of a shared image for itself.
+            "--writers=many".to_owned(),
         ]);
         let mut server = Running::start(binary, words, &log)?;
         let mut ended = None;

@@ -24,7 +24,7 @@ use crate::{packages, shell};
 
 pub(super) use check::run as check;
 
-/// The agreement of `script.sh` with `crates/outboard/src/commands/lab/guest`; a change of either raises
+/// The agreement of `script.sh` with `crates/lab-drivers/src/guest`; a change of either raises
 /// it in both.
 const SESSION: &str = "1";
 
