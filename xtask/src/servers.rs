@@ -20,6 +20,8 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) enum Server {
     /// Ours.
     Ours,
+    /// An earlier binary of ours.
+    Before,
     /// nbdkit's file plugin.
     Nbdkit,
     /// The same under its filter for copy-on-write, with its own or another size of a block.
@@ -42,6 +44,7 @@ impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Ours => "outboard",
+            Self::Before => "outboard before",
             Self::Nbdkit => "nbdkit",
             Self::NbdkitCow(None) => "nbdkit cow",
             Self::NbdkitCow(Some(size)) => return f.pad(&format!("nbdkit cow {size}")),
@@ -60,6 +63,8 @@ impl fmt::Display for Server {
 pub(crate) struct Launcher {
     /// Our command; `{disk}`, `{port}` and `{port_file}` are filled in.
     pub(crate) ours: Vec<String>,
+    /// The same of an earlier binary, where there is one to compare with.
+    pub(crate) before: Option<Vec<String>>,
     /// A folder of this run.
     pub(crate) folder: PathBuf,
 }
@@ -128,6 +133,7 @@ impl Launcher {
                 &["--tls".to_owned(), folder.clone().into_owned()],
             ]
             .concat(),
+            before: None,
             folder: self.folder.clone(),
         };
         let ours = with_tls.start(Server::Ours, disk)?;
@@ -156,7 +162,12 @@ impl Launcher {
 
     fn start_logged(&self, server: Server, disk: &str, port: u16, log: &Path) -> Result<Serving> {
         match server {
-            Server::Ours => self.start_ours(disk, port, log),
+            Server::Ours => self.start_ours(&self.ours, disk, port, log),
+            Server::Before => {
+                let command = self.before.as_ref();
+                let command = command.context("no earlier binary was given")?;
+                self.start_ours(command, disk, port, log)
+            }
             Server::Nbdkit => self.start_nbdkit(&["file", disk], port, log),
             Server::NbdkitCow(block) => {
                 let block = block.map(|size| format!("cow-block-size={size}"));
@@ -189,11 +200,11 @@ impl Launcher {
         listening(Running::start("env", args, log)?, port)
     }
 
-    fn start_ours(&self, disk: &str, port: u16, log: &Path) -> Result<Serving> {
+    fn start_ours(&self, command: &[String], disk: &str, port: u16, log: &Path) -> Result<Serving> {
         let port_file = self.folder.join("port");
         std::fs::remove_file(&port_file).ok();
-        let tells_port = self.ours.iter().any(|word| word.contains("{port_file}"));
-        let mut words = self.ours.iter().map(|word| {
+        let tells_port = command.iter().any(|word| word.contains("{port_file}"));
+        let mut words = command.iter().map(|word| {
             word.replace("{disk}", disk)
                 .replace("{port_file}", &port_file.to_string_lossy())
                 .replace("{port}", &port.to_string())

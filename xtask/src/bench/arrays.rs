@@ -223,7 +223,7 @@ fn array(files: &[PathBuf], more: &str) -> String {
     format!("array({}{more})", names.join(","))
 }
 
-/// A mirror in the page cache, a plain file, and QEMU's mirror of two files.
+/// A mirror in the page cache, a plain file, QEMU's mirror of two files, and the mirror of an earlier binary.
 pub(super) fn load(
     launcher: &Launcher,
     args: &Args,
@@ -248,24 +248,52 @@ pub(super) fn load(
         child(0),
         child(1)
     );
-    let serving = [
+    let mut serving = vec![
         launcher.start(Server::Ours, &mirror.expression)?,
         launcher.start(Server::Ours, &others[0].to_string_lossy())?,
         launcher.start(Server::QemuQuorum, &quorum)?,
     ];
-    let names = ["outboard mirror", "plain file", "qemu quorum"];
-    let measured = rounds(args, names.map(str::to_owned).to_vec(), |which| {
-        for file in mirror.files.iter().chain(&others) {
+    let mut names = vec!["outboard mirror", "plain file", "qemu quorum"];
+    let earlier = match &args.before {
+        Some(binary) => Some(earlier_mirror(binary, &launcher.folder)?),
+        None => None,
+    };
+    if let Some(earlier) = &earlier {
+        serving.push(launcher.start(Server::Before, &earlier.expression)?);
+        names.push("mirror before");
+    }
+    let earlier_files = earlier.iter().flat_map(|mirror| &mirror.files);
+    let files: Vec<&PathBuf> = mirror
+        .files
+        .iter()
+        .chain(&others)
+        .chain(earlier_files)
+        .collect();
+    let names = names.into_iter().map(str::to_owned).collect();
+    let measured = rounds(args, names, |which| {
+        for file in &files {
             ready(file)?;
         }
         one(&serving[which], load, Until::Seconds(args.seconds))
     });
     drop(serving);
     mirror.remove();
+    if let Some(earlier) = earlier {
+        earlier.remove();
+    }
     for file in &others {
         std::fs::remove_file(file).ok();
     }
     measured
+}
+
+/// The same mirror of an earlier binary, in a folder of its own.
+fn earlier_mirror<'a>(binary: &'a Path, folder: &Path) -> Result<Mirror<'a>> {
+    let folder = folder.join("before");
+    std::fs::create_dir_all(&folder)?;
+    let mirror = Mirror::files(binary, &folder, DISK_SIZE)?;
+    mirror.create(DISK_SIZE, &["--assume-clean"])?;
+    Ok(mirror)
 }
 
 /// Making the copies of a mirror alike, past the page cache, against writing its slower member in order. That

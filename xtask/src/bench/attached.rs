@@ -26,17 +26,26 @@ pub(super) fn measure(
     binary: &Path,
     load: &Load,
 ) -> Result<Vec<Measured>> {
-    let [our_image, their_image] =
-        ["ext4-a.img", "ext4-b.img"].map(|name| launcher.folder.join(name));
-    for image in [&our_image, &their_image] {
+    let [our_image, their_image, earlier_image] =
+        ["ext4-a.img", "ext4-b.img", "ext4-c.img"].map(|name| launcher.folder.join(name));
+    for image in [&our_image, &their_image, &earlier_image] {
         make_filesystem(&launcher.folder, image)?;
     }
     let our_server = launcher.start(Server::Ours, &our_image.to_string_lossy())?;
     let their_server = launcher.start(Server::Ours, &their_image.to_string_lossy())?;
-    let ours = Attached::new(binary, &our_server, &launcher.folder)?;
+    let earlier_server = launcher.start(Server::Ours, &earlier_image.to_string_lossy())?;
+    let ours = Attached::new(binary, &our_server, launcher.folder.join("mount-a"))?;
+    let earlier = args.before.as_ref();
+    let earlier = earlier
+        .map(|binary| Attached::new(binary, &earlier_server, launcher.folder.join("mount-c")));
+    let earlier = earlier.transpose()?;
     let theirs = LoopOnNbdfuse::new(&their_server, &launcher.folder)?;
-    let contenders = [(&our_server, &ours.mount), (&their_server, &theirs.mount)];
-    let names = vec!["outboard".to_owned(), "nbdfuse + loop".to_owned()];
+    let mut contenders = vec![(&our_server, &ours.mount), (&their_server, &theirs.mount)];
+    let mut names = vec!["outboard".to_owned(), "nbdfuse + loop".to_owned()];
+    if let Some(earlier) = &earlier {
+        contenders.push((&earlier_server, &earlier.mount));
+        names.push(Server::Before.to_string());
+    }
     let measured = rounds(args, names, |which| {
         let (server, mount) = contenders[which];
         let before = process::cpu_seconds(server.id())?;
@@ -48,6 +57,7 @@ pub(super) fn measure(
         Ok(sample)
     });
     ours.detach()?;
+    earlier.map_or(Ok(()), Attached::detach)?;
     theirs.take_down()?;
     measured
 }
@@ -78,8 +88,7 @@ struct Attached {
 }
 
 impl Attached {
-    fn new(binary: &Path, server: &Serving, folder: &Path) -> Result<Self> {
-        let mount = folder.join("mount-a");
+    fn new(binary: &Path, server: &Serving, mount: PathBuf) -> Result<Self> {
         std::fs::create_dir_all(&mount)?;
         let mut attach = Command::new(binary);
         attach

@@ -61,6 +61,9 @@ pub(crate) struct Args {
     /// Our server's command, with {disk} and {port} or {port_file}; built in release mode when not given.
     #[arg(long)]
     ours: Option<String>,
+    /// An earlier binary of ours, measured in the same rounds where a row serves a file or a mirror, or attaches.
+    #[arg(long)]
+    before: Option<PathBuf>,
     /// Folder of the disks that are served; it should not be in memory.
     #[arg(long)]
     folder: Option<PathBuf>,
@@ -96,14 +99,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(_) => shell::target().join("release/outboard"),
         None => shell::build_release()?,
     };
-    let ours = args.ours.clone().unwrap_or_else(|| {
-        format!(
-            "{} serve {{disk}} --listen 127.0.0.1:0 --port-file {{port_file}}",
-            binary.display()
-        )
-    });
+    let ours = args.ours.as_ref();
     let launcher = Launcher {
-        ours: ours.split_whitespace().map(str::to_owned).collect(),
+        ours: ours.map_or_else(|| serve_command(&binary), |text| words(text)),
+        before: args.before.as_deref().map(serve_command),
         folder,
     };
     println!("{}", report::machine(args.seconds, args.rounds));
@@ -121,6 +120,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let path = report::write_json(&launcher.folder, args.seconds, args.rounds, &all)?;
     println!("\n{}\nwritten to {}", report::summary(&all), path.display());
     Ok(())
+}
+
+/// The command of a binary of ours that serves a disk on a port of its choice.
+fn serve_command(binary: &Path) -> Vec<String> {
+    let binary = binary.display();
+    words(&format!(
+        "{binary} serve {{disk}} --listen 127.0.0.1:0 --port-file {{port_file}}"
+    ))
+}
+
+fn words(command: &str) -> Vec<String> {
+    command.split_whitespace().map(str::to_owned).collect()
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Row>> {
@@ -191,6 +202,7 @@ fn wire(
         .iter()
         .copied()
         .filter(|server| *server != Server::Reference || load.jobs <= REFERENCE_JOBS_MAX)
+        .chain(launcher.before.as_ref().map(|_| Server::Before))
         .collect();
     let mut serving: Vec<Serving> = servers
         .iter()

@@ -117,6 +117,7 @@ fn one(
     };
     let launcher = Launcher {
         ours: command.split_whitespace().map(str::to_owned).collect(),
+        before: None,
         folder: folder.clone(),
     };
     let job = Job {
