@@ -23,7 +23,6 @@ impl World {
             requires::fuse(),
             requires::loop_device(),
             requires::command("mkfs.ext4"),
-            requires::command("fusermount3"),
         ];
         requires::all(&needs).then(Self::default)
     }
