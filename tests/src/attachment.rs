@@ -1,8 +1,11 @@
 //! Attachments made by the binary, with a runtime directory of their own, detached at the end.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use testkit::requires;
 
 use crate::image::Folder;
@@ -111,6 +114,17 @@ impl World {
     /// The processes that own this world's attachments, their workers aside.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {
+        self.find_processes(|command| command != b"attach-worker")
+    }
+
+    /// The worker processes of this world's attachments.
+    #[must_use]
+    pub fn workers(&self) -> Vec<u32> {
+        self.find_processes(|command| command == b"attach-worker")
+    }
+
+    /// The processes of our binary in this world whose first argument matches.
+    fn find_processes(&self, matches: impl Fn(&[u8]) -> bool) -> Vec<u32> {
         let here = self.folder.path().to_string_lossy().into_owned();
         let all = std::fs::read_dir("/proc").into_iter().flatten();
         all.filter_map(Result::ok)
@@ -120,7 +134,7 @@ impl World {
             })
             .filter(|entry| {
                 let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-                words.split(|b| *b == 0).nth(1) != Some(b"attach-worker")
+                matches(words.split(|b| *b == 0).nth(1).unwrap_or_default())
             })
             .filter(|entry| {
                 let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
@@ -128,6 +142,25 @@ impl World {
             })
             .filter_map(|entry| entry.file_name().to_string_lossy().parse().ok())
             .collect()
+    }
+
+    /// The FUSE connections of this world's attachments that serve a loop device.
+    #[must_use]
+    pub fn fuse_connections(&self) -> Vec<FuseConnection> {
+        let folders = std::fs::read_dir(self.runtime()).into_iter().flatten();
+        let records = folders.filter_map(Result::ok).map(|folder| {
+            let text = std::fs::read(folder.path().join("state.json")).unwrap_or_default();
+            serde_json::from_slice(&text).unwrap_or_default()
+        });
+        let connections = records.filter_map(|record: serde_json::Value| {
+            let name = record["device"].as_str()?.trim_start_matches("/dev/");
+            let file = format!("/sys/block/{name}/loop/backing_file");
+            let backing = std::fs::read_to_string(file).unwrap_or_default();
+            // Another filesystem may have the number by now.
+            let is_backed = backing.starts_with("/outboard-");
+            record["fuse_connection"].as_u64().filter(|_| is_backed)
+        });
+        connections.filter_map(FuseConnection::open).collect()
     }
 
     /// Fails if anything is left.
@@ -197,47 +230,55 @@ impl<'a> Attachment<'a> {
     }
 }
 
-impl World {
-    /// Aborts the FUSE connections of this world's attachments, so that nothing waits for a process that a
-    /// failed test has killed: `sync` of the whole machine would.
-    fn abort_connections(&self) {
-        let folders = std::fs::read_dir(self.runtime()).into_iter().flatten();
-        for folder in folders.filter_map(Result::ok) {
-            let text = std::fs::read(folder.path().join("state.json")).unwrap_or_default();
-            let record: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-            let number = record["fuse_connection"].as_u64();
-            let device = record["device"].as_str().unwrap_or_default();
-            let name = device.trim_start_matches("/dev/");
-            let file = format!("/sys/block/{name}/loop/backing_file");
-            let backing = std::fs::read_to_string(file).unwrap_or_default();
-            // Another filesystem may have the number by now.
-            if let (Some(number), true) = (number, backing.starts_with("/outboard-")) {
-                abort_connection(number);
-            }
-        }
-    }
+/// A FUSE connection, by its directory in fusectl: it stays this connection's when the number is used again.
+#[derive(Debug)]
+pub struct FuseConnection {
+    control: OwnedFd,
 }
 
-fn abort_connection(number: u64) {
-    let Ok(folder) = tempfile::tempdir() else {
-        return;
-    };
-    let place = folder.path();
-    let mount = |args: &[&str]| Command::new(args[0]).args(&args[1..]).arg(place).status();
-    drop(mount(&["mount", "-t", "fusectl", "none"]));
-    drop(std::fs::write(
-        place.join(number.to_string()).join("abort"),
-        "1",
-    ));
-    drop(mount(&["umount"]));
+impl FuseConnection {
+    /// The connection with this number; `None` where there is none.
+    fn open(number: u64) -> Option<Self> {
+        let folder = tempfile::tempdir().ok()?;
+        let place = folder.path();
+        let run = |args: &[&str]| Command::new(args[0]).args(&args[1..]).arg(place).status();
+        run(&["mount", "-t", "fusectl", "none"]).ok()?;
+        let path = place.join(number.to_string());
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let control = rustix::fs::open(path, flags, Mode::empty());
+        // The descriptor keeps the mount.
+        drop(run(&["umount", "--lazy"]));
+        control.ok().map(|control| Self { control })
+    }
+
+    /// Whether the kernel has removed it.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.file("waiting", OFlags::RDONLY).err() == Some(Errno::NOENT)
+    }
+
+    /// Aborts it: what waits for its server fails.
+    fn abort(&self) -> rustix::io::Result<()> {
+        rustix::io::write(self.file("abort", OFlags::WRONLY)?, b"1").map(drop)
+    }
+
+    fn file(&self, name: &str, access: OFlags) -> rustix::io::Result<OwnedFd> {
+        let flags = access | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.control, name, flags, Mode::empty())
+    }
 }
 
 impl Drop for World {
     fn drop(&mut self) {
         // A test that failed half way must not leave devices to the next one.
         if !self.traces().is_empty() {
+            // The server may be a process that a failed test has killed: `sync` of the whole machine would wait for it.
             if std::thread::panicking() {
-                self.abort_connections();
+                for connection in self.fuse_connections() {
+                    if let Err(e) = connection.abort() {
+                        eprintln!("{connection:?} is not aborted: {e}");
+                    }
+                }
             }
             drop(self.outboard(&["detach", "--all"]).output());
         }

@@ -240,8 +240,8 @@ impl Host {
     }
 }
 
-/// A host that is killed with a filesystem mounted on its own disk waits in the kernel for itself, and `sync` on this
-/// machine with it.
+/// A host that is killed frees its devices, but its record of them would go with its folder, and what its filesystems
+/// have not written is lost.
 impl Drop for Host {
     fn drop(&mut self) {
         drop(self.run(DETACH_ALL));

@@ -115,6 +115,11 @@ impl Session {
         })?;
         self.record.size = geometry.size;
         self.record.read_only |= geometry.read_only;
+        if let Err(e) = fuse::pin_mount_namespace() {
+            tracing::warn!(
+                "/proc/self/ns/mnt: {e}; `sync` may hang after this container is killed"
+            );
+        }
         let channel = Arc::new(fuse::open_channel()?);
         let mounted = fuse::mount(&channel)?;
         self.record.fuse_connection = fuse::connection_of(&mounted);

@@ -21,6 +21,7 @@ mod channel_tests;
 mod connect;
 mod connection;
 mod growth;
+mod namespace;
 mod plan;
 mod proto;
 mod reply;
@@ -44,6 +45,7 @@ pub use connect::FuseError;
 pub(crate) use connect::{mount, open_channel, open_file};
 pub(crate) use connection::{abort_connection, connection_of, is_backed_by};
 pub(crate) use growth::Follower;
+pub(crate) use namespace::pin_mount_namespace;
 use plan::{Act, Step, errno_of};
 
 /// Requests under way in one server.
