@@ -131,6 +131,18 @@ async fn stop(arrays: Vec<Served>) -> Vec<String> {
     problems
 }
 
+/// Stops the arrays that a command opened for itself, the one that was opened last first.
+///
+/// # Errors
+/// The first array that could not be marked clean; the others are stopped all the same.
+pub(crate) async fn stop_opened(arrays: &[Arc<Array>]) -> Result<(), String> {
+    let mut stopped = Ok(());
+    for array in arrays.iter().rev() {
+        stopped = stopped.and(stop_one(array).await);
+    }
+    stopped
+}
+
 /// Marks an array clean and ends its work in the background, or tells why its copies are compared
 /// again at the next start.
 pub(crate) async fn stop_one(array: &Array) -> Result<(), String> {

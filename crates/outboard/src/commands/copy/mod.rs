@@ -5,6 +5,7 @@
 //! * What can be refused is refused before anything is written: the same disk twice, a target that
 //!   is too small, a file that would be overwritten without `--force`.
 //! * Success is told after the target was flushed (and compared, if that was asked for).
+//! * An array that is the target, or part of it, is marked clean behind the copy, however the copy ends.
 //! * A file that this command made is removed unless it is whole; every other target that was left
 //!   half written is named as such.
 
@@ -23,6 +24,7 @@ use nbd::client::limits::CONNECTIONS_MAX;
 use nodes::copy::{CopyError, CopyOptions, Counts, IN_FLIGHT_MAX, Progress, copy, verify};
 use serde::Serialize;
 
+use crate::arrays::stop_opened;
 use crate::failure::Failure;
 use crate::graph::builder::Builder;
 use crate::interrupt::Interrupt;
@@ -162,18 +164,26 @@ impl Copying<'_> {
         let progress = Progress::default();
         let outcome = self.carry_out(&source, &target, &prepared, &progress).await;
         let counts = progress.counts();
-        match outcome {
-            Outcome::Finished => {}
-            Outcome::Failed(error) => return Err(self.failed(error, prepared, size, &counts)),
-            Outcome::Interrupted => {
-                // What is on its way may not land on what is left behind.
-                drop(clock::timeout(SETTLE, target.settle()).await);
-                let state = self.state(prepared, size, &counts);
-                return Err(Failure::new(format!("interrupted: {state}")));
-            }
+        if matches!(outcome, Outcome::Interrupted) {
+            // What is on its way may not land on what is left behind.
+            drop(clock::timeout(SETTLE, target.settle()).await);
         }
         drop(target);
-        prepared.finish(size)?;
+        let stopped = stop_opened(targets.arrays()).await;
+        let ended = match outcome {
+            Outcome::Finished => prepared.finish(size),
+            Outcome::Failed(error) => Err(self.failed(error, prepared, size, &counts)),
+            Outcome::Interrupted => {
+                let state = self.state(prepared, size, &counts);
+                Err(Failure::new(format!("interrupted: {state}")))
+            }
+        };
+        if let (Err(_), Err(why)) = (&ended, &stopped) {
+            // The command fails with what ended the copy.
+            tracing::error!("{why}");
+        }
+        ended?;
+        stopped.map_err(Failure::new)?;
         let seconds = clock::now().saturating_duration_since(start).as_secs_f64();
         self.tell(size, &counts, seconds, format)
     }

@@ -124,7 +124,12 @@ impl Branch {
             0 => String::new(),
             chunk => format!(", chunk {}", BinaryBytes(chunk)),
         };
-        let clean = if array.clean { "clean" } else { "not clean" };
+        let clean = match (array.clean, array.resync_pending) {
+            (true, false) => "clean",
+            (true, true) => "resync pending",
+            (false, false) => "not clean",
+            (false, true) => "not clean, resync pending",
+        };
         let bitmap = if array.bitmap.is_some() {
             ", bitmap"
         } else {

@@ -3,17 +3,20 @@
 //! # Invariants
 //!
 //! * Both are locked: nobody reads the base or writes the store meanwhile.
+//! * An array that is the base, or part of it, is marked clean behind the commit, however that ends.
 //! * Until the end, base and store together are what they were; the command may be given again.
 
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
+use block::Node;
 use engine::clock;
 use indicatif::{HumanBytes, ProgressBar, ProgressFinish, ProgressStyle};
 use nodes::{Committing, Overlay, OverlayError};
 use serde::Serialize;
 
+use crate::arrays::stop_opened;
 use crate::commands::inspect::{on_the_engine, unnamed};
 use crate::failure::Failure;
 use crate::graph::NamedDisk;
@@ -71,10 +74,30 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
 }
 
 async fn commit(args: &Args, named: &NamedDisk, interrupt: &Interrupt) -> Result<u64, Failure> {
-    let base = Builder::new(false).build(named).await?;
+    let mut builder = Builder::new(false);
+    let base = builder.build(named).await?;
     let progress = Committing::default();
+    let committed = commit_to(&base, args, interrupt, &progress).await;
+    drop(base);
+    let stopped = stop_opened(builder.arrays()).await;
+    if let (Err(_), Err(why)) = (&committed, &stopped) {
+        // The command fails with what ended the commit.
+        tracing::error!("{why}");
+    }
+    let committed = committed?;
+    stopped.map_err(Failure::new)?;
+    Ok(committed)
+}
+
+/// Commits to a base that is open.
+async fn commit_to(
+    base: &Node,
+    args: &Args,
+    interrupt: &Interrupt,
+    progress: &Committing,
+) -> Result<u64, Failure> {
     let committed = {
-        let mut work = pin!(Overlay::commit(&base, &args.top, &progress));
+        let mut work = pin!(Overlay::commit(base, &args.top, progress));
         let bar = bar();
         loop {
             match clock::timeout(TICK, work.as_mut()).await {
@@ -92,11 +115,11 @@ async fn commit(args: &Args, named: &NamedDisk, interrupt: &Interrupt) -> Result
     };
     match committed {
         Some(Ok(bytes)) => Ok(bytes),
-        Some(Err(error)) => Err(failed(args, &error, &progress)),
+        Some(Err(error)) => Err(failed(args, &error, progress)),
         None => {
             // What is on its way lands before anybody is told that it ended.
             drop(clock::timeout(SETTLE, base.settle()).await);
-            Err(Failure::new("interrupted").next(state(args, &progress)))
+            Err(Failure::new("interrupted").next(state(args, progress)))
         }
     }
 }

@@ -290,3 +290,70 @@ fn an_array_that_was_never_resynced_says_so() {
     let report = status(path, &members);
     assert_eq!(report["resync_pending"], false, "{report}");
 }
+
+/// `inspect` said "complete, not clean" of a new array where `array status` said that a resync is pending.
+#[test]
+fn inspect_reports_a_pending_resync_of_an_idle_array() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    let members = ["a.img", "b.img"];
+    let inspect = [&["inspect"], &members[..]].concat();
+    mirror(path, &members);
+    let array = json(path, &inspect)["arrays"][0].clone();
+    assert_eq!(array["resync_pending"], true, "{array}");
+    let text = answer(path, &inspect);
+    assert!(
+        text.contains("complete, resync pending, bitmap")
+            || text.contains("not clean, resync pending"),
+        "{text}"
+    );
+    answer(path, &[&["array", "wait"], &members[..]].concat());
+    let array = json(path, &inspect)["arrays"][0].clone();
+    assert_eq!(array["resync_pending"], false, "{array}");
+    assert_eq!(array["clean"], true, "{array}");
+    let text = answer(path, &inspect);
+    assert!(text.contains("complete, clean"), "{text}");
+    assert!(!text.contains("resync pending"), "{text}");
+}
+
+/// `copy` onto an array ended without stopping the array: its superblocks said that writes were in flight, and the next start
+/// resynced it. The same where the copy failed, and where an overlay was committed to an array.
+#[test]
+fn a_copy_onto_an_array_leaves_it_clean() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    let array = "array(a.img, b.img)";
+    image(path, "source.img", 4 << 20);
+    std::fs::write(path.join("source.img"), vec![7; 4 << 20]).expect("an image");
+    let create = [
+        "array",
+        "create",
+        "--level",
+        "1",
+        "--assume-clean",
+        "--no-bitmap",
+    ];
+    let is_clean = || json(path, &["inspect", "a.img", "b.img"])["arrays"][0]["clean"] == true;
+    answer(path, &[&create[..], &["a.img", "b.img"]].concat());
+    assert!(is_clean(), "after it was made");
+    answer(path, &["copy", "--force", "source.img", array]);
+    assert!(is_clean(), "after a copy");
+    let failing = [
+        "copy",
+        "--force",
+        "--requests",
+        "1",
+        "linear(source.img, error(1M))",
+        array,
+    ];
+    let (_, told) = failure(path, &failing);
+    assert!(
+        told.contains("cannot read") && told.contains("4.00 MiB of"),
+        "{told}"
+    );
+    assert!(is_clean(), "after a copy that failed");
+    let overlay = format!("overlay({array}, top.cow)");
+    answer(path, &["copy", "--force", "source.img", &overlay]);
+    answer(path, &["overlay", "commit", "top.cow", array]);
+    assert!(is_clean(), "after an overlay was committed");
+}

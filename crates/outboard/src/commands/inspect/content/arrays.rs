@@ -38,6 +38,8 @@ pub(crate) struct Array {
     pub(crate) state: State,
     /// Whether nothing was being written.
     pub(crate) clean: bool,
+    /// Whether copies or parity may differ: a resync was interrupted, or is still to begin.
+    pub(crate) resync_pending: bool,
     /// Changes of its state.
     pub(crate) events: u64,
     /// Chunk of its bitmap, bytes.
@@ -176,6 +178,8 @@ pub(crate) struct Opened {
     place: Result<Place, String>,
     /// Its size, if it is open.
     size: Option<u64>,
+    /// Its superblocks or its bitmap say that members may differ.
+    resync_pending: bool,
     remarks: Vec<String>,
     /// What was seen in it.
     content: Option<Content>,
@@ -223,17 +227,18 @@ async fn open_set(key: String, set: &[&Member]) -> Opened {
     let fresh = &set[picture(set).freshest].superblock;
     let places: Vec<&Place> = set.iter().map(|member| &member.place).collect();
     let called = format!("md/{}", name(fresh).1);
-    let (size, remarks) = match &opened {
-        Ok(array) => (Some(array.status().size), array.remarks().to_vec()),
-        Err(_) => (None, Vec::new()),
-    };
+    let status = opened.as_ref().ok().map(|array| array.status());
+    let remarks = opened
+        .as_ref()
+        .map_or_else(|_| Vec::new(), |array| array.remarks().to_vec());
     let place = opened
         .map(|array: Arc<array::Array>| Place::over(called, key.clone(), array, &places))
         .map_err(failed);
     Opened {
         key,
         place,
-        size,
+        size: status.as_ref().map(|status| status.size),
+        resync_pending: status.is_some_and(|status| status.resync_pending),
         remarks,
         content: None,
     }
@@ -278,6 +283,7 @@ fn array(set: &[&Member], opened: &[Opened]) -> Array {
         parts: fresh.members,
         state,
         clean: fresh.synced_to.is_none(),
+        resync_pending: opened.is_some_and(|opened| opened.resync_pending),
         events: fresh.events,
         bitmap: set[picture.freshest].bitmap.clone(),
         members: members
