@@ -5,6 +5,8 @@
 
 pub mod client;
 pub mod errno;
+#[cfg(test)]
+mod file_disk;
 pub mod server;
 pub mod tls;
 mod vsock;

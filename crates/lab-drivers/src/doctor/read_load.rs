@@ -98,16 +98,16 @@ pub(super) fn measure(
 async fn open(session: &Session<'_>, opening: &Opening) -> Result<Node, DriverError> {
     match opening {
         Opening::Nothing => Ok(Arc::new(Null::new(1 << 40))),
-        Opening::Look(path) => look(path),
+        Opening::Look(path) => look(path).await,
         Opening::Disk(disk) => match &disk.file {
-            Some(path) => look(path),
+            Some(path) => look(path).await,
             None => disk.opener.open(session.args.connections).await,
         },
     }
 }
 
-fn look(path: &std::path::Path) -> Result<Node, DriverError> {
-    let (disk, _) = File::look_at(path).map_err(DriverError::from_error)?;
+async fn look(path: &std::path::Path) -> Result<Node, DriverError> {
+    let (disk, _) = File::look_at(path).await.map_err(DriverError::from_error)?;
     Ok(Arc::new(disk))
 }
 

@@ -5,11 +5,11 @@
 //! kernel has torn the ring down, which it does while the process ends, and in the background behind that. A lock that
 //! a process left behind is waited for.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Stat, flock, major, minor};
+use rustix::fs::{FlockOperation, Stat, flock, fstat, major, minor};
 use rustix::io::Errno;
 
 use super::error::{Holder, OpenError};
@@ -23,9 +23,19 @@ const TRIES_LEFT: u32 = 250;
 /// Where the kernel lists locks.
 const LOCKS: &str = "/proc/locks";
 
-/// Takes the lock, or says who has it.
-pub(super) fn take(
-    fd: impl AsFd,
+/// Takes the lock of a disk that is open for writing, as [`File::open`](super::File::open) does: for files that are changed before
+/// they are a disk, or removed. The lock ends with the last descriptor of the open file.
+///
+/// # Errors
+/// [`OpenError::InUse`] if another process or this one holds it.
+pub async fn lock_exclusive(file: &std::fs::File, path: &Path) -> Result<(), OpenError> {
+    let stat = fstat(file).map_err(|e| OpenError::system(path, "fstat", e))?;
+    take(file.as_fd(), path, &stat, false).await
+}
+
+/// Takes the lock, or says who has it. A wait for it keeps nothing else on this core from running.
+pub(super) async fn take(
+    fd: BorrowedFd<'_>,
     path: &Path,
     stat: &Stat,
     read_only: bool,
@@ -38,7 +48,7 @@ pub(super) fn take(
     let mut tries = 0;
     loop {
         tries += 1;
-        match flock(&fd, operation) {
+        match flock(fd, operation) {
             Ok(()) => return Ok(()),
             Err(Errno::WOULDBLOCK) => {}
             Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => {
@@ -58,7 +68,7 @@ pub(super) fn take(
             let path = path.to_owned();
             return Err(OpenError::InUse { path, holder: held });
         }
-        std::thread::sleep(BETWEEN_TRIES);
+        engine::clock::sleep(BETWEEN_TRIES).await;
     }
 }
 

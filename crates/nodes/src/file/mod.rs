@@ -45,6 +45,7 @@ use engine::{Buffer, DiskFile, InFlight, Ticket};
 use smallvec::smallvec;
 
 pub use self::error::{Holder, OpenError};
+pub use self::lock::lock_exclusive;
 use self::open::{Kind, Opened, ReadNow, file_size};
 use self::plan::Zeroing;
 use self::seek::Seeks;
@@ -80,13 +81,14 @@ pub struct File {
 }
 
 impl File {
-    /// Opens the disk at `path` and locks it.
+    /// Opens the disk at `path` and locks it. A lock that a process left behind is waited for, 5 s at most; the timer of the
+    /// engine is needed for that alone.
     ///
     /// # Errors
     /// [`OpenError`]; nothing is changed then.
-    pub fn open(path: impl AsRef<Path>, options: FileOptions) -> Result<Self, OpenError> {
+    pub async fn open(path: impl AsRef<Path>, options: FileOptions) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        Ok(Self::of(path, open::open(path, options)?))
+        Ok(Self::of(path, open::open(path, options).await?))
     }
 
     /// Opens the disk at `path` for looking at it: read-only, and without a lock, so that it keeps
@@ -94,9 +96,9 @@ impl File {
     ///
     /// # Errors
     /// [`OpenError`], but not that it is in use.
-    pub fn look_at(path: impl AsRef<Path>) -> Result<(Self, Option<Holder>), OpenError> {
+    pub async fn look_at(path: impl AsRef<Path>) -> Result<(Self, Option<Holder>), OpenError> {
         let path = path.as_ref();
-        let (opened, holder) = open::look_at(path)?;
+        let (opened, holder) = open::look_at(path).await?;
         Ok((Self::of(path, opened), holder))
     }
 

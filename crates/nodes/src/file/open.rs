@@ -1,6 +1,7 @@
 //! How a path becomes a file node: what it is, whether it is free, and its geometry.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use block::{Geometry, Identity, Support};
@@ -65,58 +66,70 @@ struct DirectAlign {
     memory: u32,
 }
 
-pub(super) fn open(path: &Path, options: FileOptions) -> Result<Opened, OpenError> {
-    let lock =
-        |disk: &DiskFile, found: &Stat| lock::take(disk.fd(), path, found, options.read_only);
-    Ok(open_with(path, options, lock)?.0)
+pub(super) async fn open(path: &Path, options: FileOptions) -> Result<Opened, OpenError> {
+    let unlocked = Unlocked::open(path, options)?;
+    lock::take(
+        unlocked.disk.fd().as_fd(),
+        path,
+        &unlocked.stat,
+        options.read_only,
+    )
+    .await?;
+    unlocked.examine(path, options)
 }
 
 /// The same for who only looks: it stands in nobody's way, and is told who writes.
-pub(super) fn look_at(path: &Path) -> Result<(Opened, Option<Holder>), OpenError> {
+pub(super) async fn look_at(path: &Path) -> Result<(Opened, Option<Holder>), OpenError> {
     let options = FileOptions {
         read_only: true,
         direct: false,
     };
-    open_with(path, options, |disk, found| {
-        match lock::take(disk.fd(), path, found, true) {
-            Ok(()) => {
-                lock::release(disk.fd());
-                Ok(None)
-            }
-            Err(OpenError::InUse { holder, .. }) => Ok(Some(holder)),
-            Err(error) => Err(error),
+    let unlocked = Unlocked::open(path, options)?;
+    let holder = match lock::take(unlocked.disk.fd().as_fd(), path, &unlocked.stat, true).await {
+        Ok(()) => {
+            lock::release(unlocked.disk.fd());
+            None
         }
-    })
+        Err(OpenError::InUse { holder, .. }) => Some(holder),
+        Err(error) => return Err(error),
+    };
+    Ok((unlocked.examine(path, options)?, holder))
 }
 
-/// Opens it; `lock` has its say before anything is found out about it.
-fn open_with<T>(
-    path: &Path,
-    options: FileOptions,
-    lock: impl FnOnce(&DiskFile, &Stat) -> Result<T, OpenError>,
-) -> Result<(Opened, T), OpenError> {
-    let FileOptions { read_only, direct } = options;
-    let failed = |error: io::Error| OpenError::of_open(path, read_only, direct, error);
-    // Looked at before it is opened: opening a tape or a FIFO does things.
-    let before = stat(path).map_err(|e| failed(e.into()))?;
-    let mode = OpenMode {
-        write: !read_only,
-        direct,
-        exclusive: kind_of(path, &before)? == Kind::Device && !read_only,
-    };
-    let disk = DiskFile::open(path, mode).map_err(|e| match failed(e) {
-        // Our own lock tells more than the kernel's refusal.
-        OpenError::Busy { path } => match lock::holder(&path, &before, read_only) {
-            holder if holder.process.is_some() => OpenError::InUse { path, holder },
-            _ => OpenError::Busy { path },
-        },
-        other => other,
-    })?;
-    let found = fstat(disk.fd()).map_err(|e| OpenError::system(path, "fstat", e))?;
-    let kind = kind_of(path, &found)?;
-    let locked = lock(&disk, &found)?;
-    let opened = examine(path, options, disk, kind, &found)?;
-    Ok((opened, locked))
+/// A disk that is open and whose lock is still to be taken.
+struct Unlocked {
+    disk: DiskFile,
+    kind: Kind,
+    stat: Stat,
+}
+
+impl Unlocked {
+    fn open(path: &Path, options: FileOptions) -> Result<Self, OpenError> {
+        let FileOptions { read_only, direct } = options;
+        let failed = |error: io::Error| OpenError::of_open(path, read_only, direct, error);
+        // Looked at before it is opened: opening a tape or a FIFO does things.
+        let before = stat(path).map_err(|e| failed(e.into()))?;
+        let mode = OpenMode {
+            write: !read_only,
+            direct,
+            exclusive: kind_of(path, &before)? == Kind::Device && !read_only,
+        };
+        let disk = DiskFile::open(path, mode).map_err(|e| match failed(e) {
+            // Our own lock tells more than the kernel's refusal.
+            OpenError::Busy { path } => match lock::holder(&path, &before, read_only) {
+                holder if holder.process.is_some() => OpenError::InUse { path, holder },
+                _ => OpenError::Busy { path },
+            },
+            other => other,
+        })?;
+        let stat = fstat(disk.fd()).map_err(|e| OpenError::system(path, "fstat", e))?;
+        let kind = kind_of(path, &stat)?;
+        Ok(Self { disk, kind, stat })
+    }
+
+    fn examine(self, path: &Path, options: FileOptions) -> Result<Opened, OpenError> {
+        examine(path, options, self.disk, self.kind, &self.stat)
+    }
 }
 
 fn kind_of(path: &Path, stat: &Stat) -> Result<Kind, OpenError> {

@@ -314,11 +314,13 @@ fn with_files(test: impl AsyncFn(Vec<Node>, std::path::PathBuf)) {
     let folder = tempfile::tempdir().unwrap();
     let paths = [0, 1].map(|n| folder.path().join(n.to_string()));
     engine::run(&config, |_| async {
-        let disks = paths.iter().map(|path| {
+        let mut disks = Vec::new();
+        for path in &paths {
             std::fs::File::create(path).unwrap().set_len(8192).unwrap();
-            Arc::new(File::open(path, FileOptions::default()).unwrap()) as Node
-        });
-        test(disks.collect(), paths[1].clone()).await;
+            let disk = File::open(path, FileOptions::default()).await.unwrap();
+            disks.push(Arc::new(disk) as Node);
+        }
+        test(disks, paths[1].clone()).await;
     })
     .unwrap();
 }

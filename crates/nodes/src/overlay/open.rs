@@ -68,7 +68,7 @@ async fn open_and_read(
         read_only: wanted.options.read_only,
         direct: false,
     };
-    let file = match File::open(path, options) {
+    let file = match File::open(path, options).await {
         Ok(file) => Arc::new(file),
         Err(OpenError::NotFound { path }) => return Err(OverlayError::NotFound { path }),
         Err(error) => return Err(error.into()),

@@ -10,6 +10,7 @@ use testkit::{HeldDisk, MemDisk};
 use tokio::io::AsyncReadExt;
 
 use super::{EIO, Limits, Raw, request, serving};
+use crate::file_disk;
 
 const SIZE: u64 = 8 << 20;
 const LONG: Duration = Duration::from_secs(10);
@@ -97,7 +98,7 @@ fn file(len: u64) -> (tempfile::TempDir, PathBuf, Node) {
     let path = folder.path().join("disk");
     let len = usize::try_from(len).expect("small");
     std::fs::write(&path, vec![1; len]).expect("written");
-    let disk = nodes::File::open(&path, nodes::FileOptions::default()).expect("a disk");
+    let disk = file_disk::open(&path, nodes::FileOptions::default()).expect("a disk");
     (folder, path, Arc::new(disk))
 }
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use block::Node;
 use nbd_proto::{Command, CommandFlags};
-use nodes::{File, FileOptions};
+use nodes::FileOptions;
 use testkit::{CrashDisk, Effect, Fault, FaultDisk, HeldDisk, MemDisk};
 use tokio::sync::oneshot;
 
 use super::{Raw, local, request};
+use crate::file_disk;
 use crate::server::{
     Access, ChangeError, Control, Export, Limits, ListenAddress, Op, Rules, ServeError, Server,
 };
@@ -122,7 +123,7 @@ fn image(folder: &Path, size: u64) -> std::path::PathBuf {
 }
 
 fn open(path: &Path) -> Result<Node, nodes::OpenError> {
-    Ok(Arc::new(File::open(path, FileOptions::default())?))
+    Ok(Arc::new(file_disk::open(path, FileOptions::default())?))
 }
 
 #[test]

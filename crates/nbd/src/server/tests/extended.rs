@@ -12,6 +12,7 @@ use testkit::{Effect, Fault, FaultDisk, HeldDisk, MemDisk, gather, pattern};
 
 use super::wide::Chunky;
 use super::{EIO, Limits, request, serving};
+use crate::file_disk;
 
 const SIZE: u64 = 8 << 20;
 const TIB: u64 = 1 << 40;
@@ -157,7 +158,7 @@ fn a_read_of_a_sparse_file_leaves_out_its_holes_unless_it_must_not_be_cut() {
         file.set_len(SIZE).expect("sized");
         let data = pattern(5, DATA_AT);
         file.write_all_at(&data, DATA_AT.offset).expect("written");
-        let disk = nodes::File::open(&path, nodes::FileOptions::default()).expect("a disk");
+        let disk = file_disk::open(&path, nodes::FileOptions::default()).expect("a disk");
         serving(Arc::new(disk), Limits::default(), |address| async move {
             let mut client = Chunky::connect(address, extended).await;
             let mut read = request(Command::Read, 0, 2 << 20);
@@ -191,7 +192,7 @@ fn a_read_of_many_holes_is_whole_and_right() {
         file.write_all_at(&piece, at).expect("written");
         expected[at.try_into().expect("small")..][..4096].copy_from_slice(&piece);
     }
-    let disk = nodes::File::open(&path, nodes::FileOptions::default()).expect("a disk");
+    let disk = file_disk::open(&path, nodes::FileOptions::default()).expect("a disk");
     serving(Arc::new(disk), Limits::default(), |address| async move {
         let mut client = Chunky::connect(address, true).await;
         let read = request(Command::Read, 0, 4 << 20);

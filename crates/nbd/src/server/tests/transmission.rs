@@ -14,6 +14,7 @@ use tokio::io::AsyncReadExt;
 
 use super::super::{Export, Server};
 use super::{EINVAL, Limits, Raw, request, serving};
+use crate::file_disk;
 
 const SIZE: u64 = 4 << 20;
 
@@ -148,7 +149,7 @@ fn file_disk(path: &Path, content: &[u8]) -> Node {
     let mut file = std::fs::File::create(path).expect("a file");
     file.write_all(content).expect("written");
     let options = nodes::FileOptions::default();
-    Arc::new(nodes::File::open(path, options).expect("a disk"))
+    Arc::new(file_disk::open(path, options).expect("a disk"))
 }
 
 fn check_large_reads(disk: Node, content: Vec<u8>) {

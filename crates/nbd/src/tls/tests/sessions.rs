@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::pki::{Life, Pki};
 use crate::client::{Address, Client, ClientConfig, ClientError, Target};
+use crate::file_disk;
 use crate::server::{Access, Export, Limits, Listener, Rules, Server};
 use crate::tls::{Demand, ServerTls, ServerTlsFiles};
 
@@ -135,7 +136,7 @@ fn data_goes_both_ways_under_tls_from_memory_and_from_files() {
     let image = folder.path().join("image");
     let file = std::fs::File::create(&image).expect("a file");
     file.set_len(SIZE).expect("room");
-    let file = nodes::File::open(&image, nodes::FileOptions::default()).expect("a disk");
+    let file = file_disk::open(&image, nodes::FileOptions::default()).expect("a disk");
     let mut exports = one();
     exports.push((named("file", Arc::new(file)), Rules::default()));
     let tls = Some((tls, Demand::Network));

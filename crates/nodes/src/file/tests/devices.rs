@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use testkit::{LoopDevice, OpSpace, TmpfsMount, check_in_batches, ops, pattern, requires, single};
 
 use super::{DIRECT, READ_ONLY, WRITABLE, image, read, write};
-use crate::timed::on_each_backend;
+use crate::timed::{on_each_backend, timed};
 use crate::{File, OpenError};
 
 const MIB: u64 = 1 << 20;
@@ -32,7 +32,7 @@ fn a_block_device_is_found_out_and_passes_the_model() {
     let device = LoopDevice::over(&image(folder.path(), MIB)).unwrap();
     for options in [WRITABLE, DIRECT] {
         on_each_backend(async || {
-            let disk = File::open(device.path(), options).unwrap();
+            let disk = File::open(device.path(), options).await.unwrap();
             let geometry = disk.geometry();
             assert_eq!(geometry.size, MIB);
             assert_eq!(geometry.block_size, if options.direct { 512 } else { 1 });
@@ -60,16 +60,18 @@ fn a_device_is_open_for_writing_once() {
     }
     let folder = tempfile::tempdir().unwrap();
     let device = LoopDevice::over(&image(folder.path(), MIB)).unwrap();
-    let writer = File::open(device.path(), WRITABLE).unwrap();
+    let writer = timed(File::open(device.path(), WRITABLE)).unwrap();
     for options in [WRITABLE, READ_ONLY] {
-        let told = File::open(device.path(), options).unwrap_err().to_string();
+        let told = timed(File::open(device.path(), options))
+            .unwrap_err()
+            .to_string();
         assert!(
             told.contains("already open for writing by this process"),
             "{told}"
         );
     }
     drop(writer);
-    File::open(device.path(), WRITABLE).unwrap();
+    timed(File::open(device.path(), WRITABLE)).unwrap();
 }
 
 #[test]
@@ -87,8 +89,8 @@ fn a_mounted_device_is_busy_for_writers_and_open_to_readers() {
     };
     run("mkfs.ext4", &["-q".as_ref(), device.path().as_ref()]);
     run("mount", &[device.path().as_ref(), mount_point.as_ref()]);
-    let writer = File::open(device.path(), WRITABLE);
-    let reader = File::open(device.path(), READ_ONLY);
+    let writer = timed(File::open(device.path(), WRITABLE));
+    let reader = timed(File::open(device.path(), READ_ONLY));
     run("umount", &[mount_point.as_ref()]);
     assert!(matches!(writer, Err(OpenError::Busy { .. })), "{writer:?}");
     assert_eq!(reader.unwrap().geometry().size, 8 * MIB);
@@ -101,7 +103,9 @@ fn a_full_filesystem_under_a_sparse_image_is_no_space_and_poisons_nothing() {
     }
     on_each_backend(async || {
         let mount = TmpfsMount::of_size(MIB).unwrap();
-        let disk = File::open(image(mount.path(), 64 * MIB), WRITABLE).unwrap();
+        let disk = File::open(image(mount.path(), 64 * MIB), WRITABLE)
+            .await
+            .unwrap();
         let too_much = Range::new(0, 4 * MIB);
         for flags in [WriteFlags::empty(), WriteFlags::FUA] {
             let data = single(pattern(1, too_much));
@@ -140,7 +144,7 @@ fn after_a_failed_sync_nothing_is_durable_any_more() {
     }
     on_each_backend(async || {
         let (_mount, device) = failing_device();
-        let disk = File::open(device.path(), WRITABLE).unwrap();
+        let disk = File::open(device.path(), WRITABLE).await.unwrap();
         let range = Range::new(0, 8 * MIB);
         write(&disk, range, 1).await.unwrap();
         let first = disk.flush().await.unwrap_err();
@@ -168,7 +172,7 @@ fn the_failure_of_a_flush_that_nobody_waits_for_is_remembered() {
     }
     on_each_backend(async || {
         let (_mount, device) = failing_device();
-        let disk = File::open(device.path(), WRITABLE).unwrap();
+        let disk = File::open(device.path(), WRITABLE).await.unwrap();
         write(&disk, Range::new(0, 8 * MIB), 1).await.unwrap();
         let mut flush = disk.flush();
         assert!((&mut flush).now_or_never().is_none());
@@ -185,7 +189,7 @@ fn a_durable_write_that_cannot_be_kept_fails_and_poisons() {
     }
     on_each_backend(async || {
         let (_mount, device) = failing_device();
-        let disk = File::open(device.path(), WRITABLE).unwrap();
+        let disk = File::open(device.path(), WRITABLE).await.unwrap();
         durable(&disk, Range::new(0, 8 * MIB)).await.unwrap_err();
         // Asked of the state, because the next flush may fail by itself.
         assert!(disk.syncs.have_failed());
@@ -201,7 +205,7 @@ fn no_flush_beside_a_failing_one_reports_success() {
     }
     on_each_backend(async || {
         let (_mount, device) = failing_device();
-        let disk = File::open(device.path(), WRITABLE).unwrap();
+        let disk = File::open(device.path(), WRITABLE).await.unwrap();
         write(&disk, Range::new(0, 8 * MIB), 1).await.unwrap();
         let flushes = (0..8).map(|_| disk.flush());
         for result in futures_util::future::join_all(flushes).await {

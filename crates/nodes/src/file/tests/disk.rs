@@ -11,7 +11,7 @@ use testkit::{OpSpace, check_against_model, check_in_batches, ops, pattern, sing
 
 use super::{DIRECT, WRITABLE, image, read, write};
 use crate::file::open::ReadNow;
-use crate::timed::on_each_backend;
+use crate::timed::{on_each_backend, timed};
 use crate::{File, FileOptions, OpenError};
 
 const SIZE: u64 = 128 * 1024;
@@ -26,7 +26,7 @@ fn space(block_size: u32) -> OpSpace {
 
 fn check_model(folder: &Path, options: FileOptions, list: &[testkit::Op], width: usize) {
     on_each_backend(async || {
-        let disk = match File::open(image(folder, SIZE), options) {
+        let disk = match File::open(image(folder, SIZE), options).await {
             Err(OpenError::NoDirect { .. }) => return,
             opened => opened.unwrap(),
         };
@@ -61,7 +61,7 @@ proptest! {
 fn cached_data_is_read_and_written_in_line() {
     for place in ["/tmp", "/dev/shm"] {
         let folder = tempfile::tempdir_in(place).unwrap();
-        let disk = File::open(image(folder.path(), SIZE), WRITABLE).unwrap();
+        let disk = timed(File::open(image(folder.path(), SIZE), WRITABLE)).unwrap();
         if disk.opened.read_now == ReadNow::Never {
             eprintln!("skipped: the filesystem of {place} cannot tell what is cached");
             continue;
@@ -79,7 +79,7 @@ fn holes_are_told_and_trims_make_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), SIZE);
     on_each_backend(async || {
-        let disk = File::open(&path, WRITABLE).unwrap();
+        let disk = File::open(&path, WRITABLE).await.unwrap();
         let whole = Range::new(0, SIZE);
         write(&disk, whole, 1).await.unwrap();
         disk.flush().await.unwrap();
@@ -105,7 +105,7 @@ fn zeroing_without_holes_keeps_the_space() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), SIZE);
     on_each_backend(async || {
-        let disk = File::open(&path, WRITABLE).unwrap();
+        let disk = File::open(&path, WRITABLE).await.unwrap();
         let whole = Range::new(0, SIZE);
         write(&disk, whole, 1).await.unwrap();
         let flags = WriteFlags::NO_HOLE | WriteFlags::FUA;
@@ -125,7 +125,7 @@ fn a_filesystem_that_cannot_zero_is_written_to_unless_it_must_be_fast() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = image(folder.path(), SIZE);
     on_each_backend(async || {
-        let disk = File::open(&path, WRITABLE).unwrap();
+        let disk = File::open(&path, WRITABLE).await.unwrap();
         let range = Range::new(1000, 100_000);
         write(&disk, range, 1).await.unwrap();
         let fast = WriteFlags::NO_HOLE | WriteFlags::FAST_ZERO;
@@ -147,7 +147,7 @@ fn a_truncated_file_says_where_it_ends_and_grows_where_it_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), SIZE);
     on_each_backend(async || {
-        let disk = File::open(&path, WRITABLE).unwrap();
+        let disk = File::open(&path, WRITABLE).await.unwrap();
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         file.set_len(10_000).unwrap();
         let behind = Range::new(8192, 4096);
@@ -174,7 +174,7 @@ fn a_file_region_holds_what_a_read_gives() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), SIZE);
     on_each_backend(async || {
-        let disk = File::open(&path, WRITABLE).unwrap();
+        let disk = File::open(&path, WRITABLE).await.unwrap();
         let range = Range::new(12_345, 6_789);
         write(&disk, range, 7).await.unwrap();
         let region = disk.file_region(range).unwrap();
@@ -190,7 +190,7 @@ fn a_direct_write_takes_memory_at_any_address_and_in_any_slices() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), SIZE);
     on_each_backend(async || {
-        let disk = match File::open(&path, DIRECT) {
+        let disk = match File::open(&path, DIRECT).await {
             Err(OpenError::NoDirect { .. }) => return,
             opened => opened.unwrap(),
         };
@@ -221,7 +221,7 @@ fn after_settle_no_dropped_write_lands() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), SIZE);
     on_each_backend(async || {
-        let disk = File::open(&path, WRITABLE).unwrap();
+        let disk = File::open(&path, WRITABLE).await.unwrap();
         let range = Range::new(0, SIZE);
         for round in 0..80_u8 {
             let old = single(pattern(round, range));
@@ -248,7 +248,7 @@ fn many_flushes_and_durable_writes_at_once_all_resolve() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), SIZE);
     on_each_backend(async || {
-        let disk = File::open(&path, WRITABLE).unwrap();
+        let disk = File::open(&path, WRITABLE).await.unwrap();
         let requests = (0..64_u8).map(|n| {
             let range = Range::new(u64::from(n) * 2048, 2048);
             let data = single(pattern(n, range));
@@ -269,7 +269,7 @@ fn empty_requests_do_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), SIZE);
     on_each_backend(async || {
-        let disk = File::open(&path, WRITABLE).unwrap();
+        let disk = File::open(&path, WRITABLE).await.unwrap();
         let nothing = Range::new(SIZE, 0);
         assert_eq!(read(&disk, nothing).await, []);
         write(&disk, nothing, 1).await.unwrap();

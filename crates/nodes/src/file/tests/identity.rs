@@ -9,10 +9,10 @@ use testkit::{LoopDevice, requires};
 use super::{READ_ONLY, WRITABLE, image, write};
 use crate::File;
 use crate::file::identity::of_device;
-use crate::timed::on_each_backend;
+use crate::timed::{on_each_backend, timed};
 
-fn identity(path: &Path) -> Identity {
-    let disk = File::open(path, READ_ONLY).unwrap();
+async fn identity(path: &Path) -> Identity {
+    let disk = File::open(path, READ_ONLY).await.unwrap();
     disk.identity()
         .expect("the filesystem keeps something of its files")
 }
@@ -22,9 +22,9 @@ fn a_file_is_the_same_disk_while_it_is_the_same_file_and_a_copy_is_another() {
     on_each_backend(async || {
         let folder = tempfile::tempdir().unwrap();
         let path = image(folder.path(), 1 << 20);
-        let first = identity(&path);
+        let first = identity(&path).await;
         // Written, grown, renamed: the same.
-        let disk = File::open(&path, WRITABLE).unwrap();
+        let disk = File::open(&path, WRITABLE).await.unwrap();
         write(&disk, block::Range::new(0, 512), 7).await.unwrap();
         assert_eq!(disk.identity(), Some(first.clone()));
         drop(disk);
@@ -32,13 +32,13 @@ fn a_file_is_the_same_disk_while_it_is_the_same_file_and_a_copy_is_another() {
         file.unwrap().set_len(2 << 20).unwrap();
         let moved = folder.path().join("moved");
         std::fs::rename(&path, &moved).unwrap();
-        assert_eq!(identity(&moved), first);
+        assert_eq!(identity(&moved).await, first);
         // What has the same bytes is another disk, also under the same path.
         let copy = folder.path().join("copy");
         std::fs::copy(&moved, &copy).unwrap();
-        assert_ne!(identity(&copy), first);
+        assert_ne!(identity(&copy).await, first);
         std::fs::rename(&copy, &moved).unwrap();
-        assert_ne!(identity(&moved), first);
+        assert_ne!(identity(&moved).await, first);
         // Nothing of it tells a path, and all of it can be said on the wire.
         assert!(first.as_str().starts_with("file:") && first.as_str().len() == 37);
         assert!(Identity::parse(first.as_str()).is_some());
@@ -52,7 +52,7 @@ fn a_loop_device_is_not_known() {
     }
     let folder = tempfile::tempdir().unwrap();
     let device = LoopDevice::over(&image(folder.path(), 1 << 20)).unwrap();
-    let disk = File::open(device.path(), WRITABLE).unwrap();
+    let disk = timed(File::open(device.path(), WRITABLE)).unwrap();
     assert_eq!(disk.identity(), None);
 }
 

@@ -13,7 +13,7 @@ fn a_file_that_grew_is_measured_as_another_node_under_the_same_lock() {
     on_each_backend(|| async {
         let folder = tempfile::tempdir().unwrap();
         let path = image(folder.path(), SIZE);
-        let old = File::open(&path, WRITABLE).unwrap();
+        let old = File::open(&path, WRITABLE).await.unwrap();
         assert!(old.remeasure().await.unwrap().is_none());
         let grow = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         grow.set_len(2 * SIZE).unwrap();
@@ -29,11 +29,11 @@ fn a_file_that_grew_is_measured_as_another_node_under_the_same_lock() {
         assert_eq!(seen, pattern(3, Range::new(0, 512)), "one file, two nodes");
         drop(old);
         assert!(
-            File::open(&path, READ_ONLY).is_err(),
+            File::open(&path, READ_ONLY).await.is_err(),
             "the lock is still there"
         );
         drop(new);
-        assert!(File::open(&path, READ_ONLY).is_ok());
+        assert!(File::open(&path, READ_ONLY).await.is_ok());
     });
 }
 
@@ -42,7 +42,7 @@ fn only_whole_sectors_count() {
     on_each_backend(|| async {
         let folder = tempfile::tempdir().unwrap();
         let path = image(folder.path(), SIZE);
-        let disk = File::open(&path, WRITABLE).unwrap();
+        let disk = File::open(&path, WRITABLE).await.unwrap();
         let grow = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         grow.set_len(SIZE + 511).unwrap();
         assert!(disk.remeasure().await.unwrap().is_none());

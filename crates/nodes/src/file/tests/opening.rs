@@ -2,16 +2,18 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
+use std::pin::pin;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use block::{BlockDevice, Errno, Range, WriteFlags};
+use engine::clock;
 use testkit::proc::Process;
 use testkit::{requires, single};
 
 use super::{DIRECT, READ_ONLY, WRITABLE, image};
-use crate::timed::on_each_backend;
-use crate::{File, OpenError};
+use crate::timed::{is_ready, on_each_backend, timed};
+use crate::{File, OpenError, lock_exclusive};
 
 #[test]
 fn what_is_no_disk_is_refused_by_name() {
@@ -36,7 +38,7 @@ fn what_is_no_disk_is_refused_by_name() {
     ];
     for (path, part) in cases {
         for options in [WRITABLE, READ_ONLY, DIRECT] {
-            let told = File::open(&path, options).unwrap_err().to_string();
+            let told = timed(File::open(&path, options)).unwrap_err().to_string();
             assert!(told.contains(part), "{told}");
             assert!(told.contains(path.to_str().unwrap()), "{told}");
         }
@@ -47,9 +49,9 @@ fn what_is_no_disk_is_refused_by_name() {
 fn a_file_is_open_for_writing_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), 4096);
-    let writer = File::open(&path, WRITABLE).unwrap();
+    let writer = timed(File::open(&path, WRITABLE)).unwrap();
     for options in [WRITABLE, READ_ONLY] {
-        let error = File::open(&path, options).unwrap_err();
+        let error = timed(File::open(&path, options)).unwrap_err();
         let told = error.to_string();
         assert!(matches!(error, OpenError::InUse { holder, .. } if holder.writes));
         assert!(
@@ -58,22 +60,22 @@ fn a_file_is_open_for_writing_once() {
         );
     }
     drop(writer);
-    File::open(&path, WRITABLE).unwrap();
+    timed(File::open(&path, WRITABLE)).unwrap();
 }
 
 #[test]
 fn readers_share_a_file_and_keep_writers_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), 4096);
-    let reader = File::open(&path, READ_ONLY).unwrap();
-    let another = File::open(&path, READ_ONLY).unwrap();
-    let error = File::open(&path, WRITABLE).unwrap_err();
+    let reader = timed(File::open(&path, READ_ONLY)).unwrap();
+    let another = timed(File::open(&path, READ_ONLY)).unwrap();
+    let error = timed(File::open(&path, WRITABLE)).unwrap_err();
     assert!(
         matches!(error, OpenError::InUse { holder, .. } if !holder.writes),
         "{error}"
     );
     drop((reader, another));
-    File::open(&path, WRITABLE).unwrap();
+    timed(File::open(&path, WRITABLE)).unwrap();
 }
 
 #[test]
@@ -90,7 +92,7 @@ fn another_process_that_holds_the_file_is_named() {
     process
         .wait_for_line("held", Duration::from_secs(10))
         .unwrap();
-    let told = File::open(&path, WRITABLE).unwrap_err().to_string();
+    let told = timed(File::open(&path, WRITABLE)).unwrap_err().to_string();
     let named = format!("already open for writing by process {}", process.id());
     assert!(told.contains(&named), "{told}");
     // Ends the sleep too, whose copy of the lock's descriptor outlives flock itself.
@@ -107,8 +109,14 @@ fn a_lock_that_a_process_left_behind_is_waited_for() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), 4096);
+    left_behind(&path);
+    timed(File::open(&path, WRITABLE)).unwrap();
+}
+
+/// Locks a file for a second by the child of a process that has ended.
+fn left_behind(path: &Path) {
     let mut flock = Command::new("flock")
-        .arg(&path)
+        .arg(path)
         .args(["--command", "echo held; sleep 1"])
         .stdout(Stdio::piped())
         .spawn()
@@ -120,7 +128,37 @@ fn a_lock_that_a_process_left_behind_is_waited_for() {
     // The shell below it has the file still.
     flock.kill().unwrap();
     flock.wait().unwrap();
-    File::open(&path, WRITABLE).unwrap();
+}
+
+/// The wait for a lock blocked its core: a server that opened an image again right after another process was killed did
+/// nothing else for up to 5 s.
+#[test]
+fn the_wait_for_a_lock_does_not_block_other_tasks() {
+    if !requires::all(&[requires::command("flock")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), 4096);
+    left_behind(&path);
+    timed(async {
+        let mut open = pin!(File::open(&path, WRITABLE));
+        let mut polls = 0;
+        // Each round resolves after a millisecond unless the other future blocks the thread.
+        while clock::timeout(Duration::from_millis(1), open.as_mut())
+            .await
+            .is_err()
+        {
+            polls += 1;
+        }
+        assert!(polls > 10, "other tasks ran {polls} times");
+    });
+    left_behind(&path);
+    timed(async {
+        let file = std::fs::File::open(&path).unwrap();
+        let mut lock = pin!(lock_exclusive(&file, &path));
+        assert!(!is_ready(lock.as_mut()).await, "the lock is held");
+        lock.await.unwrap();
+    });
 }
 
 /// How often: it was met once in 199 times.
@@ -135,7 +173,7 @@ fn write_for_ever(path: &Path) {
         cores: 1,
     };
     engine::run(&config, |_| async {
-        let disk = File::open(path, WRITABLE).unwrap();
+        let disk = File::open(path, WRITABLE).await.unwrap();
         writeln!(std::io::stdout(), "ready").unwrap();
         let writer = |n: u64| {
             let disk = &disk;
@@ -181,7 +219,7 @@ fn an_image_is_opened_again_right_after_its_process_was_killed() {
         if round % 2 == 0 {
             child.wait().unwrap();
         }
-        let opened = File::open(&path, WRITABLE);
+        let opened = timed(File::open(&path, WRITABLE));
         opened.unwrap_or_else(|error| panic!("round {round}: {error}"));
         child.wait().unwrap();
     }
@@ -192,7 +230,7 @@ fn the_odd_bytes_at_the_end_are_not_served() {
     let folder = tempfile::tempdir().unwrap();
     for (size, served) in [(0, 0), (511, 0), (512, 512), (5_000, 4_608)] {
         let path = image(folder.path(), size);
-        let disk = File::open(&path, WRITABLE).unwrap();
+        let disk = timed(File::open(&path, WRITABLE)).unwrap();
         assert_eq!(disk.geometry().size, served);
         assert_eq!(disk.geometry().block_size, 1);
     }
@@ -203,7 +241,7 @@ fn a_read_only_disk_refuses_every_change() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), 4096);
     on_each_backend(async || {
-        let disk = File::open(&path, READ_ONLY).unwrap();
+        let disk = File::open(&path, READ_ONLY).await.unwrap();
         let range = Range::new(0, 512);
         let refused = [
             disk.write(range, single(vec![1; 512]), WriteFlags::empty())
@@ -223,7 +261,7 @@ fn a_read_only_disk_refuses_every_change() {
 fn a_direct_file_serves_blocks_that_the_device_can_transfer() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), 65_536 + 512);
-    let disk = match File::open(&path, DIRECT) {
+    let disk = match timed(File::open(&path, DIRECT)) {
         Ok(disk) => disk,
         // As on a filesystem without O_DIRECT: then this is what must be said.
         Err(error) => {

@@ -17,14 +17,14 @@ use super::{SIZE, base_bytes, base_of, layout, options, read, store_size, write}
 use crate::timed::on_each_backend;
 use crate::{File, FileOptions, Null};
 
-fn base_file(folder: &Path) -> Node {
+async fn base_file(folder: &Path) -> Node {
     let path = folder.join("base");
     fs::write(&path, base_bytes(SIZE)).unwrap();
     let options = FileOptions {
         read_only: true,
         direct: false,
     };
-    Arc::new(File::open(path, options).unwrap())
+    Arc::new(File::open(path, options).await.unwrap())
 }
 
 proptest! {
@@ -41,7 +41,7 @@ proptest! {
 async fn check_files(list: &[Op]) {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().join("top");
-    let disk = Overlay::open(base_file(folder.path()), &top, options(4096))
+    let disk = Overlay::open(base_file(folder.path()).await, &top, options(4096))
         .await
         .unwrap();
     check_against_model(&disk, list).await.unwrap();
@@ -52,7 +52,7 @@ async fn check_files(list: &[Op]) {
         fs::read(folder.path().join("base")).unwrap(),
         base_bytes(SIZE)
     );
-    let disk = Overlay::open(base_file(folder.path()), &top, options(4096))
+    let disk = Overlay::open(base_file(folder.path()).await, &top, options(4096))
         .await
         .unwrap();
     assert_eq!(super::read_all(&disk).await, content);

@@ -156,7 +156,7 @@ impl Copying<'_> {
             .unless_interrupted(sources.build(&self.ends.source))
             .await??;
         let size = source.geometry().size;
-        let mut prepared = target.prepare(size)?;
+        let mut prepared = target.prepare(size).await?;
         let mut targets = Builder::new(false).with_connections(connections);
         let target = self
             .unless_interrupted(targets.build(&self.ends.target))

@@ -14,8 +14,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use engine::DiskFile;
+use nodes::OpenError;
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 
 use crate::failure::Failure;
 use crate::graph::{Disk, NamedDisk};
@@ -96,7 +96,7 @@ impl Target {
     }
 
     /// Makes the file, or gives it the size of the source.
-    pub(super) fn prepare(self, size: u64) -> Result<Prepared, Failure> {
+    pub(super) async fn prepare(self, size: u64) -> Result<Prepared, Failure> {
         let mut options = OpenOptions::new();
         options.write(true);
         let (path, left) = match self {
@@ -120,8 +120,9 @@ impl Target {
         };
         let file = options.open(&path).map_err(|error| failed(&error))?;
         // Whoever uses the file must not see it emptied. Opening it as a disk tells who that is.
-        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-            return Ok(Prepared(None));
+        match nodes::lock_exclusive(&file, &path).await {
+            Err(OpenError::InUse { .. }) => return Ok(Prepared(None)),
+            locked => locked.map_err(|error| Failure::from_error(&error))?,
         }
         let made = Made {
             path: path.clone(),

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
 
 async fn grow(args: &Args, format: Format) -> Result<(), Failure> {
     let path = &args.path;
-    let (disk, before) = open(path)?;
+    let (disk, before) = open(path).await?;
     let size = args.size;
     if size.0 < before {
         let what = format!(
@@ -104,8 +104,8 @@ async fn grow(args: &Args, format: Format) -> Result<(), Failure> {
 }
 
 /// The image and its size, locked.
-fn open(path: &Path) -> Result<(Node, u64), Failure> {
-    let disk = File::open(path, FileOptions::default());
+async fn open(path: &Path) -> Result<(Node, u64), Failure> {
+    let disk = File::open(path, FileOptions::default()).await;
     let disk = disk.map_err(|error| Failure::from_error(&error))?;
     let metadata = std::fs::metadata(path).map_err(|error| cannot(path, &error))?;
     if !metadata.is_file() {

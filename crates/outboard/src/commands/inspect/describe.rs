@@ -31,7 +31,9 @@ async fn open(named: &NamedDisk) -> Result<Seen, Failure> {
         let disk = Builder::new(true).build(named).await?;
         return Ok(Seen { disk, remark: None });
     };
-    let (disk, holder) = File::look_at(path).map_err(|error| Failure::from_error(&error))?;
+    let (disk, holder) = File::look_at(path)
+        .await
+        .map_err(|error| Failure::from_error(&error))?;
     Ok(Seen {
         disk: Arc::new(disk),
         remark: holder.map(|holder| format!("it is {holder}: what is told may be changing")),

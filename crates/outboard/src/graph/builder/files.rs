@@ -30,7 +30,7 @@ impl Identity {
 
 impl Builder {
     /// Opens a file, or shares it with a disk that has it open in the same way.
-    pub(super) fn file(
+    pub(super) async fn file(
         &mut self,
         path: &Path,
         (direct, read_only): (bool, bool),
@@ -45,7 +45,7 @@ impl Builder {
         let open = identity.and_then(|identity| self.shared(identity, options));
         let node = match open {
             Some(node) => node,
-            None => match self.open(path, options) {
+            None => match self.open(path, options).await {
                 Ok(file) => Arc::new(file),
                 Err(source) => {
                     return Err(self.not_opened((path, options.read_only), source, place, span));
@@ -71,15 +71,15 @@ impl Builder {
         Ok(built)
     }
 
-    fn open(
+    async fn open(
         &self,
         path: &Path,
         options: FileOptions,
     ) -> std::result::Result<File, nodes::OpenError> {
         if self.looks && !options.direct {
-            return File::look_at(path).map(|(file, _)| file);
+            return File::look_at(path).await.map(|(file, _)| file);
         }
-        File::open(path, options)
+        File::open(path, options).await
     }
 
     /// The disk on a file that is open already, in the same way.

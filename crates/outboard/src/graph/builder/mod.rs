@@ -173,7 +173,7 @@ impl Builder {
                 direct,
                 read_only,
                 span,
-            } => self.file(path, (*direct, *read_only), place, *span),
+            } => self.file(path, (*direct, *read_only), place, *span).await,
             Disk::Memory(size) => Ok(ram("memory", *size, Arc::new(Memory::new(size.0)))),
             Disk::Null(size) => Ok(ram("null", *size, Arc::new(Null::new(size.0)))),
             Disk::Zero(size) => Ok(ram("zero", *size, Arc::new(Zero::new(size.0)))),

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use block::{BlockDevice, ExtentKind, Node, Range, WriteFlags};
-use nodes::{File, FileOptions};
+use nodes::FileOptions;
 use testkit::{MemDisk, gather, single};
 
 use super::{SIZE, agrees_with_the_model, empty_image};
 use crate::client::tests::impatient;
 use crate::client::{Address, Client, Target};
+use crate::file_disk;
 use crate::server::{Control, Export, Limits, ListenAddress, Listener, Server};
 
 const MIB: u64 = 1 << 20;
@@ -68,7 +69,7 @@ fn our_own_server_agrees_with_the_model() {
 }
 
 fn open(image: &Path) -> Node {
-    Arc::new(File::open(image, FileOptions::default()).unwrap())
+    Arc::new(file_disk::open(image, FileOptions::default()).unwrap())
 }
 
 #[test]

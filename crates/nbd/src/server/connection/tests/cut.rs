@@ -7,6 +7,7 @@ use std::time::Duration;
 use nbd_proto::Command;
 
 use super::{connection, on_engine, pair, request};
+use crate::file_disk;
 use crate::server::limits::Limits;
 
 const SIZE: usize = 32 << 20;
@@ -18,7 +19,7 @@ fn a_connection_that_a_cut_file_ends_says_so() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("disk");
         std::fs::write(&path, vec![1; SIZE]).expect("a file");
-        let disk = nodes::File::open(&path, nodes::FileOptions::default()).expect("a disk");
+        let disk = file_disk::open(&path, nodes::FileOptions::default()).expect("a disk");
         let end = on_engine(|| async move {
             let (socket, mut client) = pair();
             let bytes = request(Command::Read, 0, len).encode().repeat(64);

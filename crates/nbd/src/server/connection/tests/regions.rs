@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use block::{Node, Range};
-use nodes::{File, FileOptions, Segment, Stripe};
+use nodes::{FileOptions, Segment, Stripe};
 
 use super::super::regions::regions;
 use super::on_engine;
+use crate::file_disk;
 
 const SIZE: usize = 1 << 20;
 
@@ -15,7 +16,7 @@ fn striped(folder: &tempfile::TempDir, chunk: u64) -> Node {
     let legs = ["a", "b"].map(|name| {
         let path = folder.path().join(name);
         std::fs::write(&path, vec![0; SIZE]).expect("written");
-        let file = File::open(&path, FileOptions::default()).expect("a file");
+        let file = file_disk::open(&path, FileOptions::default()).expect("a file");
         Segment::whole(Arc::new(file))
     });
     Arc::new(Stripe::new(legs.to_vec(), chunk).expect("even legs"))

@@ -9,6 +9,7 @@ use nbd_proto::Command;
 use testkit::MemDisk;
 
 use super::{connection, on_engine, pair, request};
+use crate::file_disk;
 use crate::server::limits::Limits;
 use crate::server::scratch::SEND_LEN;
 
@@ -51,7 +52,7 @@ fn file() -> (tempfile::TempDir, Node) {
     let path = folder.path().join("disk");
     let len = usize::try_from(DISK_LEN).expect("small");
     std::fs::write(&path, vec![1; len]).expect("a file");
-    let disk = nodes::File::open(&path, nodes::FileOptions::default()).expect("a disk");
+    let disk = file_disk::open(&path, nodes::FileOptions::default()).expect("a disk");
     (folder, Arc::new(disk))
 }
 

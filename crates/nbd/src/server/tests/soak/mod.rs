@@ -15,6 +15,7 @@ use tokio::net::UnixStream;
 
 use self::moody::Moody;
 use super::{Dice, Limits, Listener, Raw, serving_with};
+use crate::file_disk;
 
 /// Worlds of one run.
 const WORLDS: u64 = 40;
@@ -84,7 +85,7 @@ fn every_request_is_answered_rightly_and_in_time_from_a_file() {
         let path = folder.path().join("disk");
         let file = std::fs::File::create(&path).expect("a file");
         file.set_len(SIZE).expect("a length");
-        let disk = nodes::File::open(&path, nodes::FileOptions::default()).expect("a disk");
+        let disk = file_disk::open(&path, nodes::FileOptions::default()).expect("a disk");
         live(seed, Arc::new(disk));
     }
 }

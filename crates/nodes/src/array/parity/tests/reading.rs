@@ -274,7 +274,9 @@ fn regions_of_files_are_those_of_the_members() {
                 read_only: true,
                 ..FileOptions::default()
             };
-            disks.push(Some(Arc::new(File::open(&path, options).unwrap()) as Node));
+            disks.push(Some(
+                Arc::new(File::open(&path, options).await.unwrap()) as Node
+            ));
         }
         disks[2] = None;
         let array = open(assembly(&sample, disks));

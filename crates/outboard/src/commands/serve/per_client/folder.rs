@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nbd::server::ClientName;
-use rustix::fs::{FlockOperation, flock};
+use nodes::OpenError;
 
 use super::file_name::{of_client, of_export};
 use super::record::{ImageRecord, Record, RecordError};
@@ -62,6 +62,10 @@ pub(super) struct Found {
     /// Bytes that it takes on its filesystem.
     pub(super) bytes: u64,
 }
+
+/// An overlay that nobody else has open until this is dropped.
+#[derive(Debug)]
+pub(super) struct OverlayLock(#[expect(dead_code, reason = "the lock ends with it")] std::fs::File);
 
 /// Where an overlay is, or may be made.
 #[derive(Debug)]
@@ -227,12 +231,30 @@ impl Folder {
         found
     }
 
-    /// Removes the overlay of `name` over the image of that number.
-    pub(super) fn remove(&self, name: &ClientName, image: &str) -> Result<()> {
+    /// Locks the overlay of `name` over the image of that number, as the node that writes it does; `None` if there is none. This
+    /// alone is called on the engine: it may wait for a lock that a process left behind.
+    pub(super) async fn lock(&self, name: &ClientName, image: &str) -> Result<Option<OverlayLock>> {
+        let path = self.place(name, image, "cow");
+        let file = match std::fs::OpenOptions::new().read(true).open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(failed("cannot open", &path))?,
+        };
+        match nodes::lock_exclusive(&file, &path).await {
+            Ok(()) => Ok(Some(OverlayLock(file))),
+            Err(OpenError::InUse { .. }) => Err(FolderError::InUse(path)),
+            Err(e) => Err(failed("cannot lock", &path)(io::Error::other(e))),
+        }
+    }
+
+    /// Removes the overlay of `name` over the image of that number, which `_lock` keeps others from opening until it is gone.
+    pub(super) fn remove(
+        &self,
+        name: &ClientName,
+        image: &str,
+        _lock: Option<OverlayLock>,
+    ) -> Result<()> {
         let overlay = self.place(name, image, "cow");
         let record = self.place(name, image, "json");
-        // Held until it is gone, so that nobody opens it between the look and the removal.
-        let _lock = locked(&overlay)?;
         for path in [&overlay, &record] {
             match std::fs::remove_file(path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -330,18 +352,4 @@ fn sync(folder: &Path) -> Result<()> {
     let mut options = std::fs::OpenOptions::new();
     let synced = options.read(true).open(folder).and_then(|f| f.sync_all());
     synced.map_err(failed("cannot sync", folder))
-}
-
-/// The overlay's file, locked as who writes it locks it; `None` if there is none.
-fn locked(path: &Path) -> Result<Option<std::fs::File>> {
-    let mut options = std::fs::OpenOptions::new();
-    let file = match options.read(true).open(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(failed("cannot open", path))?,
-    };
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(FolderError::InUse(path.to_owned())),
-        // A filesystem without locks has nobody who holds one.
-        _ => Ok(Some(file)),
-    }
 }

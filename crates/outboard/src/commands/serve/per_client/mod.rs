@@ -177,7 +177,9 @@ impl DiskPerClient for PerClient {
         Box::pin(async move {
             let folder = self.folder.clone();
             let (owner, image) = (name.clone(), image.to_owned());
-            let removed = engine::blocking(move || folder.remove(&owner, &image)).await;
+            let lock = folder.lock(&owner, &image).await;
+            let lock = lock.map_err(|e| e.to_string())?;
+            let removed = engine::blocking(move || folder.remove(&owner, &image, lock)).await;
             removed.map_err(|e| e.to_string())
         })
     }
