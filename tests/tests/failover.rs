@@ -10,7 +10,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use outboard_tests::image::{Folder, MIB, bytes_at};
-use outboard_tests::mirror::{create, data_offset, refused, state_of, status, wait_until};
+use outboard_tests::mirror::{
+    create, data_offset, refused, state_of, status, wait_until, wait_until_whole,
+};
 use outboard_tests::proxy::Proxy;
 use outboard_tests::raw::{self, FLUSH, Request, WRITE};
 use outboard_tests::server::{LIMIT, Server};
@@ -306,6 +308,37 @@ fn a_primary_that_is_started_again_is_refused_while_the_second_host_has_the_half
     assert_eq!(record_of(&site.far), 2);
 }
 
+/// What the guide warns of: a server of others lets the primary in that is started again while the second host has the half. The
+/// primary finds the backup's half the fresher one and goes on from it; the second host stops.
+#[test]
+fn a_primary_that_is_started_again_takes_the_half_back_from_a_server_of_others() {
+    if !requires::all(&[requires::command("nbdkit")]) {
+        return;
+    }
+    let site = Site::start(Backup::Nbdkit);
+    let array = both(&site.local, &site.proxy.uri());
+    site.primary.kill();
+    let uri = format!("nbd://127.0.0.1:{}", site.backup.port());
+    let mut second = Server::start(&[&format!("array({uri}, missing, run=true)")]);
+    assert_eq!(write(&second, 2), (0, 0));
+    let mut primary = Server::start(&[&array]);
+    // Its own half lacks what the second host wrote, and gets it.
+    wait_until_whole(&mut primary);
+    assert_eq!(record_of(&site.local), 2, "what the second host wrote");
+    assert_eq!(write(&primary, 4), (0, 0));
+    std::thread::sleep(WINDOW);
+    assert_eq!(write(&second, 9), (EIO, EIO));
+    let told = status(&mut second);
+    let why = told["taken_over"]["why"].as_str().unwrap_or_default();
+    assert!(why.contains("events where this array wrote"), "{told:#}");
+    assert_eq!(write(&primary, 5), (0, 0));
+    // It cannot mark its members clean.
+    second.kill();
+    assert_eq!(primary.stop(Signal::TERM), Some(0));
+    site.backup.kill();
+    assert_eq!((record_of(&site.local), record_of(&site.far)), (5, 5));
+}
+
 /// The server of an idle mirror's half comes back with another disk of the same size.
 #[test]
 fn another_disk_in_the_place_of_the_half_is_never_written() {
@@ -348,7 +381,7 @@ fn another_disk_in_the_place_of_the_half_is_never_written() {
             let process = site.primary.process().id().to_string();
             let again = ["array", "re-add", "m", "--disk", &uri, "--server", &process];
             outboard_tests::said::run(&mut outboard_tests::said::outboard(&again)).ok();
-            outboard_tests::mirror::wait_until_whole(&mut site.primary);
+            wait_until_whole(&mut site.primary);
         }
     }
 }
