@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::{Errno, Geometry, IoError, Range};
+use engine::clock;
 use nbd_proto::{DiskIdentity, ExportInfo};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::client::dial::Dialed;
 use crate::client::disk::geometry;
 use crate::client::growth::whole_blocks;
 use crate::client::session::work::{Brought, Message, Submission, Work};
-use crate::client::session::{Aborted, Session, Shared, connect_all};
+use crate::client::session::{Aborted, Session, Shared, connect_all, pause};
 use crate::client::{Changed, ClientConfig, ClientError, ClientHealth, Target, describe, limits};
 
 /// A remote export. The requests of any number of callers go over its connections together.
@@ -51,12 +53,16 @@ impl Cutter {
 }
 
 impl Client {
-    /// Connects to `target`. Only inside [`engine::run`]; the connections live on this core.
+    /// Connects to `target` and reads what identifies its disk, so that no request ever goes to another one. Only inside
+    /// [`engine::run`]; the connections live on this core.
+    ///
+    /// A server that cannot be reached is not waited for. Connections that are lost before the disk is known are made again, as
+    /// long as [`ClientConfig::request_timeout`] has not passed since the first attempt began.
     ///
     /// # Errors
-    /// [`ClientError`], if the first connection cannot be made. That is tried once: waiting for a
-    /// server is for those that were there.
+    /// [`ClientError`], if the first connection cannot be made, or the last attempt failed.
     pub async fn connect(target: Target, config: ClientConfig) -> Result<Arc<Self>, ClientError> {
+        let began = clock::now();
         let writer = config.first_access();
         let mut config = ClientConfig {
             connections: config.connections.clamp(1, limits::CONNECTIONS_MAX),
@@ -64,9 +70,36 @@ impl Client {
             writer: Some(writer),
             ..config
         };
-        let dialed = connect_all(&target, &config).await?;
-        // The session's connections are those of a client that was admitted.
-        config.writer = Some(writer.again());
+        let mut attempts = 0;
+        loop {
+            let error = match connect_all(&target, &config).await {
+                Ok(dialed) => {
+                    // All further connections are those of a client that was admitted.
+                    config.writer = Some(writer.again());
+                    match Self::open(target.clone(), config.clone(), dialed).await {
+                        Ok(client) => return Ok(Arc::new(client)),
+                        Err(error) => error,
+                    }
+                }
+                Err(error) if attempts == 0 => return Err(error),
+                Err(error) => error,
+            };
+            let is_over = clock::now().duration_since(began) >= config.request_timeout;
+            if is_over || !error.is_outage() {
+                return Err(error);
+            }
+            attempts += 1;
+            tracing::info!("{error}; connecting again");
+            clock::sleep(pause(attempts)).await;
+        }
+    }
+
+    /// A client on connections that were just made, once it is known which disk they have.
+    async fn open(
+        target: Target,
+        config: ClientConfig,
+        dialed: Vec<Dialed>,
+    ) -> Result<Self, ClientError> {
         let disk = dialed[0].disk().clone();
         let export = dialed[0].export().clone();
         let (sender, inbox) = mpsc::channel(limits::INBOX_MAX);
@@ -83,9 +116,14 @@ impl Client {
             aborts,
             shared: Arc::clone(&shared),
         };
-        let session = Session::new(target, config, dialed, (inbox, aborted), shared);
+        let (opening, opened) = oneshot::channel();
+        let session = Session::new(target, config, dialed, (inbox, aborted), (shared, opening));
         drop(engine::spawn(session.run()));
-        Ok(Arc::new(client))
+        let shut_down = |_| ClientError::ShutDown {
+            target: client.target.clone(),
+        };
+        opened.await.map_err(shut_down)??;
+        Ok(client)
     }
 
     /// What the server said of the export when it was first reached.

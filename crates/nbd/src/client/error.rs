@@ -153,6 +153,12 @@ pub enum ClientError {
         /// The server's error.
         why: String,
     },
+    /// The connections were lost before it was known which disk they have.
+    #[error("{last}, while reading what identifies the disk")]
+    FirstVerification {
+        /// How they were lost.
+        last: Box<Self>,
+    },
     /// What the server acknowledged before it went away could not be written again.
     #[error("{target}: writes acknowledged before the server went away are lost: {why}")]
     Replay {
@@ -188,6 +194,22 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// Whether the server may be there again in a moment: it could not be reached, or a connection to it was lost.
+    pub(super) const fn is_outage(&self) -> bool {
+        match self {
+            Self::FirstVerification { last } => last.is_outage(),
+            Self::Connect { .. }
+            | Self::HandshakeTimeout { .. }
+            | Self::Lost { .. }
+            | Self::Closed { .. }
+            | Self::Unheard { .. }
+            | Self::ServerShutdown { .. }
+            | Self::Silent { .. }
+            | Self::Unanswered { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether the server speaks with nobody in the clear.
     #[must_use]
     pub const fn wants_tls(&self) -> bool {

@@ -8,6 +8,7 @@ mod extents;
 mod fake;
 mod hostile;
 mod identity;
+mod opening;
 mod peers;
 mod power;
 mod pure;

@@ -23,7 +23,7 @@ pub(super) fn part_limits(export: &ExportInfo, dialed: &[Dialed]) -> PartLimits 
 }
 
 /// How long to wait before attempt number `attempts`, counted from 0.
-pub(super) fn pause(attempts: u32) -> Duration {
+pub(in crate::client) fn pause(attempts: u32) -> Duration {
     match attempts.checked_sub(1) {
         None => Duration::ZERO,
         Some(doublings) => PAUSE_FIRST

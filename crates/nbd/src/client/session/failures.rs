@@ -133,7 +133,7 @@ impl Session {
     }
 
     /// Drops every connection, and whatever was to be sent again.
-    fn drop_parts(&mut self) {
+    pub(super) fn drop_parts(&mut self) {
         let lost = self.connections.drain(..).flat_map(Connection::abandon);
         drop(lost.collect::<Vec<_>>());
         self.resend.clear();

@@ -15,7 +15,8 @@
 //!                                                     journal written again
 //! ```
 //!
-//! It begins in Verifying, with nothing to compare with. Only in Ready is a request of a caller sent. What was in flight is sent again, behind
+//! It begins in Verifying, with nothing to compare with: what is read then is the disk. No caller has the client before that
+//! is over; if its connections are lost meanwhile, the session ends ([`Opening`]). Only in Ready is a request of a caller sent. What was in flight is sent again, behind
 //! the journal and before what is new.
 
 mod abort;
@@ -59,11 +60,13 @@ use crate::client::dial::Dialed;
 use crate::client::{ClientConfig, ClientError, Target, limits};
 pub(super) use abort::Aborted;
 use connection::{Connection, Finished};
-pub(super) use dialing::connect_all;
+pub(super) use dialing::{connect_all, pause};
 use dispatch::Writing;
 use jobs::Jobs;
 use journal::Journal;
 use known_disk::KnownDisk;
+#[cfg(test)]
+use mutation::Mutation;
 use quiet::Quiet;
 use recovery::Trouble;
 pub(super) use shared::Shared;
@@ -75,6 +78,9 @@ const GOODBYE: Duration = Duration::from_secs(1);
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Dialing = Pin<Box<dyn Future<Output = Result<Vec<Dialed>, ClientError>> + Send>>;
+
+/// Where [`Client::connect`](super::Client::connect) waits until the session knows which disk it has.
+pub(super) type Opening = oneshot::Sender<Result<(), ClientError>>;
 
 /// Where the session is; see the head of this file.
 #[derive(Debug)]
@@ -114,6 +120,8 @@ pub(super) struct Session {
     known: KnownDisk,
     connections: Vec<Connection>,
     phase: Phase,
+    /// Until the first verification is over.
+    opening: Option<Opening>,
     journal: Journal,
     /// Parts of lost connections, to be sent before anything new.
     resend: VecDeque<Part>,
@@ -158,7 +166,7 @@ impl Session {
         config: ClientConfig,
         dialed: Vec<Dialed>,
         (inbox, aborts): (mpsc::Receiver<Message>, mpsc::Receiver<Aborted>),
-        shared: Arc<Shared>,
+        (shared, opening): (Arc<Shared>, Opening),
     ) -> Self {
         let mut export = dialed[0].export().clone();
         export.size = shared.geometry().size;
@@ -181,6 +189,7 @@ impl Session {
             known,
             connections: Vec::new(),
             phase: Phase::Ready,
+            opening: Some(opening),
             journal: Journal::new(flushes, journal_max()),
             resend: VecDeque::new(),
             own_flush: false,
@@ -198,11 +207,10 @@ impl Session {
             shared,
         };
         let server = dialed[0].disk().clone();
-        session.take_connections(dialed, clock::now());
+        let now = clock::now();
+        session.take_connections(dialed, now);
         session.begin_verification(server, session.export.size);
-        session.dispatch(clock::now());
-        session.send(clock::now());
-        session.publish();
+        session.advance(now);
         session
     }
 
@@ -285,10 +293,21 @@ impl Session {
         if wake.timer {
             self.check_time(now);
         }
+        self.advance(now);
+    }
+
+    /// Sends what can be sent, and publishes what has changed.
+    fn advance(&mut self, now: Instant) {
         self.dispatch(now);
         self.send(now);
         self.arm_timer(now);
         self.publish();
+        let is_open = matches!(self.phase, Phase::Ready);
+        #[cfg(test)]
+        let is_open = is_open || mutation::is_on(Mutation::OpenBeforeVerification);
+        if is_open && let Some(opening) = self.opening.take() {
+            answer_opening(opening, Ok(()));
+        }
     }
 
     /// Whether nothing is left to do.
@@ -302,14 +321,9 @@ impl Session {
         self.closing.is_some() && self.jobs.is_empty() && !is_looking
     }
 
-    /// Whether requests are sent, or would be at once but for the first look at the disk.
-    fn is_usable(&self) -> bool {
-        let first = || self.reconnects == 0 && self.trouble.is_none();
-        match self.phase {
-            Phase::Ready => true,
-            Phase::Verifying(_) | Phase::Replaying { .. } => first(),
-            Phase::Lost | Phase::Dead(_) => false,
-        }
+    /// Whether requests are sent.
+    const fn is_usable(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
     }
 
     /// Requests taken up at once; the others wait in the inbox.
@@ -391,6 +405,11 @@ impl Session {
             state.trouble_since = self.trouble.as_ref().map(|trouble| trouble.since);
         });
     }
+}
+
+/// A caller that no longer waits has dropped its future, and with it the client.
+fn answer_opening(opening: Opening, result: Result<(), ClientError>) {
+    drop(opening.send(result));
 }
 
 /// Bytes that a journal keeps.

@@ -10,6 +10,8 @@ use std::cell::Cell;
 pub(in crate::client) enum Mutation {
     /// It goes on with whatever disk is at the address.
     AnyDisk,
+    /// It takes requests before it knows which disk it has.
+    OpenBeforeVerification,
     /// Requests that fail because of time end nothing: the journal is kept, and flushes succeed.
     TimeoutKeepsThePast,
     /// A flush that failed is forgotten.

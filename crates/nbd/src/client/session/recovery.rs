@@ -1,5 +1,6 @@
 //! Around a lost connection: giving up what is left, coming back, writing again what may be lost.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use block::Errno;
@@ -13,7 +14,7 @@ use crate::client::session::known_disk::Verdict;
 #[cfg(test)]
 use crate::client::session::mutation::{self, Mutation};
 use crate::client::session::work::{Body, Owner, Part, PartLimits};
-use crate::client::session::{Phase, Session, identity};
+use crate::client::session::{Phase, Session, answer_opening, identity};
 use crate::client::{Changed, ClientError};
 
 /// Connections that lived for less are not made again without a pause.
@@ -33,6 +34,15 @@ impl Session {
     /// Gives every connection up, because of `error` on one of them, and starts to come back.
     pub(super) fn lose(&mut self, error: ClientError, now: Instant) {
         if self.connections.is_empty() {
+            return;
+        }
+        if let Some(opening) = self.opening.take() {
+            // Another disk may be there next, and nothing was learned to compare it with.
+            let last = Box::new(error);
+            let error = ClientError::FirstVerification { last };
+            self.drop_parts();
+            self.phase = Phase::Dead(Arc::new(error.clone()));
+            answer_opening(opening, Err(error));
             return;
         }
         tracing::warn!(in_flight = self.jobs.len(), "{error}; connecting again");

@@ -86,13 +86,22 @@ enum Other {
 impl World {
     /// Draws and plays the faults of a world, then everything works again.
     pub(super) async fn play_faults(&mut self) {
-        for _ in 0..self.shape.faults {
+        // The first one may come before any request was answered.
+        let is_sudden = self.rng.bool();
+        for nth in 0..self.shape.faults {
             let pause = self.shape.think_max * 10;
-            clock::sleep(Duration::from_millis(self.rng.u64(0..=pause))).await;
+            let pause = Duration::from_millis(self.rng.u64(0..=pause));
+            if nth > 0 || !is_sudden {
+                clock::sleep(pause).await;
+            }
             if self.record.is_violated() {
                 break;
             }
-            let fault = self.draw();
+            let is_swapped = self.shape.severity == Severity::Swapped;
+            let fault = match nth == 0 && is_sudden && is_swapped {
+                true => Fault::Swap,
+                false => self.draw(),
+            };
             self.record.log(format_args!("fault: {fault:?}"));
             self.play(fault).await;
         }

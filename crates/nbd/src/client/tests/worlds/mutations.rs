@@ -23,6 +23,12 @@ fn worlds_find_a_client_that_goes_on_with_another_disk() {
 }
 
 #[test]
+fn worlds_find_a_client_that_takes_requests_before_it_knows_its_disk() {
+    let expected = [OnlyTheAttachedDiskIsWritten, AcknowledgedWritesAreReadBack];
+    is_found(Mutation::OpenBeforeVerification, &expected);
+}
+
+#[test]
 fn worlds_find_a_client_that_keeps_the_past_after_a_timeout() {
     let expected = [FailedRequestsAreNotSent, NoFlushSucceedsAfterAFailure];
     is_found(Mutation::TimeoutKeepsThePast, &expected);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BlockDevice, Range};
+use block::Range;
 use engine::clock;
 use testkit::SECTOR;
 
@@ -19,6 +19,9 @@ use crate::client::{Address, Client, Target};
 
 /// Longest time for the requests of all callers, by the world's clock.
 const REQUESTS_MAX: Duration = Duration::from_secs(1800);
+
+/// Attempts to connect. The slowest servers answer one in two in time.
+const CONNECTS_MAX: u32 = 100;
 
 /// One seed's world.
 pub(super) struct World {
@@ -59,8 +62,30 @@ fn content(shape: &Shape) -> Vec<Sector> {
     content
 }
 
+/// Connects, while connections may be cut. One that fails is tried again, as a user does.
+async fn connect(
+    shape: &Shape,
+    network: &Arc<Network>,
+    rng: &mut fastrand::Rng,
+    record: &Record,
+) -> Arc<Client> {
+    for _ in 0..CONNECTS_MAX {
+        let connecting = engine::spawn(Client::connect(target(), shape.config.clone()));
+        if rng.u8(0..4) == 0 {
+            let pause = rng.u64(0..=20 + 12 * shape.latency_max);
+            clock::sleep(Duration::from_millis(pause)).await;
+            network.open_links().iter().for_each(|link| link.cut());
+        }
+        match connecting.await.expect("connecting does not panic") {
+            Ok(client) => return client,
+            Err(error) => record.log(error),
+        }
+    }
+    panic!("the server listens, and no client connects");
+}
+
 impl World {
-    /// A world whose client has connected and knows its disk.
+    /// A world whose client has connected.
     pub(super) async fn new(seed: u64, record: Arc<Record>) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let shape = Shape::new(&mut rng);
@@ -78,11 +103,7 @@ impl World {
             rng.u64(..),
         );
         network.listen(Some(Arc::clone(&server)));
-        let client = Client::connect(target(), shape.config.clone()).await;
-        let client = client.expect("the server listens");
-        // Which disk it has the client knows when the first request is answered.
-        let first = client.read(Range::new(0, SECTOR)).await;
-        first.expect("the server works");
+        let client = connect(&shape, &network, &mut rng, &record).await;
         Self {
             client,
             rng,
