@@ -3,6 +3,7 @@
 //! A write was acknowledged, the server was killed and came back with another image of the same size: the client
 //! wrote its journal onto it. Size, block size and flags were all that it compared.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use block::{BlockDevice, Errno, Range, WriteFlags};
@@ -31,6 +32,13 @@ fn foreign() -> Fake {
     fake
 }
 
+/// The same, with a filesystem on its disk.
+fn foreign_with_ext(uuid: u8) -> Fake {
+    let fake = foreign();
+    put_ext(&fake, uuid);
+    fake
+}
+
 /// The superblock of an ext4 with such a UUID.
 fn put_ext(fake: &Fake, uuid: u8) {
     let mut world = fake.world();
@@ -56,6 +64,14 @@ async fn read(client: &Client) -> Result<u8, String> {
     let read = client.read(Range::new(1 << 19, 512)).await;
     read.map(|bytes| gather(&bytes)[0])
         .map_err(|error| error.to_string())
+}
+
+/// A client whose server lost power, and with it a write that was acknowledged.
+async fn unflushed_write_lost(fake: &Fake, config: ClientConfig) -> Arc<Client> {
+    let client = connect(fake, config).await;
+    write(&client, 1 << 19, vec![7; 512]).await.unwrap();
+    fake.lose_power().await;
+    client
 }
 
 /// Every request fails, for good and because of `why`, and nothing was sent to the other disk.
@@ -90,9 +106,7 @@ fn a_server_that_names_another_disk_gets_nothing() {
     for name in ["fake:2", ""] {
         in_engine(|| async {
             let fake = Fake::start(MIB);
-            let client = connect(&fake, impatient()).await;
-            write(&client, 1 << 19, vec![7; 512]).await.unwrap();
-            fake.lose_power().await;
+            let client = unflushed_write_lost(&fake, impatient()).await;
             fake.world().disk = named(name);
             is_over(
                 &fake,
@@ -111,9 +125,7 @@ fn a_disk_that_was_replaced_in_place_gets_nothing() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
         put_ext(&fake, 1);
-        let client = connect(&fake, impatient()).await;
-        write(&client, 1 << 19, vec![7; 512]).await.unwrap();
-        fake.lose_power().await;
+        let client = unflushed_write_lost(&fake, impatient()).await;
         put_ext(&fake, 2);
         let why =
             "expected ext2/3/4 UUID 01010101-0101-0101-0101-010101010101, found ext2/3/4 UUID 0202";
@@ -124,11 +136,8 @@ fn a_disk_that_was_replaced_in_place_gets_nothing() {
 #[test]
 fn on_a_server_that_names_no_disk_a_signature_recognizes_it() {
     in_engine(|| async {
-        let fake = foreign();
-        put_ext(&fake, 1);
-        let client = connect(&fake, impatient()).await;
-        write(&client, 1 << 19, vec![7; 512]).await.unwrap();
-        fake.lose_power().await;
+        let fake = foreign_with_ext(1);
+        let client = unflushed_write_lost(&fake, impatient()).await;
         goes_on(&fake, &client).await;
         fake.stop().await;
         put_ext(&fake, 2);
@@ -140,8 +149,7 @@ fn on_a_server_that_names_no_disk_a_signature_recognizes_it() {
 #[test]
 fn a_client_that_only_reads_does_not_read_another_disk() {
     in_engine(|| async {
-        let fake = foreign();
-        put_ext(&fake, 1);
+        let fake = foreign_with_ext(1);
         let config = ClientConfig {
             read_only: true,
             ..impatient()
@@ -197,8 +205,7 @@ fn a_disk_that_nothing_recognizes_goes_on_only_where_nothing_is_to_be_written_ag
 fn a_filesystem_made_by_the_client_is_the_same_disk() {
     for is_flushed in [false, true] {
         in_engine(|| async {
-            let fake = foreign();
-            put_ext(&fake, 1);
+            let fake = foreign_with_ext(1);
             let client = connect(&fake, impatient()).await;
             let mut superblock = vec![0; 1024];
             superblock[56..58].copy_from_slice(&[0x53, 0xef]);
@@ -231,9 +238,7 @@ fn content_that_others_change_is_no_other_disk_where_the_disk_is_shared() {
             writer: Some(writer),
             ..impatient()
         };
-        let client = connect(&fake, config).await;
-        write(&client, 1 << 19, vec![7; 512]).await.unwrap();
-        fake.lose_power().await;
+        let client = unflushed_write_lost(&fake, config).await;
         put_ext(&fake, 2);
         goes_on(&fake, &client).await;
         fake.stop().await;
@@ -246,9 +251,7 @@ fn content_that_others_change_is_no_other_disk_where_the_disk_is_shared() {
 fn a_client_that_was_taken_over_from_gets_no_further() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        let client = connect(&fake, impatient()).await;
-        write(&client, 1 << 19, vec![7; 512]).await.unwrap();
-        fake.lose_power().await;
+        let client = unflushed_write_lost(&fake, impatient()).await;
         let text = format!("{FENCED} 192.0.2.7 took over writing");
         fake.world().refuses = Some(Refusal::Policy(text));
         is_over(&fake, &client, "192.0.2.7 took over writing").await;
@@ -258,11 +261,8 @@ fn a_client_that_was_taken_over_from_gets_no_further() {
 #[test]
 fn a_disk_that_cannot_be_read_for_a_while_is_waited_for() {
     in_engine(|| async {
-        let fake = foreign();
-        put_ext(&fake, 1);
-        let client = connect(&fake, impatient()).await;
-        write(&client, 1 << 19, vec![7; 512]).await.unwrap();
-        fake.lose_power().await;
+        let fake = foreign_with_ext(1);
+        let client = unflushed_write_lost(&fake, impatient()).await;
         fake.world().regions.clear();
         fake.world().regions.push(Range::new(0, 1));
         fake.world().script = Box::new(|_, _| Act::Refuse(WireError::Io, "not ready"));
