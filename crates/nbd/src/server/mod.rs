@@ -413,4 +413,4 @@ async fn transmit(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

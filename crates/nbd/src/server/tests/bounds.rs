@@ -7,7 +7,7 @@ use block::{BlockDevice, Range};
 use nbd_proto::{Command, CommandFlags};
 use testkit::{HeldDisk, MemDisk, gather, pattern};
 
-use super::control::{controlled, named};
+use super::harness::{controlled, named, wait_until};
 use super::{Limits, ListenAddress, Listener, Raw, request, serving, serving_on};
 
 const SIZE: u64 = 4 << 20;
@@ -331,13 +331,7 @@ fn who_holds_memory_and_moves_nothing_goes_first() {
             idler.say(&long.encode()).await;
             idlers.push(idler);
         }
-        let taken = async {
-            while control.figures().memory < 2 << 20 {
-                engine::clock::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        let taken = engine::clock::timeout(LONG, taken).await;
-        taken.expect("they hold all the memory");
+        wait_until(async || control.figures().memory >= 2 << 20).await;
         let mut raw = Raw::simple(address).await;
         let written = engine::clock::timeout(LONG, raw.ask(long, &[1; 1 << 20])).await;
         assert_eq!(written.expect("they are sent away").0, 0);

@@ -8,28 +8,13 @@ use block::Node;
 use nbd_proto::{Command, CommandFlags};
 use nodes::FileOptions;
 use testkit::{CrashDisk, Effect, Fault, FaultDisk, HeldDisk, MemDisk};
-use tokio::sync::oneshot;
 
-use super::{Raw, local, request};
+use super::harness::{controlled, memory, named, wait_for_clients, wait_until};
+use super::{Raw, request};
 use crate::file_disk;
-use crate::server::{
-    Access, ChangeError, Control, Export, Limits, ListenAddress, Op, Rules, ServeError, Server,
-};
+use crate::server::{Access, ChangeError, Limits, Op, Rules};
 
 const SIZE: u64 = 1 << 20;
-
-fn memory() -> Node {
-    Arc::new(MemDisk::new(SIZE))
-}
-
-pub(super) fn named(name: &str, disk: Node) -> (Export, Rules) {
-    let export = Export {
-        name: name.to_owned(),
-        description: format!("the disk {name}"),
-        disk: disk.into(),
-    };
-    (export, Rules::default())
-}
 
 fn only(origin: &str) -> Rules {
     Rules {
@@ -40,44 +25,6 @@ fn only(origin: &str) -> Rules {
         connections_max: None,
         ..Rules::default()
     }
-}
-
-/// Runs `body` beside a server of `exports` on a free port, and asserts that it ended well.
-pub(super) fn controlled<F: Future<Output = ()>>(
-    exports: Vec<(Export, Rules)>,
-    limits: Limits,
-    body: impl FnOnce(std::net::SocketAddr, Control) -> F,
-) {
-    controlled_to_the_end(exports, limits, body).expect("a clean stop");
-}
-
-/// The same; tells how the server ended. What `body` returns is kept until then.
-pub(super) fn controlled_to_the_end<F: Future>(
-    exports: Vec<(Export, Rules)>,
-    limits: Limits,
-    body: impl FnOnce(std::net::SocketAddr, Control) -> F,
-) -> Result<(), ServeError> {
-    let config = engine::Config {
-        cores: 2,
-        ..engine::Config::default()
-    };
-    let run = engine::run(&config, |handle| async move {
-        let server = Server::with_rules(exports, limits).expect("good exports");
-        let control = server.control();
-        let listener = local();
-        let ListenAddress::Tcp(address) = listener.address().clone() else {
-            panic!("a TCP listener has a TCP address")
-        };
-        let (stop, stopped) = oneshot::channel::<()>();
-        let stopped = async move { drop(stopped.await) };
-        let serve =
-            engine::spawn(async move { server.serve(&handle, vec![listener], stopped).await });
-        let _kept = body(address, control).await;
-        drop(stop);
-        let end = engine::clock::timeout(Duration::from_secs(30), serve).await;
-        end.expect("it stops").expect("no panic")
-    });
-    run.expect("the engine starts")
 }
 
 impl Raw {
@@ -334,13 +281,7 @@ fn a_grown_file_is_seen_by_new_clients_and_old_ones_go_on() {
             "{error}"
         );
         drop((old, new));
-        let vacant = async {
-            while !control.figures().exports[0].clients.is_empty() {
-                engine::clock::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let gone = engine::clock::timeout(Duration::from_secs(20), vacant).await;
-        gone.expect("they leave");
+        wait_for_clients(&control, 0).await;
         let resized = control.resize("disk").await.expect("nobody is there");
         assert_eq!(resized.to, 2 * SIZE);
         assert_eq!(Raw::to(address, "disk").await.expect("served").1, 2 * SIZE);
@@ -383,13 +324,7 @@ fn an_export_takes_no_more_clients_than_its_rules_say() {
         assert!(Raw::to(address, "disk").await.is_none());
         assert!(Raw::to(address, "other").await.is_some());
         drop(first);
-        let again = async {
-            while Raw::to(address, "disk").await.is_none() {
-                engine::clock::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let again = engine::clock::timeout(Duration::from_secs(20), again).await;
-        again.expect("its place is free");
+        wait_until(async || Raw::to(address, "disk").await.is_some()).await;
         assert_eq!(control.figures().exports[0].clients_ever, 2);
     });
 }
@@ -409,13 +344,7 @@ fn an_address_has_no_more_connections_than_its_share() {
         assert!(Raw::connect(address).await.is_closed_at_once().await);
         assert_eq!(control.figures().refused, 1);
         drop(first);
-        let freed = async {
-            while Raw::connect(address).await.is_closed_at_once().await {
-                engine::clock::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let freed = engine::clock::timeout(Duration::from_secs(20), freed).await;
-        freed.expect("a place is free again");
+        wait_until(async || !Raw::connect(address).await.is_closed_at_once().await).await;
     });
 }
 
@@ -431,13 +360,7 @@ fn figures_are_kept_when_a_client_leaves() {
         let (error, _) = raw.ask(request(Command::Read, SIZE, 4096), &[]).await;
         assert_ne!(error, 0, "past the end");
         drop(raw);
-        let left = async {
-            while !control.figures().exports[0].clients.is_empty() {
-                engine::clock::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let left = engine::clock::timeout(Duration::from_secs(20), left).await;
-        left.expect("it leaves");
+        wait_for_clients(&control, 0).await;
         let read = control.figures().exports[0].figures.of(Op::Read);
         assert_eq!((read.requests, read.errors, read.bytes), (4, 1, 3 * 4096));
         assert_eq!((read.in_flight, read.latency.iter().sum::<u64>()), (0, 4));

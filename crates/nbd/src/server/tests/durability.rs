@@ -8,7 +8,7 @@ use block::{Errno, Operation};
 use nbd_proto::{Command, CommandFlags};
 use testkit::{CrashDisk, HeldDisk, MemDisk};
 
-use super::control::{controlled, named};
+use super::harness::{controlled, named, wait_until};
 use super::{EIO, Limits, Raw, request, serving};
 
 const SIZE: u64 = 1 << 20;
@@ -165,13 +165,7 @@ fn a_write_of_a_broken_connection_does_not_land_on_what_its_successor_wrote() {
                 drop(broken);
             }
             // A server that has not seen the end yet could not know whom the next one follows.
-            let seen = async {
-                while served.leaving.count() == 0 {
-                    engine::clock::sleep(Duration::from_millis(1)).await;
-                }
-            };
-            let seen = engine::clock::timeout(Duration::from_secs(30), seen).await;
-            seen.expect("a connection with a write under way leaves until that has landed");
+            wait_until(async || served.leaving.count() > 0).await;
             let mut successor = Raw::simple(address).await;
             successor.say(&write.encode()).await;
             successor.say(&[2; 512]).await;

@@ -8,6 +8,7 @@ mod control;
 mod durability;
 mod extended;
 mod faults;
+pub(crate) mod harness;
 mod hostile;
 mod listening;
 mod per_client;
@@ -22,84 +23,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use block::Node;
 use nbd_proto::{Command, CommandFlags, Request};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::oneshot;
+
+use harness::{export, local, serving, serving_on};
 
 use super::{Export, Limits, ListenAddress, Listener, ServeError, Server};
-
-/// Runs `body` against a server of `disk`, stops the server and asserts that it ended well.
-fn serving<F, T>(disk: Node, limits: Limits, body: impl FnOnce(SocketAddr) -> F) -> T
-where
-    F: Future<Output = T>,
-{
-    let (result, end) = serving_on(2, disk, limits, local(), |address| {
-        let ListenAddress::Tcp(address) = address else {
-            panic!("a TCP listener has a TCP address")
-        };
-        body(address)
-    });
-    end.expect("a clean stop");
-    result
-}
-
-/// The same with so many cores and on this listener; also tells how serving ended.
-fn serving_on<F, T>(
-    cores: usize,
-    disk: Node,
-    limits: Limits,
-    listener: Listener,
-    body: impl FnOnce(ListenAddress) -> F,
-) -> (T, Result<(), ServeError>)
-where
-    F: Future<Output = T>,
-{
-    let config = engine::Config {
-        cores,
-        ..engine::Config::default()
-    };
-    serving_with(config, disk, limits, listener, body)
-}
-
-/// The same on such an engine.
-fn serving_with<F, T>(
-    config: engine::Config,
-    disk: Node,
-    limits: Limits,
-    listener: Listener,
-    body: impl FnOnce(ListenAddress) -> F,
-) -> (T, Result<(), ServeError>)
-where
-    F: Future<Output = T>,
-{
-    let run = engine::run(&config, |handle| async move {
-        let server = Server::new(vec![export(disk)], limits).expect("one export");
-        let address = listener.address().clone();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let stopped = async move { drop(stopped.await) };
-        let serve =
-            engine::spawn(async move { server.serve(&handle, vec![listener], stopped).await });
-        let result = body(address).await;
-        drop(stop);
-        let end = engine::clock::timeout(Duration::from_secs(30), serve).await;
-        (result, end.expect("it stops").expect("no panic"))
-    });
-    run.expect("the engine starts")
-}
-
-fn export(disk: Node) -> Export {
-    Export {
-        name: "disk".to_owned(),
-        description: "a disk".to_owned(),
-        disk: disk.into(),
-    }
-}
-
-fn local() -> Listener {
-    Listener::tcp(([127, 0, 0, 1], 0).into()).expect("a free port")
-}
 
 /// A client of bytes.
 struct Raw<S = TcpStream> {

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BlockDevice, Range, WriteFlags};
-use nbd_proto::{AccessMode, ClientToken, WriterAccess, WriterPolicy};
+use block::{BlockDevice, Node, Range, WriteFlags};
+use nbd_proto::{AccessMode, ClientToken, Command, WriterAccess, WriterPolicy};
 use testkit::{HeldDisk, MemDisk, gather, single};
 
-use super::*;
+use super::harness::{controlled, export, memory, wait_for_clients, wait_until};
+use super::{EPERM, Raw, request};
 use crate::client::{Address, Client, ClientConfig, ClientError, Target};
-use crate::server::{Control, Rules, WriterRules};
+use crate::server::{Control, Limits, Rules, WriterRules};
 
 const SECTOR: usize = 512;
 
@@ -25,40 +26,13 @@ fn rules(policy: WriterPolicy, record: Option<&Path>) -> Rules {
     }
 }
 
-/// Runs `body` against a server of `disk` by these rules.
-fn controlled<F, T>(disk: Node, rules: Rules, body: impl FnOnce(SocketAddr, Control) -> F) -> T
-where
-    F: Future<Output = T>,
-{
-    let config = engine::Config {
-        cores: 2,
-        ..engine::Config::default()
-    };
-    engine::run(&config, |handle| async move {
-        let limits = Limits::default();
-        let server = Server::with_rules(vec![(export(disk), rules)], limits).expect("one export");
-        let control = server.control();
-        let listener = local();
-        let ListenAddress::Tcp(address) = listener.address().clone() else {
-            panic!("a TCP listener has a TCP address")
-        };
-        let (stop, stopped) = oneshot::channel::<()>();
-        let stopped = async move { drop(stopped.await) };
-        let serve =
-            engine::spawn(async move { server.serve(&handle, vec![listener], stopped).await });
-        let result = body(address, control).await;
-        drop(stop);
-        let end = engine::clock::timeout(Duration::from_secs(30), serve).await;
-        end.expect("it stops")
-            .expect("no panic")
-            .expect("a clean stop");
-        result
-    })
-    .expect("the engine starts")
-}
-
-fn memory() -> Node {
-    Arc::new(MemDisk::new(1 << 20))
+/// Runs `body` while a server of `disk` with `rules` runs.
+fn with_rules<F: Future>(
+    disk: Node,
+    rules: Rules,
+    body: impl FnOnce(SocketAddr, Control) -> F,
+) -> F::Output {
+    controlled(vec![(export(disk), rules)], Limits::default(), body)
 }
 
 fn one() -> Rules {
@@ -116,27 +90,21 @@ async fn raw_write(raw: &mut Raw, value: u8) -> u32 {
 
 /// Waits until the export has no writer.
 async fn free(control: &Control) {
-    until(control, |writer| writer.is_none()).await;
+    wait_for_writer(control, false).await;
 }
 
-async fn until(control: &Control, is_so: impl Fn(Option<&str>) -> bool) {
-    for _ in 0..2000 {
-        let figures = control.figures();
-        let writers = figures.exports[0]
-            .writers
-            .as_ref()
-            .expect("it takes claims");
-        if is_so(writers.writer.as_ref().map(|writer| writer.peer.as_str())) {
-            return;
-        }
-        engine::clock::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("the writer never changed");
+/// Waits until the export has a writer, or has none.
+async fn wait_for_writer(control: &Control, is_there: bool) {
+    let has_writer = || {
+        let figures = control.figures().exports[0].writers.clone();
+        figures.expect("it takes claims").writer.is_some()
+    };
+    wait_until(async || has_writer() == is_there).await;
 }
 
 #[test]
 fn a_second_client_that_would_write_is_refused_and_one_that_reads_is_not() {
-    controlled(memory(), one(), |address, control| async move {
+    with_rules(memory(), one(), |address, control| async move {
         let first = ours(address, 1, AccessMode::Write).await.expect("free");
         write(&first, 1).await.expect("it is the writer");
         let busy = ours(address, 2, AccessMode::Write).await.unwrap_err();
@@ -172,7 +140,7 @@ fn a_second_client_that_would_write_is_refused_and_one_that_reads_is_not() {
 
 #[test]
 fn clients_that_say_nothing_are_one_for_each_address() {
-    controlled(memory(), one(), |address, control| async move {
+    with_rules(memory(), one(), |address, control| async move {
         let (mut first, mut second) = (foreign(address, 1).await, foreign(address, 1).await);
         let mut other = foreign(address, 2).await;
         assert_eq!(raw_write(&mut first, 1).await, 0);
@@ -189,7 +157,7 @@ fn clients_that_say_nothing_are_one_for_each_address() {
 
 #[test]
 fn who_comes_back_after_another_has_written_is_fenced() {
-    controlled(memory(), one(), |address, control| async move {
+    with_rules(memory(), one(), |address, control| async move {
         let first = ours(address, 1, AccessMode::Write).await.expect("free");
         first.abort().await;
         free(&control).await;
@@ -213,7 +181,7 @@ fn a_takeover_is_answered_when_nothing_of_the_other_is_in_flight() {
     let held = HeldDisk::new(memory());
     held.hold(true);
     let disk = held.clone();
-    controlled(held.clone(), one(), |address, control| async move {
+    with_rules(held.clone(), one(), |address, control| async move {
         let first = ours(address, 1, AccessMode::Write).await.expect("free");
         let late = {
             let first = first.clone();
@@ -222,7 +190,7 @@ fn a_takeover_is_answered_when_nothing_of_the_other_is_in_flight() {
         disk.arrivals(1).await;
         let takes_over = engine::spawn(ours(address, 2, AccessMode::Takeover));
         // Its connections are ended, and still the write is on its way to the disk.
-        until_clients(&control, 1).await;
+        wait_for_clients(&control, 1).await;
         engine::clock::sleep(Duration::from_millis(50)).await;
         assert!(
             !takes_over.is_finished(),
@@ -244,23 +212,12 @@ fn a_takeover_is_answered_when_nothing_of_the_other_is_in_flight() {
     });
 }
 
-/// Waits until so many clients at most are left.
-async fn until_clients(control: &Control, max: usize) {
-    for _ in 0..2000 {
-        if control.figures().exports[0].clients.len() <= max {
-            return;
-        }
-        engine::clock::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("they never left");
-}
-
 #[test]
 fn a_takeover_survives_a_restart_of_the_server() {
     let folder = tempfile::tempdir().expect("a folder");
     let record = folder.path().join("disk.img.writer");
     let fenced = || rules(WriterPolicy::Fenced, Some(&record));
-    controlled(memory(), fenced(), |address, _| async move {
+    with_rules(memory(), fenced(), |address, _| async move {
         let first = ours(address, 1, AccessMode::Write).await.expect("free");
         let second = ours(address, 2, AccessMode::Takeover).await;
         write(&second.expect("it takes over"), 2)
@@ -268,7 +225,7 @@ fn a_takeover_survives_a_restart_of_the_server() {
             .expect("it is the writer");
         first.abort().await;
     });
-    controlled(memory(), fenced(), |address, control| async move {
+    with_rules(memory(), fenced(), |address, control| async move {
         let refused = ours(address, 1, AccessMode::Resume).await.unwrap_err();
         let text = refused.to_string();
         assert!(
@@ -291,7 +248,7 @@ fn a_takeover_survives_a_restart_of_the_server() {
         second.close().await;
     });
     std::fs::write(&record, "outboard writer 2\n").expect("a file");
-    controlled(memory(), fenced(), |address, _| async move {
+    with_rules(memory(), fenced(), |address, _| async move {
         for mode in [AccessMode::Write, AccessMode::Resume, AccessMode::Takeover] {
             let refused = ours(address, 2, mode).await.unwrap_err();
             let text = refused.to_string();
@@ -306,7 +263,7 @@ fn a_takeover_survives_a_restart_of_the_server() {
 
 #[test]
 fn other_rules_of_a_running_server_count_at_once() {
-    controlled(memory(), one(), |address, control| async move {
+    with_rules(memory(), one(), |address, control| async move {
         let first = ours(address, 1, AccessMode::Write).await.expect("free");
         let refused = ours(address, 2, AccessMode::Shared).await.unwrap_err();
         assert!(refused.to_string().contains("--writers many"), "{refused}");
@@ -318,7 +275,7 @@ fn other_rules_of_a_running_server_count_at_once() {
         // Of many that wrote, one stays: both are ended, and the first to come back has it.
         control.update("disk", "", one()).expect("it is served");
         write(&first, 3).await.expect("it comes back");
-        until(&control, |writer| writer.is_some()).await;
+        wait_for_writer(&control, true).await;
         let refused = ours(address, 3, AccessMode::Write).await.unwrap_err();
         assert!(matches!(refused, ClientError::Busy { .. }), "{refused}");
         second.abort().await;
@@ -330,7 +287,7 @@ fn other_rules_of_a_running_server_count_at_once() {
 fn an_export_says_which_disk_it_is_and_each_opening_is_another_incarnation() {
     let disk = memory();
     let disks = [disk.clone(), disk, memory()].map(|disk| {
-        controlled(disk, one(), |address, _| async move {
+        with_rules(disk, one(), |address, _| async move {
             let client = ours(address, 1, AccessMode::Write).await.expect("free");
             client.disk_identity().clone()
         })
@@ -346,7 +303,7 @@ fn an_export_says_which_disk_it_is_and_each_opening_is_another_incarnation() {
 #[test]
 fn nobody_needs_a_claim_where_nobody_can_write() {
     let disk = MemDisk::new(1 << 20).with_geometry(|geometry| geometry.read_only = true);
-    controlled(Arc::new(disk), one(), |address, control| async move {
+    with_rules(Arc::new(disk), one(), |address, control| async move {
         let _first = ours(address, 1, AccessMode::Write)
             .await
             .expect("read-only");

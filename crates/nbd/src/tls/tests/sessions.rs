@@ -11,50 +11,35 @@ use nbd_proto::UriTls;
 use testkit::{MemDisk, gather, single};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
 
 use super::pki::{Life, Pki};
 use crate::client::{Address, Client, ClientConfig, ClientError, Target};
 use crate::file_disk;
-use crate::server::{Access, Export, Limits, Listener, Rules, Server};
+use crate::server::tests::harness::{ServerSetup, run_server, tcp};
+use crate::server::{Access, Export, Limits, Rules};
 use crate::tls::{Demand, ServerTls, ServerTlsFiles};
 
 const SIZE: u64 = 8 << 20;
 /// Nothing here takes as long.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs `body` against a server of `exports` with `tls`, on TCP.
+/// Runs `body` while a server of `exports` with `tls` runs, on TCP.
 pub(super) fn serving<F: Future<Output = ()>>(
     exports: Vec<(Export, Rules)>,
     limits: Limits,
     tls: Option<(ServerTls, Demand)>,
     body: impl FnOnce(SocketAddr) -> F,
 ) {
-    let config = engine::Config {
-        cores: 2,
-        ..engine::Config::default()
+    let setup = ServerSetup {
+        limits,
+        tls,
+        ..ServerSetup::new(exports)
     };
-    let run = |handle: engine::Handle| async move {
-        let mut server = Server::with_rules(exports, limits).expect("exports");
-        if let Some((tls, demand)) = tls {
-            server = server.with_tls(tls, demand);
-        }
-        let listener = Listener::tcp(([127, 0, 0, 1], 0).into()).expect("a free port");
-        let port = listener.address().port().expect("TCP");
-        let (stop, stopped) = oneshot::channel::<()>();
-        let stopped = async move { drop(stopped.await) };
-        let serve =
-            engine::spawn(async move { server.serve(&handle, vec![listener], stopped).await });
-        let address = ([127, 0, 0, 1], port).into();
-        let done = engine::clock::timeout(LIMIT, Box::pin(body(address))).await;
+    let ((), end) = run_server(setup, |address, _| async {
+        let done = engine::clock::timeout(LIMIT, Box::pin(body(tcp(address)))).await;
         done.expect("the test hangs");
-        drop(stop);
-        let end = engine::clock::timeout(LIMIT, serve).await;
-        end.expect("it stops")
-            .expect("no panic")
-            .expect("a clean stop");
-    };
-    engine::run(&config, run).expect("the engine starts");
+    });
+    end.expect("a clean stop");
 }
 
 /// A disk in memory under this name.

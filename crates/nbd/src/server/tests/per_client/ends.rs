@@ -1,12 +1,10 @@
 //! How clients' disks are replaced, removed and closed.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use testkit::{CrashDisk, Effect, Fault, FaultDisk, MemDisk};
 
-use super::super::control::controlled_to_the_end;
+use super::super::harness::{controlled_to_the_end, wait_until};
 use super::{SIZE, client, connected, export, maker, per_client, read, say_goodbye, write};
 use crate::server::{ChangeError, ExportDisk, Limits, Rules};
 
@@ -27,9 +25,7 @@ fn a_new_image_is_for_new_clients_and_for_who_said_goodbye() {
             write(&mut leaves, 3).await;
             drop(lost);
             say_goodbye(leaves).await;
-            while before.closed.load(Ordering::SeqCst) < 2 {
-                engine::clock::sleep(Duration::from_millis(2)).await;
-            }
+            wait_until(async || before.closed() >= 2).await;
             control.renew("disk", after).expect("it is there");
             stays.assert_in_step().await;
             let mut more = connected(address, 1).await;
@@ -43,9 +39,7 @@ fn a_new_image_is_for_new_clients_and_for_who_said_goodbye() {
             for raw in [stays, more] {
                 say_goodbye(raw).await;
             }
-            while before.closed.load(Ordering::SeqCst) < 3 {
-                engine::clock::sleep(Duration::from_millis(2)).await;
-            }
+            wait_until(async || before.closed() >= 3).await;
             let mut again = connected(address, 1).await;
             assert_eq!(read(&mut again).await, 0, "it came anew");
         },
@@ -134,7 +128,7 @@ fn a_stop_closes_the_disks_and_tells_of_one_that_could_not_be_flushed() {
         export(ExportDisk::PerClient(maker.clone())),
         Rules::default(),
     )];
-    let end = controlled_to_the_end(exports, Limits::default(), |address, _| async move {
+    let (_, end) = controlled_to_the_end(exports, Limits::default(), |address, _| async move {
         let mut bad = connected(address, 1).await;
         write(&mut bad, 1).await;
         let mut good = connected(address, 2).await;

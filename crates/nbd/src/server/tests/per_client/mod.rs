@@ -14,7 +14,7 @@ use testkit::{CrashDisk, MemDisk};
 use tokio::net::TcpSocket;
 use tokio::sync::Semaphore;
 
-use super::control::controlled;
+use super::harness::{controlled, wait_until};
 use super::{Raw, request};
 use crate::server::client_disks::OPENS_MAX;
 use crate::server::{
@@ -72,14 +72,12 @@ impl Maker {
         self.opened.load(Ordering::SeqCst)
     }
 
+    fn closed(&self) -> usize {
+        self.closed.load(Ordering::SeqCst)
+    }
+
     async fn all_closed(&self) {
-        let closed = async {
-            while self.closed.load(Ordering::SeqCst) < self.opened() {
-                engine::clock::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        let closed = engine::clock::timeout(Duration::from_secs(20), closed).await;
-        closed.expect("disks are closed behind their clients");
+        wait_until(async || self.closed() >= self.opened()).await;
     }
 }
 
@@ -388,9 +386,7 @@ fn only_so_many_disks_are_opened_at_once() {
             let clients = (1..=CLIENTS).map(|host| connect(address, host));
             let clients = futures_util::future::join_all(clients);
             let open_up = async {
-                while kept.opening.load(Ordering::SeqCst) < OPENS_MAX {
-                    engine::clock::sleep(Duration::from_millis(2)).await;
-                }
+                wait_until(async || kept.opening.load(Ordering::SeqCst) >= OPENS_MAX).await;
                 kept.gate.add_permits(1);
             };
             let (clients, ()) = tokio::join!(clients, open_up);

@@ -14,7 +14,8 @@ use testkit::MemDisk;
 use tokio::net::UnixStream;
 
 use self::moody::Moody;
-use super::{Dice, Limits, Listener, Raw, serving_with};
+use super::harness::{ServerSetup, named, run_server};
+use super::{Dice, Limits, Listener, Raw};
 use crate::file_disk;
 
 /// Worlds of one run.
@@ -67,7 +68,13 @@ fn live(seed: u64, disk: Node) {
             lived.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         }
     };
-    let ((), end) = serving_with(config, disk, limits, listener, body);
+    let setup = ServerSetup {
+        engine: config,
+        limits,
+        listener,
+        ..ServerSetup::new(vec![named("disk", disk)])
+    };
+    let ((), end) = run_server(setup, |address, _| body(address));
     end.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
 }
 
