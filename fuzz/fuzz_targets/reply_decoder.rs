@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use nbd_proto::{Command, CommandFlags, Expected, Framing, MetaContext, ReplyDecoder};
-use outboard_fuzz::{Seen, receive};
+use outboard_fuzz::{DecodeOutcome, receive};
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (choice, bytes) = input;
@@ -19,7 +19,7 @@ fuzz_target!(|input: (u8, &[u8])| {
 });
 
 /// Whatever was sent, each request is either over or can be sent again.
-fn conserved<'a>(framing: Framing, pieces: impl Iterator<Item = &'a [u8]>) -> Seen {
+fn conserved<'a>(framing: Framing, pieces: impl Iterator<Item = &'a [u8]>) -> DecodeOutcome {
     let seen = receive(decoder(framing), pieces);
     let mut tokens = seen.tokens.clone();
     tokens.sort_unstable();

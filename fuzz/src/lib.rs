@@ -9,7 +9,7 @@ pub use superblocks::decode_mended;
 
 /// What a decoder made of a stream.
 #[derive(Debug, PartialEq)]
-pub struct Seen {
+pub struct DecodeOutcome {
     /// What it told.
     pub events: Vec<ReplyEvent<u64>>,
     /// Why it gave up.
@@ -19,7 +19,7 @@ pub struct Seen {
 }
 
 /// Hands the pieces over one after the other, as sockets do.
-pub fn receive<'a>(mut decoder: ReplyDecoder<u64>, pieces: impl Iterator<Item = &'a [u8]>) -> Seen {
+pub fn receive<'a>(mut decoder: ReplyDecoder<u64>, pieces: impl Iterator<Item = &'a [u8]>) -> DecodeOutcome {
     let (mut waiting, mut events, mut broken) = (Vec::new(), Vec::new(), None);
     for piece in pieces {
         waiting.extend_from_slice(piece);
@@ -34,7 +34,7 @@ pub fn receive<'a>(mut decoder: ReplyDecoder<u64>, pieces: impl Iterator<Item = 
     });
     let mut tokens: Vec<u64> = over.collect();
     tokens.extend(decoder.drain());
-    Seen {
+    DecodeOutcome {
         events,
         broken,
         tokens,

@@ -45,8 +45,8 @@ pub use handshake::client::{
     BadReply, ClientEvent, ClientHandshake, ClientHandshakeConfig, Goal, HandshakeFailure,
 };
 pub use handshake::server::{
-    CloseReason, ContextOffer, HandshakeEvent, Refusal, ServerHandshake, ServerHandshakeConfig,
-    TlsMode, Why,
+    CloseReason, ContextOffer, ExportPurpose, HandshakeEvent, Refusal, ServerHandshake,
+    ServerHandshakeConfig, TlsMode,
 };
 pub use handshake::{ExportInfo, Negotiated};
 pub use reply::{

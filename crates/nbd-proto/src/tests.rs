@@ -1,20 +1,20 @@
 //! Tests of the protocol: [`pair::Pair`] drives both handshakes against each other, the files below hold
 //! one subject each.
 
-mod ask;
 mod client_contexts;
 mod client_disk;
 mod client_handshake;
+mod client_harness;
 mod client_tls;
 mod extended;
 mod framing;
 mod pair;
 mod receive;
 mod request;
-mod serve;
 mod server_contexts;
 mod server_disk;
 mod server_handshake;
+mod server_harness;
 mod server_tls;
 mod status;
 mod transmission;

@@ -30,13 +30,13 @@ pub(crate) fn play(mode: u8, script: &[u8]) {
         over: false,
     };
     let greeting = if mode & 0x40 == 0 { 3u16 } else { 2 };
-    world.hear(&[&b"NBDMAGICIHAVEOPT"[..], &greeting.to_be_bytes()].concat());
+    world.feed(&[&b"NBDMAGICIHAVEOPT"[..], &greeting.to_be_bytes()].concat());
     for byte in script {
         let option = match byte & 8 {
             0 => world.asked,
             _ => u32::from(byte >> 4),
         };
-        world.hear(&reply(option, byte & 7, byte >> 4));
+        world.feed(&reply(option, byte & 7, byte >> 4));
     }
 }
 
@@ -50,7 +50,7 @@ struct World {
 }
 
 impl World {
-    fn hear(&mut self, mut bytes: &[u8]) {
+    fn feed(&mut self, mut bytes: &[u8]) {
         loop {
             let taken = self.client.receive(bytes);
             assert!(!self.over || taken == 0, "bytes taken after the end");

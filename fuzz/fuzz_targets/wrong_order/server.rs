@@ -2,7 +2,7 @@
 
 use nbd_proto::{
     BASE_ALLOCATION, ContextOffer, ExportInfo, Framing, HandshakeEvent, Negotiated, Refusal,
-    ServerHandshake, ServerHandshakeConfig, TlsMode, TransmissionFlags, Why,
+    ServerHandshake, ServerHandshakeConfig, TlsMode, TransmissionFlags, ExportPurpose,
 };
 
 use crate::counted;
@@ -30,10 +30,10 @@ pub(crate) fn play(mode: u8, script: &[u8]) {
     for byte in script {
         held.extend(option(byte & 15));
         if byte & 16 == 0 {
-            world.hear(&std::mem::take(&mut held), usize::from(byte >> 5) * 7 + 1);
+            world.feed(&std::mem::take(&mut held), usize::from(byte >> 5) * 7 + 1);
         }
     }
-    world.hear(&held, usize::MAX);
+    world.feed(&held, usize::MAX);
 }
 
 struct World {
@@ -50,7 +50,7 @@ struct World {
 }
 
 impl World {
-    fn hear(&mut self, bytes: &[u8], piece: usize) {
+    fn feed(&mut self, bytes: &[u8], piece: usize) {
         for part in bytes.chunks(piece) {
             self.waiting.extend_from_slice(part);
             loop {
@@ -70,9 +70,9 @@ impl World {
         let silent = self.tls == TlsMode::Required && !self.server.is_tls();
         match event {
             HandshakeEvent::Send(bytes) => self.replies(&bytes),
-            HandshakeEvent::FindExport { name, why, .. } => {
+            HandshakeEvent::FindExport { name, purpose, .. } => {
                 assert!(!silent, "an export is looked for in the clear");
-                self.by_name = why == Why::ExportName;
+                self.by_name = purpose == ExportPurpose::ExportName;
                 self.server
                     .answer_export(self.find(&name).map(|()| export(&name)));
             }

@@ -4,7 +4,7 @@ use nbd_proto::{
     ChunkFlags, Command, CommandFlags, Expected, Extent, Framing, MetaContext, Piece, ReplyDecoder,
     ReplyEvent, ReplyTo, WireError,
 };
-use outboard_fuzz::{Seen, receive};
+use outboard_fuzz::{DecodeOutcome, receive};
 
 /// Length of every request.
 const LEN: u32 = 16;
@@ -120,7 +120,7 @@ fn decoder(framing: Framing) -> ReplyDecoder<u64> {
 
 /// Each request is over once or still in flight; what succeeded has all its bytes, each once, and the
 /// status of all its contexts.
-fn check(seen: &Seen) {
+fn check(seen: &DecodeOutcome) {
     for (at, event) in seen.events.iter().enumerate() {
         if let ReplyEvent::Done {
             token, error: None, ..

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::ask::{Outcome, broken, finished, greeting, info_export, say};
-use super::serve::queries;
-use super::{ask, option, reply};
+use super::client_harness::{ClientOutcome, broken, feed, finished, greeting, info_export};
+use super::server_harness::queries;
+use super::{client_harness, option, reply};
 use crate::{
     BASE_ALLOCATION, BadReply, ClientEvent, ClientHandshake, ClientHandshakeConfig, Framing, Goal,
     HandshakeFailure, MetaContext, OptionCode, OptionReply, TransmissionFlags, limits,
@@ -20,10 +20,10 @@ fn config(framing: Framing, contexts: &[&str]) -> ClientHandshakeConfig {
     }
 }
 
-/// A client of this kind hears a greeting and `replies`.
-fn hears(config: &ClientHandshakeConfig, replies: &[Vec<u8>]) -> Outcome {
+/// A client of this kind receives a greeting and `replies`.
+fn feed_replies(config: &ClientHandshakeConfig, replies: &[Vec<u8>]) -> ClientOutcome {
     let input = [greeting(3), replies.concat()].concat();
-    say(&mut ClientHandshake::new(config.clone()), &input, 1000)
+    feed(&mut ClientHandshake::new(config.clone()), &input, 1000)
 }
 
 fn ack(code: OptionCode) -> Vec<u8> {
@@ -36,7 +36,7 @@ fn context(id: u32, name: &str) -> Vec<u8> {
 }
 
 fn export() -> Vec<u8> {
-    [info_export(1 << 20, 1), ask::ack()].concat()
+    [info_export(1 << 20, 1), client_harness::ack()].concat()
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn extended_headers_are_asked_for_first_and_structured_replies_for_want_of_them(
     ];
     for (wanted, mut replies, expected) in cases {
         replies.push(export());
-        let outcome = hears(&config(wanted, &[]), &replies);
+        let outcome = feed_replies(&config(wanted, &[]), &replies);
         assert_eq!(finished(outcome).framing, expected);
     }
 }
@@ -73,7 +73,7 @@ fn extended_headers_are_asked_for_first_and_structured_replies_for_want_of_them(
 #[test]
 fn contexts_are_chosen_for_the_export_and_kept_by_their_ids() {
     let config = config(Framing::Extended, &[BASE_ALLOCATION, "x-box:layer"]);
-    let outcome = hears(
+    let outcome = feed_replies(
         &config,
         &[
             ack(OptionCode::ExtendedHeaders),
@@ -95,7 +95,7 @@ fn contexts_are_chosen_for_the_export_and_kept_by_their_ids() {
 #[test]
 fn no_contexts_are_asked_for_in_simple_framing() {
     let config = config(Framing::Simple, &[BASE_ALLOCATION]);
-    let outcome = hears(&config, &[export()]);
+    let outcome = feed_replies(&config, &[export()]);
     assert!(finished(outcome).contexts.is_empty());
 }
 
@@ -111,7 +111,7 @@ fn a_server_without_contexts_is_used_without_but_an_unknown_export_is_not() {
         (OptionReply::ErrShutdown, false),
     ] {
         // Contexts before an error do not count.
-        let outcome = hears(
+        let outcome = feed_replies(
             &config,
             &[
                 ack(OptionCode::StructuredReply),
@@ -140,7 +140,7 @@ fn contexts_nobody_asked_for_or_twice_are_refused() {
         let mut replies = vec![ack(OptionCode::StructuredReply)];
         replies.extend(contexts.iter().map(|(id, name)| context(*id, name)));
         assert!(matches!(
-            broken(hears(&config, &replies)),
+            broken(feed_replies(&config, &replies)),
             BadReply::Context { .. }
         ));
     }
@@ -153,7 +153,7 @@ fn contexts_nobody_asked_for_or_twice_are_refused() {
     ] {
         let bad = reply(SET, OptionReply::MetaContext, data);
         let replies = [ack(OptionCode::StructuredReply), bad];
-        assert_eq!(broken(hears(&config, &replies)), BadReply::BadString);
+        assert_eq!(broken(feed_replies(&config, &replies)), BadReply::BadString);
     }
 }
 
@@ -175,7 +175,7 @@ fn a_description_tells_of_the_contexts_that_there_are() {
     ]
     .concat();
     let structured = ack(OptionCode::StructuredReply);
-    let outcome = hears(
+    let outcome = feed_replies(
         &config,
         &[
             structured.clone(),
@@ -194,18 +194,18 @@ fn a_description_tells_of_the_contexts_that_there_are() {
     assert_eq!(names, [BASE_ALLOCATION, "qemu:"]);
 
     let refused = reply(list, OptionReply::ErrUnsupported, b"");
-    let outcome = hears(&config, &[structured.clone(), refused, ended]);
+    let outcome = feed_replies(&config, &[structured.clone(), refused, ended]);
     assert!(matches!(outcome.end, Some(ClientEvent::Described(d)) if d.contexts.is_empty()));
 
     let endless = vec![context(b"x:y"); 600].concat();
-    let outcome = hears(&config, &[structured, endless]);
+    let outcome = feed_replies(&config, &[structured, endless]);
     assert_eq!(broken(outcome), BadReply::TooMany);
 }
 
 #[test]
 fn flags_that_mean_nothing_in_the_framing_are_not_believed() {
     let all = TransmissionFlags::all();
-    let export = || [info_export(1 << 20, all.bits()), ask::ack()].concat();
+    let export = || [info_export(1 << 20, all.bits()), client_harness::ack()].concat();
     let (df, payload) = (
         TransmissionFlags::SEND_DF,
         TransmissionFlags::BLOCK_STATUS_PAYLOAD,
@@ -223,14 +223,14 @@ fn flags_that_mean_nothing_in_the_framing_are_not_believed() {
             _ if missing.is_empty() => Framing::Extended,
             _ => Framing::Structured,
         };
-        let negotiated = finished(hears(&config(framing, &[]), &replies));
+        let negotiated = finished(feed_replies(&config(framing, &[]), &replies));
         assert_eq!(negotiated.export.flags, all - missing);
     }
 }
 
 #[test]
 fn export_name_is_never_used_under_extended_headers() {
-    let outcome = hears(
+    let outcome = feed_replies(
         &config(Framing::Extended, &[]),
         &[
             ack(OptionCode::ExtendedHeaders),
@@ -245,7 +245,7 @@ fn export_name_is_never_used_under_extended_headers() {
 
 #[test]
 fn a_context_is_kept_where_the_export_is_chosen_by_export_name() {
-    let outcome = hears(
+    let outcome = feed_replies(
         &config(Framing::Structured, &[BASE_ALLOCATION]),
         &[
             ack(OptionCode::StructuredReply),
@@ -287,9 +287,9 @@ proptest! {
         let input = [greeting(3), input].concat();
         let (whole, cut) = (ClientHandshake::new(config.clone()), ClientHandshake::new(config));
         let (mut whole, mut cut) = (whole, cut);
-        prop_assert_eq!(say(&mut whole, &input, usize::MAX), say(&mut cut, &input, piece));
+        prop_assert_eq!(feed(&mut whole, &input, usize::MAX), feed(&mut cut, &input, piece));
         let config = ClientHandshakeConfig { tls, goal, ..ClientHandshakeConfig::new("disk") };
-        say(&mut ClientHandshake::new(config), &input, piece);
+        feed(&mut ClientHandshake::new(config), &input, piece);
     }
 }
 

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::ask::{Outcome, finished, greeting, info_export, say};
+use super::client_harness::{ClientOutcome, feed, finished, greeting, info_export};
 use super::pair::Pair;
-use super::serve::{identity, queries};
-use super::{ask, option, reply};
+use super::server_harness::{identity, queries};
+use super::{client_harness, option, reply};
 use crate::{
     AccessMode, BASE_ALLOCATION, BUSY, BadReply, ClientEvent, ClientHandshake,
     ClientHandshakeConfig, ClientToken, DiskIdentity, FENCED, Framing, Goal, OptionCode,
@@ -32,9 +32,9 @@ fn config(framing: Framing, goal: Goal) -> ClientHandshakeConfig {
     }
 }
 
-fn hears(config: &ClientHandshakeConfig, replies: &[Vec<u8>]) -> Outcome {
+fn feed_replies(config: &ClientHandshakeConfig, replies: &[Vec<u8>]) -> ClientOutcome {
     let input = [greeting(3), replies.concat()].concat();
-    say(&mut ClientHandshake::new(config.clone()), &input, 1000)
+    feed(&mut ClientHandshake::new(config.clone()), &input, 1000)
 }
 
 fn listed(name: &[u8]) -> Vec<u8> {
@@ -46,11 +46,11 @@ fn ack(code: OptionCode) -> Vec<u8> {
 }
 
 fn export() -> Vec<u8> {
-    [info_export(1 << 20, 1), ask::ack()].concat()
+    [info_export(1 << 20, 1), client_harness::ack()].concat()
 }
 
 /// The options in what a client sent.
-fn options(outcome: &Outcome) -> Vec<OptionCode> {
+fn options(outcome: &ClientOutcome) -> Vec<OptionCode> {
     let sent = &outcome.sent;
     let is_option = |at: &usize| sent[*at..].starts_with(b"IHAVEOPT");
     let code = |at: usize| u32::from_be_bytes(sent[at + 8..at + 12].try_into().unwrap());
@@ -61,7 +61,7 @@ fn options(outcome: &Outcome) -> Vec<OptionCode> {
 #[test]
 fn the_disk_is_asked_for_behind_the_framing_and_before_the_contexts() {
     use OptionCode::{ExtendedHeaders, Go, SetMetaContext};
-    let outcome = hears(
+    let outcome = feed_replies(
         &config(Framing::Extended, Goal::Go),
         &[
             ack(ExtendedHeaders),
@@ -87,7 +87,7 @@ fn the_disk_is_asked_for_behind_the_framing_and_before_the_contexts() {
 #[test]
 fn the_disk_is_asked_for_without_structured_replies_too() {
     let config = config(Framing::Simple, Goal::Go);
-    let outcome = hears(
+    let outcome = feed_replies(
         &config,
         &[listed(b"outboard:writers=fenced"), ack(LIST), export()],
     );
@@ -99,7 +99,7 @@ fn the_disk_is_asked_for_without_structured_replies_too() {
 fn whatever_a_server_says_against_the_question_the_handshake_goes_on_and_nothing_is_known() {
     for kind in 1..12 {
         let refusal = OptionReply::from((1 << 31) + kind);
-        let outcome = hears(
+        let outcome = feed_replies(
             &config(Framing::Extended, Goal::Go),
             &[
                 ack(OptionCode::ExtendedHeaders),
@@ -129,7 +129,7 @@ fn what_cannot_be_understood_is_left_out() {
     let mut replies: Vec<Vec<u8>> = names.iter().map(|name| listed(name)).collect();
     replies.push(reply(LIST, OptionReply::MetaContext, b"\0\0"));
     replies.extend([listed(b"outboard:writers=many"), ack(LIST), export()]);
-    let agreed = finished(hears(&config(Framing::Simple, Goal::Go), &replies));
+    let agreed = finished(feed_replies(&config(Framing::Simple, Goal::Go), &replies));
     assert_eq!(agreed.disk.names(), ["outboard:writers=many"]);
     assert!(agreed.contexts.is_empty());
 }
@@ -137,8 +137,8 @@ fn what_cannot_be_understood_is_left_out() {
 #[test]
 fn a_server_that_never_ends_its_answer_is_left() {
     let endless = vec![listed(b"outboard:disk=x"); 600].concat();
-    let outcome = hears(&config(Framing::Simple, Goal::Go), &[endless]);
-    assert_eq!(ask::broken(outcome), BadReply::TooMany);
+    let outcome = feed_replies(&config(Framing::Simple, Goal::Go), &[endless]);
+    assert_eq!(client_harness::broken(outcome), BadReply::TooMany);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_description_names_the_disk_and_not_the_client() {
         ..config(Framing::Structured, Goal::Info)
     };
     let info = |kind, data: &[u8]| reply(OptionCode::Info, kind, data);
-    let outcome = hears(
+    let outcome = feed_replies(
         &config,
         &[
             ack(OptionCode::StructuredReply),
@@ -188,7 +188,7 @@ fn a_refusal_for_another_writer_is_told_from_other_refusals() {
     ];
     for (kind, text, expected) in cases {
         let refusal = reply(OptionCode::Go, kind, text.as_bytes());
-        let outcome = hears(&config(Framing::Simple, Goal::Go), &[ack(LIST), refusal]);
+        let outcome = feed_replies(&config(Framing::Simple, Goal::Go), &[ack(LIST), refusal]);
         let Some(ClientEvent::Failed(failure)) = outcome.end else {
             panic!("{outcome:?}");
         };

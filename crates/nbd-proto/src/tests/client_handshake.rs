@@ -2,13 +2,15 @@
 
 use proptest::prelude::*;
 
-use super::ask::{ack, block_sizes, broken, client, finished, greeting, hears, info_export, say};
+use super::client_harness::{
+    ack, block_sizes, broken, client, feed, feed_replies, finished, greeting, info_export,
+};
 use super::{option, reply};
 use crate::{BadReply, ClientEvent, Goal, HandshakeFailure, OptionCode, OptionReply, limits};
 
 #[test]
 fn a_plain_go_is_asked_for_with_all_information() {
-    let outcome = hears(&[info_export(1 << 20, 1), ack(), b"data".to_vec()]);
+    let outcome = feed_replies(&[info_export(1 << 20, 1), ack(), b"data".to_vec()]);
     let mut data = vec![0, 0, 0, 4];
     data.extend(b"disk");
     data.extend([0, 3, 0, 1, 0, 2, 0, 3]);
@@ -29,7 +31,7 @@ fn a_server_that_does_not_know_go_is_asked_by_export_name() {
     input.extend(reply(OptionCode::Go, OptionReply::ErrUnsupported, b"?"));
     input.extend((7u64 << 20).to_be_bytes());
     input.extend([0, 1]);
-    let outcome = say(&mut client(Goal::Go, false), &input, 1);
+    let outcome = feed(&mut client(Goal::Go, false), &input, 1);
     assert!(
         outcome
             .sent
@@ -46,13 +48,13 @@ fn a_server_from_before_fixed_newstyle_gets_export_name_and_sends_zeroes() {
     input.extend((7u64 << 20).to_be_bytes());
     input.extend([0, 1]);
     input.extend([0; 124]);
-    let outcome = say(&mut client(Goal::Go, true), &input, 10);
+    let outcome = feed(&mut client(Goal::Go, true), &input, 10);
     let mut expected = vec![0, 0, 0, 0];
     expected.extend(option(OptionCode::ExportName, b"disk"));
     assert_eq!(outcome.sent, expected);
     assert_eq!(outcome.unused, 0);
     assert!(!finished(outcome).framing.is_chunked());
-    let listing = say(&mut client(Goal::List, true), &greeting(0), 10);
+    let listing = feed(&mut client(Goal::List, true), &greeting(0), 10);
     let end = ClientEvent::Failed(HandshakeFailure::NotFixedNewstyle);
     assert_eq!(listing.end, Some(end));
 }
@@ -68,7 +70,7 @@ fn a_refusal_of_structured_replies_is_taken_but_not_one_that_wants_tls() {
     ] {
         let mut input = greeting(3);
         input.extend(reply(OptionCode::StructuredReply, kind, b""));
-        let outcome = say(&mut client(Goal::Go, true), &input, 1000);
+        let outcome = feed(&mut client(Goal::Go, true), &input, 1000);
         assert_eq!(outcome.end.is_none(), goes_on, "{kind:?}");
         let aborted = outcome.sent.ends_with(&option(OptionCode::Abort, &[]));
         assert_eq!(aborted, !goes_on, "{kind:?}");
@@ -77,7 +79,7 @@ fn a_refusal_of_structured_replies_is_taken_but_not_one_that_wants_tls() {
 
 #[test]
 fn the_server_s_words_reach_the_user_without_controls() {
-    let outcome = hears(&[reply(
+    let outcome = feed_replies(&[reply(
         OptionCode::Go,
         OptionReply::ErrPolicy,
         b"no\x1b[2Jpe \xff",
@@ -93,7 +95,7 @@ fn the_server_s_words_reach_the_user_without_controls() {
 
 #[test]
 fn what_is_not_nbd_is_named_so() {
-    let failed = |input: &[u8]| say(&mut client(Goal::Go, true), input, 3).end;
+    let failed = |input: &[u8]| feed(&mut client(Goal::Go, true), input, 3).end;
     assert_eq!(
         failed(b"HTTP/1.1 400 Bad Request"),
         Some(ClientEvent::Failed(HandshakeFailure::NotNbd))
@@ -113,13 +115,13 @@ fn the_end_of_the_stream_is_explained_by_what_was_asked() {
         asked.end_of_stream(),
         HandshakeFailure::ClosedBeforeGreeting
     );
-    say(&mut asked, &greeting(0), 100);
+    feed(&mut asked, &greeting(0), 100);
     assert_eq!(
         asked.end_of_stream(),
         HandshakeFailure::ExportNameRefused("disk".to_owned())
     );
     let mut asked = client(Goal::Go, true);
-    say(&mut asked, &greeting(1), 100);
+    feed(&mut asked, &greeting(1), 100);
     assert_eq!(
         asked.end_of_stream(),
         HandshakeFailure::Closed(OptionCode::StructuredReply)
@@ -130,19 +132,19 @@ fn the_end_of_the_stream_is_explained_by_what_was_asked() {
 fn replies_to_something_else_are_refused() {
     let other = reply(OptionCode::List, OptionReply::Ack, &[]);
     assert!(matches!(
-        broken(hears(&[other])),
+        broken(feed_replies(&[other])),
         BadReply::OtherOption { .. }
     ));
     let mut magic = ack();
     magic[0] = 9;
-    assert!(matches!(broken(hears(&[magic])), BadReply::Magic(_)));
+    assert!(matches!(broken(feed_replies(&[magic])), BadReply::Magic(_)));
     let server = reply(OptionCode::Go, OptionReply::Server, &[0; 4]);
     assert!(matches!(
-        broken(hears(&[server])),
+        broken(feed_replies(&[server])),
         BadReply::Unexpected { .. }
     ));
     let data = reply(OptionCode::Go, OptionReply::Ack, b"x");
-    assert_eq!(broken(hears(&[data])), BadReply::AckWithData);
+    assert_eq!(broken(feed_replies(&[data])), BadReply::AckWithData);
 }
 
 #[test]
@@ -150,42 +152,45 @@ fn a_reply_longer_than_any_is_refused_before_it_is_stored() {
     let mut long = reply(OptionCode::Go, OptionReply::Info, &[]);
     let len = long.len();
     long[len - 4..].copy_from_slice(&(limits::OPTION_MAX + 1).to_be_bytes());
-    assert_eq!(broken(hears(&[long])), BadReply::TooLong(65537));
+    assert_eq!(broken(feed_replies(&[long])), BadReply::TooLong(65537));
 }
 
 #[test]
 fn success_without_size_and_flags_is_refused() {
-    assert_eq!(broken(hears(&[ack()])), BadReply::NoExportInfo);
+    assert_eq!(broken(feed_replies(&[ack()])), BadReply::NoExportInfo);
     let sizes = block_sizes([1, 4096, 1 << 20]);
-    assert_eq!(broken(hears(&[sizes, ack()])), BadReply::NoExportInfo);
+    assert_eq!(
+        broken(feed_replies(&[sizes, ack()])),
+        BadReply::NoExportInfo
+    );
 }
 
 #[test]
 fn information_of_the_wrong_length_or_value_is_refused() {
     let short = reply(OptionCode::Go, OptionReply::Info, &[0, 0, 1]);
     assert!(matches!(
-        broken(hears(&[short])),
+        broken(feed_replies(&[short])),
         BadReply::InfoLength { kind: 0, len: 3 }
     ));
     let empty = reply(OptionCode::Go, OptionReply::Info, &[]);
     assert!(matches!(
-        broken(hears(&[empty])),
+        broken(feed_replies(&[empty])),
         BadReply::InfoLength { .. }
     ));
     assert_eq!(
-        broken(hears(&[info_export(u64::MAX, 1)])),
+        broken(feed_replies(&[info_export(u64::MAX, 1)])),
         BadReply::Size(u64::MAX)
     );
     assert_eq!(
-        broken(hears(&[block_sizes([0, 4096, 1 << 20])])),
+        broken(feed_replies(&[block_sizes([0, 4096, 1 << 20])])),
         BadReply::BlockSizeMin(0)
     );
     assert_eq!(
-        broken(hears(&[block_sizes([1 << 17, 1 << 17, 1 << 20])])),
+        broken(feed_replies(&[block_sizes([1 << 17, 1 << 17, 1 << 20])])),
         BadReply::BlockSizeMin(1 << 17)
     );
     assert_eq!(
-        broken(hears(&[block_sizes([4096, 4096, 512])])),
+        broken(feed_replies(&[block_sizes([4096, 4096, 512])])),
         BadReply::BlockSizeMax {
             min: 4096,
             max: 512
@@ -196,20 +201,20 @@ fn information_of_the_wrong_length_or_value_is_refused() {
 #[test]
 fn a_strange_preferred_block_size_is_only_a_hint_and_mended() {
     let hints = block_sizes([1, 3, 1 << 20]);
-    let negotiated = finished(hears(&[hints, info_export(1 << 20, 1), ack()]));
+    let negotiated = finished(feed_replies(&[hints, info_export(1 << 20, 1), ack()]));
     assert_eq!(negotiated.export.block_size_preferred, 4096);
 }
 
 #[test]
 fn endless_information_and_endless_lists_end() {
     let unknown = reply(OptionCode::Go, OptionReply::Info, &[9, 9]);
-    assert_eq!(broken(hears(&vec![unknown; 600])), BadReply::TooMany);
+    assert_eq!(broken(feed_replies(&vec![unknown; 600])), BadReply::TooMany);
     let mut input = greeting(3);
     let entry = reply(OptionCode::List, OptionReply::Server, &[0, 0, 0, 1, b'x']);
     for _ in 0..=limits::LISTED_MAX {
         input.extend(&entry);
     }
-    let outcome = say(&mut client(Goal::List, false), &input, 1 << 20);
+    let outcome = feed(&mut client(Goal::List, false), &input, 1 << 20);
     assert_eq!(broken(outcome), BadReply::TooMany);
 }
 
@@ -221,7 +226,7 @@ fn a_listed_name_beyond_its_reply_is_refused() {
         OptionReply::Server,
         &[0xff, 0xff, 0xff, 0xff, b'x'],
     ));
-    let outcome = say(&mut client(Goal::List, false), &input, 100);
+    let outcome = feed(&mut client(Goal::List, false), &input, 100);
     assert_eq!(broken(outcome), BadReply::BadString);
 }
 
@@ -246,8 +251,8 @@ fn answers() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn any_cutting_of_any_answer_gives_the_same_outcome(input in answers(), piece in 1usize..50) {
-        let whole = say(&mut client(Goal::Go, true), &input, usize::MAX);
-        prop_assert_eq!(whole, say(&mut client(Goal::Go, true), &input, piece));
+        let whole = feed(&mut client(Goal::Go, true), &input, usize::MAX);
+        prop_assert_eq!(whole, feed(&mut client(Goal::Go, true), &input, piece));
     }
 
     #[test]
@@ -255,8 +260,8 @@ proptest! {
         let mut greeted = greeting(3);
         greeted.extend(&input);
         for goal in [Goal::Go, Goal::Info, Goal::List] {
-            say(&mut client(goal, true), &input, 7);
-            say(&mut client(goal, false), &greeted, 7);
+            feed(&mut client(goal, true), &input, 7);
+            feed(&mut client(goal, false), &greeted, 7);
         }
     }
 }

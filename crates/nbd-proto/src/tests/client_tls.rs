@@ -1,6 +1,6 @@
 //! TLS on the client's side: a client that wants it never does without.
 
-use super::ask::{Outcome, greeting, say};
+use super::client_harness::{ClientOutcome, feed, greeting};
 use super::{option, reply};
 use crate::{
     BadReply, ClientEvent, ClientHandshake, ClientHandshakeConfig, Goal, HandshakeFailure,
@@ -15,9 +15,9 @@ fn client(goal: Goal) -> ClientHandshake {
     })
 }
 
-/// The client hears a greeting and then `said`.
-fn hears(goal: Goal, said: &[u8]) -> Outcome {
-    say(&mut client(goal), &[&greeting(3), said].concat(), 1000)
+/// The client receives a greeting and then `said`.
+fn feed_replies(goal: Goal, said: &[u8]) -> ClientOutcome {
+    feed(&mut client(goal), &[&greeting(3), said].concat(), 1000)
 }
 
 fn start_tls() -> Vec<u8> {
@@ -36,9 +36,9 @@ fn starttls_comes_first_and_everything_else_under_tls() {
         (Goal::List, option(OptionCode::List, &[])),
     ] {
         let mut client = client(goal);
-        let clear = say(&mut client, &greeting(3), 1000);
+        let clear = feed(&mut client, &greeting(3), 1000);
         assert_eq!(clear.sent, [&[0, 0, 0, 3][..], &start_tls()].concat());
-        let under = say(&mut client, &agreed(), 1);
+        let under = feed(&mut client, &agreed(), 1);
         assert_eq!((under.sent, under.tls), (first, 1));
     }
 }
@@ -52,7 +52,7 @@ fn a_server_without_tls_is_left_politely_and_told_nothing() {
         OptionReply::ErrTlsRequired,
         OptionReply::Unknown(1 << 31 | 99),
     ] {
-        let outcome = hears(Goal::Go, &reply(OptionCode::StartTls, kind, b"no \x1b[1m"));
+        let outcome = feed_replies(Goal::Go, &reply(OptionCode::StartTls, kind, b"no \x1b[1m"));
         let Some(ClientEvent::Failed(failure)) = &outcome.end else {
             panic!("{outcome:?}");
         };
@@ -68,7 +68,7 @@ fn a_server_without_tls_is_left_politely_and_told_nothing() {
 #[test]
 fn a_server_without_fixed_newstyle_cannot_talk_a_client_out_of_tls() {
     for goal in [Goal::Go, Goal::Info, Goal::List] {
-        let outcome = say(&mut client(goal), &greeting(2), 1000);
+        let outcome = feed(&mut client(goal), &greeting(2), 1000);
         assert!(outcome.sent.is_empty());
         assert!(matches!(
             outcome.end,
@@ -81,7 +81,7 @@ fn a_server_without_fixed_newstyle_cannot_talk_a_client_out_of_tls() {
 #[test]
 fn answers_to_other_options_do_not_stand_for_tls() {
     for code in [OptionCode::Go, OptionCode::StructuredReply] {
-        let outcome = hears(Goal::Go, &reply(code, OptionReply::Ack, &[]));
+        let outcome = feed_replies(Goal::Go, &reply(code, OptionReply::Ack, &[]));
         assert!(matches!(
             outcome.end,
             Some(ClientEvent::Failed(HandshakeFailure::BrokenReply(
@@ -91,7 +91,7 @@ fn answers_to_other_options_do_not_stand_for_tls() {
     }
     let info = reply(OptionCode::StartTls, OptionReply::Info, &[0; 12]);
     assert!(matches!(
-        hears(Goal::Go, &info).end,
+        feed_replies(Goal::Go, &info).end,
         Some(ClientEvent::Failed(HandshakeFailure::BrokenReply(
             BadReply::Unexpected { .. }
         )))
@@ -105,12 +105,12 @@ fn bytes_in_the_clear_behind_starttls_end_the_session() {
         reply(OptionCode::StructuredReply, OptionReply::Ack, &[]),
     ]
     .concat();
-    let outcome = hears(Goal::Go, &said);
+    let outcome = feed_replies(Goal::Go, &said);
     let failed = ClientEvent::Failed(HandshakeFailure::PlaintextBehindStartTls);
     assert_eq!((outcome.end, outcome.tls), (Some(failed.clone()), 0));
 
     let mut client = client(Goal::Go);
-    say(&mut client, &greeting(3), 1000);
+    feed(&mut client, &greeting(3), 1000);
     assert_eq!(client.receive(&agreed()), agreed().len());
     assert_eq!(client.next_event(), Some(ClientEvent::StartTls));
     assert_eq!(client.receive(b"x"), 0);
@@ -120,9 +120,9 @@ fn bytes_in_the_clear_behind_starttls_end_the_session() {
 #[test]
 fn a_server_that_wants_tls_under_tls_is_broken() {
     let mut client = client(Goal::Go);
-    say(&mut client, &[greeting(3), agreed()].concat(), 1000);
+    feed(&mut client, &[greeting(3), agreed()].concat(), 1000);
     let kind = OptionReply::ErrTlsRequired;
-    let outcome = say(
+    let outcome = feed(
         &mut client,
         &reply(OptionCode::StructuredReply, kind, b""),
         9,
@@ -146,7 +146,7 @@ fn a_client_without_tls_says_that_the_server_requires_it() {
             ..ClientHandshakeConfig::new("secret")
         });
         let said = reply(code, OptionReply::ErrTlsRequired, b"");
-        let outcome = say(&mut client, &[greeting(3), said].concat(), 1000);
+        let outcome = feed(&mut client, &[greeting(3), said].concat(), 1000);
         let failed = ClientEvent::Failed(HandshakeFailure::TlsRequired);
         assert_eq!(outcome.end, Some(failed));
     }
@@ -155,7 +155,7 @@ fn a_client_without_tls_says_that_the_server_requires_it() {
 #[test]
 fn the_end_of_the_stream_while_tls_begins_is_explained() {
     let mut client = client(Goal::Go);
-    say(&mut client, &greeting(3), 1000);
+    feed(&mut client, &greeting(3), 1000);
     client.receive(&agreed());
     assert_eq!(
         client.end_of_stream(),

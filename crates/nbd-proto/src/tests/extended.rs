@@ -1,7 +1,7 @@
 //! The reply decoder on extended headers, and on replies of a framing that was not agreed on.
 
 use super::receive::{DONE, MORE, read, write};
-use super::status::{answered, told};
+use super::status::{answered, reported_extents};
 use crate::{BrokenReply, ChunkKind, Framing, Piece, ReplyTo, WireError, simple_reply};
 
 #[test]
@@ -65,5 +65,5 @@ fn reads_under_extended_headers_are_the_same_as_under_structured_replies() {
     };
     let extended = reads(Framing::Extended).unwrap();
     assert_eq!(Ok(&extended), reads(Framing::Structured).as_ref());
-    assert!(told(&extended).1);
+    assert!(reported_extents(&extended).1);
 }

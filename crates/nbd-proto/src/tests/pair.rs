@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::serve::identity;
+use super::server_harness::identity;
 
 use crate::{
     BASE_ALLOCATION, ClientEvent, ClientHandshake, ClientHandshakeConfig, ContextOffer, ExportInfo,

@@ -23,7 +23,7 @@ pub(crate) fn write(offset: u64, len: u64) -> Expected {
 
 /// An event, with the payload behind it where there is one.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Seen {
+pub(crate) enum DecodedItem {
     Event(ReplyEvent<&'static str>),
     Payload(Vec<u8>),
 }
@@ -33,7 +33,7 @@ pub(crate) fn decode(
     decoder: &mut ReplyDecoder<&'static str>,
     stream: &[u8],
     piece: usize,
-) -> Result<Vec<Seen>, BrokenReply> {
+) -> Result<Vec<DecodedItem>, BrokenReply> {
     let mut seen = Vec::new();
     let mut waiting: Vec<u8> = Vec::new();
     let mut payload = Vec::new();
@@ -48,12 +48,12 @@ pub(crate) fn decode(
                 break;
             }
             if !payload.is_empty() {
-                seen.push(Seen::Payload(std::mem::take(&mut payload)));
+                seen.push(DecodedItem::Payload(std::mem::take(&mut payload)));
             }
             let decoded = decoder.decode(&waiting)?;
             waiting.drain(..decoded.consumed);
             match decoded.event {
-                Some(event) => seen.push(Seen::Event(event)),
+                Some(event) => seen.push(DecodedItem::Event(event)),
                 None => break,
             }
         }

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::serve::{OFFERED, Outcome, go, good_go, kinds, queries, serve_as, session};
+use super::server_harness::{
+    OFFERED, ServerOutcome, go, good_go, kinds, queries, serve_as, session,
+};
 use super::{option, replies};
 use crate::{
     BASE_ALLOCATION, CloseReason, ContextOffer, Framing, HandshakeEvent, MetaContext, OptionCode,
@@ -12,7 +14,7 @@ use crate::{
 const LIST: OptionCode = OptionCode::ListMetaContext;
 const SET: OptionCode = OptionCode::SetMetaContext;
 
-fn haggled(parts: &[Vec<u8>]) -> Outcome {
+fn negotiate_options(parts: &[Vec<u8>]) -> ServerOutcome {
     let config = ServerHandshakeConfig {
         framing: Framing::Extended,
         ..ServerHandshakeConfig::default()
@@ -28,12 +30,12 @@ fn extended() -> Vec<u8> {
     option(OptionCode::ExtendedHeaders, &[])
 }
 
-fn answers(outcome: &Outcome) -> Vec<OptionReply> {
+fn answers(outcome: &ServerOutcome) -> Vec<OptionReply> {
     kinds(&outcome.sent).iter().map(|kind| kind.1).collect()
 }
 
 /// Ids and names in the replies to one option.
-fn told(outcome: &Outcome, code: OptionCode) -> Vec<(u32, String)> {
+fn reported_names(outcome: &ServerOutcome, code: OptionCode) -> Vec<(u32, String)> {
     let replies = replies(&outcome.sent).into_iter();
     replies
         .filter(|(option, kind, _)| (*option, *kind) == (code, OptionReply::MetaContext))
@@ -69,7 +71,7 @@ fn framings_are_agreed_on_in_any_order_but_never_downwards() {
         ),
     ];
     for (parts, expected, framing) in cases {
-        let outcome = haggled(&[parts, &[good_go("disk")]].concat());
+        let outcome = negotiate_options(&[parts, &[good_go("disk")]].concat());
         assert_eq!(answers(&outcome)[..expected.len()], *expected);
         assert_eq!(outcome.finished.unwrap().framing, framing);
     }
@@ -105,7 +107,7 @@ fn a_framing_that_is_not_on_offer_is_unsupported() {
 
 #[test]
 fn export_name_is_forbidden_under_extended_headers() {
-    let outcome = haggled(&[extended(), option(OptionCode::ExportName, b"disk")]);
+    let outcome = negotiate_options(&[extended(), option(OptionCode::ExportName, b"disk")]);
     let closed = Some(CloseReason::ExportNameUnderExtendedHeaders);
     assert_eq!(outcome.closed, closed);
     assert!(outcome.asked.is_empty());
@@ -115,7 +117,7 @@ fn export_name_is_forbidden_under_extended_headers() {
 fn contexts_need_replies_in_chunks_first() {
     for code in [SET, LIST] {
         let ask = || option(code, &queries("disk", &[BASE_ALLOCATION]));
-        let outcome = haggled(&[ask(), structured(), ask(), good_go("disk")]);
+        let outcome = negotiate_options(&[ask(), structured(), ask(), good_go("disk")]);
         assert_eq!(
             answers(&outcome)[..3],
             [
@@ -146,8 +148,11 @@ fn list_takes_wildcards_and_set_does_not() {
         ),
     ];
     for (code, asked, expected) in cases {
-        let outcome = haggled(&[structured(), option(code, &queries("disk", asked))]);
-        let names: Vec<_> = told(&outcome, code).into_iter().map(|t| t.1).collect();
+        let outcome = negotiate_options(&[structured(), option(code, &queries("disk", asked))]);
+        let names: Vec<_> = reported_names(&outcome, code)
+            .into_iter()
+            .map(|t| t.1)
+            .collect();
         assert_eq!(names, expected, "{code:?} {asked:?}");
         assert_eq!(answers(&outcome).last(), Some(&OptionReply::Ack));
     }
@@ -156,14 +161,18 @@ fn list_takes_wildcards_and_set_does_not() {
 #[test]
 fn chosen_contexts_have_ids_of_their_own_and_listed_ones_have_none() {
     let ask = queries("disk", &OFFERED);
-    let outcome = haggled(&[
+    let outcome = negotiate_options(&[
         structured(),
         option(LIST, &ask),
         option(SET, &ask),
         good_go("disk"),
     ]);
-    assert!(told(&outcome, LIST).iter().all(|(id, _)| *id == 0));
-    let chosen: Vec<_> = told(&outcome, SET)
+    assert!(
+        reported_names(&outcome, LIST)
+            .iter()
+            .all(|(id, _)| *id == 0)
+    );
+    let chosen: Vec<_> = reported_names(&outcome, SET)
         .into_iter()
         .map(|(id, name)| MetaContext { id, name })
         .collect();
@@ -187,7 +196,7 @@ fn contexts_are_of_the_export_they_were_chosen_for_and_the_last_choice_counts() 
         (&[set("disk", &allocation), extended()], 1),
     ];
     for (parts, expected) in cases {
-        let outcome = haggled(&[&[structured()], parts, &[good_go("disk")]].concat());
+        let outcome = negotiate_options(&[&[structured()], parts, &[good_go("disk")]].concat());
         let count = outcome.finished.unwrap().contexts.len();
         assert_eq!(count, expected, "{parts:?}");
     }
@@ -202,7 +211,7 @@ fn contexts_of_exports_a_client_does_not_get_are_refused_alike() {
     ] {
         for code in [LIST, SET] {
             let ask = option(code, &queries(name, &[BASE_ALLOCATION]));
-            let outcome = haggled(&[structured(), ask, good_go("disk")]);
+            let outcome = negotiate_options(&[structured(), ask, good_go("disk")]);
             assert_eq!(kinds(&outcome.sent)[1], (code, reply));
             assert!(outcome.finished.is_some());
         }
@@ -245,7 +254,7 @@ fn queries_that_do_not_add_up_are_refused_and_stay_in_step() {
     ];
     for (data, reply) in cases {
         for code in [LIST, SET] {
-            let outcome = haggled(&[structured(), option(code, &data), good_go("disk")]);
+            let outcome = negotiate_options(&[structured(), option(code, &data), good_go("disk")]);
             assert_eq!(kinds(&outcome.sent)[1], (code, reply), "{data:?}");
             assert!(outcome.finished.is_some());
         }
@@ -255,7 +264,7 @@ fn queries_that_do_not_add_up_are_refused_and_stay_in_step() {
 #[test]
 fn as_many_queries_as_are_allowed_are_answered() {
     let many = vec!["x:"; 1024];
-    let outcome = haggled(&[structured(), option(LIST, &queries("disk", &many))]);
+    let outcome = negotiate_options(&[structured(), option(LIST, &queries("disk", &many))]);
     assert_eq!(answers(&outcome), [OptionReply::Ack; 2]);
 }
 
@@ -304,7 +313,7 @@ fn flags_that_mean_nothing_in_a_framing_are_not_said() {
 }
 
 /// Flags in the last description of an export.
-fn flags_told(outcome: &Outcome) -> TransmissionFlags {
+fn reported_flags(outcome: &ServerOutcome) -> TransmissionFlags {
     let replies = replies(&outcome.sent).into_iter().rev();
     let mut descriptions = replies.filter(|(_, kind, data)| {
         // The information on size and flags is that of number 0.
@@ -328,13 +337,13 @@ fn a_filter_of_contexts_is_offered_to_who_chose_some_and_to_who_still_may() {
         (vec![structured(), choose("disk"), good_go("disk")], false),
         (vec![extended(), choose("disk"), good_go("disk")], true),
     ] {
-        let outcome = haggled(&parts);
-        assert_eq!(flags_told(&outcome).contains(FILTER), expected);
+        let outcome = negotiate_options(&parts);
+        assert_eq!(reported_flags(&outcome).contains(FILTER), expected);
         let agreed = outcome.finished.unwrap().export.flags;
         assert_eq!(agreed.contains(FILTER), expected);
     }
-    let asked = haggled(&[extended(), info]);
-    assert!(flags_told(&asked).contains(FILTER));
+    let asked = negotiate_options(&[extended(), info]);
+    assert!(reported_flags(&asked).contains(FILTER));
 }
 
 proptest! {
@@ -343,7 +352,7 @@ proptest! {
         data in prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(b':'), any::<u8>()], 0..80),
     ) {
         for code in [LIST, SET] {
-            let outcome = haggled(&[structured(), option(code, &data), good_go("disk")]);
+            let outcome = negotiate_options(&[structured(), option(code, &data), good_go("disk")]);
             prop_assert!(outcome.finished.is_some());
         }
     }
@@ -352,7 +361,7 @@ proptest! {
     fn set_selects_exactly_the_names_asked_for(picks in prop::collection::vec(0usize..5, 0..8)) {
         let known = [OFFERED[0], OFFERED[1], OFFERED[2], "base:", "x-box:none"];
         let asked: Vec<&str> = picks.iter().map(|pick| known[*pick]).collect();
-        let outcome = haggled(&[
+        let outcome = negotiate_options(&[
             extended(),
             option(SET, &queries("disk", &asked)),
             good_go("disk"),

@@ -1,6 +1,8 @@
 //! The question for the disk, and who asks it, on the server's side.
 
-use super::serve::{FIXED, OFFERED, Outcome, Serving, go, good_go, queries, serve_as, session};
+use super::server_harness::{
+    FIXED, OFFERED, ServerHarness, ServerOutcome, go, good_go, queries, serve_as, session,
+};
 use super::{option, replies};
 use crate::{
     AccessMode, ClientToken, Framing, OptionCode, OptionReply, ServerHandshakeConfig, TlsMode,
@@ -22,7 +24,7 @@ fn config() -> ServerHandshakeConfig {
     }
 }
 
-fn says(parts: &[Vec<u8>]) -> Outcome {
+fn feed_options(parts: &[Vec<u8>]) -> ServerOutcome {
     serve_as(&config(), &session(parts), 1000)
 }
 
@@ -42,8 +44,8 @@ fn access(mode: AccessMode) -> Option<WriterAccess> {
     Some(WriterAccess { token, mode })
 }
 
-/// Names told, and the kind of the last reply.
-fn told(outcome: &Outcome) -> (Vec<String>, OptionReply) {
+/// The names that the server reported, and the kind of the last reply.
+fn reported_names(outcome: &ServerOutcome) -> (Vec<String>, OptionReply) {
     let replies = replies(&outcome.sent);
     let is_name = |kind: &OptionReply| *kind == OptionReply::MetaContext;
     let names = replies.iter().filter(|(_, kind, _)| is_name(kind));
@@ -56,7 +58,7 @@ fn the_disk_is_told_before_structured_replies_and_behind_them() {
     for before in [None, Some(OptionCode::StructuredReply)] {
         let mut parts: Vec<_> = before.map(|code| option(code, &[])).into_iter().collect();
         parts.push(list("disk", &["outboard:disk", &client("write")]));
-        let (names, last) = told(&says(&parts));
+        let (names, last) = reported_names(&feed_options(&parts));
         assert_eq!(names, DISK);
         assert_eq!(last, OptionReply::Ack);
     }
@@ -65,32 +67,35 @@ fn the_disk_is_told_before_structured_replies_and_behind_them() {
         ..config()
     };
     let outcome = serve_as(&simple, &session(&[list("disk", &["outboard:"])]), 1000);
-    assert_eq!(told(&outcome).0, DISK);
+    assert_eq!(reported_names(&outcome).0, DISK);
 }
 
 #[test]
 fn contexts_of_status_keep_their_rules_beside_the_disk() {
     let structured = || option(OptionCode::StructuredReply, &[]);
     // Both are asked for, without structured replies: as without the disk.
-    let outcome = says(&[list("disk", &["outboard:disk", "base:allocation"])]);
-    assert_eq!(told(&outcome), (vec![], OptionReply::ErrInvalid));
-    let outcome = says(&[
+    let outcome = feed_options(&[list("disk", &["outboard:disk", "base:allocation"])]);
+    assert_eq!(reported_names(&outcome), (vec![], OptionReply::ErrInvalid));
+    let outcome = feed_options(&[
         structured(),
         list("disk", &["outboard:disk", "base:allocation"]),
     ]);
-    assert_eq!(told(&outcome).0, [&OFFERED[..1], &DISK[..]].concat());
+    assert_eq!(
+        reported_names(&outcome).0,
+        [&OFFERED[..1], &DISK[..]].concat()
+    );
     // Who asks for everything gets what BLOCK_STATUS can tell of.
-    let outcome = says(&[structured(), list("disk", &[])]);
-    assert_eq!(told(&outcome).0, OFFERED);
+    let outcome = feed_options(&[structured(), list("disk", &[])]);
+    assert_eq!(reported_names(&outcome).0, OFFERED);
     // Names of the namespace that mean nothing are no question for everything.
-    let outcome = says(&[structured(), list("disk", &["outboard:layer"])]);
-    assert_eq!(told(&outcome), (vec![], OptionReply::Ack));
+    let outcome = feed_options(&[structured(), list("disk", &["outboard:layer"])]);
+    assert_eq!(reported_names(&outcome), (vec![], OptionReply::Ack));
     // Nothing of the namespace can be chosen.
     let set = option(
         OptionCode::SetMetaContext,
         &queries("disk", &["outboard:disk", &client("write")]),
     );
-    let outcome = says(&[structured(), set, good_go("disk")]);
+    let outcome = feed_options(&[structured(), set, good_go("disk")]);
     assert!(outcome.finished.unwrap().contexts.is_empty());
     assert_eq!(outcome.writers, [None]);
 }
@@ -117,12 +122,12 @@ fn who_asks_is_remembered_for_the_export_and_the_last_word_counts() {
             access(AccessMode::Resume),
         ),
     ] {
-        let outcome = says(&[parts, vec![good_go("disk")]].concat());
+        let outcome = feed_options(&[parts, vec![good_go("disk")]].concat());
         assert_eq!(outcome.writers, [expected]);
         assert_eq!(outcome.finished.unwrap().writer, expected);
     }
     // INFO uses nothing, and takes nothing away from the GO behind it.
-    let outcome = says(&[said("disk", "shared"), info, good_go("disk")]);
+    let outcome = feed_options(&[said("disk", "shared"), info, good_go("disk")]);
     assert_eq!(outcome.writers, [None, access(AccessMode::Shared)]);
 }
 
@@ -137,7 +142,7 @@ fn a_client_that_cannot_be_understood_and_exports_it_does_not_get_are_refused_in
         (list("nope", &[&client("write")]), OptionReply::ErrUnknown),
         (list("private", &["outboard:disk"]), OptionReply::ErrPolicy),
     ] {
-        let outcome = says(&[parts, good_go("disk")]);
+        let outcome = feed_options(&[parts, good_go("disk")]);
         assert_eq!(replies(&outcome.sent)[0].1, refusal);
         assert_eq!(outcome.writers, [None]);
         assert!(outcome.finished.is_some());
@@ -150,11 +155,11 @@ fn what_was_said_in_the_clear_is_forgotten_under_tls() {
         tls: TlsMode::Optional,
         ..config()
     };
-    let mut serving = Serving::new(&config);
-    serving.hear(&FIXED, 4);
-    serving.hear(&list("disk", &[&client("write")]), 1000);
-    serving.hear(&option(OptionCode::StartTls, &[]), 1000);
-    serving.hear(&good_go("disk"), 1000);
-    assert_eq!(serving.outcome.writers, [None]);
-    assert!(serving.outcome.finished.is_some());
+    let mut harness = ServerHarness::new(&config);
+    harness.feed(&FIXED, 4);
+    harness.feed(&list("disk", &[&client("write")]), 1000);
+    harness.feed(&option(OptionCode::StartTls, &[]), 1000);
+    harness.feed(&good_go("disk"), 1000);
+    assert_eq!(harness.outcome.writers, [None]);
+    assert!(harness.outcome.finished.is_some());
 }

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::serve::{go, good_go, kinds, serve, serve_as, session};
+use super::server_harness::{go, good_go, kinds, serve, serve_as, session};
 use super::{option, replies};
 use crate::{
     CloseReason, HandshakeEvent, OptionCode, OptionReply, ServerHandshake, ServerHandshakeConfig,

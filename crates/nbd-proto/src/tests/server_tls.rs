@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::serve::{Outcome, Serving, go, good_go, kinds, queries, serve_as, session};
+use super::server_harness::{
+    ServerHarness, ServerOutcome, go, good_go, kinds, queries, serve_as, session,
+};
 use super::{option, replies};
 use crate::{
     BASE_ALLOCATION, CloseReason, Framing, OptionCode, OptionReply, ServerHandshakeConfig, TlsMode,
@@ -22,13 +24,13 @@ fn start_tls() -> Vec<u8> {
 }
 
 /// What such a server makes of `clear` and `STARTTLS`, and under TLS of `under`.
-fn upgraded(tls: TlsMode, clear: &[Vec<u8>], under: &[Vec<u8>]) -> Outcome {
-    let mut serving = Serving::new(&config(tls));
+fn upgraded(tls: TlsMode, clear: &[Vec<u8>], under: &[Vec<u8>]) -> ServerOutcome {
+    let mut harness = ServerHarness::new(&config(tls));
     let mut parts = clear.to_vec();
     parts.push(start_tls());
-    serving.hear(&session(&parts), 1000);
-    serving.hear(&under.concat(), 1000);
-    serving.outcome
+    harness.feed(&session(&parts), 1000);
+    harness.feed(&under.concat(), 1000);
+    harness.outcome
 }
 
 #[test]
@@ -248,10 +250,10 @@ proptest! {
         piece in 1usize..60,
         tls in prop::sample::select(vec![TlsMode::Off, TlsMode::Optional, TlsMode::Required]),
     ) {
-        let (mut whole, mut cut) = (Serving::new(&config(tls)), Serving::new(&config(tls)));
+        let (mut whole, mut cut) = (ServerHarness::new(&config(tls)), ServerHarness::new(&config(tls)));
         for stretch in &stretches {
-            whole.hear(stretch, usize::MAX);
-            cut.hear(stretch, piece);
+            whole.feed(stretch, usize::MAX);
+            cut.feed(stretch, piece);
         }
         if tls == TlsMode::Required {
             prop_assert!(whole.outcome.asked.is_empty() || whole.outcome.tls == 1);

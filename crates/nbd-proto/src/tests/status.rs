@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::receive::{DONE, MORE, Seen, decode, read, write};
+use super::receive::{DONE, DecodedItem, MORE, decode, read, write};
 use crate::{
     BrokenReply, ChunkKind, Command, CommandFlags, Expected, Extent, Framing, MetaContext,
     ReplyDecoder, ReplyEvent, ReplyTo, WireError, chunk_header, limits, simple_reply,
@@ -65,7 +65,7 @@ pub(crate) fn answered(
     framing: Framing,
     expected: Expected,
     script: &dyn Fn(&mut Server),
-) -> Result<Vec<Seen>, BrokenReply> {
+) -> Result<Vec<DecodedItem>, BrokenReply> {
     let mut decoder = decoder(framing);
     let cookie = decoder.begin(expected, "it").unwrap();
     let to = ReplyTo {
@@ -90,22 +90,22 @@ fn breaks(expected: Expected, why: BrokenReply, script: &dyn Fn(&mut Server)) {
 }
 
 /// Context, offset, length and flags of the extents, and whether the request succeeded.
-pub(crate) fn told(seen: &[Seen]) -> (Vec<(u32, u64, u64, u64)>, bool) {
-    let mut told = Vec::new();
+pub(crate) fn reported_extents(seen: &[DecodedItem]) -> (Vec<(u32, u64, u64, u64)>, bool) {
+    let mut reported_extents = Vec::new();
     let mut ok = false;
     for seen in seen {
         match seen {
-            Seen::Event(ReplyEvent::Extent {
+            DecodedItem::Event(ReplyEvent::Extent {
                 context,
                 offset,
                 extent,
                 ..
-            }) => told.push((*context, *offset, extent.len, extent.flags)),
-            Seen::Event(ReplyEvent::Done { error, .. }) => ok = error.is_none(),
-            Seen::Event(_) | Seen::Payload(_) => {}
+            }) => reported_extents.push((*context, *offset, extent.len, extent.flags)),
+            DecodedItem::Event(ReplyEvent::Done { error, .. }) => ok = error.is_none(),
+            DecodedItem::Event(_) | DecodedItem::Payload(_) => {}
         }
     }
-    (told, ok)
+    (reported_extents, ok)
 }
 
 const ANY: CommandFlags = CommandFlags::empty();
@@ -125,7 +125,7 @@ fn the_status_of_every_context_comes_extent_by_extent_and_may_end_early_or_late(
             (FIRST, 8192, 5000, 1),
             (FIRST, 13_192, 1 << 20, 2),
         ];
-        assert_eq!(told(&seen.unwrap()), (expected, true));
+        assert_eq!(reported_extents(&seen.unwrap()), (expected, true));
     }
 }
 
@@ -138,8 +138,8 @@ fn the_last_chunk_of_extents_may_end_the_reply() {
         let to = ReplyTo { cookie, offset: 0 };
         let chunk = framing.block_status(to, DONE, SECOND, &extents(&[100, 200]));
         let seen = decode(&mut decoder, &chunk, 1).unwrap();
-        assert_eq!(told(&seen).0.len(), 2);
-        assert!(told(&seen).1);
+        assert_eq!(reported_extents(&seen).0.len(), 2);
+        assert!(reported_extents(&seen).1);
         assert_eq!(decoder.in_flight(), 0);
     }
 }
@@ -177,7 +177,7 @@ fn contexts_the_request_left_out_are_neither_due_nor_allowed() {
             sent.extend_from_slice(&framing.end(to));
             decode(&mut decoder, &sent, 9)
         };
-        assert!(told(&answer(FIRST).unwrap()).1);
+        assert!(reported_extents(&answer(FIRST).unwrap()).1);
         let refused = Err(BrokenReply::ContextTwice(SECOND));
         assert_eq!(answer(SECOND), refused);
     }
@@ -191,7 +191,7 @@ fn an_error_excuses_missing_contexts() {
             server.bytes(&error);
         });
         let seen = seen.unwrap();
-        let Some(Seen::Event(ReplyEvent::Done { error, .. })) = seen.last() else {
+        let Some(DecodedItem::Event(ReplyEvent::Done { error, .. })) = seen.last() else {
             panic!("{seen:?}");
         };
         assert_eq!(*error, Some(WireError::Invalid));
@@ -221,7 +221,7 @@ fn extents_beyond_what_is_allowed_are_refused() {
         let whole = answered(framing, status(ONE, 0, 4096), &|server| {
             server.status(FIRST, &[4096]).status(SECOND, &[1]).end();
         });
-        assert!(told(&whole.unwrap()).1);
+        assert!(reported_extents(&whole.unwrap()).1);
     }
     let huge = answered(Framing::Extended, status(ANY, 4096, 8192), &|server| {
         server.status(FIRST, &[4096, u64::MAX - 4096]);
@@ -360,11 +360,11 @@ fn a_decoder_that_was_drained_in_the_middle_of_a_chunk_begins_anew() {
     let to = ReplyTo { cookie, offset: 0 };
     let chunk = Framing::Structured.block_status(to, MORE, FIRST, &extents(&[1, 2]));
     let seen = decode(&mut decoder, &chunk[..chunk.len() - 1], 100).unwrap();
-    assert_eq!(told(&seen).0.len(), 1);
+    assert_eq!(reported_extents(&seen).0.len(), 1);
     assert_eq!(decoder.drain(), ["it"]);
     let cookie = decoder.begin(write(0, 8), "other").unwrap();
     let seen = decode(&mut decoder, &simple_reply(cookie, None), 100).unwrap();
-    assert!(told(&seen).1);
+    assert!(reported_extents(&seen).1);
 }
 
 #[test]
@@ -400,11 +400,11 @@ proptest! {
             decode(&mut decoder, &sent, cut).unwrap()
         };
         let seen = run(cut);
-        let (told, ok) = told(&seen);
+        let (reported_extents, ok) = reported_extents(&seen);
         prop_assert!(ok);
-        prop_assert_eq!(told.len(), 1 + lens.len());
+        prop_assert_eq!(reported_extents.len(), 1 + lens.len());
         let mut at = 1 << 40;
-        for ((context, offset, len, flags), (nth, expected)) in told[1..].iter().zip((0..).zip(&lens)) {
+        for ((context, offset, len, flags), (nth, expected)) in reported_extents[1..].iter().zip((0..).zip(&lens)) {
             prop_assert_eq!((*context, *offset, *len, *flags), (FIRST, at, *expected, nth));
             at += len;
         }

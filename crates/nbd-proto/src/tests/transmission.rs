@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::receive::{DONE, MORE, Seen, decode, read, write};
+use super::receive::{DONE, DecodedItem, MORE, decode, read, write};
 use crate::{
     BrokenReply, ChunkFlags, ChunkKind, CommandFlags, Expected, Framing, ReplyDecoder, ReplyEvent,
     WireError, chunk_header, error_chunk, offset_data_header, offset_hole_chunk, simple_reply,
@@ -12,7 +12,7 @@ use crate::{
 fn answered(
     expected: Expected,
     parts: &dyn Fn(u64) -> Vec<Vec<u8>>,
-) -> Result<Vec<Seen>, BrokenReply> {
+) -> Result<Vec<DecodedItem>, BrokenReply> {
     let mut decoder = ReplyDecoder::new(Framing::Structured, 4);
     let cookie = decoder.begin(expected, "it").unwrap();
     decode(&mut decoder, &parts(cookie).concat(), 1000)
@@ -25,8 +25,8 @@ fn data(cookie: u64, flags: ChunkFlags, offset: u64, bytes: &[u8]) -> Vec<u8> {
     chunk
 }
 
-fn done(error: Option<WireError>) -> impl Fn(&Seen) -> bool {
-    move |seen| matches!(seen, Seen::Event(ReplyEvent::Done { token: "it", error: e, .. }) if *e == error)
+fn done(error: Option<WireError>) -> impl Fn(&DecodedItem) -> bool {
+    move |seen| matches!(seen, DecodedItem::Event(ReplyEvent::Done { token: "it", error: e, .. }) if *e == error)
 }
 
 #[test]
@@ -39,18 +39,18 @@ fn simple_replies_come_in_any_order_and_reads_announce_their_payload() {
     stream.extend(b"data");
     let seen = decode(&mut decoder, &stream, 5).unwrap();
     let expected = [
-        Seen::Event(ReplyEvent::Done {
+        DecodedItem::Event(ReplyEvent::Done {
             cookie: second,
             token: "second",
             error: Some(WireError::NoSpace),
         }),
-        Seen::Event(ReplyEvent::Data {
+        DecodedItem::Event(ReplyEvent::Data {
             cookie: first,
             offset: 4096,
             len: 4,
         }),
-        Seen::Payload(b"data".to_vec()),
-        Seen::Event(ReplyEvent::Done {
+        DecodedItem::Payload(b"data".to_vec()),
+        DecodedItem::Event(ReplyEvent::Done {
             cookie: first,
             token: "first",
             error: None,
@@ -74,7 +74,7 @@ fn pieces_in_any_order_make_one_read() {
     assert!(done(None)(seen.last().unwrap()));
     assert!(matches!(
         seen[2],
-        Seen::Event(ReplyEvent::Hole {
+        DecodedItem::Event(ReplyEvent::Hole {
             offset: 100,
             len: 2,
             ..
@@ -93,7 +93,7 @@ fn an_error_chunk_carries_text_and_place_and_excuses_missing_bytes() {
     .unwrap();
     assert!(matches!(
         &seen[0],
-        Seen::Event(ReplyEvent::Error { error: WireError::Io, text, offset: Some(512), .. }) if text == "bad sector"
+        DecodedItem::Event(ReplyEvent::Error { error: WireError::Io, text, offset: Some(512), .. }) if text == "bad sector"
     ));
     assert!(done(Some(WireError::Io))(&seen[2]));
 }
@@ -305,9 +305,9 @@ proptest! {
         let seen = decode(&mut decoder, &stream, cut).unwrap();
         prop_assert!(done(None)(seen.last().unwrap()));
         let covered: u64 = seen.iter().map(|seen| match seen {
-            Seen::Payload(bytes) => u64::try_from(bytes.len()).unwrap(),
-            Seen::Event(ReplyEvent::Hole { len, .. }) => u64::from(*len),
-            Seen::Event(_) => 0,
+            DecodedItem::Payload(bytes) => u64::try_from(bytes.len()).unwrap(),
+            DecodedItem::Event(ReplyEvent::Hole { len, .. }) => u64::from(*len),
+            DecodedItem::Event(_) => 0,
         }).sum();
         prop_assert_eq!(covered, len);
     }

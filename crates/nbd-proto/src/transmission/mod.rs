@@ -31,7 +31,7 @@ use crate::reply::SIMPLE_REPLY_LEN;
 use crate::request::Command;
 use crate::wire::Fields;
 use chunk::ERROR_PAYLOAD_MAX;
-use slots::{Pending, Slots};
+use slots::{PendingRequest, Slots};
 use status::StatusChunk;
 
 /// Decodes replies to the requests it was told of.
@@ -270,7 +270,7 @@ impl<T> ReplyDecoder<T> {
         })
     }
 
-    fn pending(&mut self, cookie: u64) -> Result<&mut Pending<T>, BrokenReply> {
+    fn pending(&mut self, cookie: u64) -> Result<&mut PendingRequest<T>, BrokenReply> {
         self.slots
             .find(cookie)
             .ok_or(BrokenReply::UnknownCookie(cookie))

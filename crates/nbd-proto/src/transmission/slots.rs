@@ -10,7 +10,7 @@ use crate::wire::index;
 
 /// A request in flight.
 #[derive(Debug)]
-pub(super) struct Pending<T> {
+pub(super) struct PendingRequest<T> {
     pub(super) expected: Expected,
     pub(super) token: T,
     pub(super) error: Option<WireError>,
@@ -19,7 +19,7 @@ pub(super) struct Pending<T> {
     pub(super) contexts_due: u64,
 }
 
-impl<T> Pending<T> {
+impl<T> PendingRequest<T> {
     /// Whether `len` bytes at `offset` lie within the request.
     pub(super) fn contains(&self, offset: u64, len: u64) -> bool {
         let Some(at) = offset.checked_sub(self.expected.offset) else {
@@ -31,16 +31,16 @@ impl<T> Pending<T> {
 }
 
 #[derive(Debug)]
-struct Slot<T> {
+struct PendingSlot<T> {
     generation: u32,
-    pending: Option<Pending<T>>,
+    pending: Option<PendingRequest<T>>,
 }
 
 /// At most `max` requests in flight.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     max: u32,
-    slots: Vec<Slot<T>>,
+    slots: Vec<PendingSlot<T>>,
     free: Vec<u32>,
 }
 
@@ -67,7 +67,7 @@ impl<T> Slots<T> {
             None => self.grow()?,
         };
         let slot = &mut self.slots[index(at)];
-        slot.pending = Some(Pending {
+        slot.pending = Some(PendingRequest {
             expected,
             token,
             error: None,
@@ -83,18 +83,18 @@ impl<T> Slots<T> {
         if at >= self.max {
             return Err(full);
         }
-        self.slots.push(Slot {
+        self.slots.push(PendingSlot {
             generation: 0,
             pending: None,
         });
         Ok(at)
     }
 
-    pub(super) fn find(&mut self, cookie: u64) -> Option<&mut Pending<T>> {
+    pub(super) fn find(&mut self, cookie: u64) -> Option<&mut PendingRequest<T>> {
         self.slot(cookie)?.pending.as_mut()
     }
 
-    pub(super) fn remove(&mut self, cookie: u64) -> Option<Pending<T>> {
+    pub(super) fn remove(&mut self, cookie: u64) -> Option<PendingRequest<T>> {
         let slot = self.slot(cookie)?;
         let pending = slot.pending.take()?;
         slot.generation = slot.generation.wrapping_add(1);
@@ -110,7 +110,7 @@ impl<T> Slots<T> {
             .collect()
     }
 
-    fn slot(&mut self, cookie: u64) -> Option<&mut Slot<T>> {
+    fn slot(&mut self, cookie: u64) -> Option<&mut PendingSlot<T>> {
         let slot = self.slots.get_mut(index(low_half(cookie)))?;
         (u64::from(slot.generation) == cookie >> 32).then_some(slot)
     }

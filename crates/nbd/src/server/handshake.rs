@@ -6,8 +6,8 @@ use std::io;
 use std::task::Poll;
 
 use nbd_proto::{
-    BASE_ALLOCATION, CloseReason, ContextOffer, ExportInfo, Framing, HandshakeEvent, Negotiated,
-    Refusal, ServerHandshake, ServerHandshakeConfig, TlsMode, Why, WriterAccess,
+    BASE_ALLOCATION, CloseReason, ContextOffer, ExportInfo, ExportPurpose, Framing, HandshakeEvent,
+    Negotiated, Refusal, ServerHandshake, ServerHandshakeConfig, TlsMode, WriterAccess,
 };
 
 use super::chosen::Chosen;
@@ -64,13 +64,13 @@ impl Offer<'_> {
     async fn export(
         &self,
         name: &str,
-        why: Why,
+        purpose: ExportPurpose,
         writer: Option<WriterAccess>,
         peer: &Peer,
         chosen: &mut Chosen,
     ) -> Result<ExportInfo, Refusal> {
         let served = self.exports.find(name, peer).ok_or(Refusal::Unknown)?;
-        if why == Why::Info {
+        if purpose == ExportPurpose::Info {
             return served.describe(None, self.payload_max);
         }
         let lease = chosen.choose(&served, peer).await?;
@@ -107,8 +107,12 @@ pub(super) async fn negotiate(
         };
         match event {
             HandshakeEvent::Send(bytes) => send_all(socket, &bytes).await?,
-            HandshakeEvent::FindExport { name, why, writer } => {
-                let found = offer.export(&name, why, writer, peer, chosen).await;
+            HandshakeEvent::FindExport {
+                name,
+                purpose,
+                writer,
+            } => {
+                let found = offer.export(&name, purpose, writer, peer, chosen).await;
                 machine.answer_export(found);
             }
             HandshakeEvent::FindContexts { name, .. } => {

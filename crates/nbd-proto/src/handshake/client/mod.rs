@@ -1,9 +1,9 @@
-//! [`ClientHandshake`]: the client's side of option haggling.
+//! [`ClientHandshake`]: the client's side of option negotiation.
 //!
 //! Begins TLS if wanted, asks for extended headers or else structured replies, for the disk's identity, for
 //! metadata contexts, then for one export (`GO`, or `EXPORT_NAME` where the server does not know `GO`), its description
 //! (`INFO`) or the list of exports (`LIST`). One option at a time, as proto.md demands. The machine is
-//! here; which option follows which is in `haggle`.
+//! here; which option follows which is in `option_negotiation`.
 //!
 //! Invariants: a client that wants TLS says and believes nothing in the clear but `STARTTLS` and what
 //! comes before it; nothing the server sends is believed unchecked (sizes, block sizes, lengths, which
@@ -11,7 +11,7 @@
 //! the stream is still in step; bytes behind the last reply are not consumed.
 
 mod failure;
-mod haggle;
+mod option_negotiation;
 mod replies;
 
 use std::collections::VecDeque;
@@ -28,8 +28,8 @@ use crate::handshake::frame::{ReplyHeader, push_option};
 use crate::handshake::{Negotiated, gather};
 use crate::wire::{Fields, index};
 use crate::writers::{DiskQueries, WriterAccess};
-use haggle::Step;
-use replies::Collected;
+use option_negotiation::NegotiationStep;
+use replies::CollectedReplies;
 
 /// What a client wants of the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub enum ClientEvent {
 }
 
 #[derive(Debug)]
-enum State {
+enum ClientState {
     Greeting,
     /// Waits for replies to this option; with a header, for its data.
     Reply {
@@ -117,15 +117,15 @@ enum State {
 #[derive(Debug)]
 pub struct ClientHandshake {
     config: ClientHandshakeConfig,
-    state: State,
+    state: ClientState,
     buffer: Vec<u8>,
     events: VecDeque<ClientEvent>,
     tls: bool,
     framing: Framing,
     no_zeroes: bool,
     /// The `LIST_META_CONTEXT` under way asks for the disk, not for the contexts.
-    identifies: bool,
-    collected: Collected,
+    requests_identity: bool,
+    collected: CollectedReplies,
 }
 
 impl ClientHandshake {
@@ -147,14 +147,14 @@ impl ClientHandshake {
         );
         Self {
             config,
-            state: State::Greeting,
+            state: ClientState::Greeting,
             buffer: Vec::new(),
             events: VecDeque::new(),
             tls: false,
             framing: Framing::Simple,
             no_zeroes: false,
-            identifies: false,
-            collected: Collected::default(),
+            requests_identity: false,
+            collected: CollectedReplies::default(),
         }
     }
 
@@ -185,7 +185,7 @@ impl ClientHandshake {
                 self.fail(failure);
             }
         }
-        if matches!(self.state, State::WaitsForTls) && taken < bytes.len() {
+        if matches!(self.state, ClientState::WaitsForTls) && taken < bytes.len() {
             self.events.clear();
             self.fail(HandshakeFailure::PlaintextBehindStartTls);
         }
@@ -203,59 +203,61 @@ impl ClientHandshake {
     /// If no such answer is due.
     pub fn tls_started(&mut self) {
         assert!(
-            matches!(self.state, State::WaitsForTls),
+            matches!(self.state, ClientState::WaitsForTls),
             "tls_started without StartTls"
         );
         self.tls = true;
-        self.ask_from(Step::Extended, Vec::new());
+        self.send_next_option(NegotiationStep::Extended, Vec::new());
     }
 
     /// What it means that the server closed the connection now.
     #[must_use]
     pub fn end_of_stream(&self) -> HandshakeFailure {
         match self.state {
-            State::Greeting => HandshakeFailure::ClosedBeforeGreeting,
-            State::ExportName => HandshakeFailure::ExportNameRefused(self.config.export.clone()),
-            State::Reply { option, .. } => HandshakeFailure::Closed(option),
-            State::WaitsForTls => HandshakeFailure::Closed(OptionCode::StartTls),
-            State::Done => HandshakeFailure::Closed(OptionCode::Abort),
+            ClientState::Greeting => HandshakeFailure::ClosedBeforeGreeting,
+            ClientState::ExportName => {
+                HandshakeFailure::ExportNameRefused(self.config.export.clone())
+            }
+            ClientState::Reply { option, .. } => HandshakeFailure::Closed(option),
+            ClientState::WaitsForTls => HandshakeFailure::Closed(OptionCode::StartTls),
+            ClientState::Done => HandshakeFailure::Closed(OptionCode::Abort),
         }
     }
 
     /// Bytes of the next item, or `None` when it is over.
     fn needed(&self) -> Option<usize> {
         match self.state {
-            State::Greeting => Some(GREETING_LEN),
-            State::Reply { header: None, .. } => Some(OPTION_REPLY_HEADER_LEN),
-            State::Reply {
+            ClientState::Greeting => Some(GREETING_LEN),
+            ClientState::Reply { header: None, .. } => Some(OPTION_REPLY_HEADER_LEN),
+            ClientState::Reply {
                 header: Some((_, len)),
                 ..
             } => Some(index(len)),
-            State::ExportName if self.no_zeroes => Some(EXPORT_NAME_ANSWER_LEN),
-            State::ExportName => Some(EXPORT_NAME_ANSWER_LEN + EXPORT_NAME_ZEROES),
-            State::WaitsForTls | State::Done => None,
+            ClientState::ExportName if self.no_zeroes => Some(EXPORT_NAME_ANSWER_LEN),
+            ClientState::ExportName => Some(EXPORT_NAME_ANSWER_LEN + EXPORT_NAME_ZEROES),
+            ClientState::WaitsForTls | ClientState::Done => None,
         }
     }
 
     fn accept(&mut self, item: &[u8]) -> Result<(), HandshakeFailure> {
         match self.state {
-            State::Greeting => self.accept_greeting(item),
-            State::Reply {
+            ClientState::Greeting => self.accept_greeting(item),
+            ClientState::Reply {
                 option,
                 header: None,
             } => self.accept_header(option, item),
-            State::Reply {
+            ClientState::Reply {
                 option,
                 header: Some((reply, _)),
             } => {
-                self.state = State::Reply {
+                self.state = ClientState::Reply {
                     option,
                     header: None,
                 };
                 self.accept_reply(option, reply, item)
             }
-            State::ExportName => self.accept_export(item),
-            State::WaitsForTls | State::Done => Ok(()),
+            ClientState::ExportName => self.accept_export(item),
+            ClientState::WaitsForTls | ClientState::Done => Ok(()),
         }
     }
 
@@ -285,7 +287,7 @@ impl ClientHandshake {
         client.set(ClientFlags::NO_ZEROES, self.no_zeroes);
         let out = client.bits().to_be_bytes().to_vec();
         if fixed {
-            self.ask_from(Step::Tls, out);
+            self.send_next_option(NegotiationStep::Tls, out);
         } else {
             self.send_export_name(out);
         }
@@ -307,7 +309,7 @@ impl ClientHandshake {
         if header.len > limits::OPTION_MAX {
             return Err(BadReply::TooLong(header.len).into());
         }
-        self.state = State::Reply {
+        self.state = ClientState::Reply {
             option,
             header: Some((header.reply, header.len)),
         };
@@ -316,11 +318,11 @@ impl ClientHandshake {
 
     fn fail(&mut self, failure: HandshakeFailure) {
         // Before the greeting is answered, no option may be sent.
-        let greeted = !matches!(self.state, State::Greeting);
+        let greeted = !matches!(self.state, ClientState::Greeting);
         if greeted && failure.in_step() {
             self.leave(ClientEvent::Failed(failure));
         } else {
-            self.state = State::Done;
+            self.state = ClientState::Done;
             self.events.push_back(ClientEvent::Failed(failure));
         }
     }
@@ -329,7 +331,7 @@ impl ClientHandshake {
     fn leave(&mut self, event: ClientEvent) {
         let mut out = Vec::new();
         push_option(&mut out, OptionCode::Abort, &[]);
-        self.state = State::Done;
+        self.state = ClientState::Done;
         self.events.push_back(ClientEvent::Send(out));
         self.events.push_back(event);
     }

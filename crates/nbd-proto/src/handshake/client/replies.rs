@@ -11,7 +11,7 @@ use crate::writers::DiskIdentity;
 
 /// Replies to one option so far.
 #[derive(Debug, Default)]
-pub(super) struct Collected {
+pub(super) struct CollectedReplies {
     replies: u32,
     export: Option<(u64, TransmissionFlags)>,
     name: Option<String>,
@@ -30,7 +30,7 @@ struct BlockSizes {
     max: u32,
 }
 
-impl Collected {
+impl CollectedReplies {
     /// One `INFO` reply. Kinds we do not know are ignored.
     pub(super) fn info(&mut self, data: &[u8]) -> Result<(), HandshakeFailure> {
         self.replies += 1;

@@ -20,7 +20,7 @@ pub(super) fn export_name(export: &ExportInfo, no_zeroes: bool) -> Vec<u8> {
 
 /// The information asked for and the final `ACK`. Size and flags always come.
 pub(super) fn info(question: &ExportQuestion, export: &ExportInfo) -> Vec<u8> {
-    let option = option_of(question.why);
+    let option = option_of(question.purpose);
     let mut out = Vec::new();
     let mut push = |kind: u16, parts: &[&[u8]]| {
         let mut data = kind.to_be_bytes().to_vec();

@@ -50,9 +50,9 @@ pub enum HandshakeEvent {
         /// Its name; empty for the default export.
         name: String,
         /// What the client wants with it.
-        why: Why,
+        purpose: ExportPurpose,
         /// Which client it is and what it wants to do with it, where it said so for this export. `None`
-        /// for [`Why::Info`].
+        /// for [`ExportPurpose::Info`].
         writer: Option<WriterAccess>,
     },
     /// Call [`super::ServerHandshake::answer_list`]. In the clear, exports that need TLS are left out.
@@ -85,7 +85,7 @@ pub struct ContextOffer<'a> {
 
 /// Why an export is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Why {
+pub enum ExportPurpose {
     /// To be described; the client may go on with another one.
     Info,
     /// To be used.

@@ -1,4 +1,4 @@
-//! [`ServerHandshake`]: the server's side of option haggling.
+//! [`ServerHandshake`]: the server's side of option negotiation.
 //!
 //! Invariants: an answer of error leaves the stream in step; a client's option longer than
 //! [`limits::OPTION_MAX`] ends the session before anything is stored; at most
@@ -6,18 +6,20 @@
 //! names one, and nothing behind the final option is consumed.
 //!
 //! While TLS is required and not there, every option but `STARTTLS` and `ABORT` is refused unread.
-//! The machine is here; what each option means is in `haggle`.
+//! The machine is here; what each option means is in `option_negotiation`.
 
 mod answer;
 mod close;
 mod event;
-mod haggle;
 mod option;
+mod option_negotiation;
 
 use std::collections::VecDeque;
 
 pub use close::CloseReason;
-pub use event::{ContextOffer, HandshakeEvent, Refusal, ServerHandshakeConfig, TlsMode, Why};
+pub use event::{
+    ContextOffer, ExportPurpose, HandshakeEvent, Refusal, ServerHandshakeConfig, TlsMode,
+};
 
 use crate::consts::{NBD_MAGIC, OPTION_HEADER_LEN, OPTION_MAGIC, OptionCode, OptionReply, limits};
 use crate::context::MetaContext;
@@ -30,7 +32,7 @@ use crate::writers::WriterAccess;
 use option::{ContextQuestion, ExportQuestion};
 
 #[derive(Debug)]
-enum State {
+enum ServerState {
     ClientFlags,
     Header,
     Data { option: OptionCode, len: u32 },
@@ -43,7 +45,7 @@ enum State {
 
 /// What was agreed on, and is forgotten when TLS begins.
 #[derive(Debug)]
-struct Agreed {
+struct AgreedOptions {
     framing: Framing,
     /// The export of the last successful `SET_META_CONTEXT`, by the client's name, and its contexts.
     contexts: Option<(String, Vec<MetaContext>)>,
@@ -51,7 +53,7 @@ struct Agreed {
     writer: Option<(String, WriterAccess)>,
 }
 
-impl Agreed {
+impl AgreedOptions {
     const fn nothing() -> Self {
         Self {
             framing: Framing::Simple,
@@ -65,14 +67,14 @@ impl Agreed {
 #[derive(Debug)]
 pub struct ServerHandshake {
     config: ServerHandshakeConfig,
-    state: State,
+    state: ServerState,
     /// The item being received: never more than [`limits::OPTION_MAX`].
     buffer: Vec<u8>,
     events: VecDeque<HandshakeEvent>,
     options: u32,
     client: ClientFlags,
     tls: bool,
-    agreed: Agreed,
+    agreed: AgreedOptions,
 }
 
 impl ServerHandshake {
@@ -81,13 +83,13 @@ impl ServerHandshake {
     pub fn new(config: ServerHandshakeConfig) -> Self {
         Self {
             config,
-            state: State::ClientFlags,
+            state: ServerState::ClientFlags,
             buffer: Vec::new(),
             events: VecDeque::new(),
             options: 0,
             client: ClientFlags::empty(),
             tls: false,
-            agreed: Agreed::nothing(),
+            agreed: AgreedOptions::nothing(),
         }
     }
 
@@ -112,7 +114,7 @@ impl ServerHandshake {
         {
             self.accept(&item);
         }
-        if matches!(self.state, State::WaitsForTls) && taken < bytes.len() {
+        if matches!(self.state, ServerState::WaitsForTls) && taken < bytes.len() {
             self.events.clear();
             self.close(CloseReason::PlaintextBehindStartTls);
         }
@@ -129,8 +131,8 @@ impl ServerHandshake {
     /// # Panics
     /// If no such answer is due.
     pub fn answer_export(&mut self, answer: Result<ExportInfo, Refusal>) {
-        let state = std::mem::replace(&mut self.state, State::Header);
-        let State::WaitsForExport(question) = state else {
+        let state = std::mem::replace(&mut self.state, ServerState::Header);
+        let ServerState::WaitsForExport(question) = state else {
             panic!("answer_export without FindExport");
         };
         match answer {
@@ -146,10 +148,10 @@ impl ServerHandshake {
     /// If no such answer is due.
     pub fn answer_list(&mut self, exports: &[(String, String)]) {
         assert!(
-            matches!(self.state, State::WaitsForList),
+            matches!(self.state, ServerState::WaitsForList),
             "answer_list without List"
         );
-        self.state = State::Header;
+        self.state = ServerState::Header;
         self.events
             .push_back(HandshakeEvent::Send(answer::list(exports)));
     }
@@ -160,12 +162,12 @@ impl ServerHandshake {
     /// # Panics
     /// If no such answer is due.
     pub fn answer_contexts(&mut self, answer: Result<ContextOffer<'_>, Refusal>) {
-        let state = std::mem::replace(&mut self.state, State::Header);
-        let State::WaitsForContexts(question) = state else {
+        let state = std::mem::replace(&mut self.state, ServerState::Header);
+        let ServerState::WaitsForContexts(question) = state else {
             panic!("answer_contexts without FindContexts");
         };
         match answer {
-            Ok(offered) => self.tell_contexts(question, &offered),
+            Ok(offered) => self.answer_contexts_question(question, &offered),
             Err(refusal) => self.refuse_option(question.option, &question.name, refusal),
         }
     }
@@ -177,12 +179,12 @@ impl ServerHandshake {
     /// If no such answer is due.
     pub fn tls_started(&mut self) {
         assert!(
-            matches!(self.state, State::WaitsForTls),
+            matches!(self.state, ServerState::WaitsForTls),
             "tls_started without StartTls"
         );
-        self.state = State::Header;
+        self.state = ServerState::Header;
         self.tls = true;
-        self.agreed = Agreed::nothing();
+        self.agreed = AgreedOptions::nothing();
     }
 
     /// Whether the session is under TLS.
@@ -194,30 +196,30 @@ impl ServerHandshake {
     /// Bytes of the next item, or `None` while none may be taken.
     fn needed(&self) -> Option<usize> {
         match self.state {
-            State::ClientFlags => Some(size_of::<u32>()),
-            State::Header => Some(OPTION_HEADER_LEN),
-            State::Data { len, .. } => Some(index(len)),
-            State::WaitsForExport(_)
-            | State::WaitsForContexts(_)
-            | State::WaitsForList
-            | State::WaitsForTls
-            | State::Done => None,
+            ServerState::ClientFlags => Some(size_of::<u32>()),
+            ServerState::Header => Some(OPTION_HEADER_LEN),
+            ServerState::Data { len, .. } => Some(index(len)),
+            ServerState::WaitsForExport(_)
+            | ServerState::WaitsForContexts(_)
+            | ServerState::WaitsForList
+            | ServerState::WaitsForTls
+            | ServerState::Done => None,
         }
     }
 
     fn accept(&mut self, item: &[u8]) {
         match self.state {
-            State::ClientFlags => self.accept_flags(item),
-            State::Header => self.accept_header(item),
-            State::Data { option, .. } => {
-                self.state = State::Header;
+            ServerState::ClientFlags => self.accept_flags(item),
+            ServerState::Header => self.accept_header(item),
+            ServerState::Data { option, .. } => {
+                self.state = ServerState::Header;
                 self.accept_option(option, item);
             }
-            State::WaitsForExport(_)
-            | State::WaitsForContexts(_)
-            | State::WaitsForList
-            | State::WaitsForTls
-            | State::Done => {}
+            ServerState::WaitsForExport(_)
+            | ServerState::WaitsForContexts(_)
+            | ServerState::WaitsForList
+            | ServerState::WaitsForTls
+            | ServerState::Done => {}
         }
     }
 
@@ -228,7 +230,7 @@ impl ServerHandshake {
         match ClientFlags::from_bits(bits) {
             Some(flags) => {
                 self.client = flags;
-                self.state = State::Header;
+                self.state = ServerState::Header;
             }
             None => self.close(CloseReason::UnknownClientFlags(bits)),
         }
@@ -249,7 +251,7 @@ impl ServerHandshake {
         } else if self.options > self.config.options_max {
             self.close(CloseReason::TooManyOptions(self.config.options_max));
         } else {
-            self.state = State::Data {
+            self.state = ServerState::Data {
                 option: header.option,
                 len: header.len,
             };
@@ -263,15 +265,15 @@ impl ServerHandshake {
     }
 
     fn close(&mut self, reason: CloseReason) {
-        self.state = State::Done;
+        self.state = ServerState::Done;
         self.events.push_back(HandshakeEvent::Close(reason));
     }
 }
 
-const fn option_of(why: Why) -> OptionCode {
-    match why {
-        Why::Info => OptionCode::Info,
-        Why::Go => OptionCode::Go,
-        Why::ExportName => OptionCode::ExportName,
+const fn option_of(purpose: ExportPurpose) -> OptionCode {
+    match purpose {
+        ExportPurpose::Info => OptionCode::Info,
+        ExportPurpose::Go => OptionCode::Go,
+        ExportPurpose::ExportName => OptionCode::ExportName,
     }
 }

@@ -3,7 +3,7 @@
 use crate::consts::{OptionCode, OptionReply, limits};
 use crate::context;
 use crate::handshake::frame::info;
-use crate::handshake::server::Why;
+use crate::handshake::server::ExportPurpose;
 use crate::wire::{Fields, index, string};
 use crate::writers::{DiskQueries, NAMESPACE};
 
@@ -11,7 +11,7 @@ use crate::writers::{DiskQueries, NAMESPACE};
 #[derive(Debug)]
 pub(super) struct ExportQuestion {
     pub(super) name: String,
-    pub(super) why: Why,
+    pub(super) purpose: ExportPurpose,
     pub(super) wants_name: bool,
     pub(super) wants_description: bool,
     pub(super) wants_block_size: bool,
@@ -68,7 +68,7 @@ pub(super) fn export_name(data: &[u8]) -> Option<ExportQuestion> {
     }
     Some(ExportQuestion {
         name: string(data)?.to_owned(),
-        why: Why::ExportName,
+        purpose: ExportPurpose::ExportName,
         wants_name: false,
         wants_description: false,
         wants_block_size: false,
@@ -77,7 +77,10 @@ pub(super) fn export_name(data: &[u8]) -> Option<ExportQuestion> {
 
 /// `INFO` and `GO`: name and the kinds of information asked for. Kinds we do not know are ignored,
 /// as proto.md demands.
-pub(super) fn info_request(why: Why, data: &[u8]) -> Result<ExportQuestion, OptionError> {
+pub(super) fn info_request(
+    purpose: ExportPurpose,
+    data: &[u8],
+) -> Result<ExportQuestion, OptionError> {
     let mut fields = Fields::new(data);
     let name = name(&mut fields)?;
     let count = usize::from(fields.u16().ok_or(SHORT)?);
@@ -90,7 +93,7 @@ pub(super) fn info_request(why: Why, data: &[u8]) -> Result<ExportQuestion, Opti
     let wants = |kind: u16| kinds.chunks_exact(2).any(|two| two == kind.to_be_bytes());
     Ok(ExportQuestion {
         name: name.to_owned(),
-        why,
+        purpose,
         wants_name: wants(info::NAME),
         wants_description: wants(info::DESCRIPTION),
         wants_block_size: wants(info::BLOCK_SIZE),

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use block::Range;
 use nbd_proto::{
-    ChunkFlags, Command, ContextOffer, Extent, Framing, HandshakeEvent, Negotiated, Piece, Refusal,
-    ReplyTo, Request, ServerHandshake, ServerHandshakeConfig, Why,
+    ChunkFlags, Command, ContextOffer, ExportPurpose, Extent, Framing, HandshakeEvent, Negotiated,
+    Piece, Refusal, ReplyTo, Request, ServerHandshake, ServerHandshakeConfig,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -186,10 +186,14 @@ async fn negotiate(
             match handshake.next_event() {
                 None => break,
                 Some(HandshakeEvent::Send(bytes)) => stream.write_all(&bytes).await?,
-                Some(HandshakeEvent::FindExport { name, writer, why }) => {
+                Some(HandshakeEvent::FindExport {
+                    name,
+                    writer,
+                    purpose,
+                }) => {
                     let known = (name == export.name).then(|| export.clone());
                     let mut answer = known.ok_or(Refusal::Unknown);
-                    if why != Why::Info {
+                    if purpose != ExportPurpose::Info {
                         let mut world = world.lock().unwrap();
                         world.writers.push(writer);
                         answer = world.refuses.clone().map_or(answer, Err);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nbd_proto::{
-    BASE_ALLOCATION, ContextOffer, DiskIdentity, ExportInfo, FENCED, HandshakeEvent, Negotiated,
-    Refusal, ServerHandshake, ServerHandshakeConfig, Why, WriterPolicy,
+    BASE_ALLOCATION, ContextOffer, DiskIdentity, ExportInfo, ExportPurpose, FENCED, HandshakeEvent,
+    Negotiated, Refusal, ServerHandshake, ServerHandshakeConfig, WriterPolicy,
 };
 use testkit::SECTOR;
 
@@ -21,8 +21,8 @@ impl Process {
     }
 
     /// Whether it lets the client use the export.
-    fn admit(&self, why: Why) -> Result<ExportInfo, Refusal> {
-        if why != Why::Info && self.disk.is_fenced() {
+    fn admit(&self, why: ExportPurpose) -> Result<ExportInfo, Refusal> {
+        if why != ExportPurpose::Info && self.disk.is_fenced() {
             let text = format!("{FENCED} 192.0.2.2 took over writing");
             return Err(Refusal::Policy(text));
         }
@@ -66,8 +66,8 @@ impl Process {
                 };
                 match event {
                     HandshakeEvent::Send(bytes) => link.reply(bytes),
-                    HandshakeEvent::FindExport { why, .. } => {
-                        handshake.answer_export(self.admit(why));
+                    HandshakeEvent::FindExport { purpose, .. } => {
+                        handshake.answer_export(self.admit(purpose));
                     }
                     HandshakeEvent::FindContexts { .. } => {
                         handshake.answer_contexts(Ok(self.contexts()));

@@ -2,7 +2,7 @@
 
 use super::failure::reason;
 use super::replies::checked_size;
-use super::{BadReply, ClientEvent, ClientHandshake, Goal, HandshakeFailure, State};
+use super::{BadReply, ClientEvent, ClientHandshake, ClientState, Goal, HandshakeFailure};
 use crate::consts::{OptionCode, OptionReply};
 use crate::flags::TransmissionFlags;
 use crate::framing::Framing;
@@ -12,7 +12,7 @@ use crate::wire::{Fields, len32, printable};
 
 /// What a client asks for, in this order, as far as it wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Step {
+pub(super) enum NegotiationStep {
     Tls,
     Extended,
     Structured,
@@ -23,27 +23,30 @@ pub(super) enum Step {
 
 impl ClientHandshake {
     /// Sends the first option from `step` on that is wanted, behind `out`.
-    pub(super) fn ask_from(&mut self, step: Step, out: Vec<u8>) {
-        if step <= Step::Tls && self.config.tls && !self.tls {
+    pub(super) fn send_next_option(&mut self, step: NegotiationStep, out: Vec<u8>) {
+        if step <= NegotiationStep::Tls && self.config.tls && !self.tls {
             return self.send_option(out, OptionCode::StartTls, &[]);
         }
         let wanted = match self.config.goal {
             Goal::List => Framing::Simple,
             Goal::Go | Goal::Info => self.config.framing,
         };
-        if step <= Step::Extended && wanted >= Framing::Extended {
+        if step <= NegotiationStep::Extended && wanted >= Framing::Extended {
             return self.send_option(out, OptionCode::ExtendedHeaders, &[]);
         }
-        if step <= Step::Structured && wanted >= Framing::Structured && !self.framing.is_chunked() {
+        if step <= NegotiationStep::Structured
+            && wanted >= Framing::Structured
+            && !self.framing.is_chunked()
+        {
             return self.send_option(out, OptionCode::StructuredReply, &[]);
         }
         let disk = self.disk_queries();
-        if step <= Step::Identity && !disk.is_empty() {
-            self.identifies = true;
+        if step <= NegotiationStep::Identity && !disk.is_empty() {
+            self.requests_identity = true;
             let data = self.queries(&disk.queries());
             return self.send_option(out, OptionCode::ListMetaContext, &data);
         }
-        if step <= Step::Contexts && self.framing.is_chunked() {
+        if step <= NegotiationStep::Contexts && self.framing.is_chunked() {
             match self.config.goal {
                 Goal::Go if !self.config.contexts.is_empty() => {
                     let data = self.queries(&self.config.contexts);
@@ -95,7 +98,7 @@ impl ClientHandshake {
     fn send_option(&mut self, mut out: Vec<u8>, option: OptionCode, data: &[u8]) {
         push_option(&mut out, option, data);
         self.events.push_back(ClientEvent::Send(out));
-        self.state = State::Reply {
+        self.state = ClientState::Reply {
             option,
             header: None,
         };
@@ -105,7 +108,7 @@ impl ClientHandshake {
         let name = self.config.export.as_bytes();
         push_option(&mut out, OptionCode::ExportName, name);
         self.events.push_back(ClientEvent::Send(out));
-        self.state = State::ExportName;
+        self.state = ClientState::ExportName;
     }
 
     pub(super) fn accept_reply(
@@ -122,32 +125,32 @@ impl ClientHandshake {
         }
         match (option, reply) {
             (OptionCode::StartTls, OptionReply::Ack) => {
-                self.state = State::WaitsForTls;
+                self.state = ClientState::WaitsForTls;
                 self.events.push_back(ClientEvent::StartTls);
             }
             (OptionCode::ExtendedHeaders, OptionReply::Ack) => {
                 self.framing = Framing::Extended;
-                self.ask_from(Step::Identity, Vec::new());
+                self.send_next_option(NegotiationStep::Identity, Vec::new());
             }
             (OptionCode::StructuredReply, OptionReply::Ack) => {
                 self.framing = Framing::Structured;
-                self.ask_from(Step::Identity, Vec::new());
+                self.send_next_option(NegotiationStep::Identity, Vec::new());
             }
             (OptionCode::SetMetaContext, OptionReply::MetaContext) => {
                 let asked = &self.config.contexts;
                 self.collected.context(data, Some(asked))?;
             }
-            (OptionCode::ListMetaContext, OptionReply::MetaContext) if self.identifies => {
+            (OptionCode::ListMetaContext, OptionReply::MetaContext) if self.requests_identity => {
                 self.collected.disk(data)?;
             }
             (OptionCode::ListMetaContext, OptionReply::MetaContext) => {
                 self.collected.context(data, None)?;
             }
-            (OptionCode::ListMetaContext, OptionReply::Ack) if self.identifies => {
+            (OptionCode::ListMetaContext, OptionReply::Ack) if self.requests_identity => {
                 self.identified();
             }
             (OptionCode::SetMetaContext | OptionCode::ListMetaContext, OptionReply::Ack) => {
-                self.ask_from(Step::Goal, Vec::new());
+                self.send_next_option(NegotiationStep::Goal, Vec::new());
             }
             (OptionCode::Go | OptionCode::Info, OptionReply::Info) => self.collected.info(data)?,
             (OptionCode::Go | OptionCode::Info, OptionReply::Ack) => self.described(option)?,
@@ -174,7 +177,7 @@ impl ClientHandshake {
         reply: OptionReply,
         data: &[u8],
     ) -> Result<(), HandshakeFailure> {
-        if option == OptionCode::ListMetaContext && self.identifies {
+        if option == OptionCode::ListMetaContext && self.requests_identity {
             // Whatever it means for the export, the answer to GO says it too.
             self.collected.forget_disk();
             self.identified();
@@ -195,11 +198,15 @@ impl ClientHandshake {
                 let text = format!("{}{colon}{said}", reason(reply));
                 return Err(HandshakeFailure::NoTls { text });
             }
-            OptionCode::ExtendedHeaders if !fatal => self.ask_from(Step::Structured, Vec::new()),
-            OptionCode::StructuredReply if !fatal => self.ask_from(Step::Identity, Vec::new()),
+            OptionCode::ExtendedHeaders if !fatal => {
+                self.send_next_option(NegotiationStep::Structured, Vec::new())
+            }
+            OptionCode::StructuredReply if !fatal => {
+                self.send_next_option(NegotiationStep::Identity, Vec::new())
+            }
             OptionCode::SetMetaContext | OptionCode::ListMetaContext if !fatal && !unknown => {
                 self.collected.forget_contexts();
-                self.ask_from(Step::Goal, Vec::new());
+                self.send_next_option(NegotiationStep::Goal, Vec::new());
             }
             OptionCode::Go
                 if reply == OptionReply::ErrUnsupported && !self.framing.is_extended() =>
@@ -213,8 +220,8 @@ impl ClientHandshake {
 
     /// Goes on behind the question for the disk.
     fn identified(&mut self) {
-        self.identifies = false;
-        self.ask_from(Step::Contexts, Vec::new());
+        self.requests_identity = false;
+        self.send_next_option(NegotiationStep::Contexts, Vec::new());
     }
 
     fn described(&mut self, option: OptionCode) -> Result<(), HandshakeFailure> {
@@ -223,7 +230,7 @@ impl ClientHandshake {
         if option == OptionCode::Info {
             self.leave(ClientEvent::Described(negotiated));
         } else {
-            self.state = State::Done;
+            self.state = ClientState::Done;
             self.events.push_back(ClientEvent::Finished(negotiated));
         }
         Ok(())
@@ -236,7 +243,7 @@ impl ClientHandshake {
         let flags = TransmissionFlags::from_bits_truncate(fields.u16().unwrap_or(0));
         let export = ExportInfo::new(self.config.export.clone(), size, flags);
         let negotiated = self.negotiated(export, false);
-        self.state = State::Done;
+        self.state = ClientState::Done;
         self.events.push_back(ClientEvent::Finished(negotiated));
         Ok(())
     }

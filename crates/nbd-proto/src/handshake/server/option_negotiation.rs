@@ -2,8 +2,8 @@
 
 use super::option::{self, ContextQuestion, ExportQuestion, OptionError};
 use super::{
-    Agreed, CloseReason, ContextOffer, HandshakeEvent, Refusal, ServerHandshake, State, TlsMode,
-    Why, answer, option_of,
+    AgreedOptions, CloseReason, ContextOffer, ExportPurpose, HandshakeEvent, Refusal,
+    ServerHandshake, ServerState, TlsMode, answer, option_of,
 };
 use crate::consts::{OptionCode, OptionReply, limits};
 use crate::context::{MetaContext, matching};
@@ -25,12 +25,12 @@ impl ServerHandshake {
             _ if needs_tls => self.reply(option, OptionReply::ErrTlsRequired, "use STARTTLS first"),
             OptionCode::ExportName => self.accept_export_name(data),
             OptionCode::List if data.is_empty() => {
-                self.state = State::WaitsForList;
+                self.state = ServerState::WaitsForList;
                 self.events.push_back(HandshakeEvent::List);
             }
             OptionCode::List => self.invalid(option, "LIST takes no data"),
-            OptionCode::Info => self.accept_info(Why::Info, data),
-            OptionCode::Go => self.accept_info(Why::Go, data),
+            OptionCode::Info => self.accept_info(ExportPurpose::Info, data),
+            OptionCode::Go => self.accept_info(ExportPurpose::Go, data),
             OptionCode::StructuredReply => self.accept_framing(option, Framing::Structured, data),
             OptionCode::ExtendedHeaders => self.accept_framing(option, Framing::Extended, data),
             OptionCode::ListMetaContext | OptionCode::SetMetaContext => {
@@ -52,7 +52,7 @@ impl ServerHandshake {
             self.invalid(option, "STARTTLS needs the fixed newstyle handshake");
         } else {
             self.reply(option, OptionReply::Ack, "");
-            self.state = State::WaitsForTls;
+            self.state = ServerState::WaitsForTls;
             self.events.push_back(HandshakeEvent::StartTls);
         }
     }
@@ -67,10 +67,10 @@ impl ServerHandshake {
         }
     }
 
-    fn accept_info(&mut self, why: Why, data: &[u8]) {
-        match option::info_request(why, data) {
+    fn accept_info(&mut self, purpose: ExportPurpose, data: &[u8]) {
+        match option::info_request(purpose, data) {
             Ok(question) => self.ask(question),
-            Err(OptionError { reply, text }) => self.reply(option_of(why), reply, text),
+            Err(OptionError { reply, text }) => self.reply(option_of(purpose), reply, text),
         }
     }
 
@@ -112,7 +112,7 @@ impl ServerHandshake {
                     name: question.name.clone(),
                     identify: question.disk.disk,
                 });
-                self.state = State::WaitsForContexts(question);
+                self.state = ServerState::WaitsForContexts(question);
             }
             Err(OptionError { reply, text }) => self.reply(option, reply, text),
         }
@@ -120,7 +120,11 @@ impl ServerHandshake {
 
     /// Tells which of the offer the question means, and remembers contexts that are chosen and the client
     /// that says who it is.
-    pub(super) fn tell_contexts(&mut self, question: ContextQuestion, offer: &ContextOffer<'_>) {
+    pub(super) fn answer_contexts_question(
+        &mut self,
+        question: ContextQuestion,
+        offer: &ContextOffer<'_>,
+    ) {
         let offered = &offer.contexts[..offer.contexts.len().min(limits::CONTEXTS_MAX)];
         let option = question.option;
         let bytes = if option == OptionCode::SetMetaContext {
@@ -156,16 +160,17 @@ impl ServerHandshake {
     fn ask(&mut self, question: ExportQuestion) {
         self.events.push_back(HandshakeEvent::FindExport {
             name: question.name.clone(),
-            why: question.why,
+            purpose: question.purpose,
             writer: self.writer_of(&question),
         });
-        self.state = State::WaitsForExport(question);
+        self.state = ServerState::WaitsForExport(question);
     }
 
     /// Who the client said that it is, for this export.
     fn writer_of(&self, question: &ExportQuestion) -> Option<WriterAccess> {
         let named = self.agreed.writer.as_ref();
-        let same = named.filter(|(name, _)| question.why != Why::Info && *name == question.name);
+        let same = named
+            .filter(|(name, _)| question.purpose != ExportPurpose::Info && *name == question.name);
         same.map(|(_, access)| *access)
     }
 
@@ -177,21 +182,21 @@ impl ServerHandshake {
             .filter(|(name, _)| *name == question.name)
             .map_or_else(Vec::new, |(_, contexts)| contexts.clone());
         // Who only asks may still choose some.
-        if contexts.is_empty() && question.why != Why::Info {
+        if contexts.is_empty() && question.purpose != ExportPurpose::Info {
             export.flags -= TransmissionFlags::BLOCK_STATUS_PAYLOAD;
         }
         let no_zeroes = self.client.contains(ClientFlags::NO_ZEROES);
-        let bytes = match question.why {
-            Why::ExportName => answer::export_name(&export, no_zeroes),
-            Why::Info | Why::Go => answer::info(&question, &export),
+        let bytes = match question.purpose {
+            ExportPurpose::ExportName => answer::export_name(&export, no_zeroes),
+            ExportPurpose::Info | ExportPurpose::Go => answer::info(&question, &export),
         };
         self.events.push_back(HandshakeEvent::Send(bytes));
-        if question.why == Why::Info {
+        if question.purpose == ExportPurpose::Info {
             return;
         }
-        self.state = State::Done;
+        self.state = ServerState::Done;
         let writer = self.writer_of(&question);
-        let agreed = std::mem::replace(&mut self.agreed, Agreed::nothing());
+        let agreed = std::mem::replace(&mut self.agreed, AgreedOptions::nothing());
         self.events
             .push_back(HandshakeEvent::Finished(Box::new(Negotiated {
                 export,
@@ -207,14 +212,14 @@ impl ServerHandshake {
     }
 
     pub(super) fn refuse(&mut self, question: ExportQuestion, refusal: Refusal) {
-        if question.why == Why::ExportName {
+        if question.purpose == ExportPurpose::ExportName {
             self.close(CloseReason::Refused {
                 name: question.name,
                 refusal,
             });
             return;
         }
-        self.refuse_option(option_of(question.why), &question.name, refusal);
+        self.refuse_option(option_of(question.purpose), &question.name, refusal);
     }
 
     pub(super) fn refuse_option(&mut self, option: OptionCode, name: &str, refusal: Refusal) {

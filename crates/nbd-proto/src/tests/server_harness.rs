@@ -2,16 +2,16 @@
 
 use super::{disk, option, replies};
 use crate::{
-    BASE_ALLOCATION, CloseReason, ContextOffer, DiskIdentity, ExportInfo, HandshakeEvent,
-    Negotiated, OptionCode, OptionReply, Refusal, ServerHandshake, ServerHandshakeConfig,
-    TransmissionFlags, Why, WriterAccess, WriterPolicy,
+    BASE_ALLOCATION, CloseReason, ContextOffer, DiskIdentity, ExportInfo, ExportPurpose,
+    HandshakeEvent, Negotiated, OptionCode, OptionReply, Refusal, ServerHandshake,
+    ServerHandshakeConfig, TransmissionFlags, WriterAccess, WriterPolicy,
 };
 
 /// What a session came to.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Outcome {
+pub(crate) struct ServerOutcome {
     pub(crate) sent: Vec<u8>,
-    pub(crate) asked: Vec<(String, Why)>,
+    pub(crate) asked: Vec<(String, ExportPurpose)>,
     /// Who asked, each time.
     pub(crate) writers: Vec<Option<WriterAccess>>,
     pub(crate) lists: usize,
@@ -34,23 +34,23 @@ pub(crate) fn identity() -> DiskIdentity {
 }
 
 /// A server that has the export `disk`, and what it did.
-pub(crate) struct Serving {
+pub(crate) struct ServerHarness {
     server: ServerHandshake,
     waiting: Vec<u8>,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: ServerOutcome,
 }
 
-impl Serving {
+impl ServerHarness {
     pub(crate) fn new(config: &ServerHandshakeConfig) -> Self {
         Self {
             server: ServerHandshake::new(config.clone()),
             waiting: Vec::new(),
-            outcome: Outcome::default(),
+            outcome: ServerOutcome::default(),
         }
     }
 
     /// Says `input` in pieces of `piece` bytes. Where TLS begins, what is said next is under it.
-    pub(crate) fn hear(&mut self, input: &[u8], piece: usize) {
+    pub(crate) fn feed(&mut self, input: &[u8], piece: usize) {
         for part in input.chunks(piece.max(1)) {
             self.waiting.extend_from_slice(part);
             loop {
@@ -73,10 +73,14 @@ impl Serving {
         let (server, outcome) = (&mut self.server, &mut self.outcome);
         match event {
             HandshakeEvent::Send(bytes) => outcome.sent.extend(bytes),
-            HandshakeEvent::FindExport { name, why, writer } => {
+            HandshakeEvent::FindExport {
+                name,
+                purpose,
+                writer,
+            } => {
                 let tls = server.is_tls();
                 server.answer_export(find(&name, tls).map(|()| filtering(disk())));
-                outcome.asked.push((name, why));
+                outcome.asked.push((name, purpose));
                 outcome.writers.push(writer);
             }
             HandshakeEvent::FindContexts { name, identify } => {
@@ -127,15 +131,19 @@ fn find(name: &str, tls: bool) -> Result<(), Refusal> {
 }
 
 /// Says `input` in pieces of `piece` bytes to a server of the usual kind.
-pub(crate) fn serve(input: &[u8], piece: usize) -> Outcome {
+pub(crate) fn serve(input: &[u8], piece: usize) -> ServerOutcome {
     serve_as(&ServerHandshakeConfig::default(), input, piece)
 }
 
 /// The same to a server of such a kind.
-pub(crate) fn serve_as(config: &ServerHandshakeConfig, input: &[u8], piece: usize) -> Outcome {
-    let mut serving = Serving::new(config);
-    serving.hear(input, piece);
-    serving.outcome
+pub(crate) fn serve_as(
+    config: &ServerHandshakeConfig,
+    input: &[u8],
+    piece: usize,
+) -> ServerOutcome {
+    let mut harness = ServerHarness::new(config);
+    harness.feed(input, piece);
+    harness.outcome
 }
 
 pub(crate) const FIXED: [u8; 4] = [0, 0, 0, 3];

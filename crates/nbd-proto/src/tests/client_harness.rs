@@ -1,4 +1,4 @@
-//! Clients, to which tests say what servers say.
+//! A client that receives what a test feeds it.
 
 use super::reply;
 use crate::{
@@ -26,7 +26,7 @@ pub(crate) fn greeting(flags: u16) -> Vec<u8> {
 
 /// What a client sent, and how it ended.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Outcome {
+pub(crate) struct ClientOutcome {
     pub(crate) sent: Vec<u8>,
     pub(crate) end: Option<ClientEvent>,
     pub(crate) unused: usize,
@@ -35,8 +35,8 @@ pub(crate) struct Outcome {
 
 /// Says `input` to the client in pieces, whatever it asks. Where TLS begins, what is said next is under
 /// it.
-pub(crate) fn say(client: &mut ClientHandshake, input: &[u8], piece: usize) -> Outcome {
-    let mut outcome = Outcome::default();
+pub(crate) fn feed(client: &mut ClientHandshake, input: &[u8], piece: usize) -> ClientOutcome {
+    let mut outcome = ClientOutcome::default();
     let mut waiting: Vec<u8> = Vec::new();
     for part in input.chunks(piece.max(1)) {
         waiting.extend_from_slice(part);
@@ -83,21 +83,21 @@ pub(crate) fn ack() -> Vec<u8> {
     reply(OptionCode::Go, OptionReply::Ack, &[])
 }
 
-/// A client without structured replies hears a greeting and `replies` to its `GO`.
-pub(crate) fn hears(replies: &[Vec<u8>]) -> Outcome {
+/// A client without structured replies receives a greeting and `replies` to its `GO`.
+pub(crate) fn feed_replies(replies: &[Vec<u8>]) -> ClientOutcome {
     let mut input = greeting(3);
     replies.iter().for_each(|reply| input.extend(reply));
-    say(&mut client(Goal::Go, false), &input, 1000)
+    feed(&mut client(Goal::Go, false), &input, 1000)
 }
 
-pub(crate) fn finished(outcome: Outcome) -> Negotiated {
+pub(crate) fn finished(outcome: ClientOutcome) -> Negotiated {
     match outcome.end {
         Some(ClientEvent::Finished(negotiated)) => *negotiated,
         other => panic!("{other:?}"),
     }
 }
 
-pub(crate) fn broken(outcome: Outcome) -> BadReply {
+pub(crate) fn broken(outcome: ClientOutcome) -> BadReply {
     match outcome.end {
         Some(ClientEvent::Failed(HandshakeFailure::BrokenReply(bad))) => bad,
         other => panic!("{other:?}"),
