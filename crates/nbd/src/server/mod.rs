@@ -66,7 +66,7 @@ pub use writers::WriterRules;
 use crate::tls::{Demand, ServerTls};
 use chosen::Chosen;
 use clients::Admitted;
-use connection::{Connection, End, Start};
+use connection::{Connection, ConnectionEnd, ConnectionSetup};
 use control::Core;
 use counting::Counted;
 use exports::Exports;
@@ -374,7 +374,7 @@ async fn transmit(
         () = &mut ended => return false,
     }
     tracing::info!(peer, export, "connected");
-    let connection = Box::new(Connection::new(Start {
+    let connection = Box::new(Connection::new(ConnectionSetup {
         name: export.to_owned(),
         leaving: admitted.leaving().clone(),
         socket,
@@ -392,9 +392,11 @@ async fn transmit(
         received: session.received,
     }));
     match AssertUnwindSafe(connection.run(ended)).catch_unwind().await {
-        Ok(end @ (End::Disconnected | End::Closed | End::Stopped)) => {
+        Ok(
+            end @ (ConnectionEnd::Disconnected | ConnectionEnd::Closed | ConnectionEnd::Stopped),
+        ) => {
             tracing::info!(peer, export, "{end}");
-            matches!(end, End::Disconnected)
+            matches!(end, ConnectionEnd::Disconnected)
         }
         Ok(end) => {
             tracing::warn!(peer, export, "{end}");

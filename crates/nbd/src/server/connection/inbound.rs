@@ -6,8 +6,8 @@ use block::{Range, WriteFlags};
 use engine::Buffer;
 use nbd_proto::WireError;
 
-use super::asked::Asked;
-use super::parts::Parts;
+use super::request_context::RequestContext;
+use super::split_write::SplitWrite;
 use crate::server::budget::Charge;
 
 /// Payload goes to the page cache in pieces that end at multiples of this, so that no piece makes
@@ -35,7 +35,7 @@ pub(super) enum Inbound {
 /// A write of which `done` bytes are in the page cache.
 #[derive(Debug)]
 pub(super) struct Streaming {
-    pub(super) asked: Asked,
+    pub(super) context: RequestContext,
     pub(super) range: Range,
     pub(super) done: u64,
 }
@@ -66,14 +66,14 @@ impl Streaming {
 /// are under way. So no payload, however long, holds more than one piece before it arrived.
 #[derive(Debug)]
 pub(super) struct Gathering {
-    pub(super) asked: Asked,
+    pub(super) context: RequestContext,
     /// What was not handed to the disk yet.
     pub(super) rest: Range,
     pub(super) flags: WriteFlags,
     /// The piece that is being gathered; none while there is no memory for it.
     pub(super) piece: Option<Gathered>,
     /// What became of the pieces; none where there is but one.
-    pub(super) parts: Option<Arc<Parts>>,
+    pub(super) split_write: Option<Arc<SplitWrite>>,
 }
 
 /// A piece of a payload, of which `filled` bytes are there.
@@ -130,7 +130,7 @@ impl Gathered {
 /// A refused request of whose payload `left` bytes are still to be skipped.
 #[derive(Debug)]
 pub(super) struct Skipping {
-    pub(super) asked: Asked,
+    pub(super) context: RequestContext,
     pub(super) left: u64,
     pub(super) error: WireError,
     pub(super) text: String,

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use block::{Extent, IoBufs, IoError, Node, Range, WriteFlags};
 
-use super::asked::Asked;
-use super::long::{self, Nobody};
-use super::parts::Parts;
+use super::long::{self, CancelFlag};
+use super::request_context::RequestContext;
 use super::sparse;
+use super::split_write::SplitWrite;
 use super::status;
 use crate::server::budget::Charge;
 use crate::server::plan::{Ids, Status};
@@ -25,7 +25,7 @@ pub(super) enum Job {
         data: IoBufs,
         flags: WriteFlags,
         /// The whole that it is a part of.
-        parts: Option<Arc<Parts>>,
+        split_write: Option<Arc<SplitWrite>>,
     },
     Flush,
     Trim {
@@ -59,7 +59,7 @@ impl Job {
 
 /// What a job brought.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum JobOutput {
     /// It is done.
     Nothing,
     /// The bytes of a read.
@@ -76,41 +76,41 @@ pub(super) type Pieces = Vec<(Range, Option<IoBufs>)>;
 
 /// A job whose time has come to be answered.
 #[derive(Debug)]
-pub(super) struct Done {
-    pub(super) asked: Asked,
+pub(super) struct JobResult {
+    pub(super) context: RequestContext,
     /// The whole that it was a part of.
-    pub(super) parts: Option<Arc<Parts>>,
+    pub(super) split_write: Option<Arc<SplitWrite>>,
     /// Whether the job was one that changes the disk.
     pub(super) changed: bool,
     /// Memory that the job held.
     pub(super) bytes: usize,
-    pub(super) result: Result<Outcome, IoError>,
+    pub(super) result: Result<JobOutput, IoError>,
     /// The same memory as the process counts it, kept until the reply left.
     pub(super) charge: Charge,
 }
 
 /// What a job is carried out with.
 #[derive(Debug)]
-pub(super) struct Bench {
+pub(super) struct JobContext {
     pub(super) disk: Node,
-    pub(super) asked: Asked,
+    pub(super) context: RequestContext,
     pub(super) bytes: usize,
     pub(super) charge: Charge,
-    pub(super) nobody: Nobody,
+    pub(super) cancel: CancelFlag,
 }
 
 /// Carries `job` out.
-pub(super) async fn run(bench: Bench, job: Job) -> Done {
-    let Bench {
+pub(super) async fn run(job_context: JobContext, job: Job) -> JobResult {
+    let JobContext {
         disk,
-        asked,
+        context,
         bytes,
         charge,
-        nobody,
-    } = bench;
+        cancel,
+    } = job_context;
     let mut of = None;
     let changed = job.changes();
-    let nothing = |()| Outcome::Nothing;
+    let nothing = |()| JobOutput::Nothing;
     // What is rare is boxed, so that it does not make every job's future larger.
     let result = match job {
         Job::Read {
@@ -119,38 +119,38 @@ pub(super) async fn run(bench: Bench, job: Job) -> Done {
         } => Box::pin(sparse::read(&disk, range)).await,
         Job::Read { range, .. } => {
             let read = disk.read(range).await;
-            read.map(|data| Outcome::Read(range, data))
+            read.map(|data| JobOutput::Read(range, data))
         }
         Job::Write {
             range,
             data,
             flags,
-            parts,
+            split_write,
         } => {
-            of = parts;
+            of = split_write;
             disk.write(range, data, flags).await.map(nothing)
         }
         Job::Flush => disk.flush().await.map(nothing),
         Job::Trim { range, fua } => {
-            let trim = long::trim(&disk, range, fua, &nobody);
+            let trim = long::trim(&disk, range, fua, &cancel);
             Box::pin(trim).await.map(nothing)
         }
         Job::WriteZeroes(range, flags) => {
-            let zero = long::zero(&disk, range, flags, &nobody);
+            let zero = long::zero(&disk, range, flags, &cancel);
             Box::pin(zero).await.map(nothing)
         }
         Job::Cache(range) => {
-            let cache = long::cache(&disk, range, &nobody);
+            let cache = long::cache(&disk, range, &cancel);
             Box::pin(cache).await.map(nothing)
         }
-        Job::Status(asked) => {
-            let extents = Box::pin(status::collect(&disk, asked.range, asked.one)).await;
-            extents.map(|extents| Outcome::Status(extents, asked.ids))
+        Job::Status(status) => {
+            let extents = Box::pin(status::collect(&disk, status.range, status.one)).await;
+            extents.map(|extents| JobOutput::Status(extents, status.ids))
         }
     };
-    Done {
-        asked,
-        parts: of,
+    JobResult {
+        context,
+        split_write: of,
         changed,
         bytes,
         result,

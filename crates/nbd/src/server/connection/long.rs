@@ -36,11 +36,11 @@ const SLOW: Duration = Duration::from_millis(500);
 
 /// Whether nobody waits for the requests of a connection any more. Shared by its jobs.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Nobody(Arc<AtomicBool>);
+pub(super) struct CancelFlag(Arc<AtomicBool>);
 
-impl Nobody {
+impl CancelFlag {
     /// From now on.
-    pub(super) fn waits(&self) {
+    pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
@@ -99,7 +99,7 @@ pub(super) async fn trim(
     disk: &Node,
     range: Range,
     fua: bool,
-    nobody: &Nobody,
+    cancel: &CancelFlag,
 ) -> Result<(), IoError> {
     let mut cutter = Cutter::new(range);
     while let Some(piece) = cutter.next() {
@@ -107,7 +107,7 @@ pub(super) async fn trim(
         disk.trim(piece).await?;
         if !cutter.rest().is_empty() {
             cutter.took(engine::clock::now() - start);
-            nobody.check(Operation::Trim, cutter.rest())?;
+            cancel.check(Operation::Trim, cutter.rest())?;
         }
     }
     if fua {
@@ -120,7 +120,7 @@ pub(super) async fn zero(
     disk: &Node,
     range: Range,
     mut flags: WriteFlags,
-    nobody: &Nobody,
+    cancel: &CancelFlag,
 ) -> Result<(), IoError> {
     let mut cutter = Cutter::new(range);
     let is_long = Cutter::new(range)
@@ -133,7 +133,7 @@ pub(super) async fn zero(
         disk.write_zeroes(piece, flags).await?;
         if !cutter.rest().is_empty() {
             cutter.took(engine::clock::now() - start);
-            nobody.check(Operation::WriteZeroes, cutter.rest())?;
+            cancel.check(Operation::WriteZeroes, cutter.rest())?;
         }
     }
     if flushes {
@@ -143,7 +143,7 @@ pub(super) async fn zero(
 }
 
 /// Asks the kernel to read ahead where the bytes are in a file, else reads and forgets them.
-pub(super) async fn cache(disk: &Node, range: Range, nobody: &Nobody) -> Result<(), IoError> {
+pub(super) async fn cache(disk: &Node, range: Range, cancel: &CancelFlag) -> Result<(), IoError> {
     let range = Range::new(range.offset, range.len.min(CACHE_MAX));
     let (leaf, at) = block::resolve(&**disk, range);
     if let Some(region) = leaf.file_region(at) {
@@ -166,7 +166,7 @@ pub(super) async fn cache(disk: &Node, range: Range, nobody: &Nobody) -> Result<
         let len = CACHE_PIECE.min(range.end() - offset);
         drop(disk.read(Range::new(offset, len)).await?);
         offset += len;
-        nobody.check(Operation::Read, Range::new(offset, range.end() - offset))?;
+        cancel.check(Operation::Read, Range::new(offset, range.end() - offset))?;
     }
     Ok(())
 }

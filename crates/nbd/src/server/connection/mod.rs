@@ -12,19 +12,19 @@
 //! * A step that leaves something undone is followed by another: every `false` of
 //!   [`Connection::round`] has an event, a completion or a timer to come.
 
-mod asked;
 mod busy_wait;
 mod inbound;
 mod job;
 mod long;
 mod outbox;
-mod parts;
 mod payload;
 mod receive;
 mod regions;
 mod replies;
+mod request_context;
 mod requests;
 mod sparse;
+mod split_write;
 mod stall;
 mod status;
 #[cfg(test)]
@@ -42,10 +42,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use self::busy_wait::BusyWait;
 use self::inbound::Inbound;
-use self::job::Done;
-use self::long::Nobody;
+use self::job::JobResult;
+use self::long::CancelFlag;
 use self::outbox::{Batch, Outbox, Sent};
-use self::sparse::Nose;
+use self::sparse::HoleHeuristic;
 use self::stall::Stall;
 use super::budget::{Budget, Charge, Wait};
 use super::limits::Limits;
@@ -60,7 +60,7 @@ const ROUNDS_MAX: usize = 8;
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum End {
+pub(super) enum ConnectionEnd {
     /// The client said that it goes.
     #[error("the client disconnected")]
     Disconnected,
@@ -81,7 +81,7 @@ pub(super) enum End {
     Io(#[from] io::Error),
 }
 
-type Pending = Pin<Box<dyn Future<Output = Done> + Send>>;
+type PendingJob = Pin<Box<dyn Future<Output = JobResult> + Send>>;
 
 /// One client in transmission.
 pub(super) struct Connection {
@@ -98,7 +98,7 @@ pub(super) struct Connection {
     /// `leftover` could be handled at once but for the bounds.
     paused: bool,
     /// Requests that wait for the disk, their memory, and how many of them change it.
-    pending: FuturesUnordered<Pending>,
+    pending: FuturesUnordered<PendingJob>,
     pending_bytes: usize,
     pending_changes: usize,
     outbox: Outbox,
@@ -106,13 +106,13 @@ pub(super) struct Connection {
     budget_wait: Option<Wait>,
     /// …and what was granted of it.
     granted: Option<Charge>,
-    nose: Nose,
+    hole_heuristic: HoleHeuristic,
     /// Told when nobody waits for long requests any more.
-    nobody: Nobody,
+    cancel: CancelFlag,
     /// The export's, and the ticket there of a connection that is over but for its disk.
     leaving: (InFlight, Option<Ticket>),
     /// Nothing more is received; the end comes when all is answered.
-    ending: Option<End>,
+    ending: Option<ConnectionEnd>,
     /// When an error of the disk was last logged.
     complained: Option<Instant>,
     /// Bytes received, ever: a sign of progress.
@@ -129,7 +129,7 @@ pub(super) struct Connection {
 }
 
 /// What a connection begins with.
-pub(super) struct Start {
+pub(super) struct ConnectionSetup {
     /// The export's.
     pub(super) name: String,
     /// The export's count of connections that wait for their disk only.
@@ -148,7 +148,7 @@ pub(super) struct Start {
 }
 
 impl Connection {
-    pub(super) fn new(start: Start) -> Self {
+    pub(super) fn new(start: ConnectionSetup) -> Self {
         let busy_wait = BusyWait::new(start.limits.busy_wait_max);
         Self {
             name: start.name,
@@ -170,8 +170,8 @@ impl Connection {
             pending_changes: 0,
             budget_wait: None,
             granted: None,
-            nose: Nose::default(),
-            nobody: Nobody::default(),
+            hole_heuristic: HoleHeuristic::default(),
+            cancel: CancelFlag::default(),
             ending: None,
             received: 0,
             requests: 0,
@@ -181,7 +181,7 @@ impl Connection {
     }
 
     /// Serves the client until it goes or `stop` resolves; then answers what was begun.
-    pub(super) async fn run(mut self, stop: impl Future<Output = ()>) -> End {
+    pub(super) async fn run(mut self, stop: impl Future<Output = ()>) -> ConnectionEnd {
         let end = {
             tokio::pin!(stop);
             let mut stall = Stall::new(self.limits.stall_timeout);
@@ -192,7 +192,7 @@ impl Connection {
                 }
                 if !stopped && stop.as_mut().poll(cx).is_ready() {
                     stopped = true;
-                    self.ending.get_or_insert(End::Stopped);
+                    self.ending.get_or_insert(ConnectionEnd::Stopped);
                     if let Poll::Ready(end) = self.step(cx) {
                         return Poll::Ready(end);
                     }
@@ -212,7 +212,7 @@ impl Connection {
             })
             .await
         };
-        self.nobody.waits();
+        self.cancel.set();
         self.inbound = Inbound::Header;
         self.leave();
         // Writes that were begun end before the connection does, though nobody hears of them.
@@ -250,7 +250,7 @@ impl Connection {
     }
 
     /// Does what can be done without waiting, as far as one turn goes.
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionEnd> {
         self.outbox.begin_turn();
         self.meter.begin_step(engine::clock::now());
         let step = scratch::with(|Scratch { receive, send }| {
@@ -280,12 +280,12 @@ impl Connection {
         cx: &mut Context<'_>,
         receive: &mut [u8],
         batch: &mut Batch<'_>,
-    ) -> Result<bool, End> {
+    ) -> Result<bool, ConnectionEnd> {
         let mut moved = self.complete(cx, batch)?;
         if self.ending.is_none() {
             match self.pump(cx, receive, batch) {
                 Ok(received) => moved |= received,
-                Err(end) if matches!(end, End::Io(_)) => return Err(end),
+                Err(end) if matches!(end, ConnectionEnd::Io(_)) => return Err(end),
                 // What was begun before is still looked at, and answered.
                 Err(end) => {
                     self.ending = Some(end);
@@ -295,8 +295,8 @@ impl Connection {
         }
         if let Some(end) = &self.ending {
             // Who says goodbye waits for what he asked for; who is gone, or is sent away, does not.
-            if !matches!(end, End::Disconnected) {
-                self.nobody.waits();
+            if !matches!(end, ConnectionEnd::Disconnected) {
+                self.cancel.set();
             }
             self.budget_wait = None;
             self.granted = None;
@@ -315,14 +315,18 @@ impl Connection {
             }
         }
         if self.pending.is_empty() && self.ending.is_some() {
-            return Err(self.ending.take().unwrap_or(End::Closed));
+            return Err(self.ending.take().unwrap_or(ConnectionEnd::Closed));
         }
         // What was sent may have made room: requests wait in the socket, and no event tells of them.
         Ok(moved || (was_saturated && !self.is_saturated()))
     }
 
     /// Answers the requests whose disk has answered.
-    fn complete(&mut self, cx: &mut Context<'_>, batch: &mut Batch<'_>) -> Result<bool, End> {
+    fn complete(
+        &mut self,
+        cx: &mut Context<'_>,
+        batch: &mut Batch<'_>,
+    ) -> Result<bool, ConnectionEnd> {
         let mut moved = false;
         while let Poll::Ready(Some(done)) = self.pending.poll_next_unpin(cx) {
             self.answer(done, batch)?;

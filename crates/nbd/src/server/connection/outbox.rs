@@ -18,7 +18,7 @@ use block::{FileRegion, IoBufs};
 use bytes::{Buf, Bytes};
 use smallvec::SmallVec;
 
-use super::regions::Piece;
+use super::regions::FilePiece;
 use crate::server::budget::{Budget, Charge};
 use crate::server::socket::Socket;
 
@@ -158,7 +158,7 @@ impl Outbox {
     }
 
     /// Queues pieces of files, which are one read together, behind what is in `batch`.
-    pub(super) fn push_file(&mut self, batch: &mut Batch<'_>, pieces: &[Piece]) {
+    pub(super) fn push_file(&mut self, batch: &mut Batch<'_>, pieces: &[FilePiece]) {
         self.take_batch(batch);
         let segments = pieces.iter().map(|(region, len)| Segment::File {
             region: region.clone(),

@@ -6,38 +6,43 @@ use std::sync::Arc;
 use block::{IoBufs, Now, Range, WriteFlags};
 use smallvec::smallvec;
 
-use super::asked::Asked;
 use super::inbound::{Gathered, Gathering, Inbound, Streaming};
 use super::job::Job;
 use super::outbox::Batch;
-use super::parts::Parts;
-use super::{Connection, End};
+use super::request_context::RequestContext;
+use super::split_write::SplitWrite;
+use super::{Connection, ConnectionEnd};
 
 impl Connection {
     /// Makes room for the payload of a write.
-    pub(super) fn write(&mut self, asked: Asked, range: Range, flags: WriteFlags) {
+    pub(super) fn write(&mut self, context: RequestContext, range: Range, flags: WriteFlags) {
         self.inbound = if flags.is_empty() {
             Inbound::Streaming(Streaming {
-                asked,
+                context,
                 range,
                 done: 0,
             })
         } else {
-            Inbound::Gathering(self.gathering(asked, range, flags))
+            Inbound::Gathering(self.gathering(context, range, flags))
         };
     }
 
-    fn gathering(&mut self, mut asked: Asked, rest: Range, flags: WriteFlags) -> Gathering {
-        asked
+    fn gathering(
+        &mut self,
+        mut context: RequestContext,
+        rest: Range,
+        flags: WriteFlags,
+    ) -> Gathering {
+        context
             .started
-            .get_or_insert_with(|| self.meter.begin(asked.op));
+            .get_or_insert_with(|| self.meter.begin(context.op));
         let count = Gathering::count(rest);
         Gathering {
-            asked,
+            context,
             rest,
             flags,
             piece: None,
-            parts: (count > 1).then(|| Arc::new(Parts::new(count))),
+            split_write: (count > 1).then(|| Arc::new(SplitWrite::new(count))),
         }
     }
 
@@ -47,30 +52,30 @@ impl Connection {
         &mut self,
         bytes: &[u8],
         batch: &mut Batch<'_>,
-    ) -> Result<Option<usize>, End> {
+    ) -> Result<Option<usize>, ConnectionEnd> {
         let Inbound::Streaming(streaming) = &mut self.inbound else {
             unreachable!("called in this state only")
         };
         let block_size = self.disk.geometry().block_size;
         let Some(piece) = streaming.next_piece(bytes.len(), block_size) else {
-            let asked = &mut streaming.asked;
-            asked
+            let context = &mut streaming.context;
+            context
                 .started
-                .get_or_insert_with(|| self.meter.begin(asked.op));
+                .get_or_insert_with(|| self.meter.begin(context.op));
             return Ok(None);
         };
         let len = piece.len_usize();
         let (leaf, at) = block::resolve(&*self.disk, piece);
         if leaf.write_now(at, &bytes[..len]) == Now::WouldWait {
-            let (asked, rest) = (streaming.asked, streaming.rest());
-            self.inbound = Inbound::Gathering(self.gathering(asked, rest, WriteFlags::empty()));
+            let (context, rest) = (streaming.context, streaming.rest());
+            self.inbound = Inbound::Gathering(self.gathering(context, rest, WriteFlags::empty()));
             return Ok(Some(0));
         }
         streaming.done += piece.len;
         if streaming.rest().is_empty() {
-            let asked = streaming.asked;
+            let context = streaming.context;
             self.inbound = Inbound::Header;
-            self.succeed(&asked, batch)?;
+            self.succeed(&context, batch)?;
         }
         Ok(Some(len))
     }
@@ -123,13 +128,13 @@ impl Connection {
             range,
             data,
             flags: gathering.flags,
-            parts: gathering.parts.clone(),
+            split_write: gathering.split_write.clone(),
         };
-        let asked = gathering.asked;
+        let context = gathering.context;
         if rest.is_empty() {
             self.inbound = Inbound::Header;
         }
-        self.push_job(asked, job, range.len_usize(), piece.charge);
+        self.push_job(context, job, range.len_usize(), piece.charge);
     }
 
     /// Skips what is there of a refused payload. `None`: more must come.
@@ -137,7 +142,7 @@ impl Connection {
         &mut self,
         bytes: &[u8],
         batch: &mut Batch<'_>,
-    ) -> Result<Option<usize>, End> {
+    ) -> Result<Option<usize>, ConnectionEnd> {
         let Inbound::Skipping(skipping) = &mut self.inbound else {
             unreachable!("called in this state only")
         };
@@ -148,7 +153,7 @@ impl Connection {
         }
         let inbound = std::mem::replace(&mut self.inbound, Inbound::Header);
         if let Inbound::Skipping(skipped) = inbound {
-            self.fail(&skipped.asked, skipped.error, &skipped.text, None, batch)?;
+            self.fail(&skipped.context, skipped.error, &skipped.text, None, batch)?;
         }
         let took = usize::try_from(took).expect("no longer than the bytes at hand");
         Ok(Some(took))

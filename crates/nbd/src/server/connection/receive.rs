@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 
 use super::inbound::Inbound;
 use super::outbox::Batch;
-use super::{Connection, End};
+use super::{Connection, ConnectionEnd};
 
 /// Alignment that a copy from the buffer is worth, bytes: a line of the processor's cache.
 pub(super) const ALIGN: usize = 64;
@@ -43,7 +43,7 @@ impl Connection {
         cx: &mut Context<'_>,
         receive: &mut [u8],
         batch: &mut Batch<'_>,
-    ) -> Result<bool, End> {
+    ) -> Result<bool, ConnectionEnd> {
         if let Some(wait) = &mut self.budget_wait {
             let Poll::Ready(granted) = Pin::new(wait).poll(cx) else {
                 return Ok(false);
@@ -59,7 +59,7 @@ impl Connection {
         }
         let fresh = match self.receive(receive) {
             Ok(fresh) => fresh,
-            Err(End::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => {
+            Err(ConnectionEnd::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => {
                 // Ready again since: the next round receives.
                 return Ok(self.socket.poll_readable(cx)?.is_ready());
             }
@@ -76,7 +76,7 @@ impl Connection {
     }
 
     /// Handles what was received before the bounds allowed it.
-    fn resume(&mut self, batch: &mut Batch<'_>) -> Result<bool, End> {
+    fn resume(&mut self, batch: &mut Batch<'_>) -> Result<bool, ConnectionEnd> {
         self.paused = false;
         let mut bytes = std::mem::take(&mut self.leftover);
         let used = self.consume(&bytes, batch)?;
@@ -88,7 +88,7 @@ impl Connection {
 
     /// Receives into `into`, behind what was left over, or into the payload that is being gathered
     /// and `into` behind it. Returns which bytes of `into` are to be handled.
-    fn receive(&mut self, into: &mut [u8]) -> Result<Range<usize>, End> {
+    fn receive(&mut self, into: &mut [u8]) -> Result<Range<usize>, ConnectionEnd> {
         let start = position(&self.inbound, self.terms.framing.request_len());
         let kept = self.leftover.len();
         let (received, end) = if let Inbound::Gathering(gathering) = &mut self.inbound {
@@ -107,7 +107,7 @@ impl Connection {
             (received, start + kept + received)
         };
         if received == 0 {
-            return Err(End::Closed);
+            return Err(ConnectionEnd::Closed);
         }
         self.received += received as u64;
         Ok(start..end)

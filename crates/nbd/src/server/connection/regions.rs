@@ -13,10 +13,10 @@ use smallvec::{SmallVec, smallvec};
 const PIECE_MEAN_MIN: u64 = 32 << 10;
 
 /// So many bytes from the beginning of a region.
-pub(super) type Piece = (FileRegion, usize);
+pub(super) type FilePiece = (FileRegion, usize);
 
 /// The pieces of `range` in files, in order; `None`: not all of it is in files, or it is in shreds.
-pub(super) fn regions(disk: &dyn BlockDevice, range: Range) -> Option<SmallVec<[Piece; 1]>> {
+pub(super) fn regions(disk: &dyn BlockDevice, range: Range) -> Option<SmallVec<[FilePiece; 1]>> {
     let mut pieces = smallvec![];
     let mut rest = range;
     let pieces_max = (range.len / PIECE_MEAN_MIN).max(1);
@@ -32,7 +32,7 @@ pub(super) fn regions(disk: &dyn BlockDevice, range: Range) -> Option<SmallVec<[
 }
 
 /// Whether the page cache holds all of them.
-pub(super) fn are_cached(pieces: &[Piece]) -> bool {
+pub(super) fn are_cached(pieces: &[FilePiece]) -> bool {
     pieces
         .iter()
         .all(|(region, len)| page_cache::is_cached(region.file.as_fd(), region.offset, *len as u64))

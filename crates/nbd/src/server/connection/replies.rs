@@ -13,10 +13,10 @@ use bytes::Bytes;
 use nbd_proto::{AllocationFlags, ChunkFlags, Piece, ReplyHead, WireError};
 use smallvec::smallvec;
 
-use super::asked::Asked;
-use super::job::{Done, Outcome, Pieces};
+use super::job::{JobOutput, JobResult, Pieces};
 use super::outbox::Batch;
-use super::{Connection, End};
+use super::request_context::RequestContext;
+use super::{Connection, ConnectionEnd};
 use crate::errno;
 use crate::server::budget::Charge;
 use crate::server::plan::Ids;
@@ -26,39 +26,51 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(1);
 
 impl Connection {
     /// The header of a successful read that is sent in one piece.
-    pub(super) fn read_head(&self, asked: &Asked, range: Range) -> ReplyHead {
+    pub(super) fn read_head(&self, context: &RequestContext, range: Range) -> ReplyHead {
         let framing = self.terms.framing;
-        framing.read_data(asked.to, ChunkFlags::DONE, piece_of(range))
+        framing.read_data(context.to, ChunkFlags::DONE, piece_of(range))
     }
 
     /// Answers a read that has no bytes, or no more.
-    pub(super) fn end_read(&mut self, asked: &Asked, batch: &mut Batch<'_>) -> Result<(), End> {
-        self.count(asked, true);
-        self.push(&self.terms.framing.end(asked.to), batch)
+    pub(super) fn end_read(
+        &mut self,
+        context: &RequestContext,
+        batch: &mut Batch<'_>,
+    ) -> Result<(), ConnectionEnd> {
+        self.count(context, true);
+        self.push(&self.terms.framing.end(context.to), batch)
     }
 
     /// Answers a request that succeeded and has nothing to say.
-    pub(super) fn succeed(&mut self, asked: &Asked, batch: &mut Batch<'_>) -> Result<(), End> {
-        self.count(asked, true);
-        self.push(&self.terms.framing.success(asked.to), batch)
+    pub(super) fn succeed(
+        &mut self,
+        context: &RequestContext,
+        batch: &mut Batch<'_>,
+    ) -> Result<(), ConnectionEnd> {
+        self.count(context, true);
+        self.push(&self.terms.framing.success(context.to), batch)
     }
 
     /// Answers with an error; with its text and place where the client understands that.
     pub(super) fn fail(
         &mut self,
-        asked: &Asked,
+        context: &RequestContext,
         error: WireError,
         text: &str,
         at: Option<u64>,
         batch: &mut Batch<'_>,
-    ) -> Result<(), End> {
-        self.count(asked, false);
-        let reply = self.terms.framing.error(asked.to, error, text, at);
+    ) -> Result<(), ConnectionEnd> {
+        self.count(context, false);
+        let reply = self.terms.framing.error(context.to, error, text, at);
         self.push(&reply, batch)
     }
 
     /// Appends a whole small reply, or the head of a longer one.
-    pub(super) fn push(&mut self, reply: &[u8], batch: &mut Batch<'_>) -> Result<(), End> {
+    pub(super) fn push(
+        &mut self,
+        reply: &[u8],
+        batch: &mut Batch<'_>,
+    ) -> Result<(), ConnectionEnd> {
         if !batch.fits(reply.len()) {
             self.outbox.send(&self.socket, batch)?;
         }
@@ -66,45 +78,49 @@ impl Connection {
         Ok(())
     }
 
-    fn count(&mut self, asked: &Asked, succeeded: bool) {
-        match (asked.started, succeeded) {
-            (None, true) => self.meter.answered(asked.op, asked.len),
-            (None, false) => self.meter.refused(asked.op),
-            (Some(started), true) => self.meter.end(started, asked.len),
+    fn count(&mut self, context: &RequestContext, succeeded: bool) {
+        match (context.started, succeeded) {
+            (None, true) => self.meter.answered(context.op, context.len),
+            (None, false) => self.meter.refused(context.op),
+            (Some(started), true) => self.meter.end(started, context.len),
             (Some(started), false) => self.meter.fail(started),
         }
     }
 
     /// Answers a request that the disk has carried out or failed, unless other parts of it are under
     /// way.
-    pub(super) fn answer(&mut self, done: Done, batch: &mut Batch<'_>) -> Result<(), End> {
+    pub(super) fn answer(
+        &mut self,
+        done: JobResult,
+        batch: &mut Batch<'_>,
+    ) -> Result<(), ConnectionEnd> {
         self.pending_bytes -= done.bytes;
         self.pending_changes -= usize::from(done.changed);
-        let asked = &done.asked;
-        let result = match done.parts {
+        let context = &done.context;
+        let result = match done.split_write {
             None => done.result,
-            Some(parts) => match parts.done(done.result.map(drop)) {
+            Some(split_write) => match split_write.done(done.result.map(drop)) {
                 None => return Ok(()),
-                Some(whole) => whole.map(|()| Outcome::Nothing),
+                Some(whole) => whole.map(|()| JobOutput::Nothing),
             },
         };
         match result {
-            Ok(Outcome::Nothing) => self.succeed(asked, batch),
-            Ok(Outcome::Read(range, data)) => {
-                self.send_read(asked, range, data, done.charge, batch)
+            Ok(JobOutput::Nothing) => self.succeed(context, batch),
+            Ok(JobOutput::Read(range, data)) => {
+                self.send_read(context, range, data, done.charge, batch)
             }
-            Ok(Outcome::Sparse(pieces)) => self.send_sparse(asked, pieces, done.charge, batch),
-            Ok(Outcome::Status(extents, ids)) => {
-                self.send_status(asked, &extents, &ids, done.charge, batch)
+            Ok(JobOutput::Sparse(pieces)) => self.send_sparse(context, pieces, done.charge, batch),
+            Ok(JobOutput::Status(extents, ids)) => {
+                self.send_status(context, &extents, &ids, done.charge, batch)
             }
             Err(error) => {
                 self.complain(&error);
                 let wire = errno::to_wire(error.errno);
-                let whole = Range::new(asked.to.offset, asked.len);
+                let whole = Range::new(context.to.offset, context.len);
                 // A disk that only moves the bytes of another speaks of places on that one.
                 let is_own = |_: &u64| block::resolve(&*self.disk, whole).1 == whole;
                 let at = place_of(&error, whole).filter(is_own);
-                self.fail(asked, wire, &error.to_string(), at, batch)
+                self.fail(context, wire, &error.to_string(), at, batch)
             }
         }
     }
@@ -124,15 +140,15 @@ impl Connection {
 
     fn send_read(
         &mut self,
-        asked: &Asked,
+        context: &RequestContext,
         range: Range,
         data: IoBufs,
         charge: Charge,
         batch: &mut Batch<'_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), ConnectionEnd> {
         assert_len(range, &data);
-        self.count(asked, true);
-        let head = self.read_head(asked, range);
+        self.count(context, true);
+        let head = self.read_head(context, range);
         self.push(&head, batch)?;
         self.outbox.push_read(batch, data, charge);
         Ok(())
@@ -141,14 +157,14 @@ impl Connection {
     /// Sends the pieces of a read, holes without their zeroes.
     fn send_sparse(
         &mut self,
-        asked: &Asked,
+        context: &RequestContext,
         pieces: Pieces,
         charge: Charge,
         batch: &mut Batch<'_>,
-    ) -> Result<(), End> {
-        self.nose
+    ) -> Result<(), ConnectionEnd> {
+        self.hole_heuristic
             .found(pieces.iter().any(|piece| piece.1.is_none()));
-        self.count(asked, true);
+        self.count(context, true);
         let framing = self.terms.framing;
         let mut charge = Some(charge);
         let last = pieces.len() - 1;
@@ -156,12 +172,12 @@ impl Connection {
             let mut flags = ChunkFlags::empty();
             flags.set(ChunkFlags::DONE, nth == last);
             let Some(data) = data else {
-                let hole = framing.read_hole(asked.to, flags, piece_of(range));
+                let hole = framing.read_hole(context.to, flags, piece_of(range));
                 self.push(&hole, batch)?;
                 continue;
             };
             assert_len(range, &data);
-            let head = framing.read_data(asked.to, flags, piece_of(range));
+            let head = framing.read_data(context.to, flags, piece_of(range));
             self.push(&head, batch)?;
             // The first piece holds what all were charged for.
             let charge = charge.take().unwrap_or_else(|| self.budget.take(0));
@@ -173,22 +189,26 @@ impl Connection {
     /// Sends the same extents for each context: there is but one kind.
     fn send_status(
         &mut self,
-        asked: &Asked,
+        context: &RequestContext,
         extents: &[Extent],
         ids: &Ids,
         charge: Charge,
         batch: &mut Batch<'_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), ConnectionEnd> {
         if ids.is_empty() {
-            return self.end_read(asked, batch);
+            return self.end_read(context, batch);
         }
-        self.count(asked, true);
+        self.count(context, true);
         let told: Vec<_> = extents.iter().map(wire_extent).collect();
         let mut reply = Vec::new();
         for (nth, &id) in ids.iter().enumerate() {
             let mut flags = ChunkFlags::empty();
             flags.set(ChunkFlags::DONE, nth == ids.len() - 1);
-            reply.extend(self.terms.framing.block_status(asked.to, flags, id, &told));
+            reply.extend(
+                self.terms
+                    .framing
+                    .block_status(context.to, flags, id, &told),
+            );
         }
         let reply: IoBufs = smallvec![Bytes::from(reply)];
         self.outbox.push_read(batch, reply, charge);

@@ -3,13 +3,13 @@
 use block::{Now, Range};
 use nbd_proto::{Framing, Request};
 
-use super::asked::Asked;
 use super::inbound::{Inbound, Skipping};
-use super::job::{self, Bench, Job};
+use super::job::{self, Job, JobContext};
 use super::outbox::Batch;
 use super::payload::Gathers;
 use super::regions::{are_cached, regions};
-use super::{Connection, End};
+use super::request_context::RequestContext;
+use super::{Connection, ConnectionEnd};
 use crate::server::budget::Charge;
 use crate::server::plan::{self, Action, Payload, Refused};
 use crate::server::scratch::SEND_LEN;
@@ -26,10 +26,10 @@ const REQUEST_BYTES_MIN: usize = 4096;
 const _: () = assert!(SEND_FILE_MIN as usize + Framing::READ_HEAD_MAX <= SEND_LEN);
 
 /// Whether a request was begun.
-enum Begun {
-    Yes,
+enum RequestStart {
+    Begun,
     /// Its memory is not free: it is tried again later.
-    NoMemory,
+    OutOfMemory,
 }
 
 impl Connection {
@@ -47,7 +47,11 @@ impl Connection {
 
     /// Handles the requests in `bytes`. Returns how many bytes it took; the rest is the beginning
     /// of something, or must wait (`paused`).
-    pub(super) fn consume(&mut self, bytes: &[u8], batch: &mut Batch<'_>) -> Result<usize, End> {
+    pub(super) fn consume(
+        &mut self,
+        bytes: &[u8],
+        batch: &mut Batch<'_>,
+    ) -> Result<usize, ConnectionEnd> {
         let mut at = 0;
         loop {
             let rest = &bytes[at..];
@@ -83,10 +87,14 @@ impl Connection {
     }
 
     /// Begins the request at the front of `bytes`. `None`: it is not complete, or must wait.
-    fn take_header(&mut self, bytes: &[u8], batch: &mut Batch<'_>) -> Result<Option<usize>, End> {
+    fn take_header(
+        &mut self,
+        bytes: &[u8],
+        batch: &mut Batch<'_>,
+    ) -> Result<Option<usize>, ConnectionEnd> {
         let framing = self.terms.framing;
-        let Some(request) =
-            Request::decode_as(framing, bytes).map_err(|e| End::Protocol(e.to_string()))?
+        let Some(request) = Request::decode_as(framing, bytes)
+            .map_err(|e| ConnectionEnd::Protocol(e.to_string()))?
         else {
             return Ok(None);
         };
@@ -112,8 +120,8 @@ impl Connection {
             Err(refused) => self.refuse(&request, refused, batch)?,
         };
         match begun {
-            Begun::Yes => Ok(Some(took)),
-            Begun::NoMemory => {
+            RequestStart::Begun => Ok(Some(took)),
+            RequestStart::OutOfMemory => {
                 self.paused = true;
                 Ok(None)
             }
@@ -125,13 +133,13 @@ impl Connection {
         request: &Request,
         action: Action,
         batch: &mut Batch<'_>,
-    ) -> Result<Begun, End> {
+    ) -> Result<RequestStart, ConnectionEnd> {
         let range = action.range().unwrap_or(Range::new(0, 0));
-        let asked = Asked::new(request, range.len);
+        let context = RequestContext::new(request, range.len);
         let job = match action {
             Action::Read { range, .. } if range.is_empty() => {
-                self.end_read(&asked, batch)?;
-                return Ok(Begun::Yes);
+                self.end_read(&context, batch)?;
+                return Ok(RequestStart::Begun);
             }
             Action::Write(..)
             | Action::Trim { .. }
@@ -140,17 +148,17 @@ impl Connection {
                 if range.is_empty() =>
             {
                 // Does nothing, and succeeds. To some disks no bytes mean all.
-                self.succeed(&asked, batch)?;
-                return Ok(Begun::Yes);
+                self.succeed(&context, batch)?;
+                return Ok(RequestStart::Begun);
             }
-            Action::Read { range, whole } => return self.read(asked, range, whole, batch),
+            Action::Read { range, whole } => return self.read(context, range, whole, batch),
             Action::Write(range, flags) => {
-                self.write(asked, range, flags);
-                return Ok(Begun::Yes);
+                self.write(context, range, flags);
+                return Ok(RequestStart::Begun);
             }
             Action::Disconnect => {
-                self.ending = Some(End::Disconnected);
-                return Ok(Begun::Yes);
+                self.ending = Some(ConnectionEnd::Disconnected);
+                return Ok(RequestStart::Begun);
             }
             Action::Flush => Job::Flush,
             Action::Trim { range, fua } => Job::Trim { range, fua },
@@ -159,30 +167,36 @@ impl Connection {
             Action::Status(status) => Job::Status(status),
             Action::Filter(_) => unreachable!("its payload was judged too"),
         };
-        Ok(self.begin_job(asked, job))
+        Ok(self.begin_job(context, job))
     }
 
-    fn begin_job(&mut self, mut asked: Asked, job: Job) -> Begun {
+    fn begin_job(&mut self, mut context: RequestContext, job: Job) -> RequestStart {
         let bytes = job.memory();
         let Some(charge) = self.charge(bytes) else {
-            return Begun::NoMemory;
+            return RequestStart::OutOfMemory;
         };
-        asked.started = Some(self.meter.begin(asked.op));
-        self.push_job(asked, job, bytes, charge);
-        Begun::Yes
+        context.started = Some(self.meter.begin(context.op));
+        self.push_job(context, job, bytes, charge);
+        RequestStart::Begun
     }
 
-    pub(super) fn push_job(&mut self, asked: Asked, job: Job, bytes: usize, charge: Charge) {
+    pub(super) fn push_job(
+        &mut self,
+        context: RequestContext,
+        job: Job,
+        bytes: usize,
+        charge: Charge,
+    ) {
         self.pending_bytes += bytes;
         self.pending_changes += usize::from(job.changes());
-        let bench = Bench {
+        let job_context = JobContext {
             disk: self.disk.clone(),
-            asked,
+            context,
             bytes,
             charge,
-            nobody: self.nobody.clone(),
+            cancel: self.cancel.clone(),
         };
-        self.pending.push(Box::pin(job::run(bench, job)));
+        self.pending.push(Box::pin(job::run(job_context, job)));
     }
 
     /// Takes memory for a request that waits from the process, or remembers to wait for it.
@@ -203,35 +217,35 @@ impl Connection {
     /// Answers a read from the page cache, sends it from its file, or leaves it to the disk.
     fn read(
         &mut self,
-        asked: Asked,
+        context: RequestContext,
         range: Range,
         whole: bool,
         batch: &mut Batch<'_>,
-    ) -> Result<Begun, End> {
+    ) -> Result<RequestStart, ConnectionEnd> {
         let mut sparse = false;
         if range.len < u64::from(SEND_FILE_MIN) {
             let (leaf, at) = block::resolve(&*self.disk, range);
-            let head = self.read_head(&asked, range);
+            let head = self.read_head(&context, range);
             let len = range.len_usize();
             if !batch.fits(head.len() + len) {
                 self.outbox.send(&self.socket, batch)?;
             }
             if batch.push_with(&head, len, |into| leaf.read_now(at, into) == Now::Done) {
-                self.meter.answered(asked.op, range.len);
-                return Ok(Begun::Yes);
+                self.meter.answered(context.op, range.len);
+                return Ok(RequestStart::Begun);
             }
         } else if let Some(pieces) = regions(&*self.disk, range) {
             if are_cached(&pieces) {
-                let head = self.read_head(&asked, range);
+                let head = self.read_head(&context, range);
                 self.push(&head, batch)?;
                 self.outbox.push_file(batch, &pieces);
-                self.meter.answered(asked.op, range.len);
-                return Ok(Begun::Yes);
+                self.meter.answered(context.op, range.len);
+                return Ok(RequestStart::Begun);
             }
             let may_be_cut = self.terms.framing.is_chunked() && !whole;
-            sparse = may_be_cut && self.nose.looks();
+            sparse = may_be_cut && self.hole_heuristic.should_probe();
         }
-        Ok(self.begin_job(asked, Job::Read { range, sparse }))
+        Ok(self.begin_job(context, Job::Read { range, sparse }))
     }
 
     fn refuse(
@@ -239,26 +253,29 @@ impl Connection {
         request: &Request,
         refused: Refused,
         batch: &mut Batch<'_>,
-    ) -> Result<Begun, End> {
+    ) -> Result<RequestStart, ConnectionEnd> {
         tracing::debug!(?request, "refused: {}", refused.text);
-        let mut asked = Asked::new(request, 0);
+        let mut context = RequestContext::new(request, 0);
         match refused.payload {
             Payload::Drop => {
-                return Err(End::Protocol(format!("{}: too much to skip", refused.text)));
+                return Err(ConnectionEnd::Protocol(format!(
+                    "{}: too much to skip",
+                    refused.text
+                )));
             }
             Payload::Skip(0) => {
-                self.fail(&asked, refused.error, &refused.text, None, batch)?;
+                self.fail(&context, refused.error, &refused.text, None, batch)?;
             }
             Payload::Skip(left) => {
-                asked.started = Some(self.meter.begin(asked.op));
+                context.started = Some(self.meter.begin(context.op));
                 self.inbound = Inbound::Skipping(Skipping {
-                    asked,
+                    context,
                     left,
                     error: refused.error,
                     text: refused.text,
                 });
             }
         }
-        Ok(Begun::Yes)
+        Ok(RequestStart::Begun)
     }
 }

@@ -1,4 +1,4 @@
-//! Reads that leave out holes, and [`Nose`], which knows when looking for them pays.
+//! Reads that leave out holes, and [`HoleHeuristic`], which knows when looking for them pays.
 //!
 //! A hole costs a chunk of 32 bytes instead of its zeroes; looking for it costs a turn to another
 //! thread. So it is looked for only where bytes come from a file and are not in the page cache, which
@@ -6,7 +6,7 @@
 
 use block::{Extent, ExtentKind, IoError, Node, Range};
 
-use super::job::{Outcome, Pieces};
+use super::job::{JobOutput, Pieces};
 use super::status;
 
 /// Pieces of one read; with more holes than that it is sent as it is.
@@ -20,7 +20,7 @@ const HOLE_MIN: u64 = 16 << 10;
 
 /// What is known of a connection's chances to read holes.
 #[derive(Debug, Default)]
-pub(super) struct Nose {
+pub(super) struct HoleHeuristic {
     /// The last look found one.
     is_keen: bool,
     /// Reads to let pass.
@@ -29,9 +29,9 @@ pub(super) struct Nose {
     last: u32,
 }
 
-impl Nose {
+impl HoleHeuristic {
     /// Whether to look for holes in this read.
-    pub(super) const fn looks(&mut self) -> bool {
+    pub(super) const fn should_probe(&mut self) -> bool {
         if self.is_keen {
             return true;
         }
@@ -57,13 +57,13 @@ impl Nose {
 }
 
 /// Reads `range` but for its holes.
-pub(super) async fn read(disk: &Node, range: Range) -> Result<Outcome, IoError> {
+pub(super) async fn read(disk: &Node, range: Range) -> Result<JobOutput, IoError> {
     let align = disk.geometry().block_size.max(512);
     let extents = disk.extents(range).await?;
     let pieces = cut(&status::in_blocks(&extents, range, align));
     if pieces.len() > PIECES_MAX || pieces.iter().all(|piece| !piece.1) {
         let data = disk.read(range).await?;
-        return Ok(Outcome::Sparse(vec![(range, Some(data))]));
+        return Ok(JobOutput::Sparse(vec![(range, Some(data))]));
     }
     let mut read = Pieces::new();
     for (piece, is_hole) in pieces {
@@ -74,7 +74,7 @@ pub(super) async fn read(disk: &Node, range: Range) -> Result<Outcome, IoError> 
         };
         read.push((piece, data));
     }
-    Ok(Outcome::Sparse(read))
+    Ok(JobOutput::Sparse(read))
 }
 
 /// Joins what is to be sent as bytes; true: a hole.

@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::End;
+use super::ConnectionEnd;
 
 /// Bytes that must move within a timeout where the client stays at turn. A client that is slower
 /// holds memory of the server that others wait for.
@@ -72,7 +72,7 @@ impl Stall {
         at_turn: bool,
         progress: u64,
         is_pressed: impl Fn() -> bool,
-    ) -> Poll<End> {
+    ) -> Poll<ConnectionEnd> {
         self.timeout_mark.was_even |= !at_turn;
         self.tick_mark.was_even |= !at_turn;
         let tick = self.timeout / TICKS;
@@ -94,10 +94,10 @@ impl Stall {
             self.timer = None;
             self.ticks += 1;
             if self.tick_mark.is_stalled(progress) && is_pressed() {
-                return Poll::Ready(End::Stalled(tick));
+                return Poll::Ready(ConnectionEnd::Stalled(tick));
             }
             if self.ticks == TICKS && self.timeout_mark.is_stalled(progress) {
-                return Poll::Ready(End::Stalled(self.timeout));
+                return Poll::Ready(ConnectionEnd::Stalled(self.timeout));
             }
             if self.ticks == TICKS || self.timeout_mark.was_even {
                 self.ticks = 0;

@@ -37,15 +37,15 @@ pub(super) async fn collect(disk: &Node, range: Range, one: bool) -> Result<Vec<
     let mut at = range.offset;
     let mut window = if one { WINDOW_ONE } else { WINDOW_FIRST };
     while at < range.end() {
-        let asked = Range::new(at, window.min(range.end() - at));
-        let found = disk.extents(asked).await?;
-        told.extend(in_blocks(&found, asked, align));
+        let requested = Range::new(at, window.min(range.end() - at));
+        let found = disk.extents(requested).await?;
+        told.extend(in_blocks(&found, requested, align));
         told = merge_extents(told);
         // The last may go on.
         if told.len() > wanted {
             break;
         }
-        at = asked.end();
+        at = requested.end();
         window = window.saturating_mul(WINDOW_GROWTH);
     }
     told.truncate(wanted);

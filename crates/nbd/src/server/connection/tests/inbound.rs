@@ -4,7 +4,7 @@ use block::Range;
 use proptest::prelude::*;
 
 use super::super::inbound::{GATHERED_MAX, Gathering, Streaming};
-use super::asked;
+use super::context;
 
 proptest! {
     /// Whatever the cutting: every byte is written once and in order, and every piece is made of
@@ -17,7 +17,7 @@ proptest! {
         let block = 1 << shift;
         let align = u64::from(block).max(4096);
         let range = Range::new(first * u64::from(block), count * u64::from(block));
-        let mut streaming = Streaming { asked: asked(), range, done: 0 };
+        let mut streaming = Streaming { context: context(), range, done: 0 };
         let (mut at, mut received, mut written) = (range.offset, 0, 0);
         let mut arrivals = arrivals.into_iter().cycle();
         while at < range.end() {
@@ -67,7 +67,7 @@ proptest! {
 fn a_piece_waits_for_a_whole_page_but_not_behind_the_end() {
     let range = Range::new(100, 8000);
     let streaming = |done| Streaming {
-        asked: asked(),
+        context: context(),
         range,
         done,
     };

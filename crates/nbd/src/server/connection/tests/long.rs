@@ -7,7 +7,7 @@ use block::{Errno, Node, Operation, Range, WriteFlags};
 use proptest::prelude::*;
 use testkit::HeldDisk;
 
-use super::super::long::{self, Cutter, Nobody};
+use super::super::long::{self, CancelFlag, Cutter};
 use super::on_engine;
 
 /// Some pieces long, even on a machine that has much else to do.
@@ -83,8 +83,8 @@ fn zeroing_a_whole_disk_durably_ends_with_one_flush() {
         let held = disk();
         let node: Node = held.clone();
         let all = Range::new(0, SIZE);
-        let nobody = Nobody::default();
-        let zero = long::zero(&node, all, WriteFlags::FUA, &nobody);
+        let cancel = CancelFlag::default();
+        let zero = long::zero(&node, all, WriteFlags::FUA, &cancel);
         let (operations, result) = asked_of(&held, zero, |_| {}).await;
         result.expect("zeroed");
         let (last, pieces) = operations.split_last().expect("asked");
@@ -99,8 +99,8 @@ fn what_fits_into_a_piece_is_handed_on_as_it_is() {
     on_engine(|| async {
         let held = disk();
         let node: Node = held.clone();
-        let nobody = Nobody::default();
-        let zero = long::zero(&node, Range::new(512, 1 << 20), WriteFlags::FUA, &nobody);
+        let cancel = CancelFlag::default();
+        let zero = long::zero(&node, Range::new(512, 1 << 20), WriteFlags::FUA, &cancel);
         let (operations, result) = asked_of(&held, zero, |_| {}).await;
         result.expect("zeroed");
         assert_eq!(operations, [Operation::WriteZeroes]);
@@ -115,17 +115,17 @@ fn a_long_request_ends_soon_when_nobody_waits_for_it() {
         let node: Node = held.clone();
         let all = Range::new(0, SIZE);
         for zeroes in [true, false] {
-            let nobody = Nobody::default();
+            let cancel = CancelFlag::default();
             let job = async {
                 if zeroes {
-                    long::zero(&node, all, WriteFlags::empty(), &nobody).await
+                    long::zero(&node, all, WriteFlags::empty(), &cancel).await
                 } else {
-                    long::trim(&node, all, true, &nobody).await
+                    long::trim(&node, all, true, &cancel).await
                 }
             };
             let leave = |count| {
                 if count == 3 {
-                    nobody.waits();
+                    cancel.set();
                 }
             };
             let (operations, result) = asked_of(&held, job, leave).await;
@@ -143,8 +143,8 @@ fn the_cache_command_fetches_a_bounded_part_of_what_it_is_told() {
     on_engine(|| async {
         let held = disk();
         let node: Node = held.clone();
-        let nobody = Nobody::default();
-        let cache = long::cache(&node, Range::new(0, SIZE), &nobody);
+        let cancel = CancelFlag::default();
+        let cache = long::cache(&node, Range::new(0, SIZE), &cancel);
         let (operations, result) = asked_of(&held, cache, |_| {}).await;
         result.expect("fetched");
         assert_eq!(operations, vec![Operation::Read; 1024]);

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use block::Node;
 use nbd_proto::{Command, CommandFlags, Framing, Request};
 
-use super::asked::Asked;
-use super::{Connection, Start};
+use super::request_context::RequestContext;
+use super::{Connection, ConnectionSetup};
 use crate::server::budget::Budget;
 use crate::server::limits::Limits;
 use crate::server::plan::{self, Terms};
@@ -49,7 +49,7 @@ fn pair() -> (Socket, TcpStream) {
 
 /// A connection to `disk` that has received these bytes behind its handshake.
 fn connection(socket: Socket, disk: Node, limits: Limits, received: Vec<u8>) -> Connection {
-    Connection::new(Start {
+    Connection::new(ConnectionSetup {
         name: "disk".to_owned(),
         leaving: engine::InFlight::new(),
         terms: Terms {
@@ -79,6 +79,6 @@ fn request(command: Command, offset: u64, len: u64) -> Request {
 }
 
 /// A write, as it is kept while its payload arrives.
-fn asked() -> Asked {
-    Asked::new(&request(Command::Write, 0, 0), 0)
+fn context() -> RequestContext {
+    RequestContext::new(&request(Command::Write, 0, 0), 0)
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::inbound::{Inbound, Streaming};
 use super::super::receive::{ALIGN, position};
-use super::asked;
+use super::context;
 
 #[test]
 fn payload_behind_a_header_is_aligned() {
@@ -24,7 +24,7 @@ proptest! {
     ) {
         let done = done.min(len);
         let range = Range::new(offset, len);
-        let at = position(&Inbound::Streaming(Streaming { asked: asked(), range, done }), REQUEST_LEN);
+        let at = position(&Inbound::Streaming(Streaming { context: context(), range, done }), REQUEST_LEN);
         prop_assert!(at < ALIGN);
         prop_assert_eq!(at as u64 % 64, (offset + done) % 64);
     }

@@ -3,16 +3,16 @@
 use block::{Extent, ExtentKind, Range};
 use proptest::prelude::*;
 
-use super::super::sparse::{Nose, cut};
+use super::super::sparse::{HoleHeuristic, cut};
 
 #[test]
 fn where_no_hole_is_found_looks_become_few() {
-    let mut nose = Nose::default();
+    let mut hole_heuristic = HoleHeuristic::default();
     let mut looks = 0;
     for _ in 0..10_000 {
-        if nose.looks() {
+        if hole_heuristic.should_probe() {
             looks += 1;
-            nose.found(false);
+            hole_heuristic.found(false);
         }
     }
     assert!((20..60).contains(&looks), "{looks}");
@@ -20,14 +20,17 @@ fn where_no_hole_is_found_looks_become_few() {
 
 #[test]
 fn where_holes_are_found_every_read_looks_until_one_looked_in_vain() {
-    let mut nose = Nose::default();
-    assert!(nose.looks());
-    assert!(!nose.looks(), "until it is known what that one found");
-    nose.found(true);
-    assert!((0..100).all(|_| nose.looks()));
-    nose.found(false);
-    assert!(!nose.looks());
-    let passed = (0..).take_while(|_| !nose.looks()).count();
+    let mut hole_heuristic = HoleHeuristic::default();
+    assert!(hole_heuristic.should_probe());
+    assert!(
+        !hole_heuristic.should_probe(),
+        "until it is known what that one found"
+    );
+    hole_heuristic.found(true);
+    assert!((0..100).all(|_| hole_heuristic.should_probe()));
+    hole_heuristic.found(false);
+    assert!(!hole_heuristic.should_probe());
+    let passed = (0..).take_while(|_| !hole_heuristic.should_probe()).count();
     assert!(passed < 10, "{passed}");
 }
 

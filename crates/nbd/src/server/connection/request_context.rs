@@ -1,4 +1,4 @@
-//! [`Asked`]: what is kept of a request until its answer.
+//! [`RequestContext`]: what is kept of a request until its answer.
 
 use nbd_proto::{ReplyTo, Request};
 
@@ -6,7 +6,7 @@ use crate::server::stats::{Op, Started};
 
 /// A request, as its answer and the figures need it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct RequestContext {
     pub(super) to: ReplyTo,
     pub(super) op: Op,
     /// Bytes it is about.
@@ -15,7 +15,7 @@ pub(super) struct Asked {
     pub(super) started: Option<Started>,
 }
 
-impl Asked {
+impl RequestContext {
     pub(super) fn new(request: &Request, len: u64) -> Self {
         Self {
             to: ReplyTo {

@@ -1,4 +1,4 @@
-//! [`Parts`]: a write that goes to the disk in pieces, answered when the last of them is done.
+//! [`SplitWrite`]: a write that goes to the disk in pieces, answered when the last of them is done.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,19 +6,19 @@ use block::IoError;
 
 /// What became of the pieces so far.
 #[derive(Debug)]
-pub(super) struct Parts(Mutex<State>);
+pub(super) struct SplitWrite(Mutex<SplitWriteState>);
 
 #[derive(Debug)]
-struct State {
+struct SplitWriteState {
     left: u64,
     /// The first that was reported.
     error: Option<IoError>,
 }
 
-impl Parts {
+impl SplitWrite {
     /// A write of `count` pieces.
     pub(super) const fn new(count: u64) -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(SplitWriteState {
             left: count,
             error: None,
         }))
