@@ -6,8 +6,8 @@ use block::{Node, Range};
 
 use super::SECTOR;
 use super::error::{Problem, TableError};
-use super::table::{Device, Line, Need, Table, Target};
-use crate::{ErrorDisk, Linear, PartError, Segment, Stripe, StripeError, Zero};
+use super::table::{DeviceUse, Line, Need, Table};
+use crate::{Linear, PartError, Segment};
 
 /// Makes the disk that `table` describes of `disks`: what [`Table::needs`] names, in that order.
 ///
@@ -28,7 +28,7 @@ pub fn assemble(table: &Table, disks: &[Node]) -> Result<Node, TableError> {
         return Ok(only.disk.clone());
     }
     let linear = Linear::new(segments).map_err(|e| {
-        let line = number_of(&e).and_then(|number| table.lines.get(number - 1));
+        let line = part_number(&e).and_then(|number| table.lines.get(number - 1));
         Problem::Part(e).at(line.unwrap_or(&table.lines[0]).place)
     })?;
     Ok(Arc::new(linear))
@@ -49,36 +49,18 @@ impl Met<'_> {
     }
 
     fn segment(&self, line: &Line) -> Result<Segment, TableError> {
-        let size = line.len * SECTOR;
-        let needs = line.needs();
-        let first = || self.disk(&needs[0]);
-        match &line.target {
-            Target::Zero => Ok(Segment::whole(Arc::new(Zero::new(size)))),
-            Target::Error => Ok(Segment::whole(Arc::new(ErrorDisk::new(size)))),
-            Target::Linear { device, offset } => part(first(), device, *offset, line.len),
-            Target::Snapshot { origin, .. } | Target::SnapshotOrigin { origin } => {
-                part(first(), origin, 0, line.len)
-            }
-            Target::Striped { chunk, stripes } => {
-                let each = line.len / stripes.len() as u64;
-                let members = needs
-                    .iter()
-                    .zip(stripes)
-                    .map(|(need, (device, offset))| part(self.disk(need), device, *offset, each));
-                let members = members.collect::<Result<_, _>>()?;
-                let stripe = Stripe::new(members, chunk * SECTOR);
-                let stripe = stripe.map_err(|e| stripe_error(e, line, stripes))?;
-                Ok(Segment::whole(Arc::new(stripe)))
-            }
-        }
+        let parts = line.uses();
+        let parts = parts.iter().map(|used| part(self.disk(&used.need), used));
+        line.target.build(line, parts.collect::<Result<_, _>>()?)
     }
 }
 
-/// `len` sectors of `disk`, from sector `offset` on.
-fn part(disk: Node, device: &Device, offset: u64, len: u64) -> Result<Segment, TableError> {
+/// The sectors of `disk` that a line maps to.
+fn part(disk: Node, used: &DeviceUse<'_>) -> Result<Segment, TableError> {
     let size = disk.geometry().size / SECTOR;
-    let needed = offset + len;
+    let needed = used.offset + used.len;
     if needed > size {
+        let device = used.need.device();
         let problem = Problem::PastEnd {
             device: device.to_string(),
             size,
@@ -86,23 +68,12 @@ fn part(disk: Node, device: &Device, offset: u64, len: u64) -> Result<Segment, T
         };
         return Err(problem.at(device.place));
     }
-    let range = Range::new(offset * SECTOR, len * SECTOR);
+    let range = Range::new(used.offset * SECTOR, used.len * SECTOR);
     Ok(Segment { disk, range })
 }
 
-/// Tells an error of a stripe at its device, if it is of one.
-fn stripe_error(error: StripeError, line: &Line, stripes: &[(Device, u64)]) -> TableError {
-    let number = match &error {
-        StripeError::Part(part) => number_of(part),
-        _ => None,
-    };
-    let device = number.and_then(|number| stripes.get(number - 1));
-    let place = device.map_or(line.place, |(device, _)| device.place);
-    Problem::Stripe(error).at(place)
-}
-
 /// Which part an error is of, counted from 1.
-const fn number_of(error: &PartError) -> Option<usize> {
+pub(super) const fn part_number(error: &PartError) -> Option<usize> {
     match error {
         PartError::None | PartError::TooMany(_) | PartError::TooLarge => None,
         PartError::Empty(number)

@@ -79,7 +79,7 @@ pub enum Problem {
         /// What stands there.
         found: String,
         /// Those there are.
-        known: &'static str,
+        known: String,
     },
     /// A target of the kernel that is not served.
     #[error("the target {name} is not served: {instead}")]
@@ -89,54 +89,9 @@ pub enum Problem {
         /// Why, and what to do.
         instead: &'static str,
     },
-    /// No stripes.
-    #[error("a striped line has at least one stripe and at most {max}")]
-    StripeCount {
-        /// How many.
-        max: u64,
-    },
-    /// A chunk of nothing.
-    #[error("a chunk has at least one sector")]
-    NoChunk,
-    /// The line is not dealt out evenly.
-    #[error("{len} sectors cannot be dealt out to {stripes} stripes in chunks of {chunk} sectors")]
-    NotDivisible {
-        /// Sectors of the line.
-        len: u64,
-        /// Stripes.
-        stripes: u64,
-        /// Sectors of a chunk.
-        chunk: u64,
-    },
-    /// A snapshot that is not kept.
-    #[error(
-        "N is a snapshot whose changes are lost at the end, written over what {store} holds: write P \
-         for one that is kept, or use overlay(BASE, TOP) with a new TOP"
-    )]
-    NotPersistent {
-        /// Its store.
-        store: String,
-    },
-    /// Neither of the letters.
-    #[error("a snapshot is P, PO (both kept) or N, not {found:?}")]
-    Persistence {
-        /// What stands there.
-        found: String,
-    },
-    /// A chunk of a snapshot that there is not.
-    #[error("a snapshot's chunk is a power of two of sectors, at most {max}, {found} is none")]
-    SnapshotChunk {
-        /// What stands there.
-        found: u64,
-        /// The largest.
-        max: u64,
-    },
-    /// Features of a snapshot.
-    #[error("features of snapshots ({found}) are not served: leave them out")]
-    SnapshotFeatures {
-        /// The first.
-        found: String,
-    },
+    /// Arguments that the target does not take, in its own words.
+    #[error("{0}")]
+    Arguments(String),
     /// A device that is too small.
     #[error("{device} has {size} sectors, and {needed} are needed")]
     PastEnd {

@@ -10,14 +10,15 @@
 //! ```
 //!
 //! Three steps, of which only the middle one, the caller's, waits: [`parse()`] reads the text,
-//! [`Table::needs`] says which disks it wants, [`assemble()`] makes the table's disk of them.
+//! [`Table::needs`] lists the disks it is made of, [`assemble()`] builds the table's disk from them.
+//! A new target is a file of `target/` and a line of its table.
 //!
 //! # Invariants
 //!
 //! * A table that the kernel refuses for its text is refused here, at a line and a column.
 //! * A target that would keep its own metadata up to date is refused by name, not approximated.
 //! * An origin of snapshots is read-only: a write to it would change the snapshots that the kernel
-//!   keeps of it, and nobody here would know.
+//!   keeps of it, and outboard does not copy to their stores.
 //!
 //! # What it does not do
 //!
@@ -27,19 +28,19 @@
 mod assemble;
 mod error;
 mod parse;
-mod refused;
 mod remarks;
-mod snapshot;
 mod table;
+mod target;
 #[cfg(test)]
 mod tests;
 mod words;
 
 pub use self::assemble::assemble;
+use self::assemble::part_number;
 pub use self::error::{Problem, TableError};
 pub use self::parse::parse;
 pub use self::remarks::{Remark, remarks};
-pub use self::table::{Device, DeviceName, Line, Need, Place, Table, Target};
+pub use self::table::{Device, DeviceName, DeviceUse, Line, Need, Place, Table};
 
 /// Bytes of a sector, the unit of all numbers of a table.
 pub(crate) const SECTOR: u64 = 512;

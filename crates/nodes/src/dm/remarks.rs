@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::table::{Device, Line, Table, Target};
+use super::table::{Device, DeviceUse, Line, Need, Table};
 
 /// Sectors of the blocks that drives and filesystems have today: 4096 bytes.
-const BLOCK: u64 = 8;
+pub(super) const BLOCK: u64 = 8;
 
 /// Something about a table that is worth a warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,13 +30,6 @@ pub enum Remark {
         /// Line in the text of the segment before.
         before: Option<usize>,
     },
-    /// Chunks that are no multiple of 4096 bytes.
-    Chunk {
-        /// Line in the text.
-        line: usize,
-        /// Sectors.
-        chunk: u64,
-    },
     /// Sectors of a device are there twice.
     Overlap {
         /// Line in the text.
@@ -48,10 +41,12 @@ pub enum Remark {
         /// First sector of the device that both use.
         start: u64,
     },
-    /// An origin is read-only.
-    ReadOnlyOrigin {
+    /// Something that only the line's target knows.
+    OfTarget {
         /// Line in the text.
         line: usize,
+        /// What.
+        text: String,
     },
 }
 
@@ -98,34 +93,22 @@ fn overlaps(table: &Table) -> Vec<Remark> {
 
 /// Device, first sector, sectors and line in the text of what `line` writes to.
 fn uses(line: &Line) -> Vec<(&Device, u64, u64, usize)> {
-    let number = line.place.line;
-    match &line.target {
-        Target::Linear { device, offset } => vec![(device, *offset, line.len, number)],
-        Target::Striped { stripes, .. } => {
-            let each = line.len / stripes.len() as u64;
-            let stripes = stripes.iter();
-            stripes
-                .map(|(device, offset)| (device, *offset, each, number))
-                .collect()
-        }
-        _ => Vec::new(),
-    }
+    let written = line.uses().into_iter().filter_map(|used| match used.need {
+        Need::Disk {
+            device,
+            read_only: false,
+        } => Some((device, used.offset, used.len, line.place.line)),
+        _ => None,
+    });
+    written.collect()
 }
 
 fn of(line: &Line, before: Option<&Line>) -> Vec<Remark> {
-    let Line { place, start, .. } = *line;
-    let (line, before, number) = (&line.target, before.map(|line| line.place.line), place.line);
+    let (start, number) = (line.start, line.place.line);
+    let before = before.map(|line| line.place.line);
+    let off = |used: &DeviceUse<'_>| (start % BLOCK + BLOCK - used.offset % BLOCK) % BLOCK;
+    let off = line.uses().iter().map(off).max().unwrap_or(0);
     let mut remarks = Vec::new();
-    let off = |offset: u64| (start % BLOCK + BLOCK - offset % BLOCK) % BLOCK;
-    let off = match line {
-        Target::Linear { offset, .. } => off(*offset),
-        Target::Striped { stripes, .. } => {
-            let offs = stripes.iter().map(|(_, offset)| off(*offset));
-            offs.max().unwrap_or(0)
-        }
-        Target::Snapshot { .. } | Target::SnapshotOrigin { .. } => off(0),
-        Target::Zero | Target::Error => 0,
-    };
     if off > 0 {
         remarks.push(Remark::Misaligned {
             line: number,
@@ -140,16 +123,8 @@ fn of(line: &Line, before: Option<&Line>) -> Vec<Remark> {
             before,
         });
     }
-    match line {
-        Target::Striped { chunk, stripes } if stripes.len() > 1 && !chunk.is_multiple_of(BLOCK) => {
-            remarks.push(Remark::Chunk {
-                line: number,
-                chunk: *chunk,
-            });
-        }
-        Target::SnapshotOrigin { .. } => remarks.push(Remark::ReadOnlyOrigin { line: number }),
-        _ => {}
-    }
+    let own = line.target.remark();
+    remarks.extend(own.map(|text| Remark::OfTarget { line: number, text }));
     remarks
 }
 
@@ -190,11 +165,6 @@ impl fmt::Display for Remark {
                 )?;
                 mend(f, *start, *before)
             }
-            Self::Chunk { line, chunk } => write!(
-                f,
-                "line {line}: a chunk of {chunk} sectors is no multiple of {BLOCK}: blocks of 4096 \
-                 bytes lie on two devices"
-            ),
             Self::Overlap {
                 line,
                 other,
@@ -205,11 +175,7 @@ impl fmt::Display for Remark {
                 "line {line}: {device} is used by line {other} too, from its sector {start} on: what \
                  is written to one changes the other"
             ),
-            Self::ReadOnlyOrigin { line } => write!(
-                f,
-                "line {line}: the origin is read-only here, and the whole table with it: a write \
-                 would change its snapshots; to write to the device itself, name it as linear"
-            ),
+            Self::OfTarget { line, text } => write!(f, "line {line}: {text}"),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::SECTOR;
+use super::target::Target;
 
 /// A place in the text of a table; both numbers begin at 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,13 +23,13 @@ impl fmt::Display for Place {
 }
 
 /// A table: lines that follow each other without a gap, from sector 0 on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Table {
     pub(super) lines: Vec<Line>,
 }
 
 /// A run of sectors and what they are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Line {
     /// Where it begins in the text.
     pub place: Place,
@@ -37,44 +38,7 @@ pub struct Line {
     /// Sectors; at least one.
     pub len: u64,
     /// What they are.
-    pub target: Target,
-}
-
-/// What a run of sectors is. Offsets and chunks are sectors.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// Sectors of a device.
-    Linear {
-        /// Which.
-        device: Device,
-        /// From where on.
-        offset: u64,
-    },
-    /// Sectors dealt out to several devices.
-    Striped {
-        /// Sectors that are together on one device.
-        chunk: u64,
-        /// The devices, and from where on.
-        stripes: Vec<(Device, u64)>,
-    },
-    /// Reads as zeroes, discards writes.
-    Zero,
-    /// Fails.
-    Error,
-    /// A device seen through a persistent store of what was changed.
-    Snapshot {
-        /// What was not changed.
-        origin: Device,
-        /// What was.
-        store: Device,
-        /// Sectors that are changed together; a power of two.
-        chunk: u64,
-    },
-    /// A device of which there are snapshots.
-    SnapshotOrigin {
-        /// Which.
-        origin: Device,
-    },
+    pub(super) target: Box<dyn Target>,
 }
 
 /// A device that a table names.
@@ -121,6 +85,19 @@ pub enum Need<'a> {
     },
 }
 
+/// Sectors of a disk that a line maps to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceUse<'a> {
+    /// The disk.
+    pub need: Need<'a>,
+    /// First sector there.
+    pub offset: u64,
+    /// How many.
+    pub len: u64,
+    /// Whether the line has them in the same order, without others between them.
+    pub is_in_order: bool,
+}
+
 impl Table {
     /// The lines, in order.
     #[must_use]
@@ -138,7 +115,7 @@ impl Table {
     #[must_use]
     pub fn needs(&self) -> Vec<Need<'_>> {
         let mut needs: Vec<Need<'_>> = Vec::new();
-        for need in self.lines.iter().flat_map(Line::needs) {
+        for DeviceUse { need, .. } in self.lines.iter().flat_map(Line::uses) {
             if !needs.iter().any(|known| known.is_same(&need)) {
                 needs.push(need);
             }
@@ -148,42 +125,45 @@ impl Table {
 }
 
 impl Line {
-    /// The disks of this line, in order.
-    pub(super) fn needs(&self) -> Vec<Need<'_>> {
-        match &self.target {
-            Target::Zero | Target::Error => Vec::new(),
-            Target::Linear { device, .. } => vec![Need::writable(device)],
-            Target::Striped { stripes, .. } => {
-                let devices = stripes.iter().map(|(device, _)| device);
-                devices.map(Need::writable).collect()
-            }
-            Target::Snapshot {
-                origin,
-                store,
-                chunk,
-            } => vec![Need::Overlay {
-                origin,
-                store,
-                chunk: chunk * SECTOR,
-            }],
-            Target::SnapshotOrigin { origin } => vec![Need::Disk {
-                device: origin,
-                read_only: true,
-            }],
+    /// The sectors of devices that the line maps to, in order.
+    #[must_use]
+    pub fn uses(&self) -> Vec<DeviceUse<'_>> {
+        self.target.uses(self.len)
+    }
+}
+
+impl<'a> DeviceUse<'a> {
+    /// `len` sectors from `offset` on, in their order.
+    pub(super) const fn in_order(need: Need<'a>, offset: u64, len: u64) -> Self {
+        Self {
+            need,
+            offset,
+            len,
+            is_in_order: true,
         }
     }
 }
 
 impl<'a> Need<'a> {
-    const fn writable(device: &'a Device) -> Self {
+    /// A device that may be written.
+    pub(super) const fn writable(device: &'a Device) -> Self {
         Self::Disk {
             device,
             read_only: false,
         }
     }
 
+    /// The device whose sectors the line maps: an overlay's are those of its origin.
+    pub(super) const fn device(&self) -> &'a Device {
+        match self {
+            Self::Disk { device, .. } => device,
+            Self::Overlay { origin, .. } => origin,
+        }
+    }
+
     /// Whether both are met by one disk.
-    pub(super) fn is_same(&self, other: &Need<'_>) -> bool {
+    #[must_use]
+    pub fn is_same(&self, other: &Need<'_>) -> bool {
         match (self, other) {
             (
                 Self::Disk { device, read_only },

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::{FOUR_DRIVES, table};
-use crate::dm::{DeviceName, Need, Place, Problem, Target, parse, remarks};
+use crate::dm::{DeviceName, DeviceUse, Need, Place, Problem, parse, remarks, target};
 
 /// The error of a table, as a user reads it.
 fn error(text: &str) -> String {
@@ -122,22 +122,26 @@ fn every_target_is_understood() {
 56 8 snapshot-origin /dev/a
 ";
     let table = table(text);
-    let targets: Vec<&Target> = table.lines().iter().map(|line| &line.target).collect();
-    assert!(
-        matches!(targets[0], Target::Linear { offset: 16, device } if device.name == path("/dev/sda"))
-    );
-    let Target::Striped { chunk: 4, stripes } = targets[1] else {
-        panic!("{:?}", targets[1])
+    let used = |line: usize| table.lines()[line].uses();
+    let of = |name: DeviceName, uses: &DeviceUse<'_>| {
+        assert_eq!(name_of(&uses.need), name);
+        (uses.offset, uses.len, uses.is_in_order)
     };
+    assert_eq!(of(path("/dev/sda"), &used(0)[0]), (16, 8, true));
     let number = |major, minor| DeviceName::Number { major, minor };
-    let stripes: Vec<_> = stripes
-        .iter()
-        .map(|(device, at)| (device.name.clone(), *at))
-        .collect();
-    assert_eq!(stripes, [(number(8, 16), 0), (number(253, 0), 7)]);
-    assert_eq!(targets[2..4], [&Target::Zero, &Target::Error]);
-    assert!(matches!(targets[4], Target::Snapshot { chunk: 16, .. }));
-    assert!(matches!(targets[6], Target::SnapshotOrigin { .. }));
+    assert_eq!(of(number(8, 16), &used(1)[0]), (0, 8, false));
+    assert_eq!(of(number(253, 0), &used(1)[1]), (7, 8, false));
+    let counts: Vec<usize> = (0..7).map(|line| used(line).len()).collect();
+    assert_eq!(counts, [1, 2, 0, 0, 1, 1, 1]);
+    let chunk = 16 * 512;
+    assert!(matches!(used(4)[0].need, Need::Overlay { chunk: found, .. } if found == chunk));
+    assert!(matches!(
+        used(6)[0].need,
+        Need::Disk {
+            read_only: true,
+            ..
+        }
+    ));
     assert_eq!(table.lines()[1].place, Place { line: 4, column: 1 });
 }
 
@@ -324,7 +328,7 @@ proptest! {
 
     #[test]
     fn no_arguments_panic(
-        target in prop::sample::select(vec!["linear", "striped", "zero", "error", "snapshot", "snapshot-origin"]),
+        target in prop::sample::select(target::names().collect::<Vec<_>>()),
         len: u64, arguments in prop::collection::vec("[0-9]{1,21}|[a-z:#]{1,3}", 0..8),
     ) {
         let text = format!("0 {len} {target} {}", arguments.join(" "));

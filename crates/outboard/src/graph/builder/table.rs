@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use block::Range;
-use nodes::dm::{self, Device, DeviceName, Need, Target};
+use nodes::dm::{self, Device, DeviceName, Need};
 use nodes::{Overlay, OverlayOptions};
 
 use super::built::Built;
@@ -207,43 +207,17 @@ fn read(path: &Path) -> std::io::Result<String> {
 /// Which bytes of which files are where in the table's disk.
 fn footprint(table: &dm::Table, children: &[Built]) -> Footprint {
     let needs = table.needs();
-    let part = |wanted: &dyn Fn(&Need<'_>) -> bool, offset: u64, len: u64| {
-        let child = needs.iter().position(wanted).map(|at| &children[at]);
-        let whole = child.map(|child| &child.footprint);
-        whole.map_or_else(Footprint::default, |whole| {
-            whole.window(Range::new(offset * SECTOR, len * SECTOR))
-        })
-    };
-    let disk = |wanted: &Device, kept: bool, offset: u64, len: u64| {
-        let is_it = |need: &Need<'_>| {
-            matches!(need, Need::Disk { device, read_only }
-                if device.name == wanted.name && *read_only == kept)
-        };
-        part(&is_it, offset, len)
-    };
     let mut footprint = Footprint::default();
     for line in table.lines() {
-        let at = line.start * SECTOR;
-        match &line.target {
-            Target::Zero | Target::Error => {}
-            Target::Linear { device, offset } => {
-                footprint.add(at, disk(device, false, *offset, line.len));
-            }
-            Target::SnapshotOrigin { origin } => {
-                footprint.add(at, disk(origin, true, 0, line.len));
-            }
-            Target::Striped { stripes, .. } => {
-                let each = line.len / stripes.len().max(1) as u64;
-                for (device, offset) in stripes {
-                    footprint.add(0, disk(device, false, *offset, each).scattered());
-                }
-            }
-            Target::Snapshot { origin, store, .. } => {
-                let is_it = |need: &Need<'_>| {
-                    matches!(need, Need::Overlay { origin: o, store: s, .. }
-                        if o.name == origin.name && s.name == store.name)
-                };
-                footprint.add(at, part(&is_it, 0, line.len));
+        for used in line.uses() {
+            let child = needs.iter().position(|need| need.is_same(&used.need));
+            let child = &children[child.expect("a table needs what its lines use")];
+            let range = Range::new(used.offset * SECTOR, used.len * SECTOR);
+            let part = child.footprint.window(range);
+            if used.is_in_order {
+                footprint.add(line.start * SECTOR, part);
+            } else {
+                footprint.add(0, part.scattered());
             }
         }
     }

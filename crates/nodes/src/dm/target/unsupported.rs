@@ -1,7 +1,7 @@
-//! Targets of the kernel that are not served, and what to do instead.
+//! Targets of the kernel that are not supported, and what to do instead.
 
-/// The targets of device-mapper that are not served: name, why and what to do.
-const REFUSED: [(&str, &str); 22] = [
+/// Name of the target, why it is not supported and what to do.
+const UNSUPPORTED: [(&str, &str); 22] = [
     ("cache", CACHED),
     (
         "clone",
@@ -58,7 +58,7 @@ const CACHED: &str = "what was written may be in the cache alone; let the kernel
 const THIN: &str = "its mapping is in the pool's metadata; take the device that the kernel makes of \
                     it, under an overlay if it shall not change";
 
-/// Why the target `name` is not served.
+/// Why the target `name` is not supported.
 pub(super) fn find(name: &str) -> Option<(&'static str, &'static str)> {
-    REFUSED.into_iter().find(|(known, _)| *known == name)
+    UNSUPPORTED.into_iter().find(|(known, _)| *known == name)
 }
