@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use block::Range;
 
-use super::text::{self, Section, Value};
+use super::segment::Segment;
+use super::text::{self, Section};
 use super::{MEMBERS_MAX, Problem, SECTOR};
 
 /// A volume group. Sizes are bytes.
@@ -56,34 +57,6 @@ pub struct LogicalVolume {
     pub status: Vec<String>,
     /// What it is made of, in order.
     pub segments: Vec<Segment>,
-}
-
-/// A run of extents of a volume that are made in one way.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Segment {
-    /// First extent in the volume.
-    pub start: u64,
-    /// Extents.
-    pub extents: u64,
-    /// `striped`, `raid1`, `thin-pool`, `snapshot`…
-    pub kind: String,
-    /// What it lies on, in order.
-    pub areas: Vec<Area>,
-    /// A snapshot's, or a thin volume's.
-    pub origin: Option<String>,
-    /// The volume in which a snapshot keeps what was changed.
-    pub store: Option<String>,
-    /// The pool of a thin volume.
-    pub pool: Option<String>,
-}
-
-/// What a part of a segment lies on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Area {
-    /// A [`Member`]'s name or a volume's.
-    pub on: String,
-    /// First extent there.
-    pub extent: u64,
 }
 
 /// A run of bytes of a physical volume.
@@ -160,15 +133,7 @@ impl VolumeGroup {
     pub fn free(&self) -> u64 {
         let segments = self.volumes.iter().flat_map(|volume| &volume.segments);
         let names: HashSet<&str> = self.members.iter().map(|m| m.name.as_str()).collect();
-        let used = segments.map(|segment| {
-            let is_member = |area: &&Area| names.contains(area.on.as_str());
-            let areas = segment.areas.iter().filter(is_member).count() as u64;
-            match segment.kind.as_str() {
-                // Extents are of the volume, spread over its stripes.
-                "striped" if areas > 0 => segment.extents,
-                _ => segment.extents.saturating_mul(areas),
-            }
-        });
+        let used = segments.map(|segment| segment.used_extents(|name| names.contains(name)));
         let used = self.bytes(used.fold(0, u64::saturating_add));
         self.size().saturating_sub(used)
     }
@@ -179,10 +144,8 @@ impl VolumeGroup {
     pub fn pieces(&self, volume: &LogicalVolume) -> Option<Vec<Piece>> {
         let mut next = 0;
         let piece = |segment: &Segment| {
-            let [area] = segment.areas.as_slice() else {
-                return None;
-            };
-            if segment.kind != "striped" || segment.start != next || segment.extents == 0 {
+            let area = segment.linear_area()?;
+            if segment.start != next || segment.extents == 0 {
                 return None;
             }
             next = segment.start.checked_add(segment.extents)?;
@@ -235,7 +198,7 @@ impl LogicalVolume {
             .sections()
             .filter(|(found, _)| found.starts_with("segment"));
         let segments = segments.map(|(found, segment)| {
-            Segment::of(segment).ok_or_else(|| lacks(format!("{name}/{found}")))
+            Segment::parse(segment).ok_or_else(|| lacks(format!("{name}/{found}")))
         });
         Ok(Self {
             name: name.to_owned(),
@@ -263,46 +226,9 @@ impl LogicalVolume {
     #[must_use]
     pub fn kind(&self) -> &str {
         match self.segments.first() {
-            Some(first) if first.kind == "striped" && first.areas.len() == 1 => "linear",
+            Some(first) if first.linear_area().is_some() => "linear",
             Some(first) => &first.kind,
             None => "empty",
         }
     }
-}
-
-impl Segment {
-    fn of(section: &Section) -> Option<Self> {
-        let text = |name: &str| section.text(name).map(str::to_owned);
-        let lists = ["stripes", "raids", "raid0_lvs", "mirrors"];
-        let list = lists.into_iter().find_map(|name| section.list(name));
-        Some(Self {
-            start: section.number("start_extent")?,
-            extents: section.number("extent_count")?,
-            kind: text("type")?,
-            areas: areas(list.unwrap_or_default()),
-            origin: text("origin"),
-            store: text("cow_store").or_else(|| text("merging_store")),
-            pool: text("thin_pool"),
-        })
-    }
-}
-
-/// Names, each with the extent behind it if one is told.
-fn areas(list: &[Value]) -> Vec<Area> {
-    let mut areas: Vec<Area> = Vec::new();
-    for value in list {
-        match value {
-            Value::Text(on) => areas.push(Area {
-                on: on.clone(),
-                extent: 0,
-            }),
-            Value::Integer(extent) => {
-                if let (Some(last), Ok(extent)) = (areas.last_mut(), u64::try_from(*extent)) {
-                    last.extent = extent;
-                }
-            }
-            Value::List(_) => {}
-        }
-    }
-    areas
 }

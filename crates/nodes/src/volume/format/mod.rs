@@ -20,14 +20,16 @@ mod area;
 mod checksum;
 mod group;
 mod label;
+mod segment;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod text;
 
 pub use self::area::{TextPlace, text_place};
 pub use self::checksum::checksum;
-pub use self::group::{Area, LogicalVolume, Member, Piece, Segment, VolumeGroup};
+pub use self::group::{LogicalVolume, Member, Piece, VolumeGroup};
 pub use self::label::Header;
+pub use self::segment::{Area, Segment};
 
 /// Bytes at the beginning of a disk in which the label is.
 pub const LABEL_PLACE_LEN: u64 = 4 * SECTOR;
