@@ -88,6 +88,25 @@ fn a_crate_without_arrows_is_found() {
 }
 
 #[test]
+fn a_map_with_other_arrows_is_found() {
+    let map = |engine: &str| {
+        format!(
+            "# Map\n\n## Crates\n\n    outboard    ─► attach, lab, lab-drivers, nodes, nbd, engine, block\n    \
+             lab-drivers ─► lab, attach, nodes, nbd, engine, block\n    attach      ─► nbd, engine, block    \
+             nodes ─► engine, block\n    nbd ─► nbd-proto, engine, block    lab ─► engine\n    \
+             testkit ─► {engine}block\n\n### `crates/block`\n"
+        )
+    };
+    let right = map("engine, ");
+    assert!(findings(&[("ARCHITECTURE.md", &right)]).is_empty());
+    let wrong = map("");
+    assert_eq!(
+        findings(&[("ARCHITECTURE.md", &wrong)]),
+        ["ARCHITECTURE.md: the map's arrows of testkit are not those of tidy: engine, block"]
+    );
+}
+
+#[test]
 fn a_file_without_a_head_is_found() {
     assert_eq!(
         findings(&[("crates/nbd/src/a.rs", "use std::fmt;\n")]),
