@@ -21,6 +21,8 @@
 //!
 //! No I/O, no runtime, no wire values (the table from [`Errno`] to NBD's values is in `nbd`).
 
+#![cfg_attr(not(test), deny(clippy::disallowed_types))]
+
 mod device;
 mod error;
 mod extent;

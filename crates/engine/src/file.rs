@@ -63,6 +63,15 @@ impl DiskFile {
         Ok(Self::from_fd(fd, mode.direct))
     }
 
+    /// Makes an empty file where nothing is.
+    ///
+    /// # Errors
+    /// Those of open(2); `AlreadyExists` if something is at `path`.
+    pub fn create_new(path: &Path) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).open(path).map(drop)
+    }
+
     /// A file that is open already.
     #[must_use]
     pub fn from_fd(fd: OwnedFd, direct: bool) -> Self {

@@ -14,6 +14,8 @@
 //!
 //! It reads no command line and no configuration: whoever builds a graph calls the constructors.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_types))]
+
 pub mod array;
 mod blocks;
 pub mod copy;

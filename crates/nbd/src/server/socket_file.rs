@@ -7,6 +7,8 @@
 //! * Only a socket where connections are refused is removed, and only who made one removes it at its
 //!   end: another server may have put its own there meanwhile.
 
+#![expect(clippy::disallowed_types, reason = "the folder of a socket is no disk")]
+
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::OwnedFd;

@@ -5,11 +5,11 @@
 //! * A file is made larger only once everything in it was understood (`store.rs`).
 //! * What was made for an overlay that cannot be opened is removed again.
 
-use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 
 use block::{BlockDevice, Geometry, Node, Range};
+use engine::DiskFile;
 
 use super::format::{FormatError, Layout};
 use super::store::{Look, Store, examine};
@@ -116,8 +116,8 @@ fn new_layout(options: OverlayOptions) -> Result<Layout, OverlayError> {
 
 /// Makes an empty file; false: something is there.
 fn make(path: &Path) -> Result<bool, OverlayError> {
-    match OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(_) => Ok(true),
+    match DiskFile::create_new(path) {
+        Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         Err(source) => Err(OverlayError::Make {
             path: path.to_owned(),
