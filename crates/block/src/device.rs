@@ -43,7 +43,7 @@ bitflags::bitflags! {
 pub enum Now {
     /// The request was carried out, whole.
     Done,
-    /// Nothing is promised of the range's bytes: take the waiting path, which also tells why.
+    /// Nothing is promised of the range's bytes: take the waiting path, which also returns the error.
     WouldWait,
 }
 
@@ -58,14 +58,14 @@ pub struct FileRegion {
 
 /// A virtual disk. See the crate's head for what each call promises.
 pub trait BlockDevice: Debug + Send + Sync {
-    /// Size, block sizes and what is native. Plain data, no waiting. What was told once stays true of
-    /// the disk; only the size of a remote disk may be told larger when it is asked for again.
+    /// Size, block sizes and what is native. Plain data, no waiting. The values stay valid for the life of
+    /// the disk; only the size of a remote disk may be reported larger by a later call.
     fn geometry(&self) -> &Geometry;
 
     /// Reads `range`: exactly its bytes or an error.
     fn read(&self, range: Range) -> IoFuture<'_, IoBufs>;
 
-    /// Writes `data`, whose length is `range.len`. Takes [`WriteFlags::FUA`].
+    /// Writes `data`, of `range.len` bytes. Takes [`WriteFlags::FUA`].
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()>;
 
     /// Makes every write that resolved before this call durable.
@@ -85,10 +85,10 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// how. The size is no part of it: a disk may grow. Has no default: every node must answer it.
     fn identity(&self) -> Option<Identity>;
 
-    /// Waits for writes whose futures were dropped. Has no default: every node must answer it.
+    /// Waits for writes that were cancelled: their futures were dropped. No default: every node implements it.
     fn settle(&self) -> IoFuture<'_, ()>;
 
-    /// The same disk measured anew: a node that shares everything with this one (file, lock, failed
+    /// The same disk with its size revalidated: a node that shares everything with this one (file, lock, failed
     /// syncs, turns, connections) but has the size that is found now. `None`: its size is what it was, or
     /// is not one that can change. The node itself goes on with the size that it has, but for a remote
     /// disk, which may find that it has grown when it connects again, and then has grown itself.
@@ -97,7 +97,7 @@ pub trait BlockDevice: Debug + Send + Sync {
     }
 
     /// A number that changes whenever the connections to a remote disk are lost: what answers over new ones may be another
-    /// disk. Whoever relies on what the disk holds reads it again then. 0 for a disk that cannot be lost so; a node that
+    /// disk. A caller that relies on the disk's content reads it again then. 0 for a disk that cannot be lost so; a node that
     /// stands on several disks adds their numbers.
     fn connection_epoch(&self) -> u64 {
         0
@@ -109,7 +109,7 @@ pub trait BlockDevice: Debug + Send + Sync {
     }
 
     /// The same for as many of the first bytes of `range` as lie together: a node that deals its bytes
-    /// out to several children tells where the first ones are.
+    /// out to several children returns where the first ones are.
     fn remap_start(&self, range: Range) -> Option<(&Node, Range)> {
         self.remap(range)
     }

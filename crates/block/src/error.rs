@@ -57,7 +57,7 @@ impl fmt::Display for Errno {
     }
 }
 
-/// What was asked of the disk.
+/// The operation that was requested of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// [`BlockDevice::read`](crate::BlockDevice::read)
@@ -108,11 +108,11 @@ impl Error for Fenced {}
 pub struct IoError {
     /// The kind.
     pub errno: Errno,
-    /// What was asked.
+    /// The operation.
     pub operation: Operation,
     /// Where; `None` for a flush.
     pub range: Option<Range>,
-    /// Why, if something below said so.
+    /// The cause, if a lower layer gave one.
     pub source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
@@ -135,7 +135,7 @@ impl IoError {
         self
     }
 
-    /// Who took over the disk, if that is why the request failed.
+    /// The writer that took over the disk, if that is why the request failed.
     #[must_use]
     pub fn fenced(&self) -> Option<&Fenced> {
         let mut cause = self.source();

@@ -20,8 +20,8 @@ impl Support {
     }
 }
 
-/// What a disk is. Whoever keeps a copy may trust it while the node lives: nothing in it changes, but for the size
-/// of a remote disk, which may grow (never shrink). Who wants to use the new bytes measures the disk anew
+/// What a disk is. A copy stays valid while the node lives: nothing in it changes, but for the size
+/// of a remote disk, which may grow (never shrink). To use the new bytes, revalidate the disk
 /// ([`remeasure`](crate::BlockDevice::remeasure)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Geometry {
@@ -35,7 +35,7 @@ pub struct Geometry {
     pub read_only: bool,
     /// Whether seeks cost time.
     pub rotational: bool,
-    /// Flush. [`Support::Native`] for whatever has a volatile cache.
+    /// Flush. [`Support::Native`] for every disk with a volatile cache.
     pub flush: Support,
     /// FUA on writes and `write_zeroes`.
     pub fua: Support,

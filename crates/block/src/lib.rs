@@ -1,4 +1,4 @@
-//! The block contract: what every virtual disk promises to whoever stands on it.
+//! The block contract: what every virtual disk promises to its callers.
 //!
 //! A virtual disk is a graph of nodes. Each node implements [`BlockDevice`]; a node without
 //! children is a leaf (a file, memory), the others compose or change what is below them.
@@ -6,7 +6,7 @@
 //! # Invariants
 //!
 //! * **Ranges are checked once**, at the export ([`Range::check`]). Nodes assert.
-//! * **Visibility**: a write whose future resolved is seen by every later read.
+//! * **Visibility**: a write that was acknowledged (its future resolved) is seen by every later read.
 //! * **Durability**: a write is durable after a flush that *started after* the write resolved, or at
 //!   once with [`WriteFlags::FUA`]. After a flush failed the node stays failed: no later flush
 //!   reports success.

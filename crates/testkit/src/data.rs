@@ -6,7 +6,7 @@ use std::task::Poll;
 use block::{IoBufs, Range};
 use bytes::Bytes;
 
-/// Bytes that tell where they belong and who wrote them: two seeds differ in every byte, two
+/// Bytes that identify their offset and their writer: two seeds differ in every byte, two
 /// offsets in almost every one.
 #[must_use]
 pub fn pattern(seed: u8, range: Range) -> Vec<u8> {
@@ -27,7 +27,7 @@ pub fn single(data: impl Into<Bytes>) -> IoBufs {
     smallvec::smallvec![data.into()]
 }
 
-/// Lets others go on, so many times, whatever polls this.
+/// Yields to other tasks, so many times, independent of the executor.
 pub async fn moments(mut count: u8) {
     poll_fn(|context| {
         if count == 0 {

@@ -9,10 +9,10 @@ pub const SECTOR: u64 = 512;
 /// What a trimmed range reads as afterwards. Both are allowed by the block contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TrimLeaves {
-    /// Zeroes, told as a hole.
+    /// Zeroes, reported as a hole.
     #[default]
     Zeroes,
-    /// Bytes nobody wrote, told as data: finds who relies on zeroes after a trim.
+    /// Bytes of no write, reported as data: finds code that relies on zeroes after a trim.
     Garbage,
 }
 
@@ -96,7 +96,7 @@ impl Image {
         }
     }
 
-    /// Sectors that lie in `range` whole become `kind`; the others hold data beside it.
+    /// Sectors that lie in `range` whole become `kind`; the others hold data outside it.
     fn mark_whole(&mut self, range: Range, kind: ExtentKind) {
         let end_of_disk = self.bytes.len() as u64;
         for sector in sectors_of(range) {

@@ -5,12 +5,12 @@
 //! * [`Model`] is what a disk should hold after a list of [`Op`]s. [`check_against_model`],
 //!   [`check_in_batches`], [`check_crashes`] and [`check_dropped_futures`] drive any node against
 //!   it; [`ops`] makes the lists for proptest.
-//! * [`requires`] skips a test whose machine lacks something, and says why; [`proc`](mod@proc)
+//! * [`requires`] skips a test that needs something the machine lacks, and prints why; [`proc`](mod@proc)
 //!   starts programs and ends them; [`LoopDevice`] and [`TmpfsMount`] are real storage for tests.
 //!
 //! # Invariants
 //!
-//! * One seed is one world: whatever is random here comes from a seed that the caller gives.
+//! * One seed is one world: everything random here comes from a seed that the caller gives.
 //! * The disks need no particular runtime: any executor may poll their futures.
 //!
 //! # What this crate does not do

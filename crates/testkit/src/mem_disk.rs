@@ -1,4 +1,4 @@
-//! [`MemDisk`]: a plain disk in memory, with the geometry a test asks for.
+//! [`MemDisk`]: a plain disk in memory, with the geometry that a test sets.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -157,7 +157,7 @@ impl BlockDevice for MemDisk {
     }
 }
 
-/// What zeroed sectors are told as.
+/// The status that zeroed sectors are reported with.
 pub(crate) const fn zeroed_kind(flags: WriteFlags) -> ExtentKind {
     if flags.contains(WriteFlags::NO_HOLE) {
         ExtentKind::Zero

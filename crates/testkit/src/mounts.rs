@@ -17,7 +17,7 @@ impl LoopDevice {
     /// Puts the next free loop device over `file`.
     ///
     /// # Errors
-    /// What losetup said.
+    /// What losetup printed.
     pub fn over(file: &Path) -> io::Result<Self> {
         let printed = losetup(&["--find".as_ref(), "--show".as_ref(), file.as_os_str()])?;
         Ok(Self {

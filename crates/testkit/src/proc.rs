@@ -72,7 +72,7 @@ impl Process {
         Self::start_with(command.stdin(Stdio::null()))
     }
 
-    /// The same, with whatever stdin the command was given.
+    /// The same, with the stdin of the command.
     ///
     /// # Errors
     /// If the program cannot be started or there is no place for temporary files.
@@ -187,7 +187,7 @@ impl Process {
     ) -> Result<T, WaitError> {
         let start = now();
         loop {
-            // The end is asked for first: what is found after it was there at the end.
+            // The exit is polled first: what is found after it was there at the end.
             let ended = self.child.try_wait().map_err(|e| self.system(e))?;
             if let Some(found) = look(self) {
                 return Ok(found);
@@ -228,7 +228,7 @@ impl Drop for Process {
     }
 }
 
-/// Path of outboard's binary: `OUTBOARD_BIN`, or the one beside the running test.
+/// Path of outboard's binary: `OUTBOARD_BIN`, or the one next to the running test.
 ///
 /// # Errors
 /// Says how to build it.

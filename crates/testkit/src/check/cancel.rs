@@ -18,7 +18,7 @@ const RELEASES_MAX: usize = 512;
 
 /// For each of `ops` and each `n`: opens a node on held disks of the given sizes, starts the
 /// request, lets `n` child requests go, drops the future, waits for `settle`, and checks that no
-/// change is left below, that nothing beside the range changed, and that a new write stays.
+/// change is left below, that nothing outside the range changed, and that a new write stays.
 ///
 /// # Errors
 /// [`Mismatch`].
@@ -84,7 +84,7 @@ where
     Ok(done)
 }
 
-/// Nothing beside the range changed, and a new write of the range stays.
+/// Nothing outside the range changed, and a new write of the range stays.
 async fn check_after(node: &Node, mut model: Model, op: &Op) -> Result<(), Mismatch> {
     let everything = whole(&**node);
     if let (Some(range), true) = (op.range(), op.changes()) {
@@ -162,7 +162,7 @@ async fn settle(node: &Node, disks: &[Arc<HeldDisk>]) -> Result<(), IoError> {
             tokio::task::yield_now().await;
         }
     });
-    // The node is asked first: if it does not wait at all, what it left behind is still held.
+    // The node's `settle` is polled first: if it does not wait at all, what it left behind is still held.
     match select(node.settle(), serve).await {
         Either::Left((result, _)) => result,
         Either::Right((never, _)) => never,

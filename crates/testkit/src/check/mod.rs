@@ -34,7 +34,7 @@ pub enum Mismatch {
     /// A read was answered with too many or too few bytes.
     #[error("{range} were read, and {found} bytes came")]
     Length {
-        /// What was asked for.
+        /// The requested range.
         range: Range,
         /// Length of the answer.
         found: usize,
@@ -51,7 +51,7 @@ pub enum Mismatch {
     /// Extents are out of order, leave gaps, or call data zero.
     #[error("extents of {range}: {what}")]
     Extents {
-        /// What was asked for.
+        /// The requested range.
         range: Range,
         /// What is wrong.
         what: String,

@@ -54,7 +54,7 @@ fn batch_len(ops: &[Op], width: usize) -> usize {
     (0..ops.len().min(width.max(1))).take_while(fits).count()
 }
 
-/// Whether the node does what `op` asks, by its geometry and flags.
+/// Whether the node supports `op`, by its geometry and flags.
 fn carried_out(node: &dyn BlockDevice, op: &Op) -> bool {
     let geometry = node.geometry();
     match op {

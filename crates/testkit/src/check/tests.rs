@@ -247,7 +247,7 @@ fn dropped_futures_of_a_node_that_settles_are_harmless() {
 }
 
 /// tokio lets a task do so much before it gives others a turn, and from then on every wait for a held
-/// request looks unready. A node over many disks came to that, and was said never to end.
+/// request looks unready. A node over many disks came to that, and the check reported that it never ends.
 #[test]
 fn a_long_check_is_not_held_back_by_the_runtime() {
     let open =

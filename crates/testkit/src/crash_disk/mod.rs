@@ -42,7 +42,7 @@ pub struct Lies {
     pub fua: bool,
 }
 
-/// There are more possible images than asked for.
+/// There are more possible images than requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a cut may leave more than {max} images: take some by seed instead")]
 pub struct TooManyImages {
@@ -57,7 +57,7 @@ pub struct CrashDisk {
     trim_leaves: TrimLeaves,
     identity: Option<Identity>,
     interleaving: Option<Mutex<fastrand::Rng>>,
-    /// Changes that have landed and whose futures were dropped before they were answered.
+    /// Changes that have landed and were cancelled before they were answered.
     dropped: Mutex<Vec<WriteId>>,
     state: Mutex<State>,
 }

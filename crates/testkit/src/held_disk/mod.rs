@@ -1,11 +1,11 @@
-//! [`HeldDisk`]: a disk whose requests wait until the test lets them go.
+//! [`HeldDisk`]: a disk that holds its requests until the test releases them.
 //!
 //! # Invariants
 //!
 //! * A request enters at its future's first poll and is carried out by
-//!   [`release`](HeldDisk::release), in whatever order the test calls it.
-//! * A change whose future was dropped stays and lands when it is released, as on a real disk
-//!   whose command queue forgets nothing. Dropped reads and flushes vanish.
+//!   [`release`](HeldDisk::release), in any order.
+//! * A change that was cancelled stays and lands when it is released, as on a real disk
+//!   with a command queue that forgets nothing. Dropped reads and flushes vanish.
 //! * [`settle`](BlockDevice::settle) resolves when no such change is left.
 
 mod queue;
@@ -27,7 +27,7 @@ use self::queue::{Queue, Reply, Request};
 pub struct Held {
     /// Its name; rises in order of arrival.
     pub id: u64,
-    /// What it asks.
+    /// The operation.
     pub operation: Operation,
     /// Where; `None` for a flush.
     pub range: Option<Range>,

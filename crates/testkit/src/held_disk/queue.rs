@@ -175,7 +175,7 @@ impl Queue {
         if entry.changes() && entry.reply.is_closed() {
             self.late_changes.extend(entry.range);
         }
-        // Nobody waits for the answer of an abandoned request.
+        // The answer of an abandoned request is dropped.
         drop(entry.reply.send(result));
     }
 

@@ -62,7 +62,7 @@ impl Model {
         self.known[span(range)].fill(true);
     }
 
-    /// Whatever `range` holds is right, until it is written again.
+    /// Any content of `range` is right, until it is written again.
     pub fn forget(&mut self, range: Range) {
         self.known[span(range)].fill(false);
     }
