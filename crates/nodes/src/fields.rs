@@ -1,8 +1,8 @@
 //! [`Fields`]: numbers at fixed places of an on-disk structure. Pure.
 
-/// Bytes with fields in them, little-endian unless said otherwise.
+/// Bytes with fields in them, little-endian unless the method is named otherwise.
 ///
-/// Whoever makes one has checked that all fields that are asked for lie within it: each structure
+/// The caller has checked that all fields it reads lie within the bytes: each structure
 /// has a fixed length.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fields<'a>(&'a [u8]);

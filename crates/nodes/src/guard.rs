@@ -23,7 +23,7 @@ pub(crate) fn admit(
     Ok(())
 }
 
-/// Tells an error with the range that was asked for, not the one it became.
+/// Returns an error with the range of the caller's request, not the one it became.
 pub(crate) fn about<T>(
     range: Option<Range>,
     operation: Operation,
@@ -68,7 +68,7 @@ pub(crate) async fn flush(disk: &Node) -> Result<(), IoError> {
     Ok(())
 }
 
-/// What a node over `child` is when that is measured anew: the same, made by `over`.
+/// The node over `child` after `child` was revalidated: the same, made by `over`.
 pub(crate) async fn remeasured(
     child: &Node,
     over: impl FnOnce(Node) -> Node,

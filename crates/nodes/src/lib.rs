@@ -12,7 +12,7 @@
 //!
 //! # What this crate does not do
 //!
-//! It reads no command line and no configuration: whoever builds a graph calls the constructors.
+//! It reads no command line and no configuration: the builder of a graph calls the constructors.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_types))]
 

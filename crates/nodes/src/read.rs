@@ -1,4 +1,4 @@
-//! Reading a disk to see what is on it, whatever its size and its blocks.
+//! Reading a disk of any size and block size to see what is on it.
 
 use block::{IoBufs, IoError, Node, Range};
 

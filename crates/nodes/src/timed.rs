@@ -12,8 +12,8 @@ pub(crate) fn timed<F: Future>(future: F) -> F::Output {
     engine::run(&config, |_| future).expect("threads are everywhere")
 }
 
-/// Runs `future` by a clock that stands still while anything is done and goes on, to whatever is waited for
-/// next, only where all wait. Times are then exact, however busy the machine is.
+/// Runs `future` by a clock that is stopped while any task runs and advances, to the next timer,
+/// only where all wait. Times are then exact, however busy the machine is.
 pub(crate) fn on_stopped_clock<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

@@ -50,7 +50,7 @@ impl Locks {
             }
             left.await;
         }
-        // Whatever could haunt these blocks from here on would need a turn on them.
+        // A later request that could leave an abandoned write on these blocks needs a turn on them first.
         if self.table().is_haunted(blocks) {
             self.settle(child).await?;
         }
@@ -76,7 +76,7 @@ impl Locks {
         }
         table.leave(turn);
         drop(table);
-        // Somebody may have come to wait for this turn in between.
+        // Another request may have begun to wait for this turn in between.
         self.left.notify_waiters();
         None
     }
@@ -105,7 +105,7 @@ pub(super) struct Guard<'a> {
 }
 
 impl Guard<'_> {
-    /// Runs a rewrite. If it is dropped before its end, its blocks are haunted.
+    /// Runs a rewrite. If it is dropped before its end, its blocks are blocked by an abandoned write.
     pub(super) async fn rewrite<T>(&mut self, below: impl Future<Output = T>) -> T {
         self.under_way = true;
         let result = below.await;

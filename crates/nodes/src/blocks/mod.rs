@@ -8,12 +8,12 @@
 //!
 //! # Invariants
 //!
-//! * A change of a part of a block never changes the rest of it, whatever goes on beside it: changes
-//!   that share a block with it wait (`state.rs`), and so do those behind a change whose future was
+//! * A change of a part of a block never changes the rest of it, even with other changes in flight: changes
+//!   that share a block with it wait (`state.rs`), and so do those behind a change with a future that was
 //!   dropped, until the disk below has settled.
 //! * A trim leaves the blocks alone that it does not cover; a `write_zeroes` writes into them. What
 //!   has no whole block in it changes one block.
-//! * A disk that was measured anew shares its turns with what it was: both change the same blocks.
+//! * A disk that was revalidated shares its turns with the old node: both change the same blocks.
 //! * Flush and FUA are the child's: a change of part of a block is one write below, with its flags.
 //!
 //! # What it does not do
@@ -113,7 +113,7 @@ impl Blocks {
         admit_change(&self.geometry, operation, range, flags)
     }
 
-    /// What the blocks at the ends of `place` hold beside it: before the request, and behind it.
+    /// The bytes around `place` in the blocks at its ends: those before the request, and those behind it.
     async fn surroundings(&self, place: Place) -> Result<(IoBufs, IoBufs), IoError> {
         let Place { range, outer, .. } = place;
         let block = self.below();
@@ -179,7 +179,7 @@ impl Blocks {
     }
 }
 
-/// Tells an error with the range that was asked for, not the one it became.
+/// Returns an error with the range of the caller's request, not the one it became.
 fn about<T>(range: Range, operation: Operation, result: Result<T, IoError>) -> Result<T, IoError> {
     result.map_err(|error| IoError {
         operation,
@@ -278,7 +278,7 @@ impl BlockDevice for Blocks {
         })
     }
 
-    /// Only where no block is ever rewritten: who changes bytes below must not pass by the turns here.
+    /// Only where no block is ever rewritten: a caller that changes bytes below must not pass by the turns here.
     fn remap(&self, range: Range) -> Option<(&Node, Range)> {
         let is_made_of_whole = u64::from(self.geometry.block_size).is_multiple_of(self.below());
         is_made_of_whole.then_some((&self.child, range))

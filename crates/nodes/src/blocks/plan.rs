@@ -81,7 +81,7 @@ pub(crate) fn slice(data: &IoBufs, start: usize, len: usize) -> IoBufs {
     cut
 }
 
-/// What `extents` tell of `range`, which they cover.
+/// The status of `range` by `extents`, which cover it.
 pub(super) fn clip(extents: Vec<Extent>, range: Range) -> Vec<Extent> {
     let within = extents.into_iter().map(|extent| {
         let start = extent.range.offset.clamp(range.offset, range.end());

@@ -1,17 +1,17 @@
-//! [`Table`]: who changes which blocks, in order of arrival. Pure.
+//! [`Table`]: which change has which blocks, in order of arrival. Pure.
 //!
 //! # Invariants
 //!
-//! * A change that rewrites blocks it does not fill ([`Access::Alone`]) is never carried out beside
+//! * A change that rewrites blocks it does not fill ([`Access::Alone`]) is never carried out concurrently with
 //!   another change of those blocks. Changes of whole blocks ([`Access::Beside`]) are, among each
 //!   other.
-//! * Who came first goes first: nobody starves.
+//! * First come, first served: no change starves.
 //! * A rewrite that was given up while it was under way below may land late, with the old bytes of
-//!   its neighbours. Its blocks are haunted until the disk below has settled.
+//!   its neighbours. Its blocks are blocked by the abandoned write until the disk below has settled.
 
 use block::Range;
 
-/// Haunted ranges that are kept apart; beyond that they are joined.
+/// Blocked ranges that are kept separate; beyond that they are joined.
 const HAUNTED_MAX: usize = 64;
 
 /// How a change shares its blocks.
@@ -99,7 +99,7 @@ impl Table {
                 blocks: Range::new(start, end - start),
             };
         }
-        // What is given up from now on is told from what was before by its turn.
+        // The turn separates writes that are abandoned from now on from those before.
         self.next += 1;
     }
 

@@ -195,7 +195,7 @@ fn whole_blocks_beside_each_other_do_not_wait() {
     });
 }
 
-/// A rewrite whose future is dropped while its write is held below would bring back the old bytes
+/// A rewrite that is cancelled while its write is held below would bring back the old bytes
 /// of its neighbours, had a later write of them not waited for it.
 #[test]
 fn a_rewrite_that_lands_late_does_not_take_its_neighbours_back() {

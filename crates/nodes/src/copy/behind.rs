@@ -1,11 +1,11 @@
 //! [`Behind`]: has the target's disk work behind what a copy writes.
 //!
-//! A file's pages are written out: the kernel begins, and nobody waits. Any other target is flushed.
+//! A file's pages are written out: the kernel starts writeback, and the copy does not wait. Any other target is flushed.
 //!
 //! # Invariants
 //!
 //! * One write-out or flush at a time, and the copy never waits for it.
-//! * A flush that fails is told: the copy fails with it.
+//! * A flush that fails is reported: the copy fails with it.
 //!
 //! # What it does not do
 //!
@@ -28,7 +28,7 @@ const FLUSH_MAX: u64 = 64 << 20;
 /// four: 1.51 s with flushes, 0.84 s with 2 MiB, 1.14 s with 8 MiB, 0.77 s with 32 MiB (0.81 s nbdcopy).
 const WRITE_OUT_MAX: u64 = 8 << 20;
 
-/// What goes on beside a copy.
+/// The writeback in flight during a copy.
 pub(super) struct Behind {
     disks: Arc<Disks>,
     file: Option<DiskFile>,
@@ -76,7 +76,7 @@ impl Behind {
         Some(spread(self.cores.as_ref(), flush))
     }
 
-    /// Waits for what goes on: what a flush found may be told only once.
+    /// Waits for the writeback in flight: the kernel may report a failure only once.
     pub(super) async fn finish(self) -> Result<(), CopyError> {
         match self.work {
             None => Ok(()),

@@ -5,7 +5,7 @@
 //! * When [`copy`] returns `Ok`, the first bytes of the target are the source's, and flushed. Any
 //!   read, write or flush that failed makes it fail.
 //! * A target that is too small or read-only is refused before anything is written.
-//! * What the source's extents tell as zeroes is not read; what the target's tell as zeroes is not
+//! * What the source's extents report as zeroes is not read; what the target's report as zeroes is not
 //!   written again. What lies behind the source's end in a larger target is left alone.
 //! * At most [`CopyOptions::in_flight`] pieces of [`PIECE_MAX`] bytes are in memory.
 //! * The target's disk works from the beginning: behind what is written its pages are written out, or
@@ -39,7 +39,7 @@ use crate::blocks::Blocks;
 
 /// Longest read and write, bytes. Measured on a copy of 1 GiB onto a new file, on a virtual machine that gives
 /// its free pages back to its host, medians of five in turns with nbdcopy: 1.03x its time with this, 1.13x to
-/// 2.3x with 1 MiB. A long write asks the kernel for large folios, and those are what the host took.
+/// 2.3x with 1 MiB. A long write makes the kernel allocate large folios, and those are what the host took.
 pub const PIECE_MAX: u64 = 256 << 10;
 /// Longest `write_zeroes`, bytes, where the target does that by itself.
 const ZERO_MAX: u64 = 1 << 30;
@@ -49,7 +49,7 @@ const ZERO_SLOW_MAX: u64 = 32 << 20;
 pub const IN_FLIGHT_MAX: usize = 1024;
 /// Pieces begin and end at multiples of this at least: the page of most filesystems.
 const UNIT_MIN: u64 = 4096;
-/// What is mapped at once, bytes: at first, and where there is little to tell.
+/// What is mapped at once, bytes: at first, and where there are few extents.
 const WINDOW_MIN: u64 = 1 << 30;
 const WINDOW_MAX: u64 = 1 << 40;
 /// A map of so few extents is little, of so many it is much.
@@ -136,7 +136,7 @@ pub async fn verify(
     let mover = Mover::new(source, target, options);
     let mut pieces = (0..size.div_ceil(PIECE_MAX))
         .map(|n| Range::new(n * PIECE_MAX, PIECE_MAX.min(size - n * PIECE_MAX)));
-    // In order, so that the first difference is the one that is told.
+    // In order, so that the first difference is the one that is reported.
     let mut flights = FuturesOrdered::new();
     loop {
         while flights.len() < mover.in_flight
@@ -251,7 +251,7 @@ impl<'a> Mover<'a> {
         spread(self.options.cores.as_ref(), work)
     }
 
-    /// Asks both disks about `len` bytes from `start` on.
+    /// Reads both disks' extents of `len` bytes from `start` on.
     async fn map(&self, start: u64, len: u64) -> Result<Mapped, CopyError> {
         let range = Range::new(start, len.min(self.size - start));
         let source = async {

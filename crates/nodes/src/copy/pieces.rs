@@ -118,7 +118,7 @@ pub(super) fn spread(
             done = work => done,
             () = tell.closed() => return,
         };
-        // Nobody waits any more where this fails.
+        // Fails only where the receiver is gone.
         drop(tell.send(done));
     });
     Box::pin(async move { told.await.unwrap_or(Err(CopyError::Ending)) })

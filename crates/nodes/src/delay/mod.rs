@@ -1,4 +1,4 @@
-//! `delay`: a disk whose requests take longer.
+//! `delay`: a disk that adds latency to requests.
 //!
 //! Each request waits for its delay, then goes to the disk below. Any number wait side by side: a
 //! delay bounds what one request after the other can do, not what many do together (that is
@@ -14,7 +14,7 @@
 //!
 //! # What it does not do
 //!
-//! The clock counts whole milliseconds: a delay ends up to one later than asked.
+//! The clock counts whole milliseconds: a delay ends up to one later than configured.
 
 mod plan;
 #[cfg(test)]
@@ -37,7 +37,7 @@ use crate::guard::remeasured;
 pub struct Delay {
     child: Node,
     times: DelayTimes,
-    /// Delays drawn so far, also by this disk measured anew.
+    /// Delays drawn so far, also by this disk before it was revalidated.
     drawn: Arc<AtomicU64>,
 }
 

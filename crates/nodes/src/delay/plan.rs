@@ -28,7 +28,7 @@ pub struct DelayTimes {
 }
 
 impl DelayTimes {
-    /// The same delay for whatever reads, writes, flushes, zeroes and trims.
+    /// The same delay for all reads, writes, flushes, zeroes and trims.
     #[must_use]
     pub fn all(delay: Duration) -> Self {
         Self {

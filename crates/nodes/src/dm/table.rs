@@ -53,7 +53,7 @@ pub struct Device {
 /// How a table names a device.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DeviceName {
-    /// By a path, or whatever else the table has there.
+    /// By a path, or anything else that the table has there.
     Path(PathBuf),
     /// By its number, as `dmsetup table` prints it.
     Number {
@@ -153,7 +153,7 @@ impl<'a> Need<'a> {
         }
     }
 
-    /// The device whose sectors the line maps: an overlay's are those of its origin.
+    /// The device that has the line's sectors: for an overlay, its origin.
     pub(super) const fn device(&self) -> &'a Device {
         match self {
             Self::Disk { device, .. } => device,

@@ -5,9 +5,9 @@
 //! # Invariants
 //!
 //! * Reads, writes, zeroes and trims fail with an input/output error.
-//! * A flush succeeds: nothing was ever taken that could be lost. So the disks beside it in a
+//! * A flush succeeds: nothing was ever acknowledged that could be lost. So the other disks of a
 //!   `linear` can still be flushed.
-//! * Its extents are data: who copies it learns of the failure.
+//! * Its extents are data: a copy of it gets the error.
 
 #[cfg(test)]
 mod tests;

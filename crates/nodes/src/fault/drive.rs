@@ -35,7 +35,7 @@ pub(super) struct Drive {
     given_up: AtomicU64,
     /// …and how many of them the disk below has settled.
     settled: AtomicU64,
-    /// Held by who writes the cache down, or past it.
+    /// Held while the cache is written back, or bypassed.
     pub(super) writing: tokio::sync::Mutex<()>,
 }
 

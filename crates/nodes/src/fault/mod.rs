@@ -1,4 +1,4 @@
-//! `fault`: a disk that fails as it is told, and a drive that is pulled and plugged in again.
+//! `fault`: a disk that fails as configured, and a drive that is pulled and plugged in again.
 //!
 //! ```text
 //! request ─► is the drive there? ─► does a rule hit? ─► write cache, if it has one ─► disk below
@@ -8,12 +8,12 @@
 //!
 //! # Fault model
 //!
-//! * **A pulled drive** fails every request at once, also those under way, whose writes may have
+//! * **A pulled drive** fails every request at once, also those in flight: their writes may have
 //!   landed or not, whole or in part. Plugged in again it works; first it waits for what it gave up,
 //!   so that nothing lands late.
 //! * **A write cache** holds acknowledged writes until a flush, FUA (which writes down what came
 //!   before it, too), zeroing or trimming, or until it is full. Reads see it. A pull loses it: from
-//!   then on no flush reports success, since what it would promise is gone; open the disk anew, as a
+//!   then on no flush reports success, since what it would promise is gone; reopen the disk, as a
 //!   drive that comes back is another device. Without a cache nothing acknowledged is lost.
 //! * **A lost write** is acknowledged and never carried out: reads give what was there before. A lost
 //!   flush is acknowledged, and what it should have written down stays in the cache. A silently torn
@@ -68,7 +68,7 @@ enum Cause {
     CacheLost,
 }
 
-/// A disk that fails as it is told.
+/// A disk that fails as configured.
 #[derive(Debug)]
 pub struct Fault {
     child: Node,
@@ -246,7 +246,7 @@ impl BlockDevice for Fault {
         let at = Some(range);
         Box::pin(self.run(Operation::Read, at, async move {
             self.judge(Operation::Read, at)?;
-            // Before the disk below is asked: what is written down meanwhile is not missed.
+            // Before the request to the disk below: a write-back in between is not missed.
             let over = |cache: &Cache| cache.over(range);
             let over = self.drive.inside().cache.as_ref().map(over);
             let data = self.child.read(range).await?;

@@ -36,7 +36,7 @@ pub(super) enum Verdict {
 pub(super) enum Puller {
     /// The handle.
     Hand,
-    /// The file whose existence pulls it.
+    /// The file that pulls the drive while it exists.
     Flag,
 }
 

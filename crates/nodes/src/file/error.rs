@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-/// Who has a file open.
+/// The process that has a file open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
     /// For writing, not only for reading.
     pub writes: bool,
-    /// Its process, where the system tells.
+    /// Its process id, where the system reports it.
     pub process: Option<u32>,
 }
 
@@ -74,7 +74,7 @@ pub enum OpenError {
     InUse {
         /// What was to be opened.
         path: PathBuf,
-        /// Who has it.
+        /// The process that has it.
         holder: Holder,
     },
     /// The kernel holds the device.

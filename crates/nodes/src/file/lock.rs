@@ -1,4 +1,4 @@
-//! The guard against two writers: flock(2), exclusive for who writes, shared for who reads.
+//! The guard against two writers: flock(2), exclusive for writers, shared for readers.
 //!
 //! The lock belongs to the open file, so it also stands between two nodes of one process, and ends
 //! with the last operation in flight. So it may outlive its process: requests of an io_uring hold the file until the
@@ -33,7 +33,7 @@ pub async fn lock_exclusive(file: &std::fs::File, path: &Path) -> Result<(), Ope
     take(file.as_fd(), path, &stat, false).await
 }
 
-/// Takes the lock, or says who has it. A wait for it keeps nothing else on this core from running.
+/// Takes the lock, or returns its holder. A wait for it keeps nothing else on this core from running.
 pub(super) async fn take(
     fd: BorrowedFd<'_>,
     path: &Path,
@@ -113,7 +113,7 @@ pub(super) fn release(fd: impl AsFd) {
     }
 }
 
-/// Who holds the file of `stat`, as far as the kernel tells.
+/// The holder of the file of `stat`, as far as the kernel reports it.
 pub(super) fn holder(path: &Path, stat: &Stat, read_only: bool) -> Holder {
     let listed = std::fs::read_to_string(LOCKS).unwrap_or_else(|e| {
         tracing::debug!("{LOCKS} does not tell who holds {}: {e}", path.display());

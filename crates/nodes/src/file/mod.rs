@@ -2,20 +2,20 @@
 //!
 //! # Invariants
 //!
-//! * A file is open for writing once: a lock on it refuses the second writer, and readers beside a
+//! * A file is open for writing once: a lock on it refuses the second writer, and readers along with a
 //!   writer, here and in other processes.
 //! * A flush is fdatasync, FUA is `RWF_DSYNC`. After one failed sync every later one fails
 //!   (`sync.rs`).
 //! * What is trimmed is punched out, what is zeroed is zeroed by fallocate where the filesystem
 //!   or the device can, else by writing.
-//! * An operation whose future was dropped runs to its end in the engine and is counted until
+//! * An operation that was cancelled runs to its end in the engine and is counted until
 //!   then: [`settle`](BlockDevice::settle) waits for all that are counted.
 //! * Requests in line (`read_now`, `write_now`, the extents of short ranges) touch what is in memory
 //!   only; when one of them had to wait for the disk, the next ones are sent the waiting way for a while.
 //!
 //! # What it does not do
 //!
-//! It does not watch the file: its size is what was found when it was opened, until somebody asks for
+//! It does not watch the file: its size is what was found when it was opened; revalidation makes
 //! [another node](BlockDevice::remeasure). One that is truncated in use gives errors behind its new end until
 //! it is written there again. A device that discards but cannot zero by itself is not trimmed.
 
@@ -92,7 +92,7 @@ impl File {
     }
 
     /// Opens the disk at `path` for looking at it: read-only, and without a lock, so that it keeps
-    /// nobody from writing. Tells who writes it, too: what is read may be changing then.
+    /// no process from writing. Returns the writer, too: what is read may be changing then.
     ///
     /// # Errors
     /// [`OpenError`], but not that it is in use.
@@ -115,7 +115,7 @@ impl File {
         }
     }
 
-    /// The same open file, with what was found out about it anew.
+    /// The same open file, with its facts revalidated.
     fn sharing(&self, opened: Opened) -> Self {
         let flag = |flag: &AtomicBool| AtomicBool::new(flag.load(Ordering::Relaxed));
         Self {
@@ -144,7 +144,7 @@ impl File {
         admit(&self.opened.geometry, operation, range)
     }
 
-    /// What a read that failed tells: a file that ends too early was cut under us.
+    /// The error of a read that failed: a file that ends too early was truncated while in use.
     fn read_error(&self, error: io::Error, range: Range) -> IoError {
         if error.kind() != io::ErrorKind::UnexpectedEof {
             return IoError::from_os(error, Operation::Read, Some(range));
@@ -328,7 +328,7 @@ impl BlockDevice for File {
             }
             match self.seeks.extents(self.disk(), range).await {
                 Ok(extents) => Ok(extents),
-                // A filesystem that does not look for holes has none to tell.
+                // A filesystem that does not look for holes reports none.
                 Err(e) if is_unknown(&e) || e.kind() == io::ErrorKind::InvalidInput => all_data(),
                 Err(e) => Err(IoError::from_os(e, Operation::Extents, Some(range))),
             }

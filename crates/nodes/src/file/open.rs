@@ -18,7 +18,7 @@ use super::topology::{Queue, SYSFS};
 
 /// Sizes are served in these, bytes.
 const SECTOR: u32 = 512;
-/// Page of the page cache, and what is assumed of direct I/O where the kernel does not tell.
+/// Page of the page cache, and what is assumed of direct I/O where the kernel does not report it.
 const PAGE: u32 = 4096;
 /// Largest block size that the contract has.
 const BLOCK_SIZE_MAX: u32 = 65_536;
@@ -78,7 +78,7 @@ pub(super) async fn open(path: &Path, options: FileOptions) -> Result<Opened, Op
     unlocked.examine(path, options)
 }
 
-/// The same for who only looks: it stands in nobody's way, and is told who writes.
+/// The same for a reader without a lock: it refuses no writer, and gets the writer's process.
 pub(super) async fn look_at(path: &Path) -> Result<(Opened, Option<Holder>), OpenError> {
     let options = FileOptions {
         read_only: true,
@@ -115,7 +115,7 @@ impl Unlocked {
             exclusive: kind_of(path, &before)? == Kind::Device && !read_only,
         };
         let disk = DiskFile::open(path, mode).map_err(|e| match failed(e) {
-            // Our own lock tells more than the kernel's refusal.
+            // The holder of our own lock is a better message than the kernel's refusal.
             OpenError::Busy { path } => match lock::holder(&path, &before, read_only) {
                 holder if holder.process.is_some() => OpenError::InUse { path, holder },
                 _ => OpenError::Busy { path },
@@ -231,7 +231,7 @@ fn served_size(
 fn size_of(path: &Path, disk: &DiskFile, kind: Kind) -> Result<u64, OpenError> {
     match kind {
         Kind::Regular => file_size(disk),
-        // fstat tells nothing of a device's size.
+        // fstat does not report a device's size.
         Kind::Device => seek(disk.fd(), rustix::fs::SeekFrom::End(0)).map_err(Into::into),
     }
     .map_err(|e| OpenError::system(path, "asking for its size", e))
@@ -243,7 +243,7 @@ pub(super) fn file_size(disk: &DiskFile) -> io::Result<u64> {
     u64::try_from(size).map_err(io::Error::other)
 }
 
-/// What direct I/O on the file asks for.
+/// The alignment that direct I/O on the file requires.
 fn direct_align(
     path: &Path,
     disk: &DiskFile,
@@ -257,7 +257,7 @@ fn direct_align(
             memory: told.stx_dio_mem_align,
         }
     } else {
-        // A kernel before 6.1 tells nothing of files; the device's unit is what it checks.
+        // A kernel before 6.1 reports nothing of files; it checks against the device's unit.
         let unit = queue.and_then(Queue::logical_block_size).unwrap_or(PAGE);
         DirectAlign {
             offset: unit,
@@ -302,7 +302,7 @@ fn write_zeroes_support(kind: Kind, options: FileOptions, queue: Option<&Queue>)
     }
 }
 
-/// Asks once: some filesystems do not know the page cache's answer to a read that must not wait.
+/// Probes once: some filesystems do not support reads from the page cache alone.
 fn read_now_way(disk: &DiskFile) -> ReadNow {
     if disk.is_direct() {
         return ReadNow::Never;

@@ -8,7 +8,7 @@ use rustix::fs::FallocateFlags;
 
 use super::open::Kind;
 
-/// Extents told per request; what lies behind them is told as data, which is always true.
+/// Extents reported per request; the rest is reported as data, which is always true.
 pub(super) const EXTENTS_MAX: usize = 256 * 1024;
 
 /// A range cut at multiples of an alignment.
@@ -79,7 +79,7 @@ pub(super) enum Seek {
 
 /// The allocation of `range` in a file of `file_size` bytes. `seek` finds the next data or hole at
 /// or behind an offset; `None`: there is no more data. What lies behind the file's end cannot be
-/// read and is told as data, which promises nothing.
+/// read and is reported as data, which promises nothing.
 pub(super) fn extents(
     range: Range,
     file_size: u64,

@@ -18,7 +18,7 @@ use super::open::file_size;
 use super::plan::{self, Seek};
 use super::state::Pace;
 
-/// Ranges up to this length are looked at in line, bytes: as much as a server asks about first where a client
+/// Ranges up to this length are searched in line, bytes: as much as a server requests at first where a client
 /// wants one extent. A search takes 1 or 2 us on ext4, so the worst, a hole between any two pages, takes as
 /// long as a few hops of some 25 us.
 const IN_LINE_MAX: u64 = 256 << 10;
@@ -38,7 +38,7 @@ impl Seeks {
     /// The allocation of `range`.
     pub(super) async fn extents(&self, disk: &DiskFile, range: Range) -> io::Result<Vec<Extent>> {
         if range.len <= IN_LINE_MAX && self.0.allows(engine::clock::now()) {
-            // Who asks for one range after the other would never let the others of this thread go on.
+            // A caller that requests one range after the other would starve the other tasks of this thread.
             tokio::task::coop::consume_budget().await;
             let start = engine::clock::now();
             let found = search(disk, range);

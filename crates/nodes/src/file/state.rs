@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use block::{Errno, IoError, Operation, Range};
 
-/// A sync that failed. The kernel tells each failure once and may drop the data: what was not
+/// A sync that failed. The kernel reports each failure once and may drop the data: what was not
 /// durable before may never be, and no later success means anything.
 #[derive(Debug, Clone)]
 pub(super) struct SyncFailure {
@@ -45,8 +45,8 @@ pub(super) type SyncId = u64;
 
 /// Syncs in flight, and the first that failed.
 ///
-/// The kernel tells a failure to *one* of the syncs in flight. The success of another one means
-/// something only when all that were in flight beside it have ended without failure.
+/// The kernel reports a failure to *one* of the syncs in flight. The success of another one means
+/// something only when all that were in flight at the same time have ended without failure.
 #[derive(Debug, Default)]
 pub(super) struct SyncState {
     running: BTreeSet<SyncId>,

@@ -2,10 +2,10 @@
 //!
 //! # Invariants
 //!
-//! * A sync runs to its end and is recorded even when nobody waits for it any more: the kernel
-//!   tells its failure once, and it must not be told to nobody.
+//! * A sync runs to its end and is recorded even when its caller was cancelled: the kernel
+//!   reports its failure once, and the failure must not be lost.
 //! * After the first failure every sync fails, with that failure.
-//! * No success is told while a sync that ran beside it may still have failed: see [`SyncState`].
+//! * No success is reported while a concurrent sync may still have failed: see [`SyncState`].
 
 use std::future::Future;
 use std::io;
@@ -78,7 +78,7 @@ impl Syncs {
             let Err(error) = write.await else {
                 return Ended::Synced(Ok(()));
             };
-            // One error stands for two steps. Asked again without the sync: if that fails too, it
+            // One error stands for two steps. Repeated without the sync: if that fails too, it
             // was the write, and no sync has taken place; else it was the sync.
             match again.await {
                 Err(again) => Ended::WriteFailed(again),

@@ -1,4 +1,4 @@
-//! What sysfs tells of the device under a file.
+//! What sysfs reports of the device under a file.
 //!
 //! ```text
 //! /sys/dev/block/MAJOR:MINOR -> ../../devices/…/sda/sda1      a partition has a file `partition`

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::format::Layout;
 
-/// Neighbouring chunks of the store, in the order they were asked for.
+/// Neighbouring chunks of the store, in the order of their requests.
 pub(super) type Places = SmallVec<[ops::Range<u64>; 1]>;
 
 /// Free runs that are remembered between chunks that are used; the rest is free again when the
@@ -22,7 +22,7 @@ pub(super) const GAPS_MAX: usize = 65_536;
 /// Runs that are stranded, at most, before the store must settle.
 const STRANDED_MAX: usize = 4096;
 
-/// Tells what was stranded before from what is stranded later.
+/// Separates what was stranded before from what is stranded later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Mark(u64);
 
@@ -129,7 +129,7 @@ impl Allocator {
         self.stranded.len() >= STRANDED_MAX
     }
 
-    /// Before the store is asked to settle.
+    /// Before the call to the store's `settle`.
     pub(super) fn mark(&mut self) -> Mark {
         let mark = self.mark;
         self.mark = Mark(mark.0 + 1);

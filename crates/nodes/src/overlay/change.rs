@@ -45,7 +45,7 @@ impl Drop for Change<'_> {
 }
 
 impl Overlay {
-    /// Ends a claim, and wakes who waits for it.
+    /// Ends a claim, and wakes the writes that wait for it.
     fn end_claim(&self, end: impl FnOnce(&mut State)) {
         let mut state = self.state();
         end(&mut state);
@@ -67,7 +67,7 @@ impl Overlay {
                 Begun::Go(work) => return Ok(self.change(work)),
                 Begun::Claimed => {
                     let _waiting = Waiting::enter(self);
-                    // It may have ended before it could see that somebody waits.
+                    // It may have ended before it could see that a write waits.
                     if self.state().is_free(range) {
                         continue;
                     }
@@ -139,7 +139,7 @@ impl Overlay {
         self.make_durable().await
     }
 
-    /// The parts of `section` that have to be zeroed: what the base tells as zeroes and the store does
+    /// The parts of `section` that have to be zeroed: what the base reports as zeroes and the store does
     /// not have is left alone, or zeroing an empty disk would list every chunk of it.
     async fn not_yet_zero(&self, section: Range, flags: WriteFlags) -> Result<Vec<Range>, IoError> {
         if flags.contains(WriteFlags::NO_HOLE) {
@@ -159,7 +159,7 @@ impl Overlay {
         Ok(plan::whole_chunks(&wanted, self.layout.chunk(), section))
     }
 
-    /// What new chunks hold beside the request.
+    /// The bytes of new chunks outside the request.
     async fn around(&self, sides: Sides) -> Result<(IoBufs, IoBufs), IoError> {
         let read = async |range: Range| {
             if range.is_empty() {

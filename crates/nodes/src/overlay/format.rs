@@ -11,7 +11,7 @@
 //!
 //! # Invariants
 //!
-//! * No bytes panic, whatever they are.
+//! * No bytes panic.
 //! * What is not understood is refused by name: a store that the kernel gave up, other versions,
 //!   chunks that are no power of two, exceptions that point nowhere, or two of one chunk.
 
@@ -50,7 +50,7 @@ pub enum FormatError {
          trusted any more; remove it to begin anew from the base"
     )]
     Invalid,
-    /// A value of the field `valid` that nobody writes.
+    /// A value of the field `valid` that no version writes.
     #[error("its header is damaged: the field `valid` is {0}, and only 0 and 1 mean something")]
     Valid(u32),
     /// Another version.
@@ -155,7 +155,7 @@ impl Layout {
         (tables * self.per_table()).saturating_sub(1)
     }
 
-    /// First sectors of a store, whose tables are empty.
+    /// First sectors of a store with empty tables.
     pub(super) fn header(self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         let numbers = [1, VERSION, self.chunk / SECTOR];

@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! * Until everything is in the base, and durable there, the store stays what it was: base and store
-//!   together read the same at every moment, and a commit that ended early is begun anew.
+//!   together read the same at every moment, and a commit that ended early is restarted.
 //! * The store is emptied from the back of its first table to the front, so that a power cut in
 //!   between leaves fewer exceptions, and none that is torn.
 
@@ -53,7 +53,7 @@ impl Overlay {
     /// Writes the changes in the store at `top` into `base`, and empties the store. Returns how many
     /// bytes were changed.
     ///
-    /// It may be given up at any moment, and begun anew.
+    /// It may be aborted at any moment, and restarted.
     ///
     /// # Errors
     /// [`OverlayError`]; the store is what it was then.

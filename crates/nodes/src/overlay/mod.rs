@@ -1,4 +1,4 @@
-//! `overlay`: copy-on-write. Changes go into a store beside the base, which is never written.
+//! `overlay`: copy-on-write. Changes go into a store; the base is never written.
 //!
 //! ```text
 //! disk     │ a │ b │ c │ d │ e │      chunks
@@ -68,7 +68,7 @@ const CHUNK_DEFAULT: u32 = 4096;
 const CHUNK_MIN: u32 = 4096;
 /// Largest block size of the contract, bytes.
 const BLOCK_SIZE_MAX: u64 = 65_536;
-/// Bytes of the disk whose pieces are looked up together.
+/// Bytes of the disk that are looked up together.
 const SECTION: u64 = 1 << 30;
 
 /// How an overlay is opened.
@@ -109,7 +109,7 @@ pub struct Usage {
     pub size: u64,
 }
 
-/// A disk whose changes are kept beside it.
+/// A disk that keeps its changes in a store of their own.
 pub struct Overlay {
     base: Node,
     store: Node,
@@ -124,7 +124,7 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Opens the store at `top` over `base`, and locks it; makes it where that is asked for.
+    /// Opens the store at `top` over `base`, and locks it; creates it where the options request it.
     ///
     /// A file is made as large as it can ever become, and sparse: it takes the space of what was
     /// written.
@@ -333,7 +333,7 @@ impl BlockDevice for Overlay {
         self.base.connection_epoch().wrapping_add(store)
     }
 
-    /// What is in the store. Who follows this may write there, which is right for the store alone.
+    /// The range in the store. The caller may write there, which is right for the store alone.
     fn remap(&self, range: Range) -> Option<(&Node, Range)> {
         let piece = self.state().single(range)?;
         let may_follow =

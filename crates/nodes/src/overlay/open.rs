@@ -1,4 +1,4 @@
-//! How a store is found: a file that is opened, made or refused, or a disk that somebody gives.
+//! How a store is found: a file that is opened, created or refused, or a disk that the caller passes.
 //!
 //! # Invariants
 //!
@@ -50,7 +50,7 @@ pub(super) async fn at_path(path: &Path, wanted: Wanted<'_>) -> Result<Store, Ov
     let made = options.create && !options.read_only && make(path)?;
     let opened = open_and_read(path, &name, wanted, layout).await;
     if made && opened.is_err() {
-        // Nobody else has used it: the lock was ours, or there was none to be had.
+        // No other process has used it: the lock was ours, or there was none to be had.
         if let Err(error) = std::fs::remove_file(path) {
             tracing::warn!("{name} was made and cannot be removed again: {error}");
         }

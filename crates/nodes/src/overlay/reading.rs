@@ -7,7 +7,7 @@ use super::change::IN_FLIGHT;
 use super::plan::sections;
 use super::{Overlay, SECTION};
 
-/// Pieces in the store that are asked for their holes; the others are told as data.
+/// Pieces in the store that are searched for holes; the others are reported as data.
 const ASKED_MAX: usize = 64;
 
 impl Overlay {

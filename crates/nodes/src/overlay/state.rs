@@ -1,4 +1,4 @@
-//! [`State`]: which chunks are where, who writes one for the first time, and what a flush owes. Pure.
+//! [`State`]: which chunks are where, which write has claimed a new one, and what a flush has to commit. Pure.
 //!
 //! ```text
 //! chunk of the disk:   base ──begin──► claimed ──publish──► fresh ──committed──► durable
@@ -8,7 +8,7 @@
 //!
 //! # Invariants
 //!
-//! * A chunk is claimed by one write at a time; who else wants to write it waits. Until it is
+//! * A chunk is claimed by one write at a time; other writes of it wait. Until it is
 //!   published it reads as the base.
 //! * A fresh chunk reads as the store, but no table on the disk has it yet. They become durable in
 //!   the order in which they were published.
@@ -24,7 +24,7 @@ use super::format::Layout;
 use super::map::{Exception, Map, Run};
 
 /// Chunks that wait for a flush. More are listed before the next one begins: 12 MiB of memory, and of
-/// 4 KiB chunks the 4 GiB that a power cut may take from who never flushes.
+/// 4 KiB chunks the 4 GiB that a power cut may take from a caller that never flushes.
 pub(super) const FRESH_MAX: usize = 1 << 20;
 
 /// Bytes of the disk that are neighbours where they are.
@@ -199,7 +199,7 @@ impl State {
         }
     }
 
-    /// Whether nobody writes a chunk of `range` for the first time.
+    /// Whether no write is the first one of a chunk of `range`.
     pub(super) fn is_free(&self, range: Range) -> bool {
         !self.is_claimed(&self.chunks(range))
     }
@@ -322,7 +322,7 @@ impl State {
         }
     }
 
-    /// Before the store is asked to settle.
+    /// Before the call to the store's `settle`.
     pub(super) fn mark(&mut self) -> Mark {
         self.alloc.mark()
     }

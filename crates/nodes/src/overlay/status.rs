@@ -26,7 +26,7 @@ pub enum Validity {
     Empty,
 }
 
-/// What a store says of itself. Who has it open may know of more, which no flush has listed yet.
+/// The content of a store by its own metadata. A process that has it open may know of more, which no flush has listed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreStatus {
     /// Whether it may be used.
@@ -159,7 +159,7 @@ impl<'a> Unlocked<'a> {
         if self.size == 0 {
             return Ok(true);
         }
-        // A device has no holes: its first bytes were zeroes, and that is all the kernel asks for.
+        // A device has no holes: its first bytes were zeroes, and that is all the kernel requires.
         match seek(self.disk.fd(), SeekFrom::Data(0)) {
             Err(rustix::io::Errno::NXIO) => Ok(true),
             Ok(_) => Ok(self.allocated.is_none()),

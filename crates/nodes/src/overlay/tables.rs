@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! prepare    zeroes into table k+1, …            before a write that needs it is answered
-//! commit 1   tables k+1 … m, all but the first   no table before them is full yet: nobody sees them
+//! commit 1   tables k+1 … m, all but the first   no table before them is full yet: no reader reaches them
 //!        2   flush                               the data, and those tables
 //!        3   table k, durably                    from here on all of it is seen
 //! ```
@@ -14,7 +14,7 @@
 //! * A table's bytes are written by one task at a time. If that was given up, the store settles
 //!   before the next table is written: an old table never lands on a new one.
 //! * After a commit that was given up the disk may list more than is known here, so that tables which
-//!   nobody should see are seen: the next commit flushes the data first of all.
+//!   no reader should see are reached: the next commit flushes the data first of all.
 //! * After a failure nothing more is listed, and every flush fails.
 
 use block::{Errno, IoError, Now, Operation, Range, WriteFlags};

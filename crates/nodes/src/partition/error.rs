@@ -50,7 +50,7 @@ pub enum PartitionError {
     /// The table has no such partition.
     #[error("the disk has no partition {number}: its {scheme} has {}", listed(.present))]
     NoSuch {
-        /// The number that was asked for.
+        /// The number of the request.
         number: u32,
         /// Of which table.
         scheme: Scheme,

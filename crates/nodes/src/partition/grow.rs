@@ -83,7 +83,7 @@ pub fn grow(table: &Table, size: u64, number: Option<u32>) -> Result<Growth, Gro
     }
 }
 
-/// What has to be put right first, by somebody who knows how it came.
+/// What the administrator has to repair first, since only they know the cause.
 const fn forbids(remark: &Remark) -> bool {
     matches!(
         remark,
@@ -181,7 +181,7 @@ fn primary_end(header: &Header, blocks: Blocks) -> u64 {
     first + header.entries_blocks(blocks) - 1
 }
 
-/// Whether the primary's entries were where they usually are: a backup does not tell. Some boards
+/// Whether the primary's entries were where they usually are: a backup does not record it. Some boards
 /// have their boot loader there instead.
 fn is_usual(header: &Header, blocks: Blocks) -> bool {
     let behind_entries = 2 + header.entries_blocks(blocks);
@@ -202,7 +202,7 @@ fn primary_of(backup: &Copy, blocks: Blocks) -> Vec<Step> {
     primary(backup, until_backup)
 }
 
-/// The protective boot record for the new size. A hybrid one is somebody's work and stays.
+/// The protective boot record for the new size. A hybrid one was made by an administrator and stays.
 fn record_for(gpt: &Gpt, blocks: Blocks) -> Option<Step> {
     let mut record: BootRecord = **gpt.record.as_ref()?;
     if record.protects() != Some(Protection::Pure) {

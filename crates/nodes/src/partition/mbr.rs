@@ -137,7 +137,7 @@ impl BootRecord {
         }
     }
 
-    /// The size of the blocks that it counts in, and whether that was told by its partitions alone.
+    /// The size of the blocks that it counts in, and whether it was derived from its partitions alone.
     pub(super) fn block_size(&self, disk_size: u64, disk_block: u32) -> (u32, bool) {
         let own = if disk_block == 4096 { 4096 } else { 512 };
         let ends_on_disk = |block: u64| {

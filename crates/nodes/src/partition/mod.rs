@@ -69,7 +69,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Partition `number` of `disk`, whose table is known already.
+    /// Partition `number` of `disk`, by a table that was read before.
     ///
     /// # Errors
     /// [`PartitionError`].

@@ -97,7 +97,7 @@ async fn look_with(disk: &Node, head: &[u8], block_size: u32) -> Result<Look, Ta
     })
 }
 
-/// The copy whose header is at `lba`.
+/// The copy with its header at `lba`.
 async fn copy_at(disk: &Node, lba: u64, blocks: Blocks) -> Result<Result<Copy, Fault>, TableError> {
     let place = blocks.bytes(lba, 1).filter(|_| lba < blocks.count);
     let Some(place) = place else {
@@ -131,7 +131,7 @@ fn with_primary(
     let truncated = truncated(&used, blocks);
     let mut remarks = Vec::new();
     match backup {
-        // Cut off with the rest of the disk: that is told already.
+        // Truncated with the rest of the disk: reported before.
         _ if truncated.is_some() => {}
         Err(fault) => remarks.push(Remark::BackupDamaged(*fault)),
         Ok(backup) if !used.agrees(backup) => remarks.push(Remark::BackupDiffers),

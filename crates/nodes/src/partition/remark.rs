@@ -1,4 +1,4 @@
-//! [`Remark`]: what is odd or wrong about a table, in words for whoever owns the disk.
+//! [`Remark`]: what is odd or wrong about a table, in words for the disk's owner.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ pub enum Remark {
     GptIgnored,
     /// The boot record of the GPT lists partitions of its own.
     Hybrid,
-    /// The blocks of an MBR were told by where its partitions are.
+    /// The block size of an MBR was derived from where its partitions are.
     BlocksGuessed {
         /// Bytes.
         block_size: u32,
@@ -74,7 +74,7 @@ pub enum Remark {
 impl Remark {
     pub(super) const fn of_fault(number: u32, fault: EntryFault) -> Option<Self> {
         match fault {
-            // Told once of the two.
+            // Reported once for the two.
             EntryFault::Overlaps { other } if other > number => None,
             EntryFault::Overlaps { other } => Some(Self::Overlap {
                 number: other,

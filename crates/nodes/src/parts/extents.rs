@@ -1,6 +1,6 @@
 //! What parts say of their allocation, as that of the whole. Pure.
 //!
-//! Rows of a stripe of which every member says the same are told at once: a hole of exabytes takes
+//! Rows of a stripe with the same status on every member are reported at once: a hole of exabytes takes
 //! as long as one of kilobytes.
 
 use std::vec;
@@ -9,7 +9,7 @@ use block::{Extent, ExtentKind, Range};
 
 use super::share::Share;
 
-/// Extents of one answer, at most, and what is added by one row. What lies behind is told as data.
+/// Extents of one answer, at most, and what is added by one row. The rest is reported as data.
 const EXTENTS_MAX: usize = 65_536;
 
 /// What one part says, consumed from the front.
@@ -29,7 +29,7 @@ impl Told {
         }
     }
 
-    /// Makes sure that `len` is not zero. What a part does not tell of is taken for data.
+    /// Asserts that `len` is not zero. What a part does not report is taken for data.
     fn fill(&mut self) {
         while self.len == 0 {
             let next = self.rest.next();

@@ -49,9 +49,9 @@ pub enum PartError {
     TooLarge,
 }
 
-/// Checks the segments and tells what they are together.
+/// Validates the segments and computes the geometry of the whole.
 ///
-/// The largest blocks are everybody's; what one part cannot do, all cannot, but for flush: parts
+/// The largest block size of a part is the whole's; what one part cannot do, all cannot, but for flush: parts
 /// without a cache have nothing to flush.
 pub(super) fn compose(segments: &[Segment]) -> Result<Geometry, PartError> {
     if segments.len() > PARTS_MAX {

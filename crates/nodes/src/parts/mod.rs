@@ -5,9 +5,9 @@
 //!
 //! * A request that lies on one part is its disk's: the future, the answer in line and the place of
 //!   the bytes are passed on as they are.
-//! * Another one asks each part it touches once, all of them at the same time.
+//! * Another one is sent to each part it touches once, to all of them at the same time.
 //! * A change answers only once each of its parts has: nothing of it lands after the answer, also
-//!   where a part failed. Of several failures the first part's is told.
+//!   where a part failed. Of several failures the first part's is returned.
 //! * A disk of which there are several parts is flushed and settled once.
 //! * Data is cut and joined by reference; nothing is copied.
 
@@ -61,7 +61,7 @@ pub(crate) trait Layout: Debug + Send + Sync {
     fn shares(&self, range: Range) -> Vec<Share>;
 }
 
-/// Parts that were checked, where the whole's bytes are on them, and all that is asked of it.
+/// Parts that were validated, where the whole's bytes are on them, and the requests to them.
 #[derive(Debug)]
 pub(crate) struct Parts<L> {
     segments: Vec<Segment>,
@@ -292,7 +292,7 @@ impl<L: Layout> Parts<L> {
         })
     }
 
-    /// Tells an error with the range that was asked for, and which part it came from.
+    /// Returns an error with the range of the caller's request, and the part it came from.
     fn blame(
         &self,
         part: usize,

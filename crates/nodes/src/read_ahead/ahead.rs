@@ -1,4 +1,4 @@
-//! [`Ahead`]: readers and pieces under one lock, and the guards that tell them what has ended.
+//! [`Ahead`]: readers and pieces under one lock, and the guards that record what has ended.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use super::plan::Window;
 use super::streams::{Streams, Wanted};
 use crate::blocks::slice;
 
-/// Windows that are kept in memory at once, whoever reads. More readers take turns.
+/// Windows that are kept in memory at once. More readers take turns.
 pub(super) const WINDOWS_MAX: u64 = 4;
 
 /// What has become of a piece.
@@ -28,11 +28,11 @@ pub(super) type Slot = watch::Receiver<Outcome>;
 struct State {
     streams: Streams,
     pieces: Pieces<Slot>,
-    /// Somebody waits for the disk below to settle.
+    /// A request waits for the disk below to settle.
     settling: bool,
 }
 
-/// What is to be done for a read beside it.
+/// What is to be read ahead along with a read.
 #[derive(Debug, Default)]
 pub(super) struct Todo {
     pub(super) jobs: Vec<Job>,
@@ -46,7 +46,7 @@ pub(super) struct Ahead {
     ended: Notify,
 }
 
-/// A piece to be read; it is told to have failed if this is dropped before its end.
+/// A piece to be read; it is recorded as failed if this is dropped before its end.
 #[derive(Debug)]
 pub(super) struct Job {
     ahead: Arc<Ahead>,
@@ -84,7 +84,7 @@ impl Settling {
     /// Waits.
     pub(super) async fn run(self, child: Node) {
         let moment = self.0.state().pieces.now();
-        // A disk that cannot settle is not read ahead there; who asks it is told why.
+        // A disk that cannot settle is not read ahead there; the next reader gets its error.
         if child.settle().await.is_ok() {
             self.0.state().pieces.settled(moment);
         }
@@ -138,7 +138,7 @@ impl Ahead {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A read of `range` comes: the pieces that hold it, and what is to be done beside it.
+    /// A read of `range` comes: the pieces that hold it, and what is to be read ahead along with it.
     pub(super) fn observe(
         self: &Arc<Self>,
         range: Range,

@@ -1,10 +1,10 @@
-//! `read_ahead`: a disk whose next bytes are there before they are asked for.
+//! `read_ahead`: a disk that reads the next bytes before their request.
 //!
-//! For disks that are far away: somebody who reads from front to back waits for the way there and
-//! back once, not with each request.
+//! For remote disks: a sequential reader waits for the round trip
+//! once, not with each request.
 //!
 //! ```text
-//! who has read     ···········|                 what was read ahead, by pieces
+//! already read     ···········|                 what was read ahead, by pieces
 //! pieces               [  1  ][  2  ][  3  ][  4  ]
 //!                       kept   there   under way        up to the window
 //! ```
@@ -14,9 +14,9 @@
 //! * A read sees what a read of the disk below would have given at some time while it was under way:
 //!   changes take the pieces that they touch out, and keep new ones away until they have ended; those
 //!   that were dropped, until the disk below has settled (`pieces.rs`).
-//! * Memory is bounded: `WINDOWS_MAX` (4) windows and two pieces more of each, whoever reads.
+//! * Memory is bounded: `WINDOWS_MAX` (4) windows and two pieces more of each, for any number of readers.
 //! * Random reads go to the disk below as they are, and nothing else does (`streams.rs`).
-//! * A piece that cannot be read is forgotten; who asks for its bytes asks the disk below, and is told
+//! * A piece that cannot be read is forgotten; a read of its bytes goes to the disk below, and returns
 //!   its error.
 //!
 //! # What it does not do
@@ -52,7 +52,7 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Reads `child` ahead of whoever reads it from front to back, by about `window` bytes. What is
+    /// Reads `child` ahead of sequential readers, by about `window` bytes. What is
     /// read ahead is read by tasks of the engine.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 //!   it has ended: what is kept is what the disk below holds.
 //! * A change that was dropped may land late: no piece touches its range until the disk below has
 //!   settled.
-//! * Pieces that are kept or under way, also those that nobody will ask for any more, hold at most
+//! * Pieces that are kept or in flight, also those that no reader will request any more, hold at most
 //!   the given number of bytes.
 
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
-//! [`Streams`]: who reads from front to back. Pure.
+//! [`Streams`]: which readers are sequential. Pure.
 //!
 //! # Invariants
 //!
-//! * Nothing is asked for on behalf of a reader before it went on exactly where it had ended, twice.
+//! * Nothing is read for a reader before it went on exactly where it had ended, twice.
 //!   Reads at random places never do, but by accident.
-//! * A reader whose requests overtake each other stays one reader: from then on whatever lies within
+//! * A reader with requests that overtake each other stays one reader: from then on everything within
 //!   its window is its own.
 //! * The window opens with what is read: one piece at first, twice as many behind each piece.
 
@@ -12,9 +12,9 @@ use block::Range;
 
 use super::plan::Window;
 
-/// Readers that are told apart; who has not read for longest is forgotten.
+/// Readers that are distinguished; the one that has not read for longest is forgotten.
 pub(super) const STREAMS_MAX: usize = 16;
-/// Reads in a row that make a reader one who reads from front to back.
+/// Reads in a row that make a reader sequential.
 const READS_MIN: u32 = 3;
 
 /// Name of a reader.
@@ -51,7 +51,7 @@ impl Stream {
 /// What a reader will want, by the numbers of pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Who.
+    /// The reader.
     pub(super) stream: StreamId,
     /// The first byte that it has not read.
     pub(super) next: u64,
@@ -106,7 +106,7 @@ impl Streams {
         })
     }
 
-    /// The reader beside `stream` that has not read for longest, of those that `holds` is true of.
+    /// The reader other than `stream` that has not read for longest, of those that `holds` is true of.
     pub(super) fn idlest(
         &self,
         stream: StreamId,

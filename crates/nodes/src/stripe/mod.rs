@@ -9,8 +9,8 @@
 //!
 //! # What it does not do
 //!
-//! It keeps nothing on the members that would tell their order or the chunk: who names them
-//! otherwise reads other bytes.
+//! It keeps nothing on the members that would record their order or the chunk: another order
+//! or chunk reads other bytes.
 
 mod plan;
 #[cfg(test)]
@@ -116,7 +116,7 @@ impl Stripe {
     }
 
     /// The same of segments that may differ: all are used to the length of the shortest, in whole
-    /// chunks. Tells what is not used of which.
+    /// chunks. Returns what is not used of which.
     ///
     /// # Errors
     /// If that leaves nothing, or they do not fit each other otherwise.

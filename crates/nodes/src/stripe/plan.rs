@@ -24,7 +24,7 @@ pub(super) struct Deal {
 }
 
 impl Deal {
-    /// What the member gets of `range` whose first chunk in it is `chunk`; `last` is the range's.
+    /// The member's share of `range` with the first chunk `chunk` in it; `last` is the range's.
     fn share(self, range: Range, chunk: u64, last: u64) -> Share {
         let piece = |chunk: u64| {
             let start = (chunk * self.chunk).max(range.offset);

@@ -69,7 +69,7 @@ fn a_composed_disk_is_told_by_its_disks_their_order_and_how_they_lie() {
         assert!(other.is_some() && *other != both, "{at}");
         assert!(!others[..at].contains(other), "{at}");
     }
-    // A disk whose last part has grown is the same one.
+    // A disk is the same one after its last part has grown.
     assert_eq!(linear(&[(&a, 0, MIB), (&b, 0, 4096)]), both);
 }
 

@@ -1,4 +1,4 @@
-//! Tests of nodes in stacks: whatever stands on whatever keeps the contract.
+//! Tests of nodes in stacks: any node on any other keeps the contract.
 
 mod identity;
 mod shape;

@@ -40,11 +40,11 @@ pub(super) enum Shape {
     Stripe { members: Vec<Self>, chunk: u64 },
     /// In other blocks.
     Blocks { below: Box<Self>, block: u32 },
-    /// Changes beside the disk.
+    /// Changes in a store, the base unchanged.
     Overlay(Box<Self>),
     /// A little later.
     Delay(Box<Self>),
-    /// No faster than anybody will notice.
+    /// At rates that delay no request of the tests.
     Throttle(Box<Self>),
     /// Without any faults.
     Fault(Box<Self>),
@@ -124,7 +124,7 @@ impl Shape {
         }
     }
 
-    /// A stripe of some members, a little larger than asked for, behind a window.
+    /// A stripe of some members, a little larger than requested, behind a window.
     fn stripe(rng: &mut Rng, kinds: Kinds, size: u64, unit: u32, depth: u8) -> Self {
         let count = rng.u64(1..=5);
         let chunk = u64::from(unit) * rng.u64(1..=5);

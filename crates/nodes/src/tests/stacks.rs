@@ -1,7 +1,7 @@
 //! Random stacks of all nodes under random requests, against a byte vector; power cuts and dropped
 //! futures under those that need no engine.
 //!
-//! One seed is one world: its stack, what is under it and what is asked of it. A failure prints the
+//! One seed is one world: its stack, what is under it and the requests to it. A failure prints the
 //! seed; `OUTBOARD_STACK_SEED=SEED` runs that world alone.
 
 use std::sync::Arc;
@@ -95,7 +95,7 @@ fn random_ops(rng: &mut Rng, space: OpSpace, ops_max: usize) -> Vec<Op> {
     lists.new_tree(&mut runner).unwrap().current()
 }
 
-/// `count` seeds nobody has seen before, or the one that is asked for.
+/// `count` new seeds, or the one that is requested.
 fn seeds(count: usize) -> Vec<u64> {
     if let Ok(seed) = std::env::var(SEED_VARIABLE) {
         return vec![seed.parse().unwrap()];

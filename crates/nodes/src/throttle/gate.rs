@@ -8,7 +8,7 @@ use engine::clock;
 use super::plan::{Cost, Pair};
 use super::state::Bucket;
 
-/// Where requests wait for their turn; a gate without rates lets everybody through.
+/// Where requests wait for their turn; a gate without rates lets every request pass.
 #[derive(Debug)]
 pub(super) struct Gate(Option<Line>);
 
@@ -57,7 +57,7 @@ impl Gate {
 
     /// Waits until a request that arrived at `arrived` is paid for. `now` is the node's clock.
     ///
-    /// Nobody is charged before their turn, so that whoever leaves the line gives up a place and
+    /// No request is charged before its turn, so that one that is cancelled gives up a place and
     /// nothing else.
     pub(super) async fn pass(
         &self,
@@ -81,7 +81,7 @@ impl Gate {
         charge
     }
 
-    /// The charge of a request at `now` that is paid for already and has nobody before it.
+    /// The charge of a request at `now` that is paid for already and is the first in line.
     pub(super) fn try_pass(&self, now: Duration, cost: Cost) -> Option<Charge<'_>> {
         let Some(line) = &self.0 else {
             return Some(Charge { line: None, cost });

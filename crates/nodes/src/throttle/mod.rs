@@ -13,15 +13,15 @@
 //!
 //! * Nothing goes around a rate: there is no `remap` and no file region, and what would be answered
 //!   in line is if it has been saved up, else it takes the waiting path.
-//! * Each line is first come, first served: nobody starves. Reads that wait for their own rate are in
-//!   nobody's way but other reads'.
-//! * Rates are exact over time (`state.rs`), whatever the clock's steps, as long as the burst is
+//! * Each line is first come, first served: no request starves. Reads that wait for their own rate block
+//!   only other reads.
+//! * Rates are exact over time (`state.rs`) for every resolution of the clock, as long as the burst is
 //!   longer than one of them (1 ms).
 //! * A request that is dropped while it waits was never sent and costs nothing.
 //!
 //! # What it does not do
 //!
-//! Whoever sends requests bounds how many wait here. Questions for extents are not counted.
+//! The sender of requests bounds how many wait here. Requests for extents are not counted.
 
 mod gate;
 mod plan;

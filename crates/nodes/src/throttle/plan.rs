@@ -1,4 +1,4 @@
-//! What is asked of a throttled disk, and what each request costs. Pure.
+//! The requests of a throttled disk, and what each one costs. Pure.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Rates {
     pub burst_ops: Option<u64>,
 }
 
-/// One rate: so many units per second, and what is saved up while nothing is asked.
+/// One rate: so many units per second, and what is saved up while the disk is idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rate {
     pub(super) per_s: NonZeroU64,

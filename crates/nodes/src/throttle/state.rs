@@ -13,11 +13,11 @@
 //!
 //! # Invariants
 //!
-//! * Over any span of time, requests of at most `burst + rate * span` become ready, beside what the
+//! * Over any span of time, requests of at most `burst + rate * span` become ready, in addition to what the
 //!   one request cost that was being paid for when the span began.
 //! * Nothing is rounded but the moment itself, up to the next nanosecond: a million requests take
 //!   exactly as long as their costs add up to.
-//! * Who came first is ready first. A request larger than the burst takes longer, nothing else.
+//! * First come, first served. A request larger than the burst takes longer, nothing else.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -94,7 +94,7 @@ impl Bucket {
         bytes.max(ops)
     }
 
-    /// Takes back a charge whose request will not be carried out.
+    /// Refunds a charge of a request that will not be carried out.
     pub(super) fn refund(&mut self, cost: Cost) {
         for (line, units) in [(&mut self.bytes, cost.bytes), (&mut self.ops, cost.ops)] {
             if let Some(line) = line {

@@ -98,7 +98,7 @@ proptest! {
         prop_assert_eq!(ready.as_nanos(), (total * 1_000_000_000).div_ceil(rate.into()));
     }
 
-    /// A reader who asks again as soon as it may, by a clock that wakes it up late: as long as it is
+    /// A reader that repeats its request as soon as it may, by a clock that wakes it up late: as long as it is
     /// not later than what the burst saves up, it gets its whole rate.
     #[test]
     fn late_wake_ups_cost_nothing_that_the_burst_covers(

@@ -2,7 +2,7 @@
 //!
 //! # What it does not do
 //!
-//! It activates no volume: metadata is told as it is, and whoever reads it decides.
+//! It activates no volume: it returns metadata as they are, and the caller decides.
 
 pub mod format;
 
@@ -14,7 +14,7 @@ use crate::read::read_within;
 /// What a physical volume says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhysicalVolume {
-    /// Who it is, and where its data and metadata are.
+    /// Its id, and where its data and metadata are.
     pub header: Header,
     /// The volume group of the newest good metadata on this disk; `None` in an empty physical volume,
     /// or where nothing good was found.

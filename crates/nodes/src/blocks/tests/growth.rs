@@ -10,7 +10,7 @@ use testkit::{HeldDisk, MemDisk, block_on, gather, pattern, single};
 use super::{SIZE, blocks, disk_of_4096, is_ready};
 use crate::Blocks;
 
-/// A disk whose next measure is another disk.
+/// A disk that is another disk after its next revalidation.
 #[derive(Debug)]
 struct Growing {
     disk: Node,

@@ -11,7 +11,7 @@ use crate::dm::{Device, DeviceName, Place, assemble};
 
 const SECTOR: u64 = 512;
 
-/// A disk of so many sectors, each of which tells its own number and `fill`.
+/// A disk of so many sectors, each filled with a pattern of its own number and `fill`.
 fn disk(fill: u8, sectors: u64) -> Node {
     Arc::new(MemDisk::from_bytes(pattern(
         fill,

@@ -1,5 +1,5 @@
 //! Tests of `fault`: `state` (which request goes wrong), `pulled` (the drive comes and goes),
-//! `cached` (what it loses), and here: what goes wrong, as who reads and writes sees it.
+//! `cached` (what it loses), and here: the errors that a caller sees.
 
 mod cached;
 mod pulled;

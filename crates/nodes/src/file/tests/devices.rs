@@ -124,7 +124,7 @@ fn a_full_filesystem_under_a_sparse_image_is_no_space_and_poisons_nothing() {
     });
 }
 
-/// A device that takes writes into the page cache and cannot keep them: a loop device whose file
+/// A device that takes writes into the page cache and cannot keep them: a loop device over a file that
 /// is on a full filesystem.
 fn failing_device() -> (TmpfsMount, LoopDevice) {
     let mount = TmpfsMount::of_size(2 * MIB).unwrap();
@@ -191,13 +191,13 @@ fn a_durable_write_that_cannot_be_kept_fails_and_poisons() {
         let (_mount, device) = failing_device();
         let disk = File::open(device.path(), WRITABLE).await.unwrap();
         durable(&disk, Range::new(0, 8 * MIB)).await.unwrap_err();
-        // Asked of the state, because the next flush may fail by itself.
+        // Read from the state, because the next flush may fail by itself.
         assert!(disk.syncs.have_failed());
         disk.flush().await.unwrap_err();
     });
 }
 
-/// Of two flushes at once the kernel may tell only one of the failure.
+/// Of two concurrent flushes the kernel may report the failure to one only.
 #[test]
 fn no_flush_beside_a_failing_one_reports_success() {
     if !can_loop() {

@@ -39,7 +39,7 @@ fn a_file_is_the_same_disk_while_it_is_the_same_file_and_a_copy_is_another() {
         assert_ne!(identity(&copy).await, first);
         std::fs::rename(&copy, &moved).unwrap();
         assert_ne!(identity(&moved).await, first);
-        // Nothing of it tells a path, and all of it can be said on the wire.
+        // It contains no path, and all of it can be sent on the wire.
         assert!(first.as_str().starts_with("file:") && first.as_str().len() == 37);
         assert!(Identity::parse(first.as_str()).is_some());
     });

@@ -95,12 +95,12 @@ fn another_process_that_holds_the_file_is_named() {
     let told = timed(File::open(&path, WRITABLE)).unwrap_err().to_string();
     let named = format!("already open for writing by process {}", process.id());
     assert!(told.contains(&named), "{told}");
-    // Ends the sleep too, whose copy of the lock's descriptor outlives flock itself.
+    // Ends the sleep too: its copy of the lock's descriptor outlives flock itself.
     drop(process);
 }
 
 /// After `kill -9` the kernel tears the io_uring down in the background, and a request of it keeps the file, and its
-/// lock, open until then: who opened the image again at once was told that it was already open by a process that there
+/// lock, open until then: a process that opened the image again at once got the error "already open" by a process that
 /// was no more. Here a child of the process keeps the file for a while.
 #[test]
 fn a_lock_that_a_process_left_behind_is_waited_for() {
@@ -215,7 +215,7 @@ fn an_image_is_opened_again_right_after_its_process_was_killed() {
             "it opened the image"
         );
         child.kill().unwrap();
-        // Whoever kills it waits for its end, or does not.
+        // The killing process waits for its end, or does not.
         if round % 2 == 0 {
             child.wait().unwrap();
         }
@@ -263,7 +263,7 @@ fn a_direct_file_serves_blocks_that_the_device_can_transfer() {
     let path = image(folder.path(), 65_536 + 512);
     let disk = match timed(File::open(&path, DIRECT)) {
         Ok(disk) => disk,
-        // As on a filesystem without O_DIRECT: then this is what must be said.
+        // As on a filesystem without O_DIRECT: then this is the required error.
         Err(error) => {
             assert!(matches!(error, OpenError::NoDirect { .. }), "{error}");
             return;

@@ -124,7 +124,7 @@ fn after_a_failed_sync_none_begins_and_the_first_failure_is_told() {
     assert!(answer.to_string().contains("data may be lost"), "{answer}");
 }
 
-/// The kernel tells one of two syncs in flight that a page of the other one was lost.
+/// The kernel reports to one of two syncs in flight that a page of the other one was lost.
 #[test]
 fn a_success_counts_only_when_all_syncs_beside_it_were_good() {
     let mut state = SyncState::default();

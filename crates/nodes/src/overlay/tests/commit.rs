@@ -64,7 +64,7 @@ fn a_commit_moves_all_changes_and_empties_the_store() {
     });
 }
 
-/// Cut at every poll: base and store, opened as an overlay, read as before; and a commit begun anew
+/// Cut at every poll: base and store, opened as an overlay, read as before; and a restarted commit
 /// comes to its end.
 #[test]
 fn a_commit_that_is_cut_anywhere_can_be_begun_anew() {

@@ -32,7 +32,7 @@ async fn open(disks: Vec<Node>) -> Result<Node, IoError> {
     Ok(Arc::new(reopened(base, store).await))
 }
 
-/// A store that a power cut left is opened, whatever the cut was.
+/// A store that any power cut left is opened.
 async fn reopened(base: Node, store: Node) -> Overlay {
     let opened = over(base, store).await;
     opened.unwrap_or_else(|error| panic!("a store that was cut from power is refused: {error}"))
@@ -157,7 +157,7 @@ fn what_a_torn_write_left_behind_the_end_of_a_table_is_cleared() {
     });
 }
 
-/// The base never changes, whatever is cut.
+/// The base never changes, wherever the power is cut.
 #[test]
 fn a_base_is_what_it_was() {
     block_on(async {

@@ -135,7 +135,7 @@ async fn poll(mut future: Pin<&mut IoFuture<'_, ()>>) -> bool {
     false
 }
 
-/// First writes whose futures are dropped after each number of requests below: nothing beside the
+/// First writes that are cancelled after each number of requests below: nothing outside the
 /// range changes, a new write stays, and all of it is there when the store is opened again.
 #[test]
 fn a_first_write_that_is_dropped_anywhere_harms_nobody() {

@@ -190,7 +190,7 @@ fn a_quota_is_the_size_of_the_file() {
     });
 }
 
-/// A store of a 1 TiB disk with 1 GiB of changes, as the issue asks for.
+/// A store of a 1 TiB disk with 1 GiB of changes, as the issue requires.
 fn large_store(path: &Path, base: u64, count: u64) {
     use std::os::unix::fs::FileExt;
     let layout = layout(4096);

@@ -161,7 +161,7 @@ fn every_chunk_that_a_store_may_have_is_made_and_opened() {
             let range = Range::new(100, size - 200);
             super::write(&disk, range, 4).await.unwrap();
             block::BlockDevice::flush(&disk).await.unwrap();
-            // Another wish does not change what is there.
+            // Other options do not change what is there.
             let again = Arc::new(MemDisk::from_bytes(store.snapshot()));
             let again = Overlay::over(base_of(size), again, options(8192))
                 .await

@@ -81,7 +81,7 @@ fn logical(places: &[Range], kinds: &[u8], block: u64) -> Vec<(u64, BootRecord)>
         record.0.partitions[0] = slot_of(*kind, *place, at, block);
         if let Some(next) = places.get(index + 1) {
             let whole = Range::new(next.offset - ALIGNMENT, next.len + ALIGNMENT);
-            // Each link is of the type that DOS gave it, whatever the first one is.
+            // Each link is of the type that DOS gave it, regardless of the first one's.
             record.0.partitions[1] = slot_of(0x05, whole, base, block);
         }
         (at, record)

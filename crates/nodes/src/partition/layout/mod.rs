@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! * Partitions begin at multiples of 1 MiB, in the order in which they were asked for, and do not
+//! * Partitions begin at multiples of 1 MiB, in the order of the request, and do not
 //!   overlap.
-//! * One of them may take the rest, whatever its place in the order.
+//! * One of them, at any place in the order, may take the rest.
 
 mod gpt;
 mod mbr;

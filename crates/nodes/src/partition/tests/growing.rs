@@ -165,7 +165,7 @@ fn a_damaged_primary_is_restored_on_the_way() {
     assert_eq!(bytes, two_partitions(512));
 }
 
-/// Fuzzing found it: the size that is told wrapped around.
+/// Fuzzing found it: the size in the message wrapped around.
 #[test]
 fn headers_that_leave_no_room_for_a_backup_are_not_written() {
     for last_usable in [u64::MAX, 1 << 60, 40_000] {

@@ -1,4 +1,4 @@
-//! Tables that somebody made to do harm: nothing panics, nothing is read or kept without bound, and
+//! Tables made to do harm: nothing panics, nothing is read or kept without bound, and
 //! what is opened lies on the disk.
 
 use proptest::prelude::*;

@@ -67,7 +67,7 @@ impl Disk {
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// Asks both for faults.
+    /// Runs both tools' checks.
     fn assert_sound(&self) {
         if self.table().scheme == Scheme::Gpt {
             let told = self.run("sgdisk", &["-v"]);

@@ -31,7 +31,7 @@ proptest! {
         let size = 36 * MIB;
         let laid = lay_out(size, &new).unwrap();
         let found = table(&image(size, &new));
-        // An MBR without partitions, or with few, does not tell its blocks.
+        // An MBR without partitions, or with few, does not determine its blocks.
         if found.block_size == block_size {
             prop_assert_eq!(&found.partitions, &laid.partitions);
         } else {

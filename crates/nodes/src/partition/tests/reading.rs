@@ -1,4 +1,4 @@
-//! Which table is found, which copy of it is used, and what is said of it.
+//! Which table is found, which copy of it is used, and what is reported of it.
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use crate::timed::is_ready;
 
 const PIECE: u64 = 64 * KIB;
 
-/// A disk whose reader has begun, over one that holds requests from now on.
+/// A disk with a sequential reader, over one that holds requests from now on.
 async fn reading() -> (Arc<MemDisk>, Arc<HeldDisk>, ReadAhead) {
     let below = Arc::new(MemDisk::new(SIZE));
     let child = HeldDisk::new(below.clone());
@@ -26,7 +26,7 @@ async fn reading() -> (Arc<MemDisk>, Arc<HeldDisk>, ReadAhead) {
     (below, child, disk)
 }
 
-/// Its next read, with the pieces that it asks for held below.
+/// Its next read, with the pieces that it requests held below.
 async fn go_on(child: &HeldDisk, disk: &ReadAhead) {
     let mut read = pin!(expect(disk, 1, Range::new(2 * 4096, 4096)));
     assert!(!is_ready(read.as_mut()).await);
@@ -41,7 +41,7 @@ async fn write(disk: &ReadAhead, range: Range, fill: u8) {
     disk.write(range, data, WriteFlags::empty()).await.unwrap();
 }
 
-/// The piece that the reader has asked for is read below before a write, and told after it.
+/// The piece that the reader has requested is read below before a write, and returned after it.
 #[test]
 fn a_piece_that_was_read_before_a_write_is_not_given_to_who_reads_after_it() {
     block_on(async {

@@ -1,5 +1,5 @@
 //! Tests of `read_ahead`: `pure` (readers, pieces, windows), `changes` (what is kept is what is
-//! below, whatever is written and dropped), and here: what it is good for, and what it leaves alone.
+//! below, after any write and any dropped future), and here: what it is good for, and what it leaves alone.
 
 mod changes;
 mod pure;

@@ -36,7 +36,7 @@ pub struct Member {
     pub id: String,
     /// Where it was when the text was written.
     pub device: String,
-    /// Size of its disk, if told.
+    /// Size of its disk, if recorded.
     pub size: u64,
     /// Where its extents begin.
     pub start: u64,

@@ -17,7 +17,7 @@ const HEADER_LEN: usize = 40;
 /// The extension: a physical volume that is part of a group says so.
 const USED: u32 = 1;
 
-/// Who a physical volume is. Offsets and sizes are bytes.
+/// The identity of a physical volume. Offsets and sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Its id, as LVM prints it: `CPN7xD-txTn-TwdH-Axeg-eY89-h0d7-mGlpM3`.

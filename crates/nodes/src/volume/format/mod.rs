@@ -1,7 +1,7 @@
 //! LVM2 on a physical volume: label, headers and the text of its metadata. Pure; little-endian.
 //!
 //! ```text
-//! sector 0..3   "LABELONE", and in the same sector who the physical volume is and a list of areas
+//! sector 0..3   "LABELONE", and in the same sector the physical volume's id and a list of areas
 //! an area       512 bytes that say which part of the rest is the text that counts
 //!               the rest, a ring: [ old text · · | newest text | · · ]
 //! ```
@@ -9,12 +9,12 @@
 //! # Invariants
 //!
 //! * No input panics. Nothing is allocated beyond [`TEXT_MAX`], nor nested beyond [`text::DEPTH_MAX`].
-//! * What is told had the right checksums.
+//! * Everything it returns had the right checksums.
 //!
 //! # What it does not do
 //!
 //! It writes nothing, and it judges no set of physical volumes: that one is missing or outdated is
-//! seen by whoever has them all.
+//! decided by the caller, which has them all.
 
 mod area;
 mod checksum;

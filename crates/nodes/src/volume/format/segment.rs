@@ -71,7 +71,7 @@ impl Segment {
     }
 }
 
-/// Names, each with the extent behind it if one is told.
+/// Names, each with the extent behind it if there is one.
 fn areas(list: &[Value]) -> Vec<Area> {
     let mut areas: Vec<Area> = Vec::new();
     for value in list {

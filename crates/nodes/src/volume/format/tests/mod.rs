@@ -1,4 +1,4 @@
-//! Tests of LVM's formats, on what LVM 2.03.16 wrote and on what nobody should.
+//! Tests of LVM's formats, on what LVM 2.03.16 wrote and on hostile input.
 
 use proptest::prelude::*;
 
