@@ -1,14 +1,16 @@
 //! The command line: what can be said. What it does is in [`crate::commands`].
 
-use clap::error::ErrorKind;
-use clap::{ArgAction, Parser, Subcommand};
+mod usage_error;
+
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     agent, array, attach, client, copy, detach, disk, doctor, export, inspect, lab, ls, overlay,
     refresh, reload, serve, tls,
 };
-use crate::failure::Failure;
 use crate::output::Format;
+
+pub(crate) use usage_error::{conflict, failure};
 
 /// Place of options that every command has.
 const LAST: usize = 900;
@@ -20,8 +22,7 @@ const LAST: usize = 900;
     version,
     max_term_width = 100,
     disable_help_subcommand = true,
-    subcommand_required = true,
-    arg_required_else_help = true
+    subcommand_required = true
 )]
 pub(crate) struct Cli {
     /// Speak JSON, for programs
@@ -91,43 +92,16 @@ pub(crate) enum Command {
     AttachWorker,
 }
 
-/// Reads the command line. A request for help or the version comes back as an error of clap's,
-/// since it is clap who prints it.
+/// Parses the command line. clap reports a request for help or for the version as an error, too.
 pub(crate) fn read(
     arguments: impl Iterator<Item = std::ffi::OsString>,
 ) -> Result<Cli, clap::Error> {
-    Cli::try_parse_from(arguments)
-}
-
-/// A clap error in outboard's own words: one line.
-pub(crate) fn failure(error: &clap::Error) -> Failure {
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return Failure::usage("no command").next("outboard --help lists them");
-    }
-    let told = error.render().to_string();
-    let said = told.split("\n\nUsage:").next().unwrap_or_default();
-    let said = said
-        .split("\n\nFor more information")
-        .next()
-        .unwrap_or_default();
-    let mut parts = said
-        .split("\n\n")
-        .map(str::trim)
-        .filter(|part| !part.is_empty());
-    let what = parts.next().unwrap_or_default();
-    let what = what.strip_prefix("error: ").unwrap_or(what);
-    let tips: Vec<&str> = parts
-        .map(|tip| tip.strip_prefix("tip: ").unwrap_or(tip))
-        .collect();
-    let usage = told
-        .split_once("Usage: ")
-        .map(|(_, usage)| usage.lines().next().unwrap_or_default());
-    let next = match (tips.is_empty(), usage) {
-        (false, _) => tips.join(", "),
-        (true, Some(usage)) => format!("usage: {usage}"),
-        (true, None) => "see --help".to_owned(),
-    };
-    Failure::usage(what).next(next)
+    // Without a command derived parsers report their help, which names no command; this way the error does.
+    let mut command = Cli::command()
+        .arg_required_else_help(false)
+        .mut_subcommands(|group| group.arg_required_else_help(false));
+    let mut matches = command.try_get_matches_from_mut(arguments)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 /// Whether programs are listening, found out without understanding the command line.

@@ -3,10 +3,10 @@
 //! Of repeated options clap keeps the order within each, and the place of each on the command line:
 //! a `--fs` belongs to the `--part` before it, and to the whole disk where there is none.
 
-use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use super::mkfs::Filesystem;
+use crate::cli::conflict;
 use crate::graph::ByteSize;
 
 /// A partition as it was asked for.
@@ -124,8 +124,7 @@ fn placed<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) ->
 }
 
 fn wrong(what: &str) -> clap::Error {
-    // What stands behind an empty line is told as what to do next.
     let next =
         "each --part may have one behind it: --part 512M:efi --fs vfat --part rest:linux --fs ext4";
-    clap::Error::raw(ErrorKind::ArgumentConflict, format!("{what}\n\n{next}"))
+    conflict(what.to_owned(), next)
 }
