@@ -1,4 +1,4 @@
-//! [`Failure`]: how a command ends when it does not do what it was asked.
+//! [`Failure`]: the error of a command.
 //!
 //! One line says what failed, on what, and what to do next; below it, for a disk expression, the
 //! place. The exit status is 2 for what the command line alone shows to be wrong, else 1.
@@ -33,7 +33,7 @@ pub(crate) struct Failure {
     is_reported: bool,
 }
 
-/// Characters of an expression that are worth repeating beside its picture.
+/// Longest expression, in characters, that is repeated in the message above its picture.
 const EXPRESSION_SHOWN_MAX: usize = 60;
 /// Exit status of a command that could not be carried out.
 const FAILED: u8 = 1;
@@ -186,8 +186,7 @@ impl From<Failure> for DriverError {
     }
 }
 
-/// An error and its causes, as one text. Some errors tell their cause themselves: nothing is said
-/// twice.
+/// An error and its causes, as one text. Causes that the error's own message contains are not repeated.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -199,7 +198,7 @@ fn chain(error: &(dyn Error + 'static)) -> String {
         }
         next = cause.source();
     }
-    // "No such file or directory (os error 2)": the number tells a user nothing more.
+    // "No such file or directory (os error 2)": the number adds nothing.
     match text.find(" (os error ") {
         Some(_) => without_os_numbers(&text),
         None => text,

@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::failure::Failure;
 
-/// Tells whether the user wants to stop.
+/// Reports whether the user has interrupted the command.
 #[derive(Debug, Clone)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
@@ -40,7 +40,7 @@ impl Interrupt {
     }
 }
 
-/// Whether whoever started this process wants it to outlive the terminal (`nohup`).
+/// Whether this process was started with SIGHUP ignored (`nohup`), to outlive its terminal.
 pub(crate) fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignores_hangup(&status)

@@ -30,7 +30,7 @@ pub(crate) fn start(own: Level, verbose: u8) -> Result<(), Failure> {
                 .next("set it to error, warn, info, debug or trace")
         })?,
     };
-    // Where in the program a line comes from helps who looks for more of them only.
+    // The module that a line comes from matters only to users with a filter of their own.
     let has_target = !own_words;
     let to_journal = is_journal();
     let lines = fmt::layer()
@@ -57,8 +57,8 @@ fn level(own: Level, verbose: u8) -> LevelFilter {
     LevelFilter::from_level(level)
 }
 
-/// Whether standard error is the journal's socket: the variable alone is inherited by programs whose
-/// output goes elsewhere.
+/// Whether standard error is the journal's socket. The variable alone proves nothing: child processes with a
+/// redirected standard error inherit it.
 fn is_journal() -> bool {
     let said = std::env::var("JOURNAL_STREAM").unwrap_or_default();
     let stat = rustix::fs::fstat(io::stderr());

@@ -12,12 +12,12 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Whom a command talks to.
+/// The format of a command's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// People.
+    /// Plain text.
     Text,
-    /// Programs.
+    /// JSON, one value a line.
     Json,
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Tells something beside the answer, on standard error.
+/// Prints a remark on standard error.
 pub(crate) fn remark(text: &str) {
     drop(write_line(
         io::stderr().lock(),
@@ -55,7 +55,7 @@ pub(crate) fn remark(text: &str) {
     ));
 }
 
-/// Tells a failure on standard error. Nothing can be done if that is gone too.
+/// Prints a failure on standard error. An error of that is ignored.
 pub(crate) fn tell(failure: &Failure, format: Format) {
     if failure.is_reported() {
         return;

@@ -1,5 +1,5 @@
-//! Carries out a change of an array that is open in this process: in a server, below an attached device, or for the time
-//! of a command.
+//! Applies a change to an array that is open in this process: in a server, below an attached device, or for the
+//! duration of a command.
 
 use nodes::array::{AddOptions, Array, Candidate, SyncKind};
 
@@ -9,24 +9,24 @@ use crate::failure::Failure;
 use crate::graph::builder::{BuildError, Builder, Claim};
 use crate::graph::{NamedDisk, resolve};
 
-/// Opens disks beside those that the process has open.
+/// Opens disks in addition to those that the process has open.
 pub(crate) trait Opener: Send {
     /// Opens one that is to be a member.
     fn open(&mut self, disk: &NamedDisk)
     -> impl Future<Output = Result<Candidate, Failure>> + Send;
 }
 
-/// What the disks that are open have of which files: one that is opened beside them may have none of it.
+/// The byte ranges of files that open disks use. A disk that is opened later may use none of them.
 #[derive(Debug)]
 pub(crate) struct Held(Vec<Claim>);
 
 impl Held {
-    /// What the disks of `builder` have.
+    /// The claims of the disks of `builder`.
     pub(crate) fn by(builder: Builder) -> Self {
         Self(builder.claims())
     }
 
-    /// Opens one that is to be a member, and holds what it has, too.
+    /// Opens a disk that is to become a member, and adds its claims.
     pub(crate) async fn candidate(&mut self, disk: &NamedDisk) -> Result<Candidate, BuildError> {
         self.0.retain(Claim::is_alive);
         let mut builder = Builder::new(false).beside(self.0.clone());
@@ -42,7 +42,7 @@ impl Opener for Held {
     }
 }
 
-/// Does it. To stop an array is not done here, for it ends what stands on it.
+/// Applies `step`, which is not [`ArrayStep::Stop`]: the caller handles that, since it ends the export as well.
 pub(crate) async fn carry_out(
     array: &Array,
     step: ArrayStep,
@@ -82,7 +82,7 @@ pub(crate) async fn carry_out(
     Ok(done?)
 }
 
-/// The same for whoever asked from another process, with one line that tells why not.
+/// [`carry_out`] for a request from another process: logs it, and returns an error of one line.
 pub(crate) async fn carry_out_for(
     array: &Array,
     step: ArrayStep,

@@ -1,4 +1,4 @@
-//! [`Hook`]: runs a program of the user's when something happens to an array, as `mdadm --monitor` does.
+//! [`Hook`]: runs the user's program at each array event, as `mdadm --monitor` does.
 //!
 //! ```text
 //! PROGRAM… EVENT ARRAY [MEMBER]       and the same, and more, in OUTBOARD_… variables
@@ -6,10 +6,11 @@
 //!
 //! # Invariants
 //!
-//! * One program at a time, in the order of the events; [`WAITING_MAX`] wait, more are dropped and said.
-//! * No shell: what an array or a member is called is an argument, whatever is in it.
+//! * One process at a time, in the order of the events. At most [`WAITING_MAX`] events are queued; more are dropped
+//!   and logged.
+//! * No shell: names of arrays and members are passed as arguments, unescaped.
 //! * A program that does not end within [`TIME_MAX`] is ended, with all that it started.
-//! * Nobody waits for it but the end of the process, and that for [`LAST_TIME`] at most.
+//! * Only the shutdown of outboard waits for it, for [`LAST_TIME`] at most.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -24,16 +25,16 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
-/// Events that wait for the program.
+/// Events in the queue.
 const WAITING_MAX: usize = 64;
-/// How long the program may take.
+/// Timeout of one run of the program.
 const TIME_MAX: Duration = Duration::from_secs(60);
-/// How long the end of the process waits for what has happened to be told.
+/// How long shutdown waits for queued events.
 const LAST_TIME: Duration = Duration::from_secs(5);
-/// Time between two looks whether it has ended.
+/// Interval at which the child is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What the program is told.
+/// One event, as the program receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told {
     /// `Fail`, `SpareActive`… as mdadm calls them.
@@ -52,7 +53,7 @@ pub(crate) struct Hook(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// `None`: no more is told.
+    /// `None` once [`Hook::finish`] was called.
     queue: Mutex<Option<Sender<Told>>>,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
@@ -68,7 +69,7 @@ impl Hook {
         }))
     }
 
-    /// Tells the program, in its turn.
+    /// Queues an event for the program.
     pub(crate) fn tell(&self, told: Told) {
         let queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(queue) = &*queue else {
@@ -80,7 +81,7 @@ impl Hook {
         }
     }
 
-    /// Waits until all that happened is told, or for long enough.
+    /// Waits until the queue is empty, for [`LAST_TIME`] at most. Later events are dropped.
     pub(crate) async fn finish(&self) {
         let close = |queue: &Mutex<Option<Sender<Told>>>| {
             drop(queue.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -111,7 +112,7 @@ async fn work(command: Vec<String>, mut waiting: Receiver<Told>) {
     }
 }
 
-/// Runs the program to its end.
+/// Runs the program and waits for it.
 async fn run(command: &[String], told: &Told) -> Result<(), String> {
     let mut child = start(command, told).map_err(|error| format!("cannot be run: {error}"))?;
     let begin = clock::now();
@@ -143,7 +144,7 @@ fn start(command: &[String], told: &Told) -> io::Result<Child> {
     for (name, value) in &told.more {
         command.env(name, value);
     }
-    // Sockets and words that are this process's own.
+    // Variables of the service manager that are for this process only.
     for own in [
         "LISTEN_FDS",
         "LISTEN_PID",

@@ -1,5 +1,5 @@
-//! [`Kept`]: the arrays below a disk that is attached here. They are asked and changed through a control
-//! socket, as those of a server are, and stopped when the disk is detached.
+//! [`Kept`]: the arrays below an attached disk. A control socket reports and changes them, as that of a server does;
+//! they are stopped when the disk is detached.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::control::server::{self, Answering, Oracle};
 use crate::control::{Answer, ArrayAsk, ArrayStep, Ask};
 use crate::graph::builder::Builder;
 
-/// Looks after the arrays of an attached disk.
+/// The arrays of an attached disk, and their control socket.
 #[derive(Debug)]
 pub(crate) struct Kept {
     arrays: Arc<Arrays>,
@@ -73,7 +73,7 @@ impl Keeper for Kept {
     }
 }
 
-/// Knows the answers.
+/// Handles the requests on the control socket.
 #[derive(Debug)]
 struct Asked {
     arrays: Arc<Arrays>,
@@ -82,7 +82,7 @@ struct Asked {
 
 impl Asked {
     async fn change(&self, ask: ArrayAsk) -> Result<Answer, String> {
-        // One at a time.
+        // One change at a time.
         let mut held = self.held.lock().await;
         let ArrayAsk { export, uuid, step } = ask;
         let array = self.arrays.find(&export, &uuid);

@@ -34,10 +34,10 @@ use nodes::array::Array;
 use self::hook::Hook;
 use self::report::ArrayReport;
 
-/// How long the members of one array may take to be told that it is clean.
+/// Timeout for marking the members of one array clean.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// An array and the export whose disk stands on it.
+/// An array and the export that is backed by it.
 #[derive(Debug, Clone)]
 struct Served {
     export: String,
@@ -52,7 +52,7 @@ pub(crate) struct Arrays {
 }
 
 impl Arrays {
-    /// None yet; `hook` is told what happens to those that come.
+    /// No arrays yet; `hook` gets the events of those that are added.
     pub(crate) fn new(hook: Option<Hook>) -> Self {
         Self {
             served: Mutex::default(),
@@ -60,7 +60,7 @@ impl Arrays {
         }
     }
 
-    /// Takes the arrays of an export in and watches them from here on. Call on the engine.
+    /// Adds the arrays of an export and starts to watch them. Call on the engine.
     pub(crate) fn add(&self, export: &str, arrays: Vec<Arc<Array>>) {
         for array in arrays {
             watch::start(export, &array, self.hook.clone());
@@ -69,9 +69,9 @@ impl Arrays {
         }
     }
 
-    /// How all of them are.
+    /// Reports of all arrays.
     pub(crate) fn reports(&self) -> Vec<ArrayReport> {
-        // The lock is not held while an array is asked.
+        // The lock is released before the arrays are queried.
         let served = self.served().clone();
         let report = |one: &Served| ArrayReport::of(Some(&one.export), &one.array.status());
         served.iter().map(report).collect()
@@ -85,13 +85,12 @@ impl Arrays {
         Some(found.array.clone())
     }
 
-    /// Lets the arrays of an export go, whose disk is used on.
+    /// Removes the arrays of an export without stopping them: its disk stays in use.
     pub(crate) fn forget(&self, export: &str) {
         self.served().retain(|one| one.export != export);
     }
 
-    /// Marks the arrays of an export clean, whose disk was flushed, and lets them go. What could not
-    /// be done.
+    /// Marks the arrays of an export clean and removes them, after its disk was flushed. Returns the failures.
     pub(crate) async fn stop(&self, export: &str) -> Vec<String> {
         let leaving = {
             let mut served = self.served();
@@ -102,7 +101,7 @@ impl Arrays {
         stop(leaving).await
     }
 
-    /// The same for all, at the end of the process; what happened until then is told to the end.
+    /// Stops all arrays at shutdown, then waits for the queued events.
     pub(crate) async fn stop_all(&self) -> Vec<String> {
         let all = std::mem::take(&mut *self.served());
         let problems = stop(all).await;
@@ -118,8 +117,8 @@ impl Arrays {
     }
 }
 
-/// Stops them one by one, the last that was opened first: an array of arrays writes its members until it is stopped.
-/// What could not be done.
+/// Stops arrays one by one, last opened first: an array of arrays writes its members until it is stopped. Returns
+/// the failures.
 async fn stop(arrays: Vec<Served>) -> Vec<String> {
     let mut problems = Vec::new();
     for Served { array, .. } in arrays.into_iter().rev() {
@@ -143,8 +142,8 @@ pub(crate) async fn stop_opened(arrays: &[Arc<Array>]) -> Result<(), String> {
     stopped
 }
 
-/// Marks an array clean and ends its work in the background, or tells why its copies are compared
-/// again at the next start.
+/// Marks an array clean and ends its background work. On failure the array is resynced at its next start; the
+/// error says so.
 pub(crate) async fn stop_one(array: &Array) -> Result<(), String> {
     let name = report::short_name(&array.status().name).to_owned();
     let why = match clock::timeout(STOP_TIMEOUT, array.stop()).await {

@@ -1,5 +1,5 @@
-//! [`ArrayReport`]: how an array is, as programs are told, over the control socket and by `--json`.
-//! Plain data; sizes and places are bytes.
+//! [`ArrayReport`]: the status of an array, as the control socket and `--json` report it. Plain data; sizes and
+//! offsets are bytes.
 
 use nodes::array::format::layout_name;
 use nodes::array::{
@@ -7,10 +7,10 @@ use nodes::array::{
 };
 use serde::{Deserialize, Serialize};
 
-/// How an array is.
+/// The status of an array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ArrayReport {
-    /// The export whose disk stands on it; none for one that nobody serves.
+    /// The export that is backed by it; `None` if it is not served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) export: Option<String>,
     /// Its name, with the host's before a colon where there is one.
@@ -19,37 +19,37 @@ pub(crate) struct ArrayReport {
     pub(crate) uuid: String,
     /// `raid1`…
     pub(crate) level: String,
-    /// How data and copies lie, where the level has several ways.
+    /// The layout, for levels that have several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) layout: Option<String>,
-    /// Kind of its superblocks: `1.2`…
+    /// Version of its superblocks: `1.2`…
     pub(crate) version: String,
     /// Its size.
     pub(crate) size: u64,
-    /// Chunk; 0 where there is none.
+    /// Chunk size; 0 for levels without chunks.
     pub(crate) chunk: u64,
-    /// Parts of the complete array.
+    /// Slots of the complete array.
     pub(crate) parts: u32,
-    /// Parts that work.
+    /// Slots with a member in sync.
     pub(crate) working: u32,
-    /// Nothing may be written.
+    /// Writes are refused.
     pub(crate) read_only: bool,
-    /// All members know that no write is under way.
+    /// All superblocks record that no write is in flight.
     pub(crate) clean: bool,
-    /// Changes of its state.
+    /// The events counter of its superblocks.
     pub(crate) events: u64,
     /// Its write-intent bitmap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bitmap: Option<BitmapReport>,
-    /// By part, then spares and those that failed.
+    /// By slot, then spares and failed members.
     pub(crate) members: Vec<MemberReport>,
-    /// Copies may differ, and no resync is under way.
+    /// Copies may differ, and no resync is running.
     #[serde(default)]
     pub(crate) resync_pending: bool,
-    /// What is done in the background.
+    /// The sync that is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sync: Option<SyncReport>,
-    /// Another host took it over: every request fails.
+    /// A takeover by another host, after which every request fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) taken_over: Option<TakeoverReport>,
     /// What the last scrub found, since it was opened.
@@ -60,14 +60,14 @@ pub(crate) struct ArrayReport {
 /// A takeover by another host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TakeoverReport {
-    /// The member that told.
+    /// The member whose superblock or server reported it.
     pub(crate) member: String,
-    /// What it told.
+    /// What it reported.
     pub(crate) why: String,
     /// When the other host wrote its superblock last, seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<u64>,
-    /// The events that it counts.
+    /// The other host's events counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) events: Option<u64>,
 }
@@ -97,13 +97,13 @@ pub(crate) struct BitmapReport {
 /// One member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MemberReport {
-    /// What it is called.
+    /// Its name.
     pub(crate) name: String,
-    /// The part that it holds, or held.
+    /// The slot that it has, or had.
     pub(crate) part: Option<u16>,
-    /// How it stands.
+    /// Its state.
     pub(crate) state: State,
-    /// Up to where it is made anew, while it is.
+    /// While it is rebuilt: the offset up to which it is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rebuilt_to: Option<u64>,
     /// Reads prefer others.
@@ -119,25 +119,25 @@ pub(crate) struct MemberReport {
     pub(crate) why: Option<String>,
 }
 
-/// How a member stands.
+/// The state of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum State {
-    /// It holds its part.
+    /// All of its data is current.
     InSync,
-    /// It is made anew, or brought up to date.
+    /// It is being rebuilt, in full or by the bitmap.
     Rebuilding,
-    /// It waits for a member to fail.
+    /// It replaces the next member that fails.
     Spare,
     /// It failed.
     Failed,
     /// The array went on without it before it was opened.
     Stale,
-    /// The part has nobody.
+    /// The slot has no member.
     Missing,
 }
 
-/// What is done in the background.
+/// The progress of a sync.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SyncReport {
     /// What.
@@ -155,17 +155,17 @@ pub(crate) struct SyncReport {
     pub(crate) mismatches: u64,
 }
 
-/// What can be done in the background.
+/// The kinds of sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
-    /// Copies are made alike after a crash.
+    /// Copies are made identical after a crash.
     Resync,
-    /// A member is made anew, or brought up to date.
+    /// A member is rebuilt, in full or by the bitmap.
     Recovery,
     /// Copies are compared.
     Check,
-    /// Copies are compared, and made alike.
+    /// Copies are compared, and differences repaired.
     Repair,
 }
 
@@ -176,7 +176,7 @@ pub(crate) struct ScrubReport {
     pub(crate) mismatches: u64,
     /// Where, bytes of the array: the first thousand.
     pub(crate) places: Vec<PlaceReport>,
-    /// They were made alike.
+    /// The differences were repaired.
     pub(crate) repaired: bool,
     /// It came to the end.
     pub(crate) finished: bool,
@@ -221,18 +221,18 @@ impl ArrayReport {
         }
     }
 
-    /// Whether parts are missing.
+    /// Whether slots have no member in sync.
     pub(crate) const fn is_degraded(&self) -> bool {
         self.working < self.parts
     }
 
-    /// Whether something is being done in the background.
+    /// Whether a sync is running.
     pub(crate) fn is_busy(&self) -> bool {
         let rebuilding = |member: &MemberReport| member.state == State::Rebuilding;
         self.sync.is_some() || self.members.iter().any(rebuilding)
     }
 
-    /// Whether a part is missing and a spare is there, which takes its place in a moment.
+    /// Whether a spare is about to replace a missing member.
     pub(crate) fn is_about_to_recover(&self) -> bool {
         let has = |state: State| self.members.iter().any(|member| member.state == state);
         self.is_degraded() && !self.read_only && has(State::Spare)

@@ -1,4 +1,4 @@
-//! An [`ArrayReport`] for people: a line of its health, and a tree of its members. Pure.
+//! An [`ArrayReport`] as text: a line of its health, and a tree of its members. Pure.
 //!
 //! ```text
 //! media  4.00 GiB  raid1 of 2, degraded: 1 of 2 parts work
@@ -21,7 +21,7 @@ const BAR_LEN: u64 = 24;
 /// Places of differences that are shown.
 const PLACES_SHOWN_MAX: usize = 10;
 
-/// All there is to tell of it.
+/// The whole report as a tree.
 pub(crate) fn tree(report: &ArrayReport) -> String {
     let mut lines = vec![head(report)];
     lines.extend(members(report));
@@ -105,7 +105,7 @@ fn members(report: &ArrayReport) -> Vec<String> {
     columns(&rows).lines().map(str::to_owned).collect()
 }
 
-/// Whether a member has a line: that a part has nobody is told by the one that failed, if there is one.
+/// Whether a member has a line. A missing member has none where a failed member of the same slot has one.
 fn is_told(member: &MemberReport, report: &ArrayReport) -> bool {
     let held = |other: &MemberReport| {
         other.part == member.part && matches!(other.state, State::Failed | State::Stale)

@@ -1,5 +1,5 @@
-//! Before a disk becomes a member: whether it holds something that somebody may want (asked of blkid, as
-//! `attach --mkfs` and `inspect` do), and whether it is one already.
+//! Checks before a disk becomes a member: whether it is empty (blkid decides, as for `attach --mkfs` and `inspect`),
+//! and whether it is a member already.
 
 use block::Node;
 use nodes::array::{Array, Candidate, examine, newest};
@@ -53,7 +53,7 @@ fn full(name: &str, what: &str) -> Failure {
     Failure::new(what).next("--force overwrites it")
 }
 
-/// Whether two names are of the same disk: they are alike, or paths of the same file.
+/// Whether two names are of the same disk: they are equal, or paths of the same file.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
     let is_path = |name: &str| !name.contains('(') && !name.contains("://");
     let path = |name: &str| std::path::absolute(name).ok();

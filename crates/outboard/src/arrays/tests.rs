@@ -1,4 +1,4 @@
-//! Tests of what is told of arrays, and of the program that is told.
+//! Tests of array reports, and of the program that runs at events.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ fn of(name: &str, part: Option<u16>) -> MemberStatus {
     }
 }
 
-/// A mirror of `a.img` and `b.img`, as it is told.
+/// The report of a mirror of `a.img` and `b.img`.
 pub(crate) fn mirror() -> ArrayReport {
     ArrayReport::of(Some("films"), &status())
 }
@@ -76,7 +76,7 @@ fn an_array_that_is_well_is_told_in_few_lines() {
     );
 }
 
-/// An array that was never resynced was told as complete and in use, and its members as in sync.
+/// An array that was never resynced was reported as complete and in use, and its members as in sync.
 #[test]
 fn an_array_that_was_never_resynced_says_so() {
     let mut status = status();
@@ -275,7 +275,7 @@ fn the_program_gets_its_words_in_order_and_no_shell_reads_them() {
         hook.tell(told("Fail", Some("b.img")));
         hook.tell(told("DegradedArray", None));
         hook.finish().await;
-        // Nobody is told any more, and nobody waits.
+        // After `finish` events are dropped, and a second `finish` returns at once.
         hook.tell(told("Fail", None));
         hook.finish().await;
     });

@@ -1,24 +1,24 @@
-//! Two plans -> what must be done to get from the one to the other.
+//! Two plans -> the changes that lead from the first to the second.
 
 use super::{ExportPlan, Plan};
 
-/// Steps from one plan to another.
+/// The changes from one plan to another.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Changes {
     /// Exports that end.
     pub(crate) remove: Vec<String>,
-    /// Exports that get another disk; their clients end.
+    /// Exports that get another disk; their clients are disconnected.
     pub(crate) replace: Vec<ExportPlan>,
-    /// Exports whose new clients get overlays over another image, or other ones; those there are keep
-    /// theirs.
+    /// Exports whose new clients get overlays over another image, or with other options; connected clients keep their
+    /// overlays.
     pub(crate) renew: Vec<ExportPlan>,
-    /// Exports with other rules or another text; those who still may do not notice.
+    /// Exports with other rules or another description. Clients that the new rules admit stay connected.
     pub(crate) update: Vec<ExportPlan>,
     /// New exports.
     pub(crate) add: Vec<ExportPlan>,
     /// The names in the new order, where that or their number changed.
     pub(crate) order: Option<Vec<String>>,
-    /// Keys whose change is only seen by a server that starts.
+    /// Keys whose change takes effect at the next start.
     pub(crate) later: Vec<&'static str>,
 }
 

@@ -178,7 +178,7 @@ fn user(values: Values<'_>, user: Spanned<String>) -> Result<String, Slip> {
     Ok(user.into_inner())
 }
 
-/// A program is named by its path: what a shell would look up depends on who started the server.
+/// A program is given by its absolute path: a search by `PATH` would depend on how the server was started.
 fn on_event(values: Values<'_>, command: Spanned<file::Command>) -> Result<Vec<String>, Slip> {
     let (program, arguments) = match command.get_ref() {
         file::Command::Program(program) => (program.clone(), Vec::new()),
@@ -253,7 +253,7 @@ fn limits(values: Values<'_>, table: &LimitsTable) -> Result<Limits, Slip> {
     Ok(limits)
 }
 
-/// A certificate is only known of who uses TLS, so the rule would shut everybody out unnoticed.
+/// Only clients under TLS have certificates: without TLS the rule would refuse every client.
 fn certificates_need_tls(
     values: Values<'_>,
     tables: &[Spanned<ExportTable>],

@@ -46,7 +46,7 @@ pub(super) struct Tls {
     pub(super) clients: Clients,
 }
 
-/// Who must use TLS.
+/// Which clients must use TLS.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Demand {

@@ -11,7 +11,7 @@
 //! * A key that is not known is an error: a slip of the pen must not leave an export open to all.
 //! * Every error has the line and the column of what is wrong and says what would be right.
 //! * No text panics ([`TEXT_MAX`] bounds it).
-//! * A [`Plan`] can be served as it is, as far as that can be told without looking at the machine.
+//! * A [`Plan`] is valid as far as that can be checked without access to the machine.
 
 mod changes;
 mod check;
@@ -41,10 +41,10 @@ pub(crate) use writers::{WriterOptions, WrittenDisk};
 /// Longest configuration, bytes.
 pub(crate) const TEXT_MAX: u64 = 1 << 20;
 
-/// What a server is to do.
+/// A validated configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Where it listens; nothing: loopback, or what is handed over.
+    /// Where it listens; if empty, loopback or the sockets that systemd handed over.
     pub(crate) listen: Vec<Place>,
     /// Other machines may be served without TLS.
     pub(crate) insecure: bool,
@@ -56,11 +56,11 @@ pub(crate) struct Plan {
     pub(crate) tls: Option<TlsPlan>,
     /// The control socket; `None`: one in the runtime directory.
     pub(crate) control: Option<PathBuf>,
-    /// Where figures are served.
+    /// The address of the metrics.
     pub(crate) metrics: Option<SocketAddr>,
-    /// Whom the server becomes once its sockets are open.
+    /// The user that the server switches to once its sockets are open.
     pub(crate) user: Option<String>,
-    /// What is run when something happens to an array: a program and its first arguments.
+    /// The program that is run at array events, and its first arguments.
     pub(crate) on_event: Option<Vec<String>>,
 }
 
@@ -85,23 +85,22 @@ pub(crate) struct ExportPlan {
     pub(crate) disk: NamedDisk,
     /// Refuse writes.
     pub(crate) read_only: bool,
-    /// Whom it is for.
+    /// Which clients may use it, and how.
     pub(crate) rules: Rules,
     /// Where the overlays of its clients are, if each has one of its own.
     pub(crate) overlay: Option<OverlayPlan>,
 }
 
-/// Where certificates are, and who must use TLS.
+/// Where certificates are, and which clients must use TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TlsPlan {
     /// The server's files.
     pub(crate) files: ServerTlsFiles,
-    /// Who must.
+    /// Which clients must use it.
     pub(crate) demand: Demand,
 }
 
-/// Reads the file and understands it. Relative paths of disks are relative to the working directory,
-/// as on the command line.
+/// Reads and parses the file. Relative paths of disks are relative to the working directory, as on the command line.
 pub(crate) fn read(path: &Path) -> Result<Plan, ConfigError> {
     use std::io::Read as _;
     let failed = |source| ConfigError::Unreadable {

@@ -1,4 +1,4 @@
-//! The keys of an export whose clients have overlays of their own -> [`OverlayPlan`]. Pure.
+//! The keys of an export with an overlay for each client -> [`OverlayPlan`]. Pure.
 
 use std::path::PathBuf;
 
@@ -10,15 +10,15 @@ use super::file::ExportTable;
 use super::values::Values;
 use crate::graph::ByteSize;
 
-/// What an overlay may take unless something else is said, bytes.
+/// Default of `overlay_quota`, bytes.
 pub(crate) const QUOTA_DEFAULT: u64 = 2 << 30;
 /// Least that an overlay may take: its own tables and some chunks, bytes.
 pub(crate) const QUOTA_MIN: u64 = 1 << 20;
 /// Most that an overlay may take, bytes.
 pub(crate) const QUOTA_MAX: u64 = 1 << 50;
-/// Clients of one image that may have an overlay unless something else is said.
+/// Default of `overlays_max`.
 pub(crate) const OVERLAYS_DEFAULT: usize = 1024;
-/// Most that can be said.
+/// Largest `overlays_max`.
 const OVERLAYS_MAX: usize = 65_536;
 
 /// Where the overlays of an export's clients are, and how many and how large they may be.
@@ -26,7 +26,7 @@ const OVERLAYS_MAX: usize = 65_536;
 pub(crate) struct OverlayPlan {
     /// The folder that they are in, together with those of other exports.
     pub(crate) directory: PathBuf,
-    /// What clients are told apart by.
+    /// What identifies a client.
     pub(crate) named_by: NamedBy,
     /// What each may take, bytes.
     pub(crate) quota: u64,
@@ -35,7 +35,7 @@ pub(crate) struct OverlayPlan {
 }
 
 impl OverlayPlan {
-    /// One that says no more than where they are.
+    /// The defaults, in `directory`.
     pub(crate) fn in_folder(directory: PathBuf) -> Self {
         Self {
             directory,
@@ -46,7 +46,7 @@ impl OverlayPlan {
     }
 }
 
-/// What an export says of overlays.
+/// The overlay keys of an export.
 pub(super) fn overlay(
     values: Values<'_>,
     table: &ExportTable,

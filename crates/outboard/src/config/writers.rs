@@ -1,4 +1,4 @@
-//! What an export says of its writers -> [`WriterRules`]. Pure.
+//! The options of an export about its writers -> [`WriterRules`]. Pure.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::file::ExportTable;
 use super::values::Values;
 use crate::graph::Disk;
 
-/// What is said of the writers of an export, here or on the command line.
+/// The writer options of an export, in the configuration or on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WriterOptions {
     /// Any number of clients.
@@ -22,11 +22,11 @@ pub(crate) struct WriterOptions {
     pub(crate) record: Option<PathBuf>,
 }
 
-/// What else is said of that export.
+/// The other options of that export that matter here.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WrittenDisk<'a> {
     pub(crate) disk: &'a Disk,
-    /// Nobody writes to it.
+    /// Writes are refused.
     pub(crate) read_only: bool,
     /// Each client writes to a disk of its own.
     pub(crate) has_overlays: bool,

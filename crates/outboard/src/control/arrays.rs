@@ -1,4 +1,4 @@
-//! What can be asked of the arrays of a server. Plain data.
+//! Requests about the arrays of a server. Plain data.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ArrayAsk {
-    /// The export whose disk stands on it.
+    /// The export that is backed by it.
     pub(crate) export: String,
     /// Its UUID, as mdadm writes it: a name may have come to mean another array meanwhile.
     pub(crate) uuid: String,
-    /// What is to be done.
+    /// The change.
     pub(crate) step: ArrayStep,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum ArrayStep {
         write_mostly: bool,
         /// Errors fail it at once.
         fail_fast: bool,
-        /// Whatever is on it.
+        /// Overwrite what is on it.
         force: bool,
     },
     /// Take a member back that was away.
@@ -53,7 +53,7 @@ pub(crate) enum ArrayStep {
     },
     /// Compare all copies.
     Scrub {
-        /// Make them alike where they differ.
+        /// Repair differences.
         repair: bool,
     },
     /// End a scrub early.

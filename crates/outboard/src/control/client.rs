@@ -1,4 +1,4 @@
-//! Asks a running server.
+//! The client of the control socket.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -8,18 +8,18 @@ use std::time::Duration;
 use super::{ANSWER_MAX, Answer, Ask, Question, Reply, ServerStatus, VERSION, place};
 use crate::failure::Failure;
 
-/// A server that is there answers at once…
+/// Timeout of a status request, which a running server answers at once.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
-/// …but a change waits for clients and disks, each within limits of its own.
+/// Timeout of a change, which waits for clients and disks, each with timeouts of its own.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
-    /// Nobody listens.
+    /// No process listens there.
     #[error("no server answers at {}", .0.display())]
     Nobody(PathBuf),
-    /// It cannot be reached, or hangs.
+    /// The connection failed or timed out.
     #[error("cannot ask the server at {}: {source}", path.display())]
     Io {
         /// Where.
@@ -27,7 +27,7 @@ pub(crate) enum AskError {
         /// Why.
         source: io::Error,
     },
-    /// It says what this program does not understand.
+    /// The answer cannot be parsed.
     #[error("the server at {} answers in another way: {why}", path.display())]
     Answer {
         /// Where.
@@ -35,12 +35,12 @@ pub(crate) enum AskError {
         /// What is wrong.
         why: String,
     },
-    /// It did not do it.
+    /// The server refused the request.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Asks the server at `path`.
+/// Sends a request to the server at `path` and waits for the answer.
 pub(crate) fn ask(path: &Path, ask: Ask) -> Result<Answer, AskError> {
     let limit = match ask {
         Ask::Status | Ask::Arrays => STATUS_TIMEOUT,
@@ -114,7 +114,7 @@ fn is_alive(path: &Path) -> bool {
     })
 }
 
-/// How each server of this user is. One that does not answer is said on the log.
+/// The status of each server of this user. A server that does not answer is logged.
 pub(crate) fn statuses() -> Vec<ServerStatus> {
     let mut statuses = Vec::new();
     for path in place::all() {

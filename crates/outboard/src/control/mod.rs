@@ -1,4 +1,4 @@
-//! The control socket of a running `serve`: one question and one answer a connection.
+//! The control socket of a running `serve`: one request and one answer per connection.
 //!
 //! ```text
 //! {"version":1,"ask":"status"}\n          ->  {"version":1,"answer":{"status":{…}}}\n
@@ -8,9 +8,9 @@
 //! # Invariants
 //!
 //! * The socket is its owner's alone (0600 from the moment it exists).
-//! * Questions are bounded ([`ASK_MAX`]), so are their time and the connections at once; answers are
-//!   bounded by who reads them ([`ANSWER_MAX`]).
-//! * Whoever speaks another version is told so, and nothing is done.
+//! * The server bounds the size of requests ([`ASK_MAX`]), their time and the connections at once; the client bounds
+//!   the size of answers ([`ANSWER_MAX`]).
+//! * A request of another version gets an error and changes nothing.
 
 pub(crate) mod arrays;
 pub(crate) mod client;
@@ -30,41 +30,41 @@ use crate::arrays::report::ArrayReport;
 
 /// The version of the questions and answers.
 pub(crate) const VERSION: u32 = 1;
-/// Longest question, bytes.
+/// Longest request, bytes.
 pub(crate) const ASK_MAX: usize = 64 << 10;
 /// Longest answer that is read, bytes.
 pub(crate) const ANSWER_MAX: u64 = 64 << 20;
 
-/// A line to the server.
+/// A request line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Question {
     /// [`VERSION`].
     pub(crate) version: u32,
-    /// What is asked.
+    /// The request.
     pub(crate) ask: Ask,
 }
 
-/// What can be asked.
+/// The requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Ask {
-    /// How it is.
+    /// Report the status.
     Status,
     /// Read the configuration again.
     Reload,
-    /// Measure the disk of an export again.
+    /// Refresh the size of an export.
     Resize {
         /// Its name.
         export: String,
     },
-    /// End a client.
+    /// Disconnect a client.
     Disconnect {
         /// Its number.
         client: u64,
     },
     /// Remove overlays.
     DropOverlay(DropOverlay),
-    /// How the arrays are.
+    /// Report the arrays.
     Arrays,
     /// Change an array.
     Array(ArrayAsk),
@@ -78,30 +78,30 @@ pub(crate) struct DropOverlay {
     pub(crate) export: Option<String>,
     /// Only those of this client.
     pub(crate) client: Option<String>,
-    /// Those over images that were replaced, instead of those over the one of now.
+    /// Those over images that were replaced, instead of those over the current one.
     pub(crate) older: bool,
     /// Disconnect the client first.
     pub(crate) force: bool,
 }
 
-/// A line from the server: one of the two.
+/// An answer line: either `answer` or `error`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reply {
     /// [`VERSION`].
     pub(crate) version: u32,
-    /// It was done.
+    /// The result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<Answer>,
-    /// It was not: why.
+    /// Why the request failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
 }
 
-/// What was done.
+/// The results of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// How it is.
+    /// The status.
     Status(Box<ServerStatus>),
     /// What the new configuration changed.
     Reloaded(Reloaded),
@@ -112,7 +112,7 @@ pub(crate) enum Answer {
         /// Now, bytes.
         to: u64,
     },
-    /// The client ends.
+    /// The client was disconnected.
     Disconnected,
     /// Overlays are gone.
     Dropped {
@@ -132,7 +132,7 @@ pub(crate) enum Answer {
 pub(crate) struct DroppedOverlay {
     /// The export.
     pub(crate) export: String,
-    /// Whose it was.
+    /// The client that it belonged to.
     pub(crate) client: String,
     /// The image that it changed.
     pub(crate) image: String,
@@ -207,7 +207,7 @@ impl Reply {
     }
 }
 
-/// Reads a question. The version is looked at first: other versions may ask in other ways.
+/// Parses a request. The version is checked first: other versions may have other fields.
 pub(crate) fn question(line: &[u8]) -> Result<Ask, String> {
     #[derive(Deserialize)]
     struct Version {

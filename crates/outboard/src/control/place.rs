@@ -1,5 +1,5 @@
-//! Where control sockets are: files `*.sock` in the runtime directory, whose stems name the servers; or, beside
-//! the attachments, those of the processes that own an attached disk with arrays (`attached-PROCESS`).
+//! Paths of control sockets: `*.sock` in the runtime directory, where the file stem is the server's name; and
+//! `attached-PROCESS.sock` in the directory of attachments, of the processes that own an attached disk with arrays.
 
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,22 +11,22 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::failure::Failure;
 
-/// What a server's socket is called if nobody says: `serve-PROCESS.sock`.
+/// Default file name of a server's socket: `serve-PROCESS.sock`.
 const PREFIX: &str = "serve-";
-/// What the socket of a process is called that owns an attached disk with arrays.
+/// Prefix of the sockets of processes that own an attached disk with arrays.
 const ATTACHED: &str = "attached-";
 const SUFFIX: &str = "sock";
 /// Clients that may wait to be accepted.
 const BACKLOG: i32 = 16;
 
-/// A control socket that is listened on; its file goes with it.
+/// A listening control socket; its file is removed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
 }
 
-/// The socket of this process where nothing else is said.
+/// The default socket of this process.
 pub(crate) fn default_path() -> Option<PathBuf> {
     let file = format!("{PREFIX}{}.{SUFFIX}", std::process::id());
     Some(runtime_dir()?.join(file))
@@ -84,8 +84,8 @@ pub(crate) fn named(said: &str) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Removes a socket where nobody answers, if it is named after a process that is gone. One of another
-/// name may be of a server that is about to listen.
+/// Removes a socket on which no process listens, if it is named after a process that has exited. A socket of another
+/// name may belong to a server that is about to listen.
 pub(crate) fn sweep(path: &Path) {
     let name = name(path);
     let process = name
@@ -112,13 +112,13 @@ impl ControlSocket {
         let _lock = nbd::server::lock_place(path);
         match UnixStream::connect(path) {
             Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
-            // Only a refusal says that nobody is behind it.
+            // Only ECONNREFUSED shows that no process listens on it.
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
             Err(_) => {}
         }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        // The file gets the mode of the socket, so it is never anybody else's.
+        // The file gets the mode of the socket, so no other user can ever connect.
         fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
         rustix::net::bind(&fd, &SocketAddrUnix::new(path)?)?;
         let socket = Self {
@@ -147,7 +147,7 @@ impl ControlSocket {
 
 /// As [`ControlSocket::remove`].
 pub(crate) fn remove(path: &Path) {
-    // Somebody may have removed it already.
+    // Another process may have removed it already.
     drop(std::fs::remove_file(path));
     if let Some(folder) = path.parent()
         && [runtime_dir(), attach_dir()].contains(&Some(folder.to_owned()))

@@ -1,4 +1,4 @@
-//! Answers on the control socket.
+//! The server of the control socket.
 
 use std::future::Future;
 use std::io;
@@ -16,21 +16,21 @@ use crate::failure::Failure;
 
 /// Connections at once; more must wait.
 const CONNECTIONS_MAX: usize = 16;
-/// A question must be there within this time, and its answer be taken within it again.
+/// Timeout for reading a request, and again for writing the answer.
 const TALK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The answer to a question, in a while.
+/// The future of an answer.
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Answer, String>> + Send>>;
 
-/// Who knows the answers.
+/// Handles the requests of a control socket.
 pub(crate) trait Oracle: Send + Sync + 'static {
-    /// Answers.
+    /// Handles one request.
     fn answer(self: Arc<Self>, ask: Ask) -> Answering;
 }
 
-/// Starts to answer on this core.
+/// Starts to accept connections on this core.
 pub(crate) fn start(socket: &ControlSocket, oracle: Arc<impl Oracle>) -> Result<(), Failure> {
     let failed = |e: io::Error| {
         let what = format!("cannot use the control socket {}", socket.path().display());
@@ -71,7 +71,7 @@ async fn talk(stream: UnixStream, oracle: Arc<impl Oracle>) -> io::Result<()> {
     let asked = engine::clock::timeout(TALK_TIMEOUT, bounded.read_until(b'\n', &mut line));
     asked.await.map_err(io::Error::other)??;
     if line.is_empty() {
-        // Somebody looked whether anybody is there.
+        // A client only checked whether a process listens.
         return Ok(());
     }
     let result = if line.ends_with(b"\n") {

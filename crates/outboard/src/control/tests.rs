@@ -1,4 +1,4 @@
-//! Tests of the control socket: what is asked, by whom, and how much.
+//! Tests of the control socket: requests, access, and limits.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use super::place::ControlSocket;
 use super::server::{Answering, Oracle, start};
 use super::*;
 
-/// Answers that it was asked to resize, and nothing else.
+/// Answers resize requests, and refuses all others.
 struct Echo;
 
 impl Oracle for Echo {
@@ -26,7 +26,7 @@ impl Oracle for Echo {
     }
 }
 
-/// Runs `client` on a thread beside a server at a socket.
+/// Runs `client` on a thread of its own, with a server on a socket.
 fn with_server(client: impl FnOnce(&std::path::Path) + Send + 'static) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run/x.sock");

@@ -1,4 +1,4 @@
-//! Tests of how failures are told.
+//! Tests of the text of failures.
 
 use std::io;
 

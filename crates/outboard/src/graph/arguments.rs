@@ -155,7 +155,7 @@ impl<'a> Arguments<'a> {
         Ok(Some(time.0))
     }
 
-    /// `key=` and one word of `choices`, whose number it gives.
+    /// `key=` and one word of `choices`; returns the index of the word.
     pub(super) fn choice(
         &mut self,
         key: &'static str,
@@ -220,7 +220,7 @@ impl<'a> Arguments<'a> {
         value.map(|value| as_word(value, expected)).transpose()
     }
 
-    /// Refuses whatever was not taken.
+    /// Refuses arguments that were not taken.
     pub(super) fn finish(mut self) -> Taken<()> {
         let usage = self.usage;
         if let Some(extra) = self.positional.next() {

@@ -1,4 +1,4 @@
-//! [`Disk`]: an expression whose names have their meaning. Plain data: nothing is open.
+//! [`Disk`]: a resolved expression. Plain data: nothing is open.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(crate) enum Disk {
         connections: Option<usize>,
         /// How long requests wait for a server that is away, if not as long as usual.
         timeout: Option<Duration>,
-        /// Bytes read ahead of who reads in order.
+        /// Bytes read ahead of a sequential reader.
         read_ahead: Option<u64>,
         /// Never written.
         read_only: bool,
@@ -133,17 +133,17 @@ pub(crate) struct Overlay {
 /// An md array of the disks that are its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Array {
-    /// The disks, in any order: their superblocks tell which is which.
+    /// The disks, in any order: their superblocks hold their slots.
     pub(crate) members: Vec<Disk>,
-    /// What each is called in messages and by who names a member.
+    /// The name of each, in messages and in commands that name a member.
     pub(crate) names: Vec<String>,
     /// So many members are known to be missing.
     pub(crate) missing: usize,
     /// Start although members are missing that worked when it was used last.
     pub(crate) run: bool,
-    /// The member whose side counts after a split brain.
+    /// The member that wins after a split brain.
     pub(crate) prefer: Option<usize>,
-    /// How RAID 0 of unequal members lies, where its superblocks do not tell.
+    /// The layout of RAID 0 with members of unequal size, if its superblocks do not have it.
     pub(crate) raid0_layout: Option<Raid0Layout>,
     /// Read RAID 4, 5, 6 although it is dirty and degraded.
     pub(crate) force_dirty_degraded: bool,

@@ -9,9 +9,9 @@
 //! bare       = no blank , ( ) ' "
 //! ```
 //!
-//! A word with `://` in it is a URI, another one a path; where a call wants a size, a switch or a
-//! name, the word is read as that. A disk whose text begins with `/`, `./` or `../` is a path up to
-//! its end, blanks and brackets included, so that a plain path never needs quotes.
+//! A word with `://` in it is a URI, another one a path; where a call expects a size, a switch or a
+//! name, the word is read as that. A text that begins with `/`, `./` or `../` is a path up to its
+//! end, blanks and brackets included, so that a plain path never needs quotes.
 //!
 //! # The way of an expression
 //!

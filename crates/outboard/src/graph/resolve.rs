@@ -16,7 +16,7 @@ use super::syntax::{Call, Expression, Span, Word};
 
 /// Largest number of a partition: what GPT's own header can count.
 const PARTITION_MAX: usize = u32::MAX as usize;
-/// Bytes of one turn of a stripe, unless told.
+/// Default chunk size of a stripe, bytes.
 const CHUNK: u64 = 64 << 10;
 /// Bytes of one turn of a stripe, or of one exception of an overlay.
 const CHUNKS: std::ops::RangeInclusive<u64> = SECTOR..=(1 << 30);

@@ -15,7 +15,7 @@ pub(crate) struct Span {
     pub(crate) end: usize,
 }
 
-/// A path, a URI, a size, a switch: whichever its place asks for.
+/// A path, a URI, a size or a switch, depending on the position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Word {
     /// The characters, without quotes.

@@ -99,7 +99,7 @@ const METRICS: [OfArray; 13] = [
     ),
 ];
 
-/// Writes what is to be told of arrays.
+/// Writes the metrics of arrays.
 pub(super) fn write(text: &mut Text, arrays: &[ArrayReport]) {
     if arrays.is_empty() {
         return;

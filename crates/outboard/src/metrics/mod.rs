@@ -116,7 +116,7 @@ async fn serve(listener: TcpListener, control: Control, arrays: Arc<Arrays>) -> 
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
-                // Who scrapes every 15 s need not hold a place meanwhile.
+                // A scraper that comes every 15 s does not need to keep its connection in between.
                 .keep_alive(false);
             if let Err(e) = http.serve_connection(TokioIo::new(stream), answer).await {
                 tracing::debug!("metrics: {e}");

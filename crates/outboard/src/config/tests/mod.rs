@@ -92,7 +92,7 @@ fn an_unknown_key_is_an_error_with_its_place_and_the_known_ones() {
     assert!(slip("[limits]\nconnections = 1\n").contains("`connections_max`"));
 }
 
-/// The slip in `text` is told at `place` and in a sentence with `word`.
+/// Asserts that the error in `text` is reported at `place`, in a message with `word`.
 fn assert_slip(text: &str, place: &str, word: &str) {
     let told = slip(text);
     assert!(

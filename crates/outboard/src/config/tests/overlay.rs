@@ -1,4 +1,4 @@
-//! Tests of exports whose clients have overlays of their own.
+//! Tests of exports with an overlay for each client.
 
 use nbd::server::NamedBy;
 

@@ -1,14 +1,14 @@
-//! [`Again`]: a member of an array that is on other machines, opened anew after it was away.
+//! [`Again`]: reopens a remote member of an array after its server was unreachable.
 //!
 //! # Invariants
 //!
-//! * A member is opened anew only after its connections were cut. A client that waits for its server
-//!   keeps what it still has to send, and what was acknowledged and not flushed, and would send all of
-//!   it again when the server comes back: over what the member was brought up to date with meanwhile.
+//! * A member is reopened only after its connections were cut. A client that waits for its server keeps its pending
+//!   requests and the acknowledged writes that were not flushed, and would replay them on reconnect: over what the
+//!   rebuild has written to the member in between.
 //! * All clients of a member are one writer to its server, which this host is until another one takes over: the first one is
 //!   to be the writer, or takes over where the expression says that a member is `missing`; those after it resume.
-//! * What the old connections left in the buffers of the server's machine it carries out before it is
-//!   asked for anything new: [`REST`] is given to it for that.
+//! * The server completes what the old connections left in its socket buffers before it gets new requests: the
+//!   rebuild waits [`REST`] for that.
 //!
 //! # What it does not do
 //!
@@ -28,15 +28,15 @@ use nodes::array::{Reopen, ReopenError};
 use super::{Builder, Place, lasting};
 use crate::graph::disk::Disk;
 
-/// How long a server that answers again is left alone; half of the array's patience, if that is less.
+/// Pause before a reachable server gets new requests; half of the member timeout, if that is less.
 const REST: Duration = Duration::from_secs(1);
 
-/// The connections of one member, and how long its requests may take.
+/// The connections of one member, and the timeout of its requests.
 #[derive(Debug, Clone)]
 pub(super) struct Links {
-    /// How long the array waits for an answer.
+    /// The member timeout of the array.
     pub(super) patience: Duration,
-    /// Who its clients are, and what the first one asks for.
+    /// The writer token of all clients, and the access mode of the first one.
     writer: WriterAccess,
     cutters: Arc<Mutex<Cutters>>,
 }
@@ -50,7 +50,7 @@ struct Cutters {
 }
 
 impl Links {
-    /// None yet. The first one asks for `mode`.
+    /// No connections yet. The first client requests `mode`.
     pub(super) fn new(patience: Duration, mode: AccessMode) -> Self {
         let token = random_token();
         Self {
@@ -60,7 +60,7 @@ impl Links {
         }
     }
 
-    /// What the next client asks for.
+    /// The access that the next client requests.
     pub(super) fn access(&self) -> WriterAccess {
         match self.cutters().any {
             true => self.writer.again(),
@@ -76,7 +76,7 @@ impl Links {
         cutters.any = true;
     }
 
-    /// Cuts all of them. They stay known until they are over: whoever waits for this may go.
+    /// Cuts all connections. They stay in the list until they have ended, since this future may be dropped.
     async fn cut(&self) {
         let living = self.cutters().living.clone();
         for cutter in living {
@@ -90,7 +90,7 @@ impl Links {
     }
 }
 
-/// Opens a disk whose bytes are all on other machines, once more.
+/// Reopens a disk that consists of remote disks only.
 #[derive(Debug)]
 pub(super) struct Again {
     disk: Disk,
@@ -101,7 +101,7 @@ pub(super) struct Again {
 }
 
 impl Again {
-    /// How `disk` is opened anew, as `builder` opens it at `place`.
+    /// Reopens `disk` with the options that `builder` has at `place`.
     pub(super) fn new(disk: &Disk, builder: &Builder, place: &Place<'_>, links: Links) -> Self {
         let mut disk = disk.clone();
         keep_targets(&mut disk);
@@ -115,7 +115,7 @@ impl Again {
     }
 }
 
-/// Makes all targets mean the same in another directory: whoever serves the array may leave this one.
+/// Makes the paths of all targets absolute: the process that serves the array may change its working directory.
 fn keep_targets(disk: &mut Disk) {
     if let Disk::Remote { target, .. } = disk
         && let Ok(kept) = lasting(target.clone())

@@ -121,12 +121,12 @@ const fn access(read_only: bool, missing: usize) -> AccessMode {
     match (read_only, missing) {
         (true, _) => AccessMode::Read,
         (false, 0) => AccessMode::Write,
-        // Whoever has them may still run: it is cut off, and stays so.
+        // Another host may still be writing to them: the takeover cuts it off for good.
         (false, _) => AccessMode::Takeover,
     }
 }
 
-/// A member whose server says that another host writes to it, and what can be done.
+/// The error for a member that another host writes to, according to its server.
 fn in_use(error: BuildError) -> BuildError {
     match error {
         BuildError::Remote { mark, source } => BuildError::Node {

@@ -9,7 +9,7 @@ use super::claims::Footprint;
 pub(crate) struct Built {
     /// What it is called in the language.
     pub(crate) name: &'static str,
-    /// What tells it from others of its name: a path, a number.
+    /// What distinguishes it from others of its name: a path, a number.
     pub(crate) about: String,
     /// The disk; `None` for a file that is part of the node above it.
     pub(crate) node: Option<Node>,
@@ -30,7 +30,7 @@ pub(crate) enum Below {
     Nothing,
     /// Each at its own place in the only one.
     Straight,
-    /// As its `remap` tells.
+    /// As its `remap` reports.
     Mapped,
 }
 

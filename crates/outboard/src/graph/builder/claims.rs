@@ -41,12 +41,12 @@ pub(super) struct Leaf {
     pub(super) mark: Mark,
     /// How it is open.
     pub(super) options: FileOptions,
-    /// The disk on it, while somebody has it; `None` for what is no disk by itself.
+    /// The disk on it, while it is open; `None` for a claim without a disk.
     pub(super) node: Option<Weak<dyn BlockDevice>>,
 }
 
 impl Leaf {
-    /// The disk on it, if somebody still has it.
+    /// The disk on it, if it is still open.
     pub(super) fn node(&self) -> Option<Node> {
         self.node.as_ref()?.upgrade()
     }
@@ -64,7 +64,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Whether somebody may still have the bytes: a disk that is closed has none.
+    /// Whether the bytes may still be in use: a closed disk uses none.
     pub(crate) fn is_alive(&self) -> bool {
         self.leaf.node.is_none() || self.leaf.node().is_some()
     }

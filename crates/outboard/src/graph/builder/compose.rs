@@ -201,7 +201,7 @@ impl Builder {
     }
 }
 
-/// A disk whose bytes are somewhere in those below.
+/// A disk that maps its bytes to those below.
 pub(super) fn made(
     name: &'static str,
     about: String,

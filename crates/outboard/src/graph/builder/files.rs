@@ -94,7 +94,7 @@ impl Builder {
         self.leaves.iter().map(|leaf| &**leaf).chain(held)
     }
 
-    /// Tells where this process has the file, if that is why it was not opened.
+    /// The error of a file that was not opened; it says where this process has the file open, if that is why.
     fn not_opened(
         &self,
         (path, read_only): (&Path, bool),

@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! * One builder makes all disks of one process, so that it sees bytes of a file that two of them
-//!   would have: they are refused if one of them writes, whatever path leads to the file.
+//!   use: they are refused if one of them writes, by any path to the file.
 //! * Disks that have different bytes of one file share the file: it is open, and locked, once.
 //! * What is below an overlay is opened for reading only.
 
@@ -42,7 +42,7 @@ use super::syntax::Span;
 #[derive(Debug)]
 pub(crate) struct Builder {
     read_only: bool,
-    /// Files are opened for looking at them only: nobody is kept from writing them.
+    /// Files are opened without a lock: other processes may write them.
     looks: bool,
     connections: usize,
     /// What earlier disks have of which files.
@@ -114,8 +114,8 @@ impl Builder {
         }
     }
 
-    /// A builder whose disks are only looked at: their files may be open for writing elsewhere, and what
-    /// is read of them may be changing.
+    /// A builder of disks that are only inspected: other processes may have their files open for writing, and reads
+    /// may return data that is changing.
     pub(crate) fn looking() -> Self {
         Self {
             looks: true,
@@ -131,7 +131,7 @@ impl Builder {
         }
     }
 
-    /// A builder in a process whose disks have these bytes of files already.
+    /// A builder in a process where other disks have the claims `held`.
     pub(crate) fn beside(self, held: Vec<Claim>) -> Self {
         Self { held, ..self }
     }
@@ -147,7 +147,7 @@ impl Builder {
         Ok(built.disk().clone())
     }
 
-    /// Opens a disk and tells of what it is made. Call on the engine.
+    /// Opens a disk and returns its tree. Call on the engine.
     pub(crate) async fn tree(&mut self, named: &NamedDisk) -> Result<Built> {
         let place = Place::of(&named.text, self.read_only);
         self.leaves.clear();
@@ -156,7 +156,7 @@ impl Builder {
         Ok(built)
     }
 
-    /// Takes the bytes of a disk, if nobody has them.
+    /// Claims the bytes of a disk, unless another disk has them.
     fn claim(&mut self, built: &Built) -> Result<()> {
         let mut claims = self.held.clone();
         claims.extend(built.footprint.clone().into_claims());
@@ -289,7 +289,7 @@ fn refuse_collision(claims: &[Claim]) -> Result<()> {
     })
 }
 
-/// A target that still means the same in another directory: who serves a disk may leave this one.
+/// A target with absolute paths: a process that serves a disk may change its working directory.
 pub(crate) fn lasting(mut target: Target) -> io::Result<Target> {
     if let Address::Unix(path) = &mut target.address {
         *path = std::path::absolute(&*path)?;

@@ -43,7 +43,7 @@ impl Builder {
         let nodes: Vec<_> = children.iter().map(|child| child.disk().clone()).collect();
         let node = dm::assemble(&table, &nodes).map_err(wrong(path, place, span))?;
         let mut footprint = footprint(&table, &children);
-        // Who writes the file would write another table.
+        // A disk on the table's own file would change the table.
         if let Some((_, own)) = self.own_file(path, true, place, span) {
             footprint.add(0, own);
         }

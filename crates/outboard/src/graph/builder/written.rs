@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! * All that [`Builder`](super::Builder) would open for writing is told. What it only reads is not: the
+//! * All that [`Builder`](super::Builder) would open for writing is listed. What it only reads is not: the
 //!   base of an overlay, an origin of snapshots, a file or an export that is named read-only.
-//! * What cannot be told is an error: a table that cannot be read is never one that writes nothing.
+//! * What cannot be determined is an error: an unreadable table is not assumed to write nothing.
 //!
 //! # What it does not do
 //!

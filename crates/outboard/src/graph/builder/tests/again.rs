@@ -1,8 +1,8 @@
-//! A member of an array that is on another machine, opened once more.
+//! Tests of reopening a remote member.
 //!
-//! The story behind it: the array fails a member whose server hangs. The member's client keeps what it
-//! has to send. The server comes back, the member is opened once more and brought up to date, and only
-//! then the first client sends what it had: old data over new, on a member that counts as in sync.
+//! The bug that they guard against: the array fails a member because its server hangs. The member's client keeps its
+//! pending writes. The server recovers, the member is reopened and rebuilt, and only then the first client sends
+//! its pending writes: old data over new, on a member that counts as in sync.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -80,7 +80,7 @@ fn a_member_that_is_another_disk_or_named_twice_is_refused_and_nothing_is_writte
         assert!(matches!(error, BuildError::Twice { .. }), "{error}");
         assert_eq!(marked(&error).len(), 2);
         drop((held, builder));
-        // Where nothing is written it is the array that tells.
+        // Read-only, the array reports the error instead.
         let text = in_folder(folder, "array(@a, @b, @a)");
         let named = resolve(&text).expect("an expression");
         let error = Builder::new(true).build(&named).await;

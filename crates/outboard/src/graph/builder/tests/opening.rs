@@ -169,7 +169,7 @@ fn what_an_overlay_changed_is_found_in_its_top() {
         write(&**built.disk(), 8192, 9).await;
         built.disk().flush().await.expect("a flush");
         drop(built);
-        // An overlay that is written tells nobody of its base, who might write there.
+        // A writable overlay does not expose its base, which a caller could write through `remap`.
         let read = open(&mut Builder::new(true), folder, "overlay(@golden, @top)").await;
         let built = read.expect("free again");
         let last = |offset: u64| {
