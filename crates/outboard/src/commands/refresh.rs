@@ -16,14 +16,14 @@ pub(crate) struct Args {
     what: PathBuf,
 }
 
-/// What programs are told.
+/// The output as JSON.
 #[derive(Debug, Serialize)]
 struct Told<'a> {
     what: &'a PathBuf,
     size: u64,
 }
 
-/// Asks, and prints the size.
+/// Requests the refresh, and prints the size.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let size = attach::refresh(&args.what).map_err(Failure::new)?;
     let told = Told {

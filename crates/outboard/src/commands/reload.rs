@@ -15,19 +15,19 @@ pub(crate) struct WhichServer {
 }
 
 impl WhichServer {
-    /// Asks it.
+    /// Sends it a request.
     pub(crate) fn ask(&self, question: Ask) -> Result<Answer, Failure> {
         let path = choose(self.server.as_deref())?;
         ask(&path, question).map_err(Failure::new)
     }
 }
 
-/// The server answered something else than was asked.
+/// The server sent an answer to another request.
 pub(crate) fn strange() -> Failure {
     Failure::new("the server answered another question").next("is it of another version?")
 }
 
-/// Reloads, and tells what that changed.
+/// Reloads, and prints the changes.
 pub(crate) fn run(which: &WhichServer, format: Format) -> Result<(), Failure> {
     let Answer::Reloaded(done) = which.ask(Ask::Reload)? else {
         return Err(strange());

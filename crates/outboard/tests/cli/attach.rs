@@ -1,5 +1,5 @@
-//! `attach`, `status` and `detach` where there is nothing to attach, or nobody who may; attachments
-//! themselves are tested beside the crate that makes them.
+//! `attach`, `status` and `detach` without an attachment, and without the privilege to attach. Attachments themselves
+//! are tested in the crate `attach`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `serve --config`: what is checked, what a reload changes and whom it leaves alone, what can be asked.
+//! `serve --config`: validation, what a reload changes and which clients it keeps, control requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -151,8 +151,8 @@ fn a_reload_adds_removes_and_changes_and_a_busy_client_of_another_export_does_no
     assert_eq!(server.ended().code(), Some(0));
 }
 
-/// As the unit for systemd has it: the service's socket is on its command line, and a reload said each time
-/// that it would change at the next start.
+/// The systemd unit has the control socket on its command line, and each reload reported that it would change at the
+/// next start.
 #[test]
 fn a_socket_that_the_command_line_named_is_no_change_at_a_reload() {
     let folder = folder();

@@ -1,6 +1,6 @@
 //! `--help` of every command, compared with the files in `help/`.
 //!
-//! With `OUTBOARD_UPDATE_HELP=1` the files are written anew.
+//! With `OUTBOARD_UPDATE_HELP=1` the files are rewritten.
 
 use std::path::{Path, PathBuf};
 

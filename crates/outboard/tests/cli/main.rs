@@ -146,7 +146,7 @@ impl Drop for Server {
     }
 }
 
-/// Asks again and again until there is an answer. A busy machine's flushes take their time.
+/// Polls until there is an answer. Flushes take long on a busy machine.
 fn within_a_minute<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     for _ in 0..3000 {
         if let Some(answer) = ask() {

@@ -34,13 +34,13 @@ fn first_byte(session: &mut Session<TcpStream>) -> u8 {
     session.read(512).expect("it goes on")[0]
 }
 
-/// What `client overlays` tells programs.
+/// The output of `client overlays --json`.
 fn overlays(folder: &Path) -> Vec<serde_json::Value> {
     let told = answer(folder, &["client", "overlays", "--json"]);
     serde_json::from_str(&told).expect("JSON")
 }
 
-/// Waits until nobody uses an overlay.
+/// Waits until no overlay is in use.
 fn all_gone(folder: &Path) {
     within_a_minute(|| {
         let is_free = |overlay: &serde_json::Value| overlay["connections"] == 0;

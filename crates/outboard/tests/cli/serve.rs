@@ -319,7 +319,7 @@ fn an_export_without_a_byte_is_warned_of() {
     );
 }
 
-/// The URI named this machine by its own name, whatever names the certificate had, and the refusal of a client quoted
+/// The URI named this machine by its own name, even if the certificate did not have it, and the client's error quoted
 /// the names as code: `DnsName("store.test")`.
 #[test]
 fn under_tls_the_uri_has_a_name_of_the_certificate_and_refusals_tell_the_names() {

@@ -9,7 +9,7 @@ const READ: u16 = 0;
 const WRITE: u16 = 1;
 const DISCONNECT: u16 = 2;
 
-/// The size that a server tells for the export `name`; `None` if it closes the connection.
+/// The size that a server reports for the export `name`; `None` if it closes the connection.
 pub(super) fn size_of_export(mut stream: impl Read + Write, name: &str) -> Option<u64> {
     handshake(&mut stream, name)
 }
@@ -23,7 +23,7 @@ pub(super) fn start_a_write<S: Read + Write>(mut stream: S) -> S {
     stream
 }
 
-/// Chooses the default export and asks for 32 MiB, without taking them.
+/// Chooses the default export and requests 32 MiB, without reading the reply.
 pub(super) fn start_a_read<S: Read + Write>(mut stream: S) -> S {
     handshake(&mut stream, "").expect("there is a default export");
     stream
@@ -64,7 +64,7 @@ fn handshake(stream: &mut (impl Read + Write), name: &str) -> Option<u64> {
     Some(u64::from_be_bytes(size))
 }
 
-/// A client that asks one thing at a time.
+/// A client with one request in flight.
 pub(super) struct Session<S>(S);
 
 impl<S: Read + Write> Session<S> {

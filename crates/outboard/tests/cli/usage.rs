@@ -1,11 +1,11 @@
-//! Command lines that make no sense: exit status 2, one line that says what to write.
+//! Wrong command lines: exit status 2, one line that says what to write.
 
 use std::path::Path;
 
 use super::{failure, run};
 
-/// Command lines, and a part of what is said about them.
-const SENSELESS: &[(&[&str], &str)] = &[
+/// Command lines, and a part of their error messages.
+const REFUSED: &[(&[&str], &str)] = &[
     (&[], "no command; outboard --help lists them"),
     (&["serv"], "a similar subcommand exists: 'serve'"),
     (&["serve"], "usage: outboard serve <[NAME=]DISK>..."),
@@ -98,7 +98,7 @@ const SENSELESS: &[(&[&str], &str)] = &[
 #[test]
 fn a_wrong_command_line_exits_with_2_and_one_line() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (arguments, message) in SENSELESS {
+    for (arguments, message) in REFUSED {
         let (status, told) = failure(folder.path(), arguments);
         assert_eq!(status, Some(2), "{arguments:?}: {told}");
         assert!(told.contains(message), "{arguments:?}: {told}");

@@ -1,4 +1,4 @@
-//! `serve --writers` and `--single-writer`: what is refused, and what is recorded beside the image.
+//! `serve --writers` and `--single-writer`: what is refused, and what is recorded next to the image.
 
 use std::path::Path;
 

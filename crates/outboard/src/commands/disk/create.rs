@@ -197,7 +197,7 @@ impl<'a> Image<'a> {
 
     fn check_free(&self, size: ByteSize) -> Result<(), Failure> {
         let Ok(stat) = rustix::fs::fstatvfs(&self.file) else {
-            // Filesystems that cannot tell will say so when they are full.
+            // Not every filesystem reports its free space; a full one fails the writes.
             return Ok(());
         };
         let free = stat.f_bavail.saturating_mul(stat.f_frsize);

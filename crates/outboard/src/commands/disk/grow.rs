@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! * A disk never gets smaller, and one that somebody uses is left alone.
+//! * A disk never gets smaller, and one that is in use is refused.
 //! * What is wrong is found before anything is changed.
 //! * A cut at any moment leaves a valid GPT; the same command brings the rest about.
 

@@ -205,11 +205,11 @@ fn wait(child: &mut Child, interrupt: &Interrupt) -> io::Result<ExitStatus> {
     }
 }
 
-/// The first line of what the child said.
+/// The first line of the child's standard error.
 fn complaint(child: &mut Child) -> String {
     let mut said = Vec::new();
     if let Some(stderr) = child.stderr.take() {
-        // What could not be read is not there to be told.
+        // A failed read leaves the message incomplete.
         drop(stderr.take(COMPLAINT_MAX).read_to_end(&mut said));
     }
     let said = String::from_utf8_lossy(&said);

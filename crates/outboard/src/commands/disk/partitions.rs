@@ -1,7 +1,7 @@
 //! The partitions of a new image: where they go, their table, and the filesystems in them.
 //!
-//! A filesystem is made in a sparse file of the partition's size beside the image, and what holds
-//! data of it is copied into the image: so every `mkfs` does, and none needs root.
+//! A filesystem is made in a sparse file of the partition's size next to the image, and its data extents are copied
+//! into the image: this works with every `mkfs`, and needs no root.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom as At};
@@ -34,7 +34,7 @@ pub(super) enum TableKind {
 #[derive(Debug)]
 pub(super) struct Plan {
     table: Table,
-    /// The `mkfs` of each partition that was asked for, in their order.
+    /// The `mkfs` of each requested partition, in order.
     tools: Vec<Option<Tool>>,
     names: Vec<Option<&'static str>>,
 }
@@ -127,7 +127,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The partitions that were asked for, with their filesystems: not the extended one around some.
+    /// The requested partitions with their filesystems, without the extended one that contains logical ones.
     fn asked(&self) -> impl Iterator<Item = (&nodes::partition::Entry, Option<&'static str>)> {
         let entries = self.table.partitions.iter();
         let data = entries.filter(|entry| !entry.kind.is_extended());
@@ -224,7 +224,7 @@ fn fill(
     let failed = |error: io::Error| cannot_make(image.path, &error);
     scratch.file.set_len(entry.range.len).map_err(failed)?;
     tool.run(&path, Keep::Holes, interrupt)?;
-    // Some of them make the file anew.
+    // Some of them replace the file.
     let made = OpenOptions::new().read(true).open(&path);
     let made = made.map_err(failed)?;
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! `--part SIZE:TYPE[:NAME]` and the `--fs` behind it: what `disk create` is told of partitions.
+//! `--part SIZE:TYPE[:NAME]` and the `--fs` after it: the partition options of `disk create`.
 //!
 //! Of repeated options clap keeps the order within each, and the place of each on the command line:
 //! a `--fs` belongs to the `--part` before it, and to the whole disk where there is none.
@@ -9,7 +9,7 @@ use super::mkfs::Filesystem;
 use crate::cli::conflict;
 use crate::graph::ByteSize;
 
-/// A partition as it was asked for.
+/// A requested partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
     /// `None` for the rest of the disk.

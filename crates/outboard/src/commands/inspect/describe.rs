@@ -16,7 +16,7 @@ use crate::graph::{Disk, NamedDisk};
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) disk: Node,
-    /// Who writes it meanwhile.
+    /// A remark about another process that is writing it.
     pub(super) remark: Option<String>,
 }
 
@@ -42,7 +42,7 @@ async fn open(named: &NamedDisk) -> Result<Seen, Failure> {
 
 /// Describes a disk and opens it.
 pub(super) async fn seen(named: &NamedDisk) -> Result<(Report, Seen), Failure> {
-    // What a server says of itself is told even before it is used.
+    // The properties of a server are reported without opening its export.
     let told = match &named.disk {
         Disk::Remote { target, .. } => Some(of_export(target).await?),
         _ => None,

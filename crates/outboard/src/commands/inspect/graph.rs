@@ -1,7 +1,7 @@
 //! `outboard inspect --graph`: the disks that an expression makes, as a tree, and where a byte is kept.
 //!
-//! Everything is opened read-only; what is told of writing is what the expression says of it, and what a damaged
-//! partition table forbids.
+//! Everything is opened read-only. Whether a disk is reported as writable follows from the expression, and from
+//! partition tables, which are read-only if damaged.
 
 use std::str::FromStr;
 
@@ -57,7 +57,7 @@ struct Place {
     offset: u64,
 }
 
-/// What is told.
+/// The output of the command.
 #[derive(Debug, Serialize)]
 struct Told {
     disk: String,
@@ -66,7 +66,7 @@ struct Told {
     path: Option<Vec<Place>>,
 }
 
-/// Opens the disk and tells what it is made of.
+/// Opens the disk and prints its tree.
 pub(super) async fn tell(
     named: &NamedDisk,
     offset: Option<Offset>,

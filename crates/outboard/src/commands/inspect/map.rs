@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Asked at once, bytes: bounds what one answer takes.
+/// Bytes per request: bounds the memory of one answer.
 const WINDOW: u64 = 64 << 30;
 
 /// What a part is.
@@ -42,13 +42,13 @@ struct Totals {
 /// All parts of a disk, in order.
 #[derive(Debug, Serialize)]
 pub(super) struct Map {
-    /// Whether the disk tells; all of it is called data if it does not.
+    /// Whether the disk reports extents; if not, all of it counts as data.
     known: bool,
     extents: Vec<Part>,
     totals: Totals,
 }
 
-/// Asks a disk for its map; `tells` is whether it is known to have one.
+/// Reads the map of a disk; `tells` is whether the disk reports extents.
 pub(super) async fn of(disk: &Node, tells: bool) -> Result<Map, Failure> {
     let size = disk.geometry().size;
     let mut extents: Vec<Extent> = Vec::new();

@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! * Everything is opened read-only, and nothing is kept from being used: no lock is held.
-//! * What is wrong on a disk becomes a remark; the rest is told all the same.
+//! * What is wrong on a disk becomes a remark; the rest is still reported.
 
 mod content;
 mod describe;
@@ -118,7 +118,7 @@ pub(super) fn unnamed(text: &str) -> Result<NamedDisk, Failure> {
     }
 }
 
-/// The server that a URI names, for who wants no other disk.
+/// The server that a URI names, for commands that take no other disk.
 pub(super) fn server(text: &str) -> Result<Target, Failure> {
     match unnamed(text)?.disk {
         Disk::Remote { target, .. } => Ok(target),
@@ -162,8 +162,8 @@ async fn inspect(named: &[NamedDisk], with_map: bool) -> Result<Inspection, Fail
     })
 }
 
-/// What is on each of these disks, and the arrays on them together, for who serves it. A disk that cannot
-/// be opened is a failure.
+/// The content of each of these disks, and the arrays that they form, for `serve --auto`. A disk that cannot be
+/// opened is a failure.
 pub(super) async fn contents(named: &[NamedDisk]) -> Result<(Vec<Content>, Vec<Array>), Failure> {
     let mut looker = Looker::new(Probe::find().await);
     let mut contents = Vec::with_capacity(named.len());

@@ -79,7 +79,7 @@ pub(super) struct Report {
     pub(super) content: Option<Content>,
 }
 
-/// The context in which servers tell what is allocated.
+/// The metadata context of allocation.
 const BASE_ALLOCATION: &str = "base:allocation";
 
 impl Report {

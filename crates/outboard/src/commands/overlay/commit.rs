@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! * Both are locked: nobody reads the base or writes the store meanwhile.
+//! * Both are locked: no other process reads the base or writes the store during the commit.
 //! * An array that is the base, or part of it, is marked clean behind the commit, however that ends.
 //! * Until the end, base and store together are what they were; the command may be given again.
 
@@ -117,7 +117,7 @@ async fn commit_to(
         Some(Ok(bytes)) => Ok(bytes),
         Some(Err(error)) => Err(failed(args, &error, progress)),
         None => {
-            // What is on its way lands before anybody is told that it ended.
+            // Writes in flight complete before the end is reported.
             drop(clock::timeout(SETTLE, base.settle()).await);
             Err(Failure::new("interrupted").next(state(args, progress)))
         }

@@ -1,6 +1,6 @@
 //! `outboard overlay status`: how much an overlay has changed, and how much room is left.
 //!
-//! The store is read as it is on the disk, without its base, also while somebody uses it.
+//! The store is read as it is on the disk, without its base, also while it is in use.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     top: PathBuf,
 }
 
-/// What is told.
+/// The output of the command.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) top: String,

@@ -1,4 +1,4 @@
-//! Tests of what `overlay status` tells.
+//! Tests of the output of `overlay status`.
 
 use nodes::{StoreStatus, Validity};
 

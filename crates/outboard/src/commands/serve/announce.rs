@@ -63,7 +63,7 @@ pub(super) fn announce(
 /// What of TLS is in URIs.
 #[derive(Debug)]
 pub(super) struct AnnouncedTls {
-    /// Who must use it.
+    /// Which clients must use it.
     pub(super) demand: Demand,
     /// What the server's certificate is for.
     pub(super) hosts: Vec<String>,
@@ -90,7 +90,7 @@ pub(super) fn under_tls(
     let is_there = |name: &str| hosts.iter().any(|host| host.eq_ignore_ascii_case(name));
     let own = [own.to_owned(), format!("{own}.local")];
     let own = own.into_iter().find(|name| is_there(name));
-    // One that stands for many is nobody's name, and one of the machine itself no other's.
+    // A wildcard is no name of a host, and a loopback name is valid on this machine only.
     let is_far = |host: &&String| !host.contains('*') && !is_loopback(host);
     let far = own.or_else(|| hosts.iter().find(is_far).cloned());
     let near = hosts.iter().find(|host| is_loopback(host)).cloned();

@@ -4,7 +4,7 @@
 //!
 //! * An array is named by its export and its UUID: nothing is done to another one that has come to be
 //!   called the same.
-//! * One change at a time, beside no reload.
+//! * One change at a time, and none during a reload.
 
 use nbd::server::ChangeError;
 use nodes::array::Candidate;
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::graph::NamedDisk;
 
 impl Live {
-    /// Does what is asked of an array.
+    /// Applies a requested change to an array.
     pub(super) async fn array(&self, ask: ArrayAsk) -> Result<Answer, String> {
         let mut running = self.running.lock().await;
         let ArrayAsk { export, uuid, step } = ask;
@@ -76,7 +76,7 @@ impl Live {
     }
 }
 
-/// The disks of the server, to one of whose exports a member is opened.
+/// Opens a member next to the disks of the server.
 struct Beside<'a> {
     open: &'a mut [Opened],
     export: &'a str,

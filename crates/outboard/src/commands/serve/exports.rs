@@ -40,11 +40,11 @@ pub(super) fn plan(texts: &[String], read_only: bool) -> Result<Vec<NamedDisk>, 
     Ok(disks)
 }
 
-/// The exports of the command line, for everybody.
+/// The exports of the command line, without access rules.
 pub(super) fn free(disks: Vec<NamedDisk>, read_only: bool) -> Vec<ExportPlan> {
     let export = |disk: NamedDisk| ExportPlan {
         name: disk.name.clone().unwrap_or_default(),
-        // The expression would tell every client the server's paths.
+        // The expression would show the server's paths to every client.
         description: String::new(),
         disk,
         read_only,
@@ -54,7 +54,7 @@ pub(super) fn free(disks: Vec<NamedDisk>, read_only: bool) -> Vec<ExportPlan> {
     disks.into_iter().map(export).collect()
 }
 
-/// The same, whose clients have overlays as `plan` says.
+/// The same with an overlay for each client, by `plan`.
 pub(super) fn with_overlays(
     export: ExportPlan,
     plan: Option<&OverlayPlan>,

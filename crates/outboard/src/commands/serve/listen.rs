@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// The port that IANA gave to NBD.
 pub(crate) const PORT: u16 = 10809;
 
-/// `--listen`, as said.
+/// A parsed `--listen`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     /// `ADDRESS[:PORT]`
@@ -34,7 +34,7 @@ pub(crate) enum Place {
 pub(crate) struct PlaceError(&'static str);
 
 impl Place {
-    /// Where `serve` listens if nothing is said.
+    /// The default: port 10809 of loopback.
     pub(crate) fn loopback() -> Self {
         Self::Tcp {
             host: Ipv4Addr::LOCALHOST.to_string(),

@@ -3,9 +3,8 @@
 //! # Invariants
 //!
 //! * Changes are made one after the other.
-//! * A configuration that cannot be read, or whose new disks cannot be opened, changes nothing.
-//!   Disks that only the exports that end stand in the way of are opened when those are closed; if
-//!   that fails, the old disk is served again.
+//! * If the configuration cannot be read or its new disks cannot be opened, nothing changes. A disk that only exports
+//!   to be removed block is opened after these are closed; if that fails, the old disk is served again.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,7 +30,7 @@ pub(super) struct About {
     pub(super) name: String,
     /// Its configuration.
     pub(super) config: Option<PathBuf>,
-    /// What the command line said of the control socket, which counts more than what the configuration says.
+    /// The control socket of the command line, which overrides that of the configuration.
     pub(super) socket: Option<PathBuf>,
     /// Where it listens.
     pub(super) listen: Vec<String>,
@@ -209,7 +208,7 @@ impl Live {
         }
     }
 
-    /// Opens a disk whose file an export that has ended by now had; the old one if that fails.
+    /// Opens a disk on a file that an export had which has been removed by now; on failure, reopens the old disk.
     async fn open_late(
         &self,
         running: &mut Running,
@@ -252,7 +251,7 @@ impl Live {
 
     /// Stops the arrays of an export that has ended.
     async fn end_arrays(&self, export: &str, ended: Result<(), ChangeError>, done: &mut Reloaded) {
-        // Somebody still writes to it: it is stopped with the server.
+        // A client still writes to it: it is stopped with the server.
         if !matches!(ended, Err(ChangeError::Busy { .. })) {
             done.warnings.extend(self.arrays.stop(export).await);
         }
@@ -335,7 +334,7 @@ pub(super) fn watch(arrays: &Arrays, opened: &mut [Opened]) {
     }
 }
 
-/// The exports whose disks are closed.
+/// The exports with disks that `changes` closes.
 fn leaving(changes: &Changes) -> Vec<String> {
     let replaced = changes.replace.iter().map(|export| export.name.clone());
     changes.remove.iter().cloned().chain(replaced).collect()

@@ -2,13 +2,13 @@
 //!
 //! # Invariants
 //!
-//! * Disks are opened before the first socket listens: who can connect can use them. With `user` it
-//!   is the other way round, since only root may open some sockets, and disks are for the user to
-//!   open: clients wait to be accepted meanwhile.
-//! * Other machines are served in the clear only if that was asked for in so many words.
+//! * Disks are opened before the first socket listens, so that every connection can be served. With `user` it is the
+//!   other way round, since only root may open some sockets, and disks are opened by the user: connections wait in
+//!   the backlog until then.
+//! * Other machines are served without TLS only with `--insecure` or `insecure = true`.
 //! * A stop finishes what is in flight and flushes before the process ends; a second signal does not
 //!   wait for that.
-//! * Whatever way it ends, but by SIGKILL, its Unix sockets and its port file are removed.
+//! * At every end but by SIGKILL, its Unix sockets and its port file are removed.
 
 mod announce;
 pub(crate) mod arrays;
@@ -222,7 +222,7 @@ impl EngineArgs {
     }
 }
 
-/// Serves until told to stop.
+/// Serves until a signal stops it.
 pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     let plan = plan(&args, format)?;
     if args.check {
@@ -292,7 +292,7 @@ fn plan(args: &Args, format: Format) -> Result<Plan, Failure> {
     })
 }
 
-/// `--check`: all that can be told without opening anything.
+/// `--check`: validates all that can be validated without opening anything.
 fn checked(args: &Args, plan: &Plan, format: Format) -> Result<(), Failure> {
     tls::load(plan)?;
     if let Some(user) = &plan.user {

@@ -20,7 +20,7 @@ pub(super) struct Opened {
     disk: Option<ExportDisk>,
     /// Number of the image that its clients have overlays over.
     image: Option<String>,
-    /// The arrays that it stands on, until somebody watches them.
+    /// The arrays that it is made of, until they are watched.
     arrays: Vec<Arc<Array>>,
     written: Vec<Claim>,
 }
@@ -77,8 +77,8 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// Beside the disks of the exports that are `open`, but for those that are `leaving`: their
-    /// locks say whether they are in the way.
+    /// Claims of the exports that are `open`, without those that are `leaving`: their locks show whether they block a
+    /// new disk.
     pub(super) fn beside(open: &[Opened], leaving: &[String]) -> Self {
         let staying = open.iter().filter(|open| !leaving.contains(&open.name));
         Self {

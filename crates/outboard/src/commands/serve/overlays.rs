@@ -8,8 +8,8 @@ use crate::config::{Changes, ExportPlan, Plan};
 use crate::control::{Answer, DropOverlay, DroppedOverlay};
 use crate::failure::Failure;
 
-/// The exports with overlays whose image is another one now though it is called the same, and what
-/// of images cannot be told.
+/// The exports with overlays where another image is at the same path now, and warnings about images that could not
+/// be checked.
 pub(super) async fn changed_images(
     open: &[Opened],
     new: &Plan,
@@ -69,7 +69,7 @@ pub(super) async fn drop_overlays(control: &Control, which: DropOverlay) -> Resu
     Ok(Answer::Dropped { dropped, kept })
 }
 
-/// The overlays that are meant, and whose exports they are.
+/// The selected overlays with their exports.
 async fn found(
     control: &Control,
     which: &DropOverlay,

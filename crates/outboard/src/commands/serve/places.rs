@@ -27,8 +27,8 @@ pub(super) struct Open {
     pub(super) traces: Traces,
 }
 
-/// The files that a server leaves while it runs. Each goes with its owner (a listener removes its
-/// socket); this knows them all for an end that drops nobody.
+/// The files that a server creates. Each is removed by its owner (a listener removes its socket); this list is for an
+/// exit that runs no destructors.
 #[derive(Debug, Default)]
 pub(super) struct Traces {
     sockets: Vec<PathBuf>,
@@ -103,7 +103,7 @@ impl Places {
     }
 }
 
-/// The listening sockets that systemd (or whoever speaks its protocol) handed over.
+/// The listening sockets that systemd, or another parent with its protocol, handed over.
 fn handed_over() -> Result<Vec<OwnedFd>, Failure> {
     let mut found = ListenFd::from_env();
     let mut sockets = Vec::new();

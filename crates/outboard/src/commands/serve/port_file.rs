@@ -1,4 +1,4 @@
-//! `--port-file`: tells a script which port was opened.
+//! `--port-file`: writes the port that was bound, for scripts.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ impl PortFile {
 
     /// Removes it.
     pub(crate) fn remove(&self) {
-        // Somebody may have removed it already.
+        // Another process may have removed it already.
         drop(std::fs::remove_file(&self.0));
     }
 }

@@ -14,7 +14,7 @@ use crate::metrics;
 pub(super) struct Wanted {
     /// For clients.
     pub(super) places: Places,
-    /// Who says whether other machines may reach them.
+    /// Decides whether other machines may reach them.
     pub(super) guard: Guard,
     /// For control; `None`: in the runtime directory.
     pub(super) control: Option<PathBuf>,
@@ -27,7 +27,7 @@ pub(super) struct Wanted {
 pub(super) struct Sockets {
     /// For clients.
     pub(super) places: Open,
-    /// For control; none if nobody asked for one and there is no place for it.
+    /// The control socket; `None` if none was requested and the default one could not be created.
     pub(super) control: Option<ControlSocket>,
     /// For metrics.
     pub(super) metrics: Option<TcpListener>,
@@ -55,7 +55,7 @@ fn control(path: &Path) -> Result<ControlSocket, Failure> {
     ControlSocket::open(path).map_err(|e| Failure::because(what, &e))
 }
 
-/// The socket of who did not ask for one: the server does its work without it, too.
+/// The default control socket: the server also runs without it.
 fn own_control() -> Option<ControlSocket> {
     let path = place::default_path()?;
     match ControlSocket::open(&path) {

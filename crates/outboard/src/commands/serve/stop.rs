@@ -109,8 +109,8 @@ impl Stop {
         }
     }
 
-    /// Waits for `serving`, tells it to stop at the first reason, and ends the process at the second
-    /// one, after `clean_up`.
+    /// Waits for `serving`, stops it at the first signal or other reason, and ends the process at the second one, after
+    /// `clean_up`.
     pub(super) async fn during<E: Error>(
         &mut self,
         tell: oneshot::Sender<()>,
@@ -125,7 +125,7 @@ impl Stop {
                 tracing::info!("{}: finishing what is in flight", reason.told());
             }
         }
-        // Nobody listens any more if it ended this very moment.
+        // The receiver is gone if `serving` ended at this moment.
         tell.send(()).unwrap_or_default();
         tokio::select! {
             done = &mut serving => ended(done),
@@ -152,7 +152,7 @@ fn watch(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|error| Failure::because("cannot watch for signals", &error))
 }
 
-/// SIGHUP, for those who reload at it.
+/// The stream of SIGHUP, which reloads the configuration.
 pub(super) fn hangup() -> Result<Signal, Failure> {
     watch(SignalKind::hangup())
 }

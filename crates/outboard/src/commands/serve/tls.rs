@@ -1,4 +1,4 @@
-//! TLS as the command line has it, and who may be served without.
+//! The TLS options of the command line, and the check where clients may connect without.
 
 use std::path::PathBuf;
 
@@ -61,7 +61,7 @@ pub(super) fn load(plan: &Plan) -> Result<Option<(ServerTls, Demand)>, Failure> 
     Ok(Some((tls, *demand)))
 }
 
-/// What of TLS is in the URIs of `plan`, whose certificates were read.
+/// The TLS part of the URIs of `plan`, after its certificates were read.
 pub(super) fn announced(plan: &Plan) -> Option<AnnouncedTls> {
     let TlsPlan { files, demand } = plan.tls.as_ref()?;
     let hosts = certificate_hosts(&files.certificate).unwrap_or_else(|error| {
@@ -74,7 +74,7 @@ pub(super) fn announced(plan: &Plan) -> Option<AnnouncedTls> {
     })
 }
 
-/// Who says whether places may be served as they are.
+/// Decides whether addresses may be served with the TLS configuration.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Guard {
     demand: Option<Demand>,
@@ -90,8 +90,7 @@ impl Guard {
         }
     }
 
-    /// Refuses to listen where other machines could come in without TLS and nobody said that they
-    /// may.
+    /// Refuses to listen where other machines could connect without TLS, unless `--insecure` permits that.
     pub(super) fn check(self, places: &[ListenAddress]) -> Result<(), Failure> {
         let is_clear = matches!(self.demand, None | Some(Demand::Optional));
         let far = places.iter().find(|place| !place.is_local());
@@ -117,7 +116,7 @@ impl Guard {
 
 #[cfg(test)]
 mod tests {
-    //! Tests of who may be served without TLS.
+    //! Tests of where clients may connect without TLS.
 
     use super::*;
 

@@ -13,7 +13,7 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use crate::failure::Failure;
 
-/// Who to become.
+/// The user and groups to switch to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) uid: Uid,
@@ -48,7 +48,7 @@ pub(super) fn find(said: &str, passwd: &str, group: &str) -> Option<Identity> {
     })
 }
 
-/// The user `said`.
+/// Looks up a user by name or number.
 pub(super) fn named(said: &str) -> Result<Identity, Failure> {
     let read = |path: &str| {
         let text = std::fs::read_to_string(path);
@@ -62,7 +62,7 @@ pub(super) fn named(said: &str) -> Result<Identity, Failure> {
 }
 
 impl Identity {
-    /// Becomes it for good. Nothing to do for who is it already.
+    /// Switches to it for good. Does nothing if the process runs as this user already.
     pub(super) fn assume(&self) -> Result<(), Failure> {
         if rustix::process::geteuid() == self.uid {
             return Ok(());

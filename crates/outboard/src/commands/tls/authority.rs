@@ -14,9 +14,9 @@ use crate::failure::Failure;
 
 /// What the authority calls itself.
 const NAME: &str = "outboard authority";
-/// How long certificates are good for. Nobody renews those of a home.
+/// Validity of certificates: long, since nothing renews them.
 const LIFE: Duration = Duration::from_secs(20 * 365 * 86_400);
-/// Clocks of small machines are behind until they have asked for the time.
+/// Certificates are valid from this long ago: clocks of small machines are behind until NTP has set them.
 const LATE_CLOCKS: Duration = Duration::from_secs(86_400);
 
 /// A certificate with its key, as PEM.

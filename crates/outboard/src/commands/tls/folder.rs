@@ -38,7 +38,7 @@ impl Folder {
         self.write(AUTHORITY, certificate, PUBLIC)
     }
 
-    /// Writes `WHO-cert.pem` and `WHO-key.pem`.
+    /// Writes `NAME-cert.pem` and `NAME-key.pem`.
     pub(super) fn pair(&self, who: &str, pair: &Pair) -> Result<(), Failure> {
         self.write(&format!("{who}-key.pem"), &pair.key, SECRET)?;
         self.write(&format!("{who}-cert.pem"), &pair.certificate, PUBLIC)

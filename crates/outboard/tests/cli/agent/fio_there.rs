@@ -1,4 +1,4 @@
-//! Runs whose load the agent's machine makes: real agents, real fio, over loopback.
+//! Runs with the load on the agent's machine: real agents, real fio, over loopback.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,7 @@ fn plan_of_four_blocks(folder: &Path) {
     std::fs::write(folder.join("p.toml"), text).expect("a plan");
 }
 
-/// Two directories of the agent's machine. Beside the test's program: /tmp may be memory, which has no
-/// direct I/O.
+/// Two directories of the agent's machine. Next to the test's program: /tmp may be a tmpfs, which has no direct I/O.
 fn directories() -> (tempfile::TempDir, String, String) {
     let beside = Path::new(env!("CARGO_BIN_EXE_outboard")).parent();
     let all = tempfile::tempdir_in(beside.expect("a folder")).expect("a folder");
@@ -92,7 +91,7 @@ fn fio_of_the_agents_machine_makes_the_load_on_directories_there() {
     assert!(page.contains(&place) && page.contains("over nbd"));
 }
 
-/// Whoever makes the load may go away in the middle: what was measured is kept, and nothing is left there.
+/// The agent may fail in the middle of a run: the measurements so far are kept, and its files are removed.
 #[test]
 fn an_agent_that_ends_takes_its_fio_and_its_files_along_and_stops_the_run() {
     if !requires::all(&[requires::command("fio")]) {
@@ -133,8 +132,8 @@ fn an_agent_that_ends_takes_its_fio_and_its_files_along_and_stops_the_run() {
     assert!(said.contains("failed"), "{said}");
 }
 
-/// Stopped in the middle, the run goes on there with the blocks left, also when the agent was started anew in
-/// between and listens elsewhere.
+/// A run that was interrupted resumes with the remaining blocks, also if the agent was restarted in between and
+/// listens elsewhere.
 #[test]
 fn a_run_there_that_was_stopped_goes_on_there() {
     if !requires::all(&[requires::command("fio")]) {

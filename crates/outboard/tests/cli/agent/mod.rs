@@ -1,4 +1,4 @@
-//! `agent`: what it tells, whom it answers, what it refuses, how it ends.
+//! `agent`: its reports, its access rules, what it refuses, how it ends.
 
 mod fio_there;
 mod runs;
@@ -228,7 +228,7 @@ fn clients_that_say_nothing_lose_their_places() {
     drop(silent);
 }
 
-/// Who comes when every place is taken waits without an answer, and has the first place that is free.
+/// A client beyond the limit of connections waits, and gets the first one that becomes free.
 #[test]
 fn a_client_beyond_the_last_place_waits_for_one_and_gets_it() {
     /// Connections that an agent has at once.

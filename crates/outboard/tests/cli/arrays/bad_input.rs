@@ -19,7 +19,7 @@ fn word_of(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(bytes.try_into().expect("four bytes"))
 }
 
-/// Changes the superblock of a member, whose checksum is put right.
+/// Changes the superblock of a member, and updates its checksum.
 fn forge(folder: &Path, member: &str, change: impl FnOnce(&mut [u8])) {
     let mut image = bytes(folder, member);
     let superblock = &mut image[SUPERBLOCK..SUPERBLOCK + 4096];

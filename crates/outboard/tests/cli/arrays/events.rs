@@ -1,4 +1,4 @@
-//! What happens to an array is told: to a program, and in the metrics.
+//! Array events: the program that runs at them, and the metrics.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

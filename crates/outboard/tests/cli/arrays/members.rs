@@ -1,4 +1,4 @@
-//! Arrays that nobody runs, by their members: the command opens them, does its work and closes them clean.
+//! Commands on arrays that no process has open, by their members: the command opens the array and closes it clean.
 
 use super::super::{answer, failure, within_a_minute};
 use super::{assert_clean, bytes, image, images, json, mirror, state_of, status};
@@ -193,7 +193,7 @@ fn what_cannot_be_done_is_told_and_the_array_is_closed_clean() {
     }
 }
 
-/// The story: who interrupted a sync lost all of it that was done since it was written down last, of a slow member most.
+/// The bug: an interrupted sync lost all progress since its last checkpoint, which is most of it with a slow member.
 #[test]
 fn a_sync_that_is_interrupted_goes_on_where_it_was() {
     let folder = images(&["a.img", "b.img"]);
@@ -213,7 +213,7 @@ fn a_sync_that_is_interrupted_goes_on_where_it_was() {
     within_a_minute(|| (bytes(path, "b.img")[begin] == 0).then_some(()));
     wait.signal(rustix::process::Signal::INT);
     assert_eq!(wait.ended().code(), Some(1));
-    // Behind where it is known to be alike nothing was copied.
+    // Beyond the checkpoint nothing was copied.
     let report = status(path, &["a.img", "b.img"]);
     assert_eq!(report["clean"], false, "{report}");
     spoil(path, "b.img", begin);
@@ -269,7 +269,7 @@ fn a_half_with_data_of_its_own_is_added_only_by_force() {
 }
 
 /// The status of an array that was never resynced was "complete, in use", and a scrub of it was refused with words of
-/// something that nobody had begun.
+/// something that had not begun.
 #[test]
 fn an_array_that_was_never_resynced_says_so() {
     let folder = images(&["a.img", "b.img"]);

@@ -101,7 +101,7 @@ fn value<'a>(examined: &'a str, key: &str) -> &'a str {
         .trim()
 }
 
-/// That mdadm finds both superblocks right, of one array that is clean, and alike.
+/// Asserts that mdadm accepts both superblocks, that they are of one clean array, and that they agree.
 fn assert_clean(folder: &Path, members: &[&str]) {
     if !has_mdadm() {
         return;

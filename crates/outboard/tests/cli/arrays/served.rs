@@ -274,7 +274,7 @@ fn a_disk_that_was_added_is_named_for_the_next_start_which_needs_it() {
     assert!(disk.ends_with("/c.img)"), "{line}");
     server.signal(Signal::TERM);
     assert_eq!(server.ended().code(), Some(0));
-    // Who starts it as it was is told so, and nothing starts on half of it.
+    // A start with the old configuration fails with that reason, and does not start a part of the array.
     let old = [
         "serve",
         "--listen",

@@ -97,8 +97,8 @@ fn a_damaged_backup_is_told() {
     );
 }
 
-/// A damaged primary GPT was read-only in fact, and `inspect --graph` said that it could be written; the server did not
-/// log the warning that the guide promises.
+/// A damaged primary GPT was read-only in fact, and `inspect --graph` reported it as writable; the server did not log
+/// the warning that the guide promises.
 #[test]
 fn a_partition_of_a_damaged_table_is_read_only_and_said_to_be() {
     if !can_partition() {
@@ -163,7 +163,7 @@ fn a_disk_that_is_being_served_can_be_looked_at() {
     );
 }
 
-/// Runs as nobody where the tests run as root, who may do everything.
+/// Runs as an unprivileged user where the tests run as root.
 fn as_nobody(folder: &Path, arguments: &[&str]) -> Command {
     let ours = outboard(folder, arguments);
     if !rustix::process::geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! One disk of each kind: what it is told to be, and that looking at it changes no byte.
+//! One disk of each kind: what it is reported to be, and that inspecting it changes no byte.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -144,7 +144,7 @@ fn large_filesystems_are_found_through_what_blkid_follows() {
     for (name, program, arguments, expected) in made {
         empty(folder.path(), name, 8 << 30);
         tool(folder.path(), program, &[arguments, &[name]].concat());
-        // Eight gigabytes are not read twice: its extents tell of a change, too.
+        // Eight gigabytes are not read twice: a change would also show in the extents.
         let before = fs::metadata(folder.path().join(name)).expect("it is there");
         let text = answer(folder.path(), &["inspect", name]);
         assert!(text.contains(expected), "{name}: {text}");

@@ -42,7 +42,7 @@ group vg0    180.00 MiB  3 of 3 physical volumes, 88.00 MiB free
     assert_eq!(text, expected);
 }
 
-/// A copy of a physical volume was not in the group, and nothing said why.
+/// A copy of a physical volume was not in the group, without a remark.
 #[test]
 fn a_copy_of_a_physical_volume_is_told_by_its_name() {
     let folder = folder();

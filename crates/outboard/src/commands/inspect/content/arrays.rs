@@ -1,5 +1,5 @@
-//! [`Array`]: what several members say together. How they stand to each other is told by
-//! [`nodes::array::Picture`], the same that opens arrays; what is in an array is seen by opening it, read-only.
+//! [`Array`]: the array that several members form. [`nodes::array::Picture`], which also opens arrays, assigns the
+//! members; the content of an array is read by opening it read-only.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(crate) struct Array {
     pub(crate) layout: Option<String>,
     /// Chunk, bytes; 0 where there is none.
     pub(crate) chunk: u64,
-    /// Bytes, where the superblocks tell.
+    /// Bytes, if the superblocks have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) size: Option<u64>,
     /// Members of the complete array.
@@ -197,8 +197,7 @@ impl Opened {
     }
 }
 
-/// Opens the arrays that are not among those that are `known`, as far as they can be: read-only, with
-/// whatever members are here.
+/// Opens the arrays that are not in `known`, as far as possible: read-only, with the members that are available.
 pub(super) async fn open(members: &[Member], known: &[Opened]) -> Vec<Opened> {
     let mut opened = Vec::new();
     for set in sets(members) {
@@ -306,8 +305,8 @@ fn seen(member: &Member, stands: array::Standing) -> Seen {
     }
 }
 
-/// What is not as it should be: what whoever opened the array was told, or why it cannot be opened. That too
-/// few of its members are here is told by its state.
+/// The remarks of the opened array, or why it cannot be opened. That too few members are available is part of its
+/// state instead.
 fn remarks(
     set: &[&Member],
     picture: &Picture,

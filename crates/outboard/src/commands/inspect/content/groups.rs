@@ -93,7 +93,7 @@ fn newest(physical: &[Physical]) -> Vec<&VolumeGroup> {
     groups
 }
 
-/// What tells a volume from every other one.
+/// The unique key of a volume.
 fn key(group: &VolumeGroup, volume: &LogicalVolume) -> String {
     format!("{}/{}", group.id, volume.name)
 }
@@ -102,7 +102,7 @@ fn found<'a>(physical: &'a [Physical], id: &str) -> Option<&'a Physical> {
     physical.iter().find(|p| p.volume.header.id == id)
 }
 
-/// Where the content of volumes can be looked at: those whose bytes merely lie on physical volumes.
+/// The volumes whose content can be read: those that map linearly to physical volumes.
 pub(super) fn places(physical: &[Physical]) -> Vec<Place> {
     let of_group = |group: &VolumeGroup| {
         let visible = group.volumes.iter().filter(|volume| shown(group, volume));

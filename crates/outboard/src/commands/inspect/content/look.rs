@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! * Disks are only read. How deep and how often is bounded.
-//! * Each disk is told, whatever is wrong on it: that becomes a remark.
+//! * Each disk is reported, and what is wrong on it becomes a remark.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const ROUNDS_MAX: usize = 4;
 pub(crate) struct Place {
     /// `a.img part/2`
     pub(crate) name: String,
-    /// What tells it from every other place.
+    /// Its unique key.
     key: String,
     /// The disk.
     pub(crate) disk: Node,
@@ -359,7 +359,7 @@ impl Source {
     }
 }
 
-/// A boot sector of FAT ends like that of a partition table: libblkid tells them apart.
+/// A boot sector of FAT has the same signature as a partition table: libblkid distinguishes them.
 fn is_table(table: &partition::Table, content: &Content) -> bool {
     let is_filesystem = content
         .signature

@@ -1,5 +1,5 @@
-//! What disks hold: the data that is told of them. Filled by [`look`], put together by [`arrays`] and
-//! [`groups`], drawn by [`super::tree`].
+//! The contents of disks, as plain data. Filled by [`look`], combined by [`arrays`] and [`groups`], rendered by
+//! [`super::tree`].
 
 pub(crate) mod arrays;
 pub(crate) mod groups;

@@ -1,4 +1,4 @@
-//! Partition tables as they are told.
+//! Partition tables as they are reported.
 
 use nodes::partition;
 use serde::Serialize;
@@ -46,7 +46,7 @@ pub(crate) struct Partition {
 }
 
 impl Table {
-    /// What is told of a table, before its partitions were looked into.
+    /// The report of a table, without the contents of its partitions.
     pub(crate) fn of(table: &partition::Table) -> Self {
         Self {
             kind: table.scheme.to_string().to_lowercase(),

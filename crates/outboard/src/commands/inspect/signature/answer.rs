@@ -40,7 +40,7 @@ pub(crate) struct Signature {
     pub(crate) several: Vec<String>,
 }
 
-/// All that it said.
+/// The output of blkid.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) signature: Option<Signature>,
@@ -48,7 +48,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Understands what it said.
+    /// Parses the output.
     pub(super) fn read(said: &Said) -> io::Result<Self> {
         let signature = match said.status {
             Some(0 | AMBIVALENT) => Some(Signature::read(&said.answer)),
@@ -156,7 +156,7 @@ impl Pages {
         (self.copied.len() as u64).saturating_mul(PAGE)
     }
 
-    /// Takes the pages of `looked` in and tells what was not copied before: runs, in order.
+    /// Adds the pages of `looked`; returns those that were not copied before, as ordered runs.
     pub(super) fn add(&mut self, looked: &[Range]) -> Vec<Range> {
         let mut runs: Vec<Range> = Vec::new();
         let mut new = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What is on a disk, as libblkid knows it: its own program is asked, on a copy of what it reads.
+//! What libblkid recognizes on a disk: `blkid` runs on a sparse copy of the blocks that it reads.
 //!
 //! ```text
 //! a file in memory, as large as the disk and empty
@@ -6,8 +6,8 @@
 //!   2. those parts are copied from the disk; back to 1, until it looks nowhere else
 //! ```
 //!
-//! So any disk can be asked about, whatever it is made of, and a damaged one meets a program of its own
-//! that holds a copy.
+//! So this works with any disk, of any node, and a parser that fails on damaged data runs in another process, on a
+//! copy.
 //!
 //! # Invariants
 //!
@@ -49,13 +49,13 @@ const ENDS: u64 = 2 << 20;
 /// Read at once, bytes.
 const PIECE_MAX: usize = 1 << 20;
 
-/// Asks about disks.
+/// Runs blkid on disks.
 #[derive(Debug, Clone)]
 pub(crate) struct Probe {
     program: Result<String, String>,
 }
 
-/// Why a disk could not be asked about.
+/// Why blkid gave no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProbeError {
     /// The disk cannot be read.
@@ -96,7 +96,7 @@ impl Probe {
         for _ in 0..LOOKS_MAX {
             let answer = copy.look().await?;
             let looked: Vec<Range> = match answer.looked_at.as_slice() {
-                // A program that does not tell.
+                // A program that does not report what it read.
                 [] => vec![
                     Range::new(0, ENDS),
                     Range::new(size.saturating_sub(ENDS), ENDS),

@@ -15,7 +15,7 @@ const SAID_MAX: u64 = 4 << 20;
 /// Time between two looks whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// What the program said.
+/// The output of the program.
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) status: Option<i32>,
@@ -37,7 +37,7 @@ fn program() -> PathBuf {
 pub(super) fn version() -> io::Result<String> {
     let output = Command::new(program()).arg("--version").output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // busybox has one that knows little and tells nothing.
+    // The blkid of busybox recognizes little and has no options.
     match text.lines().next() {
         Some(line) if line.contains("util-linux") => Ok(line.trim().to_owned()),
         _ => Err(io::Error::other("it is not that of util-linux")),
@@ -46,7 +46,7 @@ pub(super) fn version() -> io::Result<String> {
 
 /// Runs it on `disk`; `None` if it did not end within `limit`.
 pub(super) fn run(disk: &File, limit: Duration) -> io::Result<Option<Said>> {
-    // Files instead of pipes: nobody has to read while it writes.
+    // Files instead of pipes: the output need not be read while the program runs.
     let (mut answer, mut messages) = (memory()?, memory()?);
     let mut child = Command::new(program())
         .args(["-p", "-o", "udev", "/proc/self/fd/0"])

@@ -1,8 +1,8 @@
 //! Which arrays are served under which names, and why others are not. Pure.
 //!
-//! An array is served with whatever members are here if nothing is written: who has the disks of a dead machine
-//! gets at what is on them. Where it is to be written it starts only as `array(…)` would. An array whose members are
-//! arrays, or partitions of them, is an expression within an expression.
+//! A read-only array is served with the members that are available, so that the data of a dead machine's disks can be
+//! read. A writable one starts only as `array(…)` would. An array whose members are arrays, or partitions of them,
+//! is an expression within an expression.
 
 use std::collections::BTreeMap;
 

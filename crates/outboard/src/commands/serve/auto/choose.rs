@@ -76,8 +76,8 @@ pub(super) fn choose(disk: &NamedDisk, prefix: &str, content: &Content) -> Choic
     chosen_of(disk, (&whole, prefix), content, None)
 }
 
-/// What of a disk is served: all of it under the name `whole`, or its partitions. `kind` is what the disk is,
-/// whatever is on it.
+/// What of a disk is served: all of it under the name `whole`, or its partitions. `kind` is the kind of the disk
+/// itself, regardless of its content.
 pub(super) fn chosen_of(
     disk: &NamedDisk,
     (whole, prefix): (&str, &str),
@@ -116,7 +116,7 @@ impl Choice {
         self.left_out.push(LeftOut { what, why });
     }
 
-    /// Serves `disk` as `name`, or tells why not; `kind` is what its frame says of it.
+    /// Adds `disk` as the export `name`, or a remark why not; `kind` is the kind that its container records.
     fn add(
         &mut self,
         name: String,

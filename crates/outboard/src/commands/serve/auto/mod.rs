@@ -12,8 +12,8 @@
 //!
 //! * What is found decides the names, not the order of looking: the same disk gives the same names.
 //! * What belongs to something larger (a member of an array, a physical volume) is left out, and so is
-//!   what nobody knows: written to alone, it would harm what it belongs to.
-//! * Exports are read-only unless that is asked for.
+//!   unrecognized content: a write to it alone would damage what it belongs to.
+//! * Exports are read-only unless writing is requested.
 
 mod arrays;
 mod choose;
@@ -37,7 +37,7 @@ struct Found {
     left_out: Vec<LeftOut>,
 }
 
-/// An export, as it is told.
+/// An export in the output.
 #[derive(Debug, Serialize)]
 struct Told {
     name: String,

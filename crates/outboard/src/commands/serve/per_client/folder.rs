@@ -1,7 +1,7 @@
 //! [`Folder`]: the files of an export's overlays. Everything here may block.
 //!
 //! ```text
-//! DIR/export-root/4c1de20b93a5f177/addr-10.0.0.1.json   whose it is, and over which image
+//! DIR/export-root/4c1de20b93a5f177/addr-10.0.0.1.json   its client, and its image
 //!        │               │         addr-10.0.0.1.cow    what differs from that image
 //!        export          number of the image
 //! ```
@@ -12,7 +12,7 @@
 //!   nothing that this program made, and is refused. Before a client uses a new one, both are durable
 //!   with the folders they are in.
 //! * Folders are their owner's alone.
-//! * An overlay that somebody has open is not removed.
+//! * An open overlay is not removed.
 
 use std::collections::HashSet;
 use std::io::{self, Read as _, Write as _};
@@ -123,8 +123,8 @@ impl Folder {
         self.path.join(image).join(file)
     }
 
-    /// The path of the overlay of `name`, whose record is made or checked: the overlay may be opened,
-    /// and made if there is none.
+    /// Writes or checks the record of the overlay of `name`, and returns the overlay's path: the caller may open it, and
+    /// create it if there is none.
     pub(super) fn prepare(&self, name: &ClientName, now: u64) -> Result<Prepared> {
         let overlay = self.place(name, &self.image.id, "cow");
         let path = self.place(name, &self.image.id, "json");
@@ -217,7 +217,7 @@ impl Folder {
         write(&path, &record)
     }
 
-    /// All overlays, those over other images too. What cannot be read is said and left out.
+    /// All overlays, those over other images too. Unreadable ones are logged and left out.
     pub(super) fn list(&self) -> Vec<Found> {
         let mut found = Vec::new();
         let images = std::fs::read_dir(&self.path).into_iter().flatten();
@@ -330,7 +330,7 @@ fn read(path: &Path) -> Result<Option<Record>> {
     record.map(Some)
 }
 
-/// Writes a record in one step: who reads finds the old one or the new one, also after a power cut.
+/// Replaces a record atomically: a reader finds the old or the new one, also after a power cut.
 fn write(path: &Path, record: &Record) -> Result<()> {
     let work = || {
         let beside = path.with_extension("new");

@@ -6,8 +6,8 @@
 //!
 //! # Assumptions
 //!
-//! Who changes a file's bytes does not set its time back. Of devices and remote disks only the
-//! samples tell.
+//! A program that changes a file does not set its modification time back. Changes of devices and remote disks show
+//! in the samples only.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) struct Image {
     files: Vec<(Arc<OwnedFd>, State)>,
 }
 
-/// What tells that a file was changed.
+/// The metadata that shows that a file was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
     size: i64,

@@ -2,11 +2,11 @@
 //!
 //! # Invariants
 //!
-//! * The image is opened once, for reading: one file, one page cache, whatever clients there are.
+//! * The image is opened once, for reading: all clients share one file and one page cache.
 //! * An overlay is opened over the image that it was made over and over no other. An image that is
 //!   changed while it is served gets no overlay any more until that was noticed by a reload, which
 //!   takes it for another one.
-//! * Clients are not told of paths.
+//! * Paths of the server are never sent to clients.
 
 mod file_name;
 mod folder;
@@ -35,7 +35,7 @@ pub(super) enum PerClientError {
     /// The image cannot be read.
     #[error("the image of export {export:?} cannot be read: {source}")]
     Image {
-        /// Whose.
+        /// The export of the overlay.
         export: String,
         /// Why.
         source: IoError,
@@ -43,7 +43,7 @@ pub(super) enum PerClientError {
     /// Their folder cannot be used.
     #[error("export {export:?} cannot keep overlays: {why}")]
     Folder {
-        /// Whose.
+        /// The export of the overlay.
         export: String,
         /// Why.
         why: String,
@@ -103,7 +103,7 @@ impl PerClient {
         };
         let overlay = Overlay::open(self.base.clone(), &place.path, options).await?;
         if place.is_new {
-            // What the client is told is durable must still be found after a power cut.
+            // A flush that the client sees succeed includes the overlay's directory entry.
             let folder = self.folder.clone();
             engine::blocking(move || folder.sync()).await?;
         }

@@ -1,4 +1,4 @@
-//! [`Record`]: what is written down beside an overlay: whose it is, and over which image. Pure.
+//! [`Record`]: the metadata next to an overlay: its client, and its image. Pure.
 //!
 //! ```text
 //! {"version":1,"export":"root","client":{"address":"10.0.0.1"},
@@ -17,13 +17,13 @@ use serde::{Deserialize, Serialize};
 /// The version that is written and understood.
 const VERSION: u32 = 1;
 
-/// What is written down beside an overlay.
+/// The metadata next to an overlay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     version: u32,
     /// The export it was made for.
     pub(super) export: String,
-    /// Whose it is.
+    /// The client that it belongs to.
     pub(super) client: ClientName,
     /// What it changes.
     pub(super) image: ImageRecord,
