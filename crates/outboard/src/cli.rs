@@ -1,4 +1,4 @@
-//! The command line: what can be said. What it does is in [`crate::commands`].
+//! The command line: commands and their options. [`crate::commands`] carries them out.
 
 mod usage_error;
 
@@ -12,7 +12,7 @@ use crate::output::Format;
 
 pub(crate) use usage_error::{conflict, failure};
 
-/// Place of options that every command has.
+/// Display order of global options: last.
 const LAST: usize = 900;
 
 /// Disks for small machines that live on another one.
@@ -25,69 +25,69 @@ const LAST: usize = 900;
     subcommand_required = true
 )]
 pub(crate) struct Cli {
-    /// Speak JSON, for programs
+    /// Print JSON
     #[arg(long, global = true, display_order = LAST)]
     pub(crate) json: bool,
 
-    /// Log more (twice: everything); RUST_LOG goes before it
+    /// Log more (twice: everything); RUST_LOG overrides it
     #[arg(long, short, global = true, action = ArgAction::Count, display_order = LAST)]
     pub(crate) verbose: u8,
 
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What can be done.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve disks over NBD
     Serve(serve::Args),
-    /// Make a block device of a disk, and mount it
+    /// Attach a disk as a block device, and mount it
     Attach(attach::Args),
     /// Flush, unmount and disconnect
     Detach(detach::Args),
-    /// See that a disk that is attached has grown
+    /// Refresh the size of an attached disk that has grown
     Refresh(refresh::Args),
-    /// What is attached and served here, and how it is
+    /// Show what is attached and served on this machine
     Status,
-    /// Have a server read its configuration again
+    /// Reload the configuration of a running server
     Reload(reload::WhichServer),
-    /// See to the exports of a server that runs
+    /// Manage exports of a running server
     #[command(subcommand)]
     Export(export::Command),
-    /// See to the clients of a server that runs
+    /// Manage clients of a running server
     #[command(subcommand)]
     Client(client::Command),
-    /// What a disk is
+    /// Show what is on a disk
     Inspect(inspect::Args),
-    /// The exports of a server
+    /// List the exports of a server
     Ls(ls::Args),
     /// Copy a disk onto another one
     Copy(copy::Args),
-    /// Make disk images
+    /// Create disk images
     #[command(subcommand)]
     Disk(disk::Command),
-    /// Make arrays (Linux software RAID), and see to them
+    /// Create and manage arrays (Linux software RAID)
     #[command(subcommand)]
     Array(array::Command),
-    /// See to the changes that overlays keep
+    /// Manage overlays
     #[command(subcommand)]
     Overlay(overlay::Command),
-    /// Make certificates
+    /// Create TLS certificates
     #[command(subcommand)]
     Tls(tls::Command),
-    /// Measure how fast, and why not faster
+    /// Measure throughput and latency, and compare runs
     #[command(subcommand)]
     Lab(lab::Command),
-    /// Show this machine's sensors to a lab on another one
+    /// Serve this machine's sensors to a lab on another machine
     Agent(agent::Args),
-    /// Find out what holds a disk, an export or a directory back
+    /// Find the bottleneck of a disk, an export or a directory
     Doctor(doctor::Args),
-    /// What `attach` runs in the background; not for people
+    /// The background process of `attach`; internal
     #[command(name = attach::BACKGROUND, hide = true)]
     AttachBackground,
-    /// What the background process runs for calls that may block; not for people
+    /// The worker of the background process for calls that may block; internal
     #[command(name = ::attach::WORKER, hide = true)]
     AttachWorker,
 }
@@ -104,7 +104,7 @@ pub(crate) fn read(
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
-/// Whether programs are listening, found out without understanding the command line.
+/// The output format, determined before the command line is parsed, for its errors.
 pub(crate) fn format(arguments: &[std::ffi::OsString]) -> Format {
     if arguments.iter().any(|argument| argument == "--json") {
         Format::Json

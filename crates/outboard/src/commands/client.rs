@@ -11,20 +11,20 @@ use crate::output::{Format, columns};
 /// What can be done with them.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Who is connected, and what they do
+    /// List the connected clients
     List(WhichServer),
-    /// End a client; what it has in flight is finished
+    /// Disconnect a client after its requests in flight have completed
     Disconnect(DisconnectArgs),
-    /// The overlays of clients, where each has one of its own
+    /// List the overlays of clients
     Overlays(overlays::ListArgs),
-    /// Remove the overlay of a client, which finds the image as it is from then on
+    /// Remove the overlay of a client, which starts from the image again
     DropOverlay(overlays::DropArgs),
 }
 
 /// Arguments of `client disconnect`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DisconnectArgs {
-    /// The client's number, as `client list` tells it
+    /// The client's number, as `client list` shows it
     client: u64,
 
     #[command(flatten)]

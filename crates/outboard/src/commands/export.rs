@@ -9,9 +9,9 @@ use crate::output::{Format, columns};
 /// What can be done with them.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// What is served, and how much it is used
+    /// List exports with their usage
     List(WhichServer),
-    /// Measure a disk again that has grown; new clients see the new size
+    /// Refresh the size of a disk that has grown; new clients see the new size
     Resize(ResizeArgs),
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct ListArgs {
 /// Arguments of `client drop-overlay`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DropArgs {
-    /// Whose, as `client overlays` tells it; with --older it may be left out: everybody's
+    /// The client, as `client overlays` shows it; optional with --older: all clients
     #[arg(required_unless_present = "older")]
     client: Option<String>,
 
@@ -34,7 +34,7 @@ pub(crate) struct DropArgs {
     #[arg(long, value_name = "NAME")]
     export: Option<String>,
 
-    /// Those over images that were replaced, instead of the one over the image of now
+    /// Those over images that were replaced, instead of the one over the current image
     #[arg(long)]
     older: bool,
 

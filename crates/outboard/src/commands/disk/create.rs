@@ -25,7 +25,7 @@ use crate::output::Format;
 /// Arguments of `disk create`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file to make; must not exist
+    /// The file to create; must not exist
     path: PathBuf,
 
     /// Its size: 20G, 1.5T, 500MB… (K, M, G are powers of 1024; KB, MB, GB of 1000)
@@ -42,11 +42,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = block_size, default_value = "512")]
     block_size: u32,
 
-    /// Take the space now, so that it cannot run out later
+    /// Allocate the space now, so that it cannot run out later
     #[arg(long)]
     allocate: bool,
 
-    /// Write zeroes over all of it, which also takes the space
+    /// Write zeroes over all of it, which also allocates the space
     #[arg(long, conflicts_with = "allocate")]
     zero: bool,
 }

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Its new size: 20G, 1.5T, 500MB… (never smaller than it is)
     size: ByteSize,
 
-    /// Give the new room to this partition, which must be the last one on the disk
+    /// Grow this partition into the new space; it must be the last one on the disk
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     part: Option<u32>,
 }

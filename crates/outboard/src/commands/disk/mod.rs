@@ -14,9 +14,9 @@ use crate::output::Format;
 /// What can be done with images.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a disk image
+    /// Create a disk image
     Create(create::Args),
-    /// Make a disk image larger, with its partition table
+    /// Grow a disk image, with its partition table
     Grow(grow::Args),
 }
 

@@ -36,19 +36,19 @@ const DISKS_MAX: usize = 256;
 /// Arguments of `inspect`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A disk: nbd://HOST/EXPORT, a file, a device or any other; several for what lies on them together
+    /// A disk: nbd://HOST/EXPORT, a file, a device or any other; several for arrays and volumes across them
     #[arg(value_name = "URI|DISK", required = true)]
     disks: Vec<String>,
 
-    /// Tell which parts are data, holes and zeroes
+    /// Show which extents are data, holes and zeroes
     #[arg(long)]
     map: bool,
 
-    /// Draw the disks that an expression makes
+    /// Draw the graph of the disks that an expression opens
     #[arg(long, conflicts_with = "map")]
     graph: bool,
 
-    /// With --graph: tell where this byte is kept (sectors: 2048s)
+    /// With --graph: show where this byte is stored (sectors: 2048s)
     #[arg(long, value_name = "BYTE", requires = "graph")]
     offset: Option<graph::Offset>,
 }

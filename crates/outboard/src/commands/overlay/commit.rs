@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// The file or device that holds the changes
     top: PathBuf,
 
-    /// The disk that they are changes of: a file, a device or any other
+    /// The base of the overlay: a file, a device or any other disk
     base: String,
 }
 

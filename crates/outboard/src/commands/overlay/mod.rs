@@ -13,7 +13,7 @@ use crate::output::Format;
 pub(crate) enum Command {
     /// Write the changes of an overlay into its base, and empty it
     Commit(commit::Args),
-    /// How much an overlay has changed, and how much room is left
+    /// Show how much an overlay has changed, and how much space is left
     Status(status::Args),
 }
 

@@ -74,7 +74,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "auto", conflicts_with = "read_only")]
     writable: bool,
 
-    /// Only say whether the configuration, or the disks, are right
+    /// Only check the configuration or the disks
     #[arg(long)]
     check: bool,
 
@@ -97,7 +97,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "1|many", default_value = "1", value_parser = writers)]
     writers: Writers,
 
-    /// Record the one writer beside the disk: one that was taken over from is refused for good
+    /// Record the single writer next to the disk: after a takeover the old writer is refused for good
     #[arg(long, conflicts_with = "config")]
     single_writer: bool,
 
@@ -109,7 +109,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "read_only", "stdin"])]
     overlay_per_client: Option<PathBuf>,
 
-    /// What each overlay may take [default: 2G]
+    /// Quota of each overlay [default: 2G]
     #[arg(long, value_name = "SIZE", value_parser = config::quota, requires = "overlay_per_client")]
     overlay_quota: Option<u64>,
 
@@ -121,7 +121,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     port_file: Option<PathBuf>,
 
-    /// Serve figures for Prometheus over HTTP at this address
+    /// Serve Prometheus metrics over HTTP at this address
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "stdin")]
     metrics: Option<SocketAddr>,
 
@@ -137,7 +137,7 @@ pub(crate) struct Args {
     #[arg(long)]
     exit_with_parent: bool,
 
-    /// Most clients at once
+    /// Limit of connections
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections_max)]
     connections_max: usize,
 

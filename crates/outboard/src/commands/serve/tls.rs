@@ -20,11 +20,11 @@ pub(super) struct TlsArgs {
     #[arg(long, requires = "tls")]
     tls_optional: bool,
 
-    /// Let clients in that have no certificate
+    /// Accept clients without a certificate
     #[arg(long, requires = "tls")]
     tls_any_client: bool,
 
-    /// Let other machines in without TLS: no secrets, no passwords, whoever reaches the port
+    /// Accept other machines without TLS: unencrypted, without authentication
     #[arg(long)]
     pub(super) insecure: bool,
 }
@@ -100,7 +100,7 @@ impl Guard {
                     format!("{place} can be reached by other machines, and they need no TLS");
                 Err(Failure::new(what).next(match self.demand {
                     Some(_) => {
-                        "leave --tls-optional (demand = \"optional\") away, or say --insecure \
+                        "leave --tls-optional (demand = \"optional\") away, or pass --insecure \
                          (insecure = true)"
                     }
                     None => {

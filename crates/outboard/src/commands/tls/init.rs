@@ -28,7 +28,7 @@ const ANY_CLIENT: &str = "client";
 /// Arguments of `tls init`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to put them; made if it does not exist
+    /// The folder for the files; created if it does not exist
     dir: PathBuf,
 
     /// A name or address of the server as its clients write it; may be given several times
@@ -46,7 +46,7 @@ pub(crate) struct ClientArgs {
     /// The folder that `tls init` made
     dir: PathBuf,
 
-    /// What to call the client
+    /// The name of the client
     #[arg(value_parser = client_name)]
     name: String,
 }

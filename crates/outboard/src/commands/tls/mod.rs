@@ -12,9 +12,9 @@ use crate::output::Format;
 /// What can be done with certificates.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make an authority, and certificates for a server and its clients
+    /// Create a certificate authority, and certificates for a server and its clients
     Init(init::Args),
-    /// Make a certificate for one more client
+    /// Create a certificate for another client
     Client(init::ClientArgs),
 }
 
