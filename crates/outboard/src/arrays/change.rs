@@ -88,7 +88,7 @@ pub(crate) async fn carry_out_for(
     step: ArrayStep,
     opener: &mut impl Opener,
 ) -> Result<(), String> {
-    tracing::info!("array {}: {step} is asked for", array.status().name);
+    tracing::info!("array {}: {step} requested", array.status().name);
     let done = carry_out(array, step, opener).await;
     done.map_err(|failure| failure.line())
 }

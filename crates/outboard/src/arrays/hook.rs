@@ -77,7 +77,7 @@ impl Hook {
         };
         if let Err(TrySendError::Full(told)) = queue.try_send(told) {
             let (event, array) = (told.event, &told.array);
-            tracing::error!("on_event: {event} of {array} is not told: {WAITING_MAX} others wait");
+            tracing::error!("on_event: {event} of {array} is dropped: {WAITING_MAX} events are queued");
         }
     }
 
@@ -97,7 +97,7 @@ impl Hook {
             return;
         };
         if clock::timeout(LAST_TIME, worker).await.is_err() {
-            tracing::error!("on_event: not all that happened was told: the program takes too long");
+            tracing::error!("on_event: shutdown timeout: some events were not passed to the program");
         }
     }
 }

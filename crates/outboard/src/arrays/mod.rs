@@ -155,7 +155,7 @@ pub(crate) async fn stop_one(array: &Array) -> Result<(), String> {
         ),
     };
     Err(format!(
-        "the array {name} could not be marked clean: {why}; what was written is there, and its copies are made alike \
-         at the next start"
+        "the array {name} could not be marked clean: {why}; what was written is there, and it is resynced at the \
+         next start"
     ))
 }

@@ -228,9 +228,9 @@ pub(crate) fn with_newcomers(before: &ArrayReport, now: &ArrayReport) -> Option<
 /// What a scrub found, in words.
 pub(crate) fn scrub(scrubbed: &ScrubReport) -> String {
     let mut words = match (scrubbed.mismatches, scrubbed.repaired) {
-        (0, _) => "all copies are alike".to_owned(),
+        (0, _) => "all copies are identical".to_owned(),
         (count, false) => format!("{count} sectors of 512 bytes differ"),
-        (count, true) => format!("{count} sectors of 512 bytes differed and were made alike"),
+        (count, true) => format!("{count} sectors of 512 bytes differed and were repaired"),
     };
     if !scrubbed.finished {
         words.push_str(", ended before its end");

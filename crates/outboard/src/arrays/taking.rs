@@ -26,7 +26,7 @@ pub(crate) async fn refuse_full(name: &str, disk: &Node, own: Option<&str>) -> R
     }
     let probe = Probe::find().await;
     if let Err(why) = probe.program() {
-        let failure = Failure::new(format!("nobody can tell what is on {name}: {why}"));
+        let failure = Failure::new(format!("the content of {name} cannot be determined: {why}"));
         return Err(failure.next("--force takes it in any case"));
     }
     let signature = probe.signature(disk).await;

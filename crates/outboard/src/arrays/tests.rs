@@ -144,14 +144,14 @@ fn a_scrub_tells_the_first_places_and_how_many_there_are() {
         });
         show::scrub(&ArrayReport::of(None, &status).scrubbed.unwrap())
     };
-    assert_eq!(scrubbed(0, false, true), "all copies are alike");
+    assert_eq!(scrubbed(0, false, true), "all copies are identical");
     assert_eq!(
         scrubbed(0, false, false),
-        "all copies are alike, ended before its end"
+        "all copies are identical, ended before its end"
     );
     assert_eq!(
         scrubbed(2, true, true),
-        "16 sectors of 512 bytes differed and were made alike, at 0+4096, 1048576+4096"
+        "16 sectors of 512 bytes differed and were repaired, at 0+4096, 1048576+4096"
     );
     let many = scrubbed(12, false, true);
     assert!(

@@ -115,6 +115,6 @@ fn in_words(event: &ArrayEvent) -> String {
         ArrayEvent::RebuildFinished { kind, mismatches } => {
             format!("{} ended: {mismatches} sectors differed", name(kind))
         }
-        ArrayEvent::MemberBack { member } => format!("{member} is there again"),
+        ArrayEvent::MemberBack { member } => format!("{member} has rejoined"),
     }
 }

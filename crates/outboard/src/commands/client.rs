@@ -42,7 +42,7 @@ pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
             match args.which.ask(Ask::Disconnect { client })? {
                 Answer::Disconnected => {
                     let said = serde_json::json!({ "disconnected": client });
-                    format.print(&said, || format!("client {client} ends"))
+                    format.print(&said, || format!("client {client} is being disconnected"))
                 }
                 _ => Err(strange()),
             }

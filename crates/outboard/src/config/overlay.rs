@@ -54,7 +54,7 @@ pub(super) fn overlay(
     let Some(kind) = &table.overlay else {
         return match stray(table) {
             Some(at) => {
-                let what = "it needs `overlay = \"per-client\"` beside it";
+                let what = "it requires `overlay = \"per-client\"`";
                 Err(Slip::at(values.0, at, what))
             }
             None => Ok(None),
@@ -73,7 +73,7 @@ pub(super) fn overlay(
     }
     if table.read_only {
         let what = "with overlays clients write, and the disk itself is read-only in any case: \
-                    leave `read_only` away";
+                    omit `read_only`";
         return Err(values.slip(kind, what));
     }
     let mut plan = OverlayPlan::in_folder(directory.get_ref().clone());

@@ -61,7 +61,7 @@ impl WriterOptions {
         }
         if of.read_only {
             return Err(
-                "a single writer of an export that is read-only: nobody writes to it".to_owned(),
+                "a single writer of a read-only export: no client can write".to_owned(),
             );
         }
         if of.has_overlays {
@@ -75,7 +75,7 @@ impl WriterOptions {
             (None, Disk::File { path, .. }) => beside(path),
             (None, _) => {
                 return Err(
-                    "the disk is not one file that the last writer could be recorded beside: say where \
+                    "the disk is not one file next to which the last writer could be recorded: set the path \
                      (writer_file, --writer-file)"
                         .to_owned(),
                 );
@@ -83,7 +83,7 @@ impl WriterOptions {
         };
         if record.starts_with("/dev") {
             return Err(format!(
-                "{} would be gone at the next boot: say where the last writer is recorded \
+                "{} would be gone at the next boot: set another path for the record of the last writer \
                  (writer_file, --writer-file)",
                 record.display()
             ));

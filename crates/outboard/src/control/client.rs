@@ -20,7 +20,7 @@ pub(crate) enum AskError {
     #[error("no server answers at {}", .0.display())]
     Nobody(PathBuf),
     /// The connection failed or timed out.
-    #[error("cannot ask the server at {}: {source}", path.display())]
+    #[error("cannot reach the server at {}: {source}", path.display())]
     Io {
         /// Where.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) enum AskError {
         source: io::Error,
     },
     /// The answer cannot be parsed.
-    #[error("the server at {} answers in another way: {why}", path.display())]
+    #[error("the answer of the server at {} cannot be parsed: {why}", path.display())]
     Answer {
         /// Where.
         path: PathBuf,
@@ -101,7 +101,7 @@ pub(crate) fn choose(said: Option<&str>) -> Result<PathBuf, Failure> {
                 .map(|p| place::name(&p))
                 .collect();
             let failure = Failure::new(format!("several servers run here: {}", names.join(", ")));
-            Err(failure.next("say which: --server NAME"))
+            Err(failure.next("choose one: --server NAME"))
         }
     }
 }
@@ -122,7 +122,7 @@ pub(crate) fn statuses() -> Vec<ServerStatus> {
             Ok(Answer::Status(status)) => statuses.push(*status),
             // Left behind by a server that was killed.
             Err(AskError::Nobody(_)) => place::sweep(&path),
-            Ok(_) => tracing::warn!("the server at {} answers strangely", path.display()),
+            Ok(_) => tracing::warn!("the server at {} sent an unexpected answer", path.display()),
             Err(error) => tracing::warn!("{error}"),
         }
     }

@@ -213,12 +213,12 @@ pub(crate) fn question(line: &[u8]) -> Result<Ask, String> {
     struct Version {
         version: u32,
     }
-    let broken = |e: serde_json::Error| format!("not a question: {e}");
+    let broken = |e: serde_json::Error| format!("not a request: {e}");
     let Version { version } = serde_json::from_slice(line).map_err(broken)?;
     if version != VERSION {
         let program = env!("CARGO_PKG_VERSION");
         return Err(format!(
-            "version {version} of the control protocol was asked for; this server (outboard {program}) \
+            "version {version} of the control protocol was requested; this server (outboard {program}) \
              speaks version {VERSION}"
         ));
     }

@@ -60,7 +60,7 @@ const METRICS: [OfArray; 13] = [
     (
         "outboard_array_bitmap_dirty_chunks",
         "gauge",
-        "Chunks that were written, or are to be copied to a member that is away.",
+        "Chunks that were written, or are to be copied to an unreachable member.",
         |a| a.bitmap.map(|bitmap| bitmap.dirty),
     ),
     (

@@ -101,7 +101,7 @@ fn exports(text: &mut Text, figures: &ServerFigures) {
         (
             "outboard_export_size_bytes",
             "gauge",
-            "Size that new clients are told.",
+            "Size that new clients get.",
             |e| e.size,
         ),
         (
@@ -171,7 +171,7 @@ fn overlays(text: &mut Text, figures: &ServerFigures) {
     let metrics: [OfOverlays; 4] = [
         (
             "outboard_export_overlays",
-            "Overlays of clients over the image of now.",
+            "Overlays of clients over the current image.",
             |disks| disks.iter().filter(|disk| !disk.is_older).count() as u64,
         ),
         (

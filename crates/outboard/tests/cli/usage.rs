@@ -15,7 +15,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     ),
     (
         &["serve", "memory(1M)", "--listen", "99"],
-        "a port alone: say ADDRESS",
+        "a port alone: write ADDRESS",
     ),
     (
         &["serve", "memory(1M)", "--listen", "unix:"],

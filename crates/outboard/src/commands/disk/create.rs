@@ -209,7 +209,7 @@ impl<'a> Image<'a> {
             self.path.display(),
             size.0
         );
-        Err(Failure::new(what).next("free some space, or leave --allocate and --zero away"))
+        Err(Failure::new(what).next("free some space, or omit --allocate and --zero"))
     }
 
     fn allocate(&self, size: ByteSize, interrupt: &Interrupt) -> Result<(), Failure> {

@@ -214,6 +214,6 @@ fn complaint(child: &mut Child) -> String {
     }
     let said = String::from_utf8_lossy(&said);
     let first = said.lines().map(str::trim).find(|line| !line.is_empty());
-    let first = first.unwrap_or("it did not say why");
+    let first = first.unwrap_or("it reported no reason");
     first.trim_end_matches('.').to_owned()
 }

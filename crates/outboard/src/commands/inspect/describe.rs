@@ -36,7 +36,7 @@ async fn open(named: &NamedDisk) -> Result<Seen, Failure> {
         .map_err(|error| Failure::from_error(&error))?;
     Ok(Seen {
         disk: Arc::new(disk),
-        remark: holder.map(|holder| format!("it is {holder}: what is told may be changing")),
+        remark: holder.map(|holder| format!("it is {holder}: this report may be outdated")),
     })
 }
 

@@ -55,7 +55,7 @@ pub(super) async fn of(disk: &Node, tells: bool) -> Result<Map, Failure> {
     for start in (0..size.div_ceil(WINDOW)).map(|n| n * WINDOW) {
         let range = Range::new(start, WINDOW.min(size - start));
         let found = disk.extents(range).await;
-        let found = found.map_err(|error| Failure::because("cannot tell the map", &error))?;
+        let found = found.map_err(|error| Failure::because("cannot read the map", &error))?;
         extents.extend(found);
         // A disk of holes is one extent, however many windows it has.
         if extents.len() > 1 && extents.len() < 4096 {
@@ -115,7 +115,7 @@ impl Map {
         let [data, hole, zero] = [data, hole, zero].map(HumanBytes);
         let _done = write!(text, "{data} of data, {hole} of holes, {zero} of zeroes");
         if !self.known {
-            text.push_str("; this disk does not tell, so that all of it counts as data");
+            text.push_str("; this disk does not report extents, so all of it counts as data");
         }
         text
     }

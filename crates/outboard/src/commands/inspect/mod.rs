@@ -210,7 +210,7 @@ impl Inspection {
         texts.extend(
             self.no_signatures
                 .as_ref()
-                .map(|why| format!("Filesystems, swap and the like are not told: {why}.")),
+                .map(|why| format!("Filesystems, swap and the like are not shown: {why}.")),
         );
         if let [only] = self.disks.as_slice() {
             texts.extend(only.map.as_ref().map(map::Map::text));

@@ -30,7 +30,7 @@ pub(crate) enum Place {
 
 /// Why a text is no place to listen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}: say ADDRESS, ADDRESS:PORT, [IPV6]:PORT, unix:PATH or vsock:PORT")]
+#[error("{0}: write ADDRESS, ADDRESS:PORT, [IPV6]:PORT, unix:PATH or vsock:PORT")]
 pub(crate) struct PlaceError(&'static str);
 
 impl Place {

@@ -103,7 +103,7 @@ async fn found(
     match (&which.client, exports.as_slice()) {
         (Some(client), []) => Err(format!("client {client} has no such overlay")),
         (Some(client), several @ [_, _, ..]) => Err(format!(
-            "client {client} has overlays at several exports ({}); say which with --export",
+            "client {client} has overlays at several exports ({}); choose one with --export",
             several.join(", ")
         )),
         _ => Ok(found),

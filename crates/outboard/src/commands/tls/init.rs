@@ -184,7 +184,7 @@ impl Made {
             text.push_str(&client.text(host));
         }
         text.push_str(&format!(
-            "\nKeep {dir}/{AUTHORITY_KEY} to yourself: who has it can let anybody in."
+            "\nKeep {dir}/{AUTHORITY_KEY} secret: it can sign certificates for any client."
         ));
         text
     }

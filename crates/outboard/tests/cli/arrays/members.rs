@@ -80,9 +80,9 @@ fn a_difference_is_found_told_and_repaired() {
     assert!(scrubbed["places"][0]["offset"].is_u64(), "{found}");
     assert_eq!(scrubbed["repaired"], false);
     let told = answer(path, &["array", "scrub", "--repair", "a.img", "b.img"]);
-    assert!(told.contains("differed and were made alike, at "), "{told}");
+    assert!(told.contains("differed and were repaired, at "), "{told}");
     let told = answer(path, &["array", "scrub", "a.img", "b.img"]);
-    assert!(told.contains("all copies are alike"), "{told}");
+    assert!(told.contains("all copies are identical"), "{told}");
 }
 
 #[test]

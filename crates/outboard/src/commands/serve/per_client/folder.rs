@@ -43,13 +43,13 @@ pub(super) enum FolderError {
     #[error("{} cannot be used: {source}", path.display())]
     Record { path: PathBuf, source: RecordError },
     #[error(
-        "{} is there, but not the record that says whose it is and over which image; put it back, \
+        "{} exists, but not the record of its client and its image; put it back, \
          or remove the overlay", .0.display()
     )]
     NoRecord(PathBuf),
     #[error("the image has {0} overlays already, which is `overlays_max`")]
     TooMany(usize),
-    #[error("somebody has {} open", .0.display())]
+    #[error("{} is in use", .0.display())]
     InUse(PathBuf),
 }
 

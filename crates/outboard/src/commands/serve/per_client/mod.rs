@@ -116,7 +116,7 @@ impl PerClient {
 enum Refusal {
     #[error(
         "{0} was changed while it is served, and the overlays over it are of what it was; put it \
-         back, or reload to start anew over what it is"
+         back, or reload to start with new overlays over what it is"
     )]
     Changed(String),
     #[error(transparent)]
@@ -133,7 +133,7 @@ impl From<Refusal> for CannotOpen {
                 "there are as many overlays as there may be"
             }
             Refusal::Folder(_) | Refusal::Overlay(_) => {
-                "your overlay cannot be opened; the server's log tells why"
+                "your overlay cannot be opened; see the server's log"
             }
         };
         Self {

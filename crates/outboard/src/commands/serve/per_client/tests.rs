@@ -168,7 +168,7 @@ fn overlays_of_a_replaced_image_are_kept_apart_and_removed_by_its_number() {
             .expect("nobody has it");
         assert_eq!(new.list().len(), 1);
         let held = new.remove(&client(1), new.image()).await;
-        assert!(held.expect_err("it is open").contains("open"));
+        assert!(held.expect_err("it is open").contains("in use"));
         drop(disk);
         new.remove(&client(1), new.image())
             .await
