@@ -109,7 +109,10 @@ fn the_array_below_an_attachment_is_changed_by_commands_while_it_is_mounted() {
     );
     run(Command::new("sync").args(["-f", &mount])).ok();
     let told = array(&["scrub", "m", "--wait"]).ok();
-    assert!(told.contains("last scrub  all copies are identical"), "{told}");
+    assert!(
+        told.contains("last scrub  all copies are identical"),
+        "{told}"
+    );
     let told = array(&["stop", "m"]).complaint(1);
     assert!(told.contains("outboard detach"), "{told}");
     world.run(&["detach", &mount]).ok();

@@ -18,9 +18,9 @@ pub(crate) trait Opener: Send {
 
 /// The byte ranges of files that open disks use. A disk that is opened later may use none of them.
 #[derive(Debug)]
-pub(crate) struct Held(Vec<Claim>);
+pub(crate) struct OpenClaims(Vec<Claim>);
 
-impl Held {
+impl OpenClaims {
     /// The claims of the disks of `builder`.
     pub(crate) fn by(builder: Builder) -> Self {
         Self(builder.claims())
@@ -36,7 +36,7 @@ impl Held {
     }
 }
 
-impl Opener for Held {
+impl Opener for OpenClaims {
     async fn open(&mut self, disk: &NamedDisk) -> Result<Candidate, Failure> {
         Ok(self.candidate(disk).await?)
     }

@@ -36,7 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// One event, as the program receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct HookEvent {
     /// `Fail`, `SpareActive`… as mdadm calls them.
     pub(crate) event: &'static str,
     /// The array's name.
@@ -49,12 +49,12 @@ pub(crate) struct Told {
 
 /// Runs the program. Clones share it.
 #[derive(Debug, Clone)]
-pub(crate) struct Hook(Arc<Shared>);
+pub(crate) struct Hook(Arc<HookInner>);
 
 #[derive(Debug)]
-struct Shared {
+struct HookInner {
     /// `None` once [`Hook::finish`] was called.
-    queue: Mutex<Option<Sender<Told>>>,
+    queue: Mutex<Option<Sender<HookEvent>>>,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -63,27 +63,29 @@ impl Hook {
     pub(crate) fn start(command: Vec<String>) -> Self {
         let (queue, waiting) = channel(WAITING_MAX);
         let worker = engine::spawn(work(command, waiting));
-        Self(Arc::new(Shared {
+        Self(Arc::new(HookInner {
             queue: Mutex::new(Some(queue)),
             worker: Mutex::new(Some(worker)),
         }))
     }
 
     /// Queues an event for the program.
-    pub(crate) fn tell(&self, told: Told) {
+    pub(crate) fn tell(&self, told: HookEvent) {
         let queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(queue) = &*queue else {
             return;
         };
         if let Err(TrySendError::Full(told)) = queue.try_send(told) {
             let (event, array) = (told.event, &told.array);
-            tracing::error!("on_event: {event} of {array} is dropped: {WAITING_MAX} events are queued");
+            tracing::error!(
+                "on_event: {event} of {array} is dropped: {WAITING_MAX} events are queued"
+            );
         }
     }
 
     /// Waits until the queue is empty, for [`LAST_TIME`] at most. Later events are dropped.
     pub(crate) async fn finish(&self) {
-        let close = |queue: &Mutex<Option<Sender<Told>>>| {
+        let close = |queue: &Mutex<Option<Sender<HookEvent>>>| {
             drop(queue.lock().unwrap_or_else(PoisonError::into_inner).take());
         };
         close(&self.0.queue);
@@ -97,12 +99,14 @@ impl Hook {
             return;
         };
         if clock::timeout(LAST_TIME, worker).await.is_err() {
-            tracing::error!("on_event: shutdown timeout: some events were not passed to the program");
+            tracing::error!(
+                "on_event: shutdown timeout: some events were not passed to the program"
+            );
         }
     }
 }
 
-async fn work(command: Vec<String>, mut waiting: Receiver<Told>) {
+async fn work(command: Vec<String>, mut waiting: Receiver<HookEvent>) {
     while let Some(told) = waiting.recv().await {
         let (event, array) = (told.event, told.array.clone());
         if let Err(why) = run(&command, &told).await {
@@ -113,7 +117,7 @@ async fn work(command: Vec<String>, mut waiting: Receiver<Told>) {
 }
 
 /// Runs the program and waits for it.
-async fn run(command: &[String], told: &Told) -> Result<(), String> {
+async fn run(command: &[String], told: &HookEvent) -> Result<(), String> {
     let mut child = start(command, told).map_err(|error| format!("cannot be run: {error}"))?;
     let begin = clock::now();
     loop {
@@ -130,7 +134,7 @@ async fn run(command: &[String], told: &Told) -> Result<(), String> {
     }
 }
 
-fn start(command: &[String], told: &Told) -> io::Result<Child> {
+fn start(command: &[String], told: &HookEvent) -> io::Result<Child> {
     let (program, first) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command.args(first).arg(told.event).arg(&told.array);

@@ -1,4 +1,4 @@
-//! [`Kept`]: the arrays below an attached disk. A control socket reports and changes them, as that of a server does;
+//! [`AttachedArrays`]: the arrays below an attached disk. A control socket reports and changes them, as that of a server does;
 //! they are stopped when the disk is detached.
 
 use std::pin::Pin;
@@ -8,22 +8,22 @@ use attach::Keeper;
 use nodes::array::Array;
 use tokio::sync::Mutex;
 
-use super::change::{self, Held};
+use super::change::{self, OpenClaims};
 use super::report::ArrayReport;
 use super::{Arrays, show};
 use crate::control::place::{self, ControlSocket};
-use crate::control::server::{self, Answering, Oracle};
-use crate::control::{Answer, ArrayAsk, ArrayStep, Ask};
+use crate::control::server::{self, AnswerFuture, ControlHandler};
+use crate::control::{ArrayRequest, ArrayStep, ControlAnswer, ControlRequest};
 use crate::graph::builder::Builder;
 
 /// The arrays of an attached disk, and their control socket.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct AttachedArrays {
     arrays: Arc<Arrays>,
     control: Option<ControlSocket>,
 }
 
-impl Kept {
+impl AttachedArrays {
     /// Watches the arrays that `builder` has opened for the disk `text`; nothing where there are none.
     /// Call on the engine.
     pub(crate) fn of(text: &str, builder: Builder) -> Option<Self> {
@@ -33,8 +33,8 @@ impl Kept {
         }
         let arrays = Arc::new(Arrays::new(None));
         arrays.add(text, opened);
-        let held = Mutex::new(Held::by(builder));
-        let asked = Arc::new(Asked {
+        let held = Mutex::new(OpenClaims::by(builder));
+        let asked = Arc::new(AttachedControl {
             arrays: arrays.clone(),
             held,
         });
@@ -54,7 +54,7 @@ impl Kept {
     }
 }
 
-impl Keeper for Kept {
+impl Keeper for AttachedArrays {
     fn trouble(&self) -> Option<String> {
         let reports = self.arrays.reports();
         let degraded = reports.iter().find(|report| report.is_degraded())?;
@@ -75,16 +75,16 @@ impl Keeper for Kept {
 
 /// Handles the requests on the control socket.
 #[derive(Debug)]
-struct Asked {
+struct AttachedControl {
     arrays: Arc<Arrays>,
-    held: Mutex<Held>,
+    held: Mutex<OpenClaims>,
 }
 
-impl Asked {
-    async fn change(&self, ask: ArrayAsk) -> Result<Answer, String> {
+impl AttachedControl {
+    async fn change(&self, ask: ArrayRequest) -> Result<ControlAnswer, String> {
         // One change at a time.
         let mut held = self.held.lock().await;
-        let ArrayAsk { export, uuid, step } = ask;
+        let ArrayRequest { export, uuid, step } = ask;
         let array = self.arrays.find(&export, &uuid);
         let array = array.ok_or_else(|| format!("{export} has no array {uuid} now"))?;
         if let ArrayStep::Stop { .. } = step {
@@ -93,16 +93,16 @@ impl Asked {
         }
         change::carry_out_for(&array, step, &mut *held).await?;
         let report = ArrayReport::of(Some(&export), &array.status());
-        Ok(Answer::Array(Box::new(report)))
+        Ok(ControlAnswer::Array(Box::new(report)))
     }
 }
 
-impl Oracle for Asked {
-    fn answer(self: Arc<Self>, ask: Ask) -> Answering {
+impl ControlHandler for AttachedControl {
+    fn answer(self: Arc<Self>, ask: ControlRequest) -> AnswerFuture {
         Box::pin(async move {
             match ask {
-                Ask::Arrays => Ok(Answer::Arrays(self.arrays.reports())),
-                Ask::Array(ask) => self.change(ask).await,
+                ControlRequest::Arrays => Ok(ControlAnswer::Arrays(self.arrays.reports())),
+                ControlRequest::Array(ask) => self.change(ask).await,
                 _ => Err("this is no server: a disk is attached here".to_owned()),
             }
         })

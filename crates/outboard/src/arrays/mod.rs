@@ -39,7 +39,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An array and the export that is backed by it.
 #[derive(Debug, Clone)]
-struct Served {
+struct ExportArray {
     export: String,
     array: Arc<Array>,
 }
@@ -47,7 +47,7 @@ struct Served {
 /// The arrays of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Arrays {
-    served: Mutex<Vec<Served>>,
+    served: Mutex<Vec<ExportArray>>,
     hook: Option<Hook>,
 }
 
@@ -65,7 +65,7 @@ impl Arrays {
         for array in arrays {
             watch::start(export, &array, self.hook.clone());
             let export = export.to_owned();
-            self.served().push(Served { export, array });
+            self.served().push(ExportArray { export, array });
         }
     }
 
@@ -73,7 +73,7 @@ impl Arrays {
     pub(crate) fn reports(&self) -> Vec<ArrayReport> {
         // The lock is released before the arrays are queried.
         let served = self.served().clone();
-        let report = |one: &Served| ArrayReport::of(Some(&one.export), &one.array.status());
+        let report = |one: &ExportArray| ArrayReport::of(Some(&one.export), &one.array.status());
         served.iter().map(report).collect()
     }
 
@@ -111,7 +111,7 @@ impl Arrays {
         problems
     }
 
-    fn served(&self) -> MutexGuard<'_, Vec<Served>> {
+    fn served(&self) -> MutexGuard<'_, Vec<ExportArray>> {
         // A list of names and pointers is right at every moment.
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,9 +119,9 @@ impl Arrays {
 
 /// Stops arrays one by one, last opened first: an array of arrays writes its members until it is stopped. Returns
 /// the failures.
-async fn stop(arrays: Vec<Served>) -> Vec<String> {
+async fn stop(arrays: Vec<ExportArray>) -> Vec<String> {
     let mut problems = Vec::new();
-    for Served { array, .. } in arrays.into_iter().rev() {
+    for ExportArray { array, .. } in arrays.into_iter().rev() {
         if let Err(why) = stop_one(&array).await {
             tracing::error!("{why}");
             problems.push(why);

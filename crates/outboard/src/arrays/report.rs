@@ -102,7 +102,7 @@ pub(crate) struct MemberReport {
     /// The slot that it has, or had.
     pub(crate) part: Option<u16>,
     /// Its state.
-    pub(crate) state: State,
+    pub(crate) state: MemberHealth,
     /// While it is rebuilt: the offset up to which it is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rebuilt_to: Option<u64>,
@@ -122,7 +122,7 @@ pub(crate) struct MemberReport {
 /// The state of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum State {
+pub(crate) enum MemberHealth {
     /// All of its data is current.
     InSync,
     /// It is being rebuilt, in full or by the bitmap.
@@ -141,7 +141,7 @@ pub(crate) enum State {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SyncReport {
     /// What.
-    pub(crate) kind: Kind,
+    pub(crate) kind: SyncOperation,
     /// How far.
     pub(crate) done: u64,
     /// Of how much.
@@ -158,7 +158,7 @@ pub(crate) struct SyncReport {
 /// The kinds of sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
+pub(crate) enum SyncOperation {
     /// Copies are made identical after a crash.
     Resync,
     /// A member is rebuilt, in full or by the bitmap.
@@ -228,14 +228,14 @@ impl ArrayReport {
 
     /// Whether a sync is running.
     pub(crate) fn is_busy(&self) -> bool {
-        let rebuilding = |member: &MemberReport| member.state == State::Rebuilding;
+        let rebuilding = |member: &MemberReport| member.state == MemberHealth::Rebuilding;
         self.sync.is_some() || self.members.iter().any(rebuilding)
     }
 
     /// Whether a spare is about to replace a missing member.
     pub(crate) fn is_about_to_recover(&self) -> bool {
-        let has = |state: State| self.members.iter().any(|member| member.state == state);
-        self.is_degraded() && !self.read_only && has(State::Spare)
+        let has = |state: MemberHealth| self.members.iter().any(|member| member.state == state);
+        self.is_degraded() && !self.read_only && has(MemberHealth::Spare)
     }
 
     /// Its name, without the host's.
@@ -257,12 +257,12 @@ pub(crate) fn uuid(bytes: &[u8; 16]) -> String {
 impl MemberReport {
     fn of(member: &MemberStatus) -> Self {
         let (state, rebuilt_to) = match member.state {
-            MemberState::InSync => (State::InSync, None),
-            MemberState::Rebuilding(to) => (State::Rebuilding, Some(to)),
-            MemberState::Spare => (State::Spare, None),
-            MemberState::Failed => (State::Failed, None),
-            MemberState::Stale => (State::Stale, None),
-            MemberState::Missing => (State::Missing, None),
+            MemberState::InSync => (MemberHealth::InSync, None),
+            MemberState::Rebuilding(to) => (MemberHealth::Rebuilding, Some(to)),
+            MemberState::Spare => (MemberHealth::Spare, None),
+            MemberState::Failed => (MemberHealth::Failed, None),
+            MemberState::Stale => (MemberHealth::Stale, None),
+            MemberState::Missing => (MemberHealth::Missing, None),
         };
         Self {
             name: member.name.clone(),
@@ -312,7 +312,7 @@ impl ScrubReport {
     }
 }
 
-impl From<SyncKind> for Kind {
+impl From<SyncKind> for SyncOperation {
     fn from(kind: SyncKind) -> Self {
         match kind {
             SyncKind::Resync => Self::Resync,
@@ -323,7 +323,7 @@ impl From<SyncKind> for Kind {
     }
 }
 
-impl Kind {
+impl SyncOperation {
     /// All of them.
     pub(crate) const ALL: [Self; 4] = [Self::Resync, Self::Recovery, Self::Check, Self::Repair];
 
@@ -343,7 +343,7 @@ impl Kind {
     }
 }
 
-impl State {
+impl MemberHealth {
     /// All of them.
     pub(crate) const ALL: [Self; 6] = [
         Self::InSync,

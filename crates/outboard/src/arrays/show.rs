@@ -12,7 +12,7 @@
 use engine::clock::Calendar;
 use indicatif::HumanBytes;
 
-use super::report::{ArrayReport, MemberReport, ScrubReport, State, SyncReport};
+use super::report::{ArrayReport, MemberHealth, MemberReport, ScrubReport, SyncReport};
 use crate::commands::inspect::visible;
 use crate::output::columns;
 
@@ -37,7 +37,8 @@ pub(crate) fn line(report: &ArrayReport) -> String {
         line.push_str(&progress(sync));
     }
     let failed = report.members.iter();
-    let failed = failed.filter(|member| matches!(member.state, State::Failed | State::Stale));
+    let failed =
+        failed.filter(|member| matches!(member.state, MemberHealth::Failed | MemberHealth::Stale));
     for member in failed {
         let state = member.state.words();
         line.push_str(&format!("; {} is {state}", visible(&member.name)));
@@ -108,14 +109,15 @@ fn members(report: &ArrayReport) -> Vec<String> {
 /// Whether a member has a line. A missing member has none where a failed member of the same slot has one.
 fn is_told(member: &MemberReport, report: &ArrayReport) -> bool {
     let held = |other: &MemberReport| {
-        other.part == member.part && matches!(other.state, State::Failed | State::Stale)
+        other.part == member.part
+            && matches!(other.state, MemberHealth::Failed | MemberHealth::Stale)
     };
-    member.state != State::Missing || !report.members.iter().any(held)
+    member.state != MemberHealth::Missing || !report.members.iter().any(held)
 }
 
 fn state(member: &MemberReport, report: &ArrayReport) -> String {
     let mut words = member.state.words().to_owned();
-    if report.resync_pending && member.state == State::InSync {
+    if report.resync_pending && member.state == MemberHealth::InSync {
         // It holds its part, and others may hold something else.
         words.push_str(", resync pending");
     }
@@ -213,7 +215,7 @@ pub(crate) fn with_newcomers(before: &ArrayReport, now: &ArrayReport) -> Option<
     let is_here = |member: &&MemberReport| {
         matches!(
             member.state,
-            State::InSync | State::Rebuilding | State::Spare
+            MemberHealth::InSync | MemberHealth::Rebuilding | MemberHealth::Spare
         )
     };
     let here = |report: &ArrayReport| -> Vec<String> {

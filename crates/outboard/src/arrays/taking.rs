@@ -4,7 +4,7 @@
 use block::Node;
 use nodes::array::{Array, Candidate, examine, newest};
 
-use super::report::{ArrayReport, State, short_name, uuid};
+use super::report::{ArrayReport, MemberHealth, short_name, uuid};
 use crate::commands::inspect::Probe;
 use crate::failure::Failure;
 
@@ -65,9 +65,11 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
 pub(crate) async fn forget(array: &Array, name: &str) -> Result<(), Failure> {
     let report = ArrayReport::of(None, &array.status());
     let mut members = report.members.iter();
-    match members.find(|member| is_same(&member.name, name) && member.state != State::Missing) {
+    match members
+        .find(|member| is_same(&member.name, name) && member.state != MemberHealth::Missing)
+    {
         None => Ok(()),
-        Some(member) if matches!(member.state, State::Failed | State::Stale) => {
+        Some(member) if matches!(member.state, MemberHealth::Failed | MemberHealth::Stale) => {
             array.remove(&member.name).await.map_err(Failure::from)
         }
         Some(member) => {

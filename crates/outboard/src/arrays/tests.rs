@@ -8,10 +8,10 @@ use nodes::array::{
     SyncStatus, Takeover,
 };
 
-use super::hook::{Hook, Told};
+use super::hook::{Hook, HookEvent};
 use super::report::ArrayReport;
 use super::show;
-use super::watch::Watched;
+use super::watch::ArrayWatch;
 
 fn status() -> ArrayStatus {
     ArrayStatus {
@@ -194,7 +194,7 @@ fn an_array_that_was_taken_over_says_by_whom_and_when() {
 
 #[test]
 fn events_have_mdadms_names() {
-    let watched = Watched {
+    let watched = ArrayWatch {
         array: "media".to_owned(),
         uuid: "0:0:0:0".to_owned(),
         export: "films".to_owned(),
@@ -247,8 +247,8 @@ fn events_have_mdadms_names() {
     );
 }
 
-fn told(event: &'static str, member: Option<&str>) -> Told {
-    Told {
+fn told(event: &'static str, member: Option<&str>) -> HookEvent {
+    HookEvent {
         event,
         array: "media; rm -rf x".to_owned(),
         member: member.map(str::to_owned),

@@ -6,12 +6,12 @@ use nodes::array::{Array, ArrayEvent, SyncKind};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::hook::{Hook, Told};
-use super::report::{Kind, short_name, uuid};
+use super::hook::{Hook, HookEvent};
+use super::report::{SyncOperation, short_name, uuid};
 
 /// What is watched.
 #[derive(Debug, Clone)]
-pub(super) struct Watched {
+pub(super) struct ArrayWatch {
     pub(super) array: String,
     pub(super) uuid: String,
     pub(super) export: String,
@@ -22,7 +22,7 @@ pub(super) fn start(export: &str, array: &Arc<Array>, hook: Option<Hook>) {
     // First the events, then the state: nothing falls between the two.
     let events = array.events();
     let status = array.status();
-    let watched = Watched {
+    let watched = ArrayWatch {
         array: short_name(&status.name).to_owned(),
         uuid: uuid(&status.uuid),
         export: export.to_owned(),
@@ -33,7 +33,7 @@ pub(super) fn start(export: &str, array: &Arc<Array>, hook: Option<Hook>) {
     drop(engine::spawn(watch(watched, events, hook)));
 }
 
-async fn watch(watched: Watched, mut events: Receiver<ArrayEvent>, hook: Option<Hook>) {
+async fn watch(watched: ArrayWatch, mut events: Receiver<ArrayEvent>, hook: Option<Hook>) {
     loop {
         match events.recv().await {
             Ok(event) => watched.happened(&event, hook.as_ref()),
@@ -45,7 +45,7 @@ async fn watch(watched: Watched, mut events: Receiver<ArrayEvent>, hook: Option<
     }
 }
 
-impl Watched {
+impl ArrayWatch {
     fn happened(&self, event: &ArrayEvent, hook: Option<&Hook>) {
         let array = &self.array;
         let line = in_words(event);
@@ -65,13 +65,18 @@ impl Watched {
     }
 
     /// The event by mdadm's names.
-    pub(super) fn told(&self, event: &ArrayEvent) -> Told {
+    pub(super) fn told(&self, event: &ArrayEvent) -> HookEvent {
         let mut more = vec![
             ("OUTBOARD_ARRAY_UUID", self.uuid.clone()),
             ("OUTBOARD_EXPORT", self.export.clone()),
             ("OUTBOARD_TEXT", in_words(event)),
         ];
-        let kind = |kind: &SyncKind| ("OUTBOARD_KIND", Kind::from(*kind).name().to_owned());
+        let kind = |kind: &SyncKind| {
+            (
+                "OUTBOARD_KIND",
+                SyncOperation::from(*kind).name().to_owned(),
+            )
+        };
         let (event, member) = match event {
             ArrayEvent::Fail { member, .. } => ("Fail", Some(member)),
             ArrayEvent::SpareActive { member } => ("SpareActive", Some(member)),
@@ -91,7 +96,7 @@ impl Watched {
             }
             ArrayEvent::MemberBack { member } => ("MemberBack", Some(member)),
         };
-        Told {
+        HookEvent {
             event,
             array: self.array.clone(),
             member: member.cloned(),
@@ -101,7 +106,7 @@ impl Watched {
 }
 
 fn in_words(event: &ArrayEvent) -> String {
-    let name = |kind: &SyncKind| Kind::from(*kind).name();
+    let name = |kind: &SyncKind| SyncOperation::from(*kind).name();
     match event {
         ArrayEvent::Fail { member, why } => format!("{member} failed: {why}"),
         ArrayEvent::SpareActive { member } => format!("{member} is in sync"),

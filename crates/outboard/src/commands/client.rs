@@ -4,7 +4,7 @@ mod overlays;
 
 use crate::commands::reload::{WhichServer, strange};
 use crate::commands::status::{CLIENT_HEAD, client_rows};
-use crate::control::{Answer, Ask};
+use crate::control::{ControlAnswer, ControlRequest};
 use crate::failure::Failure;
 use crate::output::{Format, columns};
 
@@ -39,8 +39,8 @@ pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
         Command::DropOverlay(args) => overlays::drop(args, format),
         Command::Disconnect(args) => {
             let client = args.client;
-            match args.which.ask(Ask::Disconnect { client })? {
-                Answer::Disconnected => {
+            match args.which.ask(ControlRequest::Disconnect { client })? {
+                ControlAnswer::Disconnected => {
                     let said = serde_json::json!({ "disconnected": client });
                     format.print(&said, || format!("client {client} is being disconnected"))
                 }
@@ -51,7 +51,7 @@ pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
 }
 
 fn list(which: &WhichServer, format: Format) -> Result<(), Failure> {
-    let Answer::Status(status) = which.ask(Ask::Status)? else {
+    let ControlAnswer::Status(status) = which.ask(ControlRequest::Status)? else {
         return Err(strange());
     };
     let clients = status

@@ -1,7 +1,7 @@
 //! `outboard export`: the exports of a running server.
 
 use crate::commands::reload::{WhichServer, strange};
-use crate::control::{Answer, Ask};
+use crate::control::{ControlAnswer, ControlRequest};
 use crate::failure::Failure;
 use crate::graph::ByteSize;
 use crate::output::{Format, columns};
@@ -34,7 +34,7 @@ pub(crate) fn run(command: Command, format: Format) -> Result<(), Failure> {
 }
 
 fn list(which: &WhichServer, format: Format) -> Result<(), Failure> {
-    let Answer::Status(status) = which.ask(Ask::Status)? else {
+    let ControlAnswer::Status(status) = which.ask(ControlRequest::Status)? else {
         return Err(strange());
     };
     let exports = &status.figures.exports;
@@ -54,8 +54,8 @@ fn list(which: &WhichServer, format: Format) -> Result<(), Failure> {
 
 fn resize(args: ResizeArgs, format: Format) -> Result<(), Failure> {
     let export = args.name.clone();
-    let answer = args.which.ask(Ask::Resize { export })?;
-    let Answer::Resized { from, to } = answer else {
+    let answer = args.which.ask(ControlRequest::Resize { export })?;
+    let ControlAnswer::Resized { from, to } = answer else {
         return Err(strange());
     };
     format.print(&serde_json::json!({ "from": from, "to": to }), || {

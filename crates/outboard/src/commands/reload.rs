@@ -2,7 +2,7 @@
 
 use crate::commands::serve::live::summary;
 use crate::control::client::{ask, choose};
-use crate::control::{Answer, Ask};
+use crate::control::{ControlAnswer, ControlRequest};
 use crate::failure::Failure;
 use crate::output::Format;
 
@@ -16,7 +16,7 @@ pub(crate) struct WhichServer {
 
 impl WhichServer {
     /// Sends it a request.
-    pub(crate) fn ask(&self, question: Ask) -> Result<Answer, Failure> {
+    pub(crate) fn ask(&self, question: ControlRequest) -> Result<ControlAnswer, Failure> {
         let path = choose(self.server.as_deref())?;
         ask(&path, question).map_err(Failure::new)
     }
@@ -29,7 +29,7 @@ pub(crate) fn strange() -> Failure {
 
 /// Reloads, and prints the changes.
 pub(crate) fn run(which: &WhichServer, format: Format) -> Result<(), Failure> {
-    let Answer::Reloaded(done) = which.ask(Ask::Reload)? else {
+    let ControlAnswer::Reloaded(done) = which.ask(ControlRequest::Reload)? else {
         return Err(strange());
     };
     format.print(&done, || summary(&done))?;

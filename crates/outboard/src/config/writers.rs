@@ -60,9 +60,7 @@ impl WriterOptions {
             return Err("a single writer and many writers contradict each other".to_owned());
         }
         if of.read_only {
-            return Err(
-                "a single writer of a read-only export: no client can write".to_owned(),
-            );
+            return Err("a single writer of a read-only export: no client can write".to_owned());
         }
         if of.has_overlays {
             return Err(

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A change of one array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ArrayAsk {
+pub(crate) struct ArrayRequest {
     /// The export that is backed by it.
     pub(crate) export: String,
     /// Its UUID, as mdadm writes it: a name may have come to mean another array meanwhile.

@@ -5,7 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{ANSWER_MAX, Answer, Ask, Question, Reply, ServerStatus, VERSION, place};
+use super::{
+    ANSWER_MAX, ControlAnswer, ControlRequest, Reply, RequestLine, ServerStatus, VERSION, place,
+};
 use crate::failure::Failure;
 
 /// Timeout of a status request, which a running server answers at once.
@@ -15,7 +17,7 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AskError {
+pub(crate) enum ControlError {
     /// No process listens there.
     #[error("no server answers at {}", .0.display())]
     Nobody(PathBuf),
@@ -41,42 +43,42 @@ pub(crate) enum AskError {
 }
 
 /// Sends a request to the server at `path` and waits for the answer.
-pub(crate) fn ask(path: &Path, ask: Ask) -> Result<Answer, AskError> {
+pub(crate) fn ask(path: &Path, ask: ControlRequest) -> Result<ControlAnswer, ControlError> {
     let limit = match ask {
-        Ask::Status | Ask::Arrays => STATUS_TIMEOUT,
-        Ask::Reload
-        | Ask::Resize { .. }
-        | Ask::Disconnect { .. }
-        | Ask::DropOverlay(_)
-        | Ask::Array(_) => CHANGE_TIMEOUT,
+        ControlRequest::Status | ControlRequest::Arrays => STATUS_TIMEOUT,
+        ControlRequest::Reload
+        | ControlRequest::Resize { .. }
+        | ControlRequest::Disconnect { .. }
+        | ControlRequest::DropOverlay(_)
+        | ControlRequest::Array(_) => CHANGE_TIMEOUT,
     };
     let line = exchange(path, ask, limit).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            AskError::Nobody(path.to_owned())
+            ControlError::Nobody(path.to_owned())
         }
-        _ => AskError::Io {
+        _ => ControlError::Io {
             path: path.to_owned(),
             source,
         },
     })?;
-    let strange = |why: String| AskError::Answer {
+    let strange = |why: String| ControlError::Answer {
         path: path.to_owned(),
         why,
     };
     let reply: Reply = serde_json::from_slice(&line).map_err(|e| strange(e.to_string()))?;
     match (reply.answer, reply.error) {
         (Some(answer), None) => Ok(answer),
-        (None, Some(error)) => Err(AskError::Refused(error)),
+        (None, Some(error)) => Err(ControlError::Refused(error)),
         _ => Err(strange("neither an answer nor an error".to_owned())),
     }
 }
 
-fn exchange(path: &Path, ask: Ask, limit: Duration) -> io::Result<Vec<u8>> {
+fn exchange(path: &Path, ask: ControlRequest, limit: Duration) -> io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(STATUS_TIMEOUT))?;
     let version = VERSION;
-    let mut line = serde_json::to_vec(&Question { version, ask })?;
+    let mut line = serde_json::to_vec(&RequestLine { version, ask })?;
     line.push(b'\n');
     stream.write_all(&line)?;
     let mut answer = Vec::new();
@@ -118,10 +120,10 @@ fn is_alive(path: &Path) -> bool {
 pub(crate) fn statuses() -> Vec<ServerStatus> {
     let mut statuses = Vec::new();
     for path in place::all() {
-        match ask(&path, Ask::Status) {
-            Ok(Answer::Status(status)) => statuses.push(*status),
+        match ask(&path, ControlRequest::Status) {
+            Ok(ControlAnswer::Status(status)) => statuses.push(*status),
             // Left behind by a server that was killed.
-            Err(AskError::Nobody(_)) => place::sweep(&path),
+            Err(ControlError::Nobody(_)) => place::sweep(&path),
             Ok(_) => tracing::warn!("the server at {} sent an unexpected answer", path.display()),
             Err(error) => tracing::warn!("{error}"),
         }

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use nbd::server::ServerFigures;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::arrays::{ArrayAsk, ArrayStep};
+pub(crate) use self::arrays::{ArrayRequest, ArrayStep};
 use crate::arrays::report::ArrayReport;
 
 /// The version of the questions and answers.
@@ -37,17 +37,17 @@ pub(crate) const ANSWER_MAX: u64 = 64 << 20;
 
 /// A request line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Question {
+pub(crate) struct RequestLine {
     /// [`VERSION`].
     pub(crate) version: u32,
     /// The request.
-    pub(crate) ask: Ask,
+    pub(crate) ask: ControlRequest,
 }
 
 /// The requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Ask {
+pub(crate) enum ControlRequest {
     /// Report the status.
     Status,
     /// Read the configuration again.
@@ -67,7 +67,7 @@ pub(crate) enum Ask {
     /// Report the arrays.
     Arrays,
     /// Change an array.
-    Array(ArrayAsk),
+    Array(ArrayRequest),
 }
 
 /// Which overlays are to be removed.
@@ -91,7 +91,7 @@ pub(crate) struct Reply {
     pub(crate) version: u32,
     /// The result.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) answer: Option<Answer>,
+    pub(crate) answer: Option<ControlAnswer>,
     /// Why the request failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
@@ -100,7 +100,7 @@ pub(crate) struct Reply {
 /// The results of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Answer {
+pub(crate) enum ControlAnswer {
     /// The status.
     Status(Box<ServerStatus>),
     /// What the new configuration changed.
@@ -193,7 +193,7 @@ pub(crate) struct Reloaded {
 
 impl Reply {
     /// The reply to what was done, or not.
-    pub(crate) fn new(result: Result<Answer, String>) -> Self {
+    pub(crate) fn new(result: Result<ControlAnswer, String>) -> Self {
         let version = VERSION;
         let (answer, error) = match result {
             Ok(answer) => (Some(answer), None),
@@ -208,13 +208,13 @@ impl Reply {
 }
 
 /// Parses a request. The version is checked first: other versions may have other fields.
-pub(crate) fn question(line: &[u8]) -> Result<Ask, String> {
+pub(crate) fn question(line: &[u8]) -> Result<ControlRequest, String> {
     #[derive(Deserialize)]
-    struct Version {
+    struct VersionField {
         version: u32,
     }
     let broken = |e: serde_json::Error| format!("not a request: {e}");
-    let Version { version } = serde_json::from_slice(line).map_err(broken)?;
+    let VersionField { version } = serde_json::from_slice(line).map_err(broken)?;
     if version != VERSION {
         let program = env!("CARGO_PKG_VERSION");
         return Err(format!(
@@ -222,6 +222,6 @@ pub(crate) fn question(line: &[u8]) -> Result<Ask, String> {
              speaks version {VERSION}"
         ));
     }
-    let question: Question = serde_json::from_slice(line).map_err(broken)?;
+    let question: RequestLine = serde_json::from_slice(line).map_err(broken)?;
     Ok(question.ask)
 }

@@ -11,7 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
 use super::place::ControlSocket;
-use super::{ASK_MAX, Answer, Ask, Reply, question};
+use super::{ASK_MAX, ControlAnswer, ControlRequest, Reply, question};
 use crate::failure::Failure;
 
 /// Connections at once; more must wait.
@@ -22,16 +22,19 @@ const TALK_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The future of an answer.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Answer, String>> + Send>>;
+pub(crate) type AnswerFuture = Pin<Box<dyn Future<Output = Result<ControlAnswer, String>> + Send>>;
 
 /// Handles the requests of a control socket.
-pub(crate) trait Oracle: Send + Sync + 'static {
+pub(crate) trait ControlHandler: Send + Sync + 'static {
     /// Handles one request.
-    fn answer(self: Arc<Self>, ask: Ask) -> Answering;
+    fn answer(self: Arc<Self>, ask: ControlRequest) -> AnswerFuture;
 }
 
 /// Starts to accept connections on this core.
-pub(crate) fn start(socket: &ControlSocket, oracle: Arc<impl Oracle>) -> Result<(), Failure> {
+pub(crate) fn start(
+    socket: &ControlSocket,
+    oracle: Arc<impl ControlHandler>,
+) -> Result<(), Failure> {
     let failed = |e: io::Error| {
         let what = format!("cannot use the control socket {}", socket.path().display());
         Failure::because(what, &e)
@@ -42,7 +45,7 @@ pub(crate) fn start(socket: &ControlSocket, oracle: Arc<impl Oracle>) -> Result<
     Ok(())
 }
 
-async fn accept(listener: UnixListener, oracle: Arc<impl Oracle>) {
+async fn accept(listener: UnixListener, oracle: Arc<impl ControlHandler>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     // Never closed.
     while let Ok(place) = places.clone().acquire_owned().await {
@@ -64,7 +67,7 @@ async fn accept(listener: UnixListener, oracle: Arc<impl Oracle>) {
     }
 }
 
-async fn talk(stream: UnixStream, oracle: Arc<impl Oracle>) -> io::Result<()> {
+async fn talk(stream: UnixStream, oracle: Arc<impl ControlHandler>) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut line = Vec::new();
     let mut bounded = BufReader::new(read.take(ASK_MAX as u64));

@@ -7,19 +7,21 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::client::{AskError, ask};
+use super::client::{ControlError, ask};
 use super::place::ControlSocket;
-use super::server::{Answering, Oracle, start};
+use super::server::{AnswerFuture, ControlHandler, start};
 use super::*;
 
 /// Answers resize requests, and refuses all others.
 struct Echo;
 
-impl Oracle for Echo {
-    fn answer(self: Arc<Self>, ask: Ask) -> Answering {
+impl ControlHandler for Echo {
+    fn answer(self: Arc<Self>, ask: ControlRequest) -> AnswerFuture {
         Box::pin(async move {
             match ask {
-                Ask::Resize { export } if export == "a" => Ok(Answer::Resized { from: 1, to: 2 }),
+                ControlRequest::Resize { export } if export == "a" => {
+                    Ok(ControlAnswer::Resized { from: 1, to: 2 })
+                }
                 other => Err(format!("asked {other:?}")),
             }
         })
@@ -49,10 +51,10 @@ fn with_server(client: impl FnOnce(&std::path::Path) + Send + 'static) {
 fn a_question_is_answered_and_a_refusal_told() {
     with_server(|path| {
         let export = "a".to_owned();
-        let answer = ask(path, Ask::Resize { export }).expect("an answer");
-        assert_eq!(answer, Answer::Resized { from: 1, to: 2 });
-        let refused = ask(path, Ask::Reload).expect_err("a refusal");
-        assert!(matches!(&refused, AskError::Refused(why) if why == "asked Reload"));
+        let answer = ask(path, ControlRequest::Resize { export }).expect("an answer");
+        assert_eq!(answer, ControlAnswer::Resized { from: 1, to: 2 });
+        let refused = ask(path, ControlRequest::Reload).expect_err("a refusal");
+        assert!(matches!(&refused, ControlError::Refused(why) if why == "asked Reload"));
     });
 }
 
@@ -74,7 +76,10 @@ fn a_stale_socket_is_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("x.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
-    assert!(matches!(ask(&path, Ask::Status), Err(AskError::Nobody(_))));
+    assert!(matches!(
+        ask(&path, ControlRequest::Status),
+        Err(ControlError::Nobody(_))
+    ));
     ControlSocket::open(&path).expect("replaced");
 }
 
@@ -105,7 +110,7 @@ fn a_question_without_end_is_cut_off_and_the_server_lives() {
         drop(stream.read_to_string(&mut told));
         assert!(told.is_empty() || told.contains("at most"), "{told}");
         let export = "a".to_owned();
-        ask(path, Ask::Resize { export }).expect("an answer");
+        ask(path, ControlRequest::Resize { export }).expect("an answer");
     });
 }
 
@@ -118,7 +123,7 @@ fn another_version_is_told_and_nothing_is_done() {
     );
     assert_eq!(
         question(b"{\"version\":1,\"ask\":\"status\"}\n"),
-        Ok(Ask::Status)
+        Ok(ControlRequest::Status)
     );
     assert!(question(b"{\"version\":1,\"ask\":\"dance\"}").is_err());
     assert!(question(b"{\"ask\":\"status\"}").is_err());

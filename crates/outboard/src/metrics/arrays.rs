@@ -4,7 +4,7 @@
 //! from the beginning, so that a rise can be seen.
 
 use super::text::{Text, escaped};
-use crate::arrays::report::{ArrayReport, Kind, State};
+use crate::arrays::report::{ArrayReport, MemberHealth, SyncOperation};
 
 /// A metric of each array.
 type OfArray = (
@@ -115,7 +115,7 @@ pub(super) fn write(text: &mut Text, arrays: &[ArrayReport]) {
     let name = "outboard_array_members";
     text.head(name, "gauge", "Members, by how they stand.");
     for array in arrays {
-        for state in State::ALL {
+        for state in MemberHealth::ALL {
             let count = array.members.iter().filter(|member| member.state == state);
             let labels = format!("{},state=\"{}\"", labels(array), state.name());
             text.value(name, &labels, count.count());
@@ -124,7 +124,7 @@ pub(super) fn write(text: &mut Text, arrays: &[ArrayReport]) {
     let name = "outboard_array_sync";
     text.head(name, "gauge", "Whether this is done in the background.");
     for array in arrays {
-        for kind in Kind::ALL {
+        for kind in SyncOperation::ALL {
             let is_done = array.sync.as_ref().is_some_and(|sync| sync.kind == kind);
             let labels = format!("{},kind=\"{}\"", labels(array), kind.name());
             text.value(name, &labels, u8::from(is_done));

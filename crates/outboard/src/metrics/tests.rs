@@ -11,7 +11,7 @@ use nbd::server::{
 };
 
 use super::text;
-use crate::arrays::report::{Kind, State, SyncReport};
+use crate::arrays::report::{MemberHealth, SyncOperation, SyncReport};
 
 fn figures() -> ServerFigures {
     let mut read = CommandFigures::none(Op::Read);
@@ -197,10 +197,10 @@ fn a_scrape_over_http_gets_the_text_and_nothing_else_is_there() {
 fn arrays_are_told_with_their_members_and_what_is_done() {
     let mut array = crate::arrays::tests::mirror();
     array.working = 1;
-    array.members[1].state = State::Rebuilding;
+    array.members[1].state = MemberHealth::Rebuilding;
     array.members[0].corrected = 3;
     array.sync = Some(SyncReport {
-        kind: Kind::Recovery,
+        kind: SyncOperation::Recovery,
         done: 100,
         of: 400,
         speed: 7,

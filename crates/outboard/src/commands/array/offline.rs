@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nodes::array::{Array, ArrayOptions, Candidate, open};
 
 use super::target::{How, servers};
-use crate::arrays::change::{self, Held, Opener};
+use crate::arrays::change::{self, OpenClaims, Opener};
 use crate::arrays::report::ArrayReport;
 use crate::arrays::{show, stop_one};
 use crate::commands::inspect::unnamed;
@@ -74,7 +74,7 @@ impl Offline {
         Ok(Self {
             array,
             writable,
-            beside: Beside(Held::by(builder)),
+            beside: Beside(OpenClaims::by(builder)),
         })
     }
 
@@ -114,7 +114,7 @@ impl Offline {
 
 /// Opens members beside those that it has, and tells who has one that cannot be opened.
 #[derive(Debug)]
-struct Beside(Held);
+struct Beside(OpenClaims);
 
 impl Opener for Beside {
     async fn open(&mut self, disk: &NamedDisk) -> Result<Candidate, Failure> {

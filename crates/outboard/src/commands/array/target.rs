@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use crate::arrays::report::ArrayReport;
 use crate::arrays::taking::is_same;
-use crate::control::client::{self, AskError};
-use crate::control::{Answer, ArrayAsk, ArrayStep, Ask, place};
+use crate::control::client::{self, ControlError};
+use crate::control::{ArrayRequest, ArrayStep, ControlAnswer, ControlRequest, place};
 use crate::failure::Failure;
 
 /// Place of these options: behind those of the command itself.
@@ -96,17 +96,17 @@ pub(super) fn servers(how: &How) -> Result<Vec<Server>, Failure> {
         match arrays_of(&socket) {
             Ok(arrays) => servers.push((socket, arrays)),
             // Left behind by a process that was killed.
-            Err(AskError::Nobody(_)) => place::sweep(&socket),
+            Err(ControlError::Nobody(_)) => place::sweep(&socket),
             Err(error) => tracing::warn!("{error}"),
         }
     }
     Ok(servers)
 }
 
-fn arrays_of(socket: &Path) -> Result<Vec<ArrayReport>, AskError> {
-    match client::ask(socket, Ask::Arrays)? {
-        Answer::Arrays(arrays) => Ok(arrays),
-        _ => Err(AskError::Answer {
+fn arrays_of(socket: &Path) -> Result<Vec<ArrayReport>, ControlError> {
+    match client::ask(socket, ControlRequest::Arrays)? {
+        ControlAnswer::Arrays(arrays) => Ok(arrays),
+        _ => Err(ControlError::Answer {
             path: socket.to_owned(),
             why: "another question".to_owned(),
         }),
@@ -216,13 +216,13 @@ fn plain(uuid: &str) -> String {
 impl Served {
     /// Has the server do something, and takes its word for how the array is then.
     pub(super) fn ask(&mut self, step: ArrayStep) -> Result<(), Failure> {
-        let ask = ArrayAsk {
+        let ask = ArrayRequest {
             export: self.report.export.clone().unwrap_or_default(),
             uuid: self.report.uuid.clone(),
             step,
         };
-        match client::ask(&self.socket, Ask::Array(ask)).map_err(Failure::new)? {
-            Answer::Array(report) => self.report = *report,
+        match client::ask(&self.socket, ControlRequest::Array(ask)).map_err(Failure::new)? {
+            ControlAnswer::Array(report) => self.report = *report,
             _ => return Err(crate::commands::reload::strange()),
         }
         Ok(())

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use attach::{AttachError, AttachRequest, Attached, Keeper, LocalDisk, Source, Via};
 
-use crate::arrays::kept::Kept;
+use crate::arrays::kept::AttachedArrays;
 use crate::failure::Failure;
 use crate::graph::builder::{Builder, lasting};
 use crate::graph::{ByteSize, Disk, resolve};
@@ -118,7 +118,7 @@ async fn open(text: String, writable: bool) -> Result<LocalDisk, String> {
     let mut builder = Builder::new(!writable);
     let built = Box::pin(builder.build(&named)).await;
     let disk = built.map_err(|error| Failure::from(error).line())?;
-    let keeper = Kept::of(&text, builder).map(|kept| Box::new(kept) as Box<dyn Keeper>);
+    let keeper = AttachedArrays::of(&text, builder).map(|kept| Box::new(kept) as Box<dyn Keeper>);
     Ok(LocalDisk { disk, keeper })
 }
 

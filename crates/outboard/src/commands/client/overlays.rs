@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::commands::reload::{WhichServer, strange};
 use crate::commands::status::rounded;
-use crate::control::{Answer, Ask, DropOverlay};
+use crate::control::{ControlAnswer, ControlRequest, DropOverlay};
 use crate::failure::Failure;
 use crate::graph::ByteSize;
 use crate::output::{Format, columns};
@@ -57,7 +57,7 @@ struct Row<'a> {
 
 /// Lists them.
 pub(super) fn list(args: &ListArgs, format: Format) -> Result<(), Failure> {
-    let Answer::Status(status) = args.which.ask(Ask::Status)? else {
+    let ControlAnswer::Status(status) = args.which.ask(ControlRequest::Status)? else {
         return Err(strange());
     };
     let meant = |name: &str| args.export.as_deref().is_none_or(|export| export == name);
@@ -143,13 +143,13 @@ fn ago(time: Duration) -> String {
 
 /// Removes them.
 pub(super) fn drop(args: &DropArgs, format: Format) -> Result<(), Failure> {
-    let answer = args.which.ask(Ask::DropOverlay(DropOverlay {
+    let answer = args.which.ask(ControlRequest::DropOverlay(DropOverlay {
         export: args.export.clone(),
         client: args.client.clone(),
         older: args.older,
         force: args.force,
     }))?;
-    let Answer::Dropped { dropped, kept } = answer else {
+    let ControlAnswer::Dropped { dropped, kept } = answer else {
         return Err(strange());
     };
     let said = serde_json::json!({ "dropped": dropped, "kept": kept });

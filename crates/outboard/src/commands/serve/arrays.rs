@@ -13,22 +13,22 @@ use super::live::{Live, Running};
 use super::opened::{Opened, Opening};
 use crate::arrays::change::{self, Opener};
 use crate::arrays::report::ArrayReport;
-use crate::control::{Answer, ArrayAsk, ArrayStep};
+use crate::control::{ArrayRequest, ArrayStep, ControlAnswer};
 use crate::failure::Failure;
 use crate::graph::NamedDisk;
 
 impl Live {
     /// Applies a requested change to an array.
-    pub(super) async fn array(&self, ask: ArrayAsk) -> Result<Answer, String> {
+    pub(super) async fn array(&self, ask: ArrayRequest) -> Result<ControlAnswer, String> {
         let mut running = self.running.lock().await;
-        let ArrayAsk { export, uuid, step } = ask;
+        let ArrayRequest { export, uuid, step } = ask;
         let array = self.arrays.find(&export, &uuid);
         let array = array.ok_or_else(|| format!("export {export:?} has no array {uuid} now"))?;
         if let ArrayStep::Stop { force } = step {
             let last = ArrayReport::of(Some(&export), &array.status());
             drop(array);
             self.stop_array(&mut running, &export, force).await?;
-            return Ok(Answer::Array(Box::new(last)));
+            return Ok(ControlAnswer::Array(Box::new(last)));
         }
         let mut opener = Beside {
             open: &mut running.open,
@@ -36,7 +36,7 @@ impl Live {
         };
         change::carry_out_for(&array, step, &mut opener).await?;
         let report = ArrayReport::of(Some(&export), &array.status());
-        Ok(Answer::Array(Box::new(report)))
+        Ok(ControlAnswer::Array(Box::new(report)))
     }
 
     /// Ends the export, then the arrays below it.

@@ -22,9 +22,7 @@ pub(super) fn plan(texts: &[String], read_only: bool) -> Result<Vec<NamedDisk>, 
         let disk = resolve(text)?;
         if read_only && !disk.disk.can_be_read_only() {
             let what = format!("the disk `{text}` cannot be read-only");
-            return Err(
-                Failure::usage(what).next("nothing would ever be on it: omit --read-only")
-            );
+            return Err(Failure::usage(what).next("nothing would ever be on it: omit --read-only"));
         }
         match &disk.name {
             None if index > 0 => {

@@ -19,8 +19,8 @@ use super::opened::{Opened, Opening};
 use super::overlays::{changed_images, drop_overlays};
 use crate::arrays::Arrays;
 use crate::config::{self, Changes, ExportPlan, Plan};
-use crate::control::server::{Answering, Oracle};
-use crate::control::{Answer, Ask, Reloaded, ServerStatus};
+use crate::control::server::{AnswerFuture, ControlHandler};
+use crate::control::{ControlAnswer, ControlRequest, Reloaded, ServerStatus};
 use crate::failure::Failure;
 
 /// What does not change while it runs.
@@ -290,7 +290,7 @@ impl Live {
             .collect()
     }
 
-    async fn resize(&self, export: &str) -> Result<Answer, String> {
+    async fn resize(&self, export: &str) -> Result<ControlAnswer, String> {
         let _one_at_a_time = self.running.lock().await;
         let resized = self.control.resize(export).await;
         let resized = resized.map_err(|e| e.to_string())?;
@@ -298,30 +298,32 @@ impl Live {
             let (from, to) = (resized.from, resized.to);
             tracing::info!(export, "resized from {from} to {to} bytes");
         }
-        Ok(Answer::Resized {
+        Ok(ControlAnswer::Resized {
             from: resized.from,
             to: resized.to,
         })
     }
 }
 
-impl Oracle for Live {
-    fn answer(self: Arc<Self>, ask: Ask) -> Answering {
+impl ControlHandler for Live {
+    fn answer(self: Arc<Self>, ask: ControlRequest) -> AnswerFuture {
         Box::pin(async move {
             match ask {
-                Ask::Status => Ok(Answer::Status(Box::new(self.status().await))),
-                Ask::Reload => self.reload().await.map(Answer::Reloaded),
-                Ask::Resize { export } => self.resize(&export).await,
-                Ask::Disconnect { client } if self.control.disconnect(client) => {
-                    Ok(Answer::Disconnected)
+                ControlRequest::Status => Ok(ControlAnswer::Status(Box::new(self.status().await))),
+                ControlRequest::Reload => self.reload().await.map(ControlAnswer::Reloaded),
+                ControlRequest::Resize { export } => self.resize(&export).await,
+                ControlRequest::Disconnect { client } if self.control.disconnect(client) => {
+                    Ok(ControlAnswer::Disconnected)
                 }
-                Ask::Disconnect { client } => Err(format!("there is no client {client}")),
-                Ask::DropOverlay(which) => {
+                ControlRequest::Disconnect { client } => {
+                    Err(format!("there is no client {client}"))
+                }
+                ControlRequest::DropOverlay(which) => {
                     let _one_at_a_time = self.running.lock().await;
                     drop_overlays(&self.control, which).await
                 }
-                Ask::Arrays => Ok(Answer::Arrays(self.arrays.reports())),
-                Ask::Array(ask) => self.array(ask).await,
+                ControlRequest::Arrays => Ok(ControlAnswer::Arrays(self.arrays.reports())),
+                ControlRequest::Array(ask) => self.array(ask).await,
             }
         })
     }

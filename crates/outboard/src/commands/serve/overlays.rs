@@ -5,7 +5,7 @@ use nbd::server::{ClientDiskFigures, Control};
 
 use super::opened::{Opened, Opening};
 use crate::config::{Changes, ExportPlan, Plan};
-use crate::control::{Answer, DropOverlay, DroppedOverlay};
+use crate::control::{ControlAnswer, DropOverlay, DroppedOverlay};
 use crate::failure::Failure;
 
 /// The exports with overlays where another image is at the same path now, and warnings about images that could not
@@ -44,7 +44,10 @@ pub(super) async fn changed_images(
 }
 
 /// Removes what `which` names. An error if that is nothing, or if a single one could not be removed.
-pub(super) async fn drop_overlays(control: &Control, which: DropOverlay) -> Result<Answer, String> {
+pub(super) async fn drop_overlays(
+    control: &Control,
+    which: DropOverlay,
+) -> Result<ControlAnswer, String> {
     let found = found(control, &which).await?;
     let (mut dropped, mut kept) = (Vec::new(), Vec::new());
     for (export, disk) in found {
@@ -66,7 +69,7 @@ pub(super) async fn drop_overlays(control: &Control, which: DropOverlay) -> Resu
     if dropped.is_empty() && !kept.is_empty() {
         return Err(kept.join("; "));
     }
-    Ok(Answer::Dropped { dropped, kept })
+    Ok(ControlAnswer::Dropped { dropped, kept })
 }
 
 /// The selected overlays with their exports.
