@@ -18,7 +18,7 @@ pub(crate) struct Args {
 
 /// One export, for programs.
 #[derive(Debug, Serialize)]
-struct Row {
+struct ExportRow {
     name: String,
     uri: String,
     description: String,
@@ -51,14 +51,14 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     format.print(&rows, || text(&rows))
 }
 
-fn rows(survey: Survey, server: &Target) -> Vec<Row> {
+fn rows(survey: Survey, server: &Target) -> Vec<ExportRow> {
     let row = |Surveyed { listed, described }: Surveyed| {
         let uri = Target {
             export: listed.name.clone(),
             ..server.clone()
         };
         let told = described.as_ref().ok();
-        Row {
+        ExportRow {
             uri: uri.to_string(),
             size: told.map(|told| told.export.size),
             read_only: told.map(|told| {
@@ -73,12 +73,12 @@ fn rows(survey: Survey, server: &Target) -> Vec<Row> {
     survey.exports.into_iter().map(row).collect()
 }
 
-fn text(rows: &[Row]) -> String {
+fn text(rows: &[ExportRow]) -> String {
     if rows.is_empty() {
         return "the server lists no export".to_owned();
     }
     let head = ["NAME", "SIZE", "", "DESCRIPTION"].map(str::to_owned);
-    let line = |row: &Row| {
+    let line = |row: &ExportRow| {
         let name = if row.name.is_empty() {
             "(default)"
         } else {

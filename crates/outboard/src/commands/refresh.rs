@@ -18,7 +18,7 @@ pub(crate) struct Args {
 
 /// The output as JSON.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct RefreshReport<'a> {
     what: &'a PathBuf,
     size: u64,
 }
@@ -26,7 +26,7 @@ struct Told<'a> {
 /// Requests the refresh, and prints the size.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let size = attach::refresh(&args.what).map_err(Failure::new)?;
-    let told = Told {
+    let told = RefreshReport {
         what: &args.what,
         size,
     };

@@ -48,7 +48,7 @@ pub(crate) struct DropArgs {
 
 /// An overlay, for programs.
 #[derive(Debug, Serialize)]
-struct Row<'a> {
+struct OverlayRow<'a> {
     export: &'a str,
     client: String,
     #[serde(flatten)]
@@ -62,10 +62,10 @@ pub(super) fn list(args: &ListArgs, format: Format) -> Result<(), Failure> {
     };
     let meant = |name: &str| args.export.as_deref().is_none_or(|export| export == name);
     let exports = status.figures.exports.iter().filter(|e| meant(&e.name));
-    let rows: Vec<Row<'_>> = exports
+    let rows: Vec<OverlayRow<'_>> = exports
         .flat_map(|export| {
             let disks = export.client_disks.iter().flatten();
-            disks.map(|figures| Row {
+            disks.map(|figures| OverlayRow {
                 export: &export.name,
                 client: figures.name.to_string(),
                 figures,
@@ -77,7 +77,7 @@ pub(super) fn list(args: &ListArgs, format: Format) -> Result<(), Failure> {
     format.print(&rows, || text(&rows, now))
 }
 
-fn text(rows: &[Row<'_>], now: u64) -> String {
+fn text(rows: &[OverlayRow<'_>], now: u64) -> String {
     if rows.is_empty() {
         return "there are no overlays of clients".to_owned();
     }
@@ -91,7 +91,7 @@ fn text(rows: &[Row<'_>], now: u64) -> String {
         "IMAGE",
     ];
     let none = || "-".to_owned();
-    let line = |row: &Row<'_>| {
+    let line = |row: &OverlayRow<'_>| {
         let figures = row.figures;
         let seen = match (figures.connections, figures.last_seen) {
             (0, Some(seen)) => ago(Duration::from_secs(now.saturating_sub(seen))),
@@ -205,7 +205,7 @@ mod tests {
             is_older,
         };
         let (now, old) = (figures(2, false), figures(0, true));
-        let row = |figures| Row {
+        let row = |figures| OverlayRow {
             export: "",
             client: "pi".to_owned(),
             figures,

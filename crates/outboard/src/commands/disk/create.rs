@@ -15,8 +15,8 @@ use rustix::fs::FallocateFlags;
 use serde::Serialize;
 
 use super::mkfs::{Filesystem, Keep};
-use super::partitions::{MadeTable, Plan, TableKind};
-use super::parts::Parts;
+use super::partitions::{MadeTable, PartitionPlan, TableKind};
+use super::parts::PartOptions;
 use crate::failure::Failure;
 use crate::graph::{ByteSize, SECTOR};
 use crate::interrupt::Interrupt;
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     table: Option<TableKind>,
 
     #[command(flatten)]
-    parts: Parts,
+    parts: PartOptions,
 
     /// Blocks of the disk that the table is for: 512, or 4096 for a drive of such blocks
     #[arg(long, value_name = "BYTES", value_parser = block_size, default_value = "512")]
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 
 /// What was made.
 #[derive(Debug, Serialize)]
-struct Made<'a> {
+struct CreateReport<'a> {
     path: &'a Path,
     size: u64,
     filesystem: Option<&'a str>,
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         let nearest = size.0.next_multiple_of(SECTOR).max(SECTOR);
         return Err(Failure::usage(what).next(format!("{nearest} would be one")));
     }
-    let Parts { whole, parts } = &args.parts;
+    let PartOptions { whole, parts } = &args.parts;
     if args.table.is_some() && whole.is_some() {
         let what = "a disk has a partition table or a filesystem, not both";
         return Err(Failure::usage(what).next("put --part SIZE:TYPE before --fs"));
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let tool = whole.map(|filesystem| filesystem.tool(args.block_size));
     let tool = tool.transpose()?;
     let table = args.table.or((!parts.is_empty()).then_some(TableKind::Gpt));
-    let plan = table.map(|table| Plan::new(size, table, args.block_size, parts));
+    let plan = table.map(|table| PartitionPlan::new(size, table, args.block_size, parts));
     let plan = plan.transpose()?;
     let space = match (args.allocate, args.zero) {
         (true, _) => Space::Allocated,
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         _ => Space::Sparse,
     };
     let interrupt = Interrupt::watch()?;
-    let image = Image::create(&args.path)?;
+    let image = UnfinishedImage::create(&args.path)?;
     image.take_space(size, space, &interrupt)?;
     if let Some(tool) = tool {
         let keep = if space == Space::Sparse {
@@ -121,12 +121,12 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     }
     image.finish(&interrupt)?;
     let filesystem = whole.map(Filesystem::name);
-    let made = Made {
+    let made = CreateReport {
         path: &args.path,
         size: size.0,
         filesystem,
         space,
-        table: plan.as_ref().map(Plan::made),
+        table: plan.as_ref().map(PartitionPlan::made),
     };
     format.print(&made, || {
         let on_it = match (&plan, filesystem) {
@@ -149,13 +149,13 @@ fn block_size(text: &str) -> Result<u32, String> {
 
 /// A file that is removed unless it is finished.
 #[derive(Debug)]
-pub(super) struct Image<'a> {
+pub(super) struct UnfinishedImage<'a> {
     pub(super) path: &'a Path,
     pub(super) file: File,
     finished: bool,
 }
 
-impl<'a> Image<'a> {
+impl<'a> UnfinishedImage<'a> {
     /// Makes an empty one.
     pub(super) fn create(path: &'a Path) -> Result<Self, Failure> {
         let opened = OpenOptions::new().write(true).create_new(true).open(path);
@@ -267,7 +267,7 @@ impl<'a> Image<'a> {
     }
 }
 
-impl Drop for Image<'_> {
+impl Drop for UnfinishedImage<'_> {
     fn drop(&mut self) {
         if !self.finished {
             // It was made here a moment ago; if it is gone already, so much the better.

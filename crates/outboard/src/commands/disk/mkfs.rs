@@ -10,11 +10,11 @@ use crate::interrupt::Interrupt;
 
 /// A filesystem that can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Filesystem(&'static Row);
+pub(super) struct Filesystem(&'static MkfsProgram);
 
 /// What is known of a `mkfs`.
 #[derive(Debug, PartialEq, Eq)]
-struct Row {
+struct MkfsProgram {
     name: &'static str,
     /// Debian's package.
     package: &'static str,
@@ -30,7 +30,7 @@ const EXT: &[&str] = &["-q", "-F"];
 const EXT_KEEP: &[&str] = &["-E", "nodiscard"];
 const EXT_LARGE: &[&str] = &["-b", "4096"];
 
-const TABLE: [Row; 9] = [
+const TABLE: [MkfsProgram; 9] = [
     row("ext4", "e2fsprogs", EXT, EXT_KEEP).large(EXT_LARGE),
     row("ext3", "e2fsprogs", EXT, EXT_KEEP).large(EXT_LARGE),
     row("ext2", "e2fsprogs", EXT, EXT_KEEP).large(EXT_LARGE),
@@ -47,8 +47,8 @@ const fn row(
     package: &'static str,
     flags: &'static [&'static str],
     keep_space: &'static [&'static str],
-) -> Row {
-    Row {
+) -> MkfsProgram {
+    MkfsProgram {
         name,
         package,
         flags,
@@ -57,7 +57,7 @@ const fn row(
     }
 }
 
-impl Row {
+impl MkfsProgram {
     const fn large(self, large_blocks: &'static [&'static str]) -> Self {
         Self {
             large_blocks,
@@ -78,7 +78,7 @@ pub(super) enum Keep {
 /// A `mkfs` that is there.
 #[derive(Debug)]
 pub(super) struct Tool {
-    row: &'static Row,
+    row: &'static MkfsProgram,
     program: PathBuf,
     /// Whether the disk has blocks of 4096 bytes.
     large_blocks: bool,
@@ -128,7 +128,7 @@ impl Filesystem {
                 large_blocks: block_size == 4096,
             }),
             None => {
-                let Row { name, package, .. } = row;
+                let MkfsProgram { name, package, .. } = row;
                 let what = format!("cannot make {name}: mkfs.{name} is not installed");
                 Err(Failure::new(what).next(format!("apt install {package}")))
             }
@@ -136,7 +136,7 @@ impl Filesystem {
     }
 }
 
-fn program(row: &Row) -> Option<PathBuf> {
+fn program(row: &MkfsProgram) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).collect::<Vec<_>>();
     let folders = folders.into_iter().chain(SYSTEM_FOLDERS.map(PathBuf::from));

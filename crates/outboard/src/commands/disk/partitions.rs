@@ -15,9 +15,9 @@ use nodes::partition::{
 use rustix::fs::{SeekFrom, seek};
 use serde::Serialize;
 
-use super::create::{Image, cannot_make};
+use super::create::{UnfinishedImage, cannot_make};
 use super::mkfs::{Keep, Tool};
-use super::parts::Part;
+use super::parts::PartOption;
 use crate::failure::Failure;
 use crate::graph::ByteSize;
 use crate::interrupt::Interrupt;
@@ -32,7 +32,7 @@ pub(super) enum TableKind {
 
 /// Partitions that fit the image.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct PartitionPlan {
     table: Table,
     /// The `mkfs` of each requested partition, in order.
     tools: Vec<Option<Tool>>,
@@ -67,13 +67,13 @@ const STEP: u64 = 64 << 20;
 /// Where the kernel gives random names.
 const RANDOM: &str = "/proc/sys/kernel/random/uuid";
 
-impl Plan {
+impl PartitionPlan {
     /// Lays `parts` out on a disk of `size`. Nothing is made yet.
     pub(super) fn new(
         size: ByteSize,
         table: TableKind,
         block_size: u32,
-        parts: &[Part],
+        parts: &[PartOption],
     ) -> Result<Self, Failure> {
         let scheme = match table {
             TableKind::Gpt => Scheme::Gpt,
@@ -110,7 +110,7 @@ impl Plan {
     /// Puts the table on the image, and the filesystems into it.
     pub(super) fn carry_out(
         &self,
-        image: &Image<'_>,
+        image: &UnfinishedImage<'_>,
         interrupt: &Interrupt,
     ) -> Result<(), Failure> {
         for step in steps(&self.table) {
@@ -175,7 +175,7 @@ impl Plan {
     }
 }
 
-fn new_partition(part: &Part, scheme: Scheme) -> Result<NewPartition, Failure> {
+fn new_partition(part: &PartOption, scheme: Scheme) -> Result<NewPartition, Failure> {
     let kind =
         Kind::parse(&part.kind, scheme).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(NewPartition {
@@ -214,13 +214,13 @@ fn signature_of(guid: Guid) -> u32 {
 
 /// Makes a filesystem and puts it into its partition.
 fn fill(
-    image: &Image<'_>,
+    image: &UnfinishedImage<'_>,
     entry: &nodes::partition::Entry,
     tool: &Tool,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
     let path = beside(image.path, entry.number);
-    let scratch = Image::create(&path)?;
+    let scratch = UnfinishedImage::create(&path)?;
     let failed = |error: io::Error| cannot_make(image.path, &error);
     scratch.file.set_len(entry.range.len).map_err(failed)?;
     tool.run(&path, Keep::Holes, interrupt)?;

@@ -11,7 +11,7 @@ use crate::graph::ByteSize;
 
 /// A requested partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct PartOption {
     /// `None` for the rest of the disk.
     pub(super) size: Option<ByteSize>,
     /// The type, which only means something in a kind of table.
@@ -24,17 +24,17 @@ pub(super) struct Part {
 
 /// All `--part` and `--fs` of a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Parts {
+pub(super) struct PartOptions {
     /// The filesystem of a disk without partitions.
     pub(super) whole: Option<Filesystem>,
     /// In their order.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<PartOption>,
 }
 
 const PART: &str = "part";
 const FS: &str = "fs";
 
-impl Part {
+impl PartOption {
     fn parse(text: &str) -> Result<Self, String> {
         let mut fields = text.splitn(3, ':');
         let (size, kind) = (fields.next(), fields.next());
@@ -61,13 +61,13 @@ impl Part {
     }
 }
 
-impl Args for Parts {
+impl Args for PartOptions {
     fn augment_args(command: Command) -> Command {
         let part = Arg::new(PART)
             .long(PART)
             .value_name("SIZE:TYPE[:NAME]")
             .action(ArgAction::Append)
-            .value_parser(Part::parse)
+            .value_parser(PartOption::parse)
             .help("Make a partition: 512M:efi, rest:linux:root… (TYPE: a name, a GUID, or 0x83)");
         let fs = Arg::new(FS)
             .long(FS)
@@ -83,9 +83,9 @@ impl Args for Parts {
     }
 }
 
-impl FromArgMatches for Parts {
+impl FromArgMatches for PartOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let parts = placed::<Part>(matches, PART);
+        let parts = placed::<PartOption>(matches, PART);
         let filesystems = placed::<Filesystem>(matches, FS);
         let mut all = Self {
             whole: None,

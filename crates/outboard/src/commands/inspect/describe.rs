@@ -7,21 +7,21 @@ use block::Node;
 use nbd::client::{ClientConfig, ClientError, Target, describe};
 use nodes::File;
 
-use super::report::{BlockSizes, Export, Kind, Replies, Report};
+use super::report::{BlockSizes, DiskKind, Export, Replies, Report};
 use crate::failure::Failure;
 use crate::graph::builder::Builder;
 use crate::graph::{Disk, NamedDisk};
 
 /// An open disk that is only looked at.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct InspectedDisk {
     pub(super) disk: Node,
     /// A remark about another process that is writing it.
     pub(super) remark: Option<String>,
 }
 
 /// Opens a disk for looking at it: a plain file or device also while another program writes it.
-async fn open(named: &NamedDisk) -> Result<Seen, Failure> {
+async fn open(named: &NamedDisk) -> Result<InspectedDisk, Failure> {
     let Disk::File {
         path,
         direct: false,
@@ -29,19 +29,19 @@ async fn open(named: &NamedDisk) -> Result<Seen, Failure> {
     } = &named.disk
     else {
         let disk = Builder::new(true).build(named).await?;
-        return Ok(Seen { disk, remark: None });
+        return Ok(InspectedDisk { disk, remark: None });
     };
     let (disk, holder) = File::look_at(path)
         .await
         .map_err(|error| Failure::from_error(&error))?;
-    Ok(Seen {
+    Ok(InspectedDisk {
         disk: Arc::new(disk),
         remark: holder.map(|holder| format!("it is {holder}: this report may be outdated")),
     })
 }
 
 /// Describes a disk and opens it.
-pub(super) async fn seen(named: &NamedDisk) -> Result<(Report, Seen), Failure> {
+pub(super) async fn seen(named: &NamedDisk) -> Result<(Report, InspectedDisk), Failure> {
     // The properties of a server are reported without opening its export.
     let told = match &named.disk {
         Disk::Remote { target, .. } => Some(of_export(target).await?),
@@ -75,7 +75,7 @@ async fn of_export(target: &Target) -> Result<Report, Failure> {
     let has = |flag: &str| flags.contains(&flag);
     Ok(Report {
         disk: target.to_string(),
-        kind: Kind::Export,
+        kind: DiskKind::Export,
         size: told.export.size,
         block_size: BlockSizes {
             minimum: told.export.block_size_min,
@@ -106,10 +106,10 @@ async fn of_export(target: &Target) -> Result<Report, Failure> {
 fn of_disk(named: &NamedDisk, disk: &Node) -> Report {
     let (kind, allocated) = match &named.disk {
         Disk::File { path, .. } => of_path(path),
-        Disk::Memory(_) => (Kind::Memory, None),
-        Disk::Null(_) => (Kind::Null, None),
-        Disk::Remote { .. } => (Kind::Export, None),
-        _ => (Kind::Composed, None),
+        Disk::Memory(_) => (DiskKind::Memory, None),
+        Disk::Null(_) => (DiskKind::Null, None),
+        Disk::Remote { .. } => (DiskKind::Export, None),
+        _ => (DiskKind::Composed, None),
     };
     let geometry = disk.geometry();
     Report {
@@ -130,12 +130,12 @@ fn of_disk(named: &NamedDisk, disk: &Node) -> Report {
 }
 
 /// What is at a path, and the space that a file takes.
-fn of_path(path: &Path) -> (Kind, Option<u64>) {
+fn of_path(path: &Path) -> (DiskKind, Option<u64>) {
     use std::os::unix::fs::MetadataExt;
     /// Unit of `st_blocks` (stat(2)), bytes.
     const UNIT: u64 = 512;
     match std::fs::metadata(path) {
-        Ok(found) if found.is_file() => (Kind::File, Some(found.blocks().saturating_mul(UNIT))),
-        _ => (Kind::Device, None),
+        Ok(found) if found.is_file() => (DiskKind::File, Some(found.blocks().saturating_mul(UNIT))),
+        _ => (DiskKind::Device, None),
     }
 }

@@ -50,7 +50,7 @@ struct Tree {
 
 /// Where a byte is in one disk on its way down.
 #[derive(Debug, Serialize)]
-struct Place {
+struct ByteLocation {
     node: &'static str,
     #[serde(skip_serializing_if = "String::is_empty")]
     about: String,
@@ -59,11 +59,11 @@ struct Place {
 
 /// The output of the command.
 #[derive(Debug, Serialize)]
-struct Told {
+struct GraphReport {
     disk: String,
     graph: Tree,
     #[serde(skip_serializing_if = "Option::is_none")]
-    path: Option<Vec<Place>>,
+    path: Option<Vec<ByteLocation>>,
 }
 
 /// Opens the disk and prints its tree.
@@ -83,14 +83,14 @@ pub(super) async fn tell(
     }
     let path = offset.map(|Offset(offset)| {
         let way = built.locate(offset).into_iter();
-        let places = way.map(|step| Place {
+        let places = way.map(|step| ByteLocation {
             node: step.built.name,
             about: visible(&step.built.about),
             offset: step.offset,
         });
         places.collect()
     });
-    let told = Told {
+    let told = GraphReport {
         disk: named.text.clone(),
         graph,
         path,
@@ -136,14 +136,14 @@ impl Tree {
     }
 }
 
-impl Told {
+impl GraphReport {
     fn text(&self) -> String {
         let mut rows = vec![["NODE", "SIZE", "BLOCK", "ACCESS"].map(str::to_owned)];
         self.graph.rows("", &mut rows);
         let mut text = columns(&rows);
         if let Some(path) = &self.path {
             let mut rows = vec![["NODE", "BYTE", "SECTOR"].map(str::to_owned)];
-            rows.extend(path.iter().map(Place::row));
+            rows.extend(path.iter().map(ByteLocation::row));
             text.push_str("\n\n");
             text.push_str(&columns(&rows));
         }
@@ -151,7 +151,7 @@ impl Told {
     }
 }
 
-impl Place {
+impl ByteLocation {
     fn row(&self) -> [String; 3] {
         let (sector, rest) = (self.offset / SECTOR, self.offset % SECTOR);
         let sector = match rest {

@@ -14,7 +14,7 @@ const WINDOW: u64 = 64 << 30;
 /// What a part is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum MapKind {
     /// Allocated, or not known to be anything else.
     Data,
     /// Not allocated; reads as zeroes.
@@ -25,10 +25,10 @@ enum Kind {
 
 /// One part.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Part {
+struct MapExtent {
     offset: u64,
     length: u64,
-    kind: Kind,
+    kind: MapKind,
 }
 
 /// Bytes of each kind.
@@ -44,7 +44,7 @@ struct Totals {
 pub(super) struct Map {
     /// Whether the disk reports extents; if not, all of it counts as data.
     known: bool,
-    extents: Vec<Part>,
+    extents: Vec<MapExtent>,
     totals: Totals,
 }
 
@@ -70,19 +70,19 @@ impl Map {
         let mut totals = Totals::default();
         let parts = extents.iter().map(|extent| {
             let (kind, total) = match extent.kind {
-                ExtentKind::Data => (Kind::Data, &mut totals.data),
-                ExtentKind::Hole => (Kind::Hole, &mut totals.hole),
-                ExtentKind::Zero => (Kind::Zero, &mut totals.zero),
+                ExtentKind::Data => (MapKind::Data, &mut totals.data),
+                ExtentKind::Hole => (MapKind::Hole, &mut totals.hole),
+                ExtentKind::Zero => (MapKind::Zero, &mut totals.zero),
             };
             let Range { offset, len } = extent.range;
             *total += len;
-            Part {
+            MapExtent {
                 offset,
                 length: len,
                 kind,
             }
         });
-        let parts: Vec<Part> = parts.collect();
+        let parts: Vec<MapExtent> = parts.collect();
         Self {
             known: tells || totals.hole + totals.zero > 0,
             extents: parts,
@@ -100,9 +100,9 @@ impl Map {
         let mut text = format!("{:>left$}  {:>right$}  KIND\n", "OFFSET", "LENGTH");
         for part in &self.extents {
             let kind = match part.kind {
-                Kind::Data => "data",
-                Kind::Hole => "hole",
-                Kind::Zero => "zero",
+                MapKind::Data => "data",
+                MapKind::Hole => "hole",
+                MapKind::Zero => "zero",
             };
             // Writing to a text cannot fail.
             let _done = writeln!(

@@ -19,11 +19,11 @@ use nbd::client::Target;
 use serde::Serialize;
 
 pub(super) use self::content::Array;
-pub(super) use self::content::Content;
+pub(super) use self::content::DiskContent;
 use self::content::Group;
 pub(crate) use self::content::array_uuid;
-use self::content::look::Looker;
-pub(super) use self::content::look::{Source, SourceBase};
+use self::content::look::ContentScanner;
+pub(super) use self::content::look::{ContentSource, SourceBase};
 use self::report::Report;
 pub(crate) use self::signature::Probe;
 use crate::failure::Failure;
@@ -147,7 +147,7 @@ async fn inspect(named: &[NamedDisk], with_map: bool) -> Result<Inspection, Fail
         Ok(version) => (Some(version.clone()), None),
         Err(why) => (None, Some(why.clone())),
     };
-    let mut looker = Looker::new(probe);
+    let mut looker = ContentScanner::new(probe);
     let mut disks = Vec::with_capacity(named.len());
     for named in named {
         disks.push(Box::pin(one(named, with_map, &mut looker)).await?);
@@ -164,8 +164,10 @@ async fn inspect(named: &[NamedDisk], with_map: bool) -> Result<Inspection, Fail
 
 /// The content of each of these disks, and the arrays that they form, for `serve --auto`. A disk that cannot be
 /// opened is a failure.
-pub(super) async fn contents(named: &[NamedDisk]) -> Result<(Vec<Content>, Vec<Array>), Failure> {
-    let mut looker = Looker::new(Probe::find().await);
+pub(super) async fn contents(
+    named: &[NamedDisk],
+) -> Result<(Vec<DiskContent>, Vec<Array>), Failure> {
+    let mut looker = ContentScanner::new(Probe::find().await);
     let mut contents = Vec::with_capacity(named.len());
     for named in named {
         let (_, seen) = describe::seen(named).await?;
@@ -176,7 +178,11 @@ pub(super) async fn contents(named: &[NamedDisk]) -> Result<(Vec<Content>, Vec<A
 }
 
 /// Describes one disk and looks into it.
-async fn one(named: &NamedDisk, with_map: bool, looker: &mut Looker) -> Result<Report, Failure> {
+async fn one(
+    named: &NamedDisk,
+    with_map: bool,
+    looker: &mut ContentScanner,
+) -> Result<Report, Failure> {
     let (mut report, seen) = describe::seen(named).await?;
     // It may have grown since it was described.
     report.size = seen.disk.geometry().size;

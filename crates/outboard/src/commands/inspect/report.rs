@@ -3,14 +3,14 @@
 use indicatif::HumanBytes;
 use serde::Serialize;
 
-use super::content::Content;
+use super::content::DiskContent;
 use super::map::Map;
 use super::visible;
 
 /// What kind of disk it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
+pub(super) enum DiskKind {
     /// An export of a server.
     Export,
     /// A regular file.
@@ -63,7 +63,7 @@ pub(super) struct Export {
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) disk: String,
-    pub(super) kind: Kind,
+    pub(super) kind: DiskKind,
     pub(super) size: u64,
     pub(super) block_size: BlockSizes,
     pub(super) rotational: bool,
@@ -76,7 +76,7 @@ pub(super) struct Report {
     pub(super) map: Option<Map>,
     /// What is on it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) content: Option<Content>,
+    pub(super) content: Option<DiskContent>,
 }
 
 /// The metadata context of allocation.
@@ -86,9 +86,9 @@ impl Report {
     /// Whether the disk knows what is data in it.
     pub(super) fn tells_its_map(&self) -> bool {
         match self.kind {
-            Kind::File | Kind::Memory | Kind::Null => true,
-            Kind::Device | Kind::Composed => false,
-            Kind::Export => self.export.as_ref().is_some_and(|export| {
+            DiskKind::File | DiskKind::Memory | DiskKind::Null => true,
+            DiskKind::Device | DiskKind::Composed => false,
+            DiskKind::Export => self.export.as_ref().is_some_and(|export| {
                 let mut contexts = export.contexts.iter();
                 contexts.any(|context| context == BASE_ALLOCATION)
             }),
@@ -100,12 +100,12 @@ impl Report {
         let mut lines = vec![visible(&self.disk)];
         let mut add = |name: &str, value: String| lines.push(format!("  {name:<12} {value}"));
         let kind = match self.kind {
-            Kind::Export => "export of a server",
-            Kind::File => "file",
-            Kind::Device => "block device",
-            Kind::Memory => "RAM",
-            Kind::Null => "nothing: discards writes, reads zeroes",
-            Kind::Composed => "made of another disk",
+            DiskKind::Export => "export of a server",
+            DiskKind::File => "file",
+            DiskKind::Device => "block device",
+            DiskKind::Memory => "RAM",
+            DiskKind::Null => "nothing: discards writes, reads zeroes",
+            DiskKind::Composed => "made of another disk",
         };
         add("kind", kind.to_owned());
         add(

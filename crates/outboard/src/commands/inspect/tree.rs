@@ -9,9 +9,11 @@
 
 use indicatif::{BinaryBytes, HumanBytes};
 
-use super::content::arrays::{Array, Missing, Seen, Standing, State};
-use super::content::groups::{Group, Part, Volume};
-use super::content::{Content, Partition};
+use super::content::arrays::{
+    Array, ArrayCompleteness, FoundMember, FoundMemberState, MissingSlot,
+};
+use super::content::groups::{Group, GroupMember, Volume};
+use super::content::{DiskContent, Partition};
 use super::report::Report;
 use super::visible;
 use crate::output::columns;
@@ -80,7 +82,7 @@ impl Branch {
     }
 
     /// A line for something that holds something; `role` is what its frame calls it.
-    fn holding(name: String, size: Option<u64>, role: &str, content: &Content) -> Self {
+    fn holding(name: String, size: Option<u64>, role: &str, content: &DiskContent) -> Self {
         let held = content.in_words();
         let what = match (role.is_empty(), content.is_empty()) {
             (true, _) => held,
@@ -114,9 +116,9 @@ impl Branch {
     fn array(array: &Array) -> Self {
         let here = array.parts as usize - array.missing.len();
         let state = match array.state {
-            State::Complete => "complete",
-            State::Degraded => "degraded",
-            State::Incomplete => "too many are missing",
+            ArrayCompleteness::Complete => "complete",
+            ArrayCompleteness::Degraded => "degraded",
+            ArrayCompleteness::Incomplete => "too many are missing",
         };
         let layout = array.layout.as_ref();
         let layout = layout.map_or_else(String::new, |layout| format!(" {layout}"));
@@ -154,16 +156,16 @@ impl Branch {
         }
     }
 
-    fn member(seen: &Seen) -> Self {
+    fn member(seen: &FoundMember) -> Self {
         let state = match seen.state {
-            Standing::InSync => "in sync",
-            Standing::Rebuilding => "being rebuilt",
-            Standing::Stale => "stale",
-            Standing::Split => "written without the others",
-            Standing::Replacement => "to replace another member",
-            Standing::Spare => "spare",
-            Standing::Faulty => "faulty",
-            Standing::Journal => "journal",
+            FoundMemberState::InSync => "in sync",
+            FoundMemberState::Rebuilding => "being rebuilt",
+            FoundMemberState::Stale => "stale",
+            FoundMemberState::Split => "written without the others",
+            FoundMemberState::Replacement => "to replace another member",
+            FoundMemberState::Spare => "spare",
+            FoundMemberState::Faulty => "faulty",
+            FoundMemberState::Journal => "journal",
         };
         Self {
             name: seen.disk.clone(),
@@ -175,7 +177,7 @@ impl Branch {
         }
     }
 
-    fn missing(missing: &Missing) -> Self {
+    fn missing(missing: &MissingSlot) -> Self {
         let why = if missing.failed {
             "the array went on without it"
         } else {
@@ -211,7 +213,7 @@ impl Branch {
         }
     }
 
-    fn part(part: &Part) -> Option<Self> {
+    fn part(part: &GroupMember) -> Option<Self> {
         Some(Self {
             name: part.disk.clone()?,
             size: Some(part.size),
@@ -231,7 +233,7 @@ impl Branch {
         if volume.partial {
             role.push_str(", a part is missing");
         }
-        let empty = Content::default();
+        let empty = DiskContent::default();
         let content = volume.content.as_ref().unwrap_or(&empty);
         Self::holding(
             format!("{group}/{}", volume.name),
@@ -242,7 +244,7 @@ impl Branch {
     }
 }
 
-impl Content {
+impl DiskContent {
     /// What it is, in one line.
     pub(in crate::commands) fn in_words(&self) -> String {
         let mut parts = Vec::new();

@@ -41,7 +41,7 @@ pub(crate) struct Args {
 
 /// What was done, for programs.
 #[derive(Debug, Serialize)]
-struct Done<'a> {
+struct CommitReport<'a> {
     top: String,
     base: &'a str,
     /// Bytes that were changed.
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let seconds = clock::now().saturating_duration_since(begin).as_secs_f64();
     let top = args.top.display().to_string();
     let base = &args.base;
-    let done = Done {
+    let done = CommitReport {
         top: top.clone(),
         base,
         committed,

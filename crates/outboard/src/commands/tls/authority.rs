@@ -21,7 +21,7 @@ const LATE_CLOCKS: Duration = Duration::from_secs(86_400);
 
 /// A certificate with its key, as PEM.
 #[derive(Debug)]
-pub(super) struct Pair {
+pub(super) struct CertificatePair {
     pub(super) certificate: String,
     pub(super) key: String,
 }
@@ -35,11 +35,11 @@ fn failed(error: &rcgen::Error) -> Failure {
 
 impl Authority {
     /// A new one.
-    pub(super) fn new() -> Result<(Self, Pair), Failure> {
+    pub(super) fn new() -> Result<(Self, CertificatePair), Failure> {
         let key = KeyPair::generate().map_err(|e| failed(&e))?;
         let params = params();
         let certificate = params.self_signed(&key).map_err(|e| failed(&e))?;
-        let pair = Pair {
+        let pair = CertificatePair {
             certificate: certificate.pem(),
             key: key.serialize_pem(),
         };
@@ -53,14 +53,14 @@ impl Authority {
     }
 
     /// A certificate for a server of these names and addresses.
-    pub(super) fn server(&self, hosts: &[String]) -> Result<Pair, Failure> {
+    pub(super) fn server(&self, hosts: &[String]) -> Result<CertificatePair, Failure> {
         let params = CertificateParams::new(hosts).map_err(|e| failed(&e))?;
         let name = hosts.first().map_or("outboard server", String::as_str);
         self.sign(params, name, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
     /// A certificate for a client that is called so.
-    pub(super) fn client(&self, name: &str) -> Result<Pair, Failure> {
+    pub(super) fn client(&self, name: &str) -> Result<CertificatePair, Failure> {
         let params = CertificateParams::default();
         self.sign(params, name, ExtendedKeyUsagePurpose::ClientAuth)
     }
@@ -70,7 +70,7 @@ impl Authority {
         mut params: CertificateParams,
         name: &str,
         usage: ExtendedKeyUsagePurpose,
-    ) -> Result<Pair, Failure> {
+    ) -> Result<CertificatePair, Failure> {
         params = dated(params);
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -80,7 +80,7 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().map_err(|e| failed(&e))?;
         let certificate = params.signed_by(&key, &self.0).map_err(|e| failed(&e))?;
-        Ok(Pair {
+        Ok(CertificatePair {
             certificate: certificate.pem(),
             key: key.serialize_pem(),
         })

@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::authority::Pair;
+use super::authority::CertificatePair;
 use crate::failure::Failure;
 
 pub(super) const AUTHORITY: &str = "ca-cert.pem";
@@ -22,9 +22,9 @@ const SECRET: u32 = 0o600;
 
 /// A folder that is being filled.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct CertificateFolder(PathBuf);
 
-impl Folder {
+impl CertificateFolder {
     /// Makes the folder if it is not there; it may be there with other files in it.
     pub(super) fn new(path: &Path) -> Result<Self, Failure> {
         let made = DirBuilder::new().recursive(true).mode(0o755).create(path);
@@ -39,7 +39,7 @@ impl Folder {
     }
 
     /// Writes `NAME-cert.pem` and `NAME-key.pem`.
-    pub(super) fn pair(&self, who: &str, pair: &Pair) -> Result<(), Failure> {
+    pub(super) fn pair(&self, who: &str, pair: &CertificatePair) -> Result<(), Failure> {
         self.write(&format!("{who}-key.pem"), &pair.key, SECRET)?;
         self.write(&format!("{who}-cert.pem"), &pair.certificate, PUBLIC)
     }

@@ -16,7 +16,7 @@ use nbd::tls::is_server_name;
 use serde::Serialize;
 
 use super::authority::Authority;
-use super::folder::{AUTHORITY, AUTHORITY_KEY, Folder};
+use super::folder::{AUTHORITY, AUTHORITY_KEY, CertificateFolder};
 use crate::failure::Failure;
 use crate::output::Format;
 
@@ -53,14 +53,14 @@ pub(crate) struct ClientArgs {
 
 /// What was made.
 #[derive(Debug, Serialize)]
-struct Made {
+struct InitReport {
     folder: PathBuf,
     hosts: Vec<String>,
-    clients: Vec<Client>,
+    clients: Vec<ClientFolder>,
 }
 
 #[derive(Debug, Serialize)]
-struct Client {
+struct ClientFolder {
     name: String,
     folder: PathBuf,
 }
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     }
     let (authority, own) = Authority::new()?;
     let server = authority.server(&hosts)?;
-    let folder = Folder::new(&args.dir)?;
+    let folder = CertificateFolder::new(&args.dir)?;
     // First: where another authority has been at work, nothing else is touched.
     folder.authority_key(&own.key)?;
     folder.authority(&own.certificate)?;
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let mut clients = Vec::new();
     if args.client.is_empty() {
         folder.pair("client", &authority.client(ANY_CLIENT)?)?;
-        clients.push(Client {
+        clients.push(ClientFolder {
             name: ANY_CLIENT.to_owned(),
             folder: args.dir.clone(),
         });
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     for name in &args.client {
         clients.push(client(&args.dir, name, &authority, &own.certificate)?);
     }
-    let made = Made {
+    let made = InitReport {
         folder: args.dir.clone(),
         hosts,
         clients,
@@ -133,12 +133,12 @@ fn client(
     name: &str,
     authority: &Authority,
     certificate: &str,
-) -> Result<Client, Failure> {
+) -> Result<ClientFolder, Failure> {
     let path = dir.join(format!("client-{name}"));
-    let folder = Folder::new(&path)?;
+    let folder = CertificateFolder::new(&path)?;
     folder.pair("client", &authority.client(name)?)?;
     folder.authority(certificate)?;
-    Ok(Client {
+    Ok(ClientFolder {
         name: name.to_owned(),
         folder: path,
     })
@@ -170,11 +170,11 @@ fn hosts(given: &[String]) -> Vec<String> {
     hosts
 }
 
-impl Made {
+impl InitReport {
     fn text(&self) -> String {
         let dir = self.folder.display();
         let mut text = format!(
-            "Made in {dir}: an authority, and a certificate for a server that is called {}.\n\
+            "InitReport in {dir}: an authority, and a certificate for a server that is called {}.\n\
              On the server:  outboard serve NAME=DISK --listen 0.0.0.0 --tls {dir}",
             self.hosts.join(", ")
         );
@@ -190,7 +190,7 @@ impl Made {
     }
 }
 
-impl Client {
+impl ClientFolder {
     fn text(&self, host: &str) -> String {
         let Self { name, folder } = self;
         let folder = folder.display();

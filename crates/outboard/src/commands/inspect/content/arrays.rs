@@ -7,8 +7,8 @@ use nodes::array::format::{Role, Superblock, layout_name};
 use nodes::array::{self, ArrayOptions, Candidate, Picture};
 use serde::Serialize;
 
-use super::look::{Member, Place, Source};
-use super::{BitmapOf, Content, array_uuid};
+use super::look::{ContentSource, Member, NamedNode};
+use super::{BitmapOf, DiskContent, array_uuid};
 
 /// An array, as far as the disks show it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -35,7 +35,7 @@ pub(crate) struct Array {
     /// Members of the complete array.
     pub(crate) parts: u32,
     /// Whether its data can be had from these disks.
-    pub(crate) state: State,
+    pub(crate) state: ArrayCompleteness,
     /// Whether nothing was being written.
     pub(crate) clean: bool,
     /// Whether copies or parity may differ: a resync was interrupted, or is still to begin.
@@ -46,12 +46,12 @@ pub(crate) struct Array {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bitmap: Option<BitmapOf>,
     /// Members that were found.
-    pub(crate) members: Vec<Seen>,
+    pub(crate) members: Vec<FoundMember>,
     /// Parts that no good member here holds.
-    pub(crate) missing: Vec<Missing>,
+    pub(crate) missing: Vec<MissingSlot>,
     /// What it holds, where that can be seen.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) content: Option<Content>,
+    pub(crate) content: Option<DiskContent>,
     /// What is not as it should be.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) remarks: Vec<String>,
@@ -60,7 +60,7 @@ pub(crate) struct Array {
 /// Whether an array's data can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum State {
+pub(crate) enum ArrayCompleteness {
     /// All parts are here.
     Complete,
     /// Some are not, and it can do without.
@@ -71,16 +71,16 @@ pub(crate) enum State {
 
 /// A member that was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Seen {
+pub(crate) struct FoundMember {
     /// On which disk.
     pub(crate) disk: String,
     /// Where that is among the disks that were named.
     #[serde(skip)]
-    pub(crate) source: Option<Source>,
+    pub(crate) source: Option<ContentSource>,
     /// `0`, `spare`…
     pub(crate) role: String,
     /// How it stands.
-    pub(crate) state: Standing,
+    pub(crate) state: FoundMemberState,
     /// Its count of changes.
     pub(crate) events: u64,
     /// When its superblock was written, seconds since 1970.
@@ -90,7 +90,7 @@ pub(crate) struct Seen {
 /// How a member stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Standing {
+pub(crate) enum FoundMemberState {
     /// It holds its part.
     InSync,
     /// It is being rebuilt.
@@ -111,7 +111,7 @@ pub(crate) enum Standing {
 
 /// A part that no good member here holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(crate) struct Missing {
+pub(crate) struct MissingSlot {
     /// Which.
     pub(crate) part: u32,
     /// Whether the array was without it already, or it is only not among these disks.
@@ -150,16 +150,16 @@ fn sets(members: &[Member]) -> Vec<Vec<&Member>> {
 }
 
 /// How a member stands, in a word.
-const fn standing(standing: array::Standing) -> Standing {
+const fn standing(standing: array::Standing) -> FoundMemberState {
     match standing {
-        array::Standing::InSync { .. } => Standing::InSync,
-        array::Standing::Rebuilding { .. } => Standing::Rebuilding,
-        array::Standing::Replacement { .. } => Standing::Replacement,
-        array::Standing::Stale { .. } => Standing::Stale,
-        array::Standing::Split { .. } => Standing::Split,
-        array::Standing::Spare => Standing::Spare,
-        array::Standing::Failed => Standing::Faulty,
-        array::Standing::Journal => Standing::Journal,
+        array::Standing::InSync { .. } => FoundMemberState::InSync,
+        array::Standing::Rebuilding { .. } => FoundMemberState::Rebuilding,
+        array::Standing::Replacement { .. } => FoundMemberState::Replacement,
+        array::Standing::Stale { .. } => FoundMemberState::Stale,
+        array::Standing::Split { .. } => FoundMemberState::Split,
+        array::Standing::Spare => FoundMemberState::Spare,
+        array::Standing::Failed => FoundMemberState::Faulty,
+        array::Standing::Journal => FoundMemberState::Journal,
     }
 }
 
@@ -171,34 +171,34 @@ fn picture(set: &[&Member]) -> Picture {
 
 /// What became of opening an array.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedArray {
     /// The array's UUID.
     key: String,
     /// Where its content can be looked at; or why it cannot.
-    place: Result<Place, String>,
+    place: Result<NamedNode, String>,
     /// Its size, if it is open.
     size: Option<u64>,
     /// Its superblocks or its bitmap say that members may differ.
     resync_pending: bool,
     remarks: Vec<String>,
     /// What was seen in it.
-    content: Option<Content>,
+    content: Option<DiskContent>,
 }
 
-impl Opened {
+impl OpenedArray {
     /// Where its content is to be looked at.
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Option<NamedNode> {
         self.place.as_ref().ok().cloned()
     }
 
     /// Keeps what was seen.
-    pub(super) fn holds(&mut self, content: Content) {
+    pub(super) fn holds(&mut self, content: DiskContent) {
         self.content = Some(content);
     }
 }
 
 /// Opens the arrays that are not in `known`, as far as possible: read-only, with the members that are available.
-pub(super) async fn open(members: &[Member], known: &[Opened]) -> Vec<Opened> {
+pub(super) async fn open(members: &[Member], known: &[OpenedArray]) -> Vec<OpenedArray> {
     let mut opened = Vec::new();
     for set in sets(members) {
         let key = array_uuid(&set[0].superblock.array);
@@ -209,7 +209,7 @@ pub(super) async fn open(members: &[Member], known: &[Opened]) -> Vec<Opened> {
     opened
 }
 
-async fn open_set(key: String, set: &[&Member]) -> Opened {
+async fn open_set(key: String, set: &[&Member]) -> OpenedArray {
     let candidate =
         |member: &&Member| Candidate::local(&member.place.name, member.place.disk.clone());
     let options = ArrayOptions {
@@ -224,16 +224,16 @@ async fn open_set(key: String, set: &[&Member]) -> Opened {
         None => error.to_string(),
     };
     let fresh = &set[picture(set).freshest].superblock;
-    let places: Vec<&Place> = set.iter().map(|member| &member.place).collect();
+    let places: Vec<&NamedNode> = set.iter().map(|member| &member.place).collect();
     let called = format!("md/{}", name(fresh).1);
     let status = opened.as_ref().ok().map(|array| array.status());
     let remarks = opened
         .as_ref()
         .map_or_else(|_| Vec::new(), |array| array.remarks().to_vec());
     let place = opened
-        .map(|array: Arc<array::Array>| Place::over(called, key.clone(), array, &places))
+        .map(|array: Arc<array::Array>| NamedNode::over(called, key.clone(), array, &places))
         .map_err(failed);
-    Opened {
+    OpenedArray {
         key,
         place,
         size: status.as_ref().map(|status| status.size),
@@ -244,12 +244,12 @@ async fn open_set(key: String, set: &[&Member]) -> Opened {
 }
 
 /// Puts arrays together; `opened` is what was seen in them.
-pub(super) fn assemble(members: &[Member], opened: &[Opened]) -> Vec<Array> {
+pub(super) fn assemble(members: &[Member], opened: &[OpenedArray]) -> Vec<Array> {
     let sets = sets(members);
     sets.iter().map(|set| array(set, opened)).collect()
 }
 
-fn array(set: &[&Member], opened: &[Opened]) -> Array {
+fn array(set: &[&Member], opened: &[OpenedArray]) -> Array {
     let picture = picture(set);
     let fresh = &set[picture.freshest].superblock;
     let (host, name) = name(fresh);
@@ -258,16 +258,16 @@ fn array(set: &[&Member], opened: &[Opened]) -> Array {
     let present = picture.in_sync(fresh.members);
     let missing = present.iter().zip(fresh.working()).zip(0..);
     let missing = missing.filter(|((present, _), _)| !**present);
-    let missing: Vec<Missing> = missing
-        .map(|((_, working), part)| Missing {
+    let missing: Vec<MissingSlot> = missing
+        .map(|((_, working), part)| MissingSlot {
             part,
             failed: !working,
         })
         .collect();
     let state = match missing.is_empty() {
-        true => State::Complete,
-        false if fresh.level.survives(fresh.layout, &present) => State::Degraded,
-        false => State::Incomplete,
+        true => ArrayCompleteness::Complete,
+        false if fresh.level.survives(fresh.layout, &present) => ArrayCompleteness::Degraded,
+        false => ArrayCompleteness::Incomplete,
     };
     let members = set.iter().zip(&picture.standings);
     Array {
@@ -294,8 +294,8 @@ fn array(set: &[&Member], opened: &[Opened]) -> Array {
     }
 }
 
-fn seen(member: &Member, stands: array::Standing) -> Seen {
-    Seen {
+fn seen(member: &Member, stands: array::Standing) -> FoundMember {
+    FoundMember {
         disk: member.place.name.clone(),
         source: member.place.source.clone(),
         role: role(member.superblock.role),
@@ -310,8 +310,8 @@ fn seen(member: &Member, stands: array::Standing) -> Seen {
 fn remarks(
     set: &[&Member],
     picture: &Picture,
-    state: State,
-    opened: Option<&Opened>,
+    state: ArrayCompleteness,
+    opened: Option<&OpenedArray>,
 ) -> Vec<String> {
     let Some(opened) = opened else {
         return Vec::new();
@@ -329,7 +329,7 @@ fn remarks(
                 .then(|| format!("{name} is stale: it has seen {own} events, the array {events}"))
         });
     let mut remarks: Vec<String> = stale.collect();
-    if state != State::Incomplete {
+    if state != ArrayCompleteness::Incomplete {
         remarks.push(format!("it cannot be opened: {why}"));
     }
     remarks

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use nodes::volume::format::{LogicalVolume, VolumeGroup};
 use serde::Serialize;
 
-use super::Content;
-use super::look::{Physical, Place};
+use super::DiskContent;
+use super::look::{NamedNode, Physical};
 
 /// Volumes of one group that are looked into.
 const VOLUMES_MAX: usize = 256;
@@ -31,7 +31,7 @@ pub(crate) struct Group {
     /// `RESIZEABLE`, `EXPORTED`…
     pub(crate) status: Vec<String>,
     /// Its physical volumes.
-    pub(crate) physical_volumes: Vec<Part>,
+    pub(crate) physical_volumes: Vec<GroupMember>,
     /// Its volumes; those that only serve others are marked.
     pub(crate) volumes: Vec<Volume>,
     /// What is not as it should be.
@@ -41,7 +41,7 @@ pub(crate) struct Group {
 
 /// A physical volume of a group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Part {
+pub(crate) struct GroupMember {
     /// Its id.
     pub(crate) uuid: String,
     /// On which disk it was found.
@@ -77,7 +77,7 @@ pub(crate) struct Volume {
     pub(crate) partial: bool,
     /// What it holds, where that can be seen.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) content: Option<Content>,
+    pub(crate) content: Option<DiskContent>,
 }
 
 /// The newest metadata of each group.
@@ -103,7 +103,7 @@ fn found<'a>(physical: &'a [Physical], id: &str) -> Option<&'a Physical> {
 }
 
 /// The volumes whose content can be read: those that map linearly to physical volumes.
-pub(super) fn places(physical: &[Physical]) -> Vec<Place> {
+pub(super) fn places(physical: &[Physical]) -> Vec<NamedNode> {
     let of_group = |group: &VolumeGroup| {
         let visible = group.volumes.iter().filter(|volume| shown(group, volume));
         let places = visible.take(VOLUMES_MAX).filter_map(|volume| {
@@ -114,7 +114,7 @@ pub(super) fn places(physical: &[Physical]) -> Vec<Place> {
             });
             let parts: Option<Vec<_>> = parts.collect();
             let name = format!("{}/{}", group.name, volume.name);
-            Place::made_of(name, key(group, volume), &parts?)
+            NamedNode::made_of(name, key(group, volume), &parts?)
         });
         places.collect::<Vec<_>>()
     };
@@ -136,13 +136,13 @@ fn shown(group: &VolumeGroup, volume: &LogicalVolume) -> bool {
 }
 
 /// Puts groups together; `inner` is what was seen in their volumes.
-pub(super) fn assemble(physical: &[Physical], inner: &[(String, Content)]) -> Vec<Group> {
+pub(super) fn assemble(physical: &[Physical], inner: &[(String, DiskContent)]) -> Vec<Group> {
     let groups = newest(physical).into_iter();
     groups.map(|group| told(group, physical, inner)).collect()
 }
 
-fn told(group: &VolumeGroup, physical: &[Physical], inner: &[(String, Content)]) -> Group {
-    let parts = group.members.iter().map(|member| Part {
+fn told(group: &VolumeGroup, physical: &[Physical], inner: &[(String, DiskContent)]) -> Group {
+    let parts = group.members.iter().map(|member| GroupMember {
         uuid: member.id.clone(),
         disk: found(physical, &member.id).map(|p| p.place.name.clone()),
         device: member.device.clone(),

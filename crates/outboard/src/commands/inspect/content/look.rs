@@ -1,4 +1,4 @@
-//! [`Looker`]: looks into disks, and into what lies in them, until there is nothing new.
+//! [`ContentScanner`]: looks into disks, and into what lies in them, until there is nothing new.
 //!
 //! # Invariants
 //!
@@ -14,10 +14,10 @@ use nodes::partition;
 use nodes::volume::{self, PhysicalVolume};
 use nodes::{Linear, Segment, read_within};
 
-use super::arrays::{self, Array, Opened};
+use super::arrays::{self, Array, OpenedArray};
 use super::groups::{self, Group};
-use super::partitions::Table;
-use super::{BitmapOf, Content, MemberOf, VolumeOf, array_uuid};
+use super::partitions::TableReport;
+use super::{BitmapOf, DiskContent, MemberOf, VolumeOf, array_uuid};
 use crate::commands::inspect::signature::{HEAD_LEN, Probe, image_of};
 
 /// Disks within disks.
@@ -29,7 +29,7 @@ const ROUNDS_MAX: usize = 4;
 
 /// A disk, and what it is called.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct NamedNode {
     /// `a.img part/2`
     pub(crate) name: String,
     /// Its unique key.
@@ -37,21 +37,21 @@ pub(crate) struct Place {
     /// The disk.
     pub(crate) disk: Node,
     /// Where it is among the disks that were named and the arrays on them; `None`: within a volume.
-    pub(super) source: Option<Source>,
+    pub(super) source: Option<ContentSource>,
     /// How many disks it lies in.
     depth: u32,
 }
 
 /// A disk that was named or an array, or a partition of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Source {
+pub(crate) struct ContentSource {
     /// What the partitions are on.
     pub(crate) base: SourceBase,
     /// Numbers of partitions, the outermost first.
     pub(crate) partitions: Vec<u32>,
 }
 
-/// What holds a [`Source`].
+/// What holds a [`ContentSource`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SourceBase {
     /// The disk at this place among those that were named.
@@ -64,7 +64,7 @@ pub(crate) enum SourceBase {
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     /// Where it is.
-    pub(crate) place: Place,
+    pub(crate) place: NamedNode,
     /// What it says.
     pub(crate) superblock: Superblock,
     /// Its bitmap.
@@ -75,14 +75,14 @@ pub(crate) struct Member {
 #[derive(Debug, Clone)]
 pub(crate) struct Physical {
     /// Where it is.
-    pub(crate) place: Place,
+    pub(crate) place: NamedNode,
     /// What it says.
     pub(crate) volume: PhysicalVolume,
 }
 
 /// Looks into disks.
 #[derive(Debug)]
-pub(crate) struct Looker {
+pub(crate) struct ContentScanner {
     probe: Probe,
     /// Disks that were named so far.
     disks: usize,
@@ -91,7 +91,7 @@ pub(crate) struct Looker {
     physical: Vec<Physical>,
 }
 
-impl Looker {
+impl ContentScanner {
     pub(crate) const fn new(probe: Probe) -> Self {
         Self {
             probe,
@@ -103,13 +103,13 @@ impl Looker {
     }
 
     /// Looks into a disk that is called `name`.
-    pub(crate) async fn look(&mut self, name: &str, disk: &Node) -> Content {
-        let source = Source {
+    pub(crate) async fn look(&mut self, name: &str, disk: &Node) -> DiskContent {
+        let source = ContentSource {
             base: SourceBase::Disk(self.disks),
             partitions: Vec::new(),
         };
         self.disks += 1;
-        let place = Place {
+        let place = NamedNode {
             name: name.to_owned(),
             key: String::new(),
             disk: disk.clone(),
@@ -121,8 +121,8 @@ impl Looker {
 
     /// Puts the arrays and volume groups together that were seen, and looks into them, too.
     pub(crate) async fn together(&mut self) -> (Vec<Array>, Vec<Group>) {
-        let mut inner: Vec<(String, Content)> = Vec::new();
-        let mut opened: Vec<Opened> = Vec::new();
+        let mut inner: Vec<(String, DiskContent)> = Vec::new();
+        let mut opened: Vec<OpenedArray> = Vec::new();
         for _ in 0..ROUNDS_MAX {
             let mut news = Box::pin(arrays::open(&self.members, &opened)).await;
             let mut places = groups::places(&self.physical);
@@ -146,8 +146,8 @@ impl Looker {
     }
 
     /// Looks into one place and those within it.
-    async fn look_into(&mut self, place: &Place) -> Content {
-        let mut content = Content::default();
+    async fn look_into(&mut self, place: &NamedNode) -> DiskContent {
+        let mut content = DiskContent::default();
         self.looks += 1;
         if self.looks > LOOKS_MAX || place.depth > DEPTH_MAX {
             content.remark("it is not looked into: there is too much in these disks");
@@ -189,11 +189,16 @@ impl Looker {
         content
     }
 
-    async fn table(&mut self, place: &Place, table: &partition::Table, content: &mut Content) {
+    async fn table(
+        &mut self,
+        place: &NamedNode,
+        table: &partition::Table,
+        content: &mut DiskContent,
+    ) {
         for remark in table.remarks() {
             content.remark(remark);
         }
-        let mut told = Table::of(table);
+        let mut told = TableReport::of(table);
         for partition in &mut told.partitions {
             if partition.extended {
                 continue;
@@ -202,7 +207,7 @@ impl Looker {
             let opened = partition::Partition::of(place.disk.clone(), table, number);
             partition.content = match opened {
                 Ok(opened) => {
-                    let inner = Place {
+                    let inner = NamedNode {
                         name: format!("{} {}", place.name, partition.name()),
                         key: String::new(),
                         source: place.source.as_ref().map(|source| source.within(number)),
@@ -211,9 +216,9 @@ impl Looker {
                     };
                     Box::pin(self.look_into(&inner)).await
                 }
-                Err(e) => Content {
+                Err(e) => DiskContent {
                     remarks: vec![e.to_string()],
-                    ..Content::default()
+                    ..DiskContent::default()
                 },
             };
         }
@@ -223,9 +228,9 @@ impl Looker {
     /// Looks for md superblocks.
     async fn member(
         &mut self,
-        place: &Place,
+        place: &NamedNode,
         table: Option<&partition::Table>,
-        content: &mut Content,
+        content: &mut DiskContent,
     ) {
         let found = match array::examine(&place.disk).await {
             Ok(found) => found,
@@ -280,7 +285,7 @@ impl Looker {
     }
 
     /// Looks for an LVM label.
-    async fn physical(&mut self, place: &Place, content: &mut Content) {
+    async fn physical(&mut self, place: &NamedNode, content: &mut DiskContent) {
         let volume = match volume::examine(&place.disk).await {
             Ok(None) => return,
             Ok(Some(Ok(volume))) => volume,
@@ -305,7 +310,7 @@ impl Looker {
     }
 }
 
-impl Place {
+impl NamedNode {
     /// A part of disks, if it can be made of them.
     pub(super) fn made_of(name: String, key: String, parts: &[(&Self, Range)]) -> Option<Self> {
         let depth = parts.iter().map(|(place, _)| place.depth).max()? + 1;
@@ -333,7 +338,7 @@ impl Place {
     /// The array of the UUID `key`, over its members.
     pub(super) fn over(name: String, key: String, disk: Node, below: &[&Self]) -> Self {
         let depth = below.iter().map(|place| place.depth).max();
-        let source = Source {
+        let source = ContentSource {
             base: SourceBase::Array(key.clone()),
             partitions: Vec::new(),
         };
@@ -347,7 +352,7 @@ impl Place {
     }
 }
 
-impl Source {
+impl ContentSource {
     /// Partition `number` of it.
     fn within(&self, number: u32) -> Self {
         let mut partitions = self.partitions.clone();
@@ -360,7 +365,7 @@ impl Source {
 }
 
 /// A boot sector of FAT has the same signature as a partition table: libblkid distinguishes them.
-fn is_table(table: &partition::Table, content: &Content) -> bool {
+fn is_table(table: &partition::Table, content: &DiskContent) -> bool {
     let is_filesystem = content
         .signature
         .as_ref()
@@ -384,7 +389,7 @@ fn member_of(superblock: &Superblock, bitmap: Option<BitmapOf>) -> MemberOf {
     }
 }
 
-impl Content {
+impl DiskContent {
     fn remark(&mut self, what: impl Display) {
         self.remarks.push(what.to_string());
     }

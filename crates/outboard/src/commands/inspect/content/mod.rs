@@ -10,18 +10,18 @@ use serde::Serialize;
 
 pub(crate) use self::arrays::Array;
 pub(crate) use self::groups::Group;
-pub(crate) use self::partitions::{Partition, Table};
-use super::signature::{Image, Signature};
+pub(crate) use self::partitions::{Partition, TableReport};
+use super::signature::{ForeignImage, Signature};
 
 /// What a run of bytes holds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub(crate) struct Content {
+pub(crate) struct DiskContent {
     /// What libblkid knows it as.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) signature: Option<Signature>,
     /// Its partition table.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) table: Option<Table>,
+    pub(crate) table: Option<TableReport>,
     /// What it is to an array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) member: Option<MemberOf>,
@@ -30,7 +30,7 @@ pub(crate) struct Content {
     pub(crate) physical_volume: Option<VolumeOf>,
     /// The form of the disk that it is an image of.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) image: Option<Image>,
+    pub(crate) image: Option<ForeignImage>,
     /// What is not as it should be.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) remarks: Vec<String>,
@@ -93,7 +93,7 @@ pub(crate) struct VolumeOf {
     pub(crate) group_uuid: Option<String>,
 }
 
-impl Content {
+impl DiskContent {
     /// Whether nothing was found.
     pub(crate) fn is_empty(&self) -> bool {
         let Self {

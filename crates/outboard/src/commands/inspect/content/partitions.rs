@@ -3,11 +3,11 @@
 use nodes::partition;
 use serde::Serialize;
 
-use super::Content;
+use super::DiskContent;
 
 /// A partition table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Table {
+pub(crate) struct TableReport {
     /// `gpt` or `mbr`.
     pub(crate) kind: String,
     /// What the disk is called in it.
@@ -42,10 +42,10 @@ pub(crate) struct Partition {
     /// Its UUID in the table.
     pub(crate) uuid: String,
     /// What it holds.
-    pub(crate) content: Content,
+    pub(crate) content: DiskContent,
 }
 
-impl Table {
+impl TableReport {
     /// The report of a table, without the contents of its partitions.
     pub(crate) fn of(table: &partition::Table) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Partition {
             extended: entry.kind.is_extended(),
             label: Some(entry.label.clone()).filter(|label| !label.is_empty()),
             uuid: entry.id.to_string(),
-            content: Content::default(),
+            content: DiskContent::default(),
         }
     }
 

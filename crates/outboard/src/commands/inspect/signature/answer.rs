@@ -6,7 +6,7 @@ use std::io;
 use block::Range;
 use serde::Serialize;
 
-use super::program::Said;
+use super::program::BlkidOutput;
 
 /// blkid's exit statuses for "nothing found" and for "several things found".
 const NOTHING: i32 = 2;
@@ -42,14 +42,14 @@ pub(crate) struct Signature {
 
 /// The output of blkid.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct BlkidResult {
     pub(super) signature: Option<Signature>,
     pub(super) looked_at: Vec<Range>,
 }
 
-impl Answer {
+impl BlkidResult {
     /// Parses the output.
-    pub(super) fn read(said: &Said) -> io::Result<Self> {
+    pub(super) fn read(said: &BlkidOutput) -> io::Result<Self> {
         let signature = match said.status {
             Some(0 | AMBIVALENT) => Some(Signature::read(&said.answer)),
             Some(NOTHING) => None,

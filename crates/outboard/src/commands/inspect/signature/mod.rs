@@ -35,8 +35,8 @@ use nodes::read_within;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 pub(crate) use answer::Signature;
-use answer::{Answer, Pages};
-pub(crate) use image::{HEAD_LEN, Image, of as image_of};
+use answer::{BlkidResult, Pages};
+pub(crate) use image::{ForeignImage, HEAD_LEN, of as image_of};
 
 /// Most bytes of a disk that are copied.
 const COPIED_MAX: u64 = 64 << 20;
@@ -91,7 +91,7 @@ impl Probe {
         if self.program.is_err() || size == 0 {
             return Ok(None);
         }
-        let copy = Copy::new(size)?;
+        let copy = ProbeCopy::new(size)?;
         let mut pages = Pages::new(size);
         for _ in 0..LOOKS_MAX {
             let answer = copy.look().await?;
@@ -120,9 +120,9 @@ impl Probe {
 
 /// A file in memory that stands for a disk.
 #[derive(Debug, Clone)]
-struct Copy(Arc<File>);
+struct ProbeCopy(Arc<File>);
 
-impl Copy {
+impl ProbeCopy {
     fn new(size: u64) -> io::Result<Self> {
         let fd = memfd_create("disk", MemfdFlags::CLOEXEC)?;
         ftruncate(&fd, size)?;
@@ -139,10 +139,10 @@ impl Copy {
         Ok(())
     }
 
-    async fn look(&self) -> Result<Answer, ProbeError> {
+    async fn look(&self) -> Result<BlkidResult, ProbeError> {
         let file = self.0.clone();
         let said = engine::blocking(move || program::run(&file, TIME_MAX)).await?;
         let said = said.ok_or(ProbeError::Slow)?;
-        Answer::read(&said).map_err(ProbeError::Program)
+        BlkidResult::read(&said).map_err(ProbeError::Program)
     }
 }

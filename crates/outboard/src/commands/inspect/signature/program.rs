@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The output of the program.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct BlkidOutput {
     pub(super) status: Option<i32>,
     pub(super) answer: String,
     pub(super) messages: String,
@@ -45,7 +45,7 @@ pub(super) fn version() -> io::Result<String> {
 }
 
 /// Runs it on `disk`; `None` if it did not end within `limit`.
-pub(super) fn run(disk: &File, limit: Duration) -> io::Result<Option<Said>> {
+pub(super) fn run(disk: &File, limit: Duration) -> io::Result<Option<BlkidOutput>> {
     // Files instead of pipes: the output need not be read while the program runs.
     let (mut answer, mut messages) = (memory()?, memory()?);
     let mut child = Command::new(program())
@@ -69,7 +69,7 @@ pub(super) fn run(disk: &File, limit: Duration) -> io::Result<Option<Said>> {
         }
         std::thread::sleep(LOOK_EVERY);
     };
-    Ok(Some(Said {
+    Ok(Some(BlkidOutput {
         status: status.code(),
         answer: text(&mut answer)?,
         messages: text(&mut messages)?,

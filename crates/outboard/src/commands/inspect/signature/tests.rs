@@ -6,12 +6,12 @@ use block::{BlockDevice, Node, Range, WriteFlags};
 use nodes::{Blocks, Memory};
 use testkit::{block_on, requires, single};
 
-use super::answer::{Answer, Pages};
-use super::program::Said;
-use super::{Image, Probe, image_of};
+use super::answer::{BlkidResult, Pages};
+use super::program::BlkidOutput;
+use super::{ForeignImage, Probe, image_of};
 
-fn said(status: i32, answer: &str, messages: &str) -> Said {
-    Said {
+fn said(status: i32, answer: &str, messages: &str) -> BlkidOutput {
+    BlkidOutput {
         status: Some(status),
         answer: answer.to_owned(),
         messages: messages.to_owned(),
@@ -25,7 +25,7 @@ fn an_answer_says_what_was_found_and_where_it_was_looked_for() {
     let messages = "20809: libblkid: LOWPROBE: \tread: off=314507264 len=64\n\
                     20809: libblkid:   BUFFER: \treuse: off=0 len=512 (for off=0 len=6)\n\
                     20809: libblkid: LOWPROBE: \tread: off=0 len=256\nread: off=1 len=x\n";
-    let read = Answer::read(&said(0, answer, messages)).unwrap();
+    let read = BlkidResult::read(&said(0, answer, messages)).unwrap();
     assert_eq!(
         read.looked_at,
         [Range::new(314_507_264, 64), Range::new(0, 256)]
@@ -39,15 +39,15 @@ fn an_answer_says_what_was_found_and_where_it_was_looked_for() {
 
 #[test]
 fn nothing_several_things_and_a_failure_are_told_apart() {
-    let nothing = Answer::read(&said(2, "", "")).unwrap();
+    let nothing = BlkidResult::read(&said(2, "", "")).unwrap();
     assert_eq!(nothing.signature, None);
     let several = "ID_FS_AMBIVALENT=other:swap:1 filesystem:btrfs\n";
-    let several = Answer::read(&said(8, several, ""))
+    let several = BlkidResult::read(&said(8, several, ""))
         .unwrap()
         .signature
         .unwrap();
     assert_eq!(several.several, ["swap", "btrfs"]);
-    let failed = Answer::read(&said(4, "", "line\nblkid: error: x")).unwrap_err();
+    let failed = BlkidResult::read(&said(4, "", "line\nblkid: error: x")).unwrap_err();
     assert_eq!(failed.to_string(), "it ended with 4: blkid: error: x");
 }
 
@@ -91,7 +91,7 @@ fn without_the_program_nothing_is_known_and_nothing_fails() {
 fn an_image_is_known_by_its_beginning_and_a_text_is_none() {
     let packed = image_of(b"\xfd7zXZ\0\0\0\0").unwrap();
     assert_eq!((packed.format.as_str(), packed.compressed), ("XZ", true));
-    let Image { compressed, .. } = image_of(b"QFI\xfb\0\0\0\x03").unwrap();
+    let ForeignImage { compressed, .. } = image_of(b"QFI\xfb\0\0\0\x03").unwrap();
     assert!(!compressed);
     assert_eq!(image_of(b"#!/bin/sh\necho hello\n"), None);
     assert_eq!(image_of(b""), None);

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::choose::{Choice, chosen_of};
-use crate::commands::inspect::{Array, Source, SourceBase};
+use crate::commands::inspect::{Array, ContentSource, SourceBase};
 use crate::graph::{ExpressionError, NamedDisk, as_argument, resolve};
 
 /// Arrays within arrays.
@@ -101,7 +101,11 @@ impl Sources<'_> {
     }
 
     /// A member, as an argument of its array.
-    fn argument(&self, source: &Source, depth: usize) -> Result<Option<String>, ExpressionError> {
+    fn argument(
+        &self,
+        source: &ContentSource,
+        depth: usize,
+    ) -> Result<Option<String>, ExpressionError> {
         let whole = match &source.base {
             SourceBase::Disk(disk) => Some(as_argument(&self.disks[*disk].text)?),
             SourceBase::Array(uuid) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::commands::inspect::Content;
+use crate::commands::inspect::DiskContent;
 use crate::failure::Failure;
 use crate::graph::{Disk, NamedDisk, Span};
 
@@ -71,7 +71,7 @@ fn own_name(disk: &Disk) -> Option<String> {
 }
 
 /// Chooses what of a disk is served; `prefix` is before its names.
-pub(super) fn choose(disk: &NamedDisk, prefix: &str, content: &Content) -> Choice {
+pub(super) fn choose(disk: &NamedDisk, prefix: &str, content: &DiskContent) -> Choice {
     let whole = format!("{prefix}whole");
     chosen_of(disk, (&whole, prefix), content, None)
 }
@@ -81,7 +81,7 @@ pub(super) fn choose(disk: &NamedDisk, prefix: &str, content: &Content) -> Choic
 pub(super) fn chosen_of(
     disk: &NamedDisk,
     (whole, prefix): (&str, &str),
-    content: &Content,
+    content: &DiskContent,
     kind: Option<&str>,
 ) -> Choice {
     let mut choice = Choice::default();
@@ -122,7 +122,7 @@ impl Choice {
         name: String,
         disk: Disk,
         written: &NamedDisk,
-        content: &Content,
+        content: &DiskContent,
         kind: Option<&str>,
     ) {
         if let Some(why) = hurdle(content, kind.is_some()) {
@@ -144,7 +144,7 @@ impl Choice {
 }
 
 /// Why something is not served. A partition is something even if nothing is known to be on it.
-fn hurdle(content: &Content, is_partition: bool) -> Option<String> {
+fn hurdle(content: &DiskContent, is_partition: bool) -> Option<String> {
     if let Some(member) = &content.member {
         let (level, name) = (&member.level, &member.name);
         return Some(format!("a member of the {level} array {name}"));

@@ -1,7 +1,7 @@
 //! Tests of the names of what is served.
 
 use super::choose::{choose, prefixes};
-use crate::commands::inspect::Content;
+use crate::commands::inspect::DiskContent;
 use crate::graph::{NamedDisk, resolve};
 
 fn disks(texts: &[&str]) -> Vec<NamedDisk> {
@@ -25,7 +25,7 @@ fn several_disks_are_told_apart_by_their_files() {
 #[test]
 fn a_disk_on_which_nothing_is_known_is_left_out() {
     let disk = &disks(&["/srv/a.img"])[0];
-    let choice = choose(disk, "", &Content::default());
+    let choice = choose(disk, "", &DiskContent::default());
     assert!(choice.chosen.is_empty());
     assert_eq!(choice.left_out[0].what, "whole");
 }
