@@ -1,6 +1,6 @@
 //! Two plans -> the changes that lead from the first to the second.
 
-use super::{ExportPlan, Plan};
+use super::{ExportPlan, ServerPlan};
 
 /// The changes from one plan to another.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,8 +23,8 @@ pub(crate) struct Changes {
 }
 
 /// What leads from `old` to `new`.
-pub(crate) fn changes(old: &Plan, new: &Plan) -> Changes {
-    let find = |plan: &Plan, name: &str| plan.exports.iter().position(|e| e.name == name);
+pub(crate) fn changes(old: &ServerPlan, new: &ServerPlan) -> Changes {
+    let find = |plan: &ServerPlan, name: &str| plan.exports.iter().position(|e| e.name == name);
     let mut changes = Changes {
         later: later(old, new),
         ..Changes::default()
@@ -45,8 +45,9 @@ pub(crate) fn changes(old: &Plan, new: &Plan) -> Changes {
             Some(_) => {}
         }
     }
-    let names =
-        |plan: &Plan| -> Vec<String> { plan.exports.iter().map(|e| e.name.clone()).collect() };
+    let names = |plan: &ServerPlan| -> Vec<String> {
+        plan.exports.iter().map(|e| e.name.clone()).collect()
+    };
     changes.order = Some(names(new)).filter(|order| *order != names(old));
     changes
 }
@@ -57,7 +58,7 @@ fn has_other_disk(before: &ExportPlan, after: &ExportPlan) -> bool {
         || before.overlay != after.overlay
 }
 
-fn later(old: &Plan, new: &Plan) -> Vec<&'static str> {
+fn later(old: &ServerPlan, new: &ServerPlan) -> Vec<&'static str> {
     let differ = [
         ("listen", old.listen != new.listen),
         ("insecure", old.insecure != new.insecure),

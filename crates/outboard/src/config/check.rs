@@ -1,4 +1,4 @@
-//! [`File`] -> [`Plan`]: what each value means, and whether they fit together.
+//! [`File`] -> [`ServerPlan`]: what each value means, and whether they fit together.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -12,8 +12,8 @@ use super::file::{self, ExportTable, File, LimitsTable, Tls};
 use super::overlay::overlay;
 use super::values::Values;
 use super::writers::writers;
-use super::{ExportPlan, Plan, TlsPlan};
-use crate::commands::serve::listen::Place;
+use super::{ExportPlan, ServerPlan, TlsPlan};
+use crate::commands::serve::listen::ListenPlace;
 use crate::graph::{NamedDisk, resolve};
 
 /// Most exports of one server.
@@ -26,12 +26,12 @@ const COUNT_MAX: usize = 1 << 20;
 const PAYLOAD_MIN: u64 = 64 << 10;
 
 /// Understands a configuration.
-pub(crate) fn parse(text: &str) -> Result<Plan, Slip> {
+pub(crate) fn parse(text: &str) -> Result<ServerPlan, Slip> {
     let file: File = toml::from_str(text).map_err(|error| Slip::of_toml(text, &error))?;
     let values = Values(text);
     let mut listen = Vec::new();
     for place in &file.listen {
-        let parsed = place.get_ref().parse::<Place>();
+        let parsed = place.get_ref().parse::<ListenPlace>();
         listen.push(parsed.map_err(|e| values.slip(place, e))?);
     }
     let mut exports: Vec<ExportPlan> = Vec::new();
@@ -55,7 +55,7 @@ pub(crate) fn parse(text: &str) -> Result<Plan, Slip> {
         let what = "nothing to serve: write [[export]] with a name and a disk";
         return Err(Slip::at(text, text.len(), what));
     }
-    let plan = Plan {
+    let plan = ServerPlan {
         listen,
         insecure: file.insecure,
         exports,
@@ -179,10 +179,10 @@ fn user(values: Values<'_>, user: Spanned<String>) -> Result<String, Slip> {
 }
 
 /// A program is given by its absolute path: a search by `PATH` would depend on how the server was started.
-fn on_event(values: Values<'_>, command: Spanned<file::Command>) -> Result<Vec<String>, Slip> {
+fn on_event(values: Values<'_>, command: Spanned<file::EventCommand>) -> Result<Vec<String>, Slip> {
     let (program, arguments) = match command.get_ref() {
-        file::Command::Program(program) => (program.clone(), Vec::new()),
-        file::Command::WithArguments(words) => match words.split_first() {
+        file::EventCommand::Program(program) => (program.clone(), Vec::new()),
+        file::EventCommand::WithArguments(words) => match words.split_first() {
             Some((program, arguments)) => (program.clone(), arguments.to_vec()),
             None => return Err(values.slip(&command, "no program")),
         },
@@ -257,7 +257,7 @@ fn limits(values: Values<'_>, table: &LimitsTable) -> Result<Limits, Slip> {
 fn certificates_need_tls(
     values: Values<'_>,
     tables: &[Spanned<ExportTable>],
-    plan: &Plan,
+    plan: &ServerPlan,
 ) -> Result<(), Slip> {
     let tls = plan.tls.as_ref();
     if tls.is_some_and(|tls| tls.files.clients != ClientCertificates::Ignored) {

@@ -16,7 +16,7 @@ pub(super) struct File {
     pub(super) control: Option<PathBuf>,
     pub(super) metrics: Option<Spanned<String>>,
     pub(super) user: Option<Spanned<String>>,
-    pub(super) on_event: Option<Spanned<Command>>,
+    pub(super) on_event: Option<Spanned<EventCommand>>,
     pub(super) tls: Option<Tls>,
     #[serde(default)]
     pub(super) limits: LimitsTable,
@@ -30,7 +30,7 @@ pub(super) struct File {
     untagged,
     expecting = "a program, or a list of it and its arguments, is wanted"
 )]
-pub(super) enum Command {
+pub(super) enum EventCommand {
     Program(String),
     WithArguments(Vec<String>),
 }

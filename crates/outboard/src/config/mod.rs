@@ -1,4 +1,4 @@
-//! The configuration file of `serve`: text -> [`Plan`] -> [`Changes`]. Pure: nothing is opened.
+//! The configuration file of `serve`: text -> [`ServerPlan`] -> [`Changes`]. Pure: nothing is opened.
 //!
 //! ```text
 //! text ── file.rs (TOML, serde) ─► File ── check.rs ─► Plan ─┐
@@ -11,7 +11,7 @@
 //! * A key that is not known is an error: a slip of the pen must not leave an export open to all.
 //! * Every error has the line and the column of what is wrong and says what would be right.
 //! * No text panics ([`TEXT_MAX`] bounds it).
-//! * A [`Plan`] is valid as far as that can be checked without access to the machine.
+//! * A [`ServerPlan`] is valid as far as that can be checked without access to the machine.
 
 mod changes;
 mod check;
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use nbd::server::{Limits, Rules};
 use nbd::tls::{Demand, ServerTlsFiles};
 
-use crate::commands::serve::listen::Place;
+use crate::commands::serve::listen::ListenPlace;
 use crate::graph::NamedDisk;
 
 pub(crate) use changes::{Changes, changes};
@@ -43,9 +43,9 @@ pub(crate) const TEXT_MAX: u64 = 1 << 20;
 
 /// A validated configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct ServerPlan {
     /// Where it listens; if empty, loopback or the sockets that systemd handed over.
-    pub(crate) listen: Vec<Place>,
+    pub(crate) listen: Vec<ListenPlace>,
     /// Other machines may be served without TLS.
     pub(crate) insecure: bool,
     /// The exports, the default one first.
@@ -64,7 +64,7 @@ pub(crate) struct Plan {
     pub(crate) on_event: Option<Vec<String>>,
 }
 
-impl Plan {
+impl ServerPlan {
     /// The same with the control socket that the command line named, if it did.
     pub(crate) fn with_socket(self, named: Option<PathBuf>) -> Self {
         Self {
@@ -101,7 +101,7 @@ pub(crate) struct TlsPlan {
 }
 
 /// Reads and parses the file. Relative paths of disks are relative to the working directory, as on the command line.
-pub(crate) fn read(path: &Path) -> Result<Plan, ConfigError> {
+pub(crate) fn read(path: &Path) -> Result<ServerPlan, ConfigError> {
     use std::io::Read as _;
     let failed = |source| ConfigError::Unreadable {
         path: path.to_owned(),

@@ -18,11 +18,11 @@ const HOST_CID: u32 = 2;
 struct Listening<'a> {
     address: String,
     port: Option<u16>,
-    exports: Vec<Served<'a>>,
+    exports: Vec<AnnouncedExport<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct Served<'a> {
+struct AnnouncedExport<'a> {
     name: &'a str,
     uri: String,
 }
@@ -51,7 +51,9 @@ pub(super) fn announce(
                 let line = Listening {
                     address: place.to_string(),
                     port: place.port(),
-                    exports: exports.map(|(name, uri)| Served { name, uri }).collect(),
+                    exports: exports
+                        .map(|(name, uri)| AnnouncedExport { name, uri })
+                        .collect(),
                 };
                 format.print(&line, String::new)?;
             }

@@ -9,8 +9,8 @@
 use nbd::server::ChangeError;
 use nodes::array::Candidate;
 
-use super::live::{Live, Running};
-use super::opened::{Opened, Opening};
+use super::live::{ActiveConfig, Live};
+use super::opened::{OpenExport, Opening};
 use crate::arrays::change::{self, Opener};
 use crate::arrays::report::ArrayReport;
 use crate::control::{ArrayRequest, ArrayStep, ControlAnswer};
@@ -30,7 +30,7 @@ impl Live {
             self.stop_array(&mut running, &export, force).await?;
             return Ok(ControlAnswer::Array(Box::new(last)));
         }
-        let mut opener = Beside {
+        let mut opener = ServerOpener {
             open: &mut running.open,
             export: &export,
         };
@@ -42,7 +42,7 @@ impl Live {
     /// Ends the export, then the arrays below it.
     async fn stop_array(
         &self,
-        running: &mut Running,
+        running: &mut ActiveConfig,
         export: &str,
         force: bool,
     ) -> Result<(), String> {
@@ -77,12 +77,12 @@ impl Live {
 }
 
 /// Opens a member next to the disks of the server.
-struct Beside<'a> {
-    open: &'a mut [Opened],
+struct ServerOpener<'a> {
+    open: &'a mut [OpenExport],
     export: &'a str,
 }
 
-impl Opener for Beside<'_> {
+impl Opener for ServerOpener<'_> {
     async fn open(&mut self, disk: &NamedDisk) -> Result<Candidate, Failure> {
         Ok(Opening::member(self.open, self.export, disk).await?)
     }

@@ -14,7 +14,7 @@ pub(crate) const PORT: u16 = 10809;
 
 /// A parsed `--listen`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ListenPlace {
     /// `ADDRESS[:PORT]`
     Tcp {
         /// An address or a host's name.
@@ -33,7 +33,7 @@ pub(crate) enum Place {
 #[error("{0}: write ADDRESS, ADDRESS:PORT, [IPV6]:PORT, unix:PATH or vsock:PORT")]
 pub(crate) struct PlaceError(&'static str);
 
-impl Place {
+impl ListenPlace {
     /// The default: port 10809 of loopback.
     pub(crate) fn loopback() -> Self {
         Self::Tcp {
@@ -68,7 +68,7 @@ impl Place {
     }
 }
 
-impl FromStr for Place {
+impl FromStr for ListenPlace {
     type Err = PlaceError;
 
     fn from_str(text: &str) -> Result<Self, PlaceError> {

@@ -15,10 +15,10 @@ use nbd::server::{ChangeError, Control, Export, ExportDisk};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::notify;
-use super::opened::{Opened, Opening};
+use super::opened::{OpenExport, Opening};
 use super::overlays::{changed_images, drop_overlays};
 use crate::arrays::Arrays;
-use crate::config::{self, Changes, ExportPlan, Plan};
+use crate::config::{self, Changes, ExportPlan, ServerPlan};
 use crate::control::server::{AnswerFuture, ControlHandler};
 use crate::control::{ControlAnswer, ControlRequest, Reloaded, ServerStatus};
 use crate::failure::Failure;
@@ -47,14 +47,14 @@ pub(super) struct Live {
     pub(super) control: Control,
     tls: Option<nbd::tls::ServerTls>,
     pub(super) arrays: Arc<Arrays>,
-    pub(super) running: Mutex<Running>,
+    pub(super) running: Mutex<ActiveConfig>,
 }
 
 /// What runs, and the files it writes.
 #[derive(Debug)]
-pub(super) struct Running {
-    pub(super) plan: Plan,
-    pub(super) open: Vec<Opened>,
+pub(super) struct ActiveConfig {
+    pub(super) plan: ServerPlan,
+    pub(super) open: Vec<OpenExport>,
 }
 
 impl Live {
@@ -63,7 +63,7 @@ impl Live {
         control: Control,
         tls: Option<nbd::tls::ServerTls>,
         arrays: Arc<Arrays>,
-        running: Running,
+        running: ActiveConfig,
     ) -> Arc<Self> {
         Arc::new(Self {
             about,
@@ -87,7 +87,10 @@ impl Live {
         result
     }
 
-    async fn reload_as(&self, running: &mut MutexGuard<'_, Running>) -> Result<Reloaded, String> {
+    async fn reload_as(
+        &self,
+        running: &mut MutexGuard<'_, ActiveConfig>,
+    ) -> Result<Reloaded, String> {
         let Some(path) = &self.about.config else {
             return Err("this server has no configuration: it was started with disks".to_owned());
         };
@@ -130,8 +133,8 @@ impl Live {
     /// Does what cannot be refused any more.
     async fn apply(
         &self,
-        running: &mut Running,
-        new: Plan,
+        running: &mut ActiveConfig,
+        new: ServerPlan,
         changes: Changes,
         opening: Opening,
         late: Vec<ExportPlan>,
@@ -145,7 +148,7 @@ impl Live {
         }
         for export in &changes.replace {
             let ready = opened.iter_mut().find(|open| open.name == export.name);
-            let result = match ready.and_then(Opened::take) {
+            let result = match ready.and_then(OpenExport::take) {
                 Some(disk) => {
                     let (export, rules) = offer(export, disk);
                     self.control.replace(export, rules).await
@@ -166,7 +169,7 @@ impl Live {
                 .open
                 .iter_mut()
                 .find(|open| open.name == export.name);
-            if let Some(disk) = ready.and_then(Opened::take) {
+            if let Some(disk) = ready.and_then(OpenExport::take) {
                 let (export, rules) = offer(export, disk);
                 note(self.control.add(export, rules), &mut done);
             }
@@ -196,10 +199,10 @@ impl Live {
     }
 
     /// Gives new clients overlays over other images.
-    fn renew(&self, exports: &[ExportPlan], opened: &mut [Opened], done: &mut Reloaded) {
+    fn renew(&self, exports: &[ExportPlan], opened: &mut [OpenExport], done: &mut Reloaded) {
         for export in exports {
             let ready = opened.iter_mut().find(|open| open.name == export.name);
-            if let Some(ExportDisk::PerClient(overlays)) = ready.and_then(Opened::take) {
+            if let Some(ExportDisk::PerClient(overlays)) = ready.and_then(OpenExport::take) {
                 note(self.control.renew(&export.name, overlays), done);
             }
             // Clients that are connected read on from the old ones.
@@ -211,8 +214,8 @@ impl Live {
     /// Opens a disk on a file that an export had which has been removed by now; on failure, reopens the old disk.
     async fn open_late(
         &self,
-        running: &mut Running,
-        old: &Plan,
+        running: &mut ActiveConfig,
+        old: &ServerPlan,
         export: ExportPlan,
         done: &mut Reloaded,
     ) {
@@ -233,7 +236,7 @@ impl Live {
             }
         }
         let opened = running.open.iter_mut().find(|open| open.name == name);
-        let disk = opened.and_then(Opened::take);
+        let disk = opened.and_then(OpenExport::take);
         let at = running.plan.exports.iter().position(|e| e.name == name);
         match (found, disk, at) {
             (Some(found), Some(disk), Some(at)) => {
@@ -330,7 +333,7 @@ impl ControlHandler for Live {
 }
 
 /// Takes the arrays of disks that were opened in.
-pub(super) fn watch(arrays: &Arrays, opened: &mut [Opened]) {
+pub(super) fn watch(arrays: &Arrays, opened: &mut [OpenExport]) {
     for opened in opened {
         arrays.add(&opened.name.clone(), opened.take_arrays());
     }

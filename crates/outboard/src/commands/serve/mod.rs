@@ -40,17 +40,17 @@ use tokio::sync::oneshot;
 
 use crate::arrays::Arrays;
 use crate::arrays::hook::Hook;
-use crate::config::{self, OverlayPlan, Plan, WriterOptions};
+use crate::config::{self, OverlayPlan, ServerPlan, WriterOptions};
 use crate::control::{self, place};
 use crate::failure::Failure;
 use crate::metrics;
 use crate::output::Format;
-use listen::Place;
-use live::{About, Live, Running, offer};
-use opened::{Opened, Opening};
-use places::Places;
-use sockets::{Sockets, Wanted};
-use stop::Stop;
+use listen::ListenPlace;
+use live::{About, ActiveConfig, Live, offer};
+use opened::{OpenExport, Opening};
+use places::ListenPlaces;
+use sockets::{SocketOptions, Sockets};
+use stop::StopSignals;
 use tls::{Guard, TlsArgs};
 
 /// Arguments of `serve`.
@@ -84,7 +84,7 @@ pub(crate) struct Args {
         value_name = "WHERE",
         help = "Where to listen: ADDRESS[:PORT] or unix:PATH [default: 127.0.0.1:10809]"
     )]
-    listen: Vec<Place>,
+    listen: Vec<ListenPlace>,
 
     #[command(flatten)]
     tls: TlsArgs,
@@ -231,8 +231,8 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     let clients = if args.stdin {
         Clients::One(standard_input()?)
     } else {
-        let places = Places::find(&plan.listen, args.port_file.as_deref())?;
-        let wanted = Wanted {
+        let places = ListenPlaces::find(&plan.listen, args.port_file.as_deref())?;
+        let wanted = SocketOptions {
             places,
             guard: Guard::of(&plan),
             control: plan.control.clone(),
@@ -253,7 +253,7 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
 }
 
 /// What the arguments ask for.
-fn plan(args: &Args, format: Format) -> Result<Plan, Failure> {
+fn plan(args: &Args, format: Format) -> Result<ServerPlan, Failure> {
     if let Some(path) = &args.config {
         let plan = config::read(path).map_err(Failure::new)?;
         return Ok(plan.with_socket(args.control.clone()));
@@ -270,7 +270,7 @@ fn plan(args: &Args, format: Format) -> Result<Plan, Failure> {
         OverlayPlan { quota, ..plan }
     });
     let writers = args.writers(exports.len())?;
-    Ok(Plan {
+    Ok(ServerPlan {
         listen: args.listen.clone(),
         insecure: args.tls.insecure,
         exports: exports
@@ -293,7 +293,7 @@ fn plan(args: &Args, format: Format) -> Result<Plan, Failure> {
 }
 
 /// `--check`: validates all that can be validated without opening anything.
-fn checked(args: &Args, plan: &Plan, format: Format) -> Result<(), Failure> {
+fn checked(args: &Args, plan: &ServerPlan, format: Format) -> Result<(), Failure> {
     tls::load(plan)?;
     if let Some(user) = &plan.user {
         user::named(user)?;
@@ -316,7 +316,7 @@ enum Clients {
     /// There is one, connected already.
     One(OwnedFd),
     /// They will connect.
-    Listen(Wanted),
+    Listen(SocketOptions),
     /// They may be connecting already.
     Wait(Sockets),
 }
@@ -336,11 +336,11 @@ fn standard_input() -> Result<OwnedFd, Failure> {
 async fn serve(
     handle: engine::Handle,
     args: &Args,
-    plan: Plan,
+    plan: ServerPlan,
     clients: Clients,
     format: Format,
 ) -> Result<(), Failure> {
-    let mut stop = Stop::watch(args.exit_with_parent, args.config.is_some())?;
+    let mut stop = StopSignals::watch(args.exit_with_parent, args.config.is_some())?;
     let (exports, mut open) = stop.before(open(&plan)).await?;
     tracing::info!(backend = %handle.backend(), cores = handle.cores(), "engine started");
     let arrays = watched(&plan, &mut open);
@@ -365,7 +365,7 @@ async fn serve(
         Clients::Wait(sockets) => sockets,
     };
     let Sockets {
-        places: places::Open { listeners, traces },
+        places: places::OpenListeners { listeners, traces },
         control,
         metrics,
     } = sockets;
@@ -381,7 +381,7 @@ async fn serve(
         since: engine::clock::now(),
     };
     let controls = server.control();
-    let running = Running { plan, open };
+    let running = ActiveConfig { plan, open };
     let tls = tls.map(|(tls, _)| tls);
     let live = Live::new(about, controls.clone(), tls, arrays.clone(), running);
     if let Some(control) = &control {
@@ -411,7 +411,7 @@ fn called(control: Option<&place::ControlSocket>) -> String {
 }
 
 /// The arrays below the disks, which are watched from here on.
-fn watched(plan: &Plan, open: &mut [Opened]) -> Arc<Arrays> {
+fn watched(plan: &ServerPlan, open: &mut [OpenExport]) -> Arc<Arrays> {
     let arrays = Arc::new(Arrays::new(plan.on_event.clone().map(Hook::start)));
     live::watch(&arrays, open);
     arrays
@@ -441,15 +441,18 @@ fn reload_at_hangup(live: Arc<Live>) -> Result<(), Failure> {
 }
 
 /// What is served, and what is known of its disks.
-type Offers = (Vec<(nbd::server::Export, nbd::server::Rules)>, Vec<Opened>);
+type Offers = (
+    Vec<(nbd::server::Export, nbd::server::Rules)>,
+    Vec<OpenExport>,
+);
 
-async fn open(plan: &Plan) -> Result<Offers, Failure> {
+async fn open(plan: &ServerPlan) -> Result<Offers, Failure> {
     let mut opening = Opening::default();
     for export in &plan.exports {
         opening.open(export).await?;
     }
     let mut open = opening.done();
-    let disks = open.iter_mut().filter_map(Opened::take);
+    let disks = open.iter_mut().filter_map(OpenExport::take);
     let exports = plan.exports.iter().zip(disks);
     let exports = exports.map(|(export, disk)| offer(export, disk)).collect();
     Ok((exports, open))

@@ -13,7 +13,7 @@ use crate::graph::builder::{BuildError, Builder, Claim};
 
 /// An export's disk and the bytes of files that it has.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenExport {
     /// The export's name.
     pub(super) name: String,
     /// Until the server takes it: nothing else may keep a disk open.
@@ -52,7 +52,7 @@ impl From<OpenFailure> for Failure {
     }
 }
 
-impl Opened {
+impl OpenExport {
     /// Hands the disk over; `None` if that was done before.
     pub(super) fn take(&mut self) -> Option<ExportDisk> {
         self.disk.take()
@@ -73,13 +73,13 @@ impl Opened {
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     written: Vec<Claim>,
-    opened: Vec<Opened>,
+    opened: Vec<OpenExport>,
 }
 
 impl Opening {
     /// Claims of the exports that are `open`, without those that are `leaving`: their locks show whether they block a
     /// new disk.
-    pub(super) fn beside(open: &[Opened], leaving: &[String]) -> Self {
+    pub(super) fn beside(open: &[OpenExport], leaving: &[String]) -> Self {
         let staying = open.iter().filter(|open| !leaving.contains(&open.name));
         Self {
             written: staying.flat_map(|open| open.written.clone()).collect(),
@@ -111,7 +111,7 @@ impl Opening {
         };
         let arrays = builder.arrays().to_vec();
         self.written = builder.claims();
-        self.opened.push(Opened {
+        self.opened.push(OpenExport {
             name: export.name.clone(),
             disk: Some(disk),
             image,
@@ -123,7 +123,7 @@ impl Opening {
 
     /// Opens one more disk for the arrays of an export that is open.
     pub(super) async fn member(
-        open: &mut [Opened],
+        open: &mut [OpenExport],
         export: &str,
         disk: &NamedDisk,
     ) -> Result<Candidate, BuildError> {
@@ -142,7 +142,7 @@ impl Opening {
     }
 
     /// The disks that were opened, in that order.
-    pub(super) fn done(self) -> Vec<Opened> {
+    pub(super) fn done(self) -> Vec<OpenExport> {
         self.opened
     }
 }

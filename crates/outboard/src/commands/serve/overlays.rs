@@ -3,16 +3,16 @@
 
 use nbd::server::{ClientDiskFigures, Control};
 
-use super::opened::{Opened, Opening};
-use crate::config::{Changes, ExportPlan, Plan};
+use super::opened::{OpenExport, Opening};
+use crate::config::{Changes, ExportPlan, ServerPlan};
 use crate::control::{ControlAnswer, DropOverlay, DroppedOverlay};
 use crate::failure::Failure;
 
 /// The exports with overlays where another image is at the same path now, and warnings about images that could not
 /// be checked.
 pub(super) async fn changed_images(
-    open: &[Opened],
-    new: &Plan,
+    open: &[OpenExport],
+    new: &ServerPlan,
     changes: &Changes,
 ) -> (Vec<ExportPlan>, Vec<String>) {
     let (mut changed, mut warnings) = (Vec::new(), Vec::new());
@@ -23,7 +23,7 @@ pub(super) async fn changed_images(
             .chain(&changes.replace)
             .chain(&changes.renew);
         let before = open.iter().find(|open| open.name == export.name);
-        let Some(image) = before.and_then(Opened::image) else {
+        let Some(image) = before.and_then(OpenExport::image) else {
             continue;
         };
         // Those are opened in any case.

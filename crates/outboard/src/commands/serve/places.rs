@@ -6,46 +6,46 @@ use std::path::{Path, PathBuf};
 use listenfd::ListenFd;
 use nbd::server::{ListenAddress, Listener};
 
-use super::listen::Place;
+use super::listen::ListenPlace;
 use super::port_file::PortFile;
 use crate::failure::Failure;
 
 /// Where to listen, before anything is open.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ListenPlaces {
     handed_over: Vec<OwnedFd>,
-    places: Vec<Place>,
+    places: Vec<ListenPlace>,
     port_file: Option<PathBuf>,
 }
 
 /// Open sockets.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenListeners {
     /// The sockets.
     pub(super) listeners: Vec<Listener>,
     /// What must be removed at the end.
-    pub(super) traces: Traces,
+    pub(super) traces: CreatedFiles,
 }
 
 /// The files that a server creates. Each is removed by its owner (a listener removes its socket); this list is for an
 /// exit that runs no destructors.
 #[derive(Debug, Default)]
-pub(super) struct Traces {
+pub(super) struct CreatedFiles {
     sockets: Vec<PathBuf>,
     port_file: Option<PortFile>,
 }
 
-impl Places {
+impl ListenPlaces {
     /// The places of `--listen` and the sockets of `LISTEN_FDS`; loopback if there is neither.
-    pub(super) fn find(listen: &[Place], port_file: Option<&Path>) -> Result<Self, Failure> {
+    pub(super) fn find(listen: &[ListenPlace], port_file: Option<&Path>) -> Result<Self, Failure> {
         let handed_over = handed_over()?;
         let mut places = listen.to_vec();
         if places.is_empty() && handed_over.is_empty() {
-            places.push(Place::loopback());
+            places.push(ListenPlace::loopback());
         }
         let no_tcp = !places
             .iter()
-            .any(|place| matches!(place, Place::Tcp { .. }));
+            .any(|place| matches!(place, ListenPlace::Tcp { .. }));
         if port_file.is_some() && no_tcp && handed_over.is_empty() {
             let failure = Failure::usage("--port-file without a TCP port");
             return Err(failure.next("add --listen 127.0.0.1:0"));
@@ -63,23 +63,24 @@ impl Places {
     pub(super) fn open(
         self,
         check: impl FnOnce(&[ListenAddress]) -> Result<(), Failure>,
-    ) -> Result<Open, Failure> {
+    ) -> Result<OpenListeners, Failure> {
         let mut listeners = Vec::new();
-        let mut traces = Traces::default();
+        let mut traces = CreatedFiles::default();
         for socket in self.handed_over {
             let listener = Listener::from_fd(socket)
                 .map_err(|error| Failure::because("cannot use a socket of LISTEN_FDS", &error))?;
             listeners.push(listener);
         }
-        let is_handed_over = |place: &Place| listeners.iter().any(|l| place.is_at(l.address()));
+        let is_handed_over =
+            |place: &ListenPlace| listeners.iter().any(|l| place.is_at(l.address()));
         let (_, places): (Vec<_>, Vec<_>) = self.places.into_iter().partition(is_handed_over);
         for place in places {
             listeners.push(match place {
-                Place::Tcp { host, port } => {
-                    Listener::tcp(Place::address(&host, port)?).map_err(Failure::new)?
+                ListenPlace::Tcp { host, port } => {
+                    Listener::tcp(ListenPlace::address(&host, port)?).map_err(Failure::new)?
                 }
-                Place::Vsock(address) => Listener::vsock(address).map_err(Failure::new)?,
-                Place::Unix(path) => {
+                ListenPlace::Vsock(address) => Listener::vsock(address).map_err(Failure::new)?,
+                ListenPlace::Unix(path) => {
                     let path = std::path::absolute(&path).map_err(|error| {
                         Failure::because(format!("cannot listen on {}", path.display()), &error)
                     })?;
@@ -99,7 +100,7 @@ impl Places {
                 port.ok_or_else(|| Failure::new("--port-file: no TCP socket was handed over"))?;
             traces.port_file = Some(PortFile::write(&path, port)?);
         }
-        Ok(Open { listeners, traces })
+        Ok(OpenListeners { listeners, traces })
     }
 }
 
@@ -123,7 +124,7 @@ fn handed_over() -> Result<Vec<OwnedFd>, Failure> {
     Ok(sockets)
 }
 
-impl Traces {
+impl CreatedFiles {
     /// Removes the files now.
     pub(super) fn remove(&self) {
         for path in &self.sockets {

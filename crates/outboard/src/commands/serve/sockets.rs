@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use super::places::{Open, Places};
+use super::places::{ListenPlaces, OpenListeners};
 use super::tls::Guard;
 use crate::control::place::{self, ControlSocket};
 use crate::failure::Failure;
@@ -11,9 +11,9 @@ use crate::metrics;
 
 /// What is to be opened.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct SocketOptions {
     /// For clients.
-    pub(super) places: Places,
+    pub(super) places: ListenPlaces,
     /// Decides whether other machines may reach them.
     pub(super) guard: Guard,
     /// For control; `None`: in the runtime directory.
@@ -26,14 +26,14 @@ pub(super) struct Wanted {
 #[derive(Debug)]
 pub(super) struct Sockets {
     /// For clients.
-    pub(super) places: Open,
+    pub(super) places: OpenListeners,
     /// The control socket; `None` if none was requested and the default one could not be created.
     pub(super) control: Option<ControlSocket>,
     /// For metrics.
     pub(super) metrics: Option<TcpListener>,
 }
 
-impl Wanted {
+impl SocketOptions {
     /// Opens them.
     pub(super) fn open(self) -> Result<Sockets, Failure> {
         let control = match &self.control {

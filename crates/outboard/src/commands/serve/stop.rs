@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Watches for reasons to stop, from its creation on.
 #[derive(Debug)]
-pub(super) struct Stop {
+pub(super) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
     /// `None`: it reloads, or the server is to outlive its terminal.
@@ -58,7 +58,7 @@ impl Reason {
     }
 }
 
-impl Stop {
+impl StopSignals {
     /// Starts to watch. A hangup that reloads is no reason to stop. Call on the engine.
     pub(super) fn watch(with_parent: bool, hangup_reloads: bool) -> Result<Self, Failure> {
         let outlives_hangup = hangup_reloads || hangup_is_ignored();

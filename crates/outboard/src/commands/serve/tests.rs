@@ -8,14 +8,14 @@ use proptest::prelude::*;
 
 use super::announce::{under_tls, uri};
 use super::exports::plan;
-use super::listen::Place;
+use super::listen::ListenPlace;
 
-fn tcp(host: &str, port: u16) -> Option<Place> {
+fn tcp(host: &str, port: u16) -> Option<ListenPlace> {
     let host = host.to_owned();
-    Some(Place::Tcp { host, port })
+    Some(ListenPlace::Tcp { host, port })
 }
 
-fn place(text: &str) -> Option<Place> {
+fn place(text: &str) -> Option<ListenPlace> {
     text.parse().ok()
 }
 
@@ -32,13 +32,13 @@ fn a_place_takes_a_port_behind_a_colon() {
     assert_eq!(place("127.0.0.1:0"), tcp("127.0.0.1", 0));
     assert_eq!(place("[::]:10810"), tcp("::", 10810));
     assert_eq!(place("localhost:1"), tcp("localhost", 1));
-    let socket = Place::Unix(PathBuf::from("/run/a b:c"));
+    let socket = ListenPlace::Unix(PathBuf::from("/run/a b:c"));
     assert_eq!(place("unix:/run/a b:c"), Some(socket));
 }
 
 #[test]
 fn a_place_for_virtual_machines_has_a_port_and_perhaps_a_context_id() {
-    let at = |cid, port| Some(Place::Vsock(VsockAddress { cid, port }));
+    let at = |cid, port| Some(ListenPlace::Vsock(VsockAddress { cid, port }));
     assert_eq!(place("vsock:10809"), at(ANY_CID, 10809));
     assert_eq!(place("vsock:1:4000000000"), at(1, 4_000_000_000));
 }

@@ -6,7 +6,7 @@ use nbd::server::ListenAddress;
 use nbd::tls::{ClientCertificates, Demand, ServerTls, ServerTlsFiles, certificate_hosts};
 
 use super::announce::AnnouncedTls;
-use crate::config::{Plan, TlsPlan};
+use crate::config::{ServerPlan, TlsPlan};
 use crate::failure::Failure;
 
 /// What of `serve` is about TLS.
@@ -46,7 +46,7 @@ impl TlsArgs {
 }
 
 /// Reads the certificates of `plan`.
-pub(super) fn load(plan: &Plan) -> Result<Option<(ServerTls, Demand)>, Failure> {
+pub(super) fn load(plan: &ServerPlan) -> Result<Option<(ServerTls, Demand)>, Failure> {
     let Some(TlsPlan { files, demand }) = &plan.tls else {
         return Ok(None);
     };
@@ -62,7 +62,7 @@ pub(super) fn load(plan: &Plan) -> Result<Option<(ServerTls, Demand)>, Failure> 
 }
 
 /// The TLS part of the URIs of `plan`, after its certificates were read.
-pub(super) fn announced(plan: &Plan) -> Option<AnnouncedTls> {
+pub(super) fn announced(plan: &ServerPlan) -> Option<AnnouncedTls> {
     let TlsPlan { files, demand } = plan.tls.as_ref()?;
     let hosts = certificate_hosts(&files.certificate).unwrap_or_else(|error| {
         tracing::debug!("the names in the certificate are not known: {error}");
@@ -83,7 +83,7 @@ pub(super) struct Guard {
 
 impl Guard {
     /// That of a plan.
-    pub(super) fn of(plan: &Plan) -> Self {
+    pub(super) fn of(plan: &ServerPlan) -> Self {
         Self {
             demand: plan.tls.as_ref().map(|tls| tls.demand),
             insecure: plan.insecure,

@@ -15,14 +15,14 @@ use crate::failure::Failure;
 
 /// The user and groups to switch to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct UserIdentity {
     pub(super) uid: Uid,
     gid: Gid,
     groups: Vec<Gid>,
 }
 
 /// Finds a user by name or number in the texts of passwd(5) and group(5).
-pub(super) fn find(said: &str, passwd: &str, group: &str) -> Option<Identity> {
+pub(super) fn find(said: &str, passwd: &str, group: &str) -> Option<UserIdentity> {
     let number = |text: &str| text.parse::<u32>().ok();
     let (name, uid, gid) = passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -41,7 +41,7 @@ pub(super) fn find(said: &str, passwd: &str, group: &str) -> Option<Identity> {
     let mut groups: Vec<Gid> = member_of.map(Gid::from_raw).collect();
     let gid = Gid::from_raw(gid);
     groups.push(gid);
-    Some(Identity {
+    Some(UserIdentity {
         uid: Uid::from_raw(uid),
         gid,
         groups,
@@ -49,7 +49,7 @@ pub(super) fn find(said: &str, passwd: &str, group: &str) -> Option<Identity> {
 }
 
 /// Looks up a user by name or number.
-pub(super) fn named(said: &str) -> Result<Identity, Failure> {
+pub(super) fn named(said: &str) -> Result<UserIdentity, Failure> {
     let read = |path: &str| {
         let text = std::fs::read_to_string(path);
         text.map_err(|e| Failure::because(format!("cannot read {path}"), &e))
@@ -61,7 +61,7 @@ pub(super) fn named(said: &str) -> Result<Identity, Failure> {
     })
 }
 
-impl Identity {
+impl UserIdentity {
     /// Switches to it for good. Does nothing if the process runs as this user already.
     pub(super) fn assume(&self) -> Result<(), Failure> {
         if rustix::process::geteuid() == self.uid {

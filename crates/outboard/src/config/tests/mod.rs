@@ -12,7 +12,7 @@ use super::*;
 
 const SMALL: &str = "[[export]]\nname = \"a\"\ndisk = \"memory(1M)\"\n";
 
-fn plan(text: &str) -> Plan {
+fn plan(text: &str) -> ServerPlan {
     parse(text).unwrap_or_else(|slip| panic!("{slip}"))
 }
 

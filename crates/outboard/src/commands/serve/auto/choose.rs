@@ -10,7 +10,7 @@ use crate::graph::{Disk, NamedDisk, Span};
 
 /// A disk to be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(super) struct ChosenDisk {
     /// With its export's name.
     pub(super) disk: NamedDisk,
     /// What it holds.
@@ -29,11 +29,11 @@ pub(super) struct LeftOut {
 /// What becomes of one disk.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
-    pub(super) chosen: Vec<Chosen>,
+    pub(super) chosen: Vec<ChosenDisk>,
     pub(super) left_out: Vec<LeftOut>,
 }
 
-impl Chosen {
+impl ChosenDisk {
     /// Its export's name.
     pub(super) fn name(&self) -> &str {
         self.disk.name.as_deref().unwrap_or_default()
@@ -132,7 +132,7 @@ impl Choice {
             (true, Some(kind)) => kind.to_owned(),
             _ => content.in_words(),
         };
-        self.chosen.push(Chosen {
+        self.chosen.push(ChosenDisk {
             disk: NamedDisk {
                 text: written.text.clone(),
                 name: Some(name),

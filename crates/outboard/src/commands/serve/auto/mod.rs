@@ -28,18 +28,18 @@ use crate::config::ExportPlan;
 use crate::failure::Failure;
 use crate::graph::{NamedDisk, resolve};
 use crate::output::{Format, columns};
-use choose::{Chosen, LeftOut, choose, prefixes};
+use choose::{ChosenDisk, LeftOut, choose, prefixes};
 
 /// What is exported, and what is not.
 #[derive(Debug, Serialize)]
-struct Found {
-    exports: Vec<Told>,
+struct AutoReport {
+    exports: Vec<AutoExport>,
     left_out: Vec<LeftOut>,
 }
 
 /// An export in the output.
 #[derive(Debug, Serialize)]
-struct Told {
+struct AutoExport {
     name: String,
     content: String,
     read_only: bool,
@@ -75,7 +75,7 @@ pub(super) fn plan(
         return Err(failure.next("`outboard serve DISK` serves a disk as it is"));
     }
     tell(&chosen, left_out, !writable, format)?;
-    let plan = |chosen: Chosen| {
+    let plan = |chosen: ChosenDisk| {
         let mut plans = free(vec![chosen.disk], !writable);
         let plan = plans.pop().expect("each disk gives a plan");
         ExportPlan {
@@ -87,24 +87,24 @@ pub(super) fn plan(
 }
 
 fn tell(
-    chosen: &[Chosen],
+    chosen: &[ChosenDisk],
     left_out: Vec<LeftOut>,
     read_only: bool,
     format: Format,
 ) -> Result<(), Failure> {
-    let exports = chosen.iter().map(|chosen| Told {
+    let exports = chosen.iter().map(|chosen| AutoExport {
         name: chosen.name().to_owned(),
         content: chosen.content.clone(),
         read_only,
     });
-    let found = Found {
+    let found = AutoReport {
         exports: exports.collect(),
         left_out,
     };
     format.print(&found, || found.text())
 }
 
-impl Found {
+impl AutoReport {
     fn text(&self) -> String {
         let exports = self.exports.iter().map(|export| {
             let access = if export.read_only {

@@ -1,4 +1,4 @@
-//! [`Folder`]: the files of an export's overlays. Everything here may block.
+//! [`OverlayFolder`]: the files of an export's overlays. Everything here may block.
 //!
 //! ```text
 //! DIR/export-root/4c1de20b93a5f177/addr-10.0.0.1.json   its client, and its image
@@ -24,7 +24,7 @@ use nbd::server::ClientName;
 use nodes::OpenError;
 
 use super::file_name::{of_client, of_export};
-use super::record::{ImageRecord, Record, RecordError};
+use super::record::{ImageRecord, OverlayRecord, RecordError};
 
 /// Longest record that is read, bytes.
 const RECORD_MAX: u64 = 64 << 10;
@@ -41,7 +41,7 @@ pub(super) enum FolderError {
         source: io::Error,
     },
     #[error("{} cannot be used: {source}", path.display())]
-    Record { path: PathBuf, source: RecordError },
+    OverlayRecord { path: PathBuf, source: RecordError },
     #[error(
         "{} exists, but not the record of its client and its image; put it back, \
          or remove the overlay", .0.display()
@@ -57,8 +57,8 @@ type Result<T> = std::result::Result<T, FolderError>;
 
 /// An overlay that was found.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) record: Record,
+pub(super) struct FoundOverlay {
+    pub(super) record: OverlayRecord,
     /// Bytes that it takes on its filesystem.
     pub(super) bytes: u64,
 }
@@ -77,7 +77,7 @@ pub(super) struct Prepared {
 
 /// The overlays of an export.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct OverlayFolder {
     path: PathBuf,
     export: String,
     image: ImageRecord,
@@ -91,7 +91,7 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderEr
     move |source| FolderError::Io { what, path, source }
 }
 
-impl Folder {
+impl OverlayFolder {
     /// The overlays of `export` over `image` within `directory`, which is made if it is not there.
     pub(super) fn open(
         directory: &Path,
@@ -146,7 +146,7 @@ impl Folder {
             return Err(FolderError::NoRecord(overlay));
         }
         self.take_place(name)?;
-        let record = Record::new(self.export.clone(), name.clone(), self.image.clone(), now);
+        let record = OverlayRecord::new(self.export.clone(), name.clone(), self.image.clone(), now);
         let folder = self.path.join(&self.image.id);
         let made = make(&folder).and_then(|()| write(&path, &record));
         let made = made.and_then(|()| sync(&folder));
@@ -183,7 +183,7 @@ impl Folder {
     }
 
     /// Records of `name` over other images.
-    fn older_of(&self, name: &ClientName) -> Vec<Record> {
+    fn older_of(&self, name: &ClientName) -> Vec<OverlayRecord> {
         let images = std::fs::read_dir(&self.path)
             .into_iter()
             .flatten()
@@ -218,7 +218,7 @@ impl Folder {
     }
 
     /// All overlays, those over other images too. Unreadable ones are logged and left out.
-    pub(super) fn list(&self) -> Vec<Found> {
+    pub(super) fn list(&self) -> Vec<FoundOverlay> {
         let mut found = Vec::new();
         let images = std::fs::read_dir(&self.path).into_iter().flatten();
         for image in images.filter_map(std::result::Result::ok) {
@@ -300,7 +300,7 @@ fn records_in(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(records)
 }
 
-fn looked_at(path: &Path) -> Option<Found> {
+fn looked_at(path: &Path) -> Option<FoundOverlay> {
     let record = match read(path) {
         Ok(record) => record?,
         Err(e) => {
@@ -310,10 +310,10 @@ fn looked_at(path: &Path) -> Option<Found> {
     };
     let overlay = std::fs::metadata(path.with_extension("cow"));
     let bytes = overlay.map_or(0, |overlay| overlay.blocks() * STAT_BLOCK);
-    Some(Found { record, bytes })
+    Some(FoundOverlay { record, bytes })
 }
 
-fn read(path: &Path) -> Result<Option<Record>> {
+fn read(path: &Path) -> Result<Option<OverlayRecord>> {
     let cannot = || failed("cannot read", path);
     let mut options = std::fs::OpenOptions::new();
     let file = match options.read(true).open(path) {
@@ -323,7 +323,7 @@ fn read(path: &Path) -> Result<Option<Record>> {
     let mut bytes = Vec::new();
     let bounded = file.take(RECORD_MAX).read_to_end(&mut bytes);
     bounded.map_err(cannot())?;
-    let record = Record::parse(&bytes).map_err(|source| FolderError::Record {
+    let record = OverlayRecord::parse(&bytes).map_err(|source| FolderError::Record {
         path: path.to_owned(),
         source,
     });
@@ -331,7 +331,7 @@ fn read(path: &Path) -> Result<Option<Record>> {
 }
 
 /// Replaces a record atomically: a reader finds the old or the new one, also after a power cut.
-fn write(path: &Path, record: &Record) -> Result<()> {
+fn write(path: &Path, record: &OverlayRecord) -> Result<()> {
     let work = || {
         let beside = path.with_extension("new");
         let mut options = std::fs::OpenOptions::new();

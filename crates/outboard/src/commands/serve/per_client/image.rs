@@ -1,4 +1,4 @@
-//! [`Image`]: which image overlays are over, so that they are never opened over another one.
+//! [`BaseImage`]: which image overlays are over, so that they are never opened over another one.
 //!
 //! Its number is a digest of its size, of samples of its bytes, and of the times at which the files
 //! behind it were last written. So an image that was changed, be it by a byte between two samples,
@@ -29,20 +29,20 @@ const ID_LEN: usize = 8;
 
 /// An image and what it looked like when it was opened.
 #[derive(Debug)]
-pub(super) struct Image {
+pub(super) struct BaseImage {
     record: ImageRecord,
-    files: Vec<(Arc<OwnedFd>, State)>,
+    files: Vec<(Arc<OwnedFd>, FileStamp)>,
 }
 
 /// The metadata that shows that a file was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct State {
+struct FileStamp {
     size: i64,
     seconds: i64,
     nanos: i64,
 }
 
-impl Image {
+impl BaseImage {
     /// Looks at `disk`, which is written as `text`.
     pub(super) async fn of(disk: &Node, text: &str) -> Result<Self, IoError> {
         let size = disk.geometry().size;
@@ -79,13 +79,13 @@ impl Image {
 
     /// Whether the files behind it are as they were.
     pub(super) fn is_unchanged(&self) -> bool {
-        let as_it_was = |(file, state): &(Arc<OwnedFd>, State)| state_of(file) == Some(*state);
+        let as_it_was = |(file, state): &(Arc<OwnedFd>, FileStamp)| state_of(file) == Some(*state);
         self.files.iter().all(as_it_was)
     }
 }
 
 /// The regular file that holds the bytes of `range`, where there is one.
-fn file_behind(disk: &Node, range: Range) -> Option<(Arc<OwnedFd>, State)> {
+fn file_behind(disk: &Node, range: Range) -> Option<(Arc<OwnedFd>, FileStamp)> {
     let first = Range::new(range.offset, range.len.min(SAMPLE));
     let (leaf, range) = block::resolve(&**disk, first);
     let file = leaf.file_region(range)?.file;
@@ -93,10 +93,10 @@ fn file_behind(disk: &Node, range: Range) -> Option<(Arc<OwnedFd>, State)> {
     Some((file, state))
 }
 
-fn state_of(file: &OwnedFd) -> Option<State> {
+fn state_of(file: &OwnedFd) -> Option<FileStamp> {
     let stat = fstat(file).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    is_file.then_some(State {
+    is_file.then_some(FileStamp {
         size: stat.st_size,
         seconds: stat.st_mtime,
         nanos: i64::try_from(stat.st_mtime_nsec).ok()?,

@@ -24,8 +24,8 @@ use nbd::server::{
 };
 use nodes::{Overlay, OverlayError, OverlayOptions};
 
-use self::folder::{Folder, FolderError};
-use self::image::Image;
+use self::folder::{FolderError, OverlayFolder};
+use self::image::BaseImage;
 use crate::config::{ExportPlan, OverlayPlan};
 use crate::graph::NamedDisk;
 
@@ -54,8 +54,8 @@ pub(super) enum PerClientError {
 #[derive(Debug)]
 pub(super) struct PerClient {
     base: Node,
-    image: Image,
-    folder: Arc<Folder>,
+    image: BaseImage,
+    folder: Arc<OverlayFolder>,
     geometry: Geometry,
     named_by: NamedBy,
     quota: u64,
@@ -69,14 +69,14 @@ impl PerClient {
         base: Node,
     ) -> Result<Self, PerClientError> {
         let name = &export.name;
-        let image = Image::of(&base, expression(&export.disk)).await;
+        let image = BaseImage::of(&base, expression(&export.disk)).await;
         let image = image.map_err(|source| PerClientError::Image {
             export: name.clone(),
             source,
         })?;
         let (directory, owner) = (plan.directory.clone(), name.clone());
         let (record, max) = (image.record().clone(), plan.overlays_max);
-        let open = engine::blocking(move || Folder::open(&directory, owner, record, max));
+        let open = engine::blocking(move || OverlayFolder::open(&directory, owner, record, max));
         let folder = open.await.map_err(|e| PerClientError::Folder {
             export: name.clone(),
             why: e.to_string(),
@@ -91,9 +91,9 @@ impl PerClient {
         })
     }
 
-    async fn overlay(&self, name: &ClientName) -> Result<Node, Refusal> {
+    async fn overlay(&self, name: &ClientName) -> Result<Node, OverlayRefusal> {
         if !self.image.is_unchanged() {
-            return Err(Refusal::Changed(self.image.record().disk.clone()));
+            return Err(OverlayRefusal::Changed(self.image.record().disk.clone()));
         }
         let (folder, owner) = (self.folder.clone(), name.clone());
         let place = engine::blocking(move || folder.prepare(&owner, now())).await?;
@@ -113,7 +113,7 @@ impl PerClient {
 
 /// Why a client gets no overlay.
 #[derive(Debug, thiserror::Error)]
-enum Refusal {
+enum OverlayRefusal {
     #[error(
         "{0} was changed while it is served, and the overlays over it are of what it was; put it \
          back, or reload to start with new overlays over what it is"
@@ -125,14 +125,14 @@ enum Refusal {
     Overlay(#[from] OverlayError),
 }
 
-impl From<Refusal> for CannotOpen {
-    fn from(refusal: Refusal) -> Self {
+impl From<OverlayRefusal> for CannotOpen {
+    fn from(refusal: OverlayRefusal) -> Self {
         let told = match &refusal {
-            Refusal::Changed(_) => "the image changed on the server",
-            Refusal::Folder(FolderError::TooMany(_)) => {
+            OverlayRefusal::Changed(_) => "the image changed on the server",
+            OverlayRefusal::Folder(FolderError::TooMany(_)) => {
                 "there are as many overlays as there may be"
             }
-            Refusal::Folder(_) | Refusal::Overlay(_) => {
+            OverlayRefusal::Folder(_) | OverlayRefusal::Overlay(_) => {
                 "your overlay cannot be opened; see the server's log"
             }
         };
@@ -185,7 +185,7 @@ impl DiskPerClient for PerClient {
     }
 
     fn list(&self) -> Vec<ClientDiskFigures> {
-        let figures = |found: folder::Found| ClientDiskFigures {
+        let figures = |found: folder::FoundOverlay| ClientDiskFigures {
             is_older: found.record.image.id != self.image.id(),
             name: found.record.client,
             connections: 0,

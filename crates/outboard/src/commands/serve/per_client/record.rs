@@ -1,4 +1,4 @@
-//! [`Record`]: the metadata next to an overlay: its client, and its image. Pure.
+//! [`OverlayRecord`]: the metadata next to an overlay: its client, and its image. Pure.
 //!
 //! ```text
 //! {"version":1,"export":"root","client":{"address":"10.0.0.1"},
@@ -19,7 +19,7 @@ const VERSION: u32 = 1;
 
 /// The metadata next to an overlay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct OverlayRecord {
     version: u32,
     /// The export it was made for.
     pub(super) export: String,
@@ -61,7 +61,7 @@ pub(super) enum RecordError {
     OtherImage(ImageRecord),
 }
 
-impl Record {
+impl OverlayRecord {
     pub(super) fn new(export: String, client: ClientName, image: ImageRecord, now: u64) -> Self {
         Self {
             version: VERSION,
@@ -76,11 +76,11 @@ impl Record {
     /// Reads one.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
         #[derive(Deserialize)]
-        struct Version {
+        struct RecordVersion {
             version: u64,
         }
         let broken = |e: serde_json::Error| RecordError::Broken(e.to_string());
-        let Version { version } = serde_json::from_slice(bytes).map_err(broken)?;
+        let RecordVersion { version } = serde_json::from_slice(bytes).map_err(broken)?;
         if version != u64::from(VERSION) {
             return Err(RecordError::Version(version));
         }
@@ -112,20 +112,23 @@ mod tests {
 
     use super::*;
 
-    fn record() -> Record {
+    fn record() -> OverlayRecord {
         let image = ImageRecord {
             id: "0123".to_owned(),
             disk: "golden \"1\".img".to_owned(),
             size: 1 << 30,
         };
         let client = ClientName::Address([10, 0, 0, 1].into());
-        Record::new("root".to_owned(), client, image, 1_763_776_000)
+        OverlayRecord::new("root".to_owned(), client, image, 1_763_776_000)
     }
 
     #[test]
     fn a_record_is_read_as_it_was_written() {
         let record = record();
-        assert_eq!(Record::parse(record.text().as_bytes()), Ok(record.clone()));
+        assert_eq!(
+            OverlayRecord::parse(record.text().as_bytes()),
+            Ok(record.clone())
+        );
         assert_eq!(record.check(&record.client, "0123"), Ok(()));
     }
 
@@ -134,7 +137,7 @@ mod tests {
         let record = record();
         let newer = record.text().replace("\"version\":1", "\"version\":2");
         assert_eq!(
-            Record::parse(newer.as_bytes()),
+            OverlayRecord::parse(newer.as_bytes()),
             Err(RecordError::Version(2))
         );
         let other = ClientName::Certificate("10.0.0.1".to_owned());
@@ -151,9 +154,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0..300usize) {
-            drop(Record::parse(&bytes));
+            drop(OverlayRecord::parse(&bytes));
             let text = record().text();
-            drop(Record::parse(&text.as_bytes()[..cut.min(text.len())]));
+            drop(OverlayRecord::parse(&text.as_bytes()[..cut.min(text.len())]));
         }
     }
 }

@@ -12,11 +12,11 @@ use crate::graph::resolve;
 
 const SIZE: usize = 1 << 20;
 
-struct Stage {
+struct PerClientFixture {
     folder: tempfile::TempDir,
 }
 
-impl Stage {
+impl PerClientFixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("golden.img"), vec![7; SIZE]).expect("an image");
@@ -104,7 +104,7 @@ async fn byte(disk: &Node) -> u8 {
 
 #[test]
 fn an_overlay_is_kept_beside_its_record_and_found_again() {
-    let stage = Stage::new();
+    let stage = PerClientFixture::new();
     on_the_engine(|| async {
         let source = stage.open(8).await;
         assert!(stage.files().is_empty(), "nobody came yet");
@@ -149,7 +149,7 @@ fn an_overlay_is_kept_beside_its_record_and_found_again() {
 
 #[test]
 fn overlays_of_a_replaced_image_are_kept_apart_and_removed_by_its_number() {
-    let stage = Stage::new();
+    let stage = PerClientFixture::new();
     on_the_engine(|| async {
         let old = stage.open(8).await;
         write(&old.open(&client(1)).await.expect("made"), 1).await;
@@ -180,7 +180,7 @@ fn overlays_of_a_replaced_image_are_kept_apart_and_removed_by_its_number() {
 /// The bytes below an overlay must be those that it was made over.
 #[test]
 fn an_image_that_is_changed_while_it_is_served_gets_no_overlays_any_more() {
-    let stage = Stage::new();
+    let stage = PerClientFixture::new();
     on_the_engine(|| async {
         let source = stage.open(8).await;
         drop(source.open(&client(1)).await.expect("made"));
@@ -197,7 +197,7 @@ fn an_image_that_is_changed_while_it_is_served_gets_no_overlays_any_more() {
 
 #[test]
 fn an_overlay_whose_record_is_gone_or_tells_of_another_is_refused() {
-    let stage = Stage::new();
+    let stage = PerClientFixture::new();
     on_the_engine(|| async {
         let source = stage.open(8).await;
         drop(source.open(&client(1)).await.expect("made"));
@@ -218,7 +218,7 @@ fn an_overlay_whose_record_is_gone_or_tells_of_another_is_refused() {
 
 #[test]
 fn there_are_no_more_overlays_than_there_may_be_and_a_removed_one_makes_room() {
-    let stage = Stage::new();
+    let stage = PerClientFixture::new();
     on_the_engine(|| async {
         let source = stage.open(2).await;
         for host in [1, 2, 1] {
