@@ -12,7 +12,7 @@ use nodes::array::ArrayError;
 use serde::Serialize;
 
 use crate::graph::builder::BuildError;
-use crate::graph::{ExpressionError, Mark};
+use crate::graph::{ExpressionError, SourceMark};
 
 /// A command that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -90,7 +90,7 @@ impl Failure {
     }
 
     /// A place in an expression, shown below the line.
-    pub(crate) fn at(mut self, mark: &Mark) -> Self {
+    pub(crate) fn at(mut self, mark: &SourceMark) -> Self {
         self.pictures.push(mark.picture());
         self
     }

@@ -6,7 +6,7 @@ use nodes::array::{AddOptions, Array, Candidate, SyncKind};
 use super::taking;
 use crate::control::ArrayStep;
 use crate::failure::Failure;
-use crate::graph::builder::{BuildError, Builder, Claim};
+use crate::graph::builder::{BuildError, Builder, FileClaim};
 use crate::graph::{NamedDisk, resolve};
 
 /// Opens disks in addition to those that the process has open.
@@ -18,7 +18,7 @@ pub(crate) trait Opener: Send {
 
 /// The byte ranges of files that open disks use. A disk that is opened later may use none of them.
 #[derive(Debug)]
-pub(crate) struct OpenClaims(Vec<Claim>);
+pub(crate) struct OpenClaims(Vec<FileClaim>);
 
 impl OpenClaims {
     /// The claims of the disks of `builder`.
@@ -28,7 +28,7 @@ impl OpenClaims {
 
     /// Opens a disk that is to become a member, and adds its claims.
     pub(crate) async fn candidate(&mut self, disk: &NamedDisk) -> Result<Candidate, BuildError> {
-        self.0.retain(Claim::is_alive);
+        self.0.retain(FileClaim::is_alive);
         let mut builder = Builder::new(false).beside(self.0.clone());
         let candidate = Box::pin(builder.candidate(disk)).await?;
         self.0 = builder.claims();

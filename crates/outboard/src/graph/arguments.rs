@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::catalog;
-use super::error::Problem;
+use super::error::ExpressionProblem;
 use super::size::ByteSize;
 use super::syntax::{Argument, Call, Expression, Span, Word};
 use super::time::Time;
@@ -27,11 +27,11 @@ pub(super) struct Arguments<'a> {
 }
 
 /// What was taken, or what is wrong and where.
-pub(super) type Taken<T> = Result<T, (Span, Problem)>;
+pub(super) type ArgumentResult<T> = Result<T, (Span, ExpressionProblem)>;
 
 impl<'a> Arguments<'a> {
     /// All arguments of `call`, which is written like `usage`.
-    pub(super) fn of(call: &'a Call, usage: &'static str) -> Taken<Self> {
+    pub(super) fn of(call: &'a Call, usage: &'static str) -> ArgumentResult<Self> {
         let (keyed, positional): (Vec<_>, Vec<_>) = call
             .arguments
             .iter()
@@ -40,7 +40,7 @@ impl<'a> Arguments<'a> {
             let Some(key) = &argument.key else { continue };
             let same = |other: &&Argument| other.key.as_ref().is_some_and(|k| k.text == key.text);
             if keyed[..index].iter().any(same) {
-                let problem = Problem::KeyTwice {
+                let problem = ExpressionProblem::KeyTwice {
                     key: key.text.clone(),
                 };
                 return Err((key.span, problem));
@@ -60,17 +60,20 @@ impl<'a> Arguments<'a> {
     }
 
     /// The next argument without a key, a disk. `argument` is its name in the usage.
-    pub(super) fn disk(&mut self, argument: &'static str) -> Taken<&'a Expression> {
+    pub(super) fn disk(&mut self, argument: &'static str) -> ArgumentResult<&'a Expression> {
         let missing = self.missing(argument);
         self.positional.next().ok_or(missing)
     }
 
     /// The arguments without a key that are left, disks: one at least.
-    pub(super) fn disks(&mut self, argument: &'static str) -> Taken<Vec<&'a Expression>> {
+    pub(super) fn disks(&mut self, argument: &'static str) -> ArgumentResult<Vec<&'a Expression>> {
         let mut disks = vec![self.disk(argument)?];
         for disk in self.positional.by_ref() {
             if disks.len() == DISKS_MAX {
-                return Err((disk.span(), Problem::TooManyDisks { max: DISKS_MAX }));
+                return Err((
+                    disk.span(),
+                    ExpressionProblem::TooManyDisks { max: DISKS_MAX },
+                ));
             }
             disks.push(disk);
         }
@@ -78,29 +81,29 @@ impl<'a> Arguments<'a> {
     }
 
     /// The next argument without a key, a number from 1 to `max`.
-    pub(super) fn number(&mut self, argument: &'static str, max: usize) -> Taken<usize> {
+    pub(super) fn number(&mut self, argument: &'static str, max: usize) -> ArgumentResult<usize> {
         let word = self.word(argument)?;
         as_count(word, max)
     }
 
     /// The next argument without a key, which is no disk. `argument` is its name in the usage.
-    pub(super) fn word(&mut self, argument: &'static str) -> Taken<&'a Word> {
+    pub(super) fn word(&mut self, argument: &'static str) -> ArgumentResult<&'a Word> {
         as_word(self.disk(argument)?, argument)
     }
 
     /// The next argument without a key, the size of a disk.
-    pub(super) fn disk_size(&mut self, argument: &'static str) -> Taken<ByteSize> {
+    pub(super) fn disk_size(&mut self, argument: &'static str) -> ArgumentResult<ByteSize> {
         let word = self.word(argument)?;
         let size = word.text.parse::<ByteSize>();
-        let size = size.map_err(|error| (word.span, Problem::NotASize(error)))?;
+        let size = size.map_err(|error| (word.span, ExpressionProblem::NotASize(error)))?;
         if !size.is_of_a_disk() {
-            return Err((word.span, Problem::OddSize { size: size.0 }));
+            return Err((word.span, ExpressionProblem::OddSize { size: size.0 }));
         }
         Ok(size)
     }
 
     /// `key=true` or `key=false`; false if it is not given.
-    pub(super) fn switch(&mut self, key: &'static str) -> Taken<bool> {
+    pub(super) fn switch(&mut self, key: &'static str) -> ArgumentResult<bool> {
         let Some(word) = self.keyed_word(key, "true or false")? else {
             return Ok(false);
         };
@@ -109,13 +112,13 @@ impl<'a> Arguments<'a> {
             "false" => Ok(false),
             _ => {
                 let found = word.text.clone();
-                Err((word.span, Problem::NotASwitch { found }))
+                Err((word.span, ExpressionProblem::NotASwitch { found }))
             }
         }
     }
 
     /// `key=4` and the like, from 1 to `max`.
-    pub(super) fn count(&mut self, key: &'static str, max: usize) -> Taken<Option<usize>> {
+    pub(super) fn count(&mut self, key: &'static str, max: usize) -> ArgumentResult<Option<usize>> {
         let word = self.keyed_word(key, "a number")?;
         word.map(|word| as_count(word, max)).transpose()
     }
@@ -125,7 +128,7 @@ impl<'a> Arguments<'a> {
         &mut self,
         key: &'static str,
         bounds: RangeInclusive<u64>,
-    ) -> Taken<Option<u64>> {
+    ) -> ArgumentResult<Option<u64>> {
         let word = self.keyed_word(key, "a size like 64K or 1.5G")?;
         word.map(|word| as_size(word, &word.text, bounds))
             .transpose()
@@ -136,7 +139,7 @@ impl<'a> Arguments<'a> {
         &mut self,
         key: &'static str,
         bounds: RangeInclusive<u64>,
-    ) -> Taken<Option<u64>> {
+    ) -> ArgumentResult<Option<u64>> {
         let word = self.keyed_word(key, "a rate like 10M/s")?;
         let rate = word.map(|word| {
             let text = word.text.strip_suffix(PER_SECOND).unwrap_or(&word.text);
@@ -146,12 +149,12 @@ impl<'a> Arguments<'a> {
     }
 
     /// `key=2ms` and the like.
-    pub(super) fn time(&mut self, key: &'static str) -> Taken<Option<Duration>> {
+    pub(super) fn time(&mut self, key: &'static str) -> ArgumentResult<Option<Duration>> {
         let Some(word) = self.keyed_word(key, "a time like 2ms or 1.5s")? else {
             return Ok(None);
         };
         let time = word.text.parse::<Time>();
-        let time = time.map_err(|error| (word.span, Problem::NotATime(error)))?;
+        let time = time.map_err(|error| (word.span, ExpressionProblem::NotATime(error)))?;
         Ok(Some(time.0))
     }
 
@@ -160,29 +163,30 @@ impl<'a> Arguments<'a> {
         &mut self,
         key: &'static str,
         choices: &'static [&'static str],
-    ) -> Taken<Option<usize>> {
+    ) -> ArgumentResult<Option<usize>> {
         let Some(word) = self.keyed_word(key, "a word")? else {
             return Ok(None);
         };
         let chosen = choices.iter().position(|choice| *choice == word.text);
         if chosen.is_none() {
             let found = word.text.clone();
-            return Err((word.span, Problem::NotAChoice { found, choices }));
+            return Err((word.span, ExpressionProblem::NotAChoice { found, choices }));
         }
         Ok(chosen)
     }
 
     /// `key=512` and the like, the size of a disk's blocks. It must be given.
-    pub(super) fn block_size(&mut self, argument: &'static str) -> Taken<u32> {
+    pub(super) fn block_size(&mut self, argument: &'static str) -> ArgumentResult<u32> {
         let Some(word) = self.keyed_word(argument, "a block size like 512 or 4K")? else {
             return Err(self.missing(argument));
         };
         let size = word.text.parse::<ByteSize>();
-        let ByteSize(size) = size.map_err(|error| (word.span, Problem::NotASize(error)))?;
+        let ByteSize(size) =
+            size.map_err(|error| (word.span, ExpressionProblem::NotASize(error)))?;
         let fits = size.is_power_of_two() && BLOCK_SIZES.contains(&size);
         match u32::try_from(size) {
             Ok(size) if fits => Ok(size),
-            _ => Err((word.span, Problem::NotABlockSize { size })),
+            _ => Err((word.span, ExpressionProblem::NotABlockSize { size })),
         }
     }
 
@@ -194,20 +198,20 @@ impl<'a> Arguments<'a> {
     }
 
     /// `seed=1` and the like; 0 if it is not given.
-    pub(super) fn seed(&mut self) -> Taken<u64> {
+    pub(super) fn seed(&mut self) -> ArgumentResult<u64> {
         let Some(word) = self.keyed_word("seed", "a number")? else {
             return Ok(0);
         };
         word.text.parse().map_err(|_| {
             let (found, max) = (word.text.clone(), usize::MAX);
-            (word.span, Problem::NotACount { found, max })
+            (word.span, ExpressionProblem::NotACount { found, max })
         })
     }
 
     /// An `argument` is missing that may be given in several ways.
-    pub(super) const fn missing(&self, argument: &'static str) -> (Span, Problem) {
+    pub(super) const fn missing(&self, argument: &'static str) -> (Span, ExpressionProblem) {
         let usage = self.usage;
-        (self.name, Problem::Missing { argument, usage })
+        (self.name, ExpressionProblem::Missing { argument, usage })
     }
 
     /// The value of `key`, which is no disk: `expected` says what it is.
@@ -215,16 +219,16 @@ impl<'a> Arguments<'a> {
         &mut self,
         key: &'static str,
         expected: &'static str,
-    ) -> Taken<Option<&'a Word>> {
+    ) -> ArgumentResult<Option<&'a Word>> {
         let value = self.keyed(key);
         value.map(|value| as_word(value, expected)).transpose()
     }
 
     /// Refuses arguments that were not taken.
-    pub(super) fn finish(mut self) -> Taken<()> {
+    pub(super) fn finish(mut self) -> ArgumentResult<()> {
         let usage = self.usage;
         if let Some(extra) = self.positional.next() {
-            return Err((extra.span(), Problem::TooMany { usage }));
+            return Err((extra.span(), ExpressionProblem::TooMany { usage }));
         }
         let Some(key) = self
             .keyed
@@ -233,7 +237,7 @@ impl<'a> Arguments<'a> {
         else {
             return Ok(());
         };
-        let problem = Problem::UnknownKey {
+        let problem = ExpressionProblem::UnknownKey {
             key: key.text.clone(),
             suggestion: catalog::similar(&key.text, self.known.into_iter()),
             usage,
@@ -242,31 +246,31 @@ impl<'a> Arguments<'a> {
     }
 }
 
-fn as_word<'a>(value: &'a Expression, expected: &'static str) -> Taken<&'a Word> {
+fn as_word<'a>(value: &'a Expression, expected: &'static str) -> ArgumentResult<&'a Word> {
     match value {
         Expression::Word(word) => Ok(word),
-        Expression::Call(call) => Err((call.span, Problem::NotAWord { expected })),
+        Expression::Call(call) => Err((call.span, ExpressionProblem::NotAWord { expected })),
     }
 }
 
-fn as_count(word: &Word, max: usize) -> Taken<usize> {
+fn as_count(word: &Word, max: usize) -> ArgumentResult<usize> {
     let count = word.text.parse::<usize>().ok();
     count
         .filter(|count| (1..=max).contains(count))
         .ok_or_else(|| {
             let found = word.text.clone();
-            (word.span, Problem::NotACount { found, max })
+            (word.span, ExpressionProblem::NotACount { found, max })
         })
 }
 
 /// `text`, of `word`, as a size.
-fn as_size(word: &Word, text: &str, bounds: RangeInclusive<u64>) -> Taken<u64> {
+fn as_size(word: &Word, text: &str, bounds: RangeInclusive<u64>) -> ArgumentResult<u64> {
     let size = text.parse::<ByteSize>();
-    let ByteSize(size) = size.map_err(|error| (word.span, Problem::NotASize(error)))?;
+    let ByteSize(size) = size.map_err(|error| (word.span, ExpressionProblem::NotASize(error)))?;
     if bounds.contains(&size) {
         return Ok(size);
     }
-    let problem = Problem::SizeBounds {
+    let problem = ExpressionProblem::SizeBounds {
         size: ByteSize(size),
         min: ByteSize(*bounds.start()),
         max: ByteSize(*bounds.end()),

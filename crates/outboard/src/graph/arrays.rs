@@ -2,9 +2,9 @@
 
 use nodes::array::Raid0Layout;
 
-use super::arguments::{Arguments, Taken};
+use super::arguments::{ArgumentResult, Arguments};
 use super::disk::{Array, Disk};
-use super::error::Problem;
+use super::error::ExpressionProblem;
 use super::syntax::{Expression, Span};
 
 /// A member that is known not to be there.
@@ -16,8 +16,8 @@ const LAYOUTS: [&str; 2] = ["original", "alternate"];
 pub(super) fn array(
     arguments: &mut Arguments<'_>,
     span: Span,
-    disk: impl Fn(&Expression) -> Taken<Disk>,
-) -> Taken<Array> {
+    disk: impl Fn(&Expression) -> ArgumentResult<Disk>,
+) -> ArgumentResult<Array> {
     let mut array = Array {
         members: Vec::new(),
         names: Vec::new(),
@@ -52,7 +52,7 @@ pub(super) fn array(
         let number = number.filter(|number| (1..=array.members.len()).contains(number));
         let place = place.or(number.map(|number| number - 1));
         let found = word.text.clone();
-        array.prefer = Some(place.ok_or((word.span, Problem::NoMember { found }))?);
+        array.prefer = Some(place.ok_or((word.span, ExpressionProblem::NoMember { found }))?);
     }
     array.member_timeout = arguments.time("member-timeout")?;
     array.raid0_layout = match arguments.choice("raid0-layout", &LAYOUTS)? {

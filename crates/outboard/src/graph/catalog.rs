@@ -2,16 +2,16 @@
 
 /// A name that can be called.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct CatalogEntry {
     /// The name.
     pub(super) name: &'static str,
     /// What it makes; `None` if this version cannot.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<CallKind>,
 }
 
 /// A kind of disk that this version makes from a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CallKind {
     /// `file(PATH, …)`
     File,
     /// `memory(SIZE)`
@@ -46,7 +46,7 @@ pub(super) enum Kind {
     Fault,
 }
 
-impl Kind {
+impl CallKind {
     /// How it is written.
     pub(super) const fn usage(self) -> &'static str {
         match self {
@@ -81,35 +81,35 @@ impl Kind {
 }
 
 /// Every name of the language.
-pub(super) const ENTRIES: [Entry; 17] = [
-    built("file", Kind::File),
-    built("memory", Kind::Memory),
-    built("null", Kind::Null),
-    built("remote", Kind::Remote),
-    built("blocks", Kind::Blocks),
-    built("partition", Kind::Partition),
-    built("linear", Kind::Linear),
-    built("stripe", Kind::Stripe),
-    built("array", Kind::Array),
+pub(super) const ENTRIES: [CatalogEntry; 17] = [
+    built("file", CallKind::File),
+    built("memory", CallKind::Memory),
+    built("null", CallKind::Null),
+    built("remote", CallKind::Remote),
+    built("blocks", CallKind::Blocks),
+    built("partition", CallKind::Partition),
+    built("linear", CallKind::Linear),
+    built("stripe", CallKind::Stripe),
+    built("array", CallKind::Array),
     later("volume"),
-    built("dm", Kind::Dm),
-    built("overlay", Kind::Overlay),
-    built("delay", Kind::Delay),
-    built("fault", Kind::Fault),
-    built("throttle", Kind::Throttle),
-    built("zero", Kind::Zero),
-    built("error", Kind::Error),
+    built("dm", CallKind::Dm),
+    built("overlay", CallKind::Overlay),
+    built("delay", CallKind::Delay),
+    built("fault", CallKind::Fault),
+    built("throttle", CallKind::Throttle),
+    built("zero", CallKind::Zero),
+    built("error", CallKind::Error),
 ];
 
-const fn built(name: &'static str, kind: Kind) -> Entry {
-    Entry {
+const fn built(name: &'static str, kind: CallKind) -> CatalogEntry {
+    CatalogEntry {
         name,
         kind: Some(kind),
     }
 }
 
-const fn later(name: &'static str) -> Entry {
-    Entry { name, kind: None }
+const fn later(name: &'static str) -> CatalogEntry {
+    CatalogEntry { name, kind: None }
 }
 
 /// Schemes of remote disks.
@@ -123,7 +123,7 @@ pub(super) const SCHEMES: [&str; 6] = [
 ];
 
 /// The entry of `name`.
-pub(super) fn find(name: &str) -> Option<&'static Entry> {
+pub(super) fn find(name: &str) -> Option<&'static CatalogEntry> {
     ENTRIES.iter().find(|entry| entry.name == name)
 }
 

@@ -9,7 +9,7 @@ use super::time::TimeError;
 
 /// A place in a text that a user wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct SourceMark {
     /// The whole text.
     pub(crate) text: String,
     /// The piece that is meant.
@@ -21,14 +21,14 @@ pub(crate) struct Mark {
 #[error("character {}: {problem}", .mark.column())]
 pub(crate) struct ExpressionError {
     /// Where.
-    pub(crate) mark: Mark,
+    pub(crate) mark: SourceMark,
     /// What.
-    pub(crate) problem: Problem,
+    pub(crate) problem: ExpressionProblem,
 }
 
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Problem {
+pub(crate) enum ExpressionProblem {
     /// Text beyond the bound.
     #[error("a disk may take {max} bytes of text at most")]
     TooLong {
@@ -241,7 +241,7 @@ fn quoting_hint(expected: &str) -> &'static str {
     }
 }
 
-impl Problem {
+impl ExpressionProblem {
     /// A URI that does not parse.
     pub(super) fn uri(error: impl Error) -> Self {
         let reason = error.to_string();
@@ -251,10 +251,10 @@ impl Problem {
 
 impl ExpressionError {
     /// An error at `span` of `text`.
-    pub(crate) fn new(text: &str, span: Span, problem: Problem) -> Self {
+    pub(crate) fn new(text: &str, span: Span, problem: ExpressionProblem) -> Self {
         let text = text.to_owned();
         Self {
-            mark: Mark { text, span },
+            mark: SourceMark { text, span },
             problem,
         }
     }
@@ -263,7 +263,7 @@ impl ExpressionError {
 /// Most characters of a text that a picture shows before and behind the place.
 const AROUND_MAX: usize = 60;
 
-impl Mark {
+impl SourceMark {
     /// The first character's number, from 1.
     pub(crate) fn column(&self) -> usize {
         1 + self.before().chars().count()

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use block::{Errno, Operation, Range};
 use nodes::{DelayTimes, FaultEffect, FaultPlan, FaultRule, Rates};
 
-use super::arguments::{Arguments, Taken};
-use super::error::Problem;
+use super::arguments::{ArgumentResult, Arguments};
+use super::error::ExpressionProblem;
 use super::size::ByteSize;
 use super::syntax::Word;
 
@@ -24,7 +24,7 @@ const MILLION: u32 = 1_000_000;
 const PERCENT_DIGITS: usize = 4;
 
 /// `delay(DISK, …)` behind its disk.
-pub(super) fn delay(arguments: &mut Arguments<'_>) -> Taken<DelayTimes> {
+pub(super) fn delay(arguments: &mut Arguments<'_>) -> ArgumentResult<DelayTimes> {
     let mut times = DelayTimes::default();
     let delays = [
         ("read", &mut times.read),
@@ -49,7 +49,7 @@ pub(super) fn delay(arguments: &mut Arguments<'_>) -> Taken<DelayTimes> {
 }
 
 /// `throttle(DISK, …)` behind its disk.
-pub(super) fn throttle(arguments: &mut Arguments<'_>) -> Taken<Rates> {
+pub(super) fn throttle(arguments: &mut Arguments<'_>) -> ArgumentResult<Rates> {
     let mut rates = Rates::default();
     let bounds = [
         ("bytes", &mut rates.bytes_per_s),
@@ -73,7 +73,7 @@ pub(super) fn throttle(arguments: &mut Arguments<'_>) -> Taken<Rates> {
 }
 
 /// `fault(DISK, …)` behind its disk.
-pub(super) fn fault(arguments: &mut Arguments<'_>) -> Taken<FaultPlan> {
+pub(super) fn fault(arguments: &mut Arguments<'_>) -> ArgumentResult<FaultPlan> {
     let rules: Vec<FaultRule> = rule(arguments)?.into_iter().collect();
     let pulled_while = arguments.keyed_word("pulled-while", "the path of a file")?;
     let plan = FaultPlan {
@@ -93,7 +93,7 @@ const ERRORS: [&str; 3] = ["io", "no-space", "not-permitted"];
 /// What `does` may be.
 const EFFECTS: [&str; 4] = ["fail", "tear", "tear-silently", "lose"];
 
-fn rule(arguments: &mut Arguments<'_>) -> Taken<Option<FaultRule>> {
+fn rule(arguments: &mut Arguments<'_>) -> ArgumentResult<Option<FaultRule>> {
     let does = arguments.choice("does", &EFFECTS)?;
     let error = arguments.choice("error", &ERRORS)?;
     let on = arguments.keyed_word("on", "read, write, flush, trim or write-zeroes")?;
@@ -131,7 +131,7 @@ fn rule(arguments: &mut Arguments<'_>) -> Taken<Option<FaultRule>> {
 }
 
 /// `read`, or several: `write+flush`.
-fn operations(word: &Word) -> Taken<Vec<Operation>> {
+fn operations(word: &Word) -> ArgumentResult<Vec<Operation>> {
     let kinds = word.text.split('+').map(|kind| match kind {
         "read" => Ok(Operation::Read),
         "write" => Ok(Operation::Write),
@@ -140,17 +140,17 @@ fn operations(word: &Word) -> Taken<Vec<Operation>> {
         "write-zeroes" => Ok(Operation::WriteZeroes),
         found => {
             let found = found.to_owned();
-            Err((word.span, Problem::NotAKind { found }))
+            Err((word.span, ExpressionProblem::NotAKind { found }))
         }
     });
     kinds.collect()
 }
 
 /// `1M+64K`
-fn place(word: &Word) -> Taken<Range> {
+fn place(word: &Word) -> ArgumentResult<Range> {
     let wrong = || {
         let found = word.text.clone();
-        (word.span, Problem::NotAPlace { found })
+        (word.span, ExpressionProblem::NotAPlace { found })
     };
     let (offset, len) = word.text.split_once('+').ok_or_else(wrong)?;
     let size = |text: &str| text.parse::<ByteSize>().map_err(|_| wrong());
@@ -162,7 +162,7 @@ fn place(word: &Word) -> Taken<Range> {
 }
 
 /// `10%`, `0.5%` or `0.1`, in parts of a million.
-fn part(word: &Word) -> Taken<u32> {
+fn part(word: &Word) -> ArgumentResult<u32> {
     let text = word.text.as_str();
     let (number, shift) = match text.strip_suffix('%') {
         Some(number) => (number, PERCENT_DIGITS),
@@ -177,6 +177,6 @@ fn part(word: &Word) -> Taken<u32> {
     let parts = parts.filter(|parts| written && behind.len() <= shift && *parts <= MILLION);
     parts.filter(|parts| *parts > 0).ok_or_else(|| {
         let found = text.to_owned();
-        (word.span, Problem::NotAPart { found })
+        (word.span, ExpressionProblem::NotAPart { found })
     })
 }

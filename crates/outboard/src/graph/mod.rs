@@ -43,7 +43,7 @@ mod time;
 mod token;
 
 pub(crate) use disk::{Disk, NamedDisk};
-pub(crate) use error::{ExpressionError, Mark};
+pub(crate) use error::{ExpressionError, SourceMark};
 pub(crate) use resolve::{as_argument, resolve};
 pub(crate) use size::{ByteSize, SECTOR, SizeError};
 pub(crate) use syntax::Span;

@@ -1,6 +1,6 @@
 //! Tokens -> [`Expression`]. Recursive descent; knows the grammar, not the names of disks.
 
-use super::error::{ExpressionError, Problem};
+use super::error::{ExpressionError, ExpressionProblem};
 use super::syntax::{Argument, Call, Expression, Key, Named, Span, Word};
 use super::token::{Token, TokenKind, Tokens, is_name};
 
@@ -18,7 +18,7 @@ pub(crate) fn parse_named(text: &str) -> Result<Named, ExpressionError> {
         .map_err(|(span, problem)| ExpressionError::new(text, span, problem))
 }
 
-type Parsed<T> = Result<T, (Span, Problem)>;
+type Parsed<T> = Result<T, (Span, ExpressionProblem)>;
 
 struct Parser<'a> {
     tokens: Tokens<'a>,
@@ -28,7 +28,7 @@ struct Parser<'a> {
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Result<Self, ExpressionError> {
         if text.len() > TEXT_MAX {
-            let problem = Problem::TooLong { max: TEXT_MAX };
+            let problem = ExpressionProblem::TooLong { max: TEXT_MAX };
             return Err(ExpressionError::new("", Span::default(), problem));
         }
         Ok(Self {
@@ -83,12 +83,12 @@ impl<'a> Parser<'a> {
         let next = self.tokens.next()?;
         if next.kind != TokenKind::Open {
             if word.text.is_empty() {
-                return Err((span, Problem::EmptyWord));
+                return Err((span, ExpressionProblem::EmptyWord));
             }
             return Ok((Expression::Word(word), next));
         }
         if quoted || !is_name(&word.text) {
-            return Err((span, Problem::NotAName { text: word.text }));
+            return Err((span, ExpressionProblem::NotAName { text: word.text }));
         }
         let call = self.call(word, next.span)?;
         let next = self.tokens.next()?;
@@ -98,7 +98,7 @@ impl<'a> Parser<'a> {
     /// What follows `NAME(`.
     fn call(&mut self, name: Word, open: Span) -> Parsed<Call> {
         if self.depth == DEPTH_MAX {
-            return Err((name.span, Problem::TooDeep { max: DEPTH_MAX }));
+            return Err((name.span, ExpressionProblem::TooDeep { max: DEPTH_MAX }));
         }
         self.depth += 1;
         let mut arguments: Vec<Argument> = Vec::new();
@@ -110,13 +110,13 @@ impl<'a> Parser<'a> {
             let (argument, next) = self.argument(first, open)?;
             let keyed_before = arguments.last().is_some_and(|last| last.key.is_some());
             if keyed_before && argument.key.is_none() {
-                return Err((argument.value.span(), Problem::PositionalAfterKey));
+                return Err((argument.value.span(), ExpressionProblem::PositionalAfterKey));
             }
             arguments.push(argument);
             match next.kind {
                 TokenKind::Comma => {}
                 TokenKind::Close => break next.span.end,
-                TokenKind::End => return Err((open, Problem::UnclosedCall)),
+                TokenKind::End => return Err((open, ExpressionProblem::UnclosedCall)),
                 _ => return Err(unexpected(&next, "`,` or `)`")),
             }
         };
@@ -144,14 +144,14 @@ impl<'a> Parser<'a> {
             _ => (None, first),
         };
         if first.kind == TokenKind::End {
-            return Err((open, Problem::UnclosedCall));
+            return Err((open, ExpressionProblem::UnclosedCall));
         }
         let (value, next) = self.value(first, "an argument")?;
         Ok((Argument { key, value }, next))
     }
 }
 
-fn unexpected(token: &Token, expected: &'static str) -> (Span, Problem) {
+fn unexpected(token: &Token, expected: &'static str) -> (Span, ExpressionProblem) {
     let found = match &token.kind {
         TokenKind::Word { text, .. } => format!("`{}`", shortened(text)),
         TokenKind::Key(text) => format!("`{}=`", shortened(text)),
@@ -160,7 +160,10 @@ fn unexpected(token: &Token, expected: &'static str) -> (Span, Problem) {
         TokenKind::Comma => "`,`".to_owned(),
         TokenKind::End => "nothing more".to_owned(),
     };
-    (token.span, Problem::Unexpected { found, expected })
+    (
+        token.span,
+        ExpressionProblem::Unexpected { found, expected },
+    )
 }
 
 fn shortened(text: &str) -> String {

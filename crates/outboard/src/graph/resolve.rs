@@ -6,9 +6,9 @@ use nbd::client::limits;
 
 use super::arguments::Arguments;
 use super::arrays;
-use super::catalog::{self, Entry, Kind};
+use super::catalog::{self, CallKind, CatalogEntry};
 use super::disk::{Disk, NamedDisk, Overlay};
-use super::error::{ExpressionError, Problem};
+use super::error::{ExpressionError, ExpressionProblem};
 use super::hurdles;
 use super::parse::parse_named;
 use super::size::SECTOR;
@@ -42,7 +42,7 @@ pub(crate) fn as_argument(text: &str) -> Result<String, ExpressionError> {
     Ok(parse_named(text)?.disk.to_string())
 }
 
-type Resolved<T> = Result<T, (Span, Problem)>;
+type Resolved<T> = Result<T, (Span, ExpressionProblem)>;
 
 fn disk(expression: &Expression) -> Resolved<Disk> {
     match expression {
@@ -66,10 +66,10 @@ fn leaf(word: &Word) -> Resolved<Disk> {
     };
     let lower = scheme.to_ascii_lowercase();
     if !catalog::SCHEMES.contains(&lower.as_str()) {
-        return Err((span, Problem::UnknownScheme { scheme: lower }));
+        return Err((span, ExpressionProblem::UnknownScheme { scheme: lower }));
     }
     let target = word.text.parse();
-    let target = target.map_err(|error| (span, Problem::uri(error)))?;
+    let target = target.map_err(|error| (span, ExpressionProblem::uri(error)))?;
     Ok(Disk::Remote {
         target,
         connections: None,
@@ -96,48 +96,48 @@ fn call(call: &Call) -> Resolved<Disk> {
     Ok(disk)
 }
 
-fn made(kind: Kind, span: Span, arguments: &mut Arguments<'_>) -> Resolved<Disk> {
+fn made(kind: CallKind, span: Span, arguments: &mut Arguments<'_>) -> Resolved<Disk> {
     let disk = match kind {
-        Kind::File => file(arguments)?,
-        Kind::Memory => Disk::Memory(arguments.disk_size("SIZE")?),
-        Kind::Null => Disk::Null(arguments.disk_size("SIZE")?),
-        Kind::Zero => Disk::Zero(arguments.disk_size("SIZE")?),
-        Kind::Error => Disk::Error(arguments.disk_size("SIZE")?),
-        Kind::Remote => remote(arguments)?,
-        Kind::Blocks => Disk::Blocks {
+        CallKind::File => file(arguments)?,
+        CallKind::Memory => Disk::Memory(arguments.disk_size("SIZE")?),
+        CallKind::Null => Disk::Null(arguments.disk_size("SIZE")?),
+        CallKind::Zero => Disk::Zero(arguments.disk_size("SIZE")?),
+        CallKind::Error => Disk::Error(arguments.disk_size("SIZE")?),
+        CallKind::Remote => remote(arguments)?,
+        CallKind::Blocks => Disk::Blocks {
             disk: child(arguments)?,
             size: arguments.block_size("size")?,
         },
-        Kind::Partition => Disk::Partition {
+        CallKind::Partition => Disk::Partition {
             disk: child(arguments)?,
             number: partition_number(arguments)?,
             span,
         },
-        Kind::Linear => Disk::Linear {
+        CallKind::Linear => Disk::Linear {
             disks: children(arguments)?,
             span,
         },
-        Kind::Stripe => Disk::Stripe {
+        CallKind::Stripe => Disk::Stripe {
             disks: children(arguments)?,
             chunk: arguments.size("chunk", CHUNKS)?.unwrap_or(CHUNK),
             trim: arguments.switch("trim")?,
             span,
         },
-        Kind::Delay => Disk::Delay {
+        CallKind::Delay => Disk::Delay {
             disk: child(arguments)?,
             times: hurdles::delay(arguments)?,
         },
-        Kind::Throttle => Disk::Throttle {
+        CallKind::Throttle => Disk::Throttle {
             disk: child(arguments)?,
             rates: hurdles::throttle(arguments)?,
         },
-        Kind::Fault => Disk::Fault {
+        CallKind::Fault => Disk::Fault {
             disk: child(arguments)?,
             plan: hurdles::fault(arguments)?,
         },
-        Kind::Array => Disk::Array(arrays::array(arguments, span, disk)?),
-        Kind::Overlay => Disk::Overlay(overlay(arguments)?),
-        Kind::Dm => {
+        CallKind::Array => Disk::Array(arrays::array(arguments, span, disk)?),
+        CallKind::Overlay => Disk::Overlay(overlay(arguments)?),
+        CallKind::Dm => {
             let word = arguments.word("TABLE-FILE")?;
             Disk::Dm {
                 path: PathBuf::from(&word.text),
@@ -149,20 +149,20 @@ fn made(kind: Kind, span: Span, arguments: &mut Arguments<'_>) -> Resolved<Disk>
 }
 
 /// What a name makes.
-fn kind(word: &Word) -> Resolved<Kind> {
+fn kind(word: &Word) -> Resolved<CallKind> {
     let name = word.text.as_str();
     let problem = match catalog::find(name) {
-        Some(Entry {
+        Some(CatalogEntry {
             kind: Some(kind), ..
         }) => return Ok(*kind),
-        Some(Entry { kind: None, .. }) => Problem::NotBuilt {
+        Some(CatalogEntry { kind: None, .. }) => ExpressionProblem::NotBuilt {
             name: name.to_owned(),
         },
         None => {
             let names = catalog::ENTRIES.iter().map(|entry| entry.name);
             let suggestion = catalog::similar(name, names);
             let name = name.to_owned();
-            Problem::UnknownDisk { name, suggestion }
+            ExpressionProblem::UnknownDisk { name, suggestion }
         }
     };
     Err((word.span, problem))
@@ -195,7 +195,7 @@ fn remote(arguments: &mut Arguments<'_>) -> Resolved<Disk> {
     let word = arguments.word("URI")?;
     let Disk::Remote { target, span, .. } = leaf(word)? else {
         let schemes = catalog::schemes();
-        return Err((word.span, Problem::NotRemote { schemes }));
+        return Err((word.span, ExpressionProblem::NotRemote { schemes }));
     };
     Ok(Disk::Remote {
         target,

@@ -3,7 +3,7 @@
 //! A token that is directly followed by `=` is a key: `chunk=64K` is two tokens, while the `=` in
 //! `nbd+unix:///a?socket=/s` belongs to the word, since what stands before it is no name.
 
-use super::error::Problem;
+use super::error::ExpressionProblem;
 use super::syntax::Span;
 
 /// What a token is.
@@ -81,7 +81,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// The next token; [`TokenKind::End`] for ever at the end.
-    pub(super) fn next(&mut self) -> Result<Token, (Span, Problem)> {
+    pub(super) fn next(&mut self) -> Result<Token, (Span, ExpressionProblem)> {
         self.skip_blanks();
         let start = self.at;
         let Some(first) = self.rest().chars().next() else {
@@ -108,7 +108,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    fn quoted(&mut self, quote: char) -> Result<Token, (Span, Problem)> {
+    fn quoted(&mut self, quote: char) -> Result<Token, (Span, ExpressionProblem)> {
         let start = self.at;
         self.at += quote.len_utf8();
         let mut text = String::new();
@@ -119,7 +119,7 @@ impl<'a> Tokens<'a> {
                     start,
                     end: start + quote.len_utf8(),
                 };
-                return Err((opening, Problem::UnclosedQuote { quote }));
+                return Err((opening, ExpressionProblem::UnclosedQuote { quote }));
             };
             text.push_str(&rest[..length]);
             self.at += length + quote.len_utf8();

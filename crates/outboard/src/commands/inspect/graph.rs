@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::visible;
 use crate::failure::Failure;
-use crate::graph::builder::{Builder, Built};
+use crate::graph::builder::{Builder, BuiltDisk};
 use crate::graph::{ByteSize, NamedDisk, SECTOR};
 use crate::output::{Format, columns};
 
@@ -99,7 +99,7 @@ pub(super) async fn tell(
 }
 
 impl Tree {
-    fn of(built: &Built) -> Self {
+    fn of(built: &BuiltDisk) -> Self {
         let geometry = built.node.as_ref().map(|node| node.geometry());
         Self {
             node: built.name,

@@ -12,7 +12,7 @@ use nbd::client::Target as Export;
 use crate::cli;
 use crate::commands::array;
 use crate::graph;
-use crate::graph::builder::{Written, written};
+use crate::graph::builder::{WriteTarget, written};
 
 /// What is ours, and what the user allowed beyond it.
 #[derive(Debug)]
@@ -72,8 +72,8 @@ impl WriteRules for OwnWriteRules<'_> {
         let mut files = Vec::new();
         for one in written(&named).map_err(|error| error.to_string())? {
             match one {
-                Written::File(path) => files.push(path),
-                Written::Export(export) => self.check_export(&export)?,
+                WriteTarget::File(path) => files.push(path),
+                WriteTarget::Export(export) => self.check_export(&export)?,
             }
         }
         let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();

@@ -9,7 +9,7 @@ use super::per_client::{PerClient, PerClientError};
 use crate::config::ExportPlan;
 use crate::failure::Failure;
 use crate::graph::NamedDisk;
-use crate::graph::builder::{BuildError, Builder, Claim};
+use crate::graph::builder::{BuildError, Builder, FileClaim};
 
 /// An export's disk and the bytes of files that it has.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct OpenExport {
     image: Option<String>,
     /// The arrays that it is made of, until they are watched.
     arrays: Vec<Arc<Array>>,
-    written: Vec<Claim>,
+    written: Vec<FileClaim>,
 }
 
 /// Why an export cannot be served.
@@ -72,7 +72,7 @@ impl OpenExport {
 /// Disks being opened.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
-    written: Vec<Claim>,
+    written: Vec<FileClaim>,
     opened: Vec<OpenExport>,
 }
 
@@ -129,9 +129,9 @@ impl Opening {
     ) -> Result<Candidate, BuildError> {
         for opened in open.iter_mut() {
             // What members had that are gone.
-            opened.written.retain(Claim::is_alive);
+            opened.written.retain(FileClaim::is_alive);
         }
-        let held: Vec<Claim> = open.iter().flat_map(|open| open.written.clone()).collect();
+        let held: Vec<FileClaim> = open.iter().flat_map(|open| open.written.clone()).collect();
         let known = held.len();
         let mut builder = Builder::new(false).beside(held);
         let candidate = Box::pin(builder.candidate(disk)).await?;

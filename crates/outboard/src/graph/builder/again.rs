@@ -1,4 +1,4 @@
-//! [`Again`]: reopens a remote member of an array after its server was unreachable.
+//! [`MemberReopen`]: reopens a remote member of an array after its server was unreachable.
 //!
 //! # Invariants
 //!
@@ -25,7 +25,7 @@ use engine::clock;
 use nbd::client::{AccessMode, Client, ClientError, Cutter, WriterAccess, random_token};
 use nodes::array::{Reopen, ReopenError};
 
-use super::{Builder, Place, lasting};
+use super::{BuildPlace, Builder, lasting};
 use crate::graph::disk::Disk;
 
 /// Pause before a reachable server gets new requests; half of the member timeout, if that is less.
@@ -92,7 +92,7 @@ impl Links {
 
 /// Reopens a disk that consists of remote disks only.
 #[derive(Debug)]
-pub(super) struct Again {
+pub(super) struct MemberReopen {
     disk: Disk,
     text: String,
     read_only: bool,
@@ -100,9 +100,14 @@ pub(super) struct Again {
     links: Links,
 }
 
-impl Again {
+impl MemberReopen {
     /// Reopens `disk` with the options that `builder` has at `place`.
-    pub(super) fn new(disk: &Disk, builder: &Builder, place: &Place<'_>, links: Links) -> Self {
+    pub(super) fn new(
+        disk: &Disk,
+        builder: &Builder,
+        place: &BuildPlace<'_>,
+        links: Links,
+    ) -> Self {
         let mut disk = disk.clone();
         keep_targets(&mut disk);
         Self {
@@ -125,7 +130,7 @@ fn keep_targets(disk: &mut Disk) {
     disk.children_mut().iter_mut().for_each(keep_targets);
 }
 
-impl Reopen for Again {
+impl Reopen for MemberReopen {
     fn sever(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.links.cut())
     }
@@ -135,7 +140,7 @@ impl Reopen for Again {
             self.sever().await;
             let known = self.links.cutters().any;
             let mut builder = Builder::new(self.read_only).with_connections(self.connections);
-            let place = Place {
+            let place = BuildPlace {
                 text: &self.text,
                 read_only: self.read_only,
                 kept: false,

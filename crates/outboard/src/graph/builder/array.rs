@@ -6,11 +6,11 @@ use nbd::client::AccessMode;
 use nodes::array::format::Level;
 use nodes::array::{self, ArrayError, ArrayOptions, Candidate, MEMBER_TIMEOUT, Reopen};
 
-use super::again::{Again, Links};
-use super::built::Built;
+use super::again::{Links, MemberReopen};
+use super::built::BuiltDisk;
 use super::claims::Footprint;
 use super::compose::made;
-use super::{BuildError, Builder, Place, Result, refuse_collision};
+use super::{BuildError, BuildPlace, Builder, Result, refuse_collision};
 use crate::graph::disk::{self, Disk, NamedDisk};
 
 impl Builder {
@@ -22,7 +22,7 @@ impl Builder {
     /// Opens a disk that is, or is to become, a member of an array that no expression names. One that
     /// is elsewhere and cannot be reached comes without its disk.
     pub(crate) async fn candidate(&mut self, named: &NamedDisk) -> Result<Candidate> {
-        let place = Place {
+        let place = BuildPlace {
             text: &named.text,
             read_only: self.read_only,
             kept: false,
@@ -37,12 +37,16 @@ impl Builder {
         Ok(candidate)
     }
 
-    pub(super) async fn array(&mut self, array: &disk::Array, place: &Place<'_>) -> Result<Built> {
+    pub(super) async fn array(
+        &mut self,
+        array: &disk::Array,
+        place: &BuildPlace<'_>,
+    ) -> Result<BuiltDisk> {
         let mut candidates = Vec::with_capacity(array.members.len());
         let mut children = Vec::with_capacity(array.members.len());
         let patience = array.member_timeout.unwrap_or(MEMBER_TIMEOUT);
         for (disk, name) in array.members.iter().zip(&array.names) {
-            let place = Place {
+            let place = BuildPlace {
                 links: Some(Links::new(patience, access(place.read_only, array.missing))),
                 ..place.clone()
             };
@@ -77,7 +81,7 @@ impl Builder {
         }
         let about = format!("{} {}", status.level, status.name);
         let built = made("array", about, opened, children, footprint);
-        Ok(Built {
+        Ok(BuiltDisk {
             read_only: place.kept || is_only_read(status.level),
             ..built
         })
@@ -88,12 +92,12 @@ impl Builder {
         &mut self,
         disk: &Disk,
         name: &str,
-        place: &Place<'_>,
-    ) -> Result<(Candidate, Option<Built>)> {
+        place: &BuildPlace<'_>,
+    ) -> Result<(Candidate, Option<BuiltDisk>)> {
         let is_remote = |leaf: &&Disk| matches!(leaf, Disk::Remote { .. });
         let remote = disk.leaves().iter().all(is_remote);
         let links = place.links.clone().filter(|_| remote);
-        let again = |links| Again::new(disk, self, place, links);
+        let again = |links| MemberReopen::new(disk, self, place, links);
         let reopen = links.map(|links| Arc::new(again(links)) as Arc<dyn Reopen>);
         let child = match self.child(disk, place).await {
             Ok(child) => Some(child),
@@ -146,7 +150,7 @@ const fn is_only_read(level: Level) -> bool {
 }
 
 /// Why the array is not opened, at its place.
-fn not_opened(array: &disk::Array, place: &Place<'_>, source: ArrayError) -> BuildError {
+fn not_opened(array: &disk::Array, place: &BuildPlace<'_>, source: ArrayError) -> BuildError {
     BuildError::Array {
         mark: place.mark(array.span),
         source,

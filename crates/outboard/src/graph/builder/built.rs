@@ -1,4 +1,4 @@
-//! [`Built`]: an open disk and those below it, as they were written.
+//! [`BuiltDisk`]: an open disk and those below it, as they were written.
 
 use block::{Node, Range};
 
@@ -6,7 +6,7 @@ use super::claims::Footprint;
 
 /// An open disk and those below it.
 #[derive(Debug)]
-pub(crate) struct Built {
+pub(crate) struct BuiltDisk {
     /// What it is called in the language.
     pub(crate) name: &'static str,
     /// What distinguishes it from others of its name: a path, a number.
@@ -36,9 +36,9 @@ pub(crate) enum Below {
 
 /// Where a byte is in one disk of a tree.
 #[derive(Debug)]
-pub(crate) struct Step<'a> {
+pub(crate) struct GraphStep<'a> {
     /// The disk.
-    pub(crate) built: &'a Built,
+    pub(crate) built: &'a BuiltDisk,
     /// The byte, counted in it.
     pub(crate) offset: u64,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Step<'a> {
 /// Remaps that are followed within what one name made.
 const HOPS_MAX: usize = 64;
 
-impl Built {
+impl BuiltDisk {
     /// A disk without others below it.
     pub(super) fn leaf(name: &'static str, about: String, node: Node) -> Self {
         Self {
@@ -84,9 +84,9 @@ impl Built {
     }
 
     /// The way of byte `offset` down to where it is kept, this disk first.
-    pub(crate) fn locate(&self, offset: u64) -> Vec<Step<'_>> {
+    pub(crate) fn locate(&self, offset: u64) -> Vec<GraphStep<'_>> {
         let mut way = Vec::new();
-        let mut at = Some(Step {
+        let mut at = Some(GraphStep {
             built: self,
             offset,
         });
@@ -98,10 +98,10 @@ impl Built {
     }
 
     /// The child that keeps byte `offset`, and where.
-    fn below_at(&self, offset: u64) -> Option<Step<'_>> {
+    fn below_at(&self, offset: u64) -> Option<GraphStep<'_>> {
         match self.below {
             Below::Nothing => None,
-            Below::Straight => Some(Step {
+            Below::Straight => Some(GraphStep {
                 built: self.children.first()?,
                 offset,
             }),
@@ -109,13 +109,13 @@ impl Built {
         }
     }
 
-    fn mapped(&self, offset: u64) -> Option<Step<'_>> {
+    fn mapped(&self, offset: u64) -> Option<GraphStep<'_>> {
         let top = self.node.as_ref()?;
         let block = u64::from(top.geometry().block_size.max(1));
         // What holds all of one disk and nothing else may be that disk.
         let itself = |child: &&Self| child.node.as_ref().is_some_and(|node| is_same(node, top));
         if let Some(built) = self.children.iter().find(itself) {
-            return Some(Step { built, offset });
+            return Some(GraphStep { built, offset });
         }
         let start = offset / block * block;
         let (mut disk, mut range) = top.remap(Range::new(start, block))?;
@@ -123,7 +123,7 @@ impl Built {
             let same = |child: &&Self| child.node.as_ref().is_some_and(|node| is_same(node, disk));
             if let Some(built) = self.children.iter().find(same) {
                 let offset = range.offset + (offset - start);
-                return Some(Step { built, offset });
+                return Some(GraphStep { built, offset });
             }
             match disk.remap(range) {
                 Some(next) => (disk, range) = next,
@@ -133,7 +133,7 @@ impl Built {
         // What is kept in none of the disks below is kept in the node's own file.
         let own = self.children.iter().find(|child| child.node.is_none())?;
         let offset = range.offset + (offset - start);
-        Some(Step { built: own, offset })
+        Some(GraphStep { built: own, offset })
     }
 }
 

@@ -19,11 +19,11 @@ use std::sync::{Arc, Weak};
 use block::{BlockDevice, Node, Range};
 use nodes::FileOptions;
 
-use crate::graph::error::Mark;
+use crate::graph::error::SourceMark;
 
 /// What makes two paths the same disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Identity {
+pub(super) enum FileIdentity {
     /// File: device and inode.
     File(u64, u64),
     /// Block device: its number.
@@ -34,11 +34,11 @@ pub(super) enum Identity {
 #[derive(Debug)]
 pub(super) struct Leaf {
     /// What it is.
-    pub(super) identity: Identity,
+    pub(super) identity: FileIdentity,
     /// How it was named.
     pub(super) path: PathBuf,
     /// Where it was named.
-    pub(super) mark: Mark,
+    pub(super) mark: SourceMark,
     /// How it is open.
     pub(super) options: FileOptions,
     /// The disk on it, while it is open; `None` for a claim without a disk.
@@ -54,7 +54,7 @@ impl Leaf {
 
 /// Bytes of a file that a disk reads or writes.
 #[derive(Debug, Clone)]
-pub(crate) struct Claim {
+pub(crate) struct FileClaim {
     /// Which file.
     pub(super) leaf: Arc<Leaf>,
     /// Which bytes of it.
@@ -63,7 +63,7 @@ pub(crate) struct Claim {
     pub(super) writes: bool,
 }
 
-impl Claim {
+impl FileClaim {
     /// Whether the bytes may still be in use: a closed disk uses none.
     pub(crate) fn is_alive(&self) -> bool {
         self.leaf.node.is_none() || self.leaf.node().is_some()
@@ -75,26 +75,26 @@ const ALL: Range = Range::new(0, u64::MAX);
 
 /// A claim and where its bytes are in the disk.
 #[derive(Debug, Clone)]
-struct Piece {
+struct ClaimedPiece {
     /// Its first byte in the disk; `None`: they are all over it.
     at: Option<u64>,
-    claim: Claim,
+    claim: FileClaim,
 }
 
 /// What a disk is made of.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Footprint(Vec<Piece>);
+pub(super) struct Footprint(Vec<ClaimedPiece>);
 
 impl Footprint {
     /// All of a file.
     pub(super) fn of(leaf: Arc<Leaf>) -> Self {
         let writes = !leaf.options.read_only;
-        let claim = Claim {
+        let claim = FileClaim {
             leaf,
             range: ALL,
             writes,
         };
-        Self(vec![Piece { at: Some(0), claim }])
+        Self(vec![ClaimedPiece { at: Some(0), claim }])
     }
 
     /// That of a part of the disk.
@@ -106,9 +106,9 @@ impl Footprint {
             let start = at.max(part.offset);
             let piece_end = at.saturating_add(piece.claim.range.len);
             let end = piece_end.min(part.offset.saturating_add(part.len));
-            (start < end).then(|| Piece {
+            (start < end).then(|| ClaimedPiece {
                 at: Some(start - part.offset),
-                claim: Claim {
+                claim: FileClaim {
                     range: Range::new(piece.claim.range.offset + (start - at), end - start),
                     ..piece.claim.clone()
                 },
@@ -127,7 +127,7 @@ impl Footprint {
 
     /// Adds what begins at byte `at` of the disk.
     pub(super) fn add(&mut self, at: u64, other: Self) {
-        let pieces = other.0.into_iter().map(|piece| Piece {
+        let pieces = other.0.into_iter().map(|piece| ClaimedPiece {
             at: piece.at.map(|within| within.saturating_add(at)),
             ..piece
         });
@@ -135,20 +135,20 @@ impl Footprint {
     }
 
     /// Whether any of it is on this file.
-    pub(super) fn has(&self, identity: Identity) -> bool {
+    pub(super) fn has(&self, identity: FileIdentity) -> bool {
         let mut pieces = self.0.iter();
         pieces.any(|piece| piece.claim.leaf.identity == identity)
     }
 
     /// The claims alone.
-    pub(super) fn into_claims(self) -> Vec<Claim> {
+    pub(super) fn into_claims(self) -> Vec<FileClaim> {
         self.0.into_iter().map(|piece| piece.claim).collect()
     }
 }
 
 /// The first two claims that may not be held at once, the earlier of them first: the same bytes, of
 /// which one or both are written.
-pub(super) fn collision(claims: &[Claim]) -> Option<(&Claim, &Claim)> {
+pub(super) fn collision(claims: &[FileClaim]) -> Option<(&FileClaim, &FileClaim)> {
     let mut order: Vec<usize> = (0..claims.len()).collect();
     order.sort_by_key(|&n| (claims[n].leaf.identity, claims[n].range.offset, n));
     let ends = |n: usize| {
@@ -158,7 +158,7 @@ pub(super) fn collision(claims: &[Claim]) -> Option<(&Claim, &Claim)> {
     // Of what began before, on the same file: what ends last, and of what is written.
     let mut furthest: Option<usize> = None;
     let mut written: Option<usize> = None;
-    let mut before: Option<Identity> = None;
+    let mut before: Option<FileIdentity> = None;
     for n in order {
         let claim = &claims[n];
         if before != Some(claim.leaf.identity) {

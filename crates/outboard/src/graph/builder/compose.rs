@@ -7,14 +7,14 @@ use block::{Node, Range};
 use nodes::partition::{Partition, PartitionError, Table};
 use nodes::{Blocks, Linear, Overlay, OverlayOptions, Segment, Stripe};
 
-use super::built::{Below, Built};
-use super::claims::{Footprint, Identity};
-use super::{BuildError, Builder, Place, Result, refuse_collision};
+use super::built::{Below, BuiltDisk};
+use super::claims::{FileIdentity, Footprint};
+use super::{BuildError, BuildPlace, Builder, Result, refuse_collision};
 use crate::graph::disk::{self, Disk};
 use crate::graph::size::ByteSize;
 use crate::graph::syntax::Span;
 
-impl Place<'_> {
+impl BuildPlace<'_> {
     /// Disks that do not make another one.
     pub(super) fn refused(
         &self,
@@ -34,22 +34,22 @@ impl Builder {
         &mut self,
         disk: &Disk,
         size: u32,
-        place: &Place<'_>,
-    ) -> Result<Built> {
+        place: &BuildPlace<'_>,
+    ) -> Result<BuiltDisk> {
         let child = self.child(disk, place).await?;
         let blocks = Blocks::new(child.disk().clone(), size);
         let node = Arc::new(blocks.expect("the expression takes no other sizes"));
         let about = ByteSize(size.into()).to_string();
-        Ok(Built::over("blocks", about, node, child))
+        Ok(BuiltDisk::over("blocks", about, node, child))
     }
 
     pub(super) async fn partition(
         &mut self,
         disk: &Disk,
         number: u32,
-        place: &Place<'_>,
+        place: &BuildPlace<'_>,
         span: Span,
-    ) -> Result<Built> {
+    ) -> Result<BuiltDisk> {
         let child = self.child(disk, place).await?;
         let refused = |source: PartitionError| place.refused(span, source);
         let table = Table::read(child.disk()).await;
@@ -62,7 +62,7 @@ impl Builder {
             tracing::warn!("partition {number} of {disk} is read-only: {remark}");
         }
         let footprint = child.footprint.window(partition.range());
-        Ok(Built {
+        Ok(BuiltDisk {
             name: "partition",
             about: number.to_string(),
             node: Some(Arc::new(partition)),
@@ -76,9 +76,9 @@ impl Builder {
     pub(super) async fn linear(
         &mut self,
         disks: &[Disk],
-        place: &Place<'_>,
+        place: &BuildPlace<'_>,
         span: Span,
-    ) -> Result<Built> {
+    ) -> Result<BuiltDisk> {
         let children = self.children(disks, place).await?;
         let linear = Linear::of_disks(nodes_of(&children));
         let linear = linear.map_err(|source| place.refused(span, source))?;
@@ -109,9 +109,9 @@ impl Builder {
         &mut self,
         disks: &[Disk],
         (chunk, trim): (u64, bool),
-        place: &Place<'_>,
+        place: &BuildPlace<'_>,
         span: Span,
-    ) -> Result<Built> {
+    ) -> Result<BuiltDisk> {
         let children = self.children(disks, place).await?;
         let segments: Vec<Segment> = nodes_of(&children)
             .into_iter()
@@ -147,8 +147,8 @@ impl Builder {
     pub(super) async fn overlay(
         &mut self,
         overlay: &disk::Overlay,
-        place: &Place<'_>,
-    ) -> Result<Built> {
+        place: &BuildPlace<'_>,
+    ) -> Result<BuiltDisk> {
         let disk::Overlay {
             base,
             top,
@@ -157,7 +157,7 @@ impl Builder {
             span,
         } = overlay;
         let base = self.child(base, &place.kept()).await?;
-        if Identity::at(top).is_some_and(|identity| base.footprint.has(identity)) {
+        if FileIdentity::at(top).is_some_and(|identity| base.footprint.has(identity)) {
             return Err(BuildError::OwnBase {
                 path: top.clone(),
                 mark: place.mark(*span),
@@ -194,7 +194,7 @@ impl Builder {
             children,
             footprint,
         );
-        Ok(Built {
+        Ok(BuiltDisk {
             read_only: place.kept,
             ..built
         })
@@ -206,10 +206,10 @@ pub(super) fn made(
     name: &'static str,
     about: String,
     node: Node,
-    children: Vec<Built>,
+    children: Vec<BuiltDisk>,
     footprint: Footprint,
-) -> Built {
-    Built {
+) -> BuiltDisk {
+    BuiltDisk {
         name,
         about,
         node: Some(node),
@@ -220,6 +220,6 @@ pub(super) fn made(
     }
 }
 
-fn nodes_of(children: &[Built]) -> Vec<Node> {
+fn nodes_of(children: &[BuiltDisk]) -> Vec<Node> {
     children.iter().map(|child| child.disk().clone()).collect()
 }

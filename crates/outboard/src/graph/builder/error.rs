@@ -8,7 +8,7 @@ use nodes::array::ArrayError;
 use nodes::{OpenError, OverlayError};
 
 use crate::graph::ExpressionError;
-use crate::graph::error::Mark;
+use crate::graph::error::SourceMark;
 
 /// A disk that could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +17,7 @@ pub(crate) enum BuildError {
     #[error("{source}")]
     File {
         /// Where it is named.
-        mark: Mark,
+        mark: SourceMark,
         /// Why.
         source: OpenError,
     },
@@ -29,9 +29,9 @@ pub(crate) enum BuildError {
         /// Whether both would write.
         both_write: bool,
         /// Where it was opened.
-        first: Mark,
+        first: SourceMark,
         /// Where it would be opened again.
-        second: Mark,
+        second: SourceMark,
     },
     /// A file that is open here in another way.
     #[error("{} is open here already, in another way", path.display())]
@@ -39,9 +39,9 @@ pub(crate) enum BuildError {
         /// Its path.
         path: PathBuf,
         /// Where it was opened.
-        first: Mark,
+        first: SourceMark,
         /// Where it would be opened otherwise.
-        second: Mark,
+        second: SourceMark,
     },
     /// An overlay that would be written to what it must keep.
     #[error("{} is the overlay's BASE too, or a part of it", path.display())]
@@ -49,7 +49,7 @@ pub(crate) enum BuildError {
         /// The path of TOP.
         path: PathBuf,
         /// Where it is named.
-        mark: Mark,
+        mark: SourceMark,
     },
     /// A table that leads back to itself.
     #[error("the table {} leads back to itself", path.display())]
@@ -57,7 +57,7 @@ pub(crate) enum BuildError {
         /// The table.
         path: PathBuf,
         /// Where it is named.
-        mark: Mark,
+        mark: SourceMark,
     },
     /// Tables of tables of tables.
     #[error("tables may name tables {max} deep at most")]
@@ -65,13 +65,13 @@ pub(crate) enum BuildError {
         /// The bound.
         max: usize,
         /// Where the first beyond it is named.
-        mark: Mark,
+        mark: SourceMark,
     },
     /// A remote disk.
     #[error("{source}")]
     Remote {
         /// Where it is named.
-        mark: Mark,
+        mark: SourceMark,
         /// Why.
         source: Box<ClientError>,
     },
@@ -79,7 +79,7 @@ pub(crate) enum BuildError {
     #[error("{source}")]
     Node {
         /// Where the call stands.
-        mark: Mark,
+        mark: SourceMark,
         /// Why.
         source: Box<dyn Error + Send + Sync>,
         /// What the user can do about it, if that does not say so.
@@ -89,7 +89,7 @@ pub(crate) enum BuildError {
     #[error("{source}")]
     Array {
         /// Where the call stands.
-        mark: Mark,
+        mark: SourceMark,
         /// Why.
         source: ArrayError,
     },
@@ -99,7 +99,7 @@ pub(crate) enum BuildError {
         /// The table.
         path: PathBuf,
         /// Where it is named.
-        mark: Mark,
+        mark: SourceMark,
         /// Why.
         source: Box<dyn Error + Send + Sync>,
     },
@@ -127,7 +127,7 @@ pub(crate) enum BuildError {
 
 impl BuildError {
     /// Where in the expressions.
-    pub(crate) fn marks(&self) -> Vec<&Mark> {
+    pub(crate) fn marks(&self) -> Vec<&SourceMark> {
         match self {
             Self::File { mark, .. }
             | Self::OwnBase { mark, .. }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use block::Node;
 use nodes::{File, FileOptions};
 
-use super::built::{Below, Built};
-use super::claims::{Footprint, Identity, Leaf};
-use super::{BuildError, Builder, Place, Result};
+use super::built::{Below, BuiltDisk};
+use super::claims::{FileIdentity, Footprint, Leaf};
+use super::{BuildError, BuildPlace, Builder, Result};
 use crate::graph::syntax::Span;
 
-impl Identity {
+impl FileIdentity {
     /// That of what is at `path`; `None` if nothing can be seen there.
     pub(super) fn at(path: &Path) -> Option<Self> {
         std::fs::metadata(path).ok().map(|found| Self::of(&found))
@@ -34,14 +34,14 @@ impl Builder {
         &mut self,
         path: &Path,
         (direct, read_only): (bool, bool),
-        place: &Place<'_>,
+        place: &BuildPlace<'_>,
         span: Span,
-    ) -> Result<Built> {
+    ) -> Result<BuiltDisk> {
         let options = FileOptions {
             direct,
             read_only: read_only || place.read_only,
         };
-        let identity = Identity::at(path);
+        let identity = FileIdentity::at(path);
         let open = identity.and_then(|identity| self.shared(identity, options));
         let node = match open {
             Some(node) => node,
@@ -52,12 +52,12 @@ impl Builder {
                 }
             },
         };
-        let mut built = Built {
+        let mut built = BuiltDisk {
             read_only: read_only || place.kept,
-            ..Built::leaf("file", path.display().to_string(), node.clone())
+            ..BuiltDisk::leaf("file", path.display().to_string(), node.clone())
         };
         // It may have been made, or be another file, since it was looked at first.
-        if let Some(identity) = Identity::at(path) {
+        if let Some(identity) = FileIdentity::at(path) {
             let leaf = Arc::new(Leaf {
                 identity,
                 path: path.to_owned(),
@@ -83,7 +83,7 @@ impl Builder {
     }
 
     /// The disk on a file that is open already, in the same way.
-    fn shared(&self, identity: Identity, options: FileOptions) -> Option<Node> {
+    fn shared(&self, identity: FileIdentity, options: FileOptions) -> Option<Node> {
         let leaves = self.known();
         let mut same = leaves.filter(|l| l.identity == identity && l.options == options);
         same.find_map(Leaf::node)
@@ -99,12 +99,12 @@ impl Builder {
         &self,
         (path, read_only): (&Path, bool),
         source: nodes::OpenError,
-        place: &Place<'_>,
+        place: &BuildPlace<'_>,
         span: Span,
     ) -> BuildError {
         let mark = place.mark(span);
         let error = BuildError::File { mark, source };
-        let Some(identity) = Identity::at(path).filter(|_| error.is_own_conflict()) else {
+        let Some(identity) = FileIdentity::at(path).filter(|_| error.is_own_conflict()) else {
             return error;
         };
         let Some(leaf) = self.known().find(|leaf| leaf.identity == identity) else {
@@ -131,11 +131,11 @@ impl Builder {
         &mut self,
         path: &Path,
         read_only: bool,
-        place: &Place<'_>,
+        place: &BuildPlace<'_>,
         span: Span,
-    ) -> Option<(Built, Footprint)> {
+    ) -> Option<(BuiltDisk, Footprint)> {
         let leaf = Arc::new(Leaf {
-            identity: Identity::at(path)?,
+            identity: FileIdentity::at(path)?,
             path: path.to_owned(),
             mark: place.mark(span),
             options: FileOptions {
@@ -145,7 +145,7 @@ impl Builder {
             node: None,
         });
         self.leaves.push(leaf.clone());
-        let built = Built {
+        let built = BuiltDisk {
             name: "file",
             about: path.display().to_string(),
             node: None,

@@ -28,13 +28,13 @@ use nodes::array::Array;
 use nodes::{Delay, ErrorDisk, Fault, FaultPlan, Memory, Null, ReadAhead, Throttle, Zero};
 
 use self::again::Links;
-pub(crate) use self::built::Built;
-pub(crate) use self::claims::Claim;
-use self::claims::{Identity, Leaf, collision};
+pub(crate) use self::built::BuiltDisk;
+pub(crate) use self::claims::FileClaim;
+use self::claims::{FileIdentity, Leaf, collision};
 pub(crate) use self::error::BuildError;
-pub(crate) use self::written::{Written, written};
+pub(crate) use self::written::{WriteTarget, written};
 use super::disk::{Disk, NamedDisk};
-use super::error::Mark;
+use super::error::SourceMark;
 use super::size::ByteSize;
 use super::syntax::Span;
 
@@ -46,7 +46,7 @@ pub(crate) struct Builder {
     looks: bool,
     connections: usize,
     /// What earlier disks have of which files.
-    held: Vec<Claim>,
+    held: Vec<FileClaim>,
     /// The files of the disk that is being built.
     leaves: Vec<Arc<Leaf>>,
     /// Every array that was opened.
@@ -55,7 +55,7 @@ pub(crate) struct Builder {
 
 /// Where a disk that is opened is written, and how it is used.
 #[derive(Debug, Clone)]
-struct Place<'a> {
+struct BuildPlace<'a> {
     /// The expression.
     text: &'a str,
     /// Whether nothing may be written.
@@ -63,12 +63,12 @@ struct Place<'a> {
     /// Whether the expression says so.
     kept: bool,
     /// The tables that name it.
-    tables: Vec<Identity>,
+    tables: Vec<FileIdentity>,
     /// Those of the member of an array that it is part of.
     links: Option<Links>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> BuildPlace<'a> {
     /// That of a disk which is written as `text`.
     const fn of(text: &'a str, read_only: bool) -> Self {
         Self {
@@ -81,9 +81,9 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Place<'_> {
-    fn mark(&self, span: Span) -> Mark {
-        Mark {
+impl BuildPlace<'_> {
+    fn mark(&self, span: Span) -> SourceMark {
+        SourceMark {
             text: self.text.to_owned(),
             span,
         }
@@ -132,12 +132,12 @@ impl Builder {
     }
 
     /// A builder in a process where other disks have the claims `held`.
-    pub(crate) fn beside(self, held: Vec<Claim>) -> Self {
+    pub(crate) fn beside(self, held: Vec<FileClaim>) -> Self {
         Self { held, ..self }
     }
 
     /// The bytes of files that the disks have, those from before first.
-    pub(crate) fn claims(self) -> Vec<Claim> {
+    pub(crate) fn claims(self) -> Vec<FileClaim> {
         self.held
     }
 
@@ -148,8 +148,8 @@ impl Builder {
     }
 
     /// Opens a disk and returns its tree. Call on the engine.
-    pub(crate) async fn tree(&mut self, named: &NamedDisk) -> Result<Built> {
-        let place = Place::of(&named.text, self.read_only);
+    pub(crate) async fn tree(&mut self, named: &NamedDisk) -> Result<BuiltDisk> {
+        let place = BuildPlace::of(&named.text, self.read_only);
         self.leaves.clear();
         let built = self.node(&named.disk, &place).await?;
         self.claim(&built)?;
@@ -157,7 +157,7 @@ impl Builder {
     }
 
     /// Claims the bytes of a disk, unless another disk has them.
-    fn claim(&mut self, built: &Built) -> Result<()> {
+    fn claim(&mut self, built: &BuiltDisk) -> Result<()> {
         let mut claims = self.held.clone();
         claims.extend(built.footprint.clone().into_claims());
         refuse_collision(&claims)?;
@@ -166,7 +166,7 @@ impl Builder {
     }
 
     /// Opens a disk and those below it.
-    async fn node(&mut self, disk: &Disk, place: &Place<'_>) -> Result<Built> {
+    async fn node(&mut self, disk: &Disk, place: &BuildPlace<'_>) -> Result<BuiltDisk> {
         match disk {
             Disk::File {
                 path,
@@ -196,26 +196,26 @@ impl Builder {
             Disk::Delay { disk, times } => {
                 let child = self.child(disk, place).await?;
                 let node = Arc::new(Delay::new(child.disk().clone(), *times));
-                Ok(Built::over("delay", String::new(), node, child))
+                Ok(BuiltDisk::over("delay", String::new(), node, child))
             }
             Disk::Throttle { disk, rates } => {
                 let child = self.child(disk, place).await?;
                 let node = Arc::new(Throttle::new(child.disk().clone(), *rates));
-                Ok(Built::over("throttle", String::new(), node, child))
+                Ok(BuiltDisk::over("throttle", String::new(), node, child))
             }
             Disk::Fault { disk, plan } => {
                 let child = self.child(disk, place).await?;
                 let node = Arc::new(Fault::new(child.disk().clone(), lasting_plan(plan)));
-                Ok(Built::over("fault", String::new(), node, child))
+                Ok(BuiltDisk::over("fault", String::new(), node, child))
             }
         }
     }
 
-    async fn child(&mut self, disk: &Disk, place: &Place<'_>) -> Result<Built> {
+    async fn child(&mut self, disk: &Disk, place: &BuildPlace<'_>) -> Result<BuiltDisk> {
         Box::pin(self.node(disk, place)).await
     }
 
-    async fn children(&mut self, disks: &[Disk], place: &Place<'_>) -> Result<Vec<Built>> {
+    async fn children(&mut self, disks: &[Disk], place: &BuildPlace<'_>) -> Result<Vec<BuiltDisk>> {
         let mut children = Vec::with_capacity(disks.len());
         for disk in disks {
             children.push(self.child(disk, place).await?);
@@ -223,7 +223,7 @@ impl Builder {
         Ok(children)
     }
 
-    async fn remote(&mut self, disk: &Disk, place: &Place<'_>) -> Result<Built> {
+    async fn remote(&mut self, disk: &Disk, place: &BuildPlace<'_>) -> Result<BuiltDisk> {
         let Disk::Remote {
             target,
             connections,
@@ -258,9 +258,9 @@ impl Builder {
             links.add(&client);
         }
         let client: Node = client;
-        let child = Built {
+        let child = BuiltDisk {
             read_only: *read_only || place.kept,
-            ..Built::leaf("remote", target.to_string(), client.clone())
+            ..BuiltDisk::leaf("remote", target.to_string(), client.clone())
         };
         let Some(window) = *read_ahead else {
             return Ok(child);
@@ -268,16 +268,16 @@ impl Builder {
         let ahead = ReadAhead::new(client, window);
         let ahead = ahead.map_err(|source| place.refused(*span, source))?;
         let about = ByteSize(window).to_string();
-        Ok(Built::over("read-ahead", about, Arc::new(ahead), child))
+        Ok(BuiltDisk::over("read-ahead", about, Arc::new(ahead), child))
     }
 }
 
 /// A disk that is nowhere but in this process.
-fn ram(name: &'static str, size: ByteSize, node: Node) -> Built {
-    Built::leaf(name, size.to_string(), node)
+fn ram(name: &'static str, size: ByteSize, node: Node) -> BuiltDisk {
+    BuiltDisk::leaf(name, size.to_string(), node)
 }
 
-fn refuse_collision(claims: &[Claim]) -> Result<()> {
+fn refuse_collision(claims: &[FileClaim]) -> Result<()> {
     let Some((first, second)) = collision(claims) else {
         return Ok(());
     };

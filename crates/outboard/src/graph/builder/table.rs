@@ -9,10 +9,10 @@ use block::Range;
 use nodes::dm::{self, Device, DeviceName, Need};
 use nodes::{Overlay, OverlayOptions};
 
-use super::built::Built;
-use super::claims::{Footprint, Identity};
+use super::built::BuiltDisk;
+use super::claims::{FileIdentity, Footprint};
 use super::compose::made;
-use super::{BuildError, Builder, Place, Result};
+use super::{BuildError, BuildPlace, Builder, Result};
 use crate::graph::disk::Disk;
 use crate::graph::resolve::resolve;
 use crate::graph::size::SECTOR;
@@ -28,9 +28,9 @@ impl Builder {
     pub(super) async fn table(
         &mut self,
         path: &Path,
-        place: &Place<'_>,
+        place: &BuildPlace<'_>,
         span: Span,
-    ) -> Result<Built> {
+    ) -> Result<BuiltDisk> {
         let (table, inner) = parsed(path, place, span)?;
         for remark in dm::remarks(&table) {
             tracing::warn!("{}: {remark}", path.display());
@@ -52,7 +52,12 @@ impl Builder {
     }
 
     /// One of the disks that a table is made of.
-    async fn need(&mut self, need: &Need<'_>, path: &Path, place: &Place<'_>) -> Result<Built> {
+    async fn need(
+        &mut self,
+        need: &Need<'_>,
+        path: &Path,
+        place: &BuildPlace<'_>,
+    ) -> Result<BuiltDisk> {
         match *need {
             Need::Disk {
                 device,
@@ -85,7 +90,7 @@ impl Builder {
                 let children = vec![base, store_disk];
                 let node = std::sync::Arc::new(overlay);
                 let built = made("overlay", String::new(), node, children, footprint);
-                Ok(Built {
+                Ok(BuiltDisk {
                     read_only: place.kept,
                     ..built
                 })
@@ -94,9 +99,14 @@ impl Builder {
     }
 
     /// A device of a table.
-    async fn device(&mut self, device: &Device, path: &Path, place: &Place<'_>) -> Result<Built> {
+    async fn device(
+        &mut self,
+        device: &Device,
+        path: &Path,
+        place: &BuildPlace<'_>,
+    ) -> Result<BuiltDisk> {
         let text = device.to_string();
-        let place = Place {
+        let place = BuildPlace {
             text: &text,
             ..place.clone()
         };
@@ -110,9 +120,9 @@ impl Builder {
 /// The table at `path`, and the place of what it names.
 pub(super) fn parsed<'a>(
     path: &Path,
-    place: &Place<'a>,
+    place: &BuildPlace<'a>,
     span: Span,
-) -> Result<(dm::Table, Place<'a>)> {
+) -> Result<(dm::Table, BuildPlace<'a>)> {
     let inner = place.within(path, span)?;
     let text = read(path).map_err(wrong(path, place, span))?;
     let table = dm::parse(&text).map_err(wrong(path, place, span))?;
@@ -120,7 +130,7 @@ pub(super) fn parsed<'a>(
 }
 
 /// What a device of the table at `path` is, in words of expressions.
-pub(super) fn disk_of(device: &Device, path: &Path, place: &Place<'_>) -> Result<Disk> {
+pub(super) fn disk_of(device: &Device, path: &Path, place: &BuildPlace<'_>) -> Result<Disk> {
     let text = device.to_string();
     match &device.name {
         DeviceName::Path(_) if is_expression(&text) => {
@@ -138,7 +148,7 @@ pub(super) fn disk_of(device: &Device, path: &Path, place: &Place<'_>) -> Result
 
 fn wrong<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     path: &Path,
-    place: &Place<'_>,
+    place: &BuildPlace<'_>,
     span: Span,
 ) -> impl Fn(E) -> BuildError {
     let (path, mark) = (path.to_owned(), place.mark(span));
@@ -157,11 +167,11 @@ fn of_device(device: &Device, path: &Path, source: BuildError) -> BuildError {
     }
 }
 
-impl Place<'_> {
+impl BuildPlace<'_> {
     /// The place of what the table at `path` names, which is no table around it.
     fn within(&self, path: &Path, span: Span) -> Result<Self> {
         let mut inner = self.clone();
-        let Some(identity) = Identity::at(path) else {
+        let Some(identity) = FileIdentity::at(path) else {
             return Ok(inner);
         };
         let mark = self.mark(span);
@@ -205,7 +215,7 @@ fn read(path: &Path) -> std::io::Result<String> {
 }
 
 /// Which bytes of which files are where in the table's disk.
-fn footprint(table: &dm::Table, children: &[Built]) -> Footprint {
+fn footprint(table: &dm::Table, children: &[BuiltDisk]) -> Footprint {
     let needs = table.needs();
     let mut footprint = Footprint::default();
     for line in table.lines() {

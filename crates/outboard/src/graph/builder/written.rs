@@ -16,13 +16,13 @@ use nbd::client::Target;
 use nodes::dm::Need;
 
 use super::table::{disk_of, parsed};
-use super::{BuildError, Place, Result};
+use super::{BuildError, BuildPlace, Result};
 use crate::graph::disk::{Disk, NamedDisk};
 use crate::graph::syntax::Span;
 
 /// A place that may be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum WriteTarget {
     /// A file or a device.
     File(PathBuf),
     /// An export of another server.
@@ -30,30 +30,30 @@ pub(crate) enum Written {
 }
 
 /// All that may be written through a disk, in the order in which it is named.
-pub(crate) fn written(named: &NamedDisk) -> Result<Vec<Written>> {
-    let place = Place::of(&named.text, false);
+pub(crate) fn written(named: &NamedDisk) -> Result<Vec<WriteTarget>> {
+    let place = BuildPlace::of(&named.text, false);
     let mut found = Vec::new();
     add(&named.disk, &place, &mut found)?;
     Ok(found)
 }
 
 /// No kind of disk is left to a `_`: a new one has to be thought of here.
-fn add(disk: &Disk, place: &Place<'_>, found: &mut Vec<Written>) -> Result<()> {
+fn add(disk: &Disk, place: &BuildPlace<'_>, found: &mut Vec<WriteTarget>) -> Result<()> {
     match disk {
         Disk::File {
             path, read_only, ..
         } => {
-            found.extend((!read_only).then(|| Written::File(path.clone())));
+            found.extend((!read_only).then(|| WriteTarget::File(path.clone())));
             Ok(())
         }
         Disk::Remote {
             target, read_only, ..
         } => {
-            found.extend((!read_only).then(|| Written::Export(target.clone())));
+            found.extend((!read_only).then(|| WriteTarget::Export(target.clone())));
             Ok(())
         }
         Disk::Overlay(overlay) => {
-            found.push(Written::File(overlay.top.clone()));
+            found.push(WriteTarget::File(overlay.top.clone()));
             Ok(())
         }
         Disk::Dm { path, span } => of_table(path, place, *span, found),
@@ -72,7 +72,12 @@ fn add(disk: &Disk, place: &Place<'_>, found: &mut Vec<Written>) -> Result<()> {
     }
 }
 
-fn of_table(path: &Path, place: &Place<'_>, span: Span, found: &mut Vec<Written>) -> Result<()> {
+fn of_table(
+    path: &Path,
+    place: &BuildPlace<'_>,
+    span: Span,
+    found: &mut Vec<WriteTarget>,
+) -> Result<()> {
     let (table, inner) = parsed(path, place, span)?;
     for need in table.needs() {
         let device = match need {
@@ -83,7 +88,7 @@ fn of_table(path: &Path, place: &Place<'_>, span: Span, found: &mut Vec<Written>
             Need::Overlay { store, .. } => store,
         };
         let text = device.to_string();
-        let inner = Place {
+        let inner = BuildPlace {
             text: &text,
             ..inner.clone()
         };

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{marked, problem_of};
-use crate::graph::error::Problem;
+use crate::graph::error::ExpressionProblem;
 use crate::graph::parse::parse_named;
 use crate::graph::resolve;
 use crate::graph::syntax::{Argument, Call, Expression, Key, Named, Span, Word};
@@ -218,9 +218,12 @@ fn a_long_text_is_shown_around_the_place() {
 fn nesting_and_length_are_bounded() {
     let deep = |depth: usize| format!("{}a{}", "linear(".repeat(depth), ")".repeat(depth));
     assert!(parse_named(&deep(64)).is_ok());
-    assert_eq!(problem_of(&deep(65)).0, Problem::TooDeep { max: 64 });
+    assert_eq!(
+        problem_of(&deep(65)).0,
+        ExpressionProblem::TooDeep { max: 64 }
+    );
     let (problem, _) = problem_of(&"a".repeat(64 * 1024 + 1));
-    assert_eq!(problem, Problem::TooLong { max: 64 * 1024 });
+    assert_eq!(problem, ExpressionProblem::TooLong { max: 64 * 1024 });
 }
 
 fn any_expression() -> impl Strategy<Value = Expression> {

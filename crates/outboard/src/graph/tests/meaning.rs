@@ -8,7 +8,7 @@ use nodes::{FaultEffect, FaultRule};
 
 use super::problem_of;
 use crate::graph::disk::{Disk, Overlay};
-use crate::graph::error::Problem;
+use crate::graph::error::ExpressionProblem;
 use crate::graph::{ByteSize, resolve};
 
 fn disk(text: &str) -> Disk {
@@ -250,7 +250,7 @@ fn a_fault_has_one_rule_and_two_habits() {
 fn what_a_later_version_brings_is_named_at_its_place() {
     let (problem, place) = problem_of("x=volume(a, b)");
     let name = "volume".to_owned();
-    assert_eq!(problem, Problem::NotBuilt { name });
+    assert_eq!(problem, ExpressionProblem::NotBuilt { name });
     assert_eq!(place, "volume");
 }
 

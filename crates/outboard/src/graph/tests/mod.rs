@@ -8,7 +8,7 @@ mod sizes;
 mod times;
 
 use super::ExpressionError;
-use super::error::Problem;
+use super::error::ExpressionProblem;
 
 /// What the error's caret line marks in the text.
 fn marked(error: &ExpressionError) -> &str {
@@ -17,7 +17,7 @@ fn marked(error: &ExpressionError) -> &str {
 }
 
 /// The problem of `text`, and what it marks.
-fn problem_of(text: &str) -> (Problem, String) {
+fn problem_of(text: &str) -> (ExpressionProblem, String) {
     match super::resolve(text) {
         Ok(disk) => panic!("{text} was taken as {disk:?}"),
         Err(error) => (error.problem.clone(), marked(&error).to_owned()),

@@ -16,8 +16,8 @@ use nodes::array::Reopen;
 use nodes::{Memory, Zero};
 use testkit::single;
 
-use super::super::again::{Again, Links};
-use super::super::{Builder, Place};
+use super::super::again::{Links, MemberReopen};
+use super::super::{BuildPlace, Builder};
 use super::MIB;
 use crate::graph::resolve;
 
@@ -48,10 +48,10 @@ fn served(disk: Node, test: impl AsyncFnOnce(&Path)) {
 }
 
 /// How the export on `socket` is opened as a member.
-fn member(socket: &Path) -> Again {
+fn member(socket: &Path) -> MemberReopen {
     let text = format!("nbd+unix:///?socket={}", socket.display());
     let named = resolve(&text).expect("a disk");
-    let place = Place {
+    let place = BuildPlace {
         text: &text,
         read_only: false,
         kept: false,
@@ -59,7 +59,7 @@ fn member(socket: &Path) -> Again {
         links: None,
     };
     let links = Links::new(Duration::from_secs(5), AccessMode::Write);
-    Again::new(&named.disk, &Builder::new(false), &place, links)
+    MemberReopen::new(&named.disk, &Builder::new(false), &place, links)
 }
 
 async fn write(node: &Node) -> Result<(), block::IoError> {

@@ -7,15 +7,15 @@ use block::Range;
 use nodes::FileOptions;
 use proptest::prelude::*;
 
-use crate::graph::builder::claims::{Claim, Footprint, Identity, Leaf, collision};
-use crate::graph::error::Mark;
+use crate::graph::builder::claims::{FileClaim, FileIdentity, Footprint, Leaf, collision};
+use crate::graph::error::SourceMark;
 use crate::graph::syntax::Span;
 
 fn leaf(inode: u64, read_only: bool) -> Arc<Leaf> {
     Arc::new(Leaf {
-        identity: Identity::File(1, inode),
+        identity: FileIdentity::File(1, inode),
         path: PathBuf::from(format!("{inode}.img")),
-        mark: Mark {
+        mark: SourceMark {
             text: String::new(),
             span: Span::default(),
         },
@@ -27,15 +27,15 @@ fn leaf(inode: u64, read_only: bool) -> Arc<Leaf> {
     })
 }
 
-fn claim(inode: u64, offset: u64, len: u64, writes: bool) -> Claim {
-    Claim {
+fn claim(inode: u64, offset: u64, len: u64, writes: bool) -> FileClaim {
+    FileClaim {
         leaf: leaf(inode, !writes),
         range: Range::new(offset, len),
         writes,
     }
 }
 
-fn ranges(footprint: Footprint) -> Vec<(Identity, u64, u64)> {
+fn ranges(footprint: Footprint) -> Vec<(FileIdentity, u64, u64)> {
     let claims = footprint.into_claims().into_iter();
     claims
         .map(|c| (c.leaf.identity, c.range.offset, c.range.len))
@@ -46,7 +46,7 @@ fn ranges(footprint: Footprint) -> Vec<(Identity, u64, u64)> {
 fn a_window_of_a_window_claims_only_its_bytes() {
     let disk = Footprint::of(leaf(1, false));
     let window = disk.window(Range::new(100, 50)).window(Range::new(10, 5));
-    assert_eq!(ranges(window), [(Identity::File(1, 1), 110, 5)]);
+    assert_eq!(ranges(window), [(FileIdentity::File(1, 1), 110, 5)]);
 }
 
 #[test]
@@ -54,11 +54,11 @@ fn a_window_over_a_border_claims_of_both_sides() {
     let mut both = Footprint::of(leaf(1, false)).window(Range::new(0, 100));
     both.add(100, Footprint::of(leaf(2, false)));
     let expected = [
-        (Identity::File(1, 1), 90, 10),
-        (Identity::File(1, 2), 0, 20),
+        (FileIdentity::File(1, 1), 90, 10),
+        (FileIdentity::File(1, 2), 0, 20),
     ];
     assert_eq!(ranges(both.window(Range::new(90, 30))), expected);
-    let second = [(Identity::File(1, 2), 5, 7)];
+    let second = [(FileIdentity::File(1, 2), 5, 7)];
     assert_eq!(ranges(both.window(Range::new(105, 7))), second);
 }
 
@@ -67,9 +67,9 @@ fn what_is_scattered_is_in_every_window() {
     let striped = Footprint::of(leaf(1, false))
         .window(Range::new(0, 64))
         .scattered();
-    let expected = [(Identity::File(1, 1), 0, 64)];
+    let expected = [(FileIdentity::File(1, 1), 0, 64)];
     assert_eq!(ranges(striped.window(Range::new(5, 1))), expected);
-    assert!(striped.has(Identity::File(1, 1)) && !striped.has(Identity::File(1, 2)));
+    assert!(striped.has(FileIdentity::File(1, 1)) && !striped.has(FileIdentity::File(1, 2)));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn two_readers_never_collide_and_all_of_a_file_meets_every_part_of_it() {
     assert!(collision(&met).is_some());
 }
 
-fn any_claim() -> impl Strategy<Value = Claim> {
+fn any_claim() -> impl Strategy<Value = FileClaim> {
     (0..3_u64, 0..40_u64, 1..12_u64, any::<bool>())
         .prop_map(|(inode, offset, len, writes)| claim(inode, offset, len, writes))
 }
@@ -91,7 +91,7 @@ proptest! {
     fn a_collision_is_found_if_and_only_if_there_is_one(
         claims in prop::collection::vec(any_claim(), 0..9),
     ) {
-        let collide = |a: &Claim, b: &Claim| {
+        let collide = |a: &FileClaim, b: &FileClaim| {
             a.leaf.identity == b.leaf.identity
                 && (a.writes || b.writes)
                 && a.range.overlaps(&b.range)

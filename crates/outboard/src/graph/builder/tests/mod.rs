@@ -12,7 +12,7 @@ use std::path::Path;
 use block::{BlockDevice, Node, Range, WriteFlags};
 use testkit::{gather, single};
 
-use super::{BuildError, Builder, Built};
+use super::{BuildError, Builder, BuiltDisk};
 use crate::graph::resolve;
 
 const MIB: u64 = 1 << 20;
@@ -43,14 +43,14 @@ fn in_folder(folder: &Path, text: &str) -> String {
     text.replace('@', &format!("{}/", folder.display()))
 }
 
-async fn open(builder: &mut Builder, folder: &Path, text: &str) -> Result<Built, BuildError> {
+async fn open(builder: &mut Builder, folder: &Path, text: &str) -> Result<BuiltDisk, BuildError> {
     let text = in_folder(folder, text);
     let named = resolve(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
     builder.tree(&named).await
 }
 
 /// Opens it with a builder of its own.
-async fn opened(folder: &Path, text: &str) -> Built {
+async fn opened(folder: &Path, text: &str) -> BuiltDisk {
     let built = open(&mut Builder::new(false), folder, text).await;
     built.unwrap_or_else(|error| panic!("{text}: {error}"))
 }
