@@ -77,20 +77,20 @@ impl Supervised {
     }
 
     /// Its standard input, if that is a pipe; once.
-    pub const fn take_stdin(&mut self) -> Option<ChildStdin> {
+    pub(crate) const fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
     /// Whether it has ended. It is not reaped.
     #[must_use]
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         // An error is that there is no such child, which it is once it was reaped.
         !matches!(waitid(WaitId::Pid(self.pid()), options), Ok(None))
     }
 
     /// Waits until it has ended, for at most `timeout`; whether it has.
-    pub fn wait_timeout(&self, timeout: Duration) -> bool {
+    pub(crate) fn wait_timeout(&self, timeout: Duration) -> bool {
         let deadline = engine::clock::now() + timeout;
         loop {
             if self.status.is_some() {
@@ -133,7 +133,7 @@ impl Supervised {
     ///
     /// # Errors
     /// The kernel refuses it.
-    pub fn signal_group(&self, signal: Signal) -> io::Result<()> {
+    pub(crate) fn signal_group(&self, signal: Signal) -> io::Result<()> {
         match kill_process_group(self.pid(), signal) {
             // No process is left in it.
             Ok(()) | Err(Errno::SRCH) => Ok(()),

@@ -69,7 +69,7 @@ impl Offset {
 
     /// A time of theirs on our clock; zero for what was before it began.
     #[must_use]
-    pub fn to_ours(self, theirs: Nanos) -> Nanos {
+    pub(crate) fn to_ours(self, theirs: Nanos) -> Nanos {
         let ours = i128::from(theirs.0) - i128::from(self.ahead_ns);
         Nanos(u64::try_from(ours.max(0)).unwrap_or(u64::MAX))
     }

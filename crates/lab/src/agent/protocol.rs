@@ -46,7 +46,7 @@ pub const FIO: &str = "/v1/fio";
 pub const IPERF3: &str = "/v1/iperf3";
 
 /// The most bytes of one answer, and of one line of samples.
-pub const ANSWER_LEN_MAX: usize = 1 << 20;
+pub(crate) const ANSWER_LEN_MAX: usize = 1 << 20;
 /// The most bytes of the head of a request or an answer.
 pub const HEAD_LEN_MAX: usize = 16 << 10;
 
@@ -145,7 +145,7 @@ pub struct Iperf3Ready {
 
 /// The path with the port that is asked about.
 #[must_use]
-pub fn with_port(path: &str, port: Option<u16>) -> String {
+pub(crate) fn with_port(path: &str, port: Option<u16>) -> String {
     match port {
         Some(port) => format!("{path}?port={port}"),
         None => path.to_owned(),

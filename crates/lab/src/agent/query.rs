@@ -16,7 +16,7 @@ const KEY: &str = "in=";
 
 /// The path of a request for fio that works in these directories.
 #[must_use]
-pub fn fio_in(directories: &[&Path]) -> String {
+pub(crate) fn fio_in(directories: &[&Path]) -> String {
     let each = directories
         .iter()
         .map(|path| format!("{KEY}{}", encoded(path)));

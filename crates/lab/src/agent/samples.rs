@@ -34,8 +34,6 @@ struct Shared {
     lines: VecDeque<SampleLine>,
     /// Why there are none at the moment.
     lost: Option<String>,
-    /// How often it was lost.
-    losses: u32,
     /// What the thread reads from, to end that.
     socket: Option<TcpStream>,
     stopping: bool,
@@ -75,12 +73,6 @@ impl Samples {
     #[must_use]
     pub fn lost(&self) -> Option<String> {
         locked(&self.shared).lost.clone()
-    }
-
-    /// How often the agent was lost.
-    #[must_use]
-    pub fn losses(&self) -> u32 {
-        locked(&self.shared).losses
     }
 }
 
@@ -170,9 +162,6 @@ impl Follow {
     fn lost(&self, reason: String) -> bool {
         let mut shared = locked(&self.shared);
         shared.socket = None;
-        if shared.lost.is_none() && !shared.stopping {
-            shared.losses += 1;
-        }
         shared.lost = Some(reason);
         !shared.stopping
     }

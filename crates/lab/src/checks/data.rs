@@ -61,7 +61,7 @@ pub(crate) fn check(facts: &DataFacts) -> Option<Finding> {
 /// The information in a byte by how often each value occurs, in bits: 0 of zeroes, nearly 8 of random
 /// bytes. Repetitions of whole stretches are not seen.
 #[must_use]
-pub fn bits_per_byte(data: &[u8]) -> Option<f64> {
+pub(crate) fn bits_per_byte(data: &[u8]) -> Option<f64> {
     if data.is_empty() {
         return None;
     }

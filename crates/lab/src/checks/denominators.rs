@@ -54,7 +54,7 @@ impl Busy {
 
 /// CPU time for each MiB that was moved; none where nothing was.
 #[must_use]
-pub fn per_mib(cpu: Nanos, moved: Bytes) -> Option<Nanos> {
+pub(crate) fn per_mib(cpu: Nanos, moved: Bytes) -> Option<Nanos> {
     (moved.0 > 0).then(|| Nanos(round(cpu.0 as f64 * MIB as f64 / moved.0 as f64)))
 }
 

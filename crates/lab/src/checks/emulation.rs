@@ -12,7 +12,7 @@ const NAMES: [&str; 2] = ["QEMU TCG CPU", "QEMU Virtual CPU"];
 
 /// Whether a processor of this name is a program.
 #[must_use]
-pub fn is_emulated(processor: &str) -> bool {
+pub(crate) fn is_emulated(processor: &str) -> bool {
     NAMES.iter().any(|name| processor.starts_with(name))
 }
 

@@ -136,7 +136,7 @@ impl Validity {
 
     /// Whether it may be averaged and compared.
     #[must_use]
-    pub const fn is_usable(&self) -> bool {
+    pub(crate) const fn is_usable(&self) -> bool {
         !matches!(self, Self::Invalid { .. })
     }
 }

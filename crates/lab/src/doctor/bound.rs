@@ -97,7 +97,7 @@ impl Bound {
 
     /// Whether it says where the part's end is, and not only where it is not.
     #[must_use]
-    pub const fn is_an_end(&self) -> bool {
+    pub(crate) const fn is_an_end(&self) -> bool {
         !matches!(self.evidence, Evidence::AtLeast { .. })
     }
 

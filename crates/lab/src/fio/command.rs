@@ -259,7 +259,7 @@ pub fn sent(args: &[OsString], client: &str, job: &Path) -> (Vec<OsString>, OsSt
 
 /// Whether fio takes a path as it is from a file of jobs, where some characters mean something.
 #[must_use]
-pub fn can_be_sent(path: &Path) -> bool {
+pub(crate) fn can_be_sent(path: &Path) -> bool {
     let bytes = path.as_os_str().as_bytes();
     let means = |byte: &u8| byte.is_ascii_control() || b"$;#\"'`\\".contains(byte);
     !bytes.iter().any(means)

@@ -40,7 +40,7 @@ impl Histogram {
     }
 
     /// Adds every operation of `other`.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for (mid, count) in &other.0 {
             self.add(Nanos(*mid), *count);
         }

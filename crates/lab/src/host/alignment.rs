@@ -50,7 +50,7 @@ pub fn segments(name: &str) -> Vec<Segment> {
 /// The linear segments of a table of the device mapper. `physical` gives the physical block of what a
 /// segment names: a number (`8:0`) or a path.
 #[must_use]
-pub fn table_segments(table: &str, physical: &dyn Fn(&str) -> Bytes) -> Vec<Segment> {
+pub(crate) fn table_segments(table: &str, physical: &dyn Fn(&str) -> Bytes) -> Vec<Segment> {
     let segment = |line: &str| {
         let mut words = line.split_whitespace();
         let mut sectors = || words.next()?.parse::<u64>().ok()?.checked_mul(SECTOR);

@@ -141,7 +141,7 @@ pub struct Known {
 
 /// Finds out about a target. `measured` are the ceilings measured once for all of them.
 #[must_use]
-pub fn target_facts(known: Known, measured: &Measured) -> TargetFacts {
+pub(crate) fn target_facts(known: Known, measured: &Measured) -> TargetFacts {
     let mounts = mount_table();
     let mount = match &known.place {
         TargetPlace::Directory(path) => mounts::find(&mounts, path),

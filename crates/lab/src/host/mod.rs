@@ -18,7 +18,8 @@ pub mod residency;
 pub mod route;
 pub mod safety;
 
-pub use facts::{Known, Measured, Process, Role, TargetFacts, TargetPlace, target_facts};
+pub(crate) use facts::target_facts;
+pub use facts::{Known, Measured, Process, Role, TargetFacts, TargetPlace};
 pub use link::link;
 pub use machine::{Machine, machine};
 

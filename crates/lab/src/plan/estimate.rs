@@ -26,7 +26,7 @@ pub struct Estimate {
 /// alone, and one that is only read is not written. What a tool writes is in it where that has a bound: see
 /// [`Tool::writes`](crate::tools::Tool::writes).
 #[must_use]
-pub fn estimate(plan: &Plan, targets: u32) -> Estimate {
+pub(crate) fn estimate(plan: &Plan, targets: u32) -> Estimate {
     let on = |workload: &Workload, writes: bool| match plan.targets.is_empty() {
         true => u64::from(targets),
         false => {

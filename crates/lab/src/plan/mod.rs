@@ -21,11 +21,12 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 pub use builtin::{builtin, list, source};
-pub use estimate::{Estimate, estimate};
+pub use estimate::Estimate;
+pub(crate) use estimate::estimate;
 pub use kernel::Layer;
 pub use sweep::{Series, Varies};
-pub use target::{Image, MountType, TARGETS_MAX, Target, TargetKind, Transport, Via};
-pub use workload::{Direction, FioJob, Job, OPTIONS, Pattern, Workload};
+pub use target::{Image, MountType, Target, TargetKind, Transport, Via};
+pub use workload::{Direction, FioJob, Job, Pattern, Workload};
 
 use crate::LabError;
 use crate::units::Bytes;
@@ -33,15 +34,15 @@ use crate::units::Bytes;
 /// The most requests one job keeps in flight.
 pub const DEPTH_MAX: u32 = 1024;
 /// The most jobs of one workload.
-pub const JOBS_MAX: u32 = 64;
+pub(crate) const JOBS_MAX: u32 = 64;
 /// The largest block of one request.
 pub const BLOCK_SIZE_MAX: Bytes = Bytes(64 << 20);
 /// The most blocks of one run.
-pub const BLOCKS_MAX: u32 = 1000;
+pub(crate) const BLOCKS_MAX: u32 = 1000;
 /// The most workloads of one plan, each point of a sweep counted.
-pub const WORKLOADS_MAX: usize = 256;
+pub(crate) const WORKLOADS_MAX: usize = 256;
 /// The least data worth measuring on.
-pub const SIZE_MIN: Bytes = Bytes(16 << 20);
+pub(crate) const SIZE_MIN: Bytes = Bytes(16 << 20);
 
 /// What is measured and for how long.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -15,7 +15,7 @@ use super::{Layer, kernel, size};
 use crate::units::Bytes;
 
 /// The most targets of one plan.
-pub const TARGETS_MAX: usize = 32;
+pub(crate) const TARGETS_MAX: usize = 32;
 
 /// A place to be measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

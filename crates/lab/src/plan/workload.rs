@@ -14,7 +14,7 @@ use crate::tools::Tool;
 use crate::units::{Bytes, MIB, Nanos};
 
 /// fio's options that a plan may set.
-pub const OPTIONS: [&str; 24] = [
+pub(crate) const OPTIONS: [&str; 24] = [
     "bssplit",
     "buffer_compress_percentage",
     "dedupe_percentage",

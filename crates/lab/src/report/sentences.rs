@@ -38,7 +38,7 @@ pub fn sentences(run: &RunRecord, summary: &Summary) -> Vec<String> {
 /// One sentence over all tests for each target that is compared with the baseline; none when nothing
 /// could be compared.
 #[must_use]
-pub fn overall(run: &RunRecord, summary: &Summary) -> Vec<String> {
+pub(crate) fn overall(run: &RunRecord, summary: &Summary) -> Vec<String> {
     let found = summary.overall.iter();
     found.map(|found| overall_of(run, found)).collect()
 }

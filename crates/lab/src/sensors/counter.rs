@@ -34,7 +34,7 @@ impl Counter {
 
     /// What it grew by in a second since `earlier`; nothing if it went back.
     #[must_use]
-    pub fn per_second(&self, earlier: &Self, seconds: f64) -> f64 {
+    pub(crate) fn per_second(&self, earlier: &Self, seconds: f64) -> f64 {
         self.count.saturating_sub(earlier.count) as f64 * self.unit / seconds
     }
 

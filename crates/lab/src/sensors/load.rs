@@ -27,7 +27,7 @@ pub fn parse(text: &str) -> Vec<Gauge> {
 
 /// `memory`: bytes that are free for the asking, in the page cache, to be written, being written.
 #[must_use]
-pub fn parse_memory(text: &str) -> Vec<Gauge> {
+pub(crate) fn parse_memory(text: &str) -> Vec<Gauge> {
     text.lines()
         .filter_map(|line| {
             let mut words = line.split_whitespace();

@@ -43,7 +43,7 @@ pub fn interfaces() -> Vec<NetCounters> {
 
 /// How long was waited for what. Kernels that keep no such figures have no such files.
 #[must_use]
-pub fn pressure() -> Vec<Counter> {
+pub(crate) fn pressure() -> Vec<Counter> {
     pressure_of::RESOURCES
         .iter()
         .filter_map(|resource| {
@@ -73,7 +73,7 @@ fn text(path: &str) -> Option<String> {
 /// The CPU time of process `pid` and of every process below it; none when it is not there. `started`
 /// is that of `pid` itself.
 #[must_use]
-pub fn process_tree(pid: u32) -> Option<ProcessCpu> {
+pub(crate) fn process_tree(pid: u32) -> Option<ProcessCpu> {
     let mut sum = one_process(pid)?;
     for child in below(pid) {
         if let Some(cpu) = one_process(child) {
@@ -125,7 +125,7 @@ fn children(pid: u32) -> Vec<u32> {
 
 /// Kernel ticks as time.
 #[must_use]
-pub fn ticks_to_time(ticks: u64) -> Nanos {
+pub(crate) fn ticks_to_time(ticks: u64) -> Nanos {
     let per_second = rustix::param::clock_ticks_per_second().max(1);
     Nanos(ticks.saturating_mul(SECOND / per_second))
 }

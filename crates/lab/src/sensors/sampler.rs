@@ -93,7 +93,7 @@ impl Sampler {
 
     /// Whether samples are being dropped.
     #[must_use]
-    pub const fn is_full(&self) -> bool {
+    pub(crate) const fn is_full(&self) -> bool {
         self.taken >= SAMPLES_MAX
     }
 

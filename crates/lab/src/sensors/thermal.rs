@@ -18,7 +18,7 @@ const PLAUSIBLE: std::ops::RangeInclusive<f64> = -60.0..=200.0;
 
 /// A temperature in degrees Celsius from the kernel's thousandths.
 #[must_use]
-pub fn degrees(text: &str) -> Option<f64> {
+pub(crate) fn degrees(text: &str) -> Option<f64> {
     let thousandths: i64 = text.trim().parse().ok()?;
     let degrees = thousandths as f64 / 1000.0;
     PLAUSIBLE.contains(&degrees).then_some(degrees)
@@ -26,14 +26,14 @@ pub fn degrees(text: &str) -> Option<f64> {
 
 /// A clock in hertz from cpufreq's thousands.
 #[must_use]
-pub fn hertz(text: &str) -> Option<f64> {
+pub(crate) fn hertz(text: &str) -> Option<f64> {
     let thousands: u32 = text.trim().parse().ok()?;
     (thousands > 0).then(|| f64::from(thousands) * 1000.0)
 }
 
 /// The flags from `throttled=0x50005`, as vcgencmd prints them, or `50005`, as the firmware's file does.
 #[must_use]
-pub fn throttled(text: &str) -> Vec<Gauge> {
+pub(crate) fn throttled(text: &str) -> Vec<Gauge> {
     let text = text.trim();
     let digits = text.strip_prefix("throttled=").unwrap_or(text);
     let digits = digits.strip_prefix("0x").unwrap_or(digits);
@@ -61,7 +61,12 @@ pub fn throttled(text: &str) -> Vec<Gauge> {
 /// What the temperature of a chip of hwmon is called: its label, or its number where it has several.
 /// None for what is a thermal zone too.
 #[must_use]
-pub fn chip_item(chip: &str, label: Option<&str>, input: &str, zones: &[String]) -> Option<String> {
+pub(crate) fn chip_item(
+    chip: &str,
+    label: Option<&str>,
+    input: &str,
+    zones: &[String],
+) -> Option<String> {
     let chip = chip.trim();
     // A zone `cpu-thermal` shows itself as a chip `cpu_thermal`.
     let is_zone = zones

@@ -11,7 +11,7 @@ use super::line::{Point, line};
 use crate::units::{Bytes, Nanos, Rate, round};
 
 /// The model holds where no rate is further from it than this part.
-pub const FITS_WITHIN: f64 = 0.15;
+pub(crate) const FITS_WITHIN: f64 = 0.15;
 /// The part of the full rate that is called enough.
 const ENOUGH: f64 = 0.95;
 /// A line goes through any two points; the third one tests it.
@@ -105,7 +105,7 @@ impl RequestCost {
 
     /// Whether the bandwidth was seen and is not only where the model leads to.
     #[must_use]
-    pub fn is_seen(&self) -> bool {
+    pub(crate) fn is_seen(&self) -> bool {
         self.enough().is_some_and(|enough| enough <= self.largest)
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Interval, interval};
 
 /// Two results are called the same when the whole interval of their ratio is within this of one.
-pub const SAME_WITHIN: f64 = 0.03;
+pub(crate) const SAME_WITHIN: f64 = 0.03;
 
 /// The fewest pairs on which anything is said: below five, a 95 % interval of a median does not exist.
 const PAIRS_MIN: usize = 5;
@@ -56,7 +56,7 @@ pub fn compare(ratios: &[f64], seed: u64) -> Option<Comparison> {
 /// interval that resampling each of them gives (percentile bootstrap of two samples). `n` is the smaller
 /// number of the two. None without figures; those that are not positive numbers are left out.
 #[must_use]
-pub fn compare_unpaired(first: &[f64], second: &[f64], seed: u64) -> Option<Comparison> {
+pub(crate) fn compare_unpaired(first: &[f64], second: &[f64], seed: u64) -> Option<Comparison> {
     let usable = |values: &[f64]| -> Vec<f64> {
         let all = values.iter().copied();
         all.filter(|value| value.is_finite() && *value > 0.0)

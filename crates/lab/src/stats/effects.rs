@@ -12,7 +12,7 @@ use super::Rng;
 use super::line::{basis, project, squares_outside};
 
 /// An effect that chance gives more often than this is not distinguishable from chance.
-pub const P_MAX: f64 = 0.05;
+pub(crate) const P_MAX: f64 = 0.05;
 /// Shuffles for one p-value; its resolution is one over this.
 const SHUFFLES: u32 = 1999;
 /// The most levels of a factor.
@@ -45,7 +45,7 @@ pub struct Effect {
 impl Effect {
     /// Whether it is more than chance.
     #[must_use]
-    pub fn is_distinguishable(&self) -> bool {
+    pub(crate) fn is_distinguishable(&self) -> bool {
         self.differences > 0 && self.p <= P_MAX
     }
 }
@@ -66,7 +66,7 @@ pub struct TwoFactors {
 /// Judges two factors. None where a value is no positive number, where there is only one level of
 /// each, or where nothing is left to judge by: each difference needs another value.
 #[must_use]
-pub fn two_factors(observations: &[Observation], seed: u64) -> Option<TwoFactors> {
+pub(crate) fn two_factors(observations: &[Observation], seed: u64) -> Option<TwoFactors> {
     let usable = observations
         .iter()
         .all(|seen| seen.value.is_finite() && seen.value > 0.0);

@@ -9,7 +9,6 @@
 //! | [`block_size`] | what does a request cost, what a byte? |
 //! | [`knee`] | how many in flight are enough? |
 //! | [`effects`] | is it the drive or the slot? |
-//! | [`sample_size`] | how many blocks more? |
 //!
 //! Invariants: everything is a pure function of its numbers and a seed, so a report is the same each
 //! time it is drawn. A median of few values is not assumed to be normal: intervals come from resampled
@@ -25,11 +24,11 @@ pub mod effects;
 pub mod knee;
 pub mod line;
 mod rng;
-pub mod sample_size;
 pub mod steady;
 pub mod thermal;
 
-pub use compare::{Comparison, SAME_WITHIN, Verdict, compare, compare_unpaired};
+pub use compare::{Comparison, Verdict, compare};
+pub(crate) use compare::{SAME_WITHIN, compare_unpaired};
 pub use rng::Rng;
 
 use serde::{Deserialize, Serialize};
@@ -54,7 +53,7 @@ pub struct Interval {
 impl Interval {
     /// The larger distance from the median to an end, as a part of the median.
     #[must_use]
-    pub fn relative_half_width(&self) -> f64 {
+    pub(crate) fn relative_half_width(&self) -> f64 {
         if self.median == 0.0 {
             return f64::INFINITY;
         }
@@ -81,7 +80,7 @@ fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
 /// The median of `values` and where it lies with 95 % confidence; none of nothing. One value has an
 /// interval of no width, so look at `n`.
 #[must_use]
-pub fn interval(values: &[f64], seed: u64) -> Option<Interval> {
+pub(crate) fn interval(values: &[f64], seed: u64) -> Option<Interval> {
     let median = median(values)?;
     let (low, high) = ends(resampled(values, &mut Rng::new(seed)));
     Some(Interval {
@@ -97,7 +96,7 @@ pub fn interval(values: &[f64], seed: u64) -> Option<Interval> {
 /// its chance too. It takes the distance of two resampled medians, as a ratio where all values are
 /// positive and so are their medians.
 #[must_use]
-pub fn repeat_interval(values: &[f64], seed: u64) -> Option<Interval> {
+pub(crate) fn repeat_interval(values: &[f64], seed: u64) -> Option<Interval> {
     let median = median(values)?;
     let mut rng = Rng::new(seed);
     let pairs = resampled(values, &mut rng)

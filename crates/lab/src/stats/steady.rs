@@ -14,9 +14,9 @@ use super::line::{Point, line};
 /// Rounds of a measurement window.
 pub const ROUNDS: usize = 5;
 /// The most that values range over, as a part of their mean.
-pub const RANGE_MAX: f64 = 0.20;
+pub(crate) const RANGE_MAX: f64 = 0.20;
 /// The most that their line rises or falls over the window, as a part of their mean.
-pub const DRIFT_MAX: f64 = 0.10;
+pub(crate) const DRIFT_MAX: f64 = 0.10;
 
 /// Five rounds looked at together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ impl Window {
 
     /// Whether both bounds are kept.
     #[must_use]
-    pub fn is_steady(&self) -> bool {
+    pub(crate) fn is_steady(&self) -> bool {
         self.range <= RANGE_MAX && self.drift.abs() <= DRIFT_MAX
     }
 }
@@ -63,7 +63,7 @@ impl Window {
 /// The first round (counted from 0) of the earliest steady window, from which on values may be
 /// averaged; none where there is no such window.
 #[must_use]
-pub fn steady_from(values: &[f64]) -> Option<usize> {
+pub(crate) fn steady_from(values: &[f64]) -> Option<usize> {
     (ROUNDS..=values.len())
         .find(|end| Window::last(&values[..*end]).is_some_and(|window| window.is_steady()))
         .map(|end| end - ROUNDS)

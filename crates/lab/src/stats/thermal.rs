@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::line::{Line, Point, line};
 
 /// Fewer readings than this are not fitted.
-pub const READINGS_MIN: usize = 8;
+pub(crate) const READINGS_MIN: usize = 8;
 /// Readings that range over less than this, in degrees, did not change.
 const FLAT: f64 = 1.0;
 /// At least this part of the rise must have been seen for its end to be trusted.
@@ -107,7 +107,7 @@ impl ThermalFit {
 
     /// Whether enough was seen for the end to be more than a guess.
     #[must_use]
-    pub fn is_levelling(&self) -> bool {
+    pub(crate) fn is_levelling(&self) -> bool {
         self.seen >= SEEN_MIN
     }
 

@@ -231,7 +231,7 @@ pub struct Evidence {
 impl Evidence {
     /// CPU time of the server's processes, here or on the agent's machine.
     #[must_use]
-    pub fn server_time(&self) -> Option<Nanos> {
+    pub(crate) fn server_time(&self) -> Option<Nanos> {
         let there = || self.agents.iter().find_map(|agent| agent.server_cpu);
         self.server_cpu.or_else(there)
     }

@@ -25,7 +25,7 @@ pub const PROGRAM: Program = Program {
     version_args: &["--version"],
 };
 /// What make starts.
-pub const COMPILER: Program = Program {
+pub(crate) const COMPILER: Program = Program {
     name: "cc",
     package: "gcc",
     version_args: &["--version"],
@@ -33,7 +33,7 @@ pub const COMPILER: Program = Program {
 /// The most files of one tree.
 pub const FILES_MAX: u32 = 10_000;
 /// The most compilers at once.
-pub const JOBS_MAX: u32 = 256;
+pub(crate) const JOBS_MAX: u32 = 256;
 /// The sources on the target.
 const SOURCES: &str = "sources";
 /// What is made of them.

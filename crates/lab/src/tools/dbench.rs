@@ -24,7 +24,7 @@ pub const PROGRAM: Program = Program {
 /// The most clients of one start.
 pub const CLIENTS_MAX: u32 = 256;
 /// It takes its figure once a second, and the first second is none.
-pub const RUNTIME_MIN_MS: u64 = 2000;
+pub(crate) const RUNTIME_MIN_MS: u64 = 2000;
 
 /// What it is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -211,7 +211,7 @@ impl Tool {
 
     /// Whether the target's directory is used at all.
     #[must_use]
-    pub const fn uses_storage(&self) -> bool {
+    pub(crate) const fn uses_storage(&self) -> bool {
         !matches!(self, Self::StressNg(_) | Self::Iperf3(_))
     }
 
@@ -229,7 +229,7 @@ impl Tool {
 
     /// Whether the server that it works on is one of its own processes.
     #[must_use]
-    pub const fn brings_its_server(&self) -> bool {
+    pub(crate) const fn brings_its_server(&self) -> bool {
         match self {
             Self::Clients(_) => true,
             Self::Iperf3(options) => options.host.is_none(),
@@ -239,7 +239,7 @@ impl Tool {
 
     /// Whether it reads files through the page cache that were there before it began.
     #[must_use]
-    pub const fn reads_what_was_there(&self) -> bool {
+    pub(crate) const fn reads_what_was_there(&self) -> bool {
         matches!(self, Self::Tar(_) | Self::Compile(_))
     }
 

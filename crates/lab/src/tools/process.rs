@@ -27,7 +27,7 @@ const ADVICE: [&str; 3] = ["Refer to the ", "Try '", "dmesg(1) may have "];
 /// Has a program print line by line; from Debian's coreutils.
 const LINE_BY_LINE: &str = "stdbuf";
 /// The most that a tool may print.
-pub const OUTPUT_MAX: Bytes = Bytes(4 << 20);
+pub(crate) const OUTPUT_MAX: Bytes = Bytes(4 << 20);
 
 /// A program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Invocation {
     /// The same, with each line that it prints seen as soon as it is whole. A program that prints into a file
     /// keeps some KiB to itself otherwise.
     #[must_use]
-    pub fn by_lines(self) -> Self {
+    pub(crate) fn by_lines(self) -> Self {
         let itself = ["-oL".into(), self.program.into_os_string()];
         Self {
             program: LINE_BY_LINE.into(),
@@ -216,7 +216,7 @@ impl Running {
 
     /// The files that hold what it prints: on its standard output, and on its standard error.
     #[must_use]
-    pub const fn printed_to(&self) -> &[PathBuf; 2] {
+    pub(crate) const fn printed_to(&self) -> &[PathBuf; 2] {
         &self.printed
     }
 
@@ -300,7 +300,7 @@ impl Running {
 
     /// Whether it has ended. It is not reaped, so that nothing else gets its id and its group's.
     #[must_use]
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.child.has_ended()
     }
 

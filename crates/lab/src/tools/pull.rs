@@ -27,7 +27,7 @@ pub const PROGRAM: Program = Program {
 /// The drives in their order.
 const DRIVES: [&str; 4] = ["a", "b", "c", "d"];
 /// The least data.
-pub const BYTES_MIN: Bytes = Bytes(16 << 20);
+pub(crate) const BYTES_MIN: Bytes = Bytes(16 << 20);
 
 /// What it is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -31,7 +31,7 @@ const HALVES: [&str; 2] = ["a", "b"];
 /// Makes the mirror; its halves come behind.
 const CREATE: [&str; 5] = ["array", "create", "--level", "1", "--assume-clean"];
 /// The least data.
-pub const BYTES_MIN: Bytes = Bytes(16 << 20);
+pub(crate) const BYTES_MIN: Bytes = Bytes(16 << 20);
 /// How long the array may take to notice that a half is away.
 const NOTICE: Duration = Duration::from_secs(60);
 /// Between two looks at the half.

@@ -39,7 +39,7 @@ impl Tool {
 
     /// What is written once to each target, before the first start.
     #[must_use]
-    pub const fn laid_out(&self) -> Bytes {
+    pub(crate) const fn laid_out(&self) -> Bytes {
         match self {
             Self::Tar(options) => options.bytes_max,
             Self::Compile(options) => options.sources_max(),

@@ -17,7 +17,7 @@ pub const PROGRAM: Program = Program {
     version_args: &["--version"],
 };
 /// The most processes of one start.
-pub const WORKERS_MAX: u32 = 1024;
+pub(crate) const WORKERS_MAX: u32 = 1024;
 
 /// What it is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -29,7 +29,7 @@ const SUMMARY: &str = "tree.json";
 /// The archive.
 const ARCHIVE: &str = "archive.tar";
 /// The least worth an archive.
-pub const BYTES_MIN: Bytes = Bytes(MIB);
+pub(crate) const BYTES_MIN: Bytes = Bytes(MIB);
 
 /// What it is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

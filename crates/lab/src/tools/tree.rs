@@ -73,7 +73,7 @@ pub fn known() -> Option<PathBuf> {
 ///
 /// # Errors
 /// When `source` cannot be read; what cannot be read below it is left out.
-pub fn walk(source: &Path, bytes_max: Bytes) -> io::Result<Vec<Entry>> {
+pub(crate) fn walk(source: &Path, bytes_max: Bytes) -> io::Result<Vec<Entry>> {
     fs::read_dir(source)?;
     let mut entries = Vec::new();
     let mut room = bytes_max.0;

@@ -164,7 +164,7 @@ impl fmt::Display for Refusal {
 /// # Errors
 /// [`Refusal`] with every reason there is. The serial is asked for only when nothing else speaks
 /// against it: no user is led to type what does not help.
-pub fn decide(facts: &Facts, typed: &[String]) -> Result<(), Refusal> {
+pub(crate) fn decide(facts: &Facts, typed: &[String]) -> Result<(), Refusal> {
     let mut reasons = facts.against.clone();
     match facts.kind {
         Kind::Other if reasons.is_empty() => reasons.push(Reason::Neither),

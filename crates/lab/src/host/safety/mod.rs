@@ -35,7 +35,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-pub use decide::{Facts, Kind, Reason, Refusal, decide};
+pub(crate) use decide::decide;
+pub use decide::{Facts, Kind, Reason, Refusal};
 pub use read::facts;
 pub use walk::System;
 

@@ -1,6 +1,7 @@
 //! One test on one target: what all its measurements say together.
 
 use super::{BlockPoint, Cpu, FigureRow, Row, cells};
+use crate::checks::denominators::per_mib;
 use crate::checks::{self, Check, Finding, Level, Validity};
 use crate::fio::Histogram;
 use crate::host::Role;
@@ -8,7 +9,7 @@ use crate::sensors::CoreTimes;
 use crate::stats::{Interval, repeat_interval};
 use crate::store::{Cell, Evidence, Headline, RunRecord};
 use crate::tools::{Better, Unit};
-use crate::units::{MIB, Nanos};
+use crate::units::{Bytes, Nanos};
 
 /// The fewest usable measurements of a result, unless fewer were made.
 const USABLE_MIN: usize = 3;
@@ -214,11 +215,10 @@ fn cpu(cells: &[&Cell], spent: fn(&Evidence) -> Option<Nanos>) -> Option<Cpu> {
         time += cell.runtime().seconds();
         bytes = bytes.saturating_add(cell.bytes()?);
     }
-    (time > 0.0 && bytes > 0).then(|| Cpu {
+    let per_mib = per_mib(total, Bytes(bytes))?;
+    (time > 0.0).then(|| Cpu {
         of_core: total.seconds() / time,
-        per_mib: Nanos(crate::units::round(
-            total.0 as f64 * MIB as f64 / bytes as f64,
-        )),
+        per_mib,
     })
 }
 

@@ -28,7 +28,7 @@ pub const PROGRAM: Program = Program {
     version_args: &["-?"],
 };
 /// The least file.
-pub const SIZE_MIN: Bytes = Bytes(16 << 20);
+pub(crate) const SIZE_MIN: Bytes = Bytes(16 << 20);
 /// The most files, in thousands of 1024.
 pub const FILES_MAX: u32 = 1024;
 /// The time below which it prints `+++++`.
