@@ -59,15 +59,6 @@ impl DriverError {
             ..self
         }
     }
-
-    /// The same with `what` before it.
-    #[must_use]
-    pub(crate) fn context(self, what: &str) -> Self {
-        Self {
-            what: format!("{what}{}", self.what),
-            ..self
-        }
-    }
 }
 
 impl fmt::Display for DriverError {

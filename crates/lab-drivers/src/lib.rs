@@ -2,8 +2,7 @@
 //!
 //! [`lab`] decides what is measured and what the figures mean, and knows no disk of ours. Here are the parts
 //! that do: [`build`] makes the targets of a plan, [`agent`] serves the lab on another machine and connects to
-//! it, [`doctor`] measures what limits a target, [`guest`] makes a run under QEMU, and [`attachment`] finds the
-//! processes below a directory.
+//! it, [`doctor`] measures what limits a target, and [`attachment`] finds the processes below a directory.
 //!
 //! # Invariants
 //!
@@ -19,7 +18,6 @@ pub mod attachment;
 pub mod build;
 pub mod doctor;
 mod error;
-pub mod guest;
 mod last_line;
 mod runtime;
 

@@ -52,7 +52,13 @@ pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<()> {
     archive.write_all(&image::overlay(guests_part, binary)?)?;
     drop(archive);
     let kernel_log = job.folder.join("kernel.log");
-    let mut command = machine_command(image, &initrd, &kernel_log, &hosts.variables());
+    let mut command = machine_command(
+        &image.kernel,
+        &initrd,
+        &kernel_log,
+        &hosts.variables(),
+        MEMORY_MIB,
+    );
     for disk in &wants.disks {
         add_disk(&mut command, &image_of(job.folder, disk));
     }
@@ -129,13 +135,22 @@ fn image_of(folder: &Path, disk: &Disk) -> PathBuf {
     folder.join(format!("{}.img", disk.name))
 }
 
+/// The memory of a script's machine.
+const MEMORY_MIB: u32 = 1024;
+
 /// The command of a machine without disks.
-fn machine_command(image: &Image, initrd: &Path, kernel_log: &Path, variables: &str) -> Command {
+pub(super) fn machine_command(
+    kernel: &Path,
+    initrd: &Path,
+    kernel_log: &Path,
+    variables: &str,
+    memory_mib: u32,
+) -> Command {
     let mut command = Command::new("setpriv");
     command
         .args(["--pdeathsig", "KILL", "--", "qemu-system-x86_64"])
         .args(["-accel", "tcg,thread=multi", "-cpu", "max"])
-        .args(["-smp", "2", "-m", "1024"])
+        .args(["-smp", "2", "-m", &memory_mib.to_string()])
         .args(["-nodefaults", "-display", "none", "-no-reboot"])
         .args(["-netdev", "user,id=net"])
         .args(["-device", "virtio-net-pci,netdev=net,romfile="])
@@ -143,7 +158,7 @@ fn machine_command(image: &Image, initrd: &Path, kernel_log: &Path, variables: &
         .arg(format!("file:{}", kernel_log.display()))
         .args(["-serial", "stdio"])
         .arg("-kernel")
-        .arg(&image.kernel)
+        .arg(kernel)
         .arg("-initrd")
         .arg(initrd)
         // Where this machine is busy the guest's timer comes too late for what the kernel asks of it at first.

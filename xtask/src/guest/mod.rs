@@ -2,8 +2,8 @@
 //!
 //! This machine's kernel may lack nbd, md and device mapper; the guest's has them. It runs in QEMU
 //! without hardware help, from Debian's own packages, and reaches this machine's loopback as 10.0.2.2.
-//! Every script in `tests/guest/` is a test; its exit status is the verdict. `--lab` builds the guest that
-//! `outboard lab run --in-guest` starts, and the test `lab` makes a run in it.
+//! Every script in `tests/guest/` is a test; its exit status is the verdict. `--lab` makes a run of the lab in it, and
+//! the test `lab` makes a short one.
 
 mod cpio;
 mod host;
@@ -34,9 +34,16 @@ const LAB: &str = "lab";
 pub(crate) struct Args {
     /// Scripts by name or path, or `lab`; all of tests/guest and `lab` when none is given.
     scripts: Vec<String>,
-    /// Only build the guest for `outboard lab run --in-guest`, and say where it is.
-    #[arg(long, conflicts_with_all = ["scripts", "server"])]
-    lab: bool,
+    /// Make a run of the lab in the guest, with the options of `outboard lab run`; DIR holds its scratch disk while it
+    /// runs, and its store afterwards. A line `stop` ends it with what was measured.
+    #[arg(
+        long,
+        num_args = 2..,
+        value_names = ["PLAN", "DIR"],
+        allow_hyphen_values = true,
+        conflicts_with_all = ["scripts", "server"]
+    )]
+    lab: Vec<String>,
     /// The server's command with {disk} and {port}; ours when not given.
     #[arg(long)]
     server: Option<String>,
@@ -46,9 +53,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure(&[packages::GUEST])?;
     let folder = shell::target().join("guest");
-    if args.lab {
-        let guest = lab::build(&folder)?.display().to_string();
-        println!("guest: {guest} is ready: outboard lab run PLAN DIR --in-guest {guest}");
+    if !args.lab.is_empty() {
+        let binary = stripped(&shell::build_release()?, &folder)?;
+        let printed = lab::run(&lab::build(&folder, &binary)?, &args.lab)?;
+        print!("{printed}");
         return Ok(());
     }
     let with_lab = args.server.is_none()
@@ -145,9 +153,14 @@ fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Our binary as the tests have it, without what only a debugger reads.
+/// Our binary as the tests have it.
 fn binary(folder: &Path) -> Result<PathBuf> {
-    let built = shell::build()?;
+    stripped(&shell::build()?, folder)
+}
+
+/// A binary without what only a debugger reads.
+fn stripped(built: &Path, folder: &Path) -> Result<PathBuf> {
+    std::fs::create_dir_all(folder)?;
     let stripped = folder.join("outboard");
     let mut strip = Command::new("strip");
     strip.arg("-o").arg(&stripped).arg(built);

@@ -7,7 +7,6 @@
 //!
 //! What it deliberately does not do: it computes nothing; medians and checks are not stored twice.
 
-mod adopt;
 mod migrate;
 mod model;
 mod outcome;

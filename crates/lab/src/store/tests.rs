@@ -51,49 +51,6 @@ fn a_run_is_read_back_as_it_was_written() {
 }
 
 #[test]
-fn runs_of_another_store_come_whole_under_numbers_of_this_one_and_say_where_they_were_made() {
-    let dir = tempfile::tempdir().unwrap();
-    let (ours, theirs) = (dir.path().join("a.sqlite"), dir.path().join("b.sqlite"));
-    let mut store = Store::open(&ours).unwrap();
-    let own = written(&mut store, &synthetic::run(1));
-    let mut record = synthetic::run(2);
-    record.cells[3]
-        .findings
-        .push(Finding::invalid(Check::Ceiling, "too fast"));
-    {
-        let mut other = Store::open(&theirs).unwrap();
-        written(&mut other, &record);
-        record.seed -= 1;
-        written(&mut other, &record);
-    }
-    let made = Finding::remark(Check::Run, "made elsewhere");
-    let adopted = store.adopt(&theirs, &made).unwrap();
-    assert_eq!(adopted, [RunId(own.0 + 1), RunId(own.0 + 2)]);
-    let found = store.load(adopted[1]).unwrap();
-    record.id = adopted[1];
-    record.findings.push(made.clone());
-    assert!(found == record, "the run changed on the way");
-    assert_eq!(store.raw(adopted[1]).unwrap().len(), record.cells.len());
-    // What was here is as it was, and theirs is too.
-    assert_eq!(store.load(own).unwrap().cells.len(), 8);
-    assert_eq!(Store::open(&theirs).unwrap().runs().unwrap().len(), 2);
-    // The other one was let go of: it can be adopted again.
-    assert_eq!(store.adopt(&theirs, &made).unwrap().len(), 2);
-}
-
-#[test]
-fn a_damaged_store_is_not_adopted_and_named() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&dir.path().join("a.sqlite")).unwrap();
-    let other = dir.path().join("b.sqlite");
-    std::fs::write(&other, "no database".repeat(1000)).unwrap();
-    let made = Finding::remark(Check::Run, "made elsewhere");
-    let error = store.adopt(&other, &made).unwrap_err().to_string();
-    assert!(error.contains("b.sqlite"), "{error}");
-    assert!(store.runs().unwrap().is_empty());
-}
-
-#[test]
 fn a_store_is_opened_again_and_lists_its_runs_latest_first() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("lab.sqlite");

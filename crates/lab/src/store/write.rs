@@ -148,7 +148,7 @@ fn insert_cell(
     Ok(connection.last_insert_rowid())
 }
 
-pub(super) fn insert_finding(
+fn insert_finding(
     connection: &Connection,
     run: RunId,
     cell: Option<i64>,

@@ -13,7 +13,6 @@ mod help;
 mod inspect;
 mod lab;
 mod lab_bad_input;
-mod lab_guest;
 mod lab_places;
 mod lab_plans;
 mod lab_runs;

@@ -1,15 +1,11 @@
-//! The guest of the lab: what `outboard lab run --in-guest` starts, in a folder of its own.
-//!
-//! ```text
-//! kernel     Debian's kernel
-//! initrd     the guest's base, and behind it the programs, servers and modules that plans ask for
-//! session    the number of the agreement between `script.sh` in it and the program that starts it
-//! ```
+//! The guest of the lab: its kernel is Debian's; its first filesystem is the guest's base, and behind it our binary and the
+//! programs, servers and modules that plans need.
 //!
 //! Programs that this machine has are taken from it with their libraries; servers that would begin to
 //! work here when they are installed ([`SERVERS`]) are downloaded and unpacked, never installed.
 
 mod check;
+mod run;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,10 +19,7 @@ use super::modules;
 use crate::{packages, shell};
 
 pub(super) use check::run as check;
-
-/// The agreement of `script.sh` with `crates/lab-drivers/src/guest`; a change of either raises
-/// it in both.
-const SESSION: &str = "1";
+pub(crate) use run::run;
 
 /// Modules besides those of every guest. What a module asks for while it works is named too.
 const MODULES: &[&str] = &[
@@ -120,20 +113,27 @@ const TEXTS: &[(&str, &str)] = &[
     ("etc/shells", "/bin/sh\n"),
 ];
 
-/// Builds the guest below `folder`, and says where it is.
-pub(super) fn build(folder: &Path) -> Result<PathBuf> {
+/// What a machine of the lab is started from.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    kernel: PathBuf,
+    initrd: PathBuf,
+}
+
+/// Builds the guest below `folder`, with `binary` in it.
+pub(super) fn build(folder: &Path, binary: &Path) -> Result<Guest> {
     packages::ensure(&[packages::GUEST, packages::GUEST_LAB])?;
     let image = image::build(folder)?;
     let servers = unpacked(folder)?;
-    let own = folder.join("lab");
-    std::fs::create_dir_all(&own)?;
     let mut initrd = std::fs::read(&image.base)?;
     initrd.extend(archive(&image, &servers)?);
-    initrd.extend(image::overlay(include_str!("script.sh"), None)?);
-    std::fs::write(own.join("initrd"), initrd)?;
-    std::fs::copy(&image.kernel, own.join("kernel"))?;
-    std::fs::write(own.join("session"), format!("{SESSION}\n"))?;
-    Ok(own)
+    initrd.extend(image::overlay(include_str!("script.sh"), Some(binary))?);
+    let path = folder.join("lab-initrd");
+    std::fs::write(&path, initrd)?;
+    Ok(Guest {
+        kernel: image.kernel,
+        initrd: path,
+    })
 }
 
 /// All that comes behind the base.
@@ -149,8 +149,6 @@ fn archive(image: &Image, servers: &Path) -> Result<Vec<u8>> {
         needed.extend(image::libraries(&program)?);
         archive.program(&format!("usr/bin/{name}"), &std::fs::read(&program)?)?;
     }
-    // A program that is linked with the C library and its unwinder, as ours is, finds both here.
-    needed.extend(image::libraries(&std::env::current_exe()?)?);
     for path in needed {
         archive.copy(&path)?;
     }

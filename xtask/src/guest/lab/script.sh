@@ -1,27 +1,22 @@
-# A run of the lab. The job is a tar on the second disk: the program, its arguments, one a line, and the plan.
-# It works on a new filesystem on the first disk. What came of it becomes a tar on the third: the store, what
-# the program said, its errors and its status. On the console, `@progress TEXT` tells how far it is; a line
-# `stop` from the host has it end with what was measured.
+# A run of the lab. /job has its arguments, one a line, and the plan. It works on a new filesystem on the first disk. What
+# it made becomes a tar on the second one: the store and what the program printed. Its progress and its errors are on
+# the console; a line `stop` from there ends it with what was measured.
 
 # There is no udev: device-mapper makes its nodes by itself.
-export DM_DISABLE_UDEV=1 LVM_SUPPRESS_FD_WARNINGS=1 HOME=/root
+export DM_DISABLE_UDEV=1 LVM_SUPPRESS_FD_WARNINGS=1 HOME=/root TERM=vt100
 hostname guest
-mkdir -p /root /scratch /job /usr/local/bin
+mkdir -p /root /scratch /job/result
 chmod 700 /root
 ln -sf /busybox/sh /bin/sh
 for module in virtio_blk ext4 loop fuse dm-mod md-mod nbd nfsd; do
     modprobe $module || echo "module $module does not load"
 done
 
-echo "@progress making the scratch disk"
 # All tables are written now: nothing of the filesystem's own is left to be done while it is measured.
 mkfs.ext4 -q -i 262144 -J size=64 -E lazy_itable_init=0,lazy_journal_init=0 /dev/vda
 mount /dev/vda /scratch
-tar -xf /dev/vdb -C /job
-mkdir /job/result
 
-# The kernel's NFS server, of version 4 only, which needs no further service; nobody waits for clients of
-# before.
+# The kernel's NFS server, of version 4 only, which needs no further service and no grace period.
 mkdir -p /var/lib/nfs/v4recovery /var/lib/nfs/sm /run/lock
 touch /var/lib/nfs/etab /var/lib/nfs/rmtab
 if mount -t nfsd nfsd /proc/fs/nfsd; then
@@ -32,13 +27,12 @@ if mount -t nfsd nfsd /proc/fs/nfsd; then
 fi || echo "there is no NFS server"
 
 cd /job
-mv outboard /usr/local/bin/outboard
 set --
 while IFS= read -r word; do
     set -- "$@" "$word"
 done <arguments
 code=0
-/usr/local/bin/outboard "$@" >result/said 2>result/errors &
+/usr/bin/outboard "$@" >result/output &
 program=$!
 while IFS= read -r word; do
     test "$word" = stop && kill -TERM $program
@@ -46,8 +40,7 @@ done </dev/ttyS1 &
 listener=$!
 wait $program || code=$?
 kill $listener
-echo $code >result/status
-echo "@progress bringing the results back"
-tar -cf /dev/vdc -C result .
+tar -cf /dev/vdb -C result .
 sync
 umount /scratch || echo "the scratch disk is busy"
+exit $code

@@ -1,10 +1,7 @@
 //! What `lab run` draws while it measures, on standard error where that is a terminal: what runs, which
-//! block of how many, the last figure of the same test on the same target, and the time left. Inside a guest
-//! the same is printed as lines.
+//! block of how many, the last figure of the same test on the same target, and the time left.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::Progress;
@@ -59,37 +56,6 @@ impl Progress for Bar {
     }
 }
 
-/// A listener that writes lines, for the host of the guest that the run is made in.
-#[derive(Debug)]
-pub(super) struct LineProgress(std::fs::File);
-
-impl LineProgress {
-    /// One that writes to `path`, which is there.
-    pub(super) fn open(path: &Path) -> std::io::Result<Self> {
-        let to = std::fs::File::options().write(true).open(path)?;
-        Ok(Self(to))
-    }
-
-    fn tell(&mut self, what: &str) {
-        // The host has closed it: the run goes on.
-        drop(writeln!(self.0, "@progress {what}"));
-    }
-}
-
-impl Progress for LineProgress {
-    fn phase(&mut self, what: &str) {
-        self.tell(what);
-    }
-
-    fn cell_started(&mut self, cell: &CellProgress<'_>) {
-        self.tell(&message(cell, None));
-    }
-
-    fn cell_finished(&mut self, cell: &CellProgress<'_>, figure: &str) {
-        self.tell(&message(cell, Some(figure)));
-    }
-}
-
 /// `block 2 of 5, 40 s left: Sequential read on /mnt/media, 81.2 MB/s (77.4 MiB/s)`.
 fn message(cell: &CellProgress<'_>, figure: Option<&str>) -> String {
     let count = cell.on.chars().count();
@@ -130,16 +96,6 @@ mod tests {
     use lab::units::Nanos;
 
     use super::*;
-
-    #[test]
-    fn the_host_of_a_guest_is_told_in_lines() {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        let mut told = LineProgress::open(file.path()).expect("a listener");
-        told.phase("building a mirror");
-        told.phase("writing");
-        let text = std::fs::read_to_string(file.path()).expect("text");
-        assert_eq!(text, "@progress building a mirror\n@progress writing\n");
-    }
 
     #[test]
     fn what_runs_where_in_which_block_the_last_figure_and_the_time_left_are_drawn() {

@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 
 use lab::host::{Role, TargetPlace};
 use lab::plan::{self, Plan};
-use lab::{Cancel, Progress, RunId, RunRequest, Store, TargetSpec, report};
+use lab::{Cancel, RunId, RunRequest, Store, TargetSpec, report};
 use lab_drivers::agent::AgentHost;
 use lab_drivers::attachment;
 use lab_drivers::build::TargetBuilder;
-use lab_drivers::guest::{self, GuestRequest, GuestResult};
 
 use super::agents::AgentArgs;
 use super::attached::{self, Target};
 use super::disk_access::OwnDisks;
-use super::progress::{Bar, LineProgress};
+use super::progress::Bar;
 use super::{StoreArgs, chosen};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -86,19 +85,6 @@ pub(crate) struct Args {
     )]
     fio_on: Option<AgentHost>,
 
-    /// Make all of the run in a guest under QEMU, whose kernel has md, device mapper, nbd, NFS
-    /// and SMB; FOLDER is one that `cargo xtask guest --lab` has made. Its scratch disk is a file in DIR
-    #[arg(
-        long,
-        value_name = "FOLDER",
-        conflicts_with_all = ["against", "mkfs", "resume", "server_pid", "client_pid", "peer", "write_serial", "agent"]
-    )]
-    in_guest: Option<PathBuf>,
-
-    /// Where the host of a guest listens; not for people
-    #[arg(long, value_name = "PATH", hide = true)]
-    tell_progress: Option<PathBuf>,
-
     #[command(flatten)]
     agents: AgentArgs,
 
@@ -121,18 +107,6 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     if !args.dry_run {
         args.store.check()?;
     }
-    if let (Some(folder), Some(directory)) = (&args.in_guest, &args.target) {
-        let request = GuestRequest {
-            guest: folder,
-            plan: &plan,
-            directory,
-            store: &args.store.path()?,
-            seed: args.seed,
-            dry_run: args.dry_run,
-            json: format == Format::Json,
-        };
-        return in_guest(&request, format);
-    }
     if args.dry_run {
         let targets = directories(&args)?;
         let request = request(&args, plan, &targets)?;
@@ -147,23 +121,10 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
         Some((_, request)) if targets.is_empty() => request,
         _ => request(&args, plan, &targets)?,
     };
-    let progress = listener(&args)?;
-    let made = measured(&request, number, progress, &interrupt, format);
+    let made = measured(&request, number, &interrupt, format);
     let closed = targets.into_iter().map(Target::close);
     let closed = closed.collect::<Vec<_>>().into_iter().collect();
     made.and(closed)
-}
-
-/// Makes the run in a guest and prints what any run prints.
-fn in_guest(request: &GuestRequest<'_>, format: Format) -> Result<(), Failure> {
-    let cancel = Cancel::from_flag(Interrupt::watch()?.flag());
-    let mut bar = Bar::new();
-    let made = guest::run(request, &cancel, &mut bar);
-    drop(bar);
-    match made? {
-        GuestResult::DryRun(text) => output::print(text.trim_end()),
-        GuestResult::Run(run) => print(request.store, run, format),
-    }
 }
 
 /// What the command line and the plan alone show to be wrong: before a disk is attached or formatted.
@@ -181,16 +142,6 @@ fn check(args: &Args, plan: &Plan) -> Result<(), Failure> {
         return Err(Failure::usage(what).next("leave --against away"));
     }
     Ok(())
-}
-
-/// The listener of the run's progress.
-fn listener(args: &Args) -> Result<Box<dyn Progress>, Failure> {
-    let Some(path) = &args.tell_progress else {
-        return Ok(Box::new(Bar::new()));
-    };
-    let told = LineProgress::open(path)
-        .map_err(|error| Failure::because(format!("cannot write to {}", path.display()), &error))?;
-    Ok(Box::new(told))
 }
 
 /// The run to go on with, and the request that does.
@@ -219,17 +170,17 @@ fn resumed(args: &Args, run: Option<RunId>) -> Result<(RunId, RunRequest), Failu
 fn measured(
     request: &RunRequest,
     resumed: Option<RunId>,
-    mut progress: Box<dyn Progress>,
     interrupt: &Interrupt,
     format: Format,
 ) -> Result<(), Failure> {
     let cancel = Cancel::from_flag(interrupt.flag());
     let mut builder = TargetBuilder::new(Box::new(OwnDisks));
+    let mut bar = Bar::new();
     let made = match resumed {
-        Some(run) => lab::resume(request, run, &mut builder, &mut *progress, &cancel),
-        None => lab::run(request, &mut builder, &mut *progress, &cancel),
+        Some(run) => lab::resume(request, run, &mut builder, &mut bar, &cancel),
+        None => lab::run(request, &mut builder, &mut bar, &cancel),
     };
-    drop(progress);
+    drop(bar);
     let run = made.map_err(|error| {
         let kept = error.kept_run();
         let failure = Failure::new(error);

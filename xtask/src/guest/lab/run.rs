@@ -1,0 +1,154 @@
+//! `cargo xtask guest --lab PLAN DIR [OPTION…]`: a run of the lab inside the guest.
+//!
+//! The program, the plan, its arguments and the store of DIR are files of the guest's first filesystem. What the run
+//! made comes back as a tar on a disk, and its store replaces that of DIR. The measured scratch disk is a second one.
+//! Both disks are sparse files in DIR that are removed when the run has ended.
+//!
+//! Invariant: QEMU emulates the processor, so that every machine makes the same guest; the run says so by the
+//! processor's name.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::{Mode, OFlags};
+
+use super::super::cpio::Archive;
+use super::super::machine::machine_command;
+use super::Guest;
+use crate::shell;
+
+/// The largest scratch disk, bytes.
+const SCRATCH_MAX: u64 = 64 << 30;
+/// The size of the disk for the results, bytes: no space is allocated before it is written.
+const RESULT_SIZE: u64 = 4 << 30;
+/// The memory of the machine: its first filesystem is in there, too.
+const MEMORY_MIB: u32 = 2048;
+/// The store of all runs that were made in a directory.
+pub(crate) const STORE: &str = "lab.sqlite";
+
+/// Makes the run in DIR with the plan and the options of `words`; returns what the lab printed.
+pub(crate) fn run(guest: &Guest, words: &[String]) -> Result<String> {
+    let [plan, directory, options @ ..] = words else {
+        bail!("give PLAN, DIR and options of `outboard lab run`");
+    };
+    let directory = Path::new(directory);
+    let work = tempfile::Builder::new()
+        .prefix(".outboard-guest-")
+        .tempdir_in(directory)
+        .with_context(|| format!("cannot write to {}", directory.display()))?;
+    let path = |name: &str| work.path().join(name);
+    let store = directory.join(STORE);
+    let initrd = path("initrd");
+    let mut archive = File::create(&initrd)?;
+    archive.write_all(&std::fs::read(&guest.initrd)?)?;
+    archive.write_all(&job(plan, options, &store)?)?;
+    let [scratch, result] = [
+        ("scratch", scratch_size(directory)?),
+        ("result", RESULT_SIZE),
+    ]
+    .map(|(name, size)| -> Result<PathBuf> {
+        File::create(path(name))?.set_len(size)?;
+        Ok(path(name))
+    });
+    let (scratch, result) = (scratch?, result?);
+    // A full file system outside is an I/O error inside, not a paused machine.
+    let cache = match is_direct(&scratch) {
+        true => "cache=none,discard=unmap,werror=report",
+        false => "cache=writeback,discard=unmap,werror=report",
+    };
+    let mut command = machine_command(&guest.kernel, &initrd, &path("kernel.log"), "", MEMORY_MIB);
+    for (file, options) in [(&scratch, cache), (&result, "cache=unsafe")] {
+        let file = file.to_string_lossy().replace(',', ",,");
+        let drive = format!("file={file},format=raw,if=virtio,file.locking=off,{options}");
+        command.args(["-drive", &drive]);
+    }
+    let console = follow(command)?;
+    let out = path("out");
+    std::fs::create_dir(&out)?;
+    shell::output(
+        Command::new("tar")
+            .arg("-xf")
+            .arg(&result)
+            .arg("-C")
+            .arg(&out),
+    )
+    .context("the guest left no result")?;
+    // A run that failed has kept what it measured.
+    if out.join(STORE).exists() {
+        std::fs::copy(out.join(STORE), &store)?;
+    }
+    let exit = console
+        .lines()
+        .rev()
+        .find_map(|line| line.trim().strip_prefix("@exit "));
+    ensure!(
+        exit == Some("0"),
+        "`lab run` ended in the guest with status {}",
+        exit.unwrap_or("unknown")
+    );
+    Ok(std::fs::read_to_string(out.join("output"))?)
+}
+
+/// The files of one run: `arguments` (one a line), the plan where it is a file, and the store with the runs before.
+fn job(plan: &str, options: &[String], store: &Path) -> Result<Vec<u8>> {
+    let mut archive = Archive::default();
+    let mut plan = plan.to_owned();
+    if Path::new(&plan).is_file() {
+        archive.file("job/plan.toml", &std::fs::read(&plan)?)?;
+        "/job/plan.toml".clone_into(&mut plan);
+    }
+    if store.exists() {
+        archive.file("job/result/lab.sqlite", &std::fs::read(store)?)?;
+    }
+    let first = [
+        "lab",
+        "run",
+        &plan,
+        "/scratch",
+        "--store",
+        "/job/result/lab.sqlite",
+    ];
+    let words = first.into_iter().chain(options.iter().map(String::as_str));
+    let arguments: String = words.map(|word| format!("{word}\n")).collect();
+    archive.file("job/arguments", arguments.as_bytes())?;
+    archive.finish()
+}
+
+/// Starts QEMU and shows its console until it ends; what was shown. A line `stop` on standard input ends the run with
+/// what was measured.
+fn follow(mut command: Command) -> Result<String> {
+    command.stdin(Stdio::inherit());
+    let mut qemu = command.spawn().context("cannot start qemu-system-x86_64")?;
+    let mut stdout = qemu.stdout.take().context("QEMU has no console")?;
+    let (mut console, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        // As it comes: a progress bar ends no line.
+        let count = stdout.read(&mut piece)?;
+        if count == 0 {
+            break;
+        }
+        std::io::stderr().write_all(&piece[..count])?;
+        console.extend_from_slice(&piece[..count]);
+    }
+    qemu.wait()?;
+    Ok(String::from_utf8_lossy(&console).into_owned())
+}
+
+/// Nine tenths of the free space of a file system, in whole MiB.
+fn scratch_size(directory: &Path) -> Result<u64> {
+    let found = rustix::fs::statvfs(directory)?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    Ok((free / 10 * 9).min(SCRATCH_MAX) >> 20 << 20)
+}
+
+fn is_direct(path: &Path) -> bool {
+    rustix::fs::open(
+        path,
+        OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .is_ok()
+}
