@@ -1,7 +1,7 @@
 //! Writes a store of made-up runs, so that reports can be looked at and tested in a browser without
 //! measuring anything: `synthetic_store PATH`. The figures were not measured.
 
-#[path = "../src/synthetic/mod.rs"]
+#[path = "../tests/synthetic/mod.rs"]
 mod synthetic;
 
 use std::path::Path;

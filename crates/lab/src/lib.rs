@@ -44,4 +44,5 @@ pub use store::{RunId, Store};
 #[cfg(test)]
 extern crate self as lab;
 #[cfg(test)]
+#[path = "../tests/synthetic/mod.rs"]
 mod synthetic;
