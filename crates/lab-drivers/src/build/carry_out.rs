@@ -5,6 +5,7 @@
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use lab::Cancel;
@@ -151,7 +152,17 @@ impl Work<'_> {
     }
 
     /// Runs a program to its end; what it printed.
-    pub(super) fn run(&self, program: &Path, words: &[impl AsRef<str>]) -> Result<String, String> {
+    fn run(&self, program: &Path, words: &[impl AsRef<str>]) -> Result<String, String> {
+        self.run_with(program, words, Stdio::null())
+    }
+
+    /// The same, with `input` as its standard input.
+    pub(super) fn run_with(
+        &self,
+        program: &Path,
+        words: &[impl AsRef<str>],
+        input: Stdio,
+    ) -> Result<String, String> {
         let work = std::env::temp_dir();
         let folder = work.join(format!("outboard-lab-{}", std::process::id()));
         std::fs::create_dir_all(&folder)
@@ -163,7 +174,8 @@ impl Work<'_> {
             seed: 0,
         };
         let ran = Invocation::new(program, words.iter().map(AsRef::as_ref))
-            .run(&place, LIMIT, &mut |_| !self.cancel.is_cancelled())
+            .start_with(&place, input)
+            .and_then(|running| running.wait(LIMIT, &mut |_| !self.cancel.is_cancelled()))
             .map_err(|error| error.to_string());
         drop(std::fs::remove_dir_all(&folder));
         Ok(ran?.output)

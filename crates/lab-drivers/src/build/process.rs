@@ -1,6 +1,6 @@
 //! Processes of ours that run for as long as a target exists: how they are started, and waited for.
 //!
-//! Invariant: a process that was started is torn down with the target, whatever comes of it.
+//! Invariant: a process that was started is torn down with the target, on every way out.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,11 @@ use crate::last_line::last_line;
 
 /// How long a process may take until it is ready.
 const START: Duration = Duration::from_secs(30);
-/// Between two looks.
+/// The interval at which readiness is polled.
 const POLL: Duration = Duration::from_millis(10);
+
+/// Why a server that printed nothing is not used.
+pub(super) const DEAF: &str = "its server does not listen";
 
 /// A process that was started.
 #[derive(Debug)]
@@ -32,20 +35,15 @@ pub(super) struct Started {
 
 impl Started {
     /// What it has printed so far.
-    pub(super) fn said(&self) -> String {
+    pub(super) fn output(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// It, and then whatever it has started that is in its process group, which may be its child no more.
+    /// Its process group: first itself, then processes that it has started, which need not be its children any more.
     pub(super) fn group(&self) -> Vec<u32> {
         let others =
             read::pids().filter(|pid| *pid != self.pid && group_of(*pid) == Some(self.pid));
         std::iter::once(self.pid).chain(others).collect()
-    }
-
-    /// Whether it is there and has not ended.
-    fn is_running(&self) -> bool {
-        stat(self.pid).is_some_and(|stat| !stat.starts_with('Z'))
     }
 }
 
@@ -61,12 +59,15 @@ fn group_of(pid: u32) -> Option<u32> {
 }
 
 impl Work<'_> {
-    /// Starts what is called `name` and prints into `log`.
+    /// Starts `name`, which prints into `log`, and waits until it is `ready`. The error is the last line that the
+    /// process printed, and `otherwise` if it printed nothing.
     pub(super) fn start(
         &mut self,
         name: &str,
         invocation: &Invocation,
         log: &Path,
+        otherwise: &str,
+        ready: impl Fn(&Started) -> bool,
     ) -> Result<Started, String> {
         let program = &invocation.program;
         let failed = |error: std::io::Error| format!("cannot start {}: {error}", program.display());
@@ -77,43 +78,27 @@ impl Work<'_> {
         let mut command = Command::new(program);
         command
             .args(&invocation.args)
-            // The other end goes with us, however we end, and smbd ends then.
+            // The other end is closed when this process ends, and smbd ends then.
             .stdin(Stdio::piped())
             .stdout(open()?)
             .stderr(open()?);
         let child = Supervised::spawn(&mut command).map_err(failed)?;
-        let pid = child.id();
+        let started = Started {
+            pid: child.id(),
+            log: log.to_owned(),
+        };
+        let mut tick = |_| !self.cancel.is_cancelled();
+        let is_ready = || ready(&started).then_some(());
+        let found = child.wait_ready(START, POLL, &mut tick, is_ready);
         self.standing.add(Resource::Process {
             name: name.to_owned(),
             child,
         });
-        Ok(Started {
-            pid,
-            log: log.to_owned(),
-        })
-    }
-
-    /// Waits until `ready`. A process that ends before that, or takes too long, has said why in its last
-    /// line; if it said nothing, `otherwise` is the reason.
-    pub(super) fn wait_until(
-        &self,
-        process: &Started,
-        otherwise: &str,
-        ready: impl Fn() -> bool,
-    ) -> Result<(), String> {
-        let started = engine::clock::now();
-        while !ready() {
-            if self.cancel.is_cancelled() {
-                return Err("stopped".into());
-            }
-            let waited = engine::clock::now().duration_since(started);
-            if !process.is_running() || waited > START {
-                let said = process.said();
-                return Err(last_line(&said).unwrap_or(otherwise).to_owned());
-            }
-            std::thread::sleep(POLL);
+        match found {
+            Some(()) => Ok(started),
+            None if self.cancel.is_cancelled() => Err("stopped".into()),
+            None => Err(last_line(&started.output()).unwrap_or(otherwise).to_owned()),
         }
-        Ok(())
     }
 }
 

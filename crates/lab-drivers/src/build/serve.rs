@@ -7,7 +7,7 @@ use lab::tools::Invocation;
 use lab::units::Bytes;
 
 use super::carry_out::Work;
-use super::process::own_program;
+use super::process::{DEAF, own_program};
 use super::step::{listen, socket};
 use crate::DriverError;
 use crate::runtime::on_engine;
@@ -37,12 +37,12 @@ impl Work<'_> {
         self.note_words("outboard", &args);
         let log = folder.join(format!("{name}.log"));
         let own = Invocation::new(&own_program()?, args);
-        let server = self.start(&format!("the server of {name}"), &own, &log)?;
         let ready = match transport {
             Transport::Unix => &socket,
             Transport::Tcp => &port,
         };
-        self.wait_until(&server, "its server does not listen", || ready.exists())?;
+        let title = format!("the server of {name}");
+        let server = self.start(&title, &own, &log, DEAF, |_| ready.exists())?;
         let target = nbd::client::Target {
             address: match transport {
                 Transport::Unix => nbd::client::Address::Unix(socket.clone()),

@@ -9,18 +9,15 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use lab::tools::Invocation;
 use ring::rand::SecureRandom as _;
 
 use super::carry_out::Work;
-use super::process::{free_port, program};
+use super::process::{DEAF, Started, free_port, program};
 use super::step::{line, program_line};
 use super::teardown::Resource;
-use crate::last_line::last_line;
 
 /// The share, and the only user, root: what is measured is below a directory of root's.
 const SHARE: &str = "exported";
@@ -114,41 +111,21 @@ impl Work<'_> {
         let said = format!("username={USER}\npassword={password}\n");
         secret(&credentials, &said)?;
         self.note_words("pdbedit", &user_args(&conf));
-        add_user(&conf, &password)?;
+        // pdbedit reads the password twice.
+        let input = inside(&state, "input");
+        secret(&input, &format!("{password}\n{password}\n"))?;
+        let file = OpenOptions::new().read(true).open(&input);
+        let input = file.map_err(|error| format!("cannot read {input}: {error}"))?;
+        self.run_with(&program("pdbedit")?, &user_args(&conf), input.into())?;
         let args = server_args(&conf);
         self.note_words("smbd", &args);
         let smbd = Invocation::new(&program("smbd")?, args);
-        let server = self.start("smbd", &smbd, &state.join(LOG))?;
-        let ready = || TcpStream::connect(("127.0.0.1", port)).is_ok();
-        self.wait_until(&server, "its server does not listen", ready)?;
+        let ready = |_: &Started| TcpStream::connect(("127.0.0.1", port)).is_ok();
+        let server = self.start("smbd", &smbd, &state.join(LOG), DEAF, ready)?;
         self.servers.push(server.pid);
         let mount = mount_words(&credentials, &port.to_string(), options);
         self.mount(&mount, directory)
     }
-}
-
-/// Makes the user and gives the password, which pdbedit wants twice.
-fn add_user(config: &str, password: &str) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("cannot run pdbedit: {error}");
-    let mut child = Command::new(program("pdbedit")?)
-        .args(user_args(config))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(failed)?;
-    let told = child
-        .stdin
-        .take()
-        .map_or(Ok(()), |mut asks| write!(asks, "{password}\n{password}\n"));
-    let ended = child.wait_with_output().map_err(failed)?;
-    if ended.status.success() {
-        return told.map_err(failed);
-    }
-    let said = String::from_utf8_lossy(&ended.stderr);
-    let why = last_line(&said).unwrap_or("it did not say why");
-    Err(format!("pdbedit failed: {why}"))
 }
 
 fn password() -> Result<String, String> {

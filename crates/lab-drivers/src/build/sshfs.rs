@@ -8,7 +8,7 @@ use std::path::Path;
 use lab::tools::Invocation;
 
 use super::carry_out::Work;
-use super::process::{free_port, program};
+use super::process::{DEAF, Started, free_port, program};
 use super::teardown::Resource;
 
 /// Where sshd wants a folder before it starts as root.
@@ -38,10 +38,9 @@ impl Work<'_> {
         let args = ["-D", "-e", "-f", &config];
         self.note_words("sshd", &args);
         let sshd = Invocation::new(&program("sshd")?, args);
-        let server = self.start("sshd", &sshd, &folder.join("sshd.log"))?;
         // sshd writes this only once it listens: with -e, that is its first line.
-        let ready = || server.said().contains("listening on");
-        self.wait_until(&server, "its server does not listen", ready)?;
+        let ready = |sshd: &Started| sshd.output().contains("listening on");
+        let server = self.start("sshd", &sshd, &folder.join("sshd.log"), DEAF, ready)?;
         let port = port.to_string();
         let own = "StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null,LogLevel=ERROR";
         let mut joined = format!("IdentityFile={key},IdentitiesOnly=yes,{own}");
@@ -55,11 +54,12 @@ impl Work<'_> {
         let args = ["-f", "-p", &port, "-o", &joined, &from, &at];
         self.note_words("sshfs", &args);
         let sshfs = Invocation::new(&program("sshfs")?, args);
-        let client = self.start("sshfs", &sshfs, &folder.join("sshfs.log"))?;
         let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev()).ok();
         // Mounted is what is another filesystem than the folder around it.
-        let ready = || device(directory).is_some_and(|found| Some(found) != device(folder));
-        self.wait_until(&client, "sshfs did not mount", ready)?;
+        let ready =
+            |_: &Started| device(directory).is_some_and(|found| Some(found) != device(folder));
+        let log = folder.join("sshfs.log");
+        let client = self.start("sshfs", &sshfs, &log, "sshfs did not mount", ready)?;
         self.standing.add(Resource::Mount(directory.to_owned()));
         self.servers.push(server.pid);
         // Its ssh, which has the work of the cipher, is no child of it any more.
