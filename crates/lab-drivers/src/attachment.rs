@@ -1,7 +1,7 @@
 //! What is behind a directory: the attachment it is on, that one's owner, and its server.
 //!
 //! All of it only adds figures to a run (CPU of the client and the server, the wire between them), so
-//! whatever cannot be found out is left out. A server is found only if it runs on this machine.
+//! anything that cannot be found out is left out. A server is found only if it runs on this machine.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
@@ -66,7 +66,7 @@ pub fn find(directory: &Path) -> AttachmentProcesses {
     }
 }
 
-/// The attachment whose mount holds `directory`, the innermost one.
+/// The attachment with the innermost mount above `directory`.
 fn attachment_of(directory: &Path) -> Option<AttachmentStatus> {
     let directory = std::fs::canonicalize(directory).ok()?;
     let all = attach::status().ok()?.into_iter();

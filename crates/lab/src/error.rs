@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::store::RunId;
 use crate::units::Bytes;
 
-/// Why the lab could not do what was asked. Every message is one line: what failed, on what, and
+/// Why the lab could not fulfil a request. Every message is one line: what failed, on what, and
 /// what to do next.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
@@ -26,7 +26,7 @@ pub enum LabError {
         "{found} is too old: version {needed} or later is needed; install it with: apt install fio"
     )]
     OldFio {
-        /// What it said of itself.
+        /// The version that it printed.
         found: String,
         /// The oldest that will do.
         needed: &'static str,
@@ -58,7 +58,7 @@ pub enum LabError {
     NotWritable {
         /// As given.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// Too little space on the target.
@@ -87,7 +87,7 @@ pub enum LabError {
         /// The target.
         path: PathBuf,
     },
-    /// A process whose CPU time was to be measured is not there.
+    /// The process to measure the CPU time of does not exist.
     #[error("there is no process {pid} to measure the {role} by; give the id of a running process")]
     NoProcess {
         /// Server or client.
@@ -119,7 +119,7 @@ pub enum LabError {
     DamagedStore {
         /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's message.
         reason: String,
     },
     /// The store was written by a later version.
@@ -164,7 +164,7 @@ pub enum LabError {
     /// The store is empty.
     #[error("no run was made yet; make one with: outboard lab run quick DIRECTORY")]
     NoRuns,
-    /// The user asked to stop. What was measured is in the store.
+    /// The user requested a stop. What was measured is in the store.
     #[error("stopped; {blocks} whole blocks were kept as run {run}")]
     Cancelled {
         /// Under which name.
@@ -187,7 +187,7 @@ pub enum LabError {
     System {
         /// What was tried, as a verb phrase.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

@@ -1,7 +1,7 @@
 //! The lab: how fast is a way to a disk, against another one, in figures that can be trusted.
 //!
 //! A [`plan`] says what is measured; the [`runner`] makes it in interleaved blocks with [`fio`] and
-//! [`sensors`]; [`checks`] say whether a figure may be believed and [`stats`] what may be said of
+//! [`sensors`]; [`checks`] say whether a figure may be believed and [`stats`] what may be concluded from
 //! two of them; everything is kept in a [`store`], and a report is a pure function of what is in it.
 //!
 //! # Invariants

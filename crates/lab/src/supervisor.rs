@@ -22,7 +22,7 @@ use rustix::process::{
 /// How long a killed child may take: one that waits for a dead mount does not end until that answers.
 const KILLED: Duration = Duration::from_millis(10);
 
-/// Which processes are asked to end before they are killed.
+/// The processes that get SIGTERM before SIGKILL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Terminate {
     /// The child alone: it ends what it started.
@@ -106,7 +106,7 @@ impl Supervised {
         }
     }
 
-    /// Waits until `ready` gives a value, asked every `interval`; none once it has ended, `timeout` has passed, or
+    /// Waits until `ready` gives a value, called every `interval`; none once it has ended, `timeout` has passed, or
     /// `tick` returns false.
     pub fn wait_ready<T>(
         &self,
@@ -141,7 +141,7 @@ impl Supervised {
         }
     }
 
-    /// Asks it to end, waits for `grace`, kills what is left of its group, and reaps it.
+    /// Sends SIGTERM, waits for `grace`, kills what is left of its group, and reaps it.
     ///
     /// # Errors
     /// It cannot be signalled or reaped.

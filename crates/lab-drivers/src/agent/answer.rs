@@ -34,7 +34,7 @@ pub(super) struct Answers {
     stopping: watch::Receiver<bool>,
 }
 
-/// Why a request is not answered with what it asks for.
+/// Why a request is refused.
 #[derive(Debug)]
 struct Refusal {
     status: StatusCode,
@@ -250,7 +250,7 @@ fn port(query: Option<&str>) -> Result<Option<u16>, Refusal> {
         .ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "only ?port=N can be asked about"))
 }
 
-/// What was refused once is not asked again on the same connection.
+/// What was refused once is not repeated on the same connection.
 fn refused(refusal: &Refusal) -> Response<Content> {
     let mut response = Response::new(Content::whole(format!("{}\n", refusal.reason)));
     *response.status_mut() = refusal.status;

@@ -33,7 +33,7 @@ pub(super) fn samples(
         let mut sampler = sampler;
         loop {
             let host = host.clone();
-            // A drive that is asked for its temperature may take its time.
+            // Reading a drive's temperature may take long.
             let (again, line) = engine::blocking(move || {
                 let line = host.line(&mut sampler);
                 (sampler, line)

@@ -1,6 +1,6 @@
 //! The steps of a target, taken one after the other.
 //!
-//! Invariants: whatever was made by a step that failed, and by those before it, is taken down before
+//! Invariants: everything that was made by a step that failed, and by those before it, is taken down before
 //! the failure is returned ([`Teardown`] does when it is dropped). Every command is recorded.
 
 use std::fs::OpenOptions;

@@ -99,7 +99,7 @@ fn has_threads(text: &str) -> bool {
     text.trim().parse().is_ok_and(|threads: u32| threads > 0)
 }
 
-/// Modules are written with `-` and `_` alike.
+/// Modules are written with either `-` or `_`.
 fn plain(name: &str) -> String {
     name.replace('_', "-")
 }

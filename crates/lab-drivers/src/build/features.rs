@@ -230,7 +230,7 @@ fn of_client(client: MountType) -> Vec<Feature> {
 /// The first thing that `facts` lack for `target`.
 ///
 /// # Errors
-/// [`LeftOut`] when the plan asks for something that is no feature.
+/// [`LeftOut`] when the plan requests something that is no feature.
 pub(super) fn lacking(target: &Target, facts: &Facts) -> Result<Option<String>, LeftOut> {
     let needed = needed(target)?;
     let lacking = needed.iter().find(|feature| !feature.is_there(facts));

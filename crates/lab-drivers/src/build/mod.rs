@@ -55,7 +55,7 @@ pub trait DiskAccess: fmt::Debug {
         context: &BuildContext<'a>,
     ) -> Box<dyn WriteRules + 'a>;
 
-    /// How `disk` is attached when nothing else is asked for.
+    /// How `disk` is attached when nothing else is requested.
     ///
     /// # Errors
     /// The expression is wrong.

@@ -69,7 +69,7 @@ fn number_in(path: &Path) -> Result<u16, String> {
     number.map_err(|_| format!("{} has no port in it", path.display()))
 }
 
-/// The size of an export and whether it can only be read, asked of its server.
+/// The size of an export and whether it is read-only, from its server.
 pub(super) fn export_at(uri: &str) -> Result<(Bytes, bool), String> {
     let target: nbd::client::Target = uri
         .parse()

@@ -51,7 +51,7 @@ fn inside(state: &Path, name: &str) -> String {
     state.join(name).to_string_lossy().into_owned()
 }
 
-/// The password is asked for, and given on the standard input.
+/// pdbedit reads the password from its standard input.
 fn user_args(config: &str) -> [&str; 6] {
     let asks = "--password-from-stdin";
     ["--configfile", config, "--create", "--user", USER, asks]

@@ -105,7 +105,7 @@ pub(super) enum Step {
     Smb {
         /// Which one.
         exported: PathBuf,
-        /// The target's, whose name the server's files have.
+        /// The target's folder; the server's files are named after it.
         folder: PathBuf,
         /// Where it is mounted.
         directory: PathBuf,

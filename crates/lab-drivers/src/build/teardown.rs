@@ -11,7 +11,7 @@ use attach::{AttachError, DetachOptions, Which};
 use lab::runner::TakeDown;
 use lab::supervisor::{Supervised, Terminate};
 
-/// How long a server may take to flush and end after it was asked to.
+/// How long a server may take to flush and end after it was sent SIGTERM.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// One thing that has to be taken down.

@@ -1,4 +1,4 @@
-//! What is lacking is said, and steps come in the order in which they can be taken. Nothing is built.
+//! What is lacking is reported, and steps come in the order in which they can be taken. Nothing is built.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ fn target(text: &str) -> Target {
     toml::from_str(text).unwrap()
 }
 
-/// A machine that can do everything asked for here.
+/// A machine that can do everything requested here.
 fn able() -> Facts {
     let mut facts = Facts::of_this_machine();
     facts.root = true;

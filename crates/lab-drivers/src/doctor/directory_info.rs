@@ -20,7 +20,7 @@ pub(super) struct DirectoryInfo {
     /// Without symbolic links.
     pub(super) directory: PathBuf,
     pub(super) mount: Mount,
-    /// The block device whose counters are its own.
+    /// The block device with counters of its own.
     pub(super) device: Option<String>,
     pub(super) kind: MountKind,
 }

@@ -11,7 +11,7 @@ use crate::DriverError;
 
 /// So many times the requests at once show whether there were too few.
 const DEEPER: u32 = 4;
-/// More at once than this is asked of nothing.
+/// The most requests in flight of any measurement.
 const DEPTH_MAX: u32 = 256;
 
 /// Examines an export by reading it.
@@ -78,7 +78,7 @@ pub(super) fn begun(session: &Session<'_>, about: String, way: Vec<Stage>) -> Ex
     }
 }
 
-/// One request at a time, which gives its latency, and more at once than asked for.
+/// One request at a time, which gives its latency, and more in flight than requested.
 pub(super) fn queue(
     session: &Session<'_>,
     e: &mut Examination,

@@ -6,9 +6,9 @@
 //!
 //! * Disks and exports are only read. Into a directory a file of our own is written if that was asked
 //!   for, and is gone afterwards.
-//! * What was started ends with the command, whatever way that ends: processes of ours end with their
+//! * What was started ends with the command, on every way out: processes of ours end with their
 //!   parent.
-//! * The time is bounded: what does not fit any more is left out, and said.
+//! * The time is bounded: what does not fit any more is left out and reported.
 
 mod bare_wire;
 mod directory;

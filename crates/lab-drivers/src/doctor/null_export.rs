@@ -1,4 +1,4 @@
-//! [`NullExport`]: a server of our own with a disk of nothing, as a process beside this one. What it does
+//! [`NullExport`]: a server of our own with a disk of nothing, as another process. What it does
 //! not carry, no server of ours carries on this machine.
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The doctor's own load on a disk: so many reads at once for a time, in this process.
 //!
-//! It reads and does nothing else. What it asks for wraps around at the end of its window.
+//! It reads and does nothing else. Its offsets wrap around at the end of its window.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -49,7 +49,7 @@ pub(super) struct Measure {
     pub(super) window: Option<u64>,
     /// Processes of the server, to be looked at meanwhile.
     pub(super) follow: Vec<u32>,
-    /// Where a wire leads to, to be asked for its time meanwhile.
+    /// Where a wire leads to, to measure its round trip meanwhile.
     pub(super) probe: Option<std::net::SocketAddr>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Measure {
 #[derive(Debug, Clone)]
 pub(super) struct Measured {
     pub(super) rate: Rate,
-    /// Bytes of it that were asked for again and again.
+    /// Bytes of it that are read again and again.
     pub(super) window: Bytes,
     /// Bytes that were read, those before counting began too.
     pub(super) read: Bytes,

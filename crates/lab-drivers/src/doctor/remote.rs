@@ -385,7 +385,7 @@ pub(super) fn busy(
     }
 }
 
-/// What the target did each time that it was measured: the middle counts, and what is far from it is said.
+/// What the target did each time that it was measured: the middle counts, and outliers are reported.
 pub(super) fn settle(e: &mut Examination, rates: &[Rate]) {
     let each: Vec<f64> = rates.iter().map(|rate| rate.0).collect();
     let least = each.iter().copied().fold(f64::INFINITY, f64::min);

@@ -23,7 +23,7 @@ const SLICE_MIN: Duration = Duration::from_millis(200);
 pub(super) struct Session<'a> {
     pub(super) args: &'a DoctorRequest<'a>,
     pub(super) job: Job,
-    /// What looks at the server's machine, if that was asked for.
+    /// What looks at the server's machine, if that was requested.
     pub(super) watcher: Option<Watcher>,
     folder: TempDir,
     limit: Duration,

@@ -27,7 +27,7 @@ pub(super) fn at_the_other_end(processes: &[u32]) -> Vec<u32> {
     owners(&theirs)
 }
 
-/// Processes whose command line says `wanted` of itself, with the words of it.
+/// Processes with `wanted` in their command line, and its words.
 pub(super) fn processes(wanted: impl Fn(&[String]) -> bool) -> Vec<u32> {
     let ids = all();
     ids.filter(|id| wanted(&words(*id))).collect()

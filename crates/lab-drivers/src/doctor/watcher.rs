@@ -18,7 +18,7 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Connects to the agent and asks what it may do.
+    /// Connects to the agent and reads its rights.
     pub(super) fn meet(spec: AgentSpec) -> Result<Self, DriverError> {
         let about = spec.address.about();
         let about = about.map_err(|error| {

@@ -50,7 +50,7 @@ fn middle(mut times: Vec<Duration>) -> Option<Duration> {
     times.get(times.len() / 2).copied()
 }
 
-/// The middle of the times that connecting takes when nothing else is asked.
+/// The middle of the times that connecting takes when nothing else is in flight.
 pub(super) fn idle(address: SocketAddr) -> Result<Option<Duration>, DriverError> {
     on_engine(async || {
         let mut times = Vec::new();

@@ -40,7 +40,7 @@ pub trait Dial: fmt::Debug + Send + Sync {
 
 /// A new connection.
 pub struct Dialled {
-    /// What is said on it.
+    /// Its bytes.
     pub stream: Box<dyn Stream>,
     /// The socket below, to hang up while another thread reads.
     pub socket: TcpStream,
@@ -108,7 +108,7 @@ impl AgentAddress {
         Ok((Connection::new(stream, self.dial.place(), token), socket))
     }
 
-    /// Asks for the agent's machine and rights.
+    /// Requests the agent's machine and rights.
     ///
     /// # Errors
     /// [`AgentError`]; an agent of another version is none.
@@ -267,7 +267,7 @@ impl RemoteFio {
         &self.ready.version
     }
 
-    /// Where it works, in the order of the directories that were asked for.
+    /// Where it works, in the order of the directories that were requested.
     #[must_use]
     pub fn folders(&self) -> &[FioFolder] {
         &self.ready.folders

@@ -1,4 +1,4 @@
-//! [`AgentError`]: why an agent does not do what it is asked.
+//! [`AgentError`]: why a request to an agent failed.
 
 use std::io;
 

@@ -47,9 +47,9 @@ pub enum FioServerError {
     /// There is no folder in a directory.
     #[error("cannot work in {}: {source}", directory.display())]
     Folder {
-        /// As it was asked for.
+        /// As it was requested.
         directory: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// It ended, or never listened.

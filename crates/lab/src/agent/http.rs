@@ -2,7 +2,7 @@
 //! with a length, or lines until the end.
 //!
 //! Invariants: a head is at most [`HEAD_LEN_MAX`] bytes, an answer and a line at most [`ANSWER_LEN_MAX`];
-//! whatever is longer ends the connection. Nothing here waits for longer than the socket's own timeouts
+//! anything longer ends the connection. Nothing here waits for longer than the socket's own timeouts
 //! for any single byte, and callers ask for little. A call that a signal interrupts is made again here, so
 //! that no client of an agent has to.
 
@@ -43,7 +43,7 @@ impl Connection {
         }
     }
 
-    /// Asks, and gives the answer's body. The connection can be used again.
+    /// Sends a request and returns the body of the answer. The connection can be used again.
     pub(super) fn ask(&mut self, method: &str, path: &str) -> Result<Vec<u8>, AgentError> {
         self.send(method, path, "1.1")?;
         let head = self.head()?;
@@ -61,7 +61,7 @@ impl Connection {
         Ok(body)
     }
 
-    /// Asks for lines without end. HTTP/1.0 has no chunks: what comes is the lines themselves.
+    /// Requests lines without end. HTTP/1.0 has no chunks: what comes is the lines themselves.
     pub(super) fn lines(mut self, method: &str, path: &str) -> Result<Lines, AgentError> {
         self.send(method, path, "1.0")?;
         let head = self.head()?;

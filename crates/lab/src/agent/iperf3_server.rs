@@ -1,7 +1,7 @@
 //! iperf3 as a server, for what the wire carries by itself.
 //!
 //! It authenticates no client, and can do nothing but send and take bytes. So it is started on demand only,
-//! on one address, and ended with the connection that asked for it.
+//! on one address, and ended with the connection that started it.
 //!
 //! Invariant: it works in a folder that is removed afterwards.
 

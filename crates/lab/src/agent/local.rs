@@ -35,7 +35,7 @@ pub struct Host {
     /// Held while caches are dropped.
     dropping: Mutex<()>,
     /// The server that was found last: its port, its process, when that began. Looking for one costs more
-    /// than all else that is asked.
+    /// than any other request.
     server: Mutex<Option<(u16, u32, u64)>>,
 }
 

@@ -1,7 +1,7 @@
-//! Agents: the other machines of a run. One runs `outboard agent`; the lab asks it for its sensors, its
+//! Agents: the other machines of a run. One runs `outboard agent`; the lab requests its sensors, its
 //! counters and the time, and has it drop caches and run fio and iperf3 where it may.
 //!
-//! [`protocol`] is what is said, [`AgentAddress`] the lab's side, [`local`] what an agent does on its
+//! [`protocol`] is the messages, [`AgentAddress`] the lab's side, [`local`] what an agent does on its
 //! machine. Listening, tokens and TLS are in `lab-drivers`.
 //!
 //! Invariants: an agent's times are put on our clock by [`Offset`], whose error has a bound; a lost agent

@@ -6,7 +6,7 @@
 //! ours     sent                      arrived      delay = (arrived - sent) - (answered - received)
 //! ```
 //!
-//! Of several trips the one of the least delay is taken: whatever made the others slower made them
+//! Of several trips the one of the least delay is taken: the delays of the others made them
 //! lopsided too. If one way took all of the delay and the other none, the offset is wrong by half of it:
 //! that is the uncertainty, and it is no estimate but a bound. Source: RFC 5905, section 8 and the clock
 //! filter of section 10.

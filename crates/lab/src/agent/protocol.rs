@@ -90,7 +90,7 @@ pub struct Counters {
     pub cores: Vec<(u32, CoreTimes)>,
     /// Length of a tick there.
     pub tick: Nanos,
-    /// Of the process behind the port that was asked for, and those below it.
+    /// Of the process behind the port that was requested, and those below it.
     pub server: Option<ProcessCpu>,
     /// Of the agent itself.
     pub agent: Option<ProcessCpu>,
@@ -112,7 +112,7 @@ pub struct FioReady {
     pub version: String,
     /// The port that it listens on, at the agent's address.
     pub port: u16,
-    /// Folders in the directories that were asked for, in their order.
+    /// Folders in the directories that were requested, in their order.
     #[serde(default)]
     pub folders: Vec<FioFolder>,
 }
@@ -143,7 +143,7 @@ pub struct Iperf3Ready {
     pub port: u16,
 }
 
-/// The path with the port that is asked about.
+/// The path with the port of the server.
 #[must_use]
 pub(crate) fn with_port(path: &str, port: Option<u16>) -> String {
     match port {

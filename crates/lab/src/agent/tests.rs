@@ -38,7 +38,7 @@ fn secret() -> Token {
     Token::new("0123456789abcdef").unwrap()
 }
 
-/// A connection whose every other call is interrupted by a signal, as by a ring that is closed.
+/// A connection on which a signal interrupts every other call, as by a ring that is closed.
 struct Interrupted {
     stream: TcpStream,
     calls: u32,
@@ -98,7 +98,7 @@ impl Dial for Interrupting {
     }
 }
 
-/// An agent that takes one request on each connection and sends what it is told to.
+/// An agent that takes one request on each connection and sends a given answer.
 fn agent(answers: Vec<Vec<u8>>) -> AgentAddress {
     AgentAddress {
         dial: Arc::new(Plain(listening(answers))),
@@ -172,7 +172,7 @@ fn an_agent_that_says_too_much_is_cut_off() {
 }
 
 /// A ring that was closed behind a measurement interrupted the calls of its thread, and the agent counted
-/// as lost. The doctor then asked four times; now nobody has to.
+/// as lost. The doctor then sent four requests; now one is enough.
 #[test]
 fn a_signal_in_the_middle_of_a_call_loses_no_agent() {
     let lines = b"HTTP/1.0 200 OK\r\n\r\n{\"at\":7,\"samples\":[]}\n".to_vec();

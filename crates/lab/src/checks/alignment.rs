@@ -1,7 +1,7 @@
 //! *alignment*: a partition, a segment or a stripe that begins off a physical block makes each aligned
 //! request touch one block more, and each aligned write read before it writes.
 //!
-//! Caught in: study D, one of whose drives had a sector more than the others: everything on the drive
+//! Caught in: study D, where one drive had a sector more than the others: everything on the drive
 //! behind it, from sector 363,233,281 on, was off 4 KiB.
 
 use serde::{Deserialize, Serialize};

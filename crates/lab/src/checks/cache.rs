@@ -53,7 +53,7 @@ pub(crate) struct DroppedCaches<'a> {
     pub(crate) server: Server,
     /// What was done on the server's machine.
     pub(crate) there: Option<DroppedThere>,
-    /// The program whose files they are, where it may have others than those that were looked at.
+    /// The program that made the files, where it may have others than those that were looked at.
     pub(crate) program: Option<&'a str>,
 }
 

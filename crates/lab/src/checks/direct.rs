@@ -1,10 +1,10 @@
-//! *direct*: O_DIRECT asked for is not always O_DIRECT done.
+//! *direct*: a request for O_DIRECT is not always O_DIRECT done.
 //!
 //! Caught in: study C's "powers of two are 30 % faster". Its block sizes were int(2^(i/5)), of which
 //! 11 in 114 are multiples of 4096; on btrfs every other one silently became buffered I/O with
 //! readahead, and fio exits 0 and still prints its depth.
 //!
-//! Before: the alignment that the kernel asks for (`STATX_DIOALIGN`). After: what the device says it
+//! Before: the alignment that the kernel requires (`STATX_DIOALIGN`). After: what the device says it
 //! moved, in requests of what size, and what of the file is in the page cache.
 
 use serde::{Deserialize, Serialize};
@@ -104,7 +104,7 @@ fn before(block_size: Bytes, align: Option<DioAlign>) -> Option<Finding> {
 /// What is known after one measurement.
 #[derive(Debug, Clone, Copy)]
 struct After {
-    /// Whether O_DIRECT was asked for.
+    /// Whether O_DIRECT was requested.
     asked: bool,
     /// Which way the bytes went.
     direction: Direction,
@@ -116,7 +116,7 @@ struct After {
     counted: Bytes,
     /// What the device did, where there is one of the target's own.
     traffic: Option<Traffic>,
-    /// What of the file is in the page cache, where that can be asked.
+    /// What of the file is in the page cache, where the kernel reports it.
     residency: Option<Residency>,
 }
 

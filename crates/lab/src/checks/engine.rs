@@ -1,5 +1,5 @@
-//! *engine*: the engine that was used, not the one that was asked for; and as many requests in flight as
-//! were asked for.
+//! *engine*: the engine that was used, not the one that was requested; and as many requests in flight as
+//! were requested.
 //!
 //! Caught in: study C, whose `--ioengine=aiolib` is no engine of fio's. fio takes any name that begins
 //! with `aio` for libaio (`load_ioengine` in its ioengines.c) and says nothing.
@@ -40,7 +40,7 @@ fn taken_for(name: &str) -> &str {
     name
 }
 
-/// Holds the engine that was used against the one that was asked for.
+/// Holds the engine that was used against the one that was requested.
 fn check(asked: &str, used: &str) -> Option<Finding> {
     let taken = taken_for(used);
     (asked != taken).then(|| {

@@ -1,4 +1,4 @@
-//! *in flight*: what is asked for at once is at most 5 % of what is moved, or the ends of the window
+//! *in flight*: what is requested at once is at most 5 % of what is moved, or the ends of the window
 //! are a large part of it.
 //!
 //! Caught in: study C's largest blocks: 32 of 16 MiB are 512 MiB in flight.

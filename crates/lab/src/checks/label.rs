@@ -11,7 +11,7 @@ pub(super) fn of_job(job: &FioJob, result: &JobResult) -> Option<Finding> {
     check(job.direction, result.direction)
 }
 
-/// Holds the direction counted against the one asked for.
+/// Holds the direction counted against the one requested.
 fn check(asked: Direction, counted: Direction) -> Option<Finding> {
     if asked == counted {
         return None;

@@ -99,7 +99,7 @@ pub(crate) struct MachineWatch<'a> {
 pub(crate) struct FioMeasurement<'a> {
     pub(crate) job: &'a FioJob,
     pub(crate) result: &'a JobResult,
-    /// The engine asked for.
+    /// The engine that was requested.
     pub(crate) engine: Option<Engine>,
     /// Operations per second of the same job on a null disk, if measured.
     pub(crate) generator: Option<f64>,

@@ -1,6 +1,6 @@
 //! The registry of checks: for each its name and the phases in which it runs.
 //!
-//! A new check is a file beside this one (with its `mod` line) and one line in `registry!`. The rest of the
+//! A new check is a file in this folder (with its `mod` line) and one line in `registry!`. The rest of the
 //! lab knows no check by name: it calls the function of a phase, below, with the subject of that phase.
 //!
 //! Invariants: findings come in the order of the lines here. A check that runs in several phases has one line.
@@ -56,13 +56,13 @@ macro_rules! registry {
 }
 
 registry! {
-    /// The direction counted is the direction asked for.
+    /// The direction counted is the direction requested.
     Label "label" => [Job(label::of_job)],
     /// The printed rate is bytes over time.
     Units "units" => [Job(units::of_job)],
     /// No result is above what the wire, the bus or the memory can carry.
     Ceiling "ceiling" => [Measurement(ceiling::of_measurement), Fio(ceiling::of_fio)],
-    /// O_DIRECT asked is O_DIRECT done.
+    /// O_DIRECT was used where it was requested.
     Direct "direct" => [Fio(direct::of_fio), Sweep(sweep::of_sweep)],
     /// Nothing that is read was in a cache.
     Cache "cache" => [Dropped(cache::of_caches), Tool(cache::of_tool)],
@@ -72,7 +72,7 @@ registry! {
     InFlight "in-flight" => [Job(in_flight::of_job)],
     /// Nothing else used the device, the processor or the wire.
     Noise "noise" => [Idle(noise::others), Fio(noise::of_fio), Measurement(noise::of_measurement)],
-    /// The engine and the depth asked for were used.
+    /// The engine and the depth requested were used.
     Engine "engine" => [Fio(engine::of_fio)],
     /// The measured limit is not that of the load generator.
     Generator "generator" => [Fio(generator::of_fio), Tool(generator::of_tool)],
@@ -168,7 +168,7 @@ pub(crate) fn tool(seen: &ToolMeasurement<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-/// What runs in each measurement, whatever made the load.
+/// What runs in each measurement, whichever program made the load.
 fn around(phase: Phase, seen: &Measurement<'_>) -> Vec<Finding> {
     match phase {
         Phase::Measurement(check) => check(seen),
@@ -231,7 +231,7 @@ pub(crate) fn run(run: &RunRecord) -> Vec<Finding> {
     found.collect()
 }
 
-/// Two jobs whose results are to be compared.
+/// Two jobs with results to be compared.
 pub(crate) fn jobs(a: &JobShape, b: &JobShape) -> Vec<Finding> {
     let found = phases().filter_map(|phase| match phase {
         Phase::Jobs(check) => check(a, b),

@@ -35,7 +35,7 @@ pub enum Evidence {
     },
     /// The processor time that it took while the target was measured.
     Busy(CpuUse),
-    /// What is asked for at once, over the time of one request when nothing else is asked.
+    /// What is requested at once, over the time of one request when nothing else is in flight.
     InFlight {
         /// Bytes at once.
         in_flight: Bytes,
@@ -54,7 +54,7 @@ pub enum Evidence {
 /// What the busiest thread of a part wanted of a core, and got.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CpuUse {
-    /// Whose thread it is: `outboard (process 4711)`.
+    /// The thread's process: `outboard (process 4711)`.
     pub who: String,
     /// Part of the time for which it ran.
     pub running: f64,

@@ -6,7 +6,7 @@ use super::{BareWire, Bound, Stage};
 use crate::plan::{Direction, Pattern};
 use crate::units::{Bytes, Rate};
 
-/// What was asked of the target, and of everything in its place.
+/// The requests to the target, and to everything in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// Which way the bytes go.
@@ -20,7 +20,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Bytes asked for at once.
+    /// Bytes in flight.
     #[must_use]
     pub fn in_flight(&self) -> Bytes {
         Bytes(self.block_size.0.saturating_mul(u64::from(self.depth)))
@@ -67,7 +67,7 @@ pub struct Examination {
     pub about: String,
     /// The parts that this way has, in order.
     pub way: Vec<Stage>,
-    /// What was asked.
+    /// The requests.
     pub job: Job,
     /// The throughput: the middle of what was measured.
     pub rate: Rate,

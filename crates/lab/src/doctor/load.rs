@@ -45,7 +45,7 @@ pub struct Measured {
     pub generator: Option<CpuUse>,
     /// What the busiest threads of the processes took that were followed, in their order.
     pub followed: Vec<Option<CpuUse>>,
-    /// What fio said.
+    /// fio's message.
     pub result: JobResult,
 }
 

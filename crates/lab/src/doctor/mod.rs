@@ -1,4 +1,4 @@
-//! The doctor: what holds a way to a disk back, said with its evidence. Pure, but for [`cpu`] and
+//! The doctor: the bottleneck of an I/O path, with its evidence. Pure, but for [`cpu`] and
 //! [`load`], which look and measure.
 //!
 //! ```text
@@ -17,8 +17,8 @@
 //!
 //! # Invariants
 //!
-//! * What does not move the result when it is replaced is ruled out, whatever its bound says.
-//! * A bound that the target itself passed is no bound, and that is said.
+//! * What does not move the result when it is replaced is ruled out, whatever bound it has.
+//! * A bound that the target itself passed is no bound, and the report says so.
 //! * The part that is named is the one of the least bound among those under suspicion; where none is
 //!   near, it is what is left. Where more than one is left, all of them are named.
 //! * Where two measurements of the wire cannot both be right, both are reported.

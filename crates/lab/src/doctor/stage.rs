@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// What asks: fio, or our own load.
+    /// What makes the load: fio, or our own load.
     Generator,
-    /// How much is asked for at once.
+    /// How much is requested at once.
     Queue,
     /// This machine's memory, which answers in place of the disk.
     Cache,

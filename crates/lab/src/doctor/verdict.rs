@@ -14,7 +14,7 @@ use crate::units::Rate;
 
 /// A result this many times the target's has moved.
 pub(super) const MOVED: f64 = 1.4;
-/// A result below this many times the target's has not moved. Between the two nothing is said.
+/// A result below this many times the target's has not moved. Between the two there is no verdict.
 pub(super) const STILL: f64 = 1.2;
 /// A result below this many times the target's has other reasons of its own.
 pub(super) const SLOWER: f64 = 0.7;

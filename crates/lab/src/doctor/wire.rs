@@ -2,7 +2,7 @@
 //!
 //! What goes over a wire can be known four ways: what its link says of itself, what the target reached,
 //! whether packets wait in front of it, and what another program gets over it. No two of them are measured
-//! alike, so where they disagree one of them is wrong, and the report names both.
+//! both, so where they disagree one of them is wrong, and the report names both.
 
 use serde::{Deserialize, Serialize};
 

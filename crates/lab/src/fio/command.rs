@@ -73,7 +73,7 @@ pub struct Job<'a> {
     pub seed: u64,
 }
 
-/// The arguments after `fio` for one measurement whose result goes to `output`.
+/// The arguments after `fio` for one measurement with its result in `output`.
 #[must_use]
 pub fn measure(job: &Job<'_>, output: &Path) -> Vec<OsString> {
     let asked = job.job;

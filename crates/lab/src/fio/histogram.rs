@@ -31,7 +31,7 @@ pub struct Quantile {
 }
 
 impl Histogram {
-    /// Counts `count` more operations in the bucket whose midpoint is `mid`.
+    /// Counts `count` more operations in the bucket around `mid`.
     pub fn add(&mut self, mid: Nanos, count: u64) {
         if count > 0 {
             let slot = self.0.entry(mid.0).or_default();

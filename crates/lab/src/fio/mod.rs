@@ -2,7 +2,7 @@
 //!
 //! Invariants: everything that decides is pure ([`command`] makes argument lists, [`mod@parse`] reads
 //! JSON, [`Histogram`] adds and counts); [`process`] alone starts fio, and ends what it started by
-//! its id. Direction, sizes and engine of a result are those in fio's JSON, never those asked for.
+//! its id. Direction, sizes and engine of a result are those in fio's JSON, never the requested ones.
 
 pub mod command;
 mod histogram;

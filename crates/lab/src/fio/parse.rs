@@ -26,7 +26,7 @@ pub struct JobResult {
     pub block_size: String,
     /// Requests in flight, as fio understood it.
     pub depth: u32,
-    /// Whether O_DIRECT was asked for.
+    /// Whether O_DIRECT was requested.
     pub direct: bool,
     /// The part of one core that fio spent in user mode and in the kernel.
     pub generator_cpu: f64,

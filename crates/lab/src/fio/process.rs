@@ -15,9 +15,9 @@ use crate::supervisor::{Supervised, Terminate};
 
 /// How often a running fio is looked at.
 const POLL: Duration = Duration::from_millis(10);
-/// How long fio may take to end after it was asked to, before it is killed.
+/// How long fio may take to end after it was sent SIGTERM, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// The oldest version whose JSON has latencies in nanoseconds and the options used here.
+/// The oldest version with JSON that has latencies in nanoseconds and the options used here.
 const VERSION_MIN: (u32, u32) = (3, 5);
 
 /// fio as installed here.
@@ -34,7 +34,7 @@ pub struct Fio {
 /// Why one start of fio gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The caller's `tick` asked to stop.
+    /// The caller's `tick` returned false.
     #[error("stopped")]
     Cancelled,
     /// It took longer than it may.
@@ -49,7 +49,7 @@ pub enum RunError {
 }
 
 impl Fio {
-    /// Finds fio on the path and asks for its version.
+    /// Finds fio on the path and reads its version.
     ///
     /// # Errors
     /// [`LabError::NoFio`], [`LabError::OldFio`].

@@ -221,7 +221,7 @@ fn a_job_that_is_sent_leaves_only_what_is_about_its_output_here() {
         lines.contains(&"filename=/mnt/a\\:b/data") && lines.contains(&"thread"),
         "{there}"
     );
-    // Nothing is lost, and nothing is said twice.
+    // Nothing is lost, and nothing is reported twice.
     assert_eq!(here.len() - 2 + lines.len() + 1, args.len());
     assert!(
         !lines

@@ -68,7 +68,7 @@ pub(crate) fn table_segments(table: &str, physical: &dyn Fn(&str) -> Bytes) -> V
     table.lines().filter_map(segment).collect()
 }
 
-/// The physical block of the disk whose folder below `/sys` this is; a sector where it gives none.
+/// The physical block of the disk with this folder below `/sys`; a sector where it gives none.
 fn physical(folder: &Path) -> Bytes {
     Bytes(number(&folder.join("queue/physical_block_size")).unwrap_or(SECTOR))
 }

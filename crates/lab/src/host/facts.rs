@@ -31,7 +31,7 @@ pub struct TargetFacts {
     pub source: String,
     /// How.
     pub options: String,
-    /// The block device whose counters are its own: `vda`, `loop0`.
+    /// The block device with counters of its own: `vda`, `loop0`.
     pub device: Option<String>,
     /// The device's model, where it gives one.
     pub model: Option<String>,
@@ -273,7 +273,7 @@ fn server_of(
         return Server::Here;
     }
     let over_fuse = |device: &DiskCounters| {
-        // A loop device whose file is on FUSE is how a disk is attached without the kernel's help.
+        // A loop device over a file on FUSE is how a disk is attached without the kernel's help.
         attribute(&device.name, "loop/backing_file")
             .and_then(|file| mounts::find(mounts, Path::new(&file)).cloned())
             .is_some_and(|below| below.filesystem.starts_with("fuse"))

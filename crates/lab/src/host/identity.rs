@@ -18,7 +18,7 @@ const SERIALS: [&str; 7] = [
 ];
 
 /// The identity of the device `name` (`sda`, `sda1`), its whole disk for a partition. None of what is no
-/// hardware: a loop device is whatever file it has at the moment.
+/// hardware: a loop device is the file that it has at the moment.
 #[must_use]
 pub fn of(name: &str) -> Option<Identity> {
     let folder = fs::canonicalize(Path::new("/sys/class/block").join(name)).ok()?;
@@ -38,7 +38,7 @@ pub fn of(name: &str) -> Option<Identity> {
     })
 }
 
-/// The serial of the disk whose folder below `/sys` this is: the device's own word before udev's.
+/// The serial of the disk with this folder below `/sys`: the device's own before udev's.
 #[must_use]
 pub fn serial(folder: &Path) -> Option<String> {
     let own = SERIALS.iter().find_map(|file| text(&folder.join(file)));

@@ -1,6 +1,6 @@
 //! The machine and the directories a run is made on: what is recorded in its manifest.
 //!
-//! Invariants: parsing is pure ([`mounts`], [`network_mount`], [`route`]); whatever cannot be found out is absent, never
+//! Invariants: parsing is pure ([`mounts`], [`network_mount`], [`route`]); anything that cannot be found out is absent, never
 //! guessed. [`ceilings`] measures what sockets and memory of this machine can carry; [`safety`] says what
 //! may be written raw.
 

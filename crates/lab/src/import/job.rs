@@ -28,7 +28,7 @@ pub(super) struct Imported {
     /// Zero where that is not known.
     pub(super) block_size: Bytes,
     pub(super) jobs: u32,
-    /// Bytes that it was asked to use; zero where that is not known.
+    /// Bytes that it was configured to use; zero where that is not known.
     pub(super) size: Bytes,
     pub(super) limit_ms: u64,
     pub(super) target: String,
@@ -166,7 +166,7 @@ fn pattern(rw: Option<&str>) -> Pattern {
     }
 }
 
-/// Bytes and the rate printed, whatever units the file counts in.
+/// Bytes and the rate printed, in any units of the file.
 fn counted(section: &Value, runtime: Nanos) -> Option<(Bytes, Rate)> {
     let count = section["io_bytes"].as_u64()?;
     let printed = section["bw_bytes"]
@@ -185,7 +185,7 @@ fn counted(section: &Value, runtime: Nanos) -> Option<(Bytes, Rate)> {
     }
 }
 
-/// What weighs on the figure whatever else is known.
+/// What weighs on the figure in any case.
 fn findings(name: &str, direction: Direction, mixed: bool, direct: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(asked) = heading(name).filter(|asked| *asked != direction && !mixed) {

@@ -1,4 +1,4 @@
-//! Files of fio 2 and 3 as runs: what they count, what they do not tell, and what is refused.
+//! Files of fio 2 and 3 as runs: what they count, what they do not contain, and what is refused.
 
 use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Disks that the kernel makes of others: what of, in which order.
 //!
 //! Invariant: every layer makes one device of all below it. A table of device mapper is over images,
-//! whose sizes the plan says.
+//! of sizes in the plan.
 
 use serde::{Deserialize, Serialize};
 

@@ -52,7 +52,7 @@ pub struct Plan {
     pub name: String,
     /// One sentence for `lab list`.
     pub summary: String,
-    /// Whose experiment it repeats: `study B, figures 5 to 8`.
+    /// The experiment that it repeats: `study B, figures 5 to 8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<String>,
     /// The target that the others are compared with.
@@ -62,7 +62,7 @@ pub struct Plan {
     pub data: Data,
     /// How often and how long.
     pub budget: Budget,
-    /// Where; empty when that is said on the command line.
+    /// Where; empty when the command line names it.
     #[serde(rename = "target", default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Target>,
     /// The tests, in the order in which they are reported.

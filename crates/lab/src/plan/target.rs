@@ -55,7 +55,7 @@ pub enum TargetKind {
         setup: Vec<String>,
         /// Made on it before it is mounted: `ext4`.
         filesystem: String,
-        /// The target in whose directory the images are made: how loops are nested.
+        /// The target with the directory that the images are made in: how loops are nested.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         on: Option<String>,
         /// How it is attached.

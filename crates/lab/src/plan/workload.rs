@@ -138,7 +138,7 @@ impl Direction {
 }
 
 impl FioJob {
-    /// Bytes that are asked for and not yet answered at any one time.
+    /// Bytes that are requested and not yet answered at any one time.
     #[must_use]
     pub fn in_flight(&self) -> Bytes {
         Bytes(self.block_size.0 * u64::from(self.depth) * u64::from(self.jobs))

@@ -102,7 +102,7 @@ fn is_same(a: Option<&Identity>, b: Option<&Identity>) -> bool {
     lasting(a).is_some() && lasting(a) == lasting(b)
 }
 
-/// What is to be said of the disks below two rows, from the earlier run to the later one.
+/// Findings on the disks below two rows, from the earlier run to the later one.
 fn disks_of((a, row_a): (&RunRecord, &Row), (b, row_b): (&RunRecord, &Row)) -> Option<String> {
     let (one, other) = (disk(a, row_a)?, disk(b, row_b)?);
     let found = match a.started_unix_ms <= b.started_unix_ms {

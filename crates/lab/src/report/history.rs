@@ -1,6 +1,6 @@
 //! A test over time: its medians in every run of the same plan on the same target of the same machine.
 //!
-//! Invariants: runs are put together only if their plans are equal, whatever they are called; each is
+//! Invariants: runs are put together only if their plans are equal, under any names; each is
 //! compared with the one before it; invalid results are listed and compared with nothing.
 
 use std::collections::BTreeMap;

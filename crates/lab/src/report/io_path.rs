@@ -14,7 +14,7 @@ use crate::host::TargetFacts;
 use crate::store::RunRecord;
 use crate::units::Rate;
 
-/// A part that is used to this part of what it has is said to hold back the rest.
+/// A part that is used to this part of what it has is called the bottleneck.
 pub(super) const NEAR: f64 = 0.9;
 
 /// What the bytes of one test pass, from the disk on.
@@ -193,7 +193,7 @@ fn stop(
     }
 }
 
-/// What holds the bytes: our own device, or whatever the server has.
+/// What holds the bytes: our own device, or the server's disk.
 fn disk(target: &TargetFacts) -> Stop {
     let found = match (&target.server, &target.device) {
         (Server::None, Some(device)) => (device.clone(), target.model.clone()),

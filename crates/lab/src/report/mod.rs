@@ -1,7 +1,7 @@
 //! Reports: pure functions of a stored run.
 //!
 //! [`Summary`] computes every figure once; [`mod@table`], [`mod@html`], [`mod@markdown`], [`json`] and [`csv`]
-//! show it. Invariants: the same run gives the same bytes each time; whatever comes from outside
+//! show it. Invariants: the same run gives the same bytes each time; anything from outside
 //! (labels, hostnames, commands) is escaped; invalid results are shown hatched and are in no median;
 //! a percentile is shown only when [`crate::checks::tail`] allows it. The page needs no network and no
 //! script.

@@ -1,4 +1,4 @@
-//! Remarks and reasons, each said once and numbered, so that a table can point to them.
+//! Remarks and reasons, each reported once and numbered, so that a table can point to them.
 
 use crate::checks::Validity;
 

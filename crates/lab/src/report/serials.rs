@@ -1,6 +1,6 @@
 //! Serial numbers of disks replaced by hashes, for reports that are shown to others.
 //!
-//! A serial is whatever a field of that name holds, and the end of a name below `/dev/disk/by-id/`. Each
+//! A serial is the value of a field of that name, and the end of a name below `/dev/disk/by-id/`. Each
 //! is replaced in all texts of the run: in targets, commands and findings. The same serial
 //! has the same hash in every report, so a disk can be followed; a reader that knows how a maker numbers
 //! disks can try them all, so this keeps serials from being read, not from being found out.

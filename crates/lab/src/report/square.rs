@@ -3,7 +3,7 @@
 //!
 //! A drive is its serial, a slot is the place it is plugged in at; both were noted when the runs were
 //! made. Invariant: each run gives one value for each drive, its median, since blocks of one run share
-//! whatever was the case then.
+//! in any case.
 
 use serde::Serialize;
 
@@ -52,7 +52,7 @@ pub(super) fn squares(runs: &[&RunRecord]) -> Vec<Square> {
     tests.into_iter().filter_map(of_test).collect()
 }
 
-/// The median of each test on each target whose drive and slot are known.
+/// The median of each test on each target with a known drive and slot.
 fn values(run: &RunRecord) -> Vec<Value> {
     let value = |row: &super::Row| {
         let identity = run.manifest.targets[row.target].identity.as_ref()?;

@@ -1,8 +1,8 @@
-//! The agents of a run: watched while something is measured, asked between measurements.
+//! The agents of a run: watched during measurements, requests in between.
 //!
 //! Invariants: an agent that cannot be reached at the start stops the run before anything is measured;
 //! one that is lost later is a remark of the measurements that it missed, and costs them no time. While
-//! something is measured nothing is asked of an agent: samples only come.
+//! something is measured an agent gets no request: it only sends samples.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -44,7 +44,7 @@ struct Followed {
     samples: Samples,
     /// Of its samples, those that were put on our clock.
     collected: Vec<Sample>,
-    /// What is to be said of the measurement that runs.
+    /// Findings on the measurement that runs.
     missed: Option<String>,
 }
 
@@ -87,7 +87,7 @@ impl Agents {
             .collect()
     }
 
-    /// What is to be said of them before anything is measured.
+    /// Findings on them before anything is measured.
     pub(super) fn remarks(&self) -> Vec<Finding> {
         let ours = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let ours = ours.trim();
@@ -161,7 +161,7 @@ impl Agents {
         evidence
     }
 
-    /// The samples that came since the last call, on our clock, and what is to be said of the machines.
+    /// The samples that came since the last call, on our clock, and the findings on the machines.
     pub(super) fn collect(&mut self, seen: &Evidence) -> (Vec<Sample>, Vec<Finding>) {
         let (mut samples, mut findings) = (Vec::new(), Vec::new());
         for (index, one) in self.each.iter_mut().enumerate() {

@@ -34,7 +34,7 @@ pub(super) struct Measured {
 /// Why there is no measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// The user asked.
+    /// The user requested it.
     Cancelled,
     /// Something failed; what, on what.
     Failed(String),
@@ -75,7 +75,7 @@ impl BlockPlan<'_> {
     }
 }
 
-/// Makes blocks until the plan's budget says stop, someone asks to, or a target fails. Each measurement is
+/// Makes blocks until the plan's budget says stop, the user requests it, or a target fails. Each measurement is
 /// handed to `keep` before the next one begins. Layers that are then faster than what they stand on are
 /// measured again, as far as there is time.
 pub(super) fn run_blocks(

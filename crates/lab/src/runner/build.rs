@@ -1,5 +1,5 @@
 //! A plan's own targets: built one after the other before a run, taken down in the reverse order after
-//! it, whatever way it ends.
+//! it on every way out.
 //!
 //! Invariants: a target that cannot be had here is left out with its reason, and so is what is on
 //! it; the others are measured. Everything a builder makes is in the directory it is given.
@@ -43,7 +43,7 @@ pub struct BuildContext<'a> {
     pub scratch: &'a Path,
     /// The targets built so far, with their names.
     pub built: &'a [(String, Built)],
-    /// Whether someone asked to stop.
+    /// Whether a stop was requested.
     pub cancel: &'a Cancel,
     /// Serials that the user typed, for [`crate::host::safety::claim_foreign`]: a builder writes to
     /// nothing outside of `scratch` without it.
@@ -237,7 +237,7 @@ impl Site {
         self.built.iter().map(|(_, built)| built)
     }
 
-    /// Takes everything down; what stays is said.
+    /// Takes everything down; what stays is reported.
     pub(super) fn take_down(mut self) -> Vec<String> {
         let mut left = self.unbuild();
         if let Some(Err(reason)) = self.scratch.take().map(Scratch::remove) {

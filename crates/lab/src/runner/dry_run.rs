@@ -89,7 +89,7 @@ pub fn dry_run(request: &RunRequest, builder: &dyn Builder) -> Result<DryRun, La
     })
 }
 
-/// What is said of a test whose bytes have no bound.
+/// The text for a test that writes without a bound.
 fn unbounded(test: &Workload) -> Option<String> {
     let tool = test.tool()?;
     let usual = tool.usual().seconds();
@@ -216,7 +216,7 @@ impl Imagined {
         self.own.as_ref().map(|own| own.join(TOOLS))
     }
 
-    /// `beside` is where tools work on the other targets of the test.
+    /// `beside` has the directories of tools on the other targets of the test.
     fn measured(&self, plan: &Plan, test: &Workload, seed: u64, beside: &[PathBuf]) -> Vec<String> {
         match &test.job {
             plan::Job::Fio(job) => {

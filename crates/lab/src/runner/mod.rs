@@ -3,7 +3,7 @@
 //! Invariants: what is decided is pure ([`schedule`]) and tested with an executor that is no fio
 //! ([`blocks`]); what is done is in [`measure`]. Test files live in one directory of our own below
 //! each target ([`scratch`]) and are removed on every way out. All targets get equal jobs: same size,
-//! engine and directness, whichever of them asks for less. A plan's own targets are built before and
+//! engine and directness, the lower of both. A plan's own targets are built before and
 //! taken down after ([`build`]).
 //!
 //! What it deliberately does not do: it writes to no raw device unless its target says so, and judges
@@ -53,7 +53,7 @@ pub(crate) const FOLDER_PREFIX: &str = scratch::PREFIX;
 /// Makes a run and keeps it in the request's store. `builder` builds the plan's own targets.
 ///
 /// # Errors
-/// Whatever makes a run impossible; [`LabError::Cancelled`] and [`LabError::Stopped`] when something
+/// Anything that makes a run impossible; [`LabError::Cancelled`] and [`LabError::Stopped`] when something
 /// was measured before, which is kept under the run they name.
 pub fn run(
     request: &RunRequest,

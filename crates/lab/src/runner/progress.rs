@@ -2,7 +2,7 @@
 
 use crate::units::Nanos;
 
-/// A listener. Nothing is asked of it but to be quick.
+/// A listener. It must return quickly.
 pub trait Progress {
     /// Something before the first block: one phrase, as `writing 512 MiB to /mnt/media`.
     fn phase(&mut self, what: &str);

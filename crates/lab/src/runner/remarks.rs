@@ -1,4 +1,4 @@
-//! What is said of a run's targets before anything is measured.
+//! Remarks on a run's targets before anything is measured.
 
 use super::prepare::{PreparedFile, ReadyTarget};
 use crate::checks::cache::Dropped;
@@ -7,7 +7,7 @@ use crate::host::{TargetFacts, alignment, machine};
 use crate::sensors;
 use crate::units::Bytes;
 
-/// What is to be said of a run before its first block.
+/// Findings on a run before its first block.
 pub(super) fn of(targets: &[ReadyTarget], readied: &PreparedFile, wanted: Bytes) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut say = |text: String| findings.push(Finding::remark(Check::Run, text));

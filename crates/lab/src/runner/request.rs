@@ -1,4 +1,4 @@
-//! What the user asks for.
+//! A request for a run.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -220,12 +220,12 @@ impl Cancel {
         Self(flag)
     }
 
-    /// Asks to stop. What runs is ended, what was measured is kept.
+    /// Requests a stop. What runs is ended, what was measured is kept.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether someone asked.
+    /// Whether a stop was requested.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -22,7 +22,7 @@ pub(super) struct Slot {
 }
 
 /// Every pair of a workload and a target once, in an order that `seed` and `block` give: what drifts
-/// during a run then hits each of them alike.
+/// during a run then hits each of them equally.
 pub(super) fn block_order(pairs: &[(usize, usize)], seed: u64, block: u32) -> Vec<Slot> {
     let mut variants = pairs.to_vec();
     // Blocks far apart in the generator's sequence, or block 2 would repeat block 1 shifted by one.

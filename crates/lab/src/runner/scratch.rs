@@ -173,7 +173,7 @@ fn remove_leftovers(directory: &Path) {
             continue;
         }
         let file = entry.path().join(FILE);
-        // Whatever is in there was made by a tool that we started.
+        // All that is in there was made by a tool that we started.
         let tools = fs::remove_dir_all(entry.path().join(TOOLS));
         if let Err(error) = tools.or_else(ignore_missing) {
             tracing::warn!(%error, path = %entry.path().display(), "a tool's files stay");

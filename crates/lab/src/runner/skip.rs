@@ -34,7 +34,7 @@ pub(super) fn all(
 }
 
 /// The same with the tests that have no room in the `size` that there is: a target may be smaller than the plan
-/// asks for, or too slow to be filled.
+/// requests, or too slow to be filled.
 ///
 /// # Errors
 /// [`LabError::BadRequest`] when none is left.

@@ -15,7 +15,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// A counter whose steps are worth one each.
+    /// A counter in steps of one.
     #[must_use]
     pub const fn new(sensor: &'static str, item: String, count: u64) -> Self {
         Self {

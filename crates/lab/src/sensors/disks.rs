@@ -7,7 +7,7 @@ use crate::checks::direct::Traffic;
 use crate::plan::Direction;
 use crate::units::Bytes;
 
-/// Sectors are 512 bytes in this file whatever the device has.
+/// Sectors are 512 bytes in this file for every device.
 const SECTOR: u64 = 512;
 /// Times in this file are in milliseconds; a sample is a part of the time.
 const PART: f64 = 1e-3;

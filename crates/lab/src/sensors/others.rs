@@ -36,7 +36,7 @@ impl Programs {
             }
         }
         let own = family(&parents, ours);
-        // This program's children are whatever it measures with; it itself is counted separately.
+        // This program's children make the load; it itself is counted separately.
         found.retain(|number, _| !own.contains(number) && *number != std::process::id());
         Self(found)
     }

@@ -1,7 +1,7 @@
 //! `/proc/pressure/*`: for how long something waited for a processor, memory or a disk. Pure. Source: the
 //! kernel's psi.rst.
 //!
-//! The totals are taken, not the averages beside them: those lag by 10 s and more.
+//! The totals are taken, not the averages: those lag by 10 s and more.
 
 use super::Counter;
 

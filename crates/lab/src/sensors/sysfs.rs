@@ -21,7 +21,7 @@ const FIRMWARE: &str = "/sys/devices/platform/soc/soc:firmware/get_throttled";
 /// What says it elsewhere.
 const VCGENCMD: [&str; 2] = ["/usr/bin/vcgencmd", "/opt/vc/bin/vcgencmd"];
 
-/// What vcgencmd asks.
+/// The device of vcgencmd.
 const MAILBOX: &str = "/dev/vcio";
 
 /// A file and what its figure is called.
@@ -137,7 +137,7 @@ fn said_by(vcgencmd: &Path) -> Option<String> {
     String::from_utf8(output.stdout).ok()
 }
 
-/// The entries of a folder whose names begin with `prefix`, in the order of their numbers.
+/// The entries of a folder with names that begin with `prefix`, in the order of their numbers.
 fn numbered(folder: &Path, prefix: &str) -> Vec<(u32, PathBuf)> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();

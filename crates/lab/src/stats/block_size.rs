@@ -1,4 +1,4 @@
-//! The cost of a request: `t = t0 + size / B`. What each request costs whatever its size, and how
+//! The cost of a request: `t = t0 + size / B`. What each request costs at any size, and how
 //! fast bytes go beyond that.
 //!
 //! `t` is the time between two completions, one over the operations per second, so that requests in

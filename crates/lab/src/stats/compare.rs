@@ -1,4 +1,4 @@
-//! Two targets compared: the ratio of each block's pair, its interval, and what may be said of it.
+//! Two targets compared: the ratio of each block's pair, its interval, and the verdict.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,10 +7,10 @@ use super::{Interval, interval};
 /// Two results are called the same when the whole interval of their ratio is within this of one.
 pub(crate) const SAME_WITHIN: f64 = 0.03;
 
-/// The fewest pairs on which anything is said: below five, a 95 % interval of a median does not exist.
+/// The fewest pairs on which anything is reported: below five, a 95 % interval of a median does not exist.
 const PAIRS_MIN: usize = 5;
 
-/// What may be said of a ratio.
+/// A verdict on a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
@@ -32,7 +32,7 @@ pub enum Verdict {
 pub struct Comparison {
     /// First over second, paired by block.
     pub ratio: Interval,
-    /// What may be said.
+    /// The verdict.
     pub verdict: Verdict,
 }
 

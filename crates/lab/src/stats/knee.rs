@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_depth_that_was_asked_for_and_not_kept_shows() {
-        // 10,000 operations a second of 100 us each are one at a time, whatever depth was asked for.
+        // 10,000 operations a second of 100 us each are one at a time, at any requested depth.
         assert!((in_flight(10_000.0, Nanos(100_000)) - 1.0).abs() < 1e-9);
     }
 

@@ -2,7 +2,7 @@
 //! here rests on.
 //!
 //! Values are centred first, so that large numbers far from zero (times since 1970, bytes) lose no
-//! digits. Weights are for values whose error grows with them.
+//! digits. Weights are for values with an error that grows with them.
 
 /// A value to be fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]

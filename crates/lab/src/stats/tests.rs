@@ -53,7 +53,7 @@ fn the_interval_covers_the_true_median_in_at_least_nine_of_ten_samples() {
     assert!(covered >= 180, "{covered} of 200");
 }
 
-/// What a user sees who runs the same again. The interval of the median itself fails this: about 165.
+/// What a second run of the same shows. The interval of the median itself fails this: about 165.
 #[test]
 fn the_interval_of_a_repetition_covers_the_next_median_in_at_least_nine_of_ten_runs() {
     let mut rng = Rng::new(43);

@@ -3,7 +3,7 @@
 //! Invariants: the file says what it is (application id) and which schema it has (user version); a
 //! later schema is refused, an earlier one is brought up to ours in one transaction ([`migrate`]), a
 //! damaged file is named and left as it is. Reading needs no right to write. A measurement is written in
-//! one transaction as soon as it is made, so what was measured survives whatever comes next.
+//! one transaction as soon as it is made, so what was measured survives any later failure.
 //!
 //! What it deliberately does not do: it computes nothing; medians and checks are not stored twice.
 

@@ -85,9 +85,9 @@ pub struct Manifest {
     pub fio: Option<String>,
     /// How fio submitted.
     pub engine: Option<Engine>,
-    /// Past the page cache, on every target alike.
+    /// Past the page cache, identical on every target.
     pub direct: bool,
-    /// The test file's size, on every target alike.
+    /// The test file's size, identical on every target.
     pub size: Bytes,
     /// The directory that the plan's own targets are built in.
     pub base: Option<PathBuf>,

@@ -23,7 +23,7 @@ pub const PROGRAM: Program = FIO;
 /// The most clients at once.
 pub const CLIENTS_MAX: u32 = 64;
 
-/// What it is asked to do.
+/// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
@@ -122,7 +122,7 @@ pub fn figures(results: &[JobResult]) -> Option<Vec<ToolFigure>> {
     ])
 }
 
-/// Jain's index: 1 when all are alike, 1/n when one gets everything.
+/// Jain's index: 1 when all are equal, 1/n when one gets everything.
 #[must_use]
 pub fn fairness(rates: &[f64]) -> f64 {
     let sum: f64 = rates.iter().sum();

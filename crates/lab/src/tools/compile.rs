@@ -59,7 +59,7 @@ static inline unsigned mix(unsigned a, unsigned b) {
 }
 ";
 
-/// What it is asked to do.
+/// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {

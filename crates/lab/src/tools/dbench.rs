@@ -26,7 +26,7 @@ pub const CLIENTS_MAX: u32 = 256;
 /// It takes its figure once a second, and the first second is none.
 pub(crate) const RUNTIME_MIN_MS: u64 = 2000;
 
-/// What it is asked to do.
+/// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {

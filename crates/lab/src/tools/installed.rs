@@ -75,7 +75,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Finds `program` on the path and asks for its version.
+/// Finds `program` on the path and reads its version.
 ///
 /// # Errors
 /// [`ToolError::Missing`] when it cannot be started.

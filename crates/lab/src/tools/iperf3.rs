@@ -29,7 +29,7 @@ const PORT: u16 = 5201;
 /// How long our own server may take to listen.
 const START: Duration = Duration::from_secs(5);
 
-/// What it is asked to do.
+/// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
@@ -163,7 +163,7 @@ fn seconds(options: &Options) -> u32 {
     u32::try_from(options.runtime_ms / 1000).unwrap_or(u32::MAX)
 }
 
-/// What a test said.
+/// The output of a test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Iperf3Output {
     /// The headline is what was received.

@@ -13,7 +13,7 @@
 //! * What a tool prints is bounded ([`process::OUTPUT_MAX`]), and any text is an error value at worst.
 //! * The first figure of a result is its headline, and is the same figure for every run with the same
 //!   options: statistics compare it. A start that failed has no figure at all. Rates are bytes per second
-//!   here, whatever the tool prints.
+//!   here, in any unit that the tool prints.
 //!
 //! # What it deliberately does not do
 //!
@@ -53,7 +53,7 @@ pub use process::{Invocation, ToolError};
 pub use result::{Better, ToolFigure, ToolResult, Unit};
 pub use shown::Writes;
 
-/// A tool and what it is asked to do.
+/// A tool with its options.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "tool")]
 pub enum Tool {
@@ -320,7 +320,7 @@ pub fn prepare(
 /// Runs `tool` once and reads what it says.
 ///
 /// # Errors
-/// [`ToolError`]; whatever was started has ended.
+/// [`ToolError`]; every process that was started has ended.
 pub fn run(
     tool: &Tool,
     installed: &Installed,

@@ -20,7 +20,7 @@ use crate::units::{Bytes, Nanos};
 
 /// How often a running tool is looked at.
 const POLL: Duration = Duration::from_millis(10);
-/// How long a tool may take to end after it was asked to, before it is killed.
+/// How long a tool may take to end after it was sent SIGTERM, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 /// How lines begin that come after the one that says why, and say where more is written.
 const ADVICE: [&str; 3] = ["Refer to the ", "Try '", "dmesg(1) may have "];
@@ -36,7 +36,7 @@ pub struct Invocation {
     pub program: PathBuf,
     /// With what.
     pub args: Vec<OsString>,
-    /// What it is called, whatever helps it to start.
+    /// Its name, also where a wrapper starts it.
     name: String,
 }
 
@@ -46,7 +46,7 @@ pub enum ToolError {
     /// It is not installed.
     #[error("{0}")]
     Missing(Missing),
-    /// The caller's `tick` asked to stop.
+    /// The caller's `tick` returned false.
     #[error("stopped")]
     Cancelled,
     /// It took longer than it may.
@@ -87,7 +87,7 @@ pub enum ToolError {
     System {
         /// What was tried, as a verb phrase.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
@@ -266,10 +266,10 @@ impl Running {
         }
     }
 
-    /// Asks it to end and waits for what it says then, however it ends.
+    /// Sends SIGINT and returns its output, whatever its exit status.
     ///
     /// # Errors
-    /// [`ToolError`] when it cannot be asked or reaped.
+    /// [`ToolError`] when it cannot be signalled or reaped.
     pub fn interrupt(mut self) -> Result<Printed, ToolError> {
         let failed = |error| ToolError::system("end a tool", error);
         if !self.has_ended() {

@@ -29,7 +29,7 @@ const DRIVES: [&str; 4] = ["a", "b", "c", "d"];
 /// The least data.
 pub(crate) const BYTES_MIN: Bytes = Bytes(16 << 20);
 
-/// What it is asked to do.
+/// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {

@@ -36,10 +36,10 @@ pub(crate) const BYTES_MIN: Bytes = Bytes(16 << 20);
 const NOTICE: Duration = Duration::from_secs(60);
 /// Between two looks at the half.
 const POLL: Duration = Duration::from_millis(20);
-/// Below this the load beside a resync is hardly measured.
+/// The shortest resync during which the load is measured well.
 const SHORT: Nanos = Nanos::from_ms(1000);
 
-/// What it is asked to do.
+/// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
@@ -97,13 +97,13 @@ impl Options {
 /// What was seen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ResyncSeen {
-    /// From the half's return until both are alike.
+    /// From the half's return until both are in sync.
     pub resync: Nanos,
     /// Bytes a second that the array last reported while it copied; none when that was over before it was read.
     pub copied: Option<f64>,
     /// The load's operations per second alone.
     pub alone: f64,
-    /// And beside the resync; none when that was over before it was read.
+    /// And during the resync; none when that was over before it was read.
     pub beside: Option<f64>,
 }
 
@@ -186,7 +186,7 @@ fn fresh(installed: &Installed, mounted: &Path, bytes: Bytes) -> Invocation {
     Invocation::new(&installed.program, args)
 }
 
-/// What is run, the load beside the resync as long as that takes.
+/// What is run, the load during the resync as long as that takes.
 pub(super) fn shown(options: &Options, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
     let layout = Layout::of(place);
     let mounted = layout.mounted();

@@ -102,7 +102,7 @@ impl<'a> Rig<'a> {
     ) -> Result<String, ToolError> {
         let command = Invocation::new(&self.outboard, words);
         let shown = crate::fio::command::shown("outboard", &command.args);
-        // Questions are asked many times.
+        // The status is polled.
         if !self.commands.contains(&shown) {
             self.commands.push(shown);
         }

@@ -19,7 +19,7 @@ pub const PROGRAM: Program = Program {
 /// The most processes of one start.
 pub(crate) const WORKERS_MAX: u32 = 1024;
 
-/// What it is asked to do.
+/// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {

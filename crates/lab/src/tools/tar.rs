@@ -31,7 +31,7 @@ const ARCHIVE: &str = "archive.tar";
 /// The least worth an archive.
 pub(crate) const BYTES_MIN: Bytes = Bytes(MIB);
 
-/// What it is asked to do.
+/// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {

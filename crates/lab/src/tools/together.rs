@@ -29,7 +29,7 @@ const FILE: &str = "together.data";
 /// How long writing it for the first time may take on one drive.
 const LAY_OUT: Duration = Duration::from_secs(300);
 
-/// What it is asked to do.
+/// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {

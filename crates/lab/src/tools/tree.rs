@@ -149,7 +149,7 @@ pub fn copy(
                 summary.files += 1;
                 summary.bytes.0 += bytes;
             }
-            // Others may read less than root, on every target alike.
+            // Other users may read less than root, the same on every target.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
             Err(error) => return Err(failed(&from, error)),
         }

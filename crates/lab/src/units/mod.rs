@@ -1,6 +1,6 @@
 //! Typed quantities: bytes, nanoseconds and rates inside, MB/s, MiB/s and Mb/s only in print.
 //!
-//! Invariants: nothing in this crate computes in a printed unit, and whatever is printed as a rate
+//! Invariants: nothing in this crate computes in a printed unit, and everything that is printed as a rate
 //! is printed in MB/s *and* MiB/s, since mistaking one for the other is a 4.9 % error that no reader
 //! sees. No I/O.
 

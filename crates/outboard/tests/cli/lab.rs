@@ -43,7 +43,7 @@ pub(super) fn started(folder: &Path, target: &str, more: &[&str]) -> Child {
     command.stderr(Stdio::piped()).spawn().expect("it starts")
 }
 
-/// The measurements of the latest run, as far as they can be told now; `more` may name a store.
+/// The measurements of the latest run, as far as they are known now; `more` may name a store.
 pub(super) fn kept(folder: &Path, more: &[&str]) -> Option<u64> {
     let list = ["lab", "list", "--json"];
     let output = run(folder, &[&list[..], more].concat());

@@ -90,7 +90,7 @@ fn a_disk_without_room_is_named_with_what_is_needed() {
     assert!(is_empty(small.path()));
 }
 
-/// fio is told that the target has no direct I/O.
+/// fio does not use direct I/O on the target.
 #[test]
 fn a_target_without_direct_io_is_measured_through_the_cache_and_that_is_said() {
     if !requires::all(&[requires::command("fio")]) {
@@ -169,7 +169,7 @@ fn raw(folder: &Path, target: &str) {
     fs::write(folder.join("p.toml"), text + &target).expect("a plan");
 }
 
-/// What has data on it is not written by a plan, whatever serial was typed.
+/// What has data on it is not written by a plan, with any serial.
 #[test]
 fn a_disk_with_something_on_it_is_never_written() {
     let needs = [

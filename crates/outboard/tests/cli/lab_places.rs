@@ -19,7 +19,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// None, said, where there are no loop devices.
+    /// None, with the reason printed, where there are no loop devices.
     fn new() -> Option<Self> {
         let needs = [
             requires::root(),
@@ -73,7 +73,7 @@ fn content() -> Vec<u8> {
     words.flat_map(u64::to_le_bytes).collect()
 }
 
-/// Where each measurement began, as fio was told.
+/// Where each measurement began, in fio's arguments.
 fn offsets(run: &Value) -> Vec<String> {
     let commands = run["commands"].as_array().expect("commands").iter();
     let lines = commands.filter(|one| {

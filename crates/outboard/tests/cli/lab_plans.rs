@@ -24,7 +24,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// None, said, where plans cannot be made.
+    /// None, with the reason printed, where plans cannot be made.
     fn new(programs: &[&str]) -> Option<Self> {
         let mut needs = vec![
             requires::root(),
@@ -127,7 +127,7 @@ fn every_test_has_a_figure(run: &Value) {
     }
 }
 
-/// The figure of a tool in the first cell of a workload whose name begins so.
+/// The figure of a tool in the first cell of a workload by the start of its name.
 fn figure(run: &Value, workload: &str, name: &str) -> f64 {
     let workloads = list(&run["plan"], "workload");
     let at = workloads
@@ -230,7 +230,7 @@ fn remote_filesystems_are_mounted_by_a_server_of_their_own() {
     let sshfs = targets.find(|one| text(one, "name") == "sshfs");
     let sshfs = sshfs.expect("the target of SSHFS");
     assert_eq!(text(sshfs, "filesystem"), "fuse.sshfs");
-    // It and its ssh were taken for somebody else's programs.
+    // It and its ssh were taken for programs of others.
     let processes = list(sshfs, "processes").iter();
     let clients = processes.filter(|one| text(one, "role") == "client");
     assert!(clients.count() >= 2, "{sshfs}");

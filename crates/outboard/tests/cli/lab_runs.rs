@@ -76,7 +76,7 @@ fn a_plan_with_targets_says_what_it_would_do_in_the_directory_given_and_what_it_
         told.contains("--against is for plans without targets of their own"),
         "{told}"
     );
-    // Nothing is attached or made anew before that is said.
+    // Nothing is attached or formatted before that is reported.
     fs::write(folder.path().join("disk.img"), [0; 4096]).expect("a file");
     for dry in [&[][..], &["--dry-run"]] {
         let words = [

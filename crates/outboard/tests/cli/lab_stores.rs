@@ -14,7 +14,7 @@ use super::{answer, failure, run, within_a_minute};
 const READ: &str = include_str!("../../../lab/src/fio/fixtures/random-read.json");
 const STORE: &str = "lab.sqlite";
 const MIB: u64 = 1 << 20;
-/// SQLite's, unless told otherwise.
+/// SQLite's, by default.
 const PAGE: usize = 4096;
 
 /// Three runs in a store, a plan, and a directory to measure.
@@ -70,7 +70,7 @@ fn is_refused(folder: &Path, command: &[&str], words: &str) {
     assert_eq!(names(&folder.join("base")), BTreeSet::new(), "{command:?}");
 }
 
-/// What may have happened to a file, and what is said of it.
+/// What may have happened to a file, and the message about it.
 type Damage = (&'static str, fn(&[u8]) -> Vec<u8>, &'static str);
 
 const DAMAGES: [Damage; 6] = [
@@ -129,7 +129,7 @@ fn a_store_that_is_none_is_named_by_every_command_and_left_as_it_is() {
 }
 
 /// A run that ends in such a store would be measured for nothing; a reader may not be near the damage, but is
-/// never told anything else than before.
+/// never given another answer than before.
 #[test]
 fn a_store_with_a_damaged_page_in_it_takes_no_run_and_never_tells_another_story() {
     let folder = stored();

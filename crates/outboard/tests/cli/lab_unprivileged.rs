@@ -1,5 +1,5 @@
 //! `lab` as a user who may not drop caches, not read every sensor and not write everywhere: what was not
-//! possible is said, and the results are marked.
+//! possible is reported, and the results are marked.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,7 +12,7 @@ use testkit::requires;
 use super::lab::plan;
 use super::{answer, outboard};
 
-/// A user who owns nothing but what is made for it here.
+/// A user that owns nothing but what is made for it here.
 const NOBODY: u32 = 65_534;
 const READ: &str = include_str!("../../../lab/src/fio/fixtures/random-read.json");
 
@@ -23,7 +23,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// None, said, where nobody else can be played.
+    /// None, with the reason printed, where no other user can be used.
     fn new(programs: &[&str]) -> Option<Self> {
         let mut needs = vec![requires::root(), requires::command("setpriv")];
         needs.extend(programs.iter().map(|program| requires::command(program)));
@@ -154,7 +154,7 @@ fn who_may_not_drop_caches_is_measured_and_told_so_and_what_a_cache_may_have_ans
     let run = &told["run"];
     ground.is_tidy();
 
-    // What could not be done is said once, of the run.
+    // What could not be done is reported once, of the run.
     let said = findings(run);
     let about = |word: &str| said.iter().filter(|text| text.contains(word)).count();
     assert_eq!(about("page cache cannot be dropped"), 1, "{said:?}");
@@ -173,7 +173,7 @@ fn who_may_not_drop_caches_is_measured_and_told_so_and_what_a_cache_may_have_ans
     assert!(read["outcome"]["fio"]["bytes"].as_u64() > Some(0), "{read}");
     let evidence = &read["evidence"];
     assert_eq!(evidence["dropped"]["dropped"], "file-only", "{evidence}");
-    // Of the tree nobody can say that.
+    // That cannot be known of the tree.
     let tar = cell(run, "tar");
     let said = findings(tar);
     let marked = said.iter().any(|text| {
@@ -189,7 +189,7 @@ fn who_may_not_drop_caches_is_measured_and_told_so_and_what_a_cache_may_have_ans
     assert!(ground.path().join("r.html").exists());
 }
 
-/// The same by root, who may do all that: nothing is said, so that the test above says something.
+/// The same by root, who may do all that: no remark is made, so that the test above can fail.
 #[test]
 fn who_may_drop_caches_is_told_nothing_of_them() {
     if !requires::all(&[
@@ -251,7 +251,7 @@ fn a_directory_that_may_not_be_written_is_named() {
     assert_eq!(fs::read_dir(&closed).expect("a folder").count(), 0);
 }
 
-/// Who may only read a store can look at what is in it, and is not let measure for it.
+/// A user that may only read a store can show its runs, and cannot add one.
 #[test]
 fn a_store_that_may_only_be_read_is_read_and_takes_no_run() {
     let Some(ground) = Ground::new(&[]) else {

@@ -23,7 +23,7 @@ use layer::LayerDevice;
 /// Placeholder of a device that is not there yet, where commands are shown.
 const TO_BE: &str = "LOOP";
 
-/// One thing that the kernel is asked for.
+/// One operation of the kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum KernelStep {
     /// The image of this name becomes a loop device, which the name refers to from then on.

@@ -1,4 +1,4 @@
-//! What holds of every verdict, whatever was measured.
+//! What holds of every verdict, for any measurement.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -66,7 +66,7 @@ proptest! {
         let verdict = diagnose(&e);
         prop_assert!(!verdict.limiter.is_empty());
         prop_assert!(verdict.limiter.iter().all(|part| e.way.contains(part)));
-        // What is surely acquitted, and what may be: rates near the edge are left to rounding.
+        // What is surely ruled out, and what may be: rates near the edge are left to rounding.
         let replaced_between = |low: f64, high: f64| -> Vec<Stage> {
             let still = e.substitutions.iter().filter(|sub| {
                 sub.sure && sub.rate.0 > e.rate.0 * low && sub.rate.0 < e.rate.0 * high
@@ -74,7 +74,7 @@ proptest! {
             still.flat_map(|sub| sub.replaced.clone()).collect()
         };
         let (innocent, perhaps) = (replaced_between(0.71, 1.19), replaced_between(0.69, 1.21));
-        // Where everything is acquitted there is nobody left but everybody.
+        // Where everything is ruled out, all of it is named.
         if e.way.iter().any(|part| !perhaps.contains(part)) {
             prop_assert!(verdict.limiter.iter().all(|part| !innocent.contains(part)), "{:?}", verdict);
         }

@@ -1,4 +1,4 @@
-//! The look at threads, on threads whose doings are known.
+//! The look at threads, on threads with a known load.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One rule each: what acquits, what accuses, and what is said of it.
+//! One rule each: what rules a stage out, what makes it a suspect, and how that is reported.
 
 use super::*;
 use crate::units::Nanos;

@@ -1,4 +1,4 @@
-//! The wire by itself: a bound like others, and what does not fit it is told.
+//! The wire by itself: a bound like others, and what contradicts it is reported.
 
 use super::*;
 use crate::plan::Direction;
@@ -44,7 +44,7 @@ fn a_wire_is_a_bound_in_the_way_that_the_bytes_go() {
     assert_eq!(diagnose(&up).limiter, [Stage::Protocol]);
 }
 
-/// C's dock: the interface said 1 Gb/s, and what was behind it carried a tenth.
+/// C's dock: the interface reported 1 Gb/s, and what was behind it carried a tenth.
 #[test]
 fn a_link_that_promises_more_than_it_carries_is_told() {
     let e = over(bare(11.2, 11.2, Some(1000)), 10.9, Direction::Read);

@@ -162,7 +162,7 @@ impl fmt::Display for Refusal {
 /// Whether it may be written by a user that typed these serials.
 ///
 /// # Errors
-/// [`Refusal`] with every reason there is. The serial is asked for only when nothing else speaks
+/// [`Refusal`] with every reason there is. The serial is required only when nothing else speaks
 /// against it: no user is led to type what does not help.
 pub(crate) fn decide(facts: &Facts, typed: &[String]) -> Result<(), Refusal> {
     let mut reasons = facts.against.clone();

@@ -11,7 +11,7 @@
 //!
 //! # Invariants
 //!
-//! * Whatever is mounted, swapped to, held, open elsewhere, a member of something or carries any
+//! * A device that is mounted, swapped to, held, open elsewhere, a member of something or carries any
 //!   signature is refused, and so is a partition of it, a disk with such a partition, a link to it and
 //!   a loop device over it. There is no option that overrides this.
 //! * A block device is written only when its serial was typed (`--write-serial`).

@@ -27,7 +27,7 @@ impl System {
         Self::at(Path::new("/"))
     }
 
-    /// One whose `sys` and `proc` are below `root`.
+    /// One with `sys` and `proc` below `root`.
     #[must_use]
     pub fn at(root: &Path) -> Self {
         Self {

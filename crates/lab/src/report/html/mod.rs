@@ -1,7 +1,7 @@
 //! The page: one file, no network, no script; light, dark and print by its style sheet.
 //!
-//! Invariants: headings are in order; whatever is drawn has a name and a description for a screen reader;
-//! what can be scrolled can be reached with the keyboard; whatever comes from outside is escaped by maud.
+//! Invariants: headings are in order; every drawing has a name and a description for a screen reader;
+//! what can be scrolled can be reached with the keyboard; anything from outside is escaped by maud.
 
 mod commands;
 mod cover;
@@ -18,7 +18,7 @@ use super::summary::Summary;
 use crate::store::RunRecord;
 
 const STYLE: &str = include_str!("style.css");
-/// The page may load nothing and run nothing, whatever is in it.
+/// The page may load nothing and run nothing, regardless of its content.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
 /// The whole page.

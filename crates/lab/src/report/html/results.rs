@@ -1,4 +1,4 @@
-//! The table of all figures, with what is to be said of each.
+//! The table of all figures, with the findings on each.
 
 use maud::{Markup, html};
 

@@ -89,7 +89,7 @@ fn refused(run: &RunRecord, pair: Pair, rows: &[Row]) -> Option<String> {
         }
     }
     let side = |target| {
-        // One that failed says nothing of what was asked.
+        // One that failed is no answer.
         let mut all = cells(run, pair.workload, target).into_iter();
         let cell = all.find(|cell| !cell.has_failed())?;
         Some((run, &run.plan.workloads[pair.workload], cell))

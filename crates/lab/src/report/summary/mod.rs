@@ -142,7 +142,7 @@ pub struct Overall {
 }
 
 impl Summary {
-    /// Computes everything that is said of `run`.
+    /// Computes all that a report shows of `run`.
     #[must_use]
     pub fn of(run: &RunRecord) -> Self {
         let targets = run.manifest.targets.len();

@@ -124,7 +124,7 @@ fn figures(run: &RunRecord, cells: &[&Cell]) -> Vec<FigureRow> {
         .collect()
 }
 
-/// What all measurements of one result make of it. Remarks are said once for each check.
+/// What all measurements of one result make of it. Remarks are reported once for each check.
 fn validity(all: &[&Cell], usable: usize, together: &[Finding]) -> Validity {
     if all.is_empty() {
         return Validity::Invalid {
@@ -170,7 +170,7 @@ fn is_enough(all: &[&Cell], usable: usize) -> bool {
         && (usable == all.len() || usable * 2 > all.len() && usable >= USABLE_MIN.min(all.len()))
 }
 
-/// Of the usable measurements in their order. A run that was made with fewer blocks than it takes was asked
+/// Of the usable measurements in their order. A run that was made with fewer blocks than it takes was configured
 /// to: its plan's blocks are shown beside every figure.
 fn steadiness(all: &[&Cell]) -> Vec<Finding> {
     let values: Vec<f64> = all

@@ -43,7 +43,7 @@ fn failures(run: &RunRecord) -> Vec<Finding> {
     failed.collect()
 }
 
-/// What is to be said of one result, and only the others show it.
+/// Findings on one result, and only the others show it.
 pub(super) struct RowFinding {
     pub(super) workload: usize,
     pub(super) target: usize,

@@ -15,7 +15,7 @@ use crate::units::{Bytes, MIB};
 /// With less left than this, a target is full: it had more before the run, or the run had not begun.
 const FULL: Bytes = Bytes(8 * MIB);
 
-/// The end of the run, said by its test and its target.
+/// The end of the run, with its test and its target.
 pub(super) fn failed(workload: &Workload, target: &ReadyTarget, why: &str) -> Stop {
     // fio then only says that it may not create the file.
     let is_there = target.ground.file().is_none_or(Path::exists);

@@ -1,4 +1,4 @@
-//! Test files of one size and one way to submit I/O, on all targets alike.
+//! Test files of one size and one way to submit I/O, identical on all targets.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

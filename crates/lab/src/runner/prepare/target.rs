@@ -20,7 +20,7 @@ pub(in crate::runner) struct ReadyTarget {
     pub(in crate::runner) drops: Option<Dropped>,
 }
 
-/// What is known of a target whose file was written.
+/// What is known of a target after its file was written.
 pub(super) fn ready(
     ground: WorkArea,
     spec: &TargetSpec,

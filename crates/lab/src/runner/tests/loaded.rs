@@ -45,7 +45,7 @@ impl Drop for Hog {
     }
 }
 
-/// Of as many as there are cores, so that it takes its part whatever else is at work here.
+/// Of as many as there are cores, so that it takes its part regardless of other load.
 #[test]
 fn a_run_on_a_machine_under_load_is_marked_noisy() {
     if !requires::all(&[requires::command("fio")]) {
@@ -89,7 +89,7 @@ fn a_run_on_a_machine_under_load_is_marked_noisy() {
 }
 
 /// Every core is full, and none of it is tar's doing. Once the machine's time was taken for the tool's, and
-/// whatever it measured was said to tell nothing of storage.
+/// all of its results were called CPU-bound.
 #[test]
 fn a_tool_on_a_machine_that_others_keep_busy_is_not_called_cpu_bound() {
     if !requires::all(&[requires::command("tar")]) {
@@ -124,7 +124,7 @@ struct Btrfs {
 
 impl Btrfs {
     fn mounted() -> Result<Self, String> {
-        // Beside the test's own program, since /tmp may be memory.
+        // Next to the test's own program, since /tmp may be memory.
         let below = std::env::current_exe().unwrap();
         let folder = tempfile::tempdir_in(below.parent().unwrap()).unwrap();
         let image = folder.path().join("btrfs.img");

@@ -52,7 +52,7 @@ pub(super) fn with_tests(tests: &str) -> Plan {
     Plan::parse(&format!("{}{tests}", &text[..head])).unwrap()
 }
 
-/// Beside the test's own program, since /tmp may be memory, which has no direct I/O.
+/// Next to the test's own program, since /tmp may be memory, which has no direct I/O.
 pub(super) fn directory() -> tempfile::TempDir {
     let below = std::env::current_exe().unwrap();
     tempfile::tempdir_in(below.parent().unwrap()).unwrap()

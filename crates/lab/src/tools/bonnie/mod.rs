@@ -36,7 +36,7 @@ const MEASURABLE: Nanos = Nanos::from_ms(500);
 /// The time below which our own clock, which looks a thousand times a second, is off by more than some 4 %.
 const OWN_CLOCK_MIN: Nanos = Nanos::from_ms(50);
 
-/// What it is asked to do.
+/// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
@@ -121,7 +121,7 @@ pub fn command(
     ]);
     let small = options.file_size.0;
     push(["-n".into(), format!("{}:{small}:{small}:1", options.files)]);
-    // The file is as large as the plan says; whether that is larger than memory is said elsewhere.
+    // The file is as large as the plan says; a check reports whether that is larger than memory.
     push(["-r".into(), "0".into()]);
     push(["-m".into(), "target".into()]);
     // It reads a number of 32 bits.
@@ -152,7 +152,7 @@ const FIELDS: [(usize, &str, Unit); 10] = [
     (36, "remove shuffled", Unit::PerSecond),
 ];
 
-/// The figures in its line, and what is to be said of them; any text is none at worst. `read` is how long the
+/// The figures in its line, and the findings on them; any text is none at worst. `read` is how long the
 /// block read of `size` took by our own clock.
 #[must_use]
 pub fn parse(
@@ -185,7 +185,7 @@ pub fn parse(
     headline.then_some((figures, findings))
 }
 
-/// The rate of what took bonnie++ too little time, and what is to be said of it.
+/// The rate of what took bonnie++ too little time, and the findings on it.
 fn too_quick(name: &str, size: Bytes, took: Option<Nanos>) -> (f64, Finding) {
     let why =
         format!("the {name} took less than half a second, for which bonnie++ gives no figure");

@@ -1,6 +1,6 @@
 //! Between two tests of bonnie++: it waits for us, and its file leaves the page cache.
 //!
-//! bonnie++ opens its file without O_DIRECT for all but the first test, whatever its options, so its block
+//! bonnie++ opens its file without O_DIRECT for all but the first test, with any options, so its block
 //! read would find the whole file in memory, where its rewrite left it. The manual has the file be twice as
 //! large as memory; that takes hours. With `-y p` it prints the number of each test, as a line, and waits for
 //! a line on its standard input.
@@ -106,7 +106,7 @@ impl Pauses {
         self.read
     }
 
-    /// What is to be said of its figures. It has ended.
+    /// Findings on its figures. It has ended.
     pub(super) fn findings(self) -> Vec<Finding> {
         self.findings
     }

@@ -63,7 +63,7 @@ fn drives_that_work_at_once_are_read_from_fios_jobs_in_their_order() {
     let figures = together::figures(&rates).unwrap();
     assert_eq!((figures[0].value, figures[1].value), (2e6, 3e6));
     assert_eq!(together::figures(&[]), None);
-    // What was not asked for is no result, and neither is a job that failed.
+    // A direction that was not requested is no result, and neither is a job that failed.
     assert_eq!(together::rates(&text, Direction::Write), None);
     assert_eq!(
         together::rates(&text.replace("\"error\":0", "\"error\":5"), Direction::Read),
@@ -101,7 +101,7 @@ fn a_drive_that_nobody_read_from_is_told_to_nobody() {
 }
 
 /// The scenario: a half had missed 32 MiB, in all three of its bitmap's chunks, and its array copied these, 159 MiB at
-/// 1.5 MiB/s. What was told as copied were the 32 MiB by the time: a fifth of it, below the rate that arrays promise.
+/// 1.5 MiB/s. What was reported as copied were the 32 MiB by the time: a fifth of it, below the rate that arrays promise.
 #[test]
 fn what_a_resync_leaves_of_the_load_is_a_part_of_it() {
     let seen = resync::ResyncSeen {

@@ -2,10 +2,10 @@
 //!
 //! # Invariants
 //!
-//! * A disk is taken down whatever way the run ends, but by SIGKILL; `outboard detach --all` finds it
+//! * A disk is taken down on every way out of the run, but by SIGKILL; `outboard detach --all` finds it
 //!   then.
 //! * The lab still writes into a directory of its own only, on a filesystem that was there or that
-//!   was asked for on a disk that holds nothing known.
+//!   was requested on a disk that holds nothing known.
 
 use std::path::{Path, PathBuf};
 

@@ -103,7 +103,7 @@ pub(crate) fn run(command: Command, format: Format) -> Result<(), Failure> {
     }
 }
 
-/// The run that was asked for, or the latest.
+/// The run that was requested, or the latest.
 fn chosen(store: &Store, run: Option<RunId>) -> Result<RunId, LabError> {
     run.map_or_else(|| store.latest(), Ok)
 }

@@ -271,7 +271,7 @@ fn request(args: &Args, plan: Plan, targets: &[Target]) -> Result<RunRequest, Fa
     Ok(request)
 }
 
-/// The request for a run whose load another machine makes, on directories of its own.
+/// The request for a run with fio on another machine, on directories of its own.
 fn request_there(args: &Args, plan: Plan, agent: &AgentHost) -> Result<RunRequest, Failure> {
     let mut request = RunRequest::new(plan, args.store.path()?);
     request.seed = args.seed;

@@ -1,5 +1,5 @@
 //! Disks, files and exports that an expression names and that are not ours: they are written only as far
-//! as the lab's rules for raw writes allow, whatever is between them and the target.
+//! as the lab's rules for raw writes allow, through any nodes between them and the target.
 
 use std::path::{Path, PathBuf};
 

@@ -78,8 +78,8 @@ fn can(programs: &[&str]) -> bool {
     requires::all(&needs)
 }
 
-/// Claims a device, and asks again while a program passes by that is none of a test's: what another test starts has
-/// our files open until it runs, and whatever looks at new devices looks at ours.
+/// Claims a device, and retries while a program that no test started has it open: what another test starts has
+/// our files open until it runs, and programs that look at new devices look at ours.
 fn claim_at_rest(path: &Path, serials: &[&str]) -> Result<Claim, Refusal> {
     let passes = |one: &Reason| match one {
         Reason::Open { by, .. } => !by.starts_with("sleep "),
@@ -104,7 +104,7 @@ fn reasons(path: &Path, serial: &str) -> Vec<Reason> {
     }
 }
 
-/// Unmounts when dropped, whatever the test did.
+/// Unmounts when dropped, on every way out of the test.
 struct Mounted(PathBuf);
 
 impl Mounted {

@@ -78,7 +78,7 @@ fn a_failure_in_the_third_block_keeps_two_blocks_and_a_part() {
     assert_eq!(kept.len(), 19);
 }
 
-/// Once the store's own error ended everything, and no word was said of what had been kept.
+/// Once the store's own error ended everything, and the message did not name what had been kept.
 #[test]
 fn what_cannot_be_kept_ends_the_run_with_the_blocks_that_were() {
     let mut mock = Mock {
@@ -109,7 +109,7 @@ fn a_cancelled_run_keeps_what_was_made() {
 fn invalid_figures_do_not_make_a_run_precise() {
     let mut plan = plan();
     plan.budget.blocks_max = 6;
-    // A figure of zero has no ratio: nothing can be said, so the run goes on to its last block.
+    // A figure of zero has no ratio: there is no verdict, so the run goes on to its last block.
     let (ended, _) = run(&plan, Nanos(1), |_| Ok(0));
     assert_eq!(ended.status, Status::AllBlocks);
 }

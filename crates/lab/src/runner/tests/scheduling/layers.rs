@@ -7,7 +7,7 @@ use crate::runner::schedule::Slot;
 use crate::store::Status;
 use crate::units::{MIB, Nanos, SECOND};
 
-/// What is asked for when target 0 stands on target 1; each measurement takes this long.
+/// What is requested when target 0 stands on target 1; each measurement takes this long.
 fn asked_of_layers(
     plan: &Plan,
     takes: Nanos,

@@ -9,7 +9,7 @@ use testkit::{LoopDevice, requires};
 
 use super::*;
 
-/// A folder of ours with a table in it, and one of somebody.
+/// A folder of ours with a table in it, and one of another user.
 struct Folders {
     ours: tempfile::TempDir,
     theirs: tempfile::TempDir,
@@ -226,7 +226,7 @@ fn a_real_device_is_refused_through_every_kind_of_disk_as_it_is_itself() {
     }
 }
 
-/// Asks again while a program that passes by has the device open: whatever looks at new devices.
+/// Retries while another program, which looks at new devices, has the device open.
 fn settled(check: impl Fn() -> Result<(), String>) -> Result<(), String> {
     for _ in 0..40 {
         match check() {
