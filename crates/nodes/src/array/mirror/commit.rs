@@ -88,9 +88,9 @@ impl Mirror {
     /// # Errors
     /// As [`record`](Self::record).
     pub(super) async fn record_pending(&self) -> Result<(), IoError> {
-        let begun = self.lock().state.commits_begun;
+        let begun = self.lock().state.ledger.commits_begun();
         self.record(|state| {
-            let is_covered = state.commits_durable > begun || !state.must_commit();
+            let is_covered = state.ledger.is_durable_since(begun) || !state.must_commit();
             is_covered && state.is_recorded()
         })
         .await

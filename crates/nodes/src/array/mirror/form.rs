@@ -159,13 +159,8 @@ impl Mirror {
         let guarded = self.lock();
         let state = &guarded.state;
         format!(
-            "{:?}, dirty {:?}, changed {} recorded {} must {}, commit {:?}",
-            state.locks,
-            state.dirty,
-            state.changed,
-            state.recorded,
-            state.must_record,
-            guarded.commit
+            "{:?}, {:?}, commit {:?}",
+            state.locks, state.ledger, guarded.commit
         )
     }
 

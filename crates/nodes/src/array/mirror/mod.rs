@@ -6,7 +6,7 @@
 //!           └─ overlapping changes, and windows of a resync, in order of arrival ┘
 //! ```
 //!
-//! `layout`, `apart`, `phase`, `bits`, `locks`, `read_errors`, `state` and `plan` are pure: they decide. `commit` writes what members must
+//! `layout`, `apart`, `phase`, `ledger`, `bits`, `locks`, `read_errors`, `state` and `plan` are pure: they decide. `commit` writes what members must
 //! know; `write`, `answers`, `read` and `flush` carry out requests; `windows` is what work in the background asks for.
 //!
 //! # Invariants
@@ -36,6 +36,7 @@ mod extents;
 mod flush;
 mod form;
 pub(in crate::array) mod layout;
+mod ledger;
 mod locks;
 mod members;
 mod open;

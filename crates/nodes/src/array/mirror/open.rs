@@ -16,9 +16,9 @@ use super::super::{ArrayError, ArrayEvent, ArrayOptions};
 use super::apart::Places;
 use super::bits::Bits;
 use super::layout::Layout;
+use super::ledger::CommitLedger;
 use super::locks::Table;
 use super::members::{SlotId, Target, View};
-use super::phase::Phase;
 use super::state::{Slot, Standing, State};
 use super::write::CHANGES_MAX;
 use super::{Guarded, Mirror};
@@ -61,13 +61,13 @@ impl Mirror {
         let name = assembly.facts.name.clone();
         let fence = ArrayFence::new(&name, events.clone(), work.clone());
         let mut state = state(assembly, layout, options, &fence);
-        state.found_dirty = synced_to.is_some();
+        state.ledger.set_found_dirty(synced_to.is_some());
         state.synced_to = synced_to.filter(|to| *to < state.layout.size());
         if let Some((mut bits, header)) = bits {
             if let Some(from) = state.synced_to.take() {
                 bits.need_all_set(from);
             }
-            state.events_cleared = header.events_cleared;
+            state.ledger.set_events_cleared(header.events_cleared);
             state.bits = Some(bits);
         }
         state.look_again();
@@ -371,20 +371,9 @@ fn state(
         parts: held,
         view: Arc::new(view),
         roles,
-        events,
-        events_cleared: 0,
+        ledger: CommitLedger::new(events, lead),
         bits: None,
         synced_to: None,
-        dirty: Phase::Clear,
-        found_dirty: false,
-        lead,
-        awake: false,
-        changed: 0,
-        recorded: 0,
-        must_record: 0,
-        commits_begun: 0,
-        commits_durable: 0,
-        flush_first: false,
         locks: Table::default(),
         writes: 0,
         begun: 0,

@@ -21,8 +21,8 @@ use bytes::Bytes;
 
 use super::super::format::{self, Changes, Role, Version};
 use super::bits::Page;
+use super::ledger::CommitScope;
 use super::members::{SlotId, Target};
-use super::phase::Phase;
 use super::state::{Failing, Slot, Standing, State};
 use crate::fields::put;
 
@@ -67,10 +67,7 @@ pub(super) struct Told {
 /// What is durable once a plan was carried out.
 #[derive(Debug)]
 pub(super) struct After {
-    changed: u64,
-    events: Option<u64>,
-    events_cleared: u64,
-    flushed: bool,
+    scope: CommitScope,
     rebuilt: Vec<(SlotId, u64)>,
     /// Whose logs of bad blocks are written, where superblocks are.
     logs: Vec<SlotId>,
@@ -90,47 +87,36 @@ pub(super) struct Outcome {
 impl State {
     /// A commit begins. `now`: seconds since 1970.
     pub(super) fn plan(&mut self, now: u64) -> Plan {
-        self.commits_begun += 1;
         let degraded = self.is_degraded();
-        let mut flush_first = std::mem::take(&mut self.flush_first);
-        flush_first |= self.dirty == Phase::Clearing;
+        let mut clears_bits = false;
         if let Some(bits) = &mut self.bits {
             if degraded {
                 bits.keep_all();
             }
-            flush_first |= bits.will_clear();
+            clears_bits = bits.will_clear();
         }
-        let told_dirty = self.dirty.begin().is_some();
-        let superblocks = told_dirty || self.changed > self.recorded;
-        let events = self.events + 1;
-        let events_cleared = if degraded {
-            self.events_cleared
-        } else {
-            // All members have these, so none that leaves from now on can be older.
-            self.events.max(self.events_cleared)
-        };
-        let header = superblocks.then_some(|header: &mut [u8]| {
-            put(header, EVENTS_AT, events.to_le_bytes());
-            put(header, CLEARED_AT, events_cleared.to_le_bytes());
-            header[STATE_AT] &= !STALE;
+        let scope = self.ledger.begin(degraded, clears_bits);
+        let header = scope.events.map(|events| {
+            move |header: &mut [u8]| {
+                put(header, EVENTS_AT, events.to_le_bytes());
+                put(header, CLEARED_AT, scope.events_cleared.to_le_bytes());
+                header[STATE_AT] &= !STALE;
+            }
         });
         let bits = self.bits.as_mut();
         let pages = bits.map_or_else(Vec::new, |bits| bits.begin_commit(header));
         let after = After {
-            changed: self.changed,
-            events: superblocks.then_some(events),
-            events_cleared,
-            flushed: flush_first,
-            rebuilt: self.rebuilt(flush_first),
+            scope,
+            rebuilt: self.rebuilt(scope.flush_first),
             logs: self.logs(),
-            caught_up: match superblocks {
-                true => std::mem::take(&mut self.behind),
-                false => Vec::new(),
+            caught_up: match scope.events {
+                Some(_) => std::mem::take(&mut self.behind),
+                None => Vec::new(),
             },
         };
-        let members = self.told(&after, superblocks.then_some(now));
+        let members = self.told(&after, scope.events.map(|_| now));
         Plan {
-            flush_first,
+            flush_first: scope.flush_first,
             pages,
             members,
             one_by_one: matches!(self.facts.version, Version::V0_90 { .. }),
@@ -159,8 +145,11 @@ impl State {
     /// Whom it tells what. `now`: superblocks, too.
     fn told(&mut self, after: &After, now: Option<u64>) -> Vec<Told> {
         let roles = self.roles();
-        let dirty = matches!(self.dirty, Phase::SettingNow | Phase::Set | Phase::Setting);
-        let synced_to = if dirty { Some(0) } else { self.synced_to() };
+        let synced_to = if self.ledger.writes_dirty() {
+            Some(0)
+        } else {
+            self.synced_to()
+        };
         let mut told = Vec::new();
         for slot in &mut self.slots {
             let holds = match slot.standing {
@@ -173,7 +162,7 @@ impl State {
                 let id = slot.target.slot;
                 let rebuilt = after.rebuilt.iter().filter(|(other, _)| *other == id);
                 let changes = Changes {
-                    events: after.events,
+                    events: after.scope.events,
                     updated: Some(now),
                     synced_to: Some(synced_to),
                     roles: Some(&roles),
@@ -187,7 +176,7 @@ impl State {
                 };
                 let is_behind = after.caught_up.contains(&id);
                 let catch_up = is_behind.then(|| {
-                    let events = Some(self.events);
+                    let events = Some(self.ledger.events());
                     slot.patch(&Changes { events, ..changes })
                 });
                 (slot.patch(&changes), catch_up)
@@ -250,26 +239,14 @@ impl State {
             bits.end_commit(durable);
         }
         if !durable {
-            self.dirty.undo();
-            self.flush_first |= after.flushed;
+            self.ledger.abort(&after.scope);
             self.behind.extend(&after.caught_up);
-            for slot in after.logs.iter().filter(|_| after.events.is_some()) {
+            for slot in after.logs.iter().filter(|_| after.scope.events.is_some()) {
                 self.slots[slot.0].log_changed = true;
             }
             return (failed, result);
         }
-        self.dirty.end();
-        // There is one commit at a time: the last one that began.
-        self.commits_durable = self.commits_begun;
-        if let Some(events) = after.events {
-            self.events = events;
-            self.found_dirty = false;
-            self.events_cleared = after.events_cleared;
-            self.recorded = self.recorded.max(after.changed);
-            if std::mem::take(&mut self.lead) {
-                self.change(true);
-            }
-        }
+        self.ledger.end(&after.scope);
         for (slot, to) in &after.rebuilt {
             self.slots[slot.0].rebuilt_durably = *to;
         }

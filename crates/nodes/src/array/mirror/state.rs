@@ -7,9 +7,6 @@
 //!   set.
 //! * The last member in sync that holds a byte is never failed.
 //! * Nothing is acknowledged that a failed member lacks, before all others know durably that it failed.
-//! * `events` goes up by one with each commit of superblocks, and only once that is durable on all members.
-//! * A member that is away when the array is opened may have seen one commit more than all that are here: `events` are
-//!   past that before anything is changed without it. Two who count the same changes saw the same ones.
 //! * While a part has nobody in sync no bit is cleared, and `events_cleared` stays.
 
 use std::sync::Arc;
@@ -24,9 +21,9 @@ use super::super::member::Member;
 use super::super::member_guard::ArrayFence;
 use super::bits::Bits;
 use super::layout::Layout;
+use super::ledger::CommitLedger;
 use super::locks::Table;
 use super::members::{Holder, SlotId, Target, View};
-use super::phase::Phase;
 use super::read_errors::ReadErrors;
 
 /// How a member stands.
@@ -99,32 +96,13 @@ pub(in crate::array) struct State {
     pub(super) view: Arc<View>,
     /// Roles by number, of members that nobody here knows.
     pub(super) roles: Vec<Role>,
-    /// As all members have it.
-    pub(super) events: u64,
-    pub(super) events_cleared: u64,
+    /// What members know, and what they are still to be told.
+    pub(super) ledger: CommitLedger,
     pub(super) bits: Option<Bits>,
     /// Without a bitmap: copies may differ from here on, byte of the array. With one its bits tell.
     pub(super) synced_to: Option<u64>,
-    /// Whether members know that writes are under way.
-    pub(super) dirty: Phase,
-    /// They were told so before it was opened, and nothing since.
-    pub(super) found_dirty: bool,
-    /// Who is away may have seen the next commit: there is another one behind it.
-    pub(super) lead: bool,
-    /// Something was written since it was opened: bits may be, too.
-    pub(super) awake: bool,
-    /// Changes of what superblocks say, and how many of those are durable.
-    pub(super) changed: u64,
-    pub(super) recorded: u64,
-    /// Up to where they must be before anything is acknowledged.
-    pub(super) must_record: u64,
     /// Members whose superblocks are one commit behind those of the others.
     pub(super) behind: Vec<SlotId>,
-    /// Commits that began, and the last one of them that is durable.
-    pub(super) commits_begun: u64,
-    pub(super) commits_durable: u64,
-    /// Members are flushed before the next commit.
-    pub(super) flush_first: bool,
     pub(super) locks: Table,
     /// Changes under way, waiting, or given up.
     pub(super) writes: u64,
@@ -234,11 +212,7 @@ impl State {
 
     /// A change of what superblocks say. `urgent`: nothing is acknowledged before all members have it.
     pub(super) fn change(&mut self, urgent: bool) {
-        self.changed += 1;
-        self.awake = true;
-        if urgent {
-            self.must_record = self.changed;
-        }
+        self.ledger.change(urgent);
     }
 
     /// A member failed.
@@ -386,19 +360,13 @@ impl State {
         if self.writes > 0 {
             return false;
         }
-        if self.found_dirty && self.dirty == Phase::Clear && !self.is_unsynced() {
-            self.found_dirty = false;
-            self.change_flushed(false);
-            return true;
-        }
-        self.dirty.let_go();
-        self.dirty == Phase::Clearing
+        self.ledger.release_dirty(!self.is_unsynced())
     }
 
     /// Time has passed ([`Bits::sweep`]). Whether there are bits that a later sweep can clear.
     pub(super) fn sweep(&mut self) -> bool {
         let may_clear = !self.is_degraded();
-        let awake = self.awake;
+        let awake = self.ledger.is_awake();
         self.bits
             .as_mut()
             .is_some_and(|bits| awake && bits.sweep(may_clear) && may_clear)
@@ -407,7 +375,7 @@ impl State {
     /// The same, and whether there is anything that members must be told.
     pub(super) fn sweep_once(&mut self) -> (bool, bool) {
         let more = self.sweep();
-        (more, self.awake && self.must_commit())
+        (more, self.ledger.is_awake() && self.must_commit())
     }
 
     /// A member holds `part` from now on, rebuilt up to 0.
@@ -464,15 +432,12 @@ impl State {
 
     /// A change of what superblocks say of data: members are flushed before it is told.
     pub(super) fn change_flushed(&mut self, urgent: bool) {
-        self.flush_first = true;
-        self.change(urgent);
+        self.ledger.change_flushed(urgent);
     }
 
     /// Whether there is anything that members do not know yet.
     pub(super) fn must_commit(&self) -> bool {
         let bits = self.bits.as_ref();
-        matches!(self.dirty, Phase::Setting | Phase::Clearing)
-            || self.changed > self.recorded
-            || self.awake && bits.is_some_and(Bits::has_changes)
+        self.ledger.is_pending() || self.ledger.is_awake() && bits.is_some_and(Bits::has_changes)
     }
 }

@@ -4,7 +4,6 @@ use block::IoError;
 
 use super::super::{ArrayError, ArrayEvent, ArrayStatus, BitmapStatus, MemberState, MemberStatus};
 use super::members::SlotId;
-use super::phase::Phase;
 use super::state::{Failing, Slot, Standing, State};
 use super::{Bits, Mirror};
 
@@ -26,7 +25,7 @@ impl Mirror {
             working: u32::try_from(state.working()).unwrap_or(u32::MAX),
             read_only: self.read_only(),
             clean: state.is_clean(),
-            events: state.events,
+            events: state.ledger.events(),
             bitmap: state.bits.as_ref().map(bitmap),
             members: state.members(),
             resync_pending: state.is_unsynced() && state.view.holders().nth(1).is_some(),
@@ -160,7 +159,7 @@ const fn bitmap(bits: &Bits) -> BitmapStatus {
 impl State {
     /// Whether members know that no write is under way, and copies are alike.
     fn is_clean(&self) -> bool {
-        self.dirty == Phase::Clear && !self.is_unsynced()
+        self.ledger.is_clean() && !self.is_unsynced()
     }
 
     /// Forgets a member; false if it holds a part.

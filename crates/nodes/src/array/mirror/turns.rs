@@ -23,8 +23,8 @@ impl State {
     /// The same, if it need not wait for anything.
     #[inline]
     pub(super) fn begin_now(&mut self, range: Range) -> Option<Turn> {
-        let may = self.dirty.is_set()
-            && self.must_record <= self.recorded
+        let may = self.ledger.is_dirty()
+            && self.ledger.is_recorded()
             && self.view.no_bad
             && !self.stopped
             && !self.fence.is_closed()
@@ -41,8 +41,7 @@ impl State {
     fn count(&mut self, range: Range) {
         self.writes += 1;
         self.begun += 1;
-        self.awake = true;
-        self.dirty.want();
+        self.ledger.begin_write();
         if let Some(bits) = &mut self.bits {
             bits.begin(range);
         }
@@ -50,14 +49,14 @@ impl State {
 
     /// Whether members know what they must before `range` is changed.
     pub(super) fn is_ready(&self, range: Range) -> bool {
-        self.dirty.is_set()
+        self.ledger.is_dirty()
             && self.is_recorded()
             && self.bits.as_ref().is_none_or(|bits| bits.are_set(range))
     }
 
     /// Whether all members know what they must before anything is acknowledged.
     pub(super) const fn is_recorded(&self) -> bool {
-        self.must_record <= self.recorded
+        self.ledger.is_recorded()
     }
 
     /// A change has ended: nothing of it is under way.
