@@ -27,6 +27,7 @@ use super::super::member::Member;
 use super::super::member_guard::{ArrayFence, MemberGuard};
 use super::close::Released;
 use super::layout::{Layout, Piece};
+use super::read_balance::ReadLoad;
 use crate::ErrorDisk;
 
 /// Flushes, and whatever members must make durable, may take so much longer than other requests, of a member that is
@@ -69,8 +70,8 @@ pub(in crate::array) struct Target {
     pub(super) guard: Option<Arc<MemberGuard>>,
     /// Nobody else holds what it does.
     alone: AtomicBool,
-    /// Reads under way.
-    pub(super) reads: AtomicU32,
+    /// Reads in flight.
+    pub(super) load: ReadLoad,
     /// Read errors that were put right.
     pub(super) corrected: AtomicU64,
     /// Writes until it is asked in line again.
@@ -102,7 +103,7 @@ impl Target {
             patience: if member.remote { timeout } else { long },
             long_patience: long,
             alone: AtomicBool::new(false),
-            reads: AtomicU32::new(0),
+            load: ReadLoad::default(),
             corrected: AtomicU64::new(member.superblock.corrected.into()),
             waits: AtomicU32::new(0),
             released: Released::default(),
@@ -117,7 +118,7 @@ impl Target {
             disk: Arc::new(ErrorDisk::new(0)),
             fence: self.fence.clone(),
             guard: None,
-            reads: AtomicU32::new(0),
+            load: ReadLoad::default(),
             corrected: AtomicU64::new(self.corrected.load(Ordering::Relaxed)),
             alone: AtomicBool::new(false),
             waits: AtomicU32::new(0),
@@ -133,8 +134,7 @@ impl Target {
 
     pub(super) async fn read(&self, within: Range) -> Result<IoBufs, IoError> {
         let below = self.place(within);
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        let _count = Count(&self.reads);
+        let _counted = self.load.begin();
         self.fence.check(Operation::Read, Some(below))?;
         if let Some(guard) = &self.guard {
             guard.admit_read(self.patience()).await?;
@@ -384,15 +384,6 @@ impl Target {
     /// It would have waited.
     pub(super) fn would_wait(&self) {
         self.waits.store(WAITS, Ordering::Relaxed);
-    }
-}
-
-/// One of those that are counted.
-struct Count<'a>(&'a AtomicU32);
-
-impl Drop for Count<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

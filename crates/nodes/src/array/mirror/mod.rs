@@ -6,7 +6,7 @@
 //!           └─ overlapping changes, and windows of a resync, in order of arrival ┘
 //! ```
 //!
-//! `layout`, `apart`, `phase`, `ledger`, `bits`, `locks`, `read_errors`, `state` and `plan` are pure: they decide. `commit` writes what members must
+//! `layout`, `apart`, `phase`, `ledger`, `bits`, `locks`, `read_balance`, `read_errors`, `state` and `plan` are pure: they decide. `commit` writes what members must
 //! know; `write`, `answers`, `read` and `flush` carry out requests; `windows` is what work in the background asks for.
 //!
 //! # Invariants
@@ -43,6 +43,7 @@ mod open;
 mod phase;
 mod plan;
 mod read;
+mod read_balance;
 mod read_errors;
 mod state;
 mod status;

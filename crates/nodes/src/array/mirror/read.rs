@@ -4,7 +4,6 @@
 //!
 //! * Where copies may differ, and were not made alike yet, the first one that is in sync is read, each time: reads
 //!   agree with each other, and with what the others are made of.
-//! * The same place is read from the same member, where members are as good as each other: caches hold it once.
 //! * What cannot be read is written anew from another copy, and read again; a member on which that fails has failed.
 //!   Read-only arrays are left as they are.
 //! * A member on which that is done too often ([`super::read_errors`]) has failed, where others have what it holds.
@@ -22,13 +21,9 @@ use super::Mirror;
 use super::layout::{Copy, Piece};
 use super::locks::{GivenUp, Kind};
 use super::members::{Holder, SlotId, Target, View, is_timeout};
+use super::read_balance::{ReadRank, choose};
 use super::read_errors::READ_ERRORS_MAX;
 use super::state::{Failing, State};
-
-/// Bytes of the array that are read from one of several members before it is another one's turn.
-const TURN: u64 = 4 << 20;
-/// A member that has so many reads under way more than another leaves the next one to that.
-const AHEAD: u32 = 8;
 
 /// Members whose copies could not be read, and why.
 type Tried = SmallVec<[(SlotId, IoError); 2]>;
@@ -82,29 +77,16 @@ impl Reading {
                 && may(holder.target.slot);
             may.then_some((holder, within))
         };
-        let class = |holder: &Holder| (holder.target.write_mostly, holder.target.remote);
-        let good = || piece.copies.iter().filter_map(good);
-        let best = good().map(|(holder, _)| class(holder)).min()?;
-        let mut equals = good().filter(|(holder, _)| class(holder) == best);
-        let count = equals.clone().count();
-        if self.unsynced || count == 1 {
-            return equals.next();
-        }
-        let turn = piece.range.offset / TURN % count as u64;
-        let mine = equals
-            .clone()
-            .nth(usize::try_from(turn).expect("members are few"))?;
-        let reads = |holder: &Holder| holder.target.reads.load(Ordering::Relaxed);
-        let busy = reads(mine.0);
-        if busy < AHEAD {
-            return Some(mine);
-        }
-        let idle = equals.min_by_key(|(holder, _)| reads(holder))?;
-        Some(if busy >= reads(idle.0) + AHEAD {
-            idle
-        } else {
-            mine
-        })
+        choose(
+            piece.copies.iter().filter_map(good),
+            |(holder, _)| ReadRank {
+                write_mostly: holder.target.write_mostly,
+                remote: holder.target.remote,
+            },
+            |(holder, _)| holder.target.load.in_flight(),
+            // Where copies may differ all reads are of the same one.
+            (!self.unsynced).then_some(piece.range.offset),
+        )
     }
 }
 
