@@ -13,8 +13,9 @@ use block::{Errno, IoError, Range, WriteFlags};
 
 use super::super::member_guard::is_not_ours;
 use super::Mirror;
+use super::member_table::{Failing, Standing};
 use super::members::{SlotId, Target, is_timeout};
-use super::state::{Failing, Standing, State};
+use super::state::State;
 use super::write::Change;
 use crate::blocks::slice;
 
@@ -64,7 +65,7 @@ impl Answers {
     /// Whether a member in sync has what another one could not write.
     fn is_elsewhere(&self, piece: usize, state: &State) -> bool {
         let mut others = self.answers.iter().filter(|answer| answer.piece == piece);
-        let in_sync = |slot: SlotId| state.slots[slot.0].standing == Standing::InSync;
+        let in_sync = |slot: SlotId| state.members.slots[slot.0].standing == Standing::InSync;
         !self.everybody || others.any(|other| other.result.is_ok() && in_sync(other.target.slot))
     }
 }
@@ -91,7 +92,7 @@ impl Mirror {
     /// What was written where it could not be read before can be read again.
     fn made_good(&self, answers: &Answers) {
         let mut guarded = self.lock();
-        if guarded.state.view.no_bad {
+        if guarded.state.members.view.no_bad {
             return;
         }
         for answer in &answers.answers {
@@ -115,7 +116,7 @@ impl Mirror {
         }
         {
             let guarded = self.lock();
-            let has_log = guarded.state.slots[target.slot.0].log.is_some();
+            let has_log = guarded.state.members.slots[target.slot.0].log.is_some();
             if !has_log || !answers.is_elsewhere(answer.piece, &guarded.state) {
                 return None;
             }
@@ -173,7 +174,7 @@ impl State {
                 Failing::Last => kept = Some(error.clone()),
             }
         }
-        if kept.is_some() && self.view.holders().nth(1).is_some() {
+        if kept.is_some() && self.members.view.holders().nth(1).is_some() {
             self.need(range);
         }
         (told, kept)

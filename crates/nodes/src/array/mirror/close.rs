@@ -37,7 +37,7 @@ impl Mirror {
         let closed = Arc::new(target.closed());
         let (name, remote) = (target.name.clone(), target.remote);
         let released = target.released.0.clone();
-        let before = std::mem::replace(&mut self.lock().state.slots[slot.0].target, closed);
+        let before = std::mem::replace(&mut self.lock().state.members.slots[slot.0].target, closed);
         drop((before, target));
         // A read that began before it failed may still be under way, and hold it open.
         let mut released = std::pin::pin!(released.notified());

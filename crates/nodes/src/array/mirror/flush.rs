@@ -15,9 +15,10 @@ use super::Mirror;
 use super::commit::Driven;
 use super::layout::Piece;
 use super::locks::{Abandoned, GivenUp};
+use super::member_table::Failing;
 use super::members::Target;
 use super::read::Which;
-use super::state::{Failing, State};
+use super::state::State;
 use super::write::{Change, holders};
 
 /// Bytes that are made alike together.

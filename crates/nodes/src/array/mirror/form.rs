@@ -10,8 +10,8 @@ use super::super::format::bitmap::Bitmap;
 use super::super::format::{self, Superblock};
 use super::Mirror;
 use super::apart::Places;
+use super::member_table::Standing;
 use super::members::SlotId;
-use super::state::Standing;
 
 /// How long bits are left alone that nobody needs, where the bitmap does not say, and at most.
 const DAEMON_SLEEP: Duration = Duration::from_secs(5);
@@ -73,7 +73,7 @@ impl Mirror {
     /// Members that hold a part, as they were told last what they are.
     pub(in crate::array) fn written(&self) -> Vec<Written> {
         let guarded = self.lock();
-        let slots = guarded.state.slots.iter();
+        let slots = guarded.state.members.slots.iter();
         let written = slots.filter_map(|slot| {
             let in_sync = match slot.standing {
                 Standing::InSync => true,
@@ -145,7 +145,7 @@ impl Mirror {
     /// their place comes. Others are told when it has.
     pub(in crate::array) fn forget(&self, name: &str, number: u32) {
         let mut guarded = self.lock();
-        for slot in &mut guarded.state.slots {
+        for slot in &mut guarded.state.members.slots {
             let is_out = matches!(slot.standing, Standing::Failed(_) | Standing::Stale);
             if is_out && (slot.number == number || slot.target.name == name) {
                 slot.standing = Standing::Removed;
@@ -175,7 +175,7 @@ impl Mirror {
     /// How every member stands that was not forgotten, by its name.
     pub(in crate::array) fn standings(&self) -> Vec<(SlotId, String, Standing)> {
         let guarded = self.lock();
-        let slots = guarded.state.slots.iter();
+        let slots = guarded.state.members.slots.iter();
         let known = slots.filter(|slot| slot.standing != Standing::Removed);
         let told = known.map(|slot| {
             let target = &slot.target;

@@ -6,7 +6,7 @@
 //!           └─ overlapping changes, and windows of a resync, in order of arrival ┘
 //! ```
 //!
-//! `layout`, `apart`, `phase`, `ledger`, `bits`, `locks`, `read_balance`, `read_errors`, `state` and `plan` are pure: they decide. `commit` writes what members must
+//! `layout`, `apart`, `phase`, `ledger`, `member_table`, `bits`, `locks`, `read_balance`, `read_errors`, `state` and `plan` are pure: they decide. `commit` writes what members must
 //! know; `write`, `answers`, `read` and `flush` carry out requests; `windows` is what work in the background asks for.
 //!
 //! # Invariants
@@ -14,7 +14,6 @@
 //! * Members know that the array is dirty, and which bits are set, before any of them sees data; they are flushed
 //!   before one of these is taken back.
 //! * A change is acknowledged once all members have it that have not failed, and it is durable who has.
-//! * The last member in sync that holds a byte is never failed.
 //! * Changes that overlap are carried out one behind the other, on all members: copies end equal.
 //! * Once another host took the array over, every request fails, and no member is written any more
 //!   ([`super::member_guard`]).
@@ -38,6 +37,7 @@ mod form;
 pub(in crate::array) mod layout;
 mod ledger;
 mod locks;
+mod member_table;
 mod members;
 mod open;
 mod phase;
@@ -71,9 +71,9 @@ use self::state::State;
 use self::write::Change;
 #[allow(unused_imports, reason = "what `sync` works with")]
 pub(in crate::array) use self::{
+    member_table::{Failing, Standing},
     members::{Holder, SlotId, Target, View},
     open::{in_blocks, not_understood},
-    state::{Failing, Standing},
     windows::Window,
 };
 use super::ArrayEvent;
@@ -136,7 +136,7 @@ impl Mirror {
 
     /// Where copies are.
     pub(in crate::array) fn layout(&self) -> Arc<Layout> {
-        self.lock().state.layout.clone()
+        self.lock().state.members.layout.clone()
     }
 
     /// What the array is called.
@@ -150,7 +150,7 @@ impl Mirror {
     }
 
     fn target(&self, slot: SlotId) -> Arc<Target> {
-        self.lock().state.slots[slot.0].target.clone()
+        self.lock().state.members.slots[slot.0].target.clone()
     }
 
     const fn read_only(&self) -> bool {

@@ -4,7 +4,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use block::{Geometry, IoError, Node, Range, Support};
-use smallvec::SmallVec;
 use tokio::sync::{Notify, Semaphore, broadcast};
 
 use super::super::assembly::{Assembly, Facts, Other, OtherKind, Part};
@@ -18,8 +17,9 @@ use super::bits::Bits;
 use super::layout::Layout;
 use super::ledger::CommitLedger;
 use super::locks::Table;
-use super::members::{SlotId, Target, View};
-use super::state::{Slot, Standing, State};
+use super::member_table::{MemberTable, Slot, Standing};
+use super::members::{SlotId, Target};
+use super::state::State;
 use super::write::CHANGES_MAX;
 use super::{Guarded, Mirror};
 use crate::Blocks;
@@ -62,7 +62,7 @@ impl Mirror {
         let fence = ArrayFence::new(&name, events.clone(), work.clone());
         let mut state = state(assembly, layout, options, &fence);
         state.ledger.set_found_dirty(synced_to.is_some());
-        state.synced_to = synced_to.filter(|to| *to < state.layout.size());
+        state.synced_to = synced_to.filter(|to| *to < state.members.layout.size());
         if let Some((mut bits, header)) = bits {
             if let Some(from) = state.synced_to.take() {
                 bits.need_all_set(from);
@@ -70,7 +70,6 @@ impl Mirror {
             state.ledger.set_events_cleared(header.events_cleared);
             state.bits = Some(bits);
         }
-        state.look_again();
         let listeners = (events, work);
         let make = |own: &Weak<Self>| make(own, state, geometry, options, listeners);
         Ok(Arc::new_cyclic(make))
@@ -84,7 +83,11 @@ impl Mirror {
     pub(in crate::array) async fn take_over(&self) -> Result<(), IoError> {
         {
             let state = &mut self.lock().state;
-            let is_remote = state.view.holders().any(|holder| holder.target.remote);
+            let is_remote = state
+                .members
+                .view
+                .holders()
+                .any(|holder| holder.target.remote);
             if self.read_only() || !state.is_degraded() || !is_remote {
                 return Ok(());
             }
@@ -360,17 +363,11 @@ fn state(
         };
         add(member, part, standing);
     }
-    let view = View::new(layout.clone(), SmallVec::new());
     renumber(&mut slots);
     State {
-        behind: behind(&slots, events),
         fence: fence.clone(),
         facts,
-        layout,
-        slots,
-        parts: held,
-        view: Arc::new(view),
-        roles,
+        members: MemberTable::new(layout, slots, held, roles, events),
         ledger: CommitLedger::new(events, lead),
         bits: None,
         synced_to: None,
@@ -380,13 +377,6 @@ fn state(
         stopped: false,
         needs: 0,
     }
-}
-
-/// Members that a power cut left behind the others, who count so many events.
-fn behind(slots: &[Slot], events: u64) -> Vec<SlotId> {
-    let is_behind = |slot: &&Slot| slot.holds() && slot.superblock.events < events;
-    let behind = slots.iter().filter(is_behind);
-    behind.map(|slot| slot.target.slot).collect()
 }
 
 /// A member as requests reach it. A remote one that is written is guarded.

@@ -22,8 +22,9 @@ use bytes::Bytes;
 use super::super::format::{self, Changes, Role, Version};
 use super::bits::Page;
 use super::ledger::CommitScope;
+use super::member_table::{Failing, Slot, Standing};
 use super::members::{SlotId, Target};
-use super::state::{Failing, Slot, Standing, State};
+use super::state::State;
 use crate::fields::put;
 
 /// Fields of a bitmap's header.
@@ -110,7 +111,7 @@ impl State {
             rebuilt: self.rebuilt(scope.flush_first),
             logs: self.logs(),
             caught_up: match scope.events {
-                Some(_) => std::mem::take(&mut self.behind),
+                Some(_) => std::mem::take(&mut self.members.behind),
                 None => Vec::new(),
             },
         };
@@ -126,7 +127,7 @@ impl State {
 
     /// How far members are rebuilt, as far as it may be told.
     fn rebuilt(&self, flushed: bool) -> Vec<(SlotId, u64)> {
-        let slots = self.slots.iter();
+        let slots = self.members.slots.iter();
         let rebuilding = slots.filter_map(|slot| match slot.standing {
             Standing::Rebuilding(to) => {
                 let to = if flushed { to } else { slot.rebuilt_durably };
@@ -138,7 +139,7 @@ impl State {
     }
 
     fn logs(&self) -> Vec<SlotId> {
-        let changed = self.slots.iter().filter(|slot| slot.log_changed);
+        let changed = self.members.slots.iter().filter(|slot| slot.log_changed);
         changed.map(|slot| slot.target.slot).collect()
     }
 
@@ -151,7 +152,7 @@ impl State {
             self.synced_to()
         };
         let mut told = Vec::new();
-        for slot in &mut self.slots {
+        for slot in &mut self.members.slots {
             let holds = match slot.standing {
                 Standing::InSync | Standing::Rebuilding(_) => true,
                 Standing::Spare => false,
@@ -196,11 +197,11 @@ impl State {
 
     /// The roles of all members by their numbers. Who is not here holds nothing.
     fn roles(&self) -> Vec<Role> {
-        let mut roles = self.roles.clone();
+        let mut roles = self.members.roles.clone();
         let old = matches!(self.facts.version, Version::V0_90 { .. });
         // Who holds a part has the last word, where somebody else came with the same number.
         let (holders, others): (Vec<&Slot>, Vec<&Slot>) =
-            self.slots.iter().partition(|slot| slot.holds());
+            self.members.slots.iter().partition(|slot| slot.holds());
         for slot in others.into_iter().chain(holders) {
             let number = usize::try_from(slot.number).expect("numbers are few");
             if roles.len() <= number {
@@ -240,15 +241,15 @@ impl State {
         }
         if !durable {
             self.ledger.abort(&after.scope);
-            self.behind.extend(&after.caught_up);
+            self.members.behind.extend(&after.caught_up);
             for slot in after.logs.iter().filter(|_| after.scope.events.is_some()) {
-                self.slots[slot.0].log_changed = true;
+                self.members.slots[slot.0].log_changed = true;
             }
             return (failed, result);
         }
         self.ledger.end(&after.scope);
         for (slot, to) in &after.rebuilt {
-            self.slots[slot.0].rebuilt_durably = *to;
+            self.members.slots[slot.0].rebuilt_durably = *to;
         }
         (failed, result)
     }

@@ -20,10 +20,11 @@ use super::super::member_guard::is_not_ours;
 use super::Mirror;
 use super::layout::{Copy, Piece};
 use super::locks::{GivenUp, Kind};
+use super::member_table::Failing;
 use super::members::{Holder, SlotId, Target, View, is_timeout};
 use super::read_balance::{ReadRank, choose};
 use super::read_errors::READ_ERRORS_MAX;
-use super::state::{Failing, State};
+use super::state::State;
 
 /// Members whose copies could not be read, and why.
 type Tried = SmallVec<[(SlotId, IoError); 2]>;
@@ -57,7 +58,7 @@ impl Reading {
     #[inline]
     fn of(state: &State, range: Range) -> Self {
         Self {
-            view: state.view.clone(),
+            view: state.members.view.clone(),
             unsynced: state.is_needed(range),
         }
     }
@@ -169,7 +170,8 @@ impl Mirror {
     /// Counts a read error of a member. Whether it had too many, and has failed for that; durable when it resolves.
     async fn has_worn_out(&self, target: &Target, error: &IoError) -> bool {
         let now = clock::now().saturating_duration_since(self.since);
-        let errors = |state: &mut State| state.slots[target.slot.0].read_errors.one_more(now);
+        let errors =
+            |state: &mut State| state.members.slots[target.slot.0].read_errors.one_more(now);
         if !errors(&mut self.lock().state) {
             return false;
         }

@@ -3,8 +3,9 @@
 use block::IoError;
 
 use super::super::{ArrayError, ArrayEvent, ArrayStatus, BitmapStatus, MemberState, MemberStatus};
+use super::member_table::{Failing, Slot, Standing};
 use super::members::SlotId;
-use super::state::{Failing, Slot, Standing, State};
+use super::state::State;
 use super::{Bits, Mirror};
 
 impl Mirror {
@@ -19,16 +20,16 @@ impl Mirror {
             level: facts.level,
             layout: facts.layout,
             version: facts.version,
-            size: state.layout.size(),
+            size: state.members.layout.size(),
             chunk: facts.chunk,
             parts: facts.parts,
-            working: u32::try_from(state.working()).unwrap_or(u32::MAX),
+            working: u32::try_from(state.members.working()).unwrap_or(u32::MAX),
             read_only: self.read_only(),
             clean: state.is_clean(),
             events: state.ledger.events(),
             bitmap: state.bits.as_ref().map(bitmap),
             members: state.members(),
-            resync_pending: state.is_unsynced() && state.view.holders().nth(1).is_some(),
+            resync_pending: state.is_unsynced() && state.members.view.holders().nth(1).is_some(),
             sync: None,
             taken_over: self.takeover().cloned(),
             scrubbed: None,
@@ -97,7 +98,7 @@ impl Mirror {
     /// The newest member of that name that was not forgotten.
     pub(in crate::array) fn named(&self, name: &str) -> Result<SlotId, ArrayError> {
         let guarded = self.lock();
-        let mut slots = guarded.state.slots.iter().rev();
+        let mut slots = guarded.state.members.slots.iter().rev();
         let found =
             slots.find(|slot| slot.target.name == name && slot.standing != Standing::Removed);
         let found = found.map(|slot| slot.target.slot);
@@ -121,7 +122,7 @@ impl Mirror {
     /// Tells that a member failed.
     pub(super) fn tell_failed(&self, slot: SlotId, why: &str) {
         let guarded = self.lock();
-        let member = guarded.state.slots[slot.0].target.name.clone();
+        let member = guarded.state.members.slots[slot.0].target.name.clone();
         let degraded = guarded.state.is_degraded();
         drop(guarded);
         let name = self.name();
@@ -164,7 +165,7 @@ impl State {
 
     /// Forgets a member; false if it holds a part.
     fn remove(&mut self, slot: SlotId) -> bool {
-        let member = &mut self.slots[slot.0];
+        let member = &mut self.members.slots[slot.0];
         if matches!(member.standing, Standing::InSync | Standing::Rebuilding(_)) {
             return false;
         }
@@ -176,14 +177,14 @@ impl State {
     /// Members by their parts, then all others.
     fn members(&self) -> Vec<MemberStatus> {
         let mut members = Vec::new();
-        for (part, slot) in (0..).zip(&self.parts) {
+        for (part, slot) in (0..).zip(&self.members.parts) {
             members.push(match slot {
-                Some(slot) => self.slots[slot.0].status(),
+                Some(slot) => self.members.slots[slot.0].status(),
                 None => MemberStatus::missing(part),
             });
         }
-        let others = self.slots.iter().filter(|slot| {
-            let holds = self.parts.contains(&Some(slot.target.slot));
+        let others = self.members.slots.iter().filter(|slot| {
+            let holds = self.members.parts.contains(&Some(slot.target.slot));
             !holds && slot.standing != Standing::Removed
         });
         members.extend(others.map(Slot::status));

@@ -25,7 +25,7 @@ impl State {
     pub(super) fn begin_now(&mut self, range: Range) -> Option<Turn> {
         let may = self.ledger.is_dirty()
             && self.ledger.is_recorded()
-            && self.view.no_bad
+            && self.members.view.no_bad
             && !self.stopped
             && !self.fence.is_closed()
             && self.bits.as_ref().is_none_or(|bits| bits.are_set(range));

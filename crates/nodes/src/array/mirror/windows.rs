@@ -13,14 +13,15 @@ use std::sync::atomic::Ordering;
 
 use block::{IoBufs, IoError, Operation, Range, WriteFlags};
 
-use super::super::format::{Role, Superblock, Version, bitmap};
+use super::super::format::{Superblock, bitmap};
 use super::super::member::Member;
 use super::Mirror;
 use super::layout::Piece;
 use super::locks::{GivenUp, Kind};
+use super::member_table::{Slot, Standing};
 use super::members::{Holder, SlotId, Target, View};
 use super::read::Which;
-use super::state::{Slot, Standing, State};
+use super::state::State;
 use super::write::Changing;
 
 /// Bytes of the array that nobody changes, as long as it is there.
@@ -61,7 +62,7 @@ impl Mirror {
 
     /// Who holds the parts now.
     pub(in crate::array) fn view(&self) -> Arc<View> {
-        self.lock().state.view.clone()
+        self.lock().state.members.view.clone()
     }
 
     /// Reads the first copy of a piece that is in sync, or the next one that can be read; and tells whose it is.
@@ -118,7 +119,7 @@ impl Mirror {
     /// The next bytes at or behind `from` that the bitmap tells as changed; everything where there is no bitmap.
     pub(in crate::array) fn changed(&self, from: u64) -> Option<Range> {
         let guarded = self.lock();
-        let size = guarded.state.layout.size();
+        let size = guarded.state.members.layout.size();
         let found = match &guarded.state.bits {
             Some(bits) => bits.next_set(from)?,
             None => Range::new(from, size.checked_sub(from)?),
@@ -132,7 +133,7 @@ impl Mirror {
     pub(in crate::array) fn adopt(&self, member: Member, is_new: bool) -> SlotId {
         let mut guarded = self.lock();
         let state = &mut guarded.state;
-        let id = SlotId(state.slots.len());
+        let id = state.members.next_id();
         let guard = member.remote.then(|| match is_new {
             true => member.new_guard(&self.fence),
             false => member.guard(&self.fence),
@@ -140,10 +141,10 @@ impl Mirror {
         let (timeout, fence) = (self.member_timeout, self.fence.clone());
         let target = Arc::new(Target::new(id, &member, timeout, fence, guard));
         let mut slot = Slot::new(target, member, None, Standing::Spare);
-        if state.has_number(slot.number) {
+        if state.members.has_number(slot.number) {
             slot.number = state.free_number();
         }
-        state.slots.push(slot);
+        state.members.slots.push(slot);
         state.change(false);
         id
     }
@@ -165,7 +166,7 @@ impl Mirror {
                 let failed = matches!(slot.standing, Standing::Failed(_));
                 failed && own == (superblock.device, superblock.number)
             };
-            let mut slots = guarded.state.slots.iter().rev();
+            let mut slots = guarded.state.members.slots.iter().rev();
             slots.find(is_it).and_then(|slot| slot.target.guard.clone())
         };
         guard.map_or(Ok(()), |guard| guard.check_returned(bytes))
@@ -203,15 +204,7 @@ impl Mirror {
 
     /// The member of `part` is rebuilt up to byte `to` of its data. Not durable before [`checkpoint`](Self::checkpoint).
     pub(in crate::array) fn rebuilt(&self, part: u16, to: u64) {
-        let mut guarded = self.lock();
-        let state = &mut guarded.state;
-        let Some(slot) = state.parts[usize::from(part)] else {
-            return;
-        };
-        if let Standing::Rebuilding(known) = &mut state.slots[slot.0].standing {
-            *known = (*known).max(to);
-            state.look_again();
-        }
+        self.lock().state.members.set_rebuilt(part, to);
     }
 
     /// Flushes members and writes down how far they are rebuilt.
@@ -296,60 +289,16 @@ impl Mirror {
 
     /// Parts that have nobody, and spares that could take them.
     pub(in crate::array) fn vacancies(&self) -> (Vec<u16>, Vec<SlotId>) {
-        let guarded = self.lock();
-        let state = &guarded.state;
-        let vacant = state
-            .parts
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| slot.is_none());
-        let vacant = vacant
-            .filter_map(|(part, _)| u16::try_from(part).ok())
-            .collect();
-        let spares = state
-            .slots
-            .iter()
-            .filter(|slot| slot.standing == Standing::Spare);
-        (vacant, spares.map(|slot| slot.target.slot).collect())
+        self.lock().state.members.vacancies()
     }
 
     /// Parts whose members are being rebuilt: how far, and whether by the bitmap.
     pub(in crate::array) fn rebuilding(&self) -> Vec<(u16, u64, bool)> {
-        let guarded = self.lock();
-        let slots = guarded.state.slots.iter();
-        let rebuilding = slots.filter_map(|slot| match (&slot.standing, slot.part) {
-            (Standing::Rebuilding(to), Some(part)) => Some((part, *to, slot.by_bitmap)),
-            _ => None,
-        });
-        rebuilding.collect()
+        self.lock().state.members.rebuilding()
     }
 
     /// Who holds `part`, in sync or being rebuilt.
     pub(in crate::array) fn holder(&self, part: u16) -> Option<Holder> {
         self.view().holder(part.into()).cloned()
-    }
-}
-
-impl State {
-    /// Whether a member has that number that was not forgotten.
-    fn has_number(&self, number: u32) -> bool {
-        let mut slots = self.slots.iter();
-        slots.any(|slot| slot.number == number && slot.standing != Standing::Removed)
-    }
-
-    fn free_number(&self) -> u32 {
-        // One that was lost may come back, and must not find its number in use. 0.90 numbers members anew.
-        let is_old = matches!(self.facts.version, Version::V0_90 { .. });
-        let was_used = |number: u32| {
-            let role = usize::try_from(number)
-                .ok()
-                .and_then(|at| self.roles.get(at));
-            role.is_some_and(|role| !is_old && *role != Role::Spare)
-        };
-        let is_free = |number: &u32| {
-            let mut slots = self.slots.iter();
-            slots.all(|slot| slot.number != *number) && !was_used(*number)
-        };
-        (0..u32::MAX).find(is_free).expect("members are few")
     }
 }

@@ -210,7 +210,7 @@ impl Mirror {
     /// Carries out a write in line, where nothing has to be waited for.
     pub(super) fn change_now(&self, range: Range, data: &[u8]) -> Now {
         let mut guarded = self.lock();
-        let view = guarded.state.view.clone();
+        let view = guarded.state.members.view.clone();
         if !view.holders().all(|holder| holder.target.answers_now()) {
             return Now::WouldWait;
         }

@@ -76,7 +76,7 @@ impl Recipe {
         self
     }
 
-    fn superblock(&self, number: u16, disk: u64) -> (u64, Superblock) {
+    pub(super) fn superblock(&self, number: u16, disk: u64) -> (u64, Superblock) {
         let old = matches!(self.version, Version::V0_90 { .. });
         let is_it = |found: &Version| old == matches!(found, Version::V0_90 { .. });
         let mut found = places(disk).into_iter();

@@ -8,6 +8,7 @@ mod faults;
 pub(in crate::array) mod kit;
 mod layout;
 mod locks;
+mod member_table;
 mod model;
 mod order;
 mod patience;
