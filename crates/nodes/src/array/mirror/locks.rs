@@ -78,6 +78,10 @@ pub(super) struct Table {
     entries: Vec<Entry>,
     next: u64,
     given_up: usize,
+    /// Changes that have not ended: in flight, waiting, or given up.
+    changes: u64,
+    /// Changes that arrived, ever.
+    begun: u64,
 }
 
 impl Table {
@@ -85,6 +89,9 @@ impl Table {
     pub(super) fn enter(&mut self, range: Range, kind: Kind) -> Turn {
         let turn = Turn(self.next);
         self.next += 1;
+        let changes = u64::from(kind == Kind::Change);
+        self.changes += changes;
+        self.begun += changes;
         self.entries.push(Entry {
             turn,
             range,
@@ -137,6 +144,7 @@ impl Table {
         let at = self.position(turn);
         let gone = self.entries.remove(at);
         self.given_up -= usize::from(gone.given_up.is_some());
+        self.changes -= u64::from(gone.kind == Kind::Change);
         self.wakers_behind(at, gone.range)
     }
 
@@ -171,6 +179,7 @@ impl Table {
             let goes = landed && entry.turn < turn && covers(entry.range);
             if goes {
                 over.push(entry.range);
+                self.changes -= u64::from(entry.kind == Kind::Change);
             }
             !goes
         });
@@ -202,6 +211,16 @@ impl Table {
             entry.kind == Kind::Change && entry.given_up.is_none()
         });
         changes.fold(0, |bytes, change| bytes.saturating_add(change.range.len))
+    }
+
+    /// Whether a change has not ended.
+    pub(super) const fn has_changes(&self) -> bool {
+        self.changes > 0
+    }
+
+    /// Changes that arrived so far.
+    pub(super) const fn begun(&self) -> u64 {
+        self.begun
     }
 
     /// How many were given up.

@@ -372,8 +372,6 @@ fn state(
         bits: None,
         synced_to: None,
         locks: Table::default(),
-        writes: 0,
-        begun: 0,
         stopped: false,
         needs: 0,
     }

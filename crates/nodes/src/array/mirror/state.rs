@@ -34,10 +34,6 @@ pub(in crate::array) struct State {
     /// Without a bitmap: copies may differ from here on, byte of the array. With one its bits tell.
     pub(super) synced_to: Option<u64>,
     pub(super) locks: Table,
-    /// Changes under way, waiting, or given up.
-    pub(super) writes: u64,
-    /// Changes that began, ever.
-    pub(super) begun: u64,
     /// Nothing is changed any more.
     pub(super) stopped: bool,
     /// How often copies were found to differ since it was opened.
@@ -159,7 +155,7 @@ impl State {
 
     /// Nothing was changed for a while: whether a commit can tell members that the array is clean.
     pub(super) fn let_go(&mut self) -> bool {
-        if self.writes > 0 {
+        if self.locks.has_changes() {
             return false;
         }
         self.ledger.release_dirty(!self.is_unsynced())

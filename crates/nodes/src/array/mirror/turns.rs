@@ -39,8 +39,6 @@ impl State {
 
     #[inline]
     fn count(&mut self, range: Range) {
-        self.writes += 1;
-        self.begun += 1;
         self.ledger.begin_write();
         if let Some(bits) = &mut self.bits {
             bits.begin(range);
@@ -84,7 +82,6 @@ impl State {
     }
 
     fn uncount(&mut self, range: Range) {
-        self.writes = self.writes.checked_sub(1).expect("a change ends once");
         if let Some(bits) = &mut self.bits {
             bits.end(range);
         }

@@ -279,7 +279,7 @@ impl Mirror {
 
     /// Changes that users made so far.
     pub(in crate::array) fn changes(&self) -> u64 {
-        self.lock().state.begun
+        self.lock().state.locks.begun()
     }
 
     /// Resolves when there may be something to do: a member failed or came, a commit ended, something was given up.

@@ -134,3 +134,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_change_counts_until_it_ended_and_a_window_never() {
+    let mut table = Table::default();
+    let first = enter(&mut table, 0, 10);
+    let window = table.enter(Range::new(20, 10), Kind::Window);
+    let late = table.try_enter(Range::new(40, 10)).unwrap();
+    assert_eq!((table.has_changes(), table.begun()), (true, 2));
+    drop(table.leave(first));
+    drop(table.give_up(late, LANDED));
+    assert!(table.has_changes(), "what was given up has not ended");
+    let over = enter(&mut table, 40, 10);
+    assert_eq!(table.go_over(over).len(), 1);
+    drop(table.leave(over));
+    assert!(!table.has_changes());
+    drop(table.leave(window));
+    assert_eq!(table.begun(), 3);
+}
