@@ -60,7 +60,7 @@ impl Session {
             self.own_flush = true;
         }
         while let Some(connection) = self.roomiest() {
-            let Some(part) = self.next_part() else {
+            let Some(mut part) = self.next_part() else {
                 return;
             };
             if let (Owner::Job { key, nth }, Body::Extents(_)) = (part.owner, &part.body)
@@ -72,6 +72,7 @@ impl Session {
             }
             self.writing.add(&part);
             self.known.sent(&part);
+            self.flush_order.sent(&mut part);
             self.push(connection, part, now);
         }
     }
@@ -112,12 +113,13 @@ impl Session {
         };
         let mark = self.flush_mark();
         let body = Body::Flush { mark };
-        let part = Part::new(
+        let mut part = Part::new(
             Owner::OwnFlush,
             Range::new(0, 0),
             CommandFlags::empty(),
             body,
         );
+        self.flush_order.sent(&mut part);
         self.push(connection, part, now);
         true
     }

@@ -3,7 +3,8 @@
 //! # Invariants
 //!
 //! * **A failed flush stays failed**: once a flush was reported as failed, for whatever reason, none succeeds. So it
-//!   is for a durable write (FUA) that failed after the server took it up: it was a write and a flush.
+//!   is for a durable write (FUA) that failed after the server took it up: it was a write and a flush. A flush that was in
+//!   flight with it fails, too, whichever reply arrives first (`flush_order`).
 //! * **A timeout ends the past.** When a request is failed because of time, nothing of before is sent again, neither
 //!   it nor the journal, and no flush succeeds any more. A read that timed out while nothing waited for a flush ended nothing: there
 //!   was nothing to send.
@@ -137,6 +138,7 @@ impl Session {
         let lost = self.connections.drain(..).flat_map(Connection::abandon);
         drop(lost.collect::<Vec<_>>());
         self.resend.clear();
+        drop(self.flush_order.abandon());
         self.writing = Writing::default();
         self.own_flush = false;
     }

@@ -27,6 +27,7 @@ mod dialing;
 mod dispatch;
 mod failures;
 pub(super) mod fill;
+pub(super) mod flush_order;
 mod identity;
 mod jobs;
 pub(super) mod journal;
@@ -62,6 +63,7 @@ pub(super) use abort::Aborted;
 use connection::{Connection, Finished};
 pub(super) use dialing::{connect_all, pause};
 use dispatch::Writing;
+use flush_order::FlushOrder;
 use jobs::Jobs;
 use journal::Journal;
 use known_disk::KnownDisk;
@@ -127,6 +129,7 @@ pub(super) struct Session {
     resend: VecDeque<Part>,
     own_flush: bool,
     flush_failed: bool,
+    flush_order: FlushOrder,
     /// Writes in flight, which the journal will have to keep.
     writing: Writing,
     trouble: Option<Trouble>,
@@ -194,6 +197,7 @@ impl Session {
             resend: VecDeque::new(),
             own_flush: false,
             flush_failed: false,
+            flush_order: FlushOrder::default(),
             writing: Writing::default(),
             trouble: None,
             looked: clock::now(),

@@ -16,6 +16,8 @@ pub(in crate::client) enum Mutation {
     TimeoutKeepsThePast,
     /// A flush that failed is forgotten.
     FailedFlushIsForgotten,
+    /// A flush is reported while another one is in flight that may have taken its error.
+    FlushesInAnyOrder,
     /// The journal is written again in any order.
     ReplayBackwards,
     /// What newer entries of the journal cover is written again before them.

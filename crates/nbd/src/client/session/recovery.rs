@@ -51,6 +51,9 @@ impl Session {
         for part in lost.into_iter().flat_map(Connection::abandon) {
             self.keep(part, &error, now);
         }
+        for part in self.flush_order.abandon() {
+            self.keep(part, &error, now);
+        }
         self.phase = Phase::Lost;
         self.note_trouble(error.clone(), now);
         if self.closing.is_some() {

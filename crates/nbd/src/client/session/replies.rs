@@ -34,6 +34,7 @@ impl Session {
                 self.keep(part, &ClientError::ServerShutdown { target }, now);
             } else {
                 self.part_over(part, error);
+                self.report_flushes();
             }
         }
         self.finished = finished;
@@ -48,6 +49,7 @@ impl Session {
     /// A part was answered.
     fn part_over(&mut self, part: Part, error: Option<WireError>) {
         self.writing.remove(&part);
+        self.flush_order.answered(&part);
         if error.is_none() && matches!(part.owner, Owner::Job { .. } | Owner::OwnFlush) {
             self.trouble = None;
         }
@@ -55,14 +57,10 @@ impl Session {
             self.known.answered(&part, error.is_none());
         }
         match (part.owner, error) {
-            (Owner::Job { key, nth }, None)
-                if self.flush_failed && matches!(part.body, Body::Flush { .. }) =>
+            (Owner::Job { .. } | Owner::OwnFlush, None)
+                if matches!(part.body, Body::Flush { .. }) =>
             {
-                // It was on its way when another one failed, and covers what that one lost.
-                let target = self.target.clone();
-                let failure = IoError::new(Errno::Io, Operation::Flush, None);
-                let failure = failure.because(ClientError::FlushFailed { target });
-                self.jobs.part_done(key, nth, Err(failure));
+                self.flush_order.hold(part);
             }
             (Owner::Job { key, nth }, None) => {
                 let brought = self.succeeded(part);
@@ -88,12 +86,33 @@ impl Session {
                     verification.arrived(part, error);
                 }
             }
-            (Owner::OwnFlush, error) => {
+            (Owner::OwnFlush, _) => {
                 self.own_flush = false;
-                match (part.body, error) {
-                    (Body::Flush { mark }, None) => self.flushed(mark),
-                    _ => self.flush_failed(),
+                self.flush_failed();
+            }
+        }
+    }
+
+    /// Reports every flush that waits for no other one any more.
+    fn report_flushes(&mut self) {
+        #[cfg(test)]
+        let is_next = self.flush_failed || mutation::is_on(Mutation::FlushesInAnyOrder);
+        #[cfg(not(test))]
+        let is_next = self.flush_failed;
+        while let Some(part) = self.flush_order.next_ready(is_next) {
+            let owner = part.owner;
+            let result = match self.flush_failed {
+                false => Ok(self.succeeded(part)),
+                // It covers what another one lost.
+                true => {
+                    let target = self.target.clone();
+                    let failure = Self::refused(&part, Errno::Io);
+                    Err(failure.because(ClientError::FlushFailed { target }))
                 }
+            };
+            match owner {
+                Owner::Job { key, nth } => self.jobs.part_done(key, nth, result),
+                _ => self.own_flush = false,
             }
         }
     }

@@ -165,6 +165,8 @@ pub(crate) struct Part {
     pub(crate) said: Option<String>,
     /// Its bucket in the connection's [`Ages`](super::ages::Ages).
     pub(crate) age: u64,
+    /// Its number in the [`FlushOrder`](super::flush_order::FlushOrder).
+    pub(crate) flush_number: Option<u64>,
     /// When its first connection was lost.
     pub(crate) lost_since: Option<Instant>,
 }
@@ -179,6 +181,7 @@ impl Part {
             body,
             said: None,
             age: 0,
+            flush_number: None,
             lost_since: None,
         }
     }
@@ -205,6 +208,11 @@ impl Part {
     /// Whether it can overwrite what was written before.
     pub(crate) const fn changes(&self) -> bool {
         matches!(self.body, Body::Write(_) | Body::WriteZeroes | Body::Trim)
+    }
+
+    /// Whether it makes data durable.
+    pub(crate) const fn flushes(&self) -> bool {
+        matches!(self.body, Body::Flush { .. }) || self.flags.contains(CommandFlags::FUA)
     }
 
     /// Whether it may take as long as the server's disk needs for all that its caches hold, or for a

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{BlockDevice, Range, WriteFlags};
-use nbd_proto::{Command, WireError};
+use nbd_proto::{Command, Framing, ReplyTo, Request, WireError};
 use testkit::{gather, pattern, single};
 
 use super::fake::{Act, Fake};
@@ -156,6 +156,63 @@ fn after_a_failed_flush_no_flush_is_even_sent() {
         write(&client, 0, 2, 4096).await;
         client.read(Range::new(0, 512)).await.unwrap();
     });
+}
+
+/// The server's kernel reports that writing back failed to one of two flushes. The other one succeeded, was answered first, and
+/// was reported: the caller took what was lost for durable.
+#[test]
+fn a_flush_does_not_succeed_before_an_older_one_has() {
+    let to = |request: &Request| ReplyTo {
+        cookie: request.cookie,
+        offset: request.offset,
+    };
+    for is_lost in [false, true] {
+        in_engine(|| async {
+            let mut older = None;
+            let fake = Fake::scripted(MIB, move |_, request| match request.command {
+                Command::Flush if older.is_none() => {
+                    older = Some(*request);
+                    Act::Silence
+                }
+                Command::Trim if is_lost => Act::Hangup,
+                Command::Trim => {
+                    let older = to(older.as_ref().expect("a flush came before"));
+                    let framing = Framing::Structured;
+                    let mut replies = framing.error(older, WireError::Io, "write-back failed", None);
+                    replies.extend_from_slice(&framing.success(to(request)));
+                    Act::Raw(replies)
+                }
+                _ => Act::Serve,
+            });
+            let client = connect(&fake, impatient()).await;
+            write(&client, 0, 1, 4096).await;
+            let (mut older, mut newer) = (client.flush(), client.flush());
+            assert!(poll_once(&mut older).await.is_pending());
+            assert!(poll_once(&mut newer).await.is_pending());
+            client.read(Range::new(0, 512)).await.unwrap();
+            assert!(poll_once(&mut newer).await.is_pending());
+            // Until it is reported, the write may have to be written again.
+            assert!(client.health().unflushed > 0);
+            if is_lost {
+                let mut trim = client.trim(Range::new(0, 512));
+                assert!(poll_once(&mut trim).await.is_pending());
+                until("a reconnect", || client.health().reconnects > 0).await;
+                fake.world().script = Box::new(|_, _| Act::Serve);
+                trim.await.unwrap();
+                older.await.unwrap();
+                newer.await.unwrap();
+                let commands = fake.world().commands();
+                let writes = commands.iter().filter(|c| **c == Command::Write).count();
+                assert!(writes > 1, "{commands:?}");
+                return;
+            }
+            client.trim(Range::new(0, 512)).await.unwrap();
+            let error = older.await.unwrap_err().to_string();
+            assert!(error.contains("write-back failed"), "{error}");
+            let error = newer.await.unwrap_err().to_string();
+            assert!(error.contains("an earlier flush failed"), "{error}");
+        });
+    }
 }
 
 #[test]

@@ -6,9 +6,9 @@
 //!   that were written since it was last made durable.
 //! * A flush makes durable what is in the cache; of a server without `CAN_MULTI_CONN` only what came
 //!   over the same connection.
-//! * A flush that fails forgets that the cache is dirty, as Linux does: a later flush succeeds and
-//!   does not write it. A server says so to every flush until its client has heard of it: one that tells
-//!   nobody, or somebody else first, no client can see through.
+//! * A flush that fails forgets that the cache is dirty, as Linux does: every other flush succeeds and does not write it, also
+//!   one that was in flight with it. One that came over a connection which the client gave up does not fail: no client can
+//!   know of that.
 //! * A durable write makes its own sectors durable, and nothing else.
 
 use std::sync::Mutex;

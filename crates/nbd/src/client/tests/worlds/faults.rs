@@ -58,6 +58,7 @@ const GENTLE: &[Fault] = &[
 ];
 const HARSH: &[Fault] = &[
     Fault::FailFlush,
+    Fault::FailFlush,
     Fault::FailChanges,
     Fault::RefuseReplay,
     Fault::RefuseReplay,

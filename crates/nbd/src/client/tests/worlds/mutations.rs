@@ -41,6 +41,11 @@ fn worlds_find_a_client_whose_flush_succeeds_after_one_failed() {
 }
 
 #[test]
+fn worlds_find_a_flush_that_succeeds_while_another_one_takes_its_error() {
+    is_found(Mutation::FlushesInAnyOrder, &[FlushedDataSurvive]);
+}
+
+#[test]
 fn worlds_find_a_journal_that_is_written_again_in_another_order() {
     let expected = [AcknowledgedWritesAreReadBack, FlushedDataSurvive];
     is_found(Mutation::ReplayBackwards, &expected);

@@ -231,11 +231,6 @@ impl Link {
         state.to_server.reset(latency);
     }
 
-    /// Whether the client has not taken all that was sent to it.
-    pub(super) fn has_unread(&self) -> bool {
-        !lock(&self.state).to_client.is_empty()
-    }
-
     /// From now on no packet arrives.
     pub(super) fn sever(&self) {
         let mut state = lock(&self.state);

@@ -76,11 +76,6 @@ impl Pipe {
         }
     }
 
-    /// Whether nothing is on the wire or waits for the receiver.
-    pub(super) const fn is_empty(&self) -> bool {
-        self.queued == 0
-    }
-
     /// Bytes that it takes now.
     pub(super) const fn room(&self) -> usize {
         self.capacity.saturating_sub(self.queued)

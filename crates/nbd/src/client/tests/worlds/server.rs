@@ -47,23 +47,6 @@ struct Faults {
     shutdowns: u32,
     /// Each flush takes so long.
     flush_takes: Duration,
-    /// Flushes that failed, whose answers may not have arrived: until then all fail.
-    failed: Vec<FailedFlush>,
-}
-
-/// A flush that failed.
-#[derive(Debug)]
-struct FailedFlush {
-    link: Arc<Link>,
-    cookie: u64,
-    is_answered: bool,
-}
-
-impl FailedFlush {
-    /// Whether its client may not know of it yet.
-    fn is_unknown(&self) -> bool {
-        !self.link.is_abandoned() && (!self.is_answered || self.link.has_unread())
-    }
 }
 
 /// A server that runs.
@@ -193,13 +176,7 @@ impl Process {
 
     /// No fault any more.
     pub(super) fn heal(&self) {
-        let mut faults = lock(&self.faults);
-        let failed = std::mem::take(&mut faults.failed);
-        *faults = Faults {
-            failed,
-            ..Faults::default()
-        };
-        drop(faults);
+        *lock(&self.faults) = Faults::default();
         self.pause(false);
     }
 
@@ -284,7 +261,6 @@ impl Process {
             return;
         }
         let request = received.request;
-        let error = self.fault(link, &request);
         let takes = match request.command {
             Command::Flush => lock(&self.faults).flush_takes,
             _ => Duration::ZERO,
@@ -293,6 +269,7 @@ impl Process {
         if late && (!self.wait(takes).await || link.is_fenced()) {
             return;
         }
+        let error = self.fault(link, &request);
         let mut reply = match error {
             Some(error) => {
                 if request.command == Command::Flush && error != WireError::Shutdown {
@@ -309,15 +286,16 @@ impl Process {
             }
         };
         let rest = if late { Duration::ZERO } else { takes };
-        if self.wait(rest + self.delay()).await {
+        // Errors take longer: others that are carried out behind them are answered before.
+        let more = match error {
+            Some(_) => Duration::from_millis(lock(&self.rng).u64(0..500)),
+            None => Duration::ZERO,
+        };
+        if self.wait(rest + more + self.delay()).await {
             let mut faults = lock(&self.faults);
             if faults.answers > 0 {
                 faults.answers -= 1;
                 reply.clear();
-            }
-            for failed in &mut faults.failed {
-                let is_this = failed.cookie == request.cookie && Arc::ptr_eq(&failed.link, link);
-                failed.is_answered |= is_this;
             }
             drop(faults);
             if !reply.is_empty() {
@@ -337,24 +315,10 @@ impl Process {
             return Some(WireError::Shutdown);
         }
         match request.command {
-            // Nobody hears of it: the failure is kept for the next one.
+            // Its client would never know.
             Command::Flush if link.is_abandoned() => None,
-            Command::Flush => {
-                let unheard = faults
-                    .failed
-                    .iter()
-                    .any(|failed| failed.link.is_abandoned());
-                faults.flushes = faults.flushes.max(u32::from(unheard));
-                faults.failed.retain(FailedFlush::is_unknown);
-                if faults.flushes == 0 && faults.failed.is_empty() {
-                    return None;
-                }
-                faults.flushes = faults.flushes.saturating_sub(1);
-                faults.failed.push(FailedFlush {
-                    link: Arc::clone(link),
-                    cookie: request.cookie,
-                    is_answered: false,
-                });
+            Command::Flush if faults.flushes > 0 => {
+                faults.flushes -= 1;
                 Some(WireError::Io)
             }
             Command::Write | Command::WriteZeroes if faults.changes > 0 => {
