@@ -28,6 +28,7 @@ mod model;
 mod mounts;
 pub mod proc;
 pub mod requires;
+mod world_seeds;
 
 pub use check::{
     Mismatch, check_against_model, check_crashes, check_dropped_futures, check_in_batches,
@@ -40,6 +41,7 @@ pub use image::{SECTOR, TrimLeaves};
 pub use mem_disk::MemDisk;
 pub use model::{Model, Op, OpSpace, one_of_each, ops};
 pub use mounts::{LoopDevice, TmpfsMount};
+pub use world_seeds::WorldSeeds;
 
 #[cfg(test)]
 mod tests;

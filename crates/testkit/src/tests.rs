@@ -11,7 +11,7 @@ use crate::proc::{Process, WaitError};
 use crate::requires::{self, Missing};
 use crate::{
     Effect, Fault, FaultDisk, LoopDevice, MemDisk, Model, OpSpace, TmpfsMount, TrimLeaves,
-    block_on, check_against_model, check_in_batches, gather, ops, pattern, single,
+    WorldSeeds, block_on, check_against_model, check_in_batches, gather, ops, pattern, single,
 };
 
 const SIZE: u64 = 16 * 1024;
@@ -23,6 +23,30 @@ fn write(disk: &dyn BlockDevice, range: Range, fill: u8) -> Result<(), block::Io
 
 fn read(disk: &dyn BlockDevice, range: Range) -> Vec<u8> {
     gather(&block_on(disk.read(range)).unwrap())
+}
+
+#[test]
+fn the_environment_says_which_worlds_are_played() {
+    let from = |set: &'static [(&str, &str)]| {
+        let value = |name: &str| set.iter().find(|(one, _)| *one == name);
+        WorldSeeds::parse(|name| value(name).map(|(_, value)| (*value).to_owned()))
+    };
+    let all = WorldSeeds {
+        only: None,
+        count: None,
+        from: 0,
+    };
+    assert_eq!(from(&[]), all);
+    assert_eq!(from(&[("OUTBOARD_WORLD", "7")]).only, Some(7));
+    let some = from(&[("OUTBOARD_WORLDS", "100"), ("OUTBOARD_WORLDS_FROM", "9")]);
+    assert_eq!((some.count, some.from), (Some(100), 9));
+}
+
+#[test]
+#[should_panic(expected = "OUTBOARD_WORLDS=many is not a number")]
+fn a_number_of_worlds_that_is_none_is_refused() {
+    let many = |name: &str| (name == "OUTBOARD_WORLDS").then(|| "many".to_owned());
+    WorldSeeds::parse(many);
 }
 
 #[test]

@@ -178,7 +178,8 @@ fn a_flush_does_not_succeed_before_an_older_one_has() {
                 Command::Trim => {
                     let older = to(older.as_ref().expect("a flush came before"));
                     let framing = Framing::Structured;
-                    let mut replies = framing.error(older, WireError::Io, "write-back failed", None);
+                    let mut replies =
+                        framing.error(older, WireError::Io, "write-back failed", None);
                     replies.extend_from_slice(&framing.success(to(request)));
                     Act::Raw(replies)
                 }

@@ -35,6 +35,8 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use testkit::WorldSeeds;
+
 use self::checker::Tally;
 use self::record::{Record, Violation};
 use self::world::World;
@@ -61,16 +63,6 @@ impl Played {
         let violation = self.violation.as_ref().map(ToString::to_string);
         violation.or_else(|| self.panicked.then(|| "it panicked".to_owned()))
     }
-}
-
-/// A number from the environment.
-fn number_from(name: &str) -> Option<u64> {
-    let value = std::env::var(name).ok()?;
-    Some(
-        value
-            .parse()
-            .unwrap_or_else(|_| panic!("{name} is a number")),
-    )
 }
 
 fn play(seed: u64) -> Played {
@@ -104,14 +96,15 @@ fn play_with(mutation: Option<Mutation>, seed: u64) -> Played {
 /// Plays every `SHARES`th world from `first` on, and reports all that violate an invariant, the first with
 /// its events.
 fn play_share(first: u64) {
-    let seeds: Vec<u64> = match number_from("OUTBOARD_WORLD") {
+    let selected = WorldSeeds::from_env();
+    let seeds: Vec<u64> = match selected.only {
         Some(seed) => (seed % SHARES == first)
             .then_some(seed)
             .into_iter()
             .collect(),
         None => {
-            let count = number_from("OUTBOARD_WORLDS").unwrap_or(WORLDS);
-            let from = number_from("OUTBOARD_WORLDS_FROM").unwrap_or(0) / SHARES * SHARES;
+            let count = selected.count.unwrap_or(WORLDS);
+            let from = selected.from / SHARES * SHARES;
             let seeds = from + first..from + count;
             seeds.step_by(usize::try_from(SHARES).unwrap()).collect()
         }

@@ -29,8 +29,9 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use testkit::WorldSeeds;
+
 use self::world::World;
-use super::worlds::asked;
 use crate::array::member_guard::tests::OFF;
 use crate::array::outside::given::Given;
 use crate::timed::on_stopped_clock;
@@ -58,9 +59,11 @@ fn play(seed: u64, fences: bool) -> (String, Option<String>) {
 
 /// Plays worlds; those that end badly are told, the first one with its story.
 fn worlds(fences: bool) {
-    let one = asked("OUTBOARD_WORLD");
-    let count = one.map_or_else(|| asked("OUTBOARD_WORLDS").unwrap_or(WORLDS), |_| 1);
-    let from = one.or_else(|| asked("OUTBOARD_WORLDS_FROM")).unwrap_or(0);
+    let selected = WorldSeeds::from_env();
+    let (from, count) = match selected.only {
+        Some(seed) => (seed, 1),
+        None => (selected.from, selected.count.unwrap_or(WORLDS)),
+    };
     let mut bad = Vec::new();
     let mut first = None;
     for seed in from..from + count {

@@ -36,6 +36,8 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use testkit::WorldSeeds;
+
 use self::world::World;
 use crate::array::outside::given::Given;
 use crate::timed::on_stopped_clock;
@@ -62,15 +64,6 @@ struct Played {
     record: u64,
 }
 
-pub(super) fn asked(name: &str) -> Option<u64> {
-    let value = std::env::var(name).ok()?;
-    Some(
-        value
-            .parse()
-            .unwrap_or_else(|_| panic!("{name} is a number")),
-    )
-}
-
 fn play(seed: u64) -> Played {
     let mut world = World::new(seed);
     let play = async {
@@ -94,14 +87,15 @@ fn play(seed: u64) -> Played {
 /// Plays the worlds of one test: every `step`th from `first` on. All that end badly are told, the first with its story.
 fn worlds(first: u64, step: u64) {
     let is_old = first >= OLD_FROM;
-    let seeds: Vec<u64> = match asked("OUTBOARD_WORLD") {
+    let selected = WorldSeeds::from_env();
+    let seeds: Vec<u64> = match selected.only {
         Some(seed) => {
             let is_ours = (seed >= OLD_FROM) == is_old && seed % step == first % step;
             is_ours.then_some(seed).into_iter().collect()
         }
         None => {
-            let count = asked("OUTBOARD_WORLDS").map_or(WORLDS, |count| count / QUARTERS);
-            let from = first + asked("OUTBOARD_WORLDS_FROM").unwrap_or(0) / step * step;
+            let count = selected.count.map_or(WORLDS, |count| count / QUARTERS);
+            let from = first + selected.from / step * step;
             (0..count).map(|n| from + n * step).collect()
         }
     };
