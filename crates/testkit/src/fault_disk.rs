@@ -109,7 +109,7 @@ impl Fault {
 }
 
 #[derive(Debug)]
-struct Plan {
+struct FaultSchedule {
     rng: fastrand::Rng,
     faults: Vec<Fault>,
     hits: u64,
@@ -120,12 +120,12 @@ struct Plan {
 #[derive(Debug)]
 pub struct FaultDisk {
     child: Node,
-    plan: Mutex<Plan>,
+    plan: Mutex<FaultSchedule>,
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("a fault that the test asked for")]
-struct Asked;
+struct FaultRequest;
 
 impl FaultDisk {
     /// Puts `faults` in front of `child`; `seed` decides what their rates leave open.
@@ -133,7 +133,7 @@ impl FaultDisk {
     pub fn new(child: Node, seed: u64, faults: Vec<Fault>) -> Arc<Self> {
         Arc::new(Self {
             child,
-            plan: Mutex::new(Plan {
+            plan: Mutex::new(FaultSchedule {
                 rng: fastrand::Rng::with_seed(seed),
                 faults,
                 hits: 0,
@@ -158,13 +158,13 @@ impl FaultDisk {
         self.plan().hits
     }
 
-    fn plan(&self) -> MutexGuard<'_, Plan> {
+    fn plan(&self) -> MutexGuard<'_, FaultSchedule> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn decide(&self, operation: Operation, range: Option<Range>) -> Option<Effect> {
         let mut plan = self.plan();
-        let Plan { rng, faults, .. } = &mut *plan;
+        let FaultSchedule { rng, faults, .. } = &mut *plan;
         let hit = faults.iter_mut().find_map(|fault| {
             (fault.matches(operation, range) && fault.hits(rng)).then_some(fault.effect)
         });
@@ -180,7 +180,7 @@ impl FaultDisk {
         lied: Option<T>,
         request: impl FnOnce() -> IoFuture<'a, T> + Send,
     ) -> Result<T, IoError> {
-        let failed = |errno| Err(IoError::new(errno, operation, range).because(Asked));
+        let failed = |errno| Err(IoError::new(errno, operation, range).because(FaultRequest));
         match (self.decide(operation, range), lied) {
             (None, _) | (Some(Effect::Lie), None) => request().await,
             (Some(Effect::Lie), Some(answer)) => Ok(answer),
@@ -211,7 +211,7 @@ impl FaultDisk {
                 .write(kept, smallvec::smallvec![head], flags)
                 .await?;
         }
-        Err(IoError::new(errno, Operation::Write, Some(range)).because(Asked))
+        Err(IoError::new(errno, Operation::Write, Some(range)).because(FaultRequest))
     }
 }
 
@@ -228,8 +228,9 @@ impl BlockDevice for FaultDisk {
 
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            let failed =
-                |errno| Err(IoError::new(errno, Operation::Write, Some(range)).because(Asked));
+            let failed = |errno| {
+                Err(IoError::new(errno, Operation::Write, Some(range)).because(FaultRequest))
+            };
             match self.decide(Operation::Write, Some(range)) {
                 None => self.child.write(range, data, flags).await,
                 Some(Effect::Lie) => Ok(()),
@@ -247,7 +248,7 @@ impl BlockDevice for FaultDisk {
         Box::pin(async move {
             let earlier = self.plan().flush_failed;
             if let Some(errno) = earlier {
-                return Err(IoError::new(errno, Operation::Flush, None).because(Asked));
+                return Err(IoError::new(errno, Operation::Flush, None).because(FaultRequest));
             }
             let result = self
                 .run(Operation::Flush, None, Some(()), || self.child.flush())

@@ -1,4 +1,4 @@
-//! [`Image`]: the content of a disk in memory, and what is known of each sector. Pure.
+//! [`SectorImage`]: the content of a disk in memory, and what is known of each sector. Pure.
 
 use block::{Errno, IoBufs, IoError};
 use block::{Extent, ExtentKind, Geometry, Operation, Range, merge_extents};
@@ -17,12 +17,12 @@ pub enum TrimLeaves {
 }
 
 /// Bytes of a disk with the kind of each [`SECTOR`].
-pub(crate) struct Image {
+pub(crate) struct SectorImage {
     bytes: Vec<u8>,
     kinds: Vec<ExtentKind>,
 }
 
-impl Image {
+impl SectorImage {
     pub(crate) fn zeroed(size: u64) -> Self {
         let mut image = Self::from_bytes(vec![0; to_usize(size)]);
         image.kinds.fill(ExtentKind::Hole);

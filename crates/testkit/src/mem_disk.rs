@@ -10,13 +10,13 @@ use block::{
 };
 
 use crate::data::single;
-use crate::image::{Image, TrimLeaves, admit, assert_filled};
+use crate::image::{SectorImage, TrimLeaves, admit, assert_filled};
 
 /// A disk in memory. Every request is carried out whole at its future's first poll.
 pub struct MemDisk {
     geometry: Geometry,
     trim_leaves: TrimLeaves,
-    image: Mutex<Image>,
+    image: Mutex<SectorImage>,
     /// Of the disks of this process.
     number: u64,
 }
@@ -27,17 +27,17 @@ impl MemDisk {
     /// A disk of `size` zeroes, all of it a hole.
     #[must_use]
     pub fn new(size: u64) -> Self {
-        Self::from_image(Image::zeroed(size), size)
+        Self::from_image(SectorImage::zeroed(size), size)
     }
 
     /// A disk with this content.
     #[must_use]
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         let size = bytes.len() as u64;
-        Self::from_image(Image::from_bytes(bytes), size)
+        Self::from_image(SectorImage::from_bytes(bytes), size)
     }
 
-    fn from_image(image: Image, size: u64) -> Self {
+    fn from_image(image: SectorImage, size: u64) -> Self {
         Self {
             geometry: Geometry::native(size),
             trim_leaves: TrimLeaves::default(),
@@ -71,7 +71,7 @@ impl MemDisk {
         self.image().bytes().to_vec()
     }
 
-    fn image(&self) -> MutexGuard<'_, Image> {
+    fn image(&self) -> MutexGuard<'_, SectorImage> {
         self.image.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -35,7 +35,7 @@ where
     F: Future<Output = Result<Node, IoError>>,
 {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let mut world = World::boot(&open, images_of_zeroes(sizes), &mut rng).await?;
+    let mut world = CrashWorld::boot(&open, images_of_zeroes(sizes), &mut rng).await?;
     for (ops_done, op) in ops.iter().map(without_fast_zero).enumerate() {
         let polls = rng.u8(0..=POLLS_MAX);
         let node = world.node.clone();
@@ -53,20 +53,20 @@ where
         world.sectors.finish(&op);
         let left = world.check_cuts(&open, ops_done + 1, &mut rng).await?;
         if rng.u8(0..CUTS_PER_REBOOT) == 0 {
-            world = World::boot(&open, left, &mut rng).await?;
+            world = CrashWorld::boot(&open, left, &mut rng).await?;
         }
     }
     Ok(())
 }
 
 /// A running node, the disks under it, and what it owes.
-struct World {
+struct CrashWorld {
     disks: Vec<Arc<CrashDisk>>,
     node: Node,
     sectors: Sectors,
 }
 
-impl World {
+impl CrashWorld {
     async fn boot<F>(
         open: &impl Fn(Vec<Node>) -> F,
         images: Vec<Vec<u8>>,

@@ -25,7 +25,7 @@ use block::{
     BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Operation, Range, WriteFlags,
 };
 
-use self::state::{Content, State, WriteId};
+use self::state::{CrashState, SectorContent, WriteId};
 use crate::data::{moments, single};
 use crate::image::{SECTOR, TrimLeaves, admit, assert_filled, to_usize};
 use crate::mem_disk::zeroed_kind;
@@ -59,7 +59,7 @@ pub struct CrashDisk {
     interleaving: Option<Mutex<fastrand::Rng>>,
     /// Changes that have landed and were cancelled before they were answered.
     dropped: Mutex<Vec<WriteId>>,
-    state: Mutex<State>,
+    state: Mutex<CrashState>,
 }
 
 impl CrashDisk {
@@ -90,7 +90,7 @@ impl CrashDisk {
             identity: None,
             interleaving: None,
             dropped: Mutex::default(),
-            state: Mutex::new(State::new(bytes)),
+            state: Mutex::new(CrashState::new(bytes)),
         }
     }
 
@@ -148,7 +148,7 @@ impl CrashDisk {
         self.state().durable().to_vec()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CrashState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -161,7 +161,7 @@ impl CrashDisk {
         moments(polls).await;
     }
 
-    async fn change(&self, range: Range, content: Content<'_>, fua: bool) {
+    async fn change(&self, range: Range, content: SectorContent<'_>, fua: bool) {
         self.linger().await;
         let id = self.state().apply(range, content);
         let mut under_way = UnderWay {
@@ -222,7 +222,7 @@ impl BlockDevice for CrashDisk {
             admit(&self.geometry, Operation::Write, range)?;
             assert_filled(range, &data);
             let fua = flags.contains(WriteFlags::FUA);
-            self.change(range, Content::Data(&data), fua).await;
+            self.change(range, SectorContent::Data(&data), fua).await;
             Ok(())
         })
     }
@@ -241,7 +241,7 @@ impl BlockDevice for CrashDisk {
     fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
             admit(&self.geometry, Operation::WriteZeroes, range)?;
-            let content = Content::Zeroes(zeroed_kind(flags));
+            let content = SectorContent::Zeroes(zeroed_kind(flags));
             let fua = flags.contains(WriteFlags::FUA);
             self.change(range, content, fua).await;
             Ok(())
@@ -251,7 +251,7 @@ impl BlockDevice for CrashDisk {
     fn trim(&self, range: Range) -> IoFuture<'_, ()> {
         Box::pin(async move {
             admit(&self.geometry, Operation::Trim, range)?;
-            let content = Content::Trimmed(self.trim_leaves);
+            let content = SectorContent::Trimmed(self.trim_leaves);
             self.change(range, content, false).await;
             Ok(())
         })

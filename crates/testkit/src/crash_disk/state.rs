@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use block::{Extent, ExtentKind, IoBufs, Range};
 
-use crate::image::{Image, SECTOR, TrimLeaves, sectors_of, span};
+use crate::image::{SECTOR, SectorImage, TrimLeaves, sectors_of, span};
 
 /// Writes that may be pending; with more, the oldest becomes durable, as in a cache that is full.
 const PENDING_MAX: usize = 4096;
 
 /// What a change leaves in its range.
-pub(super) enum Content<'a> {
+pub(super) enum SectorContent<'a> {
     Data(&'a IoBufs),
     Zeroes(ExtentKind),
     Trimmed(TrimLeaves),
@@ -34,17 +34,17 @@ struct Pending {
     sectors: BTreeMap<u64, Vec<u8>>,
 }
 
-pub(super) struct State {
-    live: Image,
+pub(super) struct CrashState {
+    live: SectorImage,
     durable: Vec<u8>,
     pending: Vec<Pending>,
     next: u64,
 }
 
-impl State {
+impl CrashState {
     pub(super) fn new(durable: Vec<u8>) -> Self {
         Self {
-            live: Image::from_bytes(durable.clone()),
+            live: SectorImage::from_bytes(durable.clone()),
             durable,
             pending: Vec::new(),
             next: 0,
@@ -68,11 +68,11 @@ impl State {
     }
 
     /// Changes the live image; what it changed may be lost from now on.
-    pub(super) fn apply(&mut self, range: Range, content: Content<'_>) -> WriteId {
+    pub(super) fn apply(&mut self, range: Range, content: SectorContent<'_>) -> WriteId {
         match content {
-            Content::Data(bufs) => self.live.write(range, bufs),
-            Content::Zeroes(kind) => self.live.zero(range, kind),
-            Content::Trimmed(leaves) => self.live.trim(range, leaves),
+            SectorContent::Data(bufs) => self.live.write(range, bufs),
+            SectorContent::Zeroes(kind) => self.live.zero(range, kind),
+            SectorContent::Trimmed(leaves) => self.live.trim(range, leaves),
         }
         let id = WriteId(self.next);
         self.next += 1;

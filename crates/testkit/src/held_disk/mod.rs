@@ -20,7 +20,7 @@ use block::{
 };
 use tokio::sync::Notify;
 
-use self::queue::{Queue, Reply, Request};
+use self::queue::{HeldQueue, HeldRequest, Reply};
 
 /// A request that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Held {
 #[derive(Debug)]
 pub struct HeldDisk {
     child: Node,
-    queue: Mutex<Queue>,
+    queue: Mutex<HeldQueue>,
     changed: Notify,
 }
 
@@ -49,7 +49,7 @@ impl HeldDisk {
     pub fn new(child: Node) -> Arc<Self> {
         Arc::new(Self {
             child,
-            queue: Mutex::new(Queue::new()),
+            queue: Mutex::new(HeldQueue::new()),
             changed: Notify::new(),
         })
     }
@@ -109,7 +109,7 @@ impl HeldDisk {
         self.until(|queue| queue.held().len() >= count).await;
     }
 
-    async fn until(&self, reached: impl Fn(&mut Queue) -> bool) {
+    async fn until(&self, reached: impl Fn(&mut HeldQueue) -> bool) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -121,11 +121,11 @@ impl HeldDisk {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, HeldQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, request: Request) -> Result<Reply, IoError> {
+    async fn ask(&self, request: HeldRequest) -> Result<Reply, IoError> {
         let entered = self.queue().enter(request);
         match entered {
             Ok(reply) => {
@@ -145,39 +145,39 @@ impl BlockDevice for HeldDisk {
     }
 
     fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
-        Box::pin(async move { Ok(self.ask(Request::Read(range)).await?.into_data()) })
+        Box::pin(async move { Ok(self.ask(HeldRequest::Read(range)).await?.into_data()) })
     }
 
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            self.ask(Request::Write(range, data, flags)).await?;
+            self.ask(HeldRequest::Write(range, data, flags)).await?;
             Ok(())
         })
     }
 
     fn flush(&self) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            self.ask(Request::Flush).await?;
+            self.ask(HeldRequest::Flush).await?;
             Ok(())
         })
     }
 
     fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            self.ask(Request::WriteZeroes(range, flags)).await?;
+            self.ask(HeldRequest::WriteZeroes(range, flags)).await?;
             Ok(())
         })
     }
 
     fn trim(&self, range: Range) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            self.ask(Request::Trim(range)).await?;
+            self.ask(HeldRequest::Trim(range)).await?;
             Ok(())
         })
     }
 
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
-        Box::pin(async move { Ok(self.ask(Request::Extents(range)).await?.into_extents()) })
+        Box::pin(async move { Ok(self.ask(HeldRequest::Extents(range)).await?.into_extents()) })
     }
 
     fn identity(&self) -> Option<Identity> {

@@ -12,7 +12,7 @@ const HELD_MAX: usize = 65_536;
 
 /// A request by value.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(super) enum HeldRequest {
     Read(Range),
     Write(Range, IoBufs, WriteFlags),
     Flush,
@@ -21,7 +21,7 @@ pub(super) enum Request {
     Extents(Range),
 }
 
-impl Request {
+impl HeldRequest {
     const fn operation(&self) -> Operation {
         match self {
             Self::Read(_) => Operation::Read,
@@ -60,7 +60,7 @@ impl Request {
     }
 }
 
-/// The answer to a [`Request`].
+/// The answer to a [`HeldRequest`].
 #[derive(Debug)]
 pub(super) enum Reply {
     Data(IoBufs),
@@ -91,15 +91,15 @@ impl Reply {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct HeldEntry {
     operation: Operation,
     range: Option<Range>,
     /// Taken when the request is carried out.
-    request: Option<Request>,
+    request: Option<HeldRequest>,
     reply: oneshot::Sender<Result<Reply, IoError>>,
 }
 
-impl Entry {
+impl HeldEntry {
     const fn changes(&self) -> bool {
         matches!(
             self.operation,
@@ -109,14 +109,14 @@ impl Entry {
 }
 
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct HeldQueue {
     pub(super) holding: bool,
     pub(super) late_changes: Vec<Range>,
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, HeldEntry>,
     next: u64,
 }
 
-impl Queue {
+impl HeldQueue {
     pub(super) const fn new() -> Self {
         Self {
             holding: true,
@@ -129,8 +129,8 @@ impl Queue {
     /// Holds `request`, or gives it back if the disk is open.
     pub(super) fn enter(
         &mut self,
-        request: Request,
-    ) -> Result<oneshot::Receiver<Result<Reply, IoError>>, Request> {
+        request: HeldRequest,
+    ) -> Result<oneshot::Receiver<Result<Reply, IoError>>, HeldRequest> {
         if !self.holding {
             return Err(request);
         }
@@ -139,7 +139,7 @@ impl Queue {
             "more than {HELD_MAX} requests are held"
         );
         let (reply, answer) = oneshot::channel();
-        let entry = Entry {
+        let entry = HeldEntry {
             operation: request.operation(),
             range: request.range(),
             request: Some(request),
@@ -163,7 +163,7 @@ impl Queue {
             .collect()
     }
 
-    pub(super) fn start(&mut self, id: u64) -> Option<Request> {
+    pub(super) fn start(&mut self, id: u64) -> Option<HeldRequest> {
         self.forget_harmless();
         self.entries.get_mut(&id)?.request.take()
     }

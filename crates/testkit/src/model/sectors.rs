@@ -11,12 +11,12 @@ use super::{Model, Op};
 use crate::image::{SECTOR, sectors_of, span, to_usize};
 
 /// One thing a sector may hold.
-type Version = Model;
+type SectorVersion = Model;
 
 /// A [`Model`] with a memory of what is not yet durable.
 pub(crate) struct Sectors {
     now: Model,
-    versions: Vec<Vec<Version>>,
+    versions: Vec<Vec<SectorVersion>>,
 }
 
 impl Sectors {
@@ -80,7 +80,7 @@ fn sector_range(model: &Model, sector: u64) -> Range {
 }
 
 /// The part of `model` that is `sector`.
-fn version(model: &Model, sector: u64) -> Version {
+fn version(model: &Model, sector: u64) -> SectorVersion {
     let span = span(sector_range(model, sector));
     Model {
         bytes: model.bytes[span.clone()].to_vec(),
