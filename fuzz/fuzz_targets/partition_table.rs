@@ -8,7 +8,7 @@ use std::sync::Arc;
 use block::{BlockDevice, Node, Range};
 use libfuzzer_sys::fuzz_target;
 use nodes::Partition;
-use nodes::partition::{self, Growth, Table};
+use nodes::partition::{self, Growth, PartitionTable};
 use testkit::{MemDisk, block_on, gather};
 
 const SIZE: usize = 192 << 10;
@@ -106,7 +106,7 @@ fn disk_of(image: &[u8], how: u8) -> Arc<MemDisk> {
 async fn judge(image: &[u8], how: u8, number: u32) {
     let disk = disk_of(image, how);
     let node: Node = disk.clone();
-    let read = Table::read(&node).await;
+    let read = PartitionTable::read(&node).await;
     assert!(disk.snapshot() == image, "reading changes nothing");
     let Ok(Some(table)) = read else { return };
     for remark in table.remarks() {
@@ -132,7 +132,7 @@ async fn judge(image: &[u8], how: u8, number: u32) {
 }
 
 /// Growing touches no partition's bytes, and what is read then is what was promised.
-async fn grow(image: &[u8], how: u8, size: usize, before: &Table, growth: &Growth) {
+async fn grow(image: &[u8], how: u8, size: usize, before: &PartitionTable, growth: &Growth) {
     let disk = disk_of(image, how & !BLOCKS_OF_4096);
     let node: Node = disk.clone();
     let restored = partition::carry_out(&node, &growth.before).await;
@@ -161,7 +161,7 @@ async fn grow(image: &[u8], how: u8, size: usize, before: &Table, growth: &Growt
     if growth.steps.is_empty() {
         return;
     }
-    let after = Table::read(&node).await;
+    let after = PartitionTable::read(&node).await;
     let after = after.expect("it can be read").expect("a table");
     assert_eq!(after.partitions.len(), before.partitions.len());
     if let Some(range) = growth.partition {

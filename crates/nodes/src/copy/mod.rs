@@ -33,8 +33,8 @@ use futures_util::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
 use self::behind::Behind;
 pub use self::error::CopyError;
 use self::pieces::{Disks, spread};
-use self::plan::{Action, CELL_MIN, PieceMax, Queue, Run, Window};
-pub use self::progress::{Counts, Progress, Stage};
+use self::plan::{Action, CELL_MIN, CopyQueue, CopyWindow, DataRun, PieceMax};
+pub use self::progress::{CopyProgress, CopyStage, Counts};
 use crate::blocks::Blocks;
 
 /// Longest read and write, bytes. Measured on a copy of 1 GiB onto a new file, on a virtual machine that gives
@@ -93,7 +93,7 @@ pub async fn copy(
     source: Node,
     target: Node,
     options: &CopyOptions,
-    progress: &Progress,
+    progress: &CopyProgress,
 ) -> Result<(), CopyError> {
     let size = source.geometry().size;
     if target.geometry().read_only {
@@ -109,7 +109,7 @@ pub async fn copy(
     mover.run(progress).await?;
     let target = &mover.disks.target;
     if target.geometry().flush.any() {
-        progress.enter(Stage::Flushing);
+        progress.enter(CopyStage::Flushing);
         target.flush().await.map_err(CopyError::Target)?;
     }
     Ok(())
@@ -123,9 +123,9 @@ pub async fn verify(
     source: Node,
     target: Node,
     options: &CopyOptions,
-    progress: &Progress,
+    progress: &CopyProgress,
 ) -> Result<(), CopyError> {
-    progress.enter(Stage::Verifying);
+    progress.enter(CopyStage::Verifying);
     let size = source.geometry().size;
     if target.geometry().size < size {
         return Err(CopyError::TooSmall {
@@ -202,8 +202,8 @@ impl<'a> Mover<'a> {
     }
 
     /// Moves everything: pieces of one window are in flight while the next ones are mapped.
-    async fn run(&self, progress: &Progress) -> Result<(), CopyError> {
-        let mut queue = Queue::default();
+    async fn run(&self, progress: &CopyProgress) -> Result<(), CopyError> {
+        let mut queue = CopyQueue::default();
         let mut flights = FuturesUnordered::new();
         let mut len = WINDOW_MIN;
         let mut mapping = Some(Box::pin(self.map(0, len)));
@@ -245,7 +245,7 @@ impl<'a> Mover<'a> {
     }
 
     /// Starts a piece.
-    fn start(&self, piece: Run) -> impl Future<Output = Result<Counts, CopyError>> + use<> {
+    fn start(&self, piece: DataRun) -> impl Future<Output = Result<Counts, CopyError>> + use<> {
         let disks = self.disks.clone();
         let work = async move { disks.carry_out(piece).await };
         spread(self.options.cores.as_ref(), work)
@@ -277,8 +277,8 @@ impl<'a> Mover<'a> {
         self.disks.target.extents(range).await
     }
 
-    fn decide(&self, mapped: &Mapped) -> Vec<Run> {
-        plan::runs(&Window {
+    fn decide(&self, mapped: &Mapped) -> Vec<DataRun> {
+        plan::runs(&CopyWindow {
             range: mapped.range,
             source: &mapped.source,
             target: &mapped.target,

@@ -6,7 +6,7 @@ use block::{IoBufs, IoError, Node, Range, WriteFlags};
 use futures_util::future::{BoxFuture, try_join};
 use tokio::sync::oneshot;
 
-use super::plan::{self, Action, Run};
+use super::plan::{self, Action, DataRun};
 use super::{CopyError, Counts, PIECE_MAX};
 use crate::zeroes::zeroes;
 
@@ -21,7 +21,7 @@ pub(super) struct Disks {
 
 impl Disks {
     /// Does what was decided on a piece.
-    pub(super) async fn carry_out(self: Arc<Self>, piece: Run) -> Result<Counts, CopyError> {
+    pub(super) async fn carry_out(self: Arc<Self>, piece: DataRun) -> Result<Counts, CopyError> {
         let range = piece.range;
         match piece.action {
             Action::Keep => Ok(Counts {

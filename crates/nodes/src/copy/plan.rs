@@ -40,14 +40,14 @@ pub(super) enum Action {
 
 /// A run of bytes and what to do with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct DataRun {
     pub(super) range: Range,
     pub(super) action: Action,
 }
 
 /// What is known of both disks in a window.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Window<'a> {
+pub(super) struct CopyWindow<'a> {
     /// Begins at a whole unit.
     pub(super) range: Range,
     /// The source's extents.
@@ -61,14 +61,14 @@ pub(super) struct Window<'a> {
 }
 
 /// Decides on a window.
-pub(super) fn runs(window: &Window<'_>) -> Vec<Run> {
+pub(super) fn runs(window: &CopyWindow<'_>) -> Vec<DataRun> {
     let source = zeroes(window, window.source);
     let target = zeroes(window, window.target);
     let mut cuts = vec![window.range.offset, window.range.end()];
     cuts.extend(edges(&source).chain(edges(&target)));
     cuts.sort_unstable();
     cuts.dedup();
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs: Vec<DataRun> = Vec::new();
     let (mut from, mut onto) = (Cursor::new(&source), Cursor::new(&target));
     for pair in cuts.windows(2) {
         let range = Range::new(pair[0], pair[1] - pair[0]);
@@ -79,14 +79,14 @@ pub(super) fn runs(window: &Window<'_>) -> Vec<Run> {
         };
         match runs.last_mut() {
             Some(last) if last.action == action => last.range.len += range.len,
-            _ => runs.push(Run { range, action }),
+            _ => runs.push(DataRun { range, action }),
         }
     }
     runs
 }
 
 /// Where `extents` are known to read as zeroes, in whole units of the window, joined.
-fn zeroes(window: &Window<'_>, extents: &[Extent]) -> Vec<Range> {
+fn zeroes(window: &CopyWindow<'_>, extents: &[Extent]) -> Vec<Range> {
     let mut joined: Vec<Range> = Vec::new();
     for extent in extents.iter().filter(|e| e.kind != ExtentKind::Data) {
         match joined.last_mut() {
@@ -146,12 +146,12 @@ pub(super) struct PieceMax {
 
 /// Runs that are still to be done, cut into pieces on the way out.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    runs: VecDeque<Run>,
+pub(super) struct CopyQueue {
+    runs: VecDeque<DataRun>,
 }
 
-impl Queue {
-    pub(super) fn extend(&mut self, runs: Vec<Run>) {
+impl CopyQueue {
+    pub(super) fn extend(&mut self, runs: Vec<DataRun>) {
         self.runs.extend(runs);
     }
 
@@ -161,7 +161,7 @@ impl Queue {
     }
 
     /// The next piece.
-    pub(super) fn pop(&mut self, max: PieceMax) -> Option<Run> {
+    pub(super) fn pop(&mut self, max: PieceMax) -> Option<DataRun> {
         let first = self.runs.front_mut()?;
         let len_max = match first.action {
             Action::Data { .. } => max.data,
@@ -176,7 +176,7 @@ impl Queue {
         let piece = Range::new(first.range.offset, to_boundary);
         first.range = Range::new(piece.end(), first.range.len - piece.len);
         let action = first.action;
-        Some(Run {
+        Some(DataRun {
             range: piece,
             action,
         })
@@ -185,15 +185,15 @@ impl Queue {
 
 /// A part of data that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct CopyPart {
     pub(super) range: Range,
     /// All of it zeroes.
     pub(super) zero: bool,
 }
 
 /// Looks for zeroes in the `data` of `range`, by cells of `cell` bytes of the disk.
-pub(super) fn parts(range: Range, data: &IoBufs, cell: u64) -> SmallVec<[Part; 4]> {
-    let mut parts: SmallVec<[Part; 4]> = SmallVec::new();
+pub(super) fn parts(range: Range, data: &IoBufs, cell: u64) -> SmallVec<[CopyPart; 4]> {
+    let mut parts: SmallVec<[CopyPart; 4]> = SmallVec::new();
     let mut rest = data.iter();
     let mut slice: &[u8] = &[];
     let mut at = range.offset;
@@ -214,7 +214,7 @@ pub(super) fn parts(range: Range, data: &IoBufs, cell: u64) -> SmallVec<[Part; 4
         }
         match parts.last_mut() {
             Some(last) if last.zero == zero => last.range.len += end - at,
-            _ => parts.push(Part {
+            _ => parts.push(CopyPart {
                 range: Range::new(at, end - at),
                 zero,
             }),

@@ -1,10 +1,10 @@
-//! [`Progress`]: how far a copy is, to be looked at while it goes on.
+//! [`CopyProgress`]: how far a copy is, to be looked at while it goes on.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// What a copy is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum CopyStage {
     /// Moving bytes.
     Copying,
     /// Waiting until the target has them for good.
@@ -38,7 +38,7 @@ impl Counts {
 
 /// How far a copy is.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct CopyProgress {
     stage: AtomicU8,
     read: AtomicU64,
     written: AtomicU64,
@@ -47,14 +47,14 @@ pub struct Progress {
     verified: AtomicU64,
 }
 
-impl Progress {
+impl CopyProgress {
     /// What it is doing.
     #[must_use]
-    pub fn stage(&self) -> Stage {
+    pub fn stage(&self) -> CopyStage {
         match self.stage.load(Ordering::Relaxed) {
-            0 => Stage::Copying,
-            1 => Stage::Flushing,
-            _ => Stage::Verifying,
+            0 => CopyStage::Copying,
+            1 => CopyStage::Flushing,
+            _ => CopyStage::Verifying,
         }
     }
 
@@ -71,11 +71,11 @@ impl Progress {
         }
     }
 
-    pub(super) fn enter(&self, stage: Stage) {
+    pub(super) fn enter(&self, stage: CopyStage) {
         let number = match stage {
-            Stage::Copying => 0,
-            Stage::Flushing => 1,
-            Stage::Verifying => 2,
+            CopyStage::Copying => 0,
+            CopyStage::Flushing => 1,
+            CopyStage::Verifying => 2,
         };
         self.stage.store(number, Ordering::Relaxed);
     }

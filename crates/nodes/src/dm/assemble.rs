@@ -1,22 +1,22 @@
-//! [`Table`] and its disks -> one disk. Pure.
+//! [`DmTable`] and its disks -> one disk. Pure.
 
 use std::sync::Arc;
 
 use block::{Node, Range};
 
 use super::SECTOR;
-use super::error::{Problem, TableError};
-use super::table::{DeviceUse, Line, Need, Table};
+use super::error::{DmProblem, TableError};
+use super::table::{DeviceUse, DmTable, Need, TableLine};
 use crate::{Linear, PartError, Segment};
 
-/// Makes the disk that `table` describes of `disks`: what [`Table::needs`] names, in that order.
+/// Makes the disk that `table` describes of `disks`: what [`DmTable::needs`] names, in that order.
 ///
 /// # Errors
 /// If a device is too small, or devices do not fit each other; with the place.
 ///
 /// # Panics
 /// If there are not as many disks as needs.
-pub fn assemble(table: &Table, disks: &[Node]) -> Result<Node, TableError> {
+pub fn assemble(table: &DmTable, disks: &[Node]) -> Result<Node, TableError> {
     let needs = table.needs();
     assert_eq!(needs.len(), disks.len(), "each need is met by one disk");
     let met = Met { needs, disks };
@@ -29,7 +29,7 @@ pub fn assemble(table: &Table, disks: &[Node]) -> Result<Node, TableError> {
     }
     let linear = Linear::new(segments).map_err(|e| {
         let line = part_number(&e).and_then(|number| table.lines.get(number - 1));
-        Problem::Part(e).at(line.unwrap_or(&table.lines[0]).place)
+        DmProblem::Part(e).at(line.unwrap_or(&table.lines[0]).place)
     })?;
     Ok(Arc::new(linear))
 }
@@ -48,7 +48,7 @@ impl Met<'_> {
         self.disks[at].clone()
     }
 
-    fn segment(&self, line: &Line) -> Result<Segment, TableError> {
+    fn segment(&self, line: &TableLine) -> Result<Segment, TableError> {
         let parts = line.uses();
         let parts = parts.iter().map(|used| part(self.disk(&used.need), used));
         line.target.build(line, parts.collect::<Result<_, _>>()?)
@@ -61,7 +61,7 @@ fn part(disk: Node, used: &DeviceUse<'_>) -> Result<Segment, TableError> {
     let needed = used.offset + used.len;
     if needed > size {
         let device = used.need.device();
-        let problem = Problem::PastEnd {
+        let problem = DmProblem::PastEnd {
             device: device.to_string(),
             size,
             needed,

@@ -1,6 +1,6 @@
 //! [`TableError`]: why a table is refused, and where.
 
-use super::table::Place;
+use super::table::TextPosition;
 use crate::{PartError, StripeError};
 
 /// A table that is refused.
@@ -8,14 +8,14 @@ use crate::{PartError, StripeError};
 #[error("{place}: {problem}")]
 pub struct TableError {
     /// Where.
-    pub place: Place,
+    pub place: TextPosition,
     /// Why.
-    pub problem: Problem,
+    pub problem: DmProblem,
 }
 
 /// Why a table is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum DmProblem {
     /// Nothing but blanks and comments.
     #[error(
         "the table has no line: a line is START LENGTH TARGET ARGUMENTS, in sectors of 512 bytes"
@@ -110,9 +110,9 @@ pub enum Problem {
     Stripe(StripeError),
 }
 
-impl Problem {
+impl DmProblem {
     /// This problem, there.
-    pub(super) const fn at(self, place: Place) -> TableError {
+    pub(super) const fn at(self, place: TextPosition) -> TableError {
         TableError {
             place,
             problem: self,

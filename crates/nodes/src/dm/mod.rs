@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Three steps, of which only the middle one, the caller's, waits: [`parse()`] reads the text,
-//! [`Table::needs`] lists the disks it is made of, [`assemble()`] builds the table's disk from them.
+//! [`DmTable::needs`] lists the disks it is made of, [`assemble()`] builds the table's disk from them.
 //! A new target is a file of `target/` and a line of its table.
 //!
 //! # Invariants
@@ -37,10 +37,10 @@ mod words;
 
 pub use self::assemble::assemble;
 use self::assemble::part_number;
-pub use self::error::{Problem, TableError};
+pub use self::error::{DmProblem, TableError};
 pub use self::parse::parse;
 pub use self::remarks::{Remark, remarks};
-pub use self::table::{Device, DeviceName, DeviceUse, Line, Need, Place, Table};
+pub use self::table::{Device, DeviceName, DeviceUse, DmTable, Need, TableLine, TextPosition};
 
 /// Bytes of a sector, the unit of all numbers of a table.
 pub(crate) const SECTOR: u64 = 512;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::table::{Device, DeviceUse, Line, Need, Table};
+use super::table::{Device, DeviceUse, DmTable, Need, TableLine};
 
 /// Sectors of the blocks that drives and filesystems have today: 4096 bytes.
 pub(super) const BLOCK: u64 = 8;
@@ -52,7 +52,7 @@ pub enum Remark {
 
 /// What should be known of `table`, in the order of its lines.
 #[must_use]
-pub fn remarks(table: &Table) -> Vec<Remark> {
+pub fn remarks(table: &DmTable) -> Vec<Remark> {
     let lines = table.lines();
     let before = [None].into_iter().chain(lines.iter().map(Some));
     let each = lines
@@ -63,7 +63,7 @@ pub fn remarks(table: &Table) -> Vec<Remark> {
 }
 
 /// Devices that are used twice at one place: by the kernel's rules this is no error.
-fn overlaps(table: &Table) -> Vec<Remark> {
+fn overlaps(table: &DmTable) -> Vec<Remark> {
     let mut uses: Vec<_> = table.lines().iter().flat_map(uses).collect();
     uses.sort_by_key(|(device, start, _, line)| (device.to_string(), *start, *line));
     let mut remarks = Vec::new();
@@ -92,7 +92,7 @@ fn overlaps(table: &Table) -> Vec<Remark> {
 }
 
 /// Device, first sector, sectors and line in the text of what `line` writes to.
-fn uses(line: &Line) -> Vec<(&Device, u64, u64, usize)> {
+fn uses(line: &TableLine) -> Vec<(&Device, u64, u64, usize)> {
     let written = line.uses().into_iter().filter_map(|used| match used.need {
         Need::Disk {
             device,
@@ -103,7 +103,7 @@ fn uses(line: &Line) -> Vec<(&Device, u64, u64, usize)> {
     written.collect()
 }
 
-fn of(line: &Line, before: Option<&Line>) -> Vec<Remark> {
+fn of(line: &TableLine, before: Option<&TableLine>) -> Vec<Remark> {
     let (start, number) = (line.start, line.place.line);
     let before = before.map(|line| line.place.line);
     let off = |used: &DeviceUse<'_>| (start % BLOCK + BLOCK - used.offset % BLOCK) % BLOCK;

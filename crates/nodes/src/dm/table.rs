@@ -1,22 +1,22 @@
-//! [`Table`]: what a table says, with the place of every part of it.
+//! [`DmTable`]: what a table says, with the place of every part of it.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 use super::SECTOR;
-use super::target::Target;
+use super::target::DmTarget;
 
 /// A place in the text of a table; both numbers begin at 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct TextPosition {
     /// Line.
     pub line: usize,
     /// Character of the line.
     pub column: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}", self.line, self.column)
     }
@@ -24,21 +24,21 @@ impl fmt::Display for Place {
 
 /// A table: lines that follow each other without a gap, from sector 0 on.
 #[derive(Debug)]
-pub struct Table {
-    pub(super) lines: Vec<Line>,
+pub struct DmTable {
+    pub(super) lines: Vec<TableLine>,
 }
 
 /// A run of sectors and what they are.
 #[derive(Debug)]
-pub struct Line {
+pub struct TableLine {
     /// Where it begins in the text.
-    pub place: Place,
+    pub place: TextPosition,
     /// First sector on the table's disk.
     pub start: u64,
     /// Sectors; at least one.
     pub len: u64,
     /// What they are.
-    pub(super) target: Box<dyn Target>,
+    pub(super) target: Box<dyn DmTarget>,
 }
 
 /// A device that a table names.
@@ -47,7 +47,7 @@ pub struct Device {
     /// Its name.
     pub name: DeviceName,
     /// Where the table names it.
-    pub place: Place,
+    pub place: TextPosition,
 }
 
 /// How a table names a device.
@@ -98,10 +98,10 @@ pub struct DeviceUse<'a> {
     pub is_in_order: bool,
 }
 
-impl Table {
+impl DmTable {
     /// The lines, in order.
     #[must_use]
-    pub fn lines(&self) -> &[Line] {
+    pub fn lines(&self) -> &[TableLine] {
         &self.lines
     }
 
@@ -115,7 +115,7 @@ impl Table {
     #[must_use]
     pub fn needs(&self) -> Vec<Need<'_>> {
         let mut needs: Vec<Need<'_>> = Vec::new();
-        for DeviceUse { need, .. } in self.lines.iter().flat_map(Line::uses) {
+        for DeviceUse { need, .. } in self.lines.iter().flat_map(TableLine::uses) {
             if !needs.iter().any(|known| known.is_same(&need)) {
                 needs.push(need);
             }
@@ -124,7 +124,7 @@ impl Table {
     }
 }
 
-impl Line {
+impl TableLine {
     /// The sectors of devices that the line maps to, in order.
     #[must_use]
     pub fn uses(&self) -> Vec<DeviceUse<'_>> {

@@ -4,14 +4,14 @@
 //! backslash takes the next character as it is (a blank in a path); so dmsetup and the kernel read
 //! it.
 
-use super::error::{Problem, TableError};
-use super::table::Place;
+use super::error::{DmProblem, TableError};
+use super::table::TextPosition;
 
 /// A word and where it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) text: String,
-    pub(super) place: Place,
+    pub(super) place: TextPosition,
 }
 
 /// The words of one line, taken from the front.
@@ -36,9 +36,9 @@ impl<'a> Words<'a> {
     }
 
     /// Where the next word begins, or would begin.
-    pub(super) fn place(&mut self) -> Place {
+    pub(super) fn place(&mut self) -> TextPosition {
         self.skip_blanks();
-        Place {
+        TextPosition {
             line: self.line,
             column: self.before + 1,
         }
@@ -77,13 +77,13 @@ impl<'a> Words<'a> {
         self.advance(len);
         if text.is_empty() {
             let target = self.target.unwrap_or("the line");
-            return Err(Problem::Missing { what, target }.at(place));
+            return Err(DmProblem::Missing { what, target }.at(place));
         }
         Ok(Word { text, place })
     }
 
     /// The next argument as a number.
-    pub(super) fn number(&mut self, what: &'static str) -> Result<(u64, Place), TableError> {
+    pub(super) fn number(&mut self, what: &'static str) -> Result<(u64, TextPosition), TableError> {
         let word = self.argument(what)?;
         word.number(what).map(|number| (number, word.place))
     }
@@ -102,7 +102,7 @@ impl<'a> Words<'a> {
         let word = self.argument("")?;
         let target = self.target.unwrap_or("the line");
         let found = word.text;
-        Err(Problem::Extra { found, target }.at(word.place))
+        Err(DmProblem::Extra { found, target }.at(word.place))
     }
 
     fn skip_blanks(&mut self) {
@@ -124,7 +124,7 @@ impl Word {
         let number = digits.then(|| self.text.parse().ok()).flatten();
         number.ok_or_else(|| {
             let found = self.text.clone();
-            Problem::Number { what, found }.at(self.place)
+            DmProblem::Number { what, found }.at(self.place)
         })
     }
 }

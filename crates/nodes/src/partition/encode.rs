@@ -12,13 +12,13 @@ use gpt_disk_types::{
 };
 use smallvec::smallvec;
 
-use super::gpt::{Blocks, Copy, Header, crc32};
+use super::gpt::{Blocks, GptCopy, Header, crc32};
 use super::mbr::{BootRecord, PROTECTIVE};
-use super::table::{Raw, Table};
+use super::table::{PartitionTable, RawTable};
 
 /// What is done to a disk to put a table on it, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum TableStep {
     /// Bytes are written: whole sectors of 512.
     Write {
         /// Where, bytes.
@@ -34,10 +34,10 @@ pub enum Step {
 ///
 /// What was in its place is not looked at: that is the caller's to do.
 #[must_use]
-pub fn steps(table: &Table) -> Vec<Step> {
+pub fn steps(table: &PartitionTable) -> Vec<TableStep> {
     let blocks = Blocks::of(table.disk_size, table.block_size);
     match &table.raw {
-        Raw::Gpt(gpt) => {
+        RawTable::Gpt(gpt) => {
             let record = gpt.record.as_deref().copied();
             let record = record.unwrap_or_else(|| protective(blocks));
             let mut steps = backup(&gpt.used, blocks);
@@ -45,11 +45,11 @@ pub fn steps(table: &Table) -> Vec<Step> {
             steps.extend(primary(&gpt.used, blocks));
             steps
         }
-        Raw::Mbr { record, logical } => {
+        RawTable::Mbr { record, logical } => {
             let logical = logical.iter();
             let records = logical.map(|(offset, record)| boot_record(*offset, record));
-            let mut steps: Vec<Step> = records.collect();
-            steps.extend([Step::Flush, boot_record(0, record), Step::Flush]);
+            let mut steps: Vec<TableStep> = records.collect();
+            steps.extend([TableStep::Flush, boot_record(0, record), TableStep::Flush]);
             steps
         }
     }
@@ -59,22 +59,22 @@ pub fn steps(table: &Table) -> Vec<Step> {
 ///
 /// # Errors
 /// At the first that fails; the table that was valid before still is, or its other copy.
-pub async fn carry_out(disk: &Node, steps: &[Step]) -> Result<(), IoError> {
+pub async fn carry_out(disk: &Node, steps: &[TableStep]) -> Result<(), IoError> {
     for step in steps {
         match step {
-            Step::Write { offset, data } => {
+            TableStep::Write { offset, data } => {
                 let range = Range::new(*offset, data.len() as u64);
                 let data = smallvec![data.clone()];
                 disk.write(range, data, WriteFlags::empty()).await?;
             }
-            Step::Flush => disk.flush().await?,
+            TableStep::Flush => disk.flush().await?,
         }
     }
     Ok(())
 }
 
 /// The backup of `copy` at the end of the disk, flushed.
-pub(super) fn backup(copy: &Copy, blocks: Blocks) -> Vec<Step> {
+pub(super) fn backup(copy: &GptCopy, blocks: Blocks) -> Vec<TableStep> {
     let header = Header {
         my_lba: blocks.last(),
         alternate_lba: 1,
@@ -85,7 +85,7 @@ pub(super) fn backup(copy: &Copy, blocks: Blocks) -> Vec<Step> {
 }
 
 /// `copy` as the primary one, flushed. Its entries stay where they were.
-pub(super) fn primary(copy: &Copy, blocks: Blocks) -> Vec<Step> {
+pub(super) fn primary(copy: &GptCopy, blocks: Blocks) -> Vec<TableStep> {
     let header = Header {
         my_lba: 1,
         alternate_lba: blocks.last(),
@@ -100,7 +100,7 @@ pub(super) fn primary(copy: &Copy, blocks: Blocks) -> Vec<Step> {
 }
 
 /// Entries first: a header never speaks of what is not there yet.
-fn whole(header: Header, entries: &[u8], blocks: Blocks) -> Vec<Step> {
+fn whole(header: Header, entries: &[u8], blocks: Blocks) -> Vec<TableStep> {
     let header = Header {
         entries_sum: crc32(entries),
         ..header
@@ -109,7 +109,7 @@ fn whole(header: Header, entries: &[u8], blocks: Blocks) -> Vec<Step> {
     let write = |lba: u64, bytes: &[u8]| {
         let mut data = bytes.to_vec();
         data.resize(bytes.len().next_multiple_of(blocks.size as usize), 0);
-        Step::Write {
+        TableStep::Write {
             offset: lba * block,
             data: data.into(),
         }
@@ -117,7 +117,7 @@ fn whole(header: Header, entries: &[u8], blocks: Blocks) -> Vec<Step> {
     vec![
         write(header.entries_lba, entries),
         write(header.my_lba, &header_bytes(&header)),
-        Step::Flush,
+        TableStep::Flush,
     ]
 }
 
@@ -137,8 +137,8 @@ fn header_bytes(header: &Header) -> Vec<u8> {
     bytemuck::bytes_of(&raw).to_vec()
 }
 
-pub(super) fn boot_record(offset: u64, record: &BootRecord) -> Step {
-    Step::Write {
+pub(super) fn boot_record(offset: u64, record: &BootRecord) -> TableStep {
+    TableStep::Write {
         offset,
         data: record.encode().into(),
     }

@@ -3,7 +3,7 @@
 use block::IoError;
 
 use super::Scheme;
-use super::gpt::Fault;
+use super::gpt::GptFault;
 use crate::linear::LinearError;
 
 /// A partition table that cannot be read.
@@ -18,9 +18,9 @@ pub enum TableError {
     )]
     Gpt {
         /// What is wrong with the primary one.
-        primary: Fault,
+        primary: GptFault,
         /// What is wrong with the backup.
-        backup: Fault,
+        backup: GptFault,
     },
     /// The logical partitions of an MBR lead back to where they were before.
     #[error(

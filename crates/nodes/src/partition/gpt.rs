@@ -16,8 +16,8 @@ use block::Range;
 use gpt_disk_types::{GptHeader, GptPartitionEntry, Guid};
 
 use super::mbr::BootRecord;
-use super::table::{Entry, EntryFault, PartitionId};
-use super::{DiskId, Kind};
+use super::table::{EntryFault, PartitionEntry, PartitionId};
+use super::{DiskId, PartitionKind};
 
 /// Bytes of a header.
 pub(super) const HEADER: usize = size_of::<GptHeader>();
@@ -59,7 +59,7 @@ impl Blocks {
 /// What makes a copy of a GPT unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum GptFault {
     /// The disk is too small to hold it.
     #[error("it lies behind the end of the disk")]
     BehindDisk,
@@ -112,7 +112,7 @@ pub(super) struct Header {
 
 /// One copy of a GPT: its header and its entries, as they are on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Copy {
+pub(super) struct GptCopy {
     pub(super) header: Header,
     pub(super) entries: Vec<u8>,
 }
@@ -121,7 +121,7 @@ pub(super) struct Copy {
 #[derive(Debug, Clone)]
 pub(super) struct Gpt {
     /// The copy that is used.
-    pub(super) used: Copy,
+    pub(super) used: GptCopy,
     /// Whether that is the primary one.
     pub(super) is_primary: bool,
     /// The boot record before it.
@@ -136,22 +136,22 @@ pub(super) fn crc32(bytes: &[u8]) -> u32 {
 
 impl Header {
     /// The header in `block`, which was read from `lba`.
-    pub(super) fn decode(block: &[u8], lba: u64, blocks: Blocks) -> Result<Self, Fault> {
-        let bytes = block.get(..HEADER).ok_or(Fault::BehindDisk)?;
+    pub(super) fn decode(block: &[u8], lba: u64, blocks: Blocks) -> Result<Self, GptFault> {
+        let bytes = block.get(..HEADER).ok_or(GptFault::BehindDisk)?;
         let raw: GptHeader = bytemuck::pod_read_unaligned(bytes);
         if !raw.is_signature_valid() {
-            return Err(Fault::NoHeader);
+            return Err(GptFault::NoHeader);
         }
         let size = raw.header_size.to_u32();
         let summed = usize::try_from(size)
             .ok()
             .filter(|&size| size >= HEADER)
             .and_then(|size| block.get(..size))
-            .ok_or(Fault::HeaderSize(size))?;
+            .ok_or(GptFault::HeaderSize(size))?;
         let mut summed = summed.to_vec();
         summed[16..20].fill(0);
         if crc32(&summed) != raw.header_crc32.0.to_u32() {
-            return Err(Fault::HeaderSum);
+            return Err(GptFault::HeaderSum);
         }
         let header = Self {
             my_lba: raw.my_lba.to_u64(),
@@ -167,23 +167,23 @@ impl Header {
         Ok(header)
     }
 
-    fn check(&self, lba: u64, entry_size: u32, blocks: Blocks) -> Result<(), Fault> {
+    fn check(&self, lba: u64, entry_size: u32, blocks: Blocks) -> Result<(), GptFault> {
         if self.my_lba != lba {
-            return Err(Fault::Elsewhere(self.my_lba));
+            return Err(GptFault::Elsewhere(self.my_lba));
         }
         if self.last_usable < self.first_usable || self.first_usable > blocks.last() {
             let (first, last) = (self.first_usable, self.last_usable);
-            return Err(Fault::Usable { first, last });
+            return Err(GptFault::Usable { first, last });
         }
         if entry_size != ENTRY {
-            return Err(Fault::EntrySize(entry_size));
+            return Err(GptFault::EntrySize(entry_size));
         }
         if self.entry_count == 0 || self.entry_count > ENTRIES_MAX {
-            return Err(Fault::EntryCount(self.entry_count));
+            return Err(GptFault::EntryCount(self.entry_count));
         }
         let end = self.entries_lba.checked_add(self.entries_blocks(blocks));
         if self.entries_lba == 0 || end.is_none_or(|end| end > blocks.count) {
-            return Err(Fault::EntriesPlace(self.entries_lba));
+            return Err(GptFault::EntriesPlace(self.entries_lba));
         }
         Ok(())
     }
@@ -201,18 +201,18 @@ impl Header {
     }
 
     /// This header and the entries that it speaks of.
-    pub(super) fn with_entries(self, entries: Vec<u8>) -> Result<Copy, Fault> {
+    pub(super) fn with_entries(self, entries: Vec<u8>) -> Result<GptCopy, GptFault> {
         if crc32(&entries) != self.entries_sum {
-            return Err(Fault::EntriesSum);
+            return Err(GptFault::EntriesSum);
         }
-        Ok(Copy {
+        Ok(GptCopy {
             header: self,
             entries,
         })
     }
 }
 
-impl Copy {
+impl GptCopy {
     /// Whether both say the same of the disk, each from its own place.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         let (a, b) = (&self.header, &other.header);
@@ -227,7 +227,7 @@ impl Copy {
     }
 
     /// The entries that are used.
-    pub(super) fn partitions(&self, blocks: Blocks) -> Vec<Entry> {
+    pub(super) fn partitions(&self, blocks: Blocks) -> Vec<PartitionEntry> {
         let entries = self.entries.chunks_exact(ENTRY as usize);
         let numbered = (1..).zip(entries);
         numbered
@@ -236,7 +236,7 @@ impl Copy {
     }
 }
 
-fn partition(number: u32, bytes: &[u8], blocks: Blocks) -> Option<Entry> {
+fn partition(number: u32, bytes: &[u8], blocks: Blocks) -> Option<PartitionEntry> {
     let raw: GptPartitionEntry = bytemuck::pod_read_unaligned(bytes);
     if !raw.is_used() {
         return None;
@@ -252,10 +252,10 @@ fn partition(number: u32, bytes: &[u8], blocks: Blocks) -> Option<Entry> {
         _ => None,
     };
     let kind = raw.partition_type_guid;
-    Some(Entry {
+    Some(PartitionEntry {
         number,
         range: range.unwrap_or(Range::new(0, 0)),
-        kind: Kind::Gpt(kind.0),
+        kind: PartitionKind::Gpt(kind.0),
         label: label(&{ raw.name }.0),
         id: PartitionId::Guid(raw.unique_partition_guid),
         bootable: { raw.attributes }.legacy_bios_bootable(),

@@ -10,20 +10,20 @@
 use block::Range;
 use gpt_disk_types::{GptPartitionEntry, LbaLe, U32Le};
 
-use super::encode::{Step, backup, boot_record, primary, protective};
-use super::gpt::{Blocks, Copy, ENTRY, Gpt, Header};
+use super::encode::{TableStep, backup, boot_record, primary, protective};
+use super::gpt::{Blocks, ENTRY, Gpt, GptCopy, Header};
 use super::mbr::{BootRecord, Protection};
 use super::remark::{ALIGNMENT, Remark};
-use super::table::{Raw, Scheme, Table};
+use super::table::{PartitionTable, RawTable, Scheme};
 
 /// What growing does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Growth {
     /// To be carried out first, while the disk has its old size: the copy that restores a damaged
     /// primary GPT is found by where the disk ends.
-    pub before: Vec<Step>,
+    pub before: Vec<TableStep>,
     /// To be carried out when the disk has its new size; empty where nothing has to be done.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TableStep>,
     /// Where the partition lies afterwards that was to take the room.
     pub partition: Option<Range>,
     /// Whether the backup GPT moves.
@@ -72,14 +72,14 @@ pub enum GrowError {
 ///
 /// # Errors
 /// [`GrowError`].
-pub fn grow(table: &Table, size: u64, number: Option<u32>) -> Result<Growth, GrowError> {
+pub fn grow(table: &PartitionTable, size: u64, number: Option<u32>) -> Result<Growth, GrowError> {
     if let Some(unsound) = table.remarks().iter().find(|it| forbids(it)) {
         return Err(GrowError::Unsound(unsound.clone()));
     }
     let blocks = Blocks::of(size, table.block_size);
     match &table.raw {
-        Raw::Gpt(gpt) => grow_gpt(table, gpt, blocks, number),
-        Raw::Mbr { record, .. } => grow_mbr(table, record, blocks, number),
+        RawTable::Gpt(gpt) => grow_gpt(table, gpt, blocks, number),
+        RawTable::Mbr { record, .. } => grow_mbr(table, record, blocks, number),
     }
 }
 
@@ -95,7 +95,7 @@ const fn forbids(remark: &Remark) -> bool {
 }
 
 fn grow_gpt(
-    table: &Table,
+    table: &PartitionTable,
     gpt: &Gpt,
     blocks: Blocks,
     number: Option<u32>,
@@ -111,7 +111,7 @@ fn grow_gpt(
             fault.cloned().unwrap_or(Remark::Unprotected),
         ));
     }
-    let mut new = Copy {
+    let mut new = GptCopy {
         header: Header {
             last_usable,
             ..old.header
@@ -165,7 +165,7 @@ fn last_usable(header: &Header, blocks: Blocks) -> Result<u64, GrowError> {
 }
 
 /// Refuses where a partition lies where a copy of the table is written.
-fn check_places(table: &Table, begin: u64, end: u64) -> Result<(), GrowError> {
+fn check_places(table: &PartitionTable, begin: u64, end: u64) -> Result<(), GrowError> {
     let mut entries = table.partitions.iter();
     let wrong = entries.find(|entry| entry.range.offset < begin || entry.range.end() > end);
     wrong.map_or(Ok(()), |entry| Err(GrowError::InTable(entry.number)))
@@ -194,7 +194,7 @@ const fn is_about_backup(remark: &Remark) -> bool {
 }
 
 /// The primary of a `backup` that stays where it is.
-fn primary_of(backup: &Copy, blocks: Blocks) -> Vec<Step> {
+fn primary_of(backup: &GptCopy, blocks: Blocks) -> Vec<TableStep> {
     let until_backup = Blocks {
         count: backup.header.my_lba + 1,
         ..blocks
@@ -203,7 +203,7 @@ fn primary_of(backup: &Copy, blocks: Blocks) -> Vec<Step> {
 }
 
 /// The protective boot record for the new size. A hybrid one was made by an administrator and stays.
-fn record_for(gpt: &Gpt, blocks: Blocks) -> Option<Step> {
+fn record_for(gpt: &Gpt, blocks: Blocks) -> Option<TableStep> {
     let mut record: BootRecord = **gpt.record.as_ref()?;
     if record.protects() != Some(Protection::Pure) {
         return None;
@@ -218,7 +218,7 @@ fn record_for(gpt: &Gpt, blocks: Blocks) -> Option<Step> {
 }
 
 /// Where partition `number` lies when it reaches to `end`, or to the last whole MiB before.
-fn grown(table: &Table, number: u32, end: u64) -> Result<Range, GrowError> {
+fn grown(table: &PartitionTable, number: u32, end: u64) -> Result<Range, GrowError> {
     let entry = table.partition(number).ok_or(GrowError::NoSuch(number))?;
     let is_logical = table.scheme == Scheme::Mbr && number > 4;
     if entry.kind.is_extended() || is_logical {
@@ -252,7 +252,7 @@ fn stretch(entries: &mut [u8], number: u32, last: u64) {
 }
 
 fn grow_mbr(
-    table: &Table,
+    table: &PartitionTable,
     record: &BootRecord,
     blocks: Blocks,
     number: Option<u32>,
@@ -277,6 +277,6 @@ fn grow_mbr(
     let whole = super::encode::slot(slot.os_indicator, slot.starting_lba.to_u32(), count);
     (slot.size_in_lba, slot.end_chs) = (U32Le::from_u32(count), whole.end_chs);
     growth.partition = Some(range);
-    growth.steps = vec![boot_record(0, &record), Step::Flush];
+    growth.steps = vec![boot_record(0, &record), TableStep::Flush];
     Ok(growth)
 }

@@ -9,7 +9,7 @@ use super::Scheme;
 
 /// The type of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum PartitionKind {
     /// Of a GPT.
     Gpt(Guid),
     /// Of an MBR.
@@ -18,7 +18,7 @@ pub enum Kind {
 
 /// A well-known type.
 #[derive(Debug)]
-struct Known {
+struct KnownType {
     /// As it is written on the command line.
     name: &'static str,
     /// As it is shown.
@@ -32,8 +32,8 @@ const fn known(
     title: &'static str,
     gpt: Option<Guid>,
     mbr: Option<u8>,
-) -> Known {
-    Known {
+) -> KnownType {
+    KnownType {
         name,
         title,
         gpt,
@@ -45,7 +45,7 @@ const fn known(
 ///
 /// GUIDs: UEFI specification, table of partition types, and the Discoverable Partitions
 /// Specification. Bytes: the lists of sfdisk and of the Linux kernel.
-const KNOWN: [Known; 21] = [
+const KNOWN: [KnownType; 21] = [
     known(
         "linux",
         "Linux filesystem",
@@ -165,7 +165,7 @@ pub struct KindError {
     scheme: Scheme,
 }
 
-impl Kind {
+impl PartitionKind {
     /// The type that `text` names in a table of `scheme`: a name, a GUID or a byte in hex (`0x83`).
     ///
     /// # Errors
@@ -204,7 +204,7 @@ impl Kind {
         matches!(self, Self::Mbr(byte) if EXTENDED.contains(&byte))
     }
 
-    fn row(self) -> Option<&'static Known> {
+    fn row(self) -> Option<&'static KnownType> {
         let named = match self {
             // The numbers that DOS and old Linux used for what has a newer one.
             Self::Mbr(0x05 | 0x85) => Self::Mbr(0x0f),
@@ -219,7 +219,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for PartitionKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.row(), self) {
             (Some(row), _) => f.write_str(row.title),
@@ -231,7 +231,7 @@ impl fmt::Display for Kind {
 
 /// The names that can be written in a table of `scheme`.
 fn names(scheme: Scheme) -> String {
-    let can = |row: &&Known| match scheme {
+    let can = |row: &&KnownType| match scheme {
         Scheme::Gpt => row.gpt.is_some(),
         Scheme::Mbr => row.mbr.is_some_and(|byte| !matches!(byte, 0x0f | 0xee)),
     };

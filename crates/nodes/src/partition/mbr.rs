@@ -19,11 +19,11 @@ use std::collections::BTreeSet;
 use block::Range;
 use gpt_disk_types::{MasterBootRecord, MbrPartitionRecord};
 
-use super::Kind;
+use super::PartitionKind;
 use super::TableError;
 use super::gpt::Blocks;
 use super::remark::ALIGNMENT;
-use super::table::{Entry, EntryFault, PartitionId};
+use super::table::{EntryFault, PartitionEntry, PartitionId};
 
 /// Bytes of a boot record.
 pub(super) const RECORD: usize = 512;
@@ -110,7 +110,7 @@ impl BootRecord {
     }
 
     /// The partitions of this record alone.
-    pub(super) fn primary(&self, blocks: Blocks) -> Vec<Entry> {
+    pub(super) fn primary(&self, blocks: Blocks) -> Vec<PartitionEntry> {
         let entry = |(number, slot): (u32, &MbrPartitionRecord)| {
             let first = slot.starting_lba.to_u32().into();
             self.entry(number, first, slot, blocks)
@@ -118,15 +118,21 @@ impl BootRecord {
         self.slots().map(entry).collect()
     }
 
-    fn entry(&self, number: u32, first: u64, slot: &MbrPartitionRecord, blocks: Blocks) -> Entry {
+    fn entry(
+        &self,
+        number: u32,
+        first: u64,
+        slot: &MbrPartitionRecord,
+        blocks: Blocks,
+    ) -> PartitionEntry {
         let range = blocks.bytes(first, slot.size_in_lba.to_u32().into());
         let fault = range.is_none().then_some(EntryFault::PastEnd {
             size: blocks.count * u64::from(blocks.size),
         });
-        Entry {
+        PartitionEntry {
             number,
             range: range.unwrap_or(Range::new(0, 0)),
-            kind: Kind::Mbr(slot.os_indicator),
+            kind: PartitionKind::Mbr(slot.os_indicator),
             label: String::new(),
             id: PartitionId::Numbered {
                 signature: self.signature(),
@@ -178,7 +184,12 @@ pub(super) struct Chain {
 
 impl Chain {
     /// The chain in `extended`; the first logical partition gets `number`.
-    pub(super) fn of(disk: BootRecord, blocks: Blocks, extended: &Entry, number: u32) -> Self {
+    pub(super) fn of(
+        disk: BootRecord,
+        blocks: Blocks,
+        extended: &PartitionEntry,
+        number: u32,
+    ) -> Self {
         let block = u64::from(blocks.size);
         let (first, count) = (extended.range.offset / block, extended.range.len / block);
         Self {
@@ -205,7 +216,7 @@ impl Chain {
     }
 
     /// Takes the record that was wanted; gives its partitions.
-    pub(super) fn take(&mut self, record: &BootRecord) -> Result<Vec<Entry>, TableError> {
+    pub(super) fn take(&mut self, record: &BootRecord) -> Result<Vec<PartitionEntry>, TableError> {
         let Some((here, room)) = self.next.take() else {
             return Ok(Vec::new());
         };
@@ -220,7 +231,7 @@ impl Chain {
         for (slot_number, slot) in record.slots() {
             let start = u64::from(slot.starting_lba.to_u32());
             let count = u64::from(slot.size_in_lba.to_u32());
-            if Kind::Mbr(slot.os_indicator).is_extended() {
+            if PartitionKind::Mbr(slot.os_indicator).is_extended() {
                 self.next = self.next.or(Some((self.first + start, count)));
                 continue;
             }

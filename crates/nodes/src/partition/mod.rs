@@ -39,14 +39,14 @@ use block::{
 };
 pub use gpt_disk_types::Guid;
 
-pub use self::encode::{Step, carry_out, steps};
+pub use self::encode::{TableStep, carry_out, steps};
 pub use self::error::{PartitionError, TableError};
-pub use self::gpt::Fault;
+pub use self::gpt::GptFault;
 pub use self::grow::{GrowError, Growth, grow};
-pub use self::kind::{Kind, KindError};
+pub use self::kind::{KindError, PartitionKind};
 pub use self::layout::{LayoutError, NewPartition, NewTable, lay_out};
 pub use self::remark::Remark;
-pub use self::table::{DiskId, Entry, EntryFault, PartitionId, Scheme, Table};
+pub use self::table::{DiskId, EntryFault, PartitionEntry, PartitionId, PartitionTable, Scheme};
 use crate::guard::admit;
 use crate::linear::Linear;
 use crate::parts::Segment;
@@ -56,7 +56,9 @@ use crate::parts::Segment;
 /// # Errors
 /// [`PartitionError`]: nothing was changed.
 pub async fn open(disk: Node, number: u32) -> Result<Partition, PartitionError> {
-    let table = Table::read(&disk).await?.ok_or(PartitionError::NoTable)?;
+    let table = PartitionTable::read(&disk)
+        .await?
+        .ok_or(PartitionError::NoTable)?;
     Partition::of(disk, &table, number)
 }
 
@@ -65,7 +67,7 @@ pub async fn open(disk: Node, number: u32) -> Result<Partition, PartitionError> 
 pub struct Partition {
     window: Linear,
     geometry: Geometry,
-    entry: Entry,
+    entry: PartitionEntry,
 }
 
 impl Partition {
@@ -73,7 +75,7 @@ impl Partition {
     ///
     /// # Errors
     /// [`PartitionError`].
-    pub fn of(disk: Node, table: &Table, number: u32) -> Result<Self, PartitionError> {
+    pub fn of(disk: Node, table: &PartitionTable, number: u32) -> Result<Self, PartitionError> {
         let entry = table
             .partition(number)
             .ok_or_else(|| PartitionError::NoSuch {
@@ -107,7 +109,7 @@ impl Partition {
 
     /// What its table says of it.
     #[must_use]
-    pub const fn entry(&self) -> &Entry {
+    pub const fn entry(&self) -> &PartitionEntry {
         &self.entry
     }
 

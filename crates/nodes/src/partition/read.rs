@@ -3,10 +3,10 @@
 use block::{Node, Range};
 
 use super::error::TableError;
-use super::gpt::{Blocks, Copy, Fault, Gpt, Header};
+use super::gpt::{Blocks, Gpt, GptCopy, GptFault, Header};
 use super::mbr::{BootRecord, Chain, Protection, RECORD};
 use super::remark::Remark;
-use super::table::{DiskId, Entry, Raw, Scheme, Table};
+use super::table::{DiskId, PartitionEntry, PartitionTable, RawTable, Scheme};
 use crate::read::read_within;
 use crate::zeroes::is_zero;
 
@@ -19,11 +19,11 @@ const HEAD: u64 = 8192;
 #[derive(Debug)]
 struct Look {
     blocks: Blocks,
-    primary: Result<Copy, Fault>,
-    backup: Result<Copy, Fault>,
+    primary: Result<GptCopy, GptFault>,
+    backup: Result<GptCopy, GptFault>,
 }
 
-impl Table {
+impl PartitionTable {
     /// Reads the partition table of `disk`; `None` if it has none.
     ///
     /// # Errors
@@ -65,8 +65,8 @@ async fn look(disk: &Node, head: &[u8]) -> Result<Look, TableError> {
         (Ok(_), Ok(_)) => 5,
         (Ok(_), Err(_)) => 4,
         (Err(_), Ok(_)) => 3,
-        (Err(fault), _) if *fault != Fault::NoHeader => 2,
-        (_, Err(fault)) if *fault != Fault::NoHeader => 1,
+        (Err(fault), _) if *fault != GptFault::NoHeader => 2,
+        (_, Err(fault)) if *fault != GptFault::NoHeader => 1,
         _ => 0,
     };
     let own = disk.geometry().block_size;
@@ -98,10 +98,14 @@ async fn look_with(disk: &Node, head: &[u8], block_size: u32) -> Result<Look, Ta
 }
 
 /// The copy with its header at `lba`.
-async fn copy_at(disk: &Node, lba: u64, blocks: Blocks) -> Result<Result<Copy, Fault>, TableError> {
+async fn copy_at(
+    disk: &Node,
+    lba: u64,
+    blocks: Blocks,
+) -> Result<Result<GptCopy, GptFault>, TableError> {
     let place = blocks.bytes(lba, 1).filter(|_| lba < blocks.count);
     let Some(place) = place else {
-        return Ok(Err(Fault::BehindDisk));
+        return Ok(Err(GptFault::BehindDisk));
     };
     let bytes = read_within(disk, place).await?;
     entries_of(disk, Header::decode(&bytes, lba, blocks), blocks).await
@@ -109,9 +113,9 @@ async fn copy_at(disk: &Node, lba: u64, blocks: Blocks) -> Result<Result<Copy, F
 
 async fn entries_of(
     disk: &Node,
-    header: Result<Header, Fault>,
+    header: Result<Header, GptFault>,
     blocks: Blocks,
-) -> Result<Result<Copy, Fault>, TableError> {
+) -> Result<Result<GptCopy, GptFault>, TableError> {
     let header = match header {
         Ok(header) => header,
         Err(fault) => return Ok(Err(fault)),
@@ -123,10 +127,10 @@ async fn entries_of(
 fn with_primary(
     disk: &Node,
     blocks: Blocks,
-    used: Copy,
-    backup: &Result<Copy, Fault>,
+    used: GptCopy,
+    backup: &Result<GptCopy, GptFault>,
     record: Option<BootRecord>,
-) -> Table {
+) -> PartitionTable {
     let behind = blocks.last().saturating_sub(used.header.alternate_lba);
     let truncated = truncated(&used, blocks);
     let mut remarks = Vec::new();
@@ -153,10 +157,10 @@ fn with_primary(
 fn with_backup(
     disk: &Node,
     blocks: Blocks,
-    used: Copy,
-    fault: Fault,
+    used: GptCopy,
+    fault: GptFault,
     record: Option<BootRecord>,
-) -> Table {
+) -> PartitionTable {
     let mut remarks = vec![Remark::PrimaryDamaged(fault)];
     remarks.extend(truncated(&used, blocks));
     let gpt = Gpt {
@@ -168,7 +172,7 @@ fn with_backup(
 }
 
 /// Says so where the disk ends before its GPT does.
-fn truncated(used: &Copy, blocks: Blocks) -> Option<Remark> {
+fn truncated(used: &GptCopy, blocks: Blocks) -> Option<Remark> {
     let header = &used.header;
     let last = header.last_usable.max(header.alternate_lba);
     (last > blocks.last()).then(|| Remark::Truncated {
@@ -177,19 +181,19 @@ fn truncated(used: &Copy, blocks: Blocks) -> Option<Remark> {
     })
 }
 
-fn gpt_table(disk: &Node, blocks: Blocks, gpt: Gpt, remarks: Vec<Remark>) -> Table {
-    Table {
+fn gpt_table(disk: &Node, blocks: Blocks, gpt: Gpt, remarks: Vec<Remark>) -> PartitionTable {
+    PartitionTable {
         scheme: Scheme::Gpt,
         block_size: blocks.size,
         id: gpt.used.id(),
         disk_size: disk.geometry().size,
         partitions: gpt.used.partitions(blocks),
         remarks,
-        raw: Raw::Gpt(Box::new(gpt)),
+        raw: RawTable::Gpt(Box::new(gpt)),
     }
 }
 
-fn finish(mut table: Table, protection: Option<Protection>) -> Table {
+fn finish(mut table: PartitionTable, protection: Option<Protection>) -> PartitionTable {
     match protection {
         Some(Protection::Pure) => {}
         Some(Protection::Hybrid) => table.remarks.push(Remark::Hybrid),
@@ -198,7 +202,11 @@ fn finish(mut table: Table, protection: Option<Protection>) -> Table {
     table.judge()
 }
 
-async fn read_mbr(disk: &Node, record: BootRecord, has_gpt: bool) -> Result<Table, TableError> {
+async fn read_mbr(
+    disk: &Node,
+    record: BootRecord,
+    has_gpt: bool,
+) -> Result<PartitionTable, TableError> {
     let geometry = disk.geometry();
     let (block_size, guessed) = record.block_size(geometry.size, geometry.block_size);
     let blocks = Blocks::of(geometry.size, block_size);
@@ -210,8 +218,8 @@ async fn read_mbr(disk: &Node, record: BootRecord, has_gpt: bool) -> Result<Tabl
     if has_gpt {
         remarks.push(Remark::GptIgnored);
     }
-    let is_extended = |entry: &&Entry| entry.kind.is_extended() && entry.fault.is_none();
-    let extended: Vec<Entry> = partitions.iter().filter(is_extended).cloned().collect();
+    let is_extended = |entry: &&PartitionEntry| entry.kind.is_extended() && entry.fault.is_none();
+    let extended: Vec<PartitionEntry> = partitions.iter().filter(is_extended).cloned().collect();
     let mut logical = Vec::new();
     let mut number = 5;
     for extended in &extended {
@@ -227,14 +235,14 @@ async fn read_mbr(disk: &Node, record: BootRecord, has_gpt: bool) -> Result<Tabl
         }
         number = chain.number();
     }
-    let table = Table {
+    let table = PartitionTable {
         scheme: Scheme::Mbr,
         block_size,
         id: DiskId::Signature(record.signature()),
         disk_size: geometry.size,
         partitions,
         remarks,
-        raw: Raw::Mbr {
+        raw: RawTable::Mbr {
             record: Box::new(record),
             logical,
         },

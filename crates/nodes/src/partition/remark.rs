@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::gpt::Fault;
+use super::gpt::GptFault;
 use super::table::EntryFault;
 
 /// Where partitions should begin: at multiples of this, bytes.
@@ -15,7 +15,7 @@ const PHYSICAL: u64 = 4096;
 #[non_exhaustive]
 pub enum Remark {
     /// The primary GPT is damaged; the backup is used.
-    PrimaryDamaged(Fault),
+    PrimaryDamaged(GptFault),
     /// There is no boot record that says that there is a GPT: Linux does not look for one.
     Unprotected,
     /// The disk is smaller than the table says.
@@ -31,7 +31,7 @@ pub enum Remark {
         at: u64,
     },
     /// The backup GPT is damaged; the primary one is used.
-    BackupDamaged(Fault),
+    BackupDamaged(GptFault),
     /// The backup GPT is not where the disk ends: the disk has grown.
     BackupNotAtEnd {
         /// Bytes behind the backup.

@@ -1,11 +1,11 @@
-//! [`Table`]: what a partition table says, as plain data.
+//! [`PartitionTable`]: what a partition table says, as plain data.
 
 use std::fmt;
 
 use block::Range;
 use gpt_disk_types::Guid;
 
-use super::Kind;
+use super::PartitionKind;
 use super::gpt::Gpt;
 use super::mbr::BootRecord;
 use super::remark::Remark;
@@ -91,13 +91,13 @@ pub enum EntryFault {
 
 /// A partition, as its table says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct PartitionEntry {
     /// Its number, as the kernel counts: from 1, logical ones from 5.
     pub number: u32,
     /// Where it lies on the disk, bytes. Whether that can be is in `fault`.
     pub range: Range,
     /// What it is for.
-    pub kind: Kind,
+    pub kind: PartitionKind,
     /// Its name in a GPT; empty where it has none.
     pub label: String,
     /// What the system calls it.
@@ -110,7 +110,7 @@ pub struct Entry {
 
 /// A partition table.
 #[derive(Debug, Clone)]
-pub struct Table {
+pub struct PartitionTable {
     /// Which kind.
     pub scheme: Scheme,
     /// The blocks it counts in, bytes: 512 or 4096.
@@ -120,15 +120,15 @@ pub struct Table {
     /// Size of the disk when it was read, bytes.
     pub disk_size: u64,
     /// In the order of the table.
-    pub partitions: Vec<Entry>,
+    pub partitions: Vec<PartitionEntry>,
     pub(super) remarks: Vec<Remark>,
     /// What only writing it again needs.
-    pub(super) raw: Raw,
+    pub(super) raw: RawTable,
 }
 
 /// What is kept of the bytes of a table for writing it again.
 #[derive(Debug, Clone)]
-pub(super) enum Raw {
+pub(super) enum RawTable {
     /// The headers that were found and the boot record before them.
     Gpt(Box<Gpt>),
     /// The boot record, and those of the logical partitions with their places in bytes.
@@ -138,10 +138,10 @@ pub(super) enum Raw {
     },
 }
 
-impl Table {
+impl PartitionTable {
     /// The partition with this number.
     #[must_use]
-    pub fn partition(&self, number: u32) -> Option<&Entry> {
+    pub fn partition(&self, number: u32) -> Option<&PartitionEntry> {
         self.partitions.iter().find(|entry| entry.number == number)
     }
 
@@ -189,14 +189,14 @@ impl Table {
 
 /// Pairs of partitions that share bytes: each one with the first before it that reaches into it.
 /// Extended partitions hold others and are left out.
-fn overlaps(entries: &[Entry]) -> Vec<(u32, u32)> {
-    let mut by_place: Vec<&Entry> = entries
+fn overlaps(entries: &[PartitionEntry]) -> Vec<(u32, u32)> {
+    let mut by_place: Vec<&PartitionEntry> = entries
         .iter()
         .filter(|entry| entry.fault.is_none() && !entry.kind.is_extended())
         .collect();
     by_place.sort_by_key(|entry| entry.range.offset);
     let mut pairs = Vec::new();
-    let mut farthest: Option<&Entry> = None;
+    let mut farthest: Option<&PartitionEntry> = None;
     for entry in by_place {
         if let Some(before) = farthest.filter(|before| before.range.overlaps(&entry.range)) {
             pairs.push((entry.number, before.number));

@@ -8,7 +8,7 @@ pub mod format;
 
 use block::{IoError, Node, Range};
 
-use self::format::{AREA_HEADER_LEN, Header, LABEL_PLACE_LEN, Problem, VolumeGroup};
+use self::format::{AREA_HEADER_LEN, Header, LABEL_PLACE_LEN, VolumeGroup, VolumeProblem};
 use crate::read::read_within;
 
 /// What a physical volume says.
@@ -20,14 +20,16 @@ pub struct PhysicalVolume {
     /// or where nothing good was found.
     pub group: Option<VolumeGroup>,
     /// What is wrong with its metadata.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<VolumeProblem>,
 }
 
 /// Looks for an LVM label on `disk` and reads what it leads to. `None`: there is none.
 ///
 /// # Errors
 /// What reading fails with. What is wrong on the disk is in the answer.
-pub async fn examine(disk: &Node) -> Result<Option<Result<PhysicalVolume, Problem>>, IoError> {
+pub async fn examine(
+    disk: &Node,
+) -> Result<Option<Result<PhysicalVolume, VolumeProblem>>, IoError> {
     let start = read_within(disk, Range::new(0, LABEL_PLACE_LEN)).await?;
     let header = match Header::decode(&start) {
         Ok(None) => return Ok(None),
@@ -61,7 +63,7 @@ fn newer(old: Option<VolumeGroup>, new: VolumeGroup) -> Option<VolumeGroup> {
 async fn metadata(
     disk: &Node,
     area: Range,
-) -> Result<Result<Option<VolumeGroup>, Problem>, IoError> {
+) -> Result<Result<Option<VolumeGroup>, VolumeProblem>, IoError> {
     let header = read_within(disk, Range::new(area.offset, AREA_HEADER_LEN)).await?;
     let text = match format::text_place(area, &header) {
         Ok(None) => return Ok(Ok(None)),

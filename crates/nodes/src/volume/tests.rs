@@ -5,7 +5,7 @@ use std::sync::Arc;
 use block::{BlockDevice, Node, Range, WriteFlags};
 use testkit::{block_on, single};
 
-use super::format::Problem;
+use super::format::VolumeProblem;
 use super::format::tests::{FIXTURES, seal_area};
 use super::{PhysicalVolume, examine};
 use crate::Memory;
@@ -24,7 +24,7 @@ fn put(disk: &Memory, at: u64, bytes: Vec<u8>) {
     block_on(disk.write(range, single(bytes), WriteFlags::empty())).unwrap();
 }
 
-fn found(disk: Memory) -> Option<Result<PhysicalVolume, Problem>> {
+fn found(disk: Memory) -> Option<Result<PhysicalVolume, VolumeProblem>> {
     let disk: Node = Arc::new(disk);
     block_on(examine(&disk)).unwrap()
 }
@@ -61,7 +61,7 @@ fn a_damaged_label_is_told() {
     let damaged = found(disk).unwrap();
     assert!(matches!(
         damaged,
-        Err(Problem::Checksum { what: "label", .. })
+        Err(VolumeProblem::Checksum { what: "label", .. })
     ));
 }
 
@@ -72,7 +72,7 @@ fn damaged_metadata_leaves_the_physical_volume() {
     let volume = found(disk).unwrap().unwrap();
     assert_eq!(volume.group, None);
     let [
-        Problem::Checksum {
+        VolumeProblem::Checksum {
             what: "metadata", ..
         },
     ] = volume.problems.as_slice()
@@ -104,5 +104,5 @@ fn a_disk_that_ends_too_early_is_told() {
     let disk = Memory::new(8192);
     put(&disk, 0, FIXTURES[0][..8192].to_vec());
     let volume = found(disk).unwrap().unwrap();
-    assert_eq!(volume.problems, [Problem::Cut]);
+    assert_eq!(volume.problems, [VolumeProblem::Cut]);
 }

@@ -11,7 +11,7 @@ use testkit::{
     Effect, Fault, FaultDisk, HeldDisk, MemDisk, TrimLeaves, block_on, gather, pattern, single,
 };
 
-use crate::copy::{CopyError, CopyOptions, PIECE_MAX, Progress, Stage, copy, verify};
+use crate::copy::{CopyError, CopyOptions, CopyProgress, CopyStage, PIECE_MAX, copy, verify};
 use crate::{Memory, Null};
 
 const MIB: u64 = 1 << 20;
@@ -23,8 +23,8 @@ fn alone() -> CopyOptions {
     }
 }
 
-fn run(source: &Node, target: &Node, options: &CopyOptions) -> Result<Progress, CopyError> {
-    let progress = Progress::default();
+fn run(source: &Node, target: &Node, options: &CopyOptions) -> Result<CopyProgress, CopyError> {
+    let progress = CopyProgress::default();
     block_on(copy(source.clone(), target.clone(), options, &progress)).map(|()| progress)
 }
 
@@ -210,10 +210,10 @@ fn the_first_difference_is_told() {
         write(&target, Range::new(at, 1), 2);
     }
     let target: Node = Arc::new(target);
-    let progress = Progress::default();
+    let progress = CopyProgress::default();
     let error = block_on(verify(source, target, &alone(), &progress)).unwrap_err();
     assert!(matches!(error, CopyError::Differs { offset } if offset == 5 * MIB + 4097));
-    assert_eq!(progress.stage(), Stage::Verifying);
+    assert_eq!(progress.stage(), CopyStage::Verifying);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn reads_go_on_while_writes_wait_and_no_more_than_allowed() {
     block_on(async {
         let source: Node = Arc::new(full(16 * MIB, 1));
         let target = HeldDisk::new(Arc::new(MemDisk::new(16 * MIB)));
-        let progress = Progress::default();
+        let progress = CopyProgress::default();
         let options = CopyOptions {
             in_flight: 3,
             ..alone()
@@ -246,7 +246,7 @@ fn a_dropped_copy_writes_nothing_after_the_target_has_settled() {
         let target = HeldDisk::new(below.clone());
         let source: Node = Arc::new(full(8 * MIB, 1));
         {
-            let progress = Progress::default();
+            let progress = CopyProgress::default();
             let options = CopyOptions {
                 target_is_zero: true,
                 ..alone()
@@ -294,7 +294,7 @@ fn the_work_is_spread_over_the_cores_of_the_engine() {
             cores: Some(handle),
             ..alone()
         };
-        let progress = Progress::default();
+        let progress = CopyProgress::default();
         copy(source.clone(), below.clone(), &options, &progress)
             .await
             .unwrap();
@@ -329,7 +329,7 @@ fn a_target_is_flushed_behind_what_is_written() {
     let target: Node = Arc::new(Null::new(LONG));
     let fault = Fault::new(Effect::Fail(Errno::Io)).on(Operation::Flush);
     let target: Node = FaultDisk::new(target, 1, vec![fault]);
-    let progress = Progress::default();
+    let progress = CopyProgress::default();
     let copied = block_on(copy(source, target, &alone(), &progress));
     assert!(matches!(copied, Err(CopyError::Target(error)) if error.errno == Errno::Io));
     let written = progress.counts().written;
@@ -342,7 +342,7 @@ fn a_file_is_written_out_and_flushed_once() {
     let target: Node = Arc::new(Null::new(LONG));
     let fault = Fault::new(Effect::Fail(Errno::Io)).on(Operation::Flush);
     let target: Node = FaultDisk::new(target, 1, vec![fault]);
-    let progress = Progress::default();
+    let progress = CopyProgress::default();
     let file = tempfile::tempfile().unwrap();
     let options = CopyOptions {
         target_file: Some(engine::DiskFile::from_fd(file.into(), false)),
@@ -362,7 +362,7 @@ fn the_last_flush_is_asked_for_whatever_was_flushed_before() {
         .on(Operation::Flush)
         .after(2);
     let target: Node = FaultDisk::new(target, 1, vec![fault]);
-    let progress = Progress::default();
+    let progress = CopyProgress::default();
     let copied = block_on(copy(source, target, &alone(), &progress));
     assert!(matches!(copied, Err(CopyError::Target(error)) if error.errno == Errno::Io));
     assert_eq!(progress.counts().written, LONG);

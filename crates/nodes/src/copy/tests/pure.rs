@@ -5,7 +5,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use crate::copy::plan::{
-    Action, CELL_MIN as CELL, PieceMax, Queue, Window, first_difference, parts, runs,
+    Action, CELL_MIN as CELL, CopyQueue, CopyWindow, PieceMax, first_difference, parts, runs,
 };
 
 const KINDS: [ExtentKind; 3] = [ExtentKind::Data, ExtentKind::Hole, ExtentKind::Zero];
@@ -45,8 +45,8 @@ proptest! {
     ) {
         let unit = 1 << power;
         let range = Range::new(0, SIZE);
-        let window = Window { range, source: &source, target: &target, unit, size: SIZE };
-        let mut queue = Queue::default();
+        let window = CopyWindow { range, source: &source, target: &target, unit, size: SIZE };
+        let mut queue = CopyQueue::default();
         queue.extend(runs(&window));
         let max = PieceMax { data: 16_384, zero: 32_768 };
         let mut at = 0;
@@ -144,7 +144,7 @@ fn zeroes_that_end_with_the_disk_need_no_whole_unit() {
         extent(0, 5000, ExtentKind::Data),
         extent(5000, 5000, ExtentKind::Hole),
     ];
-    let window = Window {
+    let window = CopyWindow {
         range: Range::new(0, 10_000),
         source: &source,
         target: &[],

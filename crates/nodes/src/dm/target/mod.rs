@@ -1,8 +1,8 @@
 //! The targets that are supported: [`TARGETS`], one line and one file each.
 //!
-//! A new target is a file here with a type that implements [`Target`] and a function that parses its
+//! A new target is a file here with a type that implements [`DmTarget`] and a function that parses its
 //! arguments, and a line of [`TARGETS`]. Everything else (which disks to open, which of their bytes are in
-//! use, alignment, overlaps, size checks) follows from [`Target::uses`].
+//! use, alignment, overlaps, size checks) follows from [`DmTarget::uses`].
 
 mod error;
 mod linear;
@@ -16,13 +16,13 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::SECTOR;
-use super::error::{Problem, TableError};
-use super::table::{Device, DeviceName, DeviceUse, Line, Place};
+use super::error::{DmProblem, TableError};
+use super::table::{Device, DeviceName, DeviceUse, TableLine, TextPosition};
 use super::words::{Word, Words};
 use crate::Segment;
 
 /// Parses the arguments of a target.
-type Parse = fn(&mut Words<'_>, &LineLength) -> Result<Box<dyn Target>, TableError>;
+type Parse = fn(&mut Words<'_>, &LineLength) -> Result<Box<dyn DmTarget>, TableError>;
 
 /// Every supported target: its name in tables and the parser of its arguments.
 const TARGETS: [(&str, Parse); 6] = [
@@ -38,15 +38,15 @@ const TARGETS: [(&str, Parse); 6] = [
 const SECTORS_MAX: u64 = i64::MAX.unsigned_abs() / SECTOR;
 
 /// What a run of sectors is. Offsets and lengths are in sectors.
-pub(super) trait Target: fmt::Debug + Send + Sync {
+pub(super) trait DmTarget: fmt::Debug + Send + Sync {
     /// The sectors of devices that a line of `len` sectors maps to, in the order of its arguments.
     fn uses(&self, len: u64) -> Vec<DeviceUse<'_>>;
 
-    /// Builds the disk of `line` from `parts`: the sectors of [`Target::uses`], in that order.
+    /// Builds the disk of `line` from `parts`: the sectors of [`DmTarget::uses`], in that order.
     ///
     /// # Errors
     /// If the parts do not fit each other.
-    fn build(&self, line: &Line, parts: Vec<Segment>) -> Result<Segment, TableError>;
+    fn build(&self, line: &TableLine, parts: Vec<Segment>) -> Result<Segment, TableError>;
 
     /// What the user should know of a line that is valid.
     fn remark(&self) -> Option<String> {
@@ -58,17 +58,17 @@ pub(super) trait Target: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LineLength {
     sectors: u64,
-    place: Place,
+    place: TextPosition,
 }
 
 impl LineLength {
     /// The length of a line that begins at sector `start`.
-    pub(super) fn new(start: u64, sectors: u64, place: Place) -> Result<Self, TableError> {
+    pub(super) fn new(start: u64, sectors: u64, place: TextPosition) -> Result<Self, TableError> {
         if sectors == 0 {
-            return Err(Problem::NoSectors.at(place));
+            return Err(DmProblem::NoSectors.at(place));
         }
         if !ends_on_disk(start, sectors) {
-            return Err(Problem::TooLarge.at(place));
+            return Err(DmProblem::TooLarge.at(place));
         }
         Ok(Self { sectors, place })
     }
@@ -83,15 +83,15 @@ pub(super) fn parse(
     name: &Word,
     words: &mut Words<'_>,
     len: &LineLength,
-) -> Result<Box<dyn Target>, TableError> {
+) -> Result<Box<dyn DmTarget>, TableError> {
     let known = TARGETS.iter().find(|(known, _)| *known == name.text);
     if let Some((known, parse)) = known {
         words.begin_arguments(known);
         return parse(words, len);
     }
     let problem = match unsupported::find(&name.text) {
-        Some((name, instead)) => Problem::Refused { name, instead },
-        None => Problem::UnknownTarget {
+        Some((name, instead)) => DmProblem::Refused { name, instead },
+        None => DmProblem::UnknownTarget {
             found: name.text.clone(),
             known: list_of_names(),
         },
@@ -135,7 +135,7 @@ fn decimal(text: &str) -> Option<u32> {
 fn offset(words: &mut Words<'_>, len: u64) -> Result<u64, TableError> {
     let (offset, place) = words.number("the device's first sector")?;
     if !ends_on_disk(offset, len) {
-        return Err(Problem::TooLarge.at(place));
+        return Err(DmProblem::TooLarge.at(place));
     }
     Ok(offset)
 }

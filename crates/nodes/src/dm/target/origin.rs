@@ -1,9 +1,9 @@
 //! `snapshot-origin DEVICE`: a device of which the kernel keeps snapshots; read-only here. Pure.
 
-use super::{LineLength, Target, device, only};
+use super::{DmTarget, LineLength, device, only};
 use crate::Segment;
 use crate::dm::error::TableError;
-use crate::dm::table::{Device, DeviceUse, Line, Need};
+use crate::dm::table::{Device, DeviceUse, Need, TableLine};
 use crate::dm::words::Words;
 
 #[derive(Debug)]
@@ -11,12 +11,15 @@ struct OriginTarget {
     origin: Device,
 }
 
-pub(super) fn parse(words: &mut Words<'_>, _: &LineLength) -> Result<Box<dyn Target>, TableError> {
+pub(super) fn parse(
+    words: &mut Words<'_>,
+    _: &LineLength,
+) -> Result<Box<dyn DmTarget>, TableError> {
     let origin = device(words, "the origin's device")?;
     Ok(Box::new(OriginTarget { origin }))
 }
 
-impl Target for OriginTarget {
+impl DmTarget for OriginTarget {
     fn uses(&self, len: u64) -> Vec<DeviceUse<'_>> {
         let need = Need::Disk {
             device: &self.origin,
@@ -25,7 +28,7 @@ impl Target for OriginTarget {
         vec![DeviceUse::in_order(need, 0, len)]
     }
 
-    fn build(&self, _: &Line, parts: Vec<Segment>) -> Result<Segment, TableError> {
+    fn build(&self, _: &TableLine, parts: Vec<Segment>) -> Result<Segment, TableError> {
         Ok(only(parts))
     }
 

@@ -1,11 +1,11 @@
 //! `snapshot ORIGIN STORE P|PO|N CHUNK [COUNT FEATURE…]`: a device seen through a persistent store of
 //! what was changed. Pure.
 
-use super::{LineLength, Target, device, only};
+use super::{DmTarget, LineLength, device, only};
 use crate::Segment;
 use crate::dm::SECTOR;
-use crate::dm::error::{Problem, TableError};
-use crate::dm::table::{Device, DeviceUse, Line, Need};
+use crate::dm::error::{DmProblem, TableError};
+use crate::dm::table::{Device, DeviceUse, Need, TableLine};
 use crate::dm::words::Words;
 
 /// The largest chunk of a snapshot, sectors: 128 MiB, far above any that is of use.
@@ -21,7 +21,10 @@ struct SnapshotTarget {
     chunk: u64,
 }
 
-pub(super) fn parse(words: &mut Words<'_>, _: &LineLength) -> Result<Box<dyn Target>, TableError> {
+pub(super) fn parse(
+    words: &mut Words<'_>,
+    _: &LineLength,
+) -> Result<Box<dyn DmTarget>, TableError> {
     let origin = device(words, "the origin's device")?;
     let store = device(words, "the store's device")?;
     let persistence = words.argument("P or PO")?;
@@ -33,11 +36,11 @@ pub(super) fn parse(words: &mut Words<'_>, _: &LineLength) -> Result<Box<dyn Tar
                 "N is a snapshot whose changes are lost at the end, written over what {store} holds: \
                  write P for one that is kept, or use overlay(BASE, TOP) with a new TOP"
             );
-            return Err(Problem::Arguments(problem).at(persistence.place));
+            return Err(DmProblem::Arguments(problem).at(persistence.place));
         }
         found => {
             let problem = format!("a snapshot is P, PO (both kept) or N, not {found:?}");
-            return Err(Problem::Arguments(problem).at(persistence.place));
+            return Err(DmProblem::Arguments(problem).at(persistence.place));
         }
     }
     let (chunk, place) = words.number("the chunk in sectors")?;
@@ -45,7 +48,7 @@ pub(super) fn parse(words: &mut Words<'_>, _: &LineLength) -> Result<Box<dyn Tar
         let problem = format!(
             "a snapshot's chunk is a power of two of sectors, at most {CHUNK_MAX}, {chunk} is none"
         );
-        return Err(Problem::Arguments(problem).at(place));
+        return Err(DmProblem::Arguments(problem).at(place));
     }
     if !words.is_empty() {
         let (count, _) = words.number("the number of features")?;
@@ -55,7 +58,7 @@ pub(super) fn parse(words: &mut Words<'_>, _: &LineLength) -> Result<Box<dyn Tar
                 "features of snapshots ({}) are not served: leave them out",
                 feature.text
             );
-            return Err(Problem::Arguments(problem).at(feature.place));
+            return Err(DmProblem::Arguments(problem).at(feature.place));
         }
     }
     Ok(Box::new(SnapshotTarget {
@@ -65,7 +68,7 @@ pub(super) fn parse(words: &mut Words<'_>, _: &LineLength) -> Result<Box<dyn Tar
     }))
 }
 
-impl Target for SnapshotTarget {
+impl DmTarget for SnapshotTarget {
     fn uses(&self, len: u64) -> Vec<DeviceUse<'_>> {
         let need = Need::Overlay {
             origin: &self.origin,
@@ -75,7 +78,7 @@ impl Target for SnapshotTarget {
         vec![DeviceUse::in_order(need, 0, len)]
     }
 
-    fn build(&self, _: &Line, parts: Vec<Segment>) -> Result<Segment, TableError> {
+    fn build(&self, _: &TableLine, parts: Vec<Segment>) -> Result<Segment, TableError> {
         Ok(only(parts))
     }
 }

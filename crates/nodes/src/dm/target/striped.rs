@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{LineLength, SECTORS_MAX, Target, device, offset};
-use crate::dm::error::{Problem, TableError};
+use super::{DmTarget, LineLength, SECTORS_MAX, device, offset};
+use crate::dm::error::{DmProblem, TableError};
 use crate::dm::remarks::BLOCK;
-use crate::dm::table::{Device, DeviceUse, Line, Need};
+use crate::dm::table::{Device, DeviceUse, Need, TableLine};
 use crate::dm::words::Words;
 use crate::dm::{SECTOR, part_number};
 use crate::{Segment, Stripe, StripeError};
@@ -26,19 +26,19 @@ struct StripedTarget {
 pub(super) fn parse(
     words: &mut Words<'_>,
     len: &LineLength,
-) -> Result<Box<dyn Target>, TableError> {
+) -> Result<Box<dyn DmTarget>, TableError> {
     let (count, place) = words.number("the number of stripes")?;
     if count == 0 || count > STRIPES_MAX {
         let problem = format!("a striped line has at least one stripe and at most {STRIPES_MAX}");
-        return Err(Problem::Arguments(problem).at(place));
+        return Err(DmProblem::Arguments(problem).at(place));
     }
     let (chunk, place) = words.number("the chunk in sectors")?;
     match chunk {
         0 => {
             let problem = "a chunk has at least one sector".to_owned();
-            return Err(Problem::Arguments(problem).at(place));
+            return Err(DmProblem::Arguments(problem).at(place));
         }
-        SECTORS_MAX.. => return Err(Problem::TooLarge.at(place)),
+        SECTORS_MAX.. => return Err(DmProblem::TooLarge.at(place)),
         _ => {}
     }
     let sectors = len.sectors;
@@ -47,14 +47,14 @@ pub(super) fn parse(
         let problem = format!(
             "{sectors} sectors cannot be dealt out to {count} stripes in chunks of {chunk} sectors"
         );
-        return Err(Problem::Arguments(problem).at(len.place));
+        return Err(DmProblem::Arguments(problem).at(len.place));
     }
     let stripe = |_| Ok((device(words, "a stripe's device")?, offset(words, each)?));
     let stripes = (0..count).map(stripe).collect::<Result<_, _>>()?;
     Ok(Box::new(StripedTarget { chunk, stripes }))
 }
 
-impl Target for StripedTarget {
+impl DmTarget for StripedTarget {
     fn uses(&self, len: u64) -> Vec<DeviceUse<'_>> {
         let each = len / self.stripes.len() as u64;
         let stripes = self.stripes.iter();
@@ -66,7 +66,7 @@ impl Target for StripedTarget {
             .collect()
     }
 
-    fn build(&self, line: &Line, parts: Vec<Segment>) -> Result<Segment, TableError> {
+    fn build(&self, line: &TableLine, parts: Vec<Segment>) -> Result<Segment, TableError> {
         let stripe = Stripe::new(parts, self.chunk * SECTOR).map_err(|error| {
             let device = match &error {
                 StripeError::Part(part) => {
@@ -75,7 +75,7 @@ impl Target for StripedTarget {
                 _ => None,
             };
             let place = device.map_or(line.place, |(device, _)| device.place);
-            Problem::Stripe(error).at(place)
+            DmProblem::Stripe(error).at(place)
         })?;
         Ok(Segment::whole(Arc::new(stripe)))
     }

@@ -7,7 +7,7 @@ use testkit::{MemDisk, block_on, gather, pattern, single};
 
 use super::{FOUR_DRIVES, table};
 use crate::Null;
-use crate::dm::{Device, DeviceName, Place, assemble};
+use crate::dm::{Device, DeviceName, TextPosition, assemble};
 
 const SECTOR: u64 = 512;
 
@@ -110,14 +110,14 @@ fn a_line_that_cuts_blocks_of_another_is_named_at_its_place() {
     };
     let disks = [large(|geometry| geometry.block_size = 4096), disk(2, 16)];
     let error = assemble(&table("0 8 linear a 0\n8 9 linear b 0"), &disks).unwrap_err();
-    assert_eq!(error.place, Place { line: 2, column: 1 });
+    assert_eq!(error.place, TextPosition { line: 2, column: 1 });
     let error = assemble(
         &table("0 16 striped 2 4 b 0 a 4"),
         &[disk(2, 16), disks[0].clone()],
     );
     assert_eq!(
         error.unwrap_err().place,
-        Place {
+        TextPosition {
             line: 1,
             column: 22
         }
@@ -135,7 +135,7 @@ fn a_table_that_is_one_whole_disk_is_that_disk() {
 
 #[test]
 fn a_device_by_number_is_found_where_the_kernel_has_it() {
-    let place = Place { line: 1, column: 1 };
+    let place = TextPosition { line: 1, column: 1 };
     let device = |major, minor| Device {
         name: DeviceName::Number { major, minor },
         place,

@@ -3,7 +3,7 @@
 mod disks;
 mod text;
 
-use super::{Table, parse};
+use super::{DmTable, parse};
 
 /// Study D's table: four flash drives in a row, one of which has a sector more.
 const FOUR_DRIVES: &str = "\
@@ -13,6 +13,6 @@ const FOUR_DRIVES: &str = "\
 363233281 483321640 linear /dev/sdd 0
 ";
 
-fn table(text: &str) -> Table {
+fn table(text: &str) -> DmTable {
     parse(text).unwrap_or_else(|e| panic!("{text:?}: {e}"))
 }

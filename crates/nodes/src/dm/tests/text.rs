@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::{FOUR_DRIVES, table};
-use crate::dm::{DeviceName, DeviceUse, Need, Place, Problem, parse, remarks, target};
+use crate::dm::{DeviceName, DeviceUse, DmProblem, Need, TextPosition, parse, remarks, target};
 
 /// The error of a table, as a user reads it.
 fn error(text: &str) -> String {
@@ -142,7 +142,7 @@ fn every_target_is_understood() {
             ..
         }
     ));
-    assert_eq!(table.lines()[1].place, Place { line: 4, column: 1 });
+    assert_eq!(table.lines()[1].place, TextPosition { line: 4, column: 1 });
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn targets_that_are_not_served_are_refused_by_name() {
     ] {
         let refused = parse(&format!("0 8 {name} 1 2 3")).unwrap_err();
         assert!(
-            matches!(refused.problem, Problem::Refused { .. }),
+            matches!(refused.problem, DmProblem::Refused { .. }),
             "{refused}"
         );
     }

@@ -2,11 +2,11 @@
 
 use gpt_disk_types::{GptPartitionEntry, GptPartitionName, GptPartitionType, Guid, LbaLe};
 
-use super::super::Kind;
-use super::super::gpt::{Blocks, Copy, ENTRY, Header, crc32};
+use super::super::PartitionKind;
+use super::super::gpt::{Blocks, ENTRY, GptCopy, Header, crc32};
 use super::{ENTRIES, LABEL_MAX, LayoutError, NewTable, place, room, sizes};
 
-pub(super) fn lay_out(blocks: Blocks, disk: Guid, new: &NewTable) -> Result<Copy, LayoutError> {
+pub(super) fn lay_out(blocks: Blocks, disk: Guid, new: &NewTable) -> Result<GptCopy, LayoutError> {
     let block = u64::from(blocks.size);
     let entries_blocks = u64::from(ENTRIES * ENTRY).div_ceil(block);
     let first_usable = 2 + entries_blocks;
@@ -17,8 +17,8 @@ pub(super) fn lay_out(blocks: Blocks, disk: Guid, new: &NewTable) -> Result<Copy
     for ((number, new), place) in (1..).zip(&new.partitions).zip(places) {
         let raw = GptPartitionEntry {
             partition_type_guid: match new.kind {
-                Kind::Gpt(guid) => GptPartitionType(guid),
-                Kind::Mbr(_) => return Err(LayoutError::Kind(number)),
+                PartitionKind::Gpt(guid) => GptPartitionType(guid),
+                PartitionKind::Mbr(_) => return Err(LayoutError::Kind(number)),
             },
             unique_partition_guid: new.id,
             starting_lba: LbaLe::from_u64(place.offset / block),
@@ -39,7 +39,7 @@ pub(super) fn lay_out(blocks: Blocks, disk: Guid, new: &NewTable) -> Result<Copy
         entry_count: ENTRIES,
         entries_sum: crc32(&entries),
     };
-    Ok(Copy { header, entries })
+    Ok(GptCopy { header, entries })
 }
 
 fn label(text: &str) -> Option<GptPartitionName> {

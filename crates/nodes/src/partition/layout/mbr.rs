@@ -3,12 +3,12 @@
 use block::Range;
 use gpt_disk_types::MbrPartitionRecord;
 
-use super::super::Kind;
+use super::super::PartitionKind;
 use super::super::encode::{empty_record, slot};
 use super::super::gpt::Blocks;
 use super::super::mbr::BootRecord;
 use super::super::remark::ALIGNMENT;
-use super::super::table::{Entry, PartitionId, Raw};
+use super::super::table::{PartitionEntry, PartitionId, RawTable};
 use super::{LayoutError, NewPartition, NewTable, place, room, sizes};
 
 /// The type of a new extended partition: the one that counts in blocks, not in cylinders.
@@ -19,7 +19,7 @@ pub(super) fn lay_out(
     blocks: Blocks,
     signature: u32,
     new: &NewTable,
-) -> Result<(Vec<Entry>, Raw), LayoutError> {
+) -> Result<(Vec<PartitionEntry>, RawTable), LayoutError> {
     let block = u64::from(blocks.size);
     // Both the place and the count of blocks have 32 bits.
     let end = blocks.count.min(u64::from(u32::MAX)) * block;
@@ -45,14 +45,14 @@ pub(super) fn lay_out(
     let mut partitions = record.primary(blocks);
     for ((number, (_, ebr)), place) in (5..).zip(&logical).zip(&places[primaries..]) {
         let own = ebr.primary(blocks).into_iter().next();
-        partitions.extend(own.map(|entry| Entry {
+        partitions.extend(own.map(|entry| PartitionEntry {
             number,
             range: *place,
             id: PartitionId::Numbered { signature, number },
             ..entry
         }));
     }
-    let raw = Raw::Mbr {
+    let raw = RawTable::Mbr {
         record: Box::new(record),
         logical,
     };
@@ -62,8 +62,8 @@ pub(super) fn lay_out(
 fn kinds(new: &NewTable) -> Result<Vec<u8>, LayoutError> {
     let numbered = (1..).zip(&new.partitions);
     let byte = |(number, new): (usize, &NewPartition)| match new.kind {
-        Kind::Mbr(byte) => Ok(byte),
-        Kind::Gpt(_) => Err(LayoutError::Kind(number)),
+        PartitionKind::Mbr(byte) => Ok(byte),
+        PartitionKind::Gpt(_) => Err(LayoutError::Kind(number)),
     };
     numbered.map(byte).collect()
 }

@@ -12,11 +12,11 @@ mod mbr;
 use block::Range;
 use gpt_disk_types::Guid;
 
-use super::Kind;
+use super::PartitionKind;
 use super::encode::protective;
 use super::gpt::{Blocks, Gpt};
 use super::remark::ALIGNMENT;
-use super::table::{DiskId, Raw, Scheme, Table};
+use super::table::{DiskId, PartitionTable, RawTable, Scheme};
 
 /// Entries of a new GPT.
 const ENTRIES: u32 = 128;
@@ -31,7 +31,7 @@ pub struct NewPartition {
     /// Its size, bytes; `None` for what the others leave.
     pub size: Option<u64>,
     /// What it is for.
-    pub kind: Kind,
+    pub kind: PartitionKind,
     /// Its name, or nothing.
     pub label: String,
     /// What it is called in a GPT; an MBR has no place for it.
@@ -113,7 +113,7 @@ pub enum LayoutError {
 ///
 /// # Errors
 /// [`LayoutError`].
-pub fn lay_out(size: u64, new: &NewTable) -> Result<Table, LayoutError> {
+pub fn lay_out(size: u64, new: &NewTable) -> Result<PartitionTable, LayoutError> {
     if ![512, 4096].contains(&new.block_size) {
         return Err(LayoutError::BlockSize(new.block_size));
     }
@@ -129,14 +129,14 @@ pub fn lay_out(size: u64, new: &NewTable) -> Result<Table, LayoutError> {
                 is_primary: true,
                 record,
             };
-            (Scheme::Gpt, partitions, Raw::Gpt(Box::new(gpt)))
+            (Scheme::Gpt, partitions, RawTable::Gpt(Box::new(gpt)))
         }
         DiskId::Signature(signature) => {
             let (partitions, raw) = mbr::lay_out(blocks, signature, new)?;
             (Scheme::Mbr, partitions, raw)
         }
     };
-    let table = Table {
+    let table = PartitionTable {
         scheme,
         block_size: new.block_size,
         id: new.id,
@@ -171,7 +171,7 @@ fn check(new: &NewTable) -> Result<(), LayoutError> {
             }
             (Some(_), _) => {}
         }
-        if is_gpt != matches!(partition.kind, Kind::Gpt(_)) {
+        if is_gpt != matches!(partition.kind, PartitionKind::Gpt(_)) {
             return Err(LayoutError::Kind(number));
         }
         if !is_gpt && !partition.label.is_empty() {

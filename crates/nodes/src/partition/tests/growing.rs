@@ -10,8 +10,8 @@ use testkit::CrashDisk;
 
 use super::super::{GrowError, carry_out, grow};
 use super::{
-    MIB, Scheme, Step, Table, image, new_gpt, new_mbr, places, put, remarks, summed, table,
-    two_partitions, with_header,
+    MIB, PartitionTable, Scheme, TableStep, image, new_gpt, new_mbr, places, put, remarks, summed,
+    table, two_partitions, with_header,
 };
 
 /// Images looked at after each poll.
@@ -130,7 +130,7 @@ fn cut_everywhere(old: &[u8], part: Option<u32>) {
 
 /// Carries out `steps` on a disk that is cut after each poll; what that leaves is looked at. The
 /// disk at the end.
-fn cuts(old: &[u8], steps: &[Step], look: impl Fn(Vec<u8>)) -> Vec<u8> {
+fn cuts(old: &[u8], steps: &[TableStep], look: impl Fn(Vec<u8>)) -> Vec<u8> {
     let crash = Arc::new(CrashDisk::from_bytes(old.to_vec()).interleaved(old.len() as u64));
     let node: Node = crash.clone();
     let mut work = pin!(carry_out(&node, steps));
@@ -147,7 +147,7 @@ fn cuts(old: &[u8], steps: &[Step], look: impl Fn(Vec<u8>)) -> Vec<u8> {
     }
 }
 
-fn finished(mut bytes: Vec<u8>, steps: &[Step]) -> Table {
+fn finished(mut bytes: Vec<u8>, steps: &[TableStep]) -> PartitionTable {
     for step in steps {
         put(&mut bytes, step);
     }

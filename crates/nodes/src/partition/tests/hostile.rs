@@ -3,13 +3,17 @@
 
 use proptest::prelude::*;
 
-use super::super::gpt::Fault;
+use super::super::gpt::GptFault;
 use super::{
-    MIB, Table, TableError, image, new_gpt, new_mbr, read, summed, two_partitions, with_header,
+    MIB, PartitionTable, TableError, image, new_gpt, new_mbr, read, summed, two_partitions,
+    with_header,
 };
 
 /// What holds of every table, however it came about.
-fn check(size: u64, found: Result<Option<Table>, TableError>) -> Result<(), TestCaseError> {
+fn check(
+    size: u64,
+    found: Result<Option<PartitionTable>, TableError>,
+) -> Result<(), TestCaseError> {
     let Ok(Some(table)) = found else {
         return Ok(());
     };
@@ -101,7 +105,7 @@ fn a_header_cannot_point_behind_the_disk_or_wrap_around() {
             header.alternate_lba = gpt_disk_types::LbaLe::from_u64(lba);
         });
         let told = read(&bytes).unwrap().unwrap().remarks()[0].to_string();
-        let expected = Fault::EntriesPlace(lba).to_string();
+        let expected = GptFault::EntriesPlace(lba).to_string();
         assert!(told.contains(&expected), "{told}");
     }
     let bytes = with_header(two_partitions(512), 512, |header| {

@@ -8,7 +8,7 @@ use testkit::requires;
 
 use super::super::grow;
 use super::{MIB, image, kind, new_gpt, new_mbr, places, put, remarks, table};
-use crate::partition::{Scheme, Table};
+use crate::partition::{PartitionTable, Scheme};
 
 /// An image in a folder of its own.
 struct Disk {
@@ -34,7 +34,7 @@ impl Disk {
         ])
     }
 
-    fn table(&self) -> Table {
+    fn table(&self) -> PartitionTable {
         table(&fs::read(&self.path).expect("the image"))
     }
 

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::super::LayoutError;
 use super::{
-    DiskId, Kind, MIB, NewTable, Scheme, guid, image, kind, lay_out, new_gpt, new_mbr, places,
-    remarks, table,
+    DiskId, MIB, NewTable, PartitionKind, Scheme, guid, image, kind, lay_out, new_gpt, new_mbr,
+    places, remarks, table,
 };
 
 fn sizes() -> impl Strategy<Value = Vec<Option<u64>>> {
@@ -144,13 +144,13 @@ fn a_boot_record_uses_what_it_can_count_of_a_huge_disk() {
 
 #[test]
 fn types_are_named_or_numbered() {
-    let parsed = |text, scheme| Kind::parse(text, scheme).map(|kind| kind.to_string());
+    let parsed = |text, scheme| PartitionKind::parse(text, scheme).map(|kind| kind.to_string());
     let linux = "0FC63DAF-8483-4772-8E79-3D69D8477DE4";
     assert_eq!(parsed("Linux", Scheme::Gpt).unwrap(), "Linux filesystem");
     assert_eq!(parsed(linux, Scheme::Gpt).unwrap(), "Linux filesystem");
     assert_eq!(parsed("0xfd", Scheme::Mbr).unwrap(), "Linux RAID");
     assert_eq!(parsed("0xA5", Scheme::Mbr).unwrap(), "type 0xa5");
-    assert_eq!(Kind::Mbr(0x0b).to_string(), "FAT32");
+    assert_eq!(PartitionKind::Mbr(0x0b).to_string(), "FAT32");
     assert_eq!(
         parsed("linus", Scheme::Mbr).unwrap_err().to_string(),
         "`linus` is no type of a partition in MBR: known are linux, efi, swap, raid, lvm, boot, luks, \

@@ -13,10 +13,11 @@ use block::Node;
 use gpt_disk_types::GptHeader;
 use testkit::{MemDisk, block_on};
 
-use super::encode::Step;
+use super::encode::TableStep;
 use super::gpt::{HEADER, crc32};
 use super::{
-    DiskId, Guid, Kind, NewPartition, NewTable, Scheme, Table, TableError, lay_out, steps,
+    DiskId, Guid, NewPartition, NewTable, PartitionKind, PartitionTable, Scheme, TableError,
+    lay_out, steps,
 };
 
 const MIB: u64 = 1 << 20;
@@ -25,8 +26,8 @@ fn guid(number: u8) -> Guid {
     Guid::from_random_bytes([number; 16])
 }
 
-fn kind(name: &str, scheme: Scheme) -> Kind {
-    Kind::parse(name, scheme).expect("a known type")
+fn kind(name: &str, scheme: Scheme) -> PartitionKind {
+    PartitionKind::parse(name, scheme).expect("a known type")
 }
 
 /// Linux partitions of these sizes; `None` is the rest.
@@ -68,8 +69,8 @@ fn image(size: u64, new: &NewTable) -> Vec<u8> {
 }
 
 /// Carries out one step on bytes.
-fn put(bytes: &mut [u8], step: &Step) {
-    if let Step::Write { offset, data } = step {
+fn put(bytes: &mut [u8], step: &TableStep) {
+    if let TableStep::Write { offset, data } = step {
         let at = usize::try_from(*offset).expect("test disks are small");
         bytes[at..at + data.len()].copy_from_slice(data);
     }
@@ -102,21 +103,21 @@ fn disk(bytes: &[u8]) -> Node {
     Arc::new(MemDisk::from_bytes(bytes.to_vec()))
 }
 
-fn read(bytes: &[u8]) -> Result<Option<Table>, TableError> {
-    block_on(Table::read(&disk(bytes)))
+fn read(bytes: &[u8]) -> Result<Option<PartitionTable>, TableError> {
+    block_on(PartitionTable::read(&disk(bytes)))
 }
 
 /// The table that must be there.
-fn table(bytes: &[u8]) -> Table {
+fn table(bytes: &[u8]) -> PartitionTable {
     read(bytes).expect("it is readable").expect("it is there")
 }
 
-fn remarks(table: &Table) -> Vec<String> {
+fn remarks(table: &PartitionTable) -> Vec<String> {
     table.remarks().iter().map(ToString::to_string).collect()
 }
 
 /// Numbers and places in MiB: number, begin, length.
-fn places(table: &Table) -> Vec<(u32, u64, u64)> {
+fn places(table: &PartitionTable) -> Vec<(u32, u64, u64)> {
     let entries = table.partitions.iter();
     entries
         .map(|entry| {

@@ -8,7 +8,7 @@ use testkit::{MemDisk, block_on};
 use super::super::encode::slot;
 use super::super::mbr::BootRecord;
 use super::{
-    MIB, Scheme, Table, TableError, image, new_gpt, new_mbr, places, read, remarks, table,
+    MIB, PartitionTable, Scheme, TableError, image, new_gpt, new_mbr, places, read, remarks, table,
     two_partitions,
 };
 
@@ -27,7 +27,7 @@ fn a_gpt_in_either_block_size_is_found_on_disks_of_every_block_size() {
         for of_disk in [1, 512, 4096] {
             let change = |geometry: &mut Geometry| geometry.block_size = of_disk;
             let disk: Node = Arc::new(MemDisk::from_bytes(bytes.clone()).with_geometry(change));
-            let table = block_on(Table::read(&disk)).unwrap().unwrap();
+            let table = block_on(PartitionTable::read(&disk)).unwrap().unwrap();
             assert_eq!(table.scheme, Scheme::Gpt);
             assert_eq!(table.block_size, of_table);
             assert_eq!(places(&table), [(1, 1, 4), (2, 5, 10)]);
@@ -321,6 +321,6 @@ fn the_blocks_of_a_boot_record_are_told_by_what_fits() {
     assert_eq!(table(&small).block_size, 512);
     let change = |geometry: &mut Geometry| geometry.block_size = 4096;
     let large: Node = Arc::new(MemDisk::from_bytes(bytes).with_geometry(change));
-    let table = block_on(Table::read(&large)).unwrap().unwrap();
+    let table = block_on(PartitionTable::read(&large)).unwrap().unwrap();
     assert_eq!((table.block_size, table.remarks().len()), (4096, 0));
 }

@@ -2,7 +2,7 @@
 
 use block::Range;
 
-use super::{AREA_HEADER_LEN, Problem, TEXT_MAX, VolumeGroup, checksum};
+use super::{AREA_HEADER_LEN, TEXT_MAX, VolumeGroup, VolumeProblem, checksum};
 use crate::fields::Fields;
 
 const MAGIC: &[u8; 16] = b" LVM2 x[5A%r0N*>";
@@ -26,19 +26,19 @@ pub struct TextPlace {
 /// it is not to be used.
 ///
 /// # Errors
-/// [`Problem`] if the area is damaged.
-pub fn text_place(area: Range, header: &[u8]) -> Result<Option<TextPlace>, Problem> {
+/// [`VolumeProblem`] if the area is damaged.
+pub fn text_place(area: Range, header: &[u8]) -> Result<Option<TextPlace>, VolumeProblem> {
     if header.len() as u64 != AREA_HEADER_LEN {
-        return Err(Problem::Cut);
+        return Err(VolumeProblem::Cut);
     }
     let fields = Fields::of(header);
     if &fields.bytes::<16>(4) != MAGIC {
-        return Err(Problem::NoArea { at: area.offset });
+        return Err(VolumeProblem::NoArea { at: area.offset });
     }
     let (stored, computed) = (fields.u32(0), checksum(&header[CHECKED_FROM..]));
     if stored != computed {
         let what = "metadata header";
-        return Err(Problem::Checksum {
+        return Err(VolumeProblem::Checksum {
             what,
             stored,
             computed,
@@ -50,7 +50,7 @@ pub fn text_place(area: Range, header: &[u8]) -> Result<Option<TextPlace>, Probl
         ("size of metadata", fields.u64(32), area.len),
     ];
     if let Some((field, value, _)) = said.into_iter().find(|(_, said, right)| said != right) {
-        return Err(Problem::Field { field, value });
+        return Err(VolumeProblem::Field { field, value });
     }
     let place = TextPlace {
         area,
@@ -75,7 +75,7 @@ pub fn text_place(area: Range, header: &[u8]) -> Result<Option<TextPlace>, Probl
         ),
     ] {
         if !good {
-            return Err(Problem::Field { field, value });
+            return Err(VolumeProblem::Field { field, value });
         }
     }
     Ok(Some(place))
@@ -99,15 +99,15 @@ impl TextPlace {
     /// Understands the text, given the bytes of all its pieces.
     ///
     /// # Errors
-    /// [`Problem`] if it is damaged or makes no sense.
-    pub fn decode(&self, bytes: &[u8]) -> Result<VolumeGroup, Problem> {
+    /// [`VolumeProblem`] if it is damaged or makes no sense.
+    pub fn decode(&self, bytes: &[u8]) -> Result<VolumeGroup, VolumeProblem> {
         if bytes.len() as u64 != self.len {
-            return Err(Problem::Cut);
+            return Err(VolumeProblem::Cut);
         }
         let (stored, computed) = (self.checksum, checksum(bytes));
         if stored != computed {
             let what = "metadata";
-            return Err(Problem::Checksum {
+            return Err(VolumeProblem::Checksum {
                 what,
                 stored,
                 computed,

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use block::Range;
 
-use super::segment::Segment;
+use super::segment::VolumeSegment;
 use super::text::{self, Section};
-use super::{MEMBERS_MAX, Problem, SECTOR};
+use super::{MEMBERS_MAX, SECTOR, VolumeProblem};
 
 /// A volume group. Sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,20 +56,20 @@ pub struct LogicalVolume {
     /// `READ`, `WRITE`, `VISIBLE`…
     pub status: Vec<String>,
     /// What it is made of, in order.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<VolumeSegment>,
 }
 
 /// A run of bytes of a physical volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct PhysicalRange {
     /// Id of the physical volume.
     pub member: String,
     /// Where on its disk.
     pub range: Range,
 }
 
-fn lacks(what: impl Into<String>) -> Problem {
-    Problem::Lacks(what.into())
+fn lacks(what: impl Into<String>) -> VolumeProblem {
+    VolumeProblem::Lacks(what.into())
 }
 
 /// A size of `sectors` that fits a disk.
@@ -82,8 +82,8 @@ impl VolumeGroup {
     /// Understands the text of a group.
     ///
     /// # Errors
-    /// [`Problem`] if it is none.
-    pub fn of(text: &str) -> Result<Self, Problem> {
+    /// [`VolumeProblem`] if it is none.
+    pub fn of(text: &str) -> Result<Self, VolumeProblem> {
         let root = text::parse(text)?;
         if root.text("contents") != Some("Text Format Volume Group") {
             return Err(lacks("contents"));
@@ -141,9 +141,9 @@ impl VolumeGroup {
     /// Where the bytes of a volume are, in order, if they merely lie on physical volumes one run
     /// behind the other. `None`: they are striped, mirrored or made of other volumes.
     #[must_use]
-    pub fn pieces(&self, volume: &LogicalVolume) -> Option<Vec<Piece>> {
+    pub fn pieces(&self, volume: &LogicalVolume) -> Option<Vec<PhysicalRange>> {
         let mut next = 0;
-        let piece = |segment: &Segment| {
+        let piece = |segment: &VolumeSegment| {
             let area = segment.linear_area()?;
             if segment.start != next || segment.extents == 0 {
                 return None;
@@ -159,18 +159,18 @@ impl VolumeGroup {
                 .checked_add(area.extent.checked_mul(self.extent)?)?;
             let len = segment.extents.checked_mul(self.extent)?;
             offset.checked_add(len)?;
-            Some(Piece {
+            Some(PhysicalRange {
                 member: member.id.clone(),
                 range: Range::new(offset, len),
             })
         };
-        let pieces: Option<Vec<Piece>> = volume.segments.iter().map(piece).collect();
+        let pieces: Option<Vec<PhysicalRange>> = volume.segments.iter().map(piece).collect();
         pieces.filter(|pieces| !pieces.is_empty())
     }
 }
 
 impl Member {
-    fn of(name: &str, section: &Section) -> Result<Self, Problem> {
+    fn of(name: &str, section: &Section) -> Result<Self, VolumeProblem> {
         let number = |field: &str| {
             let number = section.number(field);
             number.ok_or_else(|| lacks(format!("{name}/{field}")))
@@ -193,12 +193,12 @@ impl Member {
 }
 
 impl LogicalVolume {
-    fn of(name: &str, section: &Section) -> Result<Self, Problem> {
+    fn of(name: &str, section: &Section) -> Result<Self, VolumeProblem> {
         let segments = section
             .sections()
             .filter(|(found, _)| found.starts_with("segment"));
         let segments = segments.map(|(found, segment)| {
-            Segment::parse(segment).ok_or_else(|| lacks(format!("{name}/{found}")))
+            VolumeSegment::parse(segment).ok_or_else(|| lacks(format!("{name}/{found}")))
         });
         Ok(Self {
             name: name.to_owned(),

@@ -2,7 +2,7 @@
 
 use block::Range;
 
-use super::{LABEL_PLACE_LEN, Problem, checksum};
+use super::{LABEL_PLACE_LEN, VolumeProblem, checksum};
 use crate::fields::Fields;
 
 const LABEL: &[u8; 8] = b"LABELONE";
@@ -36,8 +36,8 @@ impl Header {
     /// Finds the label in the first [`LABEL_PLACE_LEN`] bytes of a disk. `None`: there is none.
     ///
     /// # Errors
-    /// [`Problem`] if it is damaged.
-    pub fn decode(start: &[u8]) -> Result<Option<Self>, Problem> {
+    /// [`VolumeProblem`] if it is damaged.
+    pub fn decode(start: &[u8]) -> Result<Option<Self>, VolumeProblem> {
         let start = &start[..start
             .len()
             .min(usize::try_from(LABEL_PLACE_LEN).unwrap_or(0))];
@@ -49,7 +49,7 @@ impl Header {
         let (stored, computed) = (fields.u32(16), checksum(&sector[CHECKED_FROM..]));
         if stored != computed {
             let what = "label";
-            return Err(Problem::Checksum {
+            return Err(VolumeProblem::Checksum {
                 what,
                 stored,
                 computed,
@@ -58,22 +58,22 @@ impl Header {
         if fields.u64(8) != number {
             let field = "sector";
             let value = fields.u64(8);
-            return Err(Problem::Field { field, value });
+            return Err(VolumeProblem::Field { field, value });
         }
         let offset = fields.u32(20);
         let field = "offset of the header";
         let value = offset.into();
-        let problem = Problem::Field { field, value };
+        let problem = VolumeProblem::Field { field, value };
         let at = usize::try_from(offset).ok();
         let header = at.and_then(|at| sector.get(at..)).ok_or(problem)?;
         Self::of(header).map(Some)
     }
 
-    fn of(header: &[u8]) -> Result<Self, Problem> {
+    fn of(header: &[u8]) -> Result<Self, VolumeProblem> {
         if header.len() < HEADER_LEN {
             let field = "length of the header";
             let value = header.len() as u64;
-            return Err(Problem::Field { field, value });
+            return Err(VolumeProblem::Field { field, value });
         }
         let fields = Fields::of(header);
         let mut rest = &header[HEADER_LEN..];
@@ -95,7 +95,7 @@ fn is_label(sector: &[u8]) -> bool {
 }
 
 /// A list of places, which ends with an empty one; `rest` is what is behind it.
-fn list(rest: &mut &[u8]) -> Result<Vec<Range>, Problem> {
+fn list(rest: &mut &[u8]) -> Result<Vec<Range>, VolumeProblem> {
     let mut places = Vec::new();
     while let Some((item, behind)) = rest.split_at_checked(ITEM_LEN) {
         *rest = behind;
@@ -106,7 +106,7 @@ fn list(rest: &mut &[u8]) -> Result<Vec<Range>, Problem> {
         let end = offset.checked_add(len);
         if end.is_none_or(|end| end > i64::MAX.cast_unsigned()) {
             let field = "area";
-            return Err(Problem::Field {
+            return Err(VolumeProblem::Field {
                 field,
                 value: offset,
             });
@@ -115,7 +115,7 @@ fn list(rest: &mut &[u8]) -> Result<Vec<Range>, Problem> {
     }
     let field = "number of areas";
     let value = places.len() as u64;
-    Err(Problem::Field { field, value })
+    Err(VolumeProblem::Field { field, value })
 }
 
 /// An id of 32 characters with the dashes that LVM prints.

@@ -27,9 +27,9 @@ pub mod text;
 
 pub use self::area::{TextPlace, text_place};
 pub use self::checksum::checksum;
-pub use self::group::{LogicalVolume, Member, Piece, VolumeGroup};
+pub use self::group::{LogicalVolume, Member, PhysicalRange, VolumeGroup};
 pub use self::label::Header;
-pub use self::segment::{Area, Segment};
+pub use self::segment::{SegmentArea, VolumeSegment};
 
 /// Bytes at the beginning of a disk in which the label is.
 pub const LABEL_PLACE_LEN: u64 = 4 * SECTOR;
@@ -44,7 +44,7 @@ const SECTOR: u64 = 512;
 
 /// What is wrong with a physical volume or its metadata.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum VolumeProblem {
     /// Bytes are damaged.
     #[error(
         "the checksum of its {what} is wrong: {stored:08x} is stored, {computed:08x} would be right"

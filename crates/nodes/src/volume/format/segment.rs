@@ -1,7 +1,7 @@
 //! A segment of a logical volume. What is known of LVM's segment types is here and nowhere else: which list
 //! of the text names a type's areas, and how many extents of them it uses.
 
-use super::text::{Section, Value};
+use super::text::{Section, TextValue};
 
 /// The lists in which segment types name what they lie on.
 const AREA_LISTS: [&str; 4] = ["stripes", "raids", "raid0_lvs", "mirrors"];
@@ -10,7 +10,7 @@ const STRIPED: &str = "striped";
 
 /// A run of extents of a volume that are made in one way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Segment {
+pub struct VolumeSegment {
     /// First extent in the volume.
     pub start: u64,
     /// Extents.
@@ -18,7 +18,7 @@ pub struct Segment {
     /// `striped`, `raid1`, `thin-pool`, `snapshot`…
     pub kind: String,
     /// What it lies on, in order.
-    pub areas: Vec<Area>,
+    pub areas: Vec<SegmentArea>,
     /// A snapshot's, or a thin volume's.
     pub origin: Option<String>,
     /// The volume in which a snapshot keeps what was changed.
@@ -29,14 +29,14 @@ pub struct Segment {
 
 /// What a part of a segment lies on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Area {
+pub struct SegmentArea {
     /// A [`Member`]'s name or a volume's.
     pub on: String,
     /// First extent there.
     pub extent: u64,
 }
 
-impl Segment {
+impl VolumeSegment {
     /// Reads a section `segmentN`. `None`: a field that every segment has is missing.
     pub(super) fn parse(section: &Section) -> Option<Self> {
         let text = |name: &str| section.text(name).map(str::to_owned);
@@ -53,7 +53,7 @@ impl Segment {
     }
 
     /// The one area of a segment that is linear, which LVM writes as one stripe.
-    pub(super) fn linear_area(&self) -> Option<&Area> {
+    pub(super) fn linear_area(&self) -> Option<&SegmentArea> {
         match self.areas.as_slice() {
             [only] if self.kind == STRIPED => Some(only),
             _ => None,
@@ -72,20 +72,20 @@ impl Segment {
 }
 
 /// Names, each with the extent behind it if there is one.
-fn areas(list: &[Value]) -> Vec<Area> {
-    let mut areas: Vec<Area> = Vec::new();
+fn areas(list: &[TextValue]) -> Vec<SegmentArea> {
+    let mut areas: Vec<SegmentArea> = Vec::new();
     for value in list {
         match value {
-            Value::Text(on) => areas.push(Area {
+            TextValue::Text(on) => areas.push(SegmentArea {
                 on: on.clone(),
                 extent: 0,
             }),
-            Value::Integer(extent) => {
+            TextValue::Integer(extent) => {
                 if let (Some(last), Ok(extent)) = (areas.last_mut(), u64::try_from(*extent)) {
                     last.extent = extent;
                 }
             }
-            Value::List(_) => {}
+            TextValue::List(_) => {}
         }
     }
     areas

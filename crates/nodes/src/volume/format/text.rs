@@ -13,7 +13,7 @@ pub const DEPTH_MAX: u32 = 16;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum TextValue {
     /// A whole number.
     Integer(i64),
     /// A text.
@@ -24,9 +24,9 @@ pub enum Value {
 
 /// What a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum TextEntry {
     /// `name = value`
-    Value(Value),
+    Value(TextValue),
     /// `name { … }`
     Section(Section),
 }
@@ -34,7 +34,7 @@ pub enum Entry {
 /// What is between braces, in its order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Section {
-    entries: Vec<(String, Entry)>,
+    entries: Vec<(String, TextEntry)>,
 }
 
 /// Why a text cannot be understood.
@@ -50,7 +50,7 @@ pub struct TextError {
 impl Section {
     /// The first entry of that name.
     #[must_use]
-    pub fn entry(&self, name: &str) -> Option<&Entry> {
+    pub fn entry(&self, name: &str) -> Option<&TextEntry> {
         let mut entries = self.entries.iter();
         entries
             .find(|(found, _)| found == name)
@@ -61,16 +61,16 @@ impl Section {
     #[must_use]
     pub fn section(&self, name: &str) -> Option<&Self> {
         match self.entry(name)? {
-            Entry::Section(section) => Some(section),
-            Entry::Value(_) => None,
+            TextEntry::Section(section) => Some(section),
+            TextEntry::Value(_) => None,
         }
     }
 
     /// All sections.
     pub fn sections(&self) -> impl Iterator<Item = (&str, &Self)> {
         self.entries.iter().filter_map(|(name, entry)| match entry {
-            Entry::Section(section) => Some((name.as_str(), section)),
-            Entry::Value(_) => None,
+            TextEntry::Section(section) => Some((name.as_str(), section)),
+            TextEntry::Value(_) => None,
         })
     }
 
@@ -78,7 +78,7 @@ impl Section {
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.entry(name)? {
-            Entry::Value(Value::Text(text)) => Some(text),
+            TextEntry::Value(TextValue::Text(text)) => Some(text),
             _ => None,
         }
     }
@@ -87,16 +87,16 @@ impl Section {
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u64> {
         match self.entry(name)? {
-            Entry::Value(Value::Integer(number)) => u64::try_from(*number).ok(),
+            TextEntry::Value(TextValue::Integer(number)) => u64::try_from(*number).ok(),
             _ => None,
         }
     }
 
     /// The list of that name.
     #[must_use]
-    pub fn list(&self, name: &str) -> Option<&[Value]> {
+    pub fn list(&self, name: &str) -> Option<&[TextValue]> {
         match self.entry(name)? {
-            Entry::Value(Value::List(list)) => Some(list),
+            TextEntry::Value(TextValue::List(list)) => Some(list),
             _ => None,
         }
     }
@@ -104,13 +104,13 @@ impl Section {
     /// The texts in the list of that name, or the one text.
     #[must_use]
     pub fn texts(&self, name: &str) -> Vec<String> {
-        let text = |value: &Value| match value {
-            Value::Text(text) => Some(text.clone()),
+        let text = |value: &TextValue| match value {
+            TextValue::Text(text) => Some(text.clone()),
             _ => None,
         };
         match self.entry(name) {
-            Some(Entry::Value(Value::List(list))) => list.iter().filter_map(text).collect(),
-            Some(Entry::Value(value)) => text(value).into_iter().collect(),
+            Some(TextEntry::Value(TextValue::List(list))) => list.iter().filter_map(text).collect(),
+            Some(TextEntry::Value(value)) => text(value).into_iter().collect(),
             _ => Vec::new(),
         }
     }
@@ -191,7 +191,7 @@ impl Parser<'_> {
                 return self.fails("a name is expected");
             }
             let entry = if self.take('=') {
-                Entry::Value(self.value(depth)?)
+                TextEntry::Value(self.value(depth)?)
             } else if !self.take('{') {
                 return self.fails("`=` or `{` is expected");
             } else if depth == DEPTH_MAX {
@@ -201,20 +201,20 @@ impl Parser<'_> {
                 if !self.take('}') {
                     return self.fails("a `}` is missing");
                 }
-                Entry::Section(inner)
+                TextEntry::Section(inner)
             };
             section.entries.push((name, entry));
         }
         Ok(section)
     }
 
-    fn value(&mut self, depth: u32) -> Result<Value, TextError> {
+    fn value(&mut self, depth: u32) -> Result<TextValue, TextError> {
         match self.next_token() {
-            Some('"') => self.quoted().map(Value::Text),
+            Some('"') => self.quoted().map(TextValue::Text),
             Some('[') => self.list(depth),
             Some(c) if c == '-' || c.is_ascii_digit() => {
                 match self.run(|c| c == '-' || c.is_ascii_digit()).parse() {
-                    Ok(number) => Ok(Value::Integer(number)),
+                    Ok(number) => Ok(TextValue::Integer(number)),
                     Err(_) => self.fails("a number is too long"),
                 }
             }
@@ -222,7 +222,7 @@ impl Parser<'_> {
         }
     }
 
-    fn list(&mut self, depth: u32) -> Result<Value, TextError> {
+    fn list(&mut self, depth: u32) -> Result<TextValue, TextError> {
         self.rest.next();
         if depth == DEPTH_MAX {
             return self.fails("lists are nested too deep");
@@ -234,7 +234,7 @@ impl Parser<'_> {
                 return self.fails("`,` or `]` is expected");
             }
         }
-        Ok(Value::List(values))
+        Ok(TextValue::List(values))
     }
 
     /// A text in quotes, in which a backslash keeps the next character.

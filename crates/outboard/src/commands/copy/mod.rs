@@ -21,7 +21,7 @@ use clap::ValueEnum;
 use engine::clock;
 use indicatif::HumanBytes;
 use nbd::client::limits::CONNECTIONS_MAX;
-use nodes::copy::{CopyError, CopyOptions, Counts, IN_FLIGHT_MAX, Progress, copy, verify};
+use nodes::copy::{CopyError, CopyOptions, CopyProgress, Counts, IN_FLIGHT_MAX, copy, verify};
 use serde::Serialize;
 
 use crate::arrays::stop_opened;
@@ -161,7 +161,7 @@ impl Copying<'_> {
         let target = self
             .unless_interrupted(targets.build(&self.ends.target))
             .await??;
-        let progress = Progress::default();
+        let progress = CopyProgress::default();
         let outcome = self.carry_out(&source, &target, &prepared, &progress).await;
         let counts = progress.counts();
         if matches!(outcome, Outcome::Interrupted) {
@@ -207,7 +207,7 @@ impl Copying<'_> {
         source: &Node,
         target: &Node,
         prepared: &Prepared,
-        progress: &Progress,
+        progress: &CopyProgress,
     ) -> Outcome {
         let options = CopyOptions {
             target_is_zero: prepared.is_zero(),

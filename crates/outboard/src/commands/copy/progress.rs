@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::clock;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use nodes::copy::{Progress, Stage};
+use nodes::copy::{CopyProgress, CopyStage};
 
 use crate::interrupt::Interrupt;
 
@@ -15,13 +15,13 @@ pub(super) const TICK: Duration = Duration::from_millis(50);
 /// Looks at a copy.
 pub(super) struct Watch<'a> {
     bar: ProgressBar,
-    progress: &'a Progress,
+    progress: &'a CopyProgress,
     interrupt: &'a Interrupt,
 }
 
 impl<'a> Watch<'a> {
     /// A bar on standard error for `size` bytes, where that is a terminal.
-    pub(super) fn new(size: u64, progress: &'a Progress, interrupt: &'a Interrupt) -> Self {
+    pub(super) fn new(size: u64, progress: &'a CopyProgress, interrupt: &'a Interrupt) -> Self {
         let template = "{prefix} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
         let bar = ProgressBar::new(size).with_finish(ProgressFinish::AndClear);
         let bar = match ProgressStyle::with_template(template) {
@@ -38,7 +38,7 @@ impl<'a> Watch<'a> {
     /// Runs `work`; `None` if a signal came first, and the work is dropped.
     pub(super) async fn until<F: Future>(&self, work: F) -> Option<F::Output> {
         let mut work = pin!(work);
-        let mut stage = Stage::Copying;
+        let mut stage = CopyStage::Copying;
         loop {
             if let Ok(done) = clock::timeout(TICK, work.as_mut()).await {
                 self.bar.finish_and_clear();
@@ -52,15 +52,15 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn show(&self, shown: &mut Stage) {
+    fn show(&self, shown: &mut CopyStage) {
         let stage = self.progress.stage();
         let counts = self.progress.counts();
         if stage != *shown {
             *shown = stage;
             let (prefix, starts_again) = match stage {
-                Stage::Copying => ("copying", true),
-                Stage::Flushing => ("flushing", false),
-                Stage::Verifying => ("comparing", true),
+                CopyStage::Copying => ("copying", true),
+                CopyStage::Flushing => ("flushing", false),
+                CopyStage::Verifying => ("comparing", true),
             };
             self.bar.set_prefix(prefix);
             if starts_again {
@@ -69,8 +69,8 @@ impl<'a> Watch<'a> {
             }
         }
         self.bar.set_position(match stage {
-            Stage::Copying | Stage::Flushing => counts.done(),
-            Stage::Verifying => counts.verified,
+            CopyStage::Copying | CopyStage::Flushing => counts.done(),
+            CopyStage::Verifying => counts.verified,
         });
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{IoError, Node};
-use nodes::partition::{self, GrowError, Growth, Table};
+use nodes::partition::{self, GrowError, Growth, PartitionTable};
 use nodes::{File, FileOptions};
 use serde::Serialize;
 
@@ -78,7 +78,7 @@ async fn grow(args: &Args, format: Format) -> Result<(), Failure> {
         );
         return Err(Failure::new(what).next("a disk is never made smaller here"));
     }
-    let table = Table::read(&disk)
+    let table = PartitionTable::read(&disk)
         .await
         .map_err(|error| cannot(path, &error))?;
     let growth = match (&table, args.part) {
@@ -154,7 +154,7 @@ fn refused(path: &Path, error: &GrowError) -> Failure {
 fn tell(
     args: &Args,
     before: u64,
-    table: Option<&Table>,
+    table: Option<&PartitionTable>,
     growth: Option<&Growth>,
     format: Format,
 ) -> Result<(), Failure> {

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use nodes::partition::{
-    DiskId, Guid, Kind, LayoutError, NewPartition, NewTable, Scheme, Step, Table, lay_out, steps,
+    DiskId, Guid, LayoutError, NewPartition, NewTable, PartitionKind, PartitionTable, Scheme,
+    TableStep, lay_out, steps,
 };
 use rustix::fs::{SeekFrom, seek};
 use serde::Serialize;
@@ -33,7 +34,7 @@ pub(super) enum TableKind {
 /// Partitions that fit the image.
 #[derive(Debug)]
 pub(super) struct PartitionPlan {
-    table: Table,
+    table: PartitionTable,
     /// The `mkfs` of each requested partition, in order.
     tools: Vec<Option<Tool>>,
     names: Vec<Option<&'static str>>,
@@ -114,7 +115,7 @@ impl PartitionPlan {
         interrupt: &Interrupt,
     ) -> Result<(), Failure> {
         for step in steps(&self.table) {
-            if let Step::Write { offset, data } = step {
+            if let TableStep::Write { offset, data } = step {
                 let written = image.file.write_all_at(&data, offset);
                 written.map_err(|error| cannot_make(image.path, &error))?;
             }
@@ -128,7 +129,9 @@ impl PartitionPlan {
     }
 
     /// The requested partitions with their filesystems, without the extended one that contains logical ones.
-    fn asked(&self) -> impl Iterator<Item = (&nodes::partition::Entry, Option<&'static str>)> {
+    fn asked(
+        &self,
+    ) -> impl Iterator<Item = (&nodes::partition::PartitionEntry, Option<&'static str>)> {
         let entries = self.table.partitions.iter();
         let data = entries.filter(|entry| !entry.kind.is_extended());
         data.zip(self.names.iter().copied())
@@ -136,15 +139,16 @@ impl PartitionPlan {
 
     /// What was made, for programs.
     pub(super) fn made(&self) -> MadeTable {
-        let partition = |(entry, filesystem): (&nodes::partition::Entry, _)| MadePartition {
-            number: entry.number,
-            offset: entry.range.offset,
-            size: entry.range.len,
-            kind: entry.kind.to_string(),
-            label: entry.label.clone(),
-            id: entry.id.to_string(),
-            filesystem,
-        };
+        let partition =
+            |(entry, filesystem): (&nodes::partition::PartitionEntry, _)| MadePartition {
+                number: entry.number,
+                offset: entry.range.offset,
+                size: entry.range.len,
+                kind: entry.kind.to_string(),
+                label: entry.label.clone(),
+                id: entry.id.to_string(),
+                filesystem,
+            };
         MadeTable {
             scheme: self.table.scheme.to_string().to_lowercase(),
             id: self.table.id.to_string(),
@@ -176,8 +180,8 @@ impl PartitionPlan {
 }
 
 fn new_partition(part: &PartOption, scheme: Scheme) -> Result<NewPartition, Failure> {
-    let kind =
-        Kind::parse(&part.kind, scheme).map_err(|error| Failure::usage(error.to_string()))?;
+    let kind = PartitionKind::parse(&part.kind, scheme)
+        .map_err(|error| Failure::usage(error.to_string()))?;
     Ok(NewPartition {
         size: part.size.map(|size| size.0),
         kind,
@@ -215,7 +219,7 @@ fn signature_of(guid: Guid) -> u32 {
 /// Makes a filesystem and puts it into its partition.
 fn fill(
     image: &UnfinishedImage<'_>,
-    entry: &nodes::partition::Entry,
+    entry: &nodes::partition::PartitionEntry,
     tool: &Tool,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use block::{Node, Range};
-use nodes::partition::{Partition, PartitionError, Table};
+use nodes::partition::{Partition, PartitionError, PartitionTable};
 use nodes::{Blocks, Linear, Overlay, OverlayOptions, Segment, Stripe};
 
 use super::built::{Below, BuiltDisk};
@@ -52,7 +52,7 @@ impl Builder {
     ) -> Result<BuiltDisk> {
         let child = self.child(disk, place).await?;
         let refused = |source: PartitionError| place.refused(span, source);
-        let table = Table::read(child.disk()).await;
+        let table = PartitionTable::read(child.disk()).await;
         let table = table.map_err(|source| refused(source.into()))?;
         let table = table.ok_or_else(|| refused(PartitionError::NoTable))?;
         let opened = Partition::of(child.disk().clone(), &table, number);

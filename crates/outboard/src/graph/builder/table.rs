@@ -122,7 +122,7 @@ pub(super) fn parsed<'a>(
     path: &Path,
     place: &BuildPlace<'a>,
     span: Span,
-) -> Result<(dm::Table, BuildPlace<'a>)> {
+) -> Result<(dm::DmTable, BuildPlace<'a>)> {
     let inner = place.within(path, span)?;
     let text = read(path).map_err(wrong(path, place, span))?;
     let table = dm::parse(&text).map_err(wrong(path, place, span))?;
@@ -215,7 +215,7 @@ fn read(path: &Path) -> std::io::Result<String> {
 }
 
 /// Which bytes of which files are where in the table's disk.
-fn footprint(table: &dm::Table, children: &[BuiltDisk]) -> Footprint {
+fn footprint(table: &dm::DmTable, children: &[BuiltDisk]) -> Footprint {
     let needs = table.needs();
     let mut footprint = Footprint::default();
     for line in table.lines() {

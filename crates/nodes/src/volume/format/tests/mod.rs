@@ -3,7 +3,10 @@
 use proptest::prelude::*;
 
 use super::text::{DEPTH_MAX, Section, parse};
-use super::{AREA_HEADER_LEN, Header, Piece, Problem, TEXT_MAX, VolumeGroup, checksum, text_place};
+use super::{
+    AREA_HEADER_LEN, Header, PhysicalRange, TEXT_MAX, VolumeGroup, VolumeProblem, checksum,
+    text_place,
+};
 use block::Range;
 
 /// The first 12 KiB of the three physical volumes of `vg0`. See `fixtures/README.md`.
@@ -90,7 +93,7 @@ fn a_group_has_the_sizes_that_vgs_and_lvs_print() {
 #[test]
 fn a_linear_volume_lies_where_lvs_says() {
     let group = group();
-    let extent = |member: usize, extent: u64, count: u64| Piece {
+    let extent = |member: usize, extent: u64, count: u64| PhysicalRange {
         member: group.members[member].id.clone(),
         range: Range::new((1 << 20) + extent * (4 << 20), count * (4 << 20)),
     };
@@ -158,9 +161,12 @@ fn a_text_lies_within_its_ring() {
         Ok(None),
         "nothing was written yet"
     );
-    assert_eq!(text_place(AREA, &[0; 12]), Err(Problem::Cut));
+    assert_eq!(text_place(AREA, &[0; 12]), Err(VolumeProblem::Cut));
     let at = AREA.offset;
-    assert_eq!(text_place(AREA, &[0; 512]), Err(Problem::NoArea { at }));
+    assert_eq!(
+        text_place(AREA, &[0; 512]),
+        Err(VolumeProblem::NoArea { at })
+    );
 }
 
 proptest! {

@@ -153,7 +153,7 @@ impl ContentScanner {
             content.remark("it is not looked into: there is too much in these disks");
             return content;
         }
-        let table = match partition::Table::read(&place.disk).await {
+        let table = match partition::PartitionTable::read(&place.disk).await {
             Ok(table) => table,
             Err(e) => content.remark_none(e),
         };
@@ -192,7 +192,7 @@ impl ContentScanner {
     async fn table(
         &mut self,
         place: &NamedNode,
-        table: &partition::Table,
+        table: &partition::PartitionTable,
         content: &mut DiskContent,
     ) {
         for remark in table.remarks() {
@@ -229,7 +229,7 @@ impl ContentScanner {
     async fn member(
         &mut self,
         place: &NamedNode,
-        table: Option<&partition::Table>,
+        table: Option<&partition::PartitionTable>,
         content: &mut DiskContent,
     ) {
         let found = match array::examine(&place.disk).await {
@@ -365,7 +365,7 @@ impl ContentSource {
 }
 
 /// A boot sector of FAT has the same signature as a partition table: libblkid distinguishes them.
-fn is_table(table: &partition::Table, content: &DiskContent) -> bool {
+fn is_table(table: &partition::PartitionTable, content: &DiskContent) -> bool {
     let is_filesystem = content
         .signature
         .as_ref()

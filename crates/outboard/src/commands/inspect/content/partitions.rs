@@ -47,7 +47,7 @@ pub(crate) struct Partition {
 
 impl TableReport {
     /// The report of a table, without the contents of its partitions.
-    pub(crate) fn of(table: &partition::Table) -> Self {
+    pub(crate) fn of(table: &partition::PartitionTable) -> Self {
         Self {
             kind: table.scheme.to_string().to_lowercase(),
             id: table.id.to_string(),
@@ -58,14 +58,14 @@ impl TableReport {
 }
 
 impl Partition {
-    fn of(entry: &partition::Entry) -> Self {
+    fn of(entry: &partition::PartitionEntry) -> Self {
         Self {
             number: entry.number,
             offset: entry.range.offset,
             size: entry.range.len,
             kind: match entry.kind {
-                partition::Kind::Gpt(guid) => guid.to_string(),
-                partition::Kind::Mbr(byte) => format!("0x{byte:02x}"),
+                partition::PartitionKind::Gpt(guid) => guid.to_string(),
+                partition::PartitionKind::Mbr(byte) => format!("0x{byte:02x}"),
             },
             type_name: entry.kind.name().map(|_| entry.kind.to_string()),
             extended: entry.kind.is_extended(),
