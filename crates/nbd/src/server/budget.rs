@@ -29,24 +29,24 @@ pub(super) fn default_max() -> usize {
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct BudgetWaiter {
     bytes: usize,
     give: oneshot::Sender<Charge>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct BudgetShared {
     max: usize,
     used: AtomicUsize,
     /// Length of the queue, to be read without its lock.
     waiting: AtomicUsize,
     /// At most one waiter of each connection.
-    queue: Mutex<VecDeque<Waiter>>,
+    queue: Mutex<VecDeque<BudgetWaiter>>,
 }
 
 /// A shared count of bytes with a maximum.
 #[derive(Debug, Clone)]
-pub(super) struct Budget(Arc<Shared>);
+pub(super) struct Budget(Arc<BudgetShared>);
 
 /// Bytes taken from a budget until it is dropped.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(super) struct Charge {
 
 /// A place in the queue. Resolves to the charge.
 #[derive(Debug)]
-pub(super) struct Wait {
+pub(super) struct BudgetWait {
     budget: Budget,
     granted: oneshot::Receiver<Charge>,
     is_over: bool,
@@ -65,7 +65,7 @@ pub(super) struct Wait {
 
 impl Budget {
     pub(super) fn new(max: usize) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(BudgetShared {
             max,
             used: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
@@ -88,15 +88,15 @@ impl Budget {
     }
 
     /// Waits for `bytes` behind those who wait already.
-    pub(super) fn wait_for(&self, bytes: usize) -> Wait {
+    pub(super) fn wait_for(&self, bytes: usize) -> BudgetWait {
         let (give, granted) = oneshot::channel();
-        let wait = Wait {
+        let wait = BudgetWait {
             budget: self.clone(),
             granted,
             is_over: false,
         };
         let mut queue = self.queue();
-        queue.push_back(Waiter { bytes, give });
+        queue.push_back(BudgetWaiter { bytes, give });
         self.serve(queue);
         wait
     }
@@ -135,13 +135,13 @@ impl Budget {
         taken.ok().map(|_| self.charge(bytes))
     }
 
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Waiter>> {
+    fn queue(&self) -> MutexGuard<'_, VecDeque<BudgetWaiter>> {
         let queue = &self.0.queue;
         queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Grants what is free to those at the front.
-    fn serve(&self, mut queue: MutexGuard<'_, VecDeque<Waiter>>) {
+    fn serve(&self, mut queue: MutexGuard<'_, VecDeque<BudgetWaiter>>) {
         // Told before the count is read: who frees behind that looks here, who freed before is seen.
         self.0.waiting.store(queue.len(), Ordering::SeqCst);
         let mut refused = Vec::new();
@@ -159,7 +159,7 @@ impl Budget {
     }
 }
 
-impl Future for Wait {
+impl Future for BudgetWait {
     type Output = Charge;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Charge> {
@@ -169,7 +169,7 @@ impl Future for Wait {
     }
 }
 
-impl Drop for Wait {
+impl Drop for BudgetWait {
     fn drop(&mut self) {
         if self.is_over {
             return;

@@ -11,9 +11,9 @@ use std::time::Duration;
 use nbd_proto::{Refusal, WriterAccess};
 
 use super::client_disks::{Lease, NotClosed, RETURN_TIME};
-use super::control::Core;
+use super::control::ServerCore;
 use super::peer::Peer;
-use super::served::Served;
+use super::served_export::ServedExport;
 use super::writers::Claim;
 
 /// What a client chose, if it is an export with a disk for each client.
@@ -24,12 +24,12 @@ pub(super) struct Chosen {
     claim_limit: Duration,
     /// The number of its connection.
     connection: u64,
-    held: Option<(Arc<Served>, Lease)>,
+    held: Option<(Arc<ServedExport>, Lease)>,
     claim: Option<Claim>,
 }
 
 impl Chosen {
-    pub(super) fn new(core: &Core) -> Self {
+    pub(super) fn new(core: &ServerCore) -> Self {
         Self {
             limit: core.limits.stop_timeout,
             // The handshake goes on behind it.
@@ -43,7 +43,7 @@ impl Chosen {
     /// Holds the disk of `peer` at `served`, if it has one of its own there, instead of what it held.
     pub(super) async fn choose(
         &mut self,
-        served: &Arc<Served>,
+        served: &Arc<ServedExport>,
         peer: &Peer,
     ) -> Result<Option<&Lease>, Refusal> {
         self.leave(true).await;
@@ -56,7 +56,7 @@ impl Chosen {
     /// Claims `served` for a client that says who it is, if it takes claims.
     pub(super) async fn claim(
         &mut self,
-        served: &Arc<Served>,
+        served: &Arc<ServedExport>,
         peer: &Peer,
         access: WriterAccess,
     ) -> Result<(), Refusal> {
@@ -72,7 +72,7 @@ impl Chosen {
     }
 
     /// What is held, and at which export.
-    pub(super) const fn held(&self) -> Option<(&Arc<Served>, &Lease)> {
+    pub(super) const fn held(&self) -> Option<(&Arc<ServedExport>, &Lease)> {
         match &self.held {
             Some((served, lease)) => Some((served, lease)),
             None => None,

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::client_disks::ClientName;
 use super::peer::Peer;
-use super::served::Served;
+use super::served_export::ServedExport;
 use super::stats::{ClientFigures, Counters, Figures, Meter};
 use super::writers::WriteGate;
 
@@ -68,13 +68,13 @@ impl Client {
 
 /// The clients of one export, and what those did that left.
 #[derive(Debug, Default)]
-pub(super) struct Roster {
+pub(super) struct ClientRoster {
     live: Vec<Arc<Client>>,
     past: Figures,
     ever: u64,
 }
 
-impl Roster {
+impl ClientRoster {
     pub(super) const fn len(&self) -> usize {
         self.live.len()
     }
@@ -120,16 +120,16 @@ impl Roster {
 
 /// A client's place at its export, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Admitted {
-    served: Arc<Served>,
+pub(super) struct AdmittedClient {
+    served: Arc<ServedExport>,
     client: Arc<Client>,
     disk: Node,
     leaving: InFlight,
 }
 
-impl Admitted {
+impl AdmittedClient {
     pub(super) const fn new(
-        served: Arc<Served>,
+        served: Arc<ServedExport>,
         client: Arc<Client>,
         disk: Node,
         leaving: InFlight,
@@ -147,7 +147,7 @@ impl Admitted {
         &self.leaving
     }
 
-    pub(super) fn served(&self) -> &Served {
+    pub(super) fn served(&self) -> &ServedExport {
         &self.served
     }
 
@@ -172,7 +172,7 @@ impl Admitted {
     }
 }
 
-impl Drop for Admitted {
+impl Drop for AdmittedClient {
     fn drop(&mut self) {
         self.served.release(&self.client);
     }

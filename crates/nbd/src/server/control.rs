@@ -17,14 +17,14 @@ use super::counting::Connections;
 use super::error::ChangeError;
 use super::exports::{Export, Exports, Rules};
 use super::limits::Limits;
-use super::served::Served;
+use super::served_export::ServedExport;
 use super::stats::ServerFigures;
 use super::stop::flush;
 use crate::tls::{Demand, ServerTls};
 
 /// What a server and its handles share.
 #[derive(Debug)]
-pub(super) struct Core {
+pub(super) struct ServerCore {
     pub(super) exports: Exports,
     pub(super) limits: Arc<Limits>,
     pub(super) budget: Budget,
@@ -34,7 +34,7 @@ pub(super) struct Core {
     ids: AtomicU64,
 }
 
-impl Core {
+impl ServerCore {
     pub(super) fn new(exports: Exports, limits: Limits) -> Arc<Self> {
         Arc::new(Self {
             exports,
@@ -54,7 +54,7 @@ impl Core {
 
 /// A handle of a server. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Control(pub(super) Arc<Core>);
+pub struct Control(pub(super) Arc<ServerCore>);
 
 /// The sizes of an export before and after it was measured anew, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,13 +191,13 @@ impl Control {
         }
     }
 
-    fn named(&self, name: &str) -> Result<Arc<Served>, ChangeError> {
+    fn named(&self, name: &str) -> Result<Arc<ServedExport>, ChangeError> {
         let found = self.0.exports.named(name);
         found.ok_or_else(|| ChangeError::Unknown(name.to_owned()))
     }
 
     /// Ends what was taken out of the table.
-    async fn end(&self, served: Arc<Served>) -> Result<(), ChangeError> {
+    async fn end(&self, served: Arc<ServedExport>) -> Result<(), ChangeError> {
         served.retire();
         let limit = self.0.limits.stop_timeout;
         if engine::clock::timeout(limit, served.vacated())

@@ -17,7 +17,7 @@ use super::access::Access;
 use super::client_disks::DiskPerClient;
 use super::error::{ChangeError, ServeError};
 use super::peer::Peer;
-use super::served::Served;
+use super::served_export::ServedExport;
 use super::writers::WriterRules;
 
 /// A disk that clients can ask for by name.
@@ -66,13 +66,13 @@ pub struct Rules {
 /// The exports of a server. The first is also the default, which has the empty name.
 #[derive(Debug)]
 pub(super) struct Exports {
-    table: RwLock<Vec<Arc<Served>>>,
-    retired: Mutex<Vec<Arc<Served>>>,
+    table: RwLock<Vec<Arc<ServedExport>>>,
+    retired: Mutex<Vec<Arc<ServedExport>>>,
 }
 
 impl Exports {
     pub(super) fn new(exports: Vec<(Export, Rules)>) -> Result<Self, ServeError> {
-        let mut table: Vec<Arc<Served>> = Vec::new();
+        let mut table: Vec<Arc<ServedExport>> = Vec::new();
         for (export, rules) in exports {
             if export.name.len() > limits::STRING_MAX {
                 return Err(ServeError::NameTooLong(export.name));
@@ -80,7 +80,7 @@ impl Exports {
             if table.iter().any(|served| served.name() == export.name) {
                 return Err(ServeError::NameTwice(export.name));
             }
-            table.push(Served::new(export, rules));
+            table.push(ServedExport::new(export, rules));
         }
         if table.is_empty() {
             return Err(ServeError::NoExports);
@@ -91,20 +91,20 @@ impl Exports {
         })
     }
 
-    fn table(&self) -> RwLockReadGuard<'_, Vec<Arc<Served>>> {
+    fn table(&self) -> RwLockReadGuard<'_, Vec<Arc<ServedExport>>> {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self) -> RwLockWriteGuard<'_, Vec<Arc<Served>>> {
+    fn change(&self) -> RwLockWriteGuard<'_, Vec<Arc<ServedExport>>> {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn retired(&self) -> MutexGuard<'_, Vec<Arc<Served>>> {
+    fn retired(&self) -> MutexGuard<'_, Vec<Arc<ServedExport>>> {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What `peer` gets who asks for `name`.
-    pub(super) fn find(&self, name: &str, peer: &Peer) -> Option<Arc<Served>> {
+    pub(super) fn find(&self, name: &str, peer: &Peer) -> Option<Arc<ServedExport>> {
         let table = self.table();
         let named = table.iter().find(|served| served.name() == name);
         let found = named.or_else(|| table.first().filter(|_| name.is_empty()))?;
@@ -121,18 +121,18 @@ impl Exports {
     }
 
     /// The export of exactly this name.
-    pub(super) fn named(&self, name: &str) -> Option<Arc<Served>> {
+    pub(super) fn named(&self, name: &str) -> Option<Arc<ServedExport>> {
         let table = self.table();
         table.iter().find(|served| served.name() == name).cloned()
     }
 
     /// All that are served.
-    pub(super) fn all(&self) -> Vec<Arc<Served>> {
+    pub(super) fn all(&self) -> Vec<Arc<ServedExport>> {
         self.table().clone()
     }
 
     /// All whose disks may hold unflushed writes.
-    pub(super) fn all_open(&self) -> Vec<Arc<Served>> {
+    pub(super) fn all_open(&self) -> Vec<Arc<ServedExport>> {
         let mut all = self.all();
         all.extend(self.retired().iter().cloned());
         all
@@ -147,7 +147,7 @@ impl Exports {
         if table.iter().any(|served| served.name() == export.name) {
             return Err(ChangeError::NameTwice(export.name));
         }
-        table.push(Served::new(export, rules));
+        table.push(ServedExport::new(export, rules));
         Ok(())
     }
 
@@ -156,12 +156,14 @@ impl Exports {
         &self,
         name: &str,
         instead: Option<(Export, Rules)>,
-    ) -> Result<Arc<Served>, ChangeError> {
+    ) -> Result<Arc<ServedExport>, ChangeError> {
         let mut table = self.change();
         let at = table.iter().position(|served| served.name() == name);
         let at = at.ok_or_else(|| ChangeError::Unknown(name.to_owned()))?;
         let served = match instead {
-            Some((export, rules)) => std::mem::replace(&mut table[at], Served::new(export, rules)),
+            Some((export, rules)) => {
+                std::mem::replace(&mut table[at], ServedExport::new(export, rules))
+            }
             None => table.remove(at),
         };
         self.retired().push(served.clone());
@@ -169,13 +171,13 @@ impl Exports {
     }
 
     /// Forgets one that was taken out.
-    pub(super) fn forget(&self, served: &Arc<Served>) {
+    pub(super) fn forget(&self, served: &Arc<ServedExport>) {
         self.retired().retain(|other| !Arc::ptr_eq(other, served));
     }
 
     /// Puts the exports into the order of `names`; others come behind those.
     pub(super) fn arrange(&self, names: &[String]) {
-        let place = |served: &Arc<Served>| {
+        let place = |served: &Arc<ServedExport>| {
             let named = names.iter().position(|name| name == served.name());
             named.unwrap_or(usize::MAX)
         };

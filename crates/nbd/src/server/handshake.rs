@@ -36,21 +36,21 @@ pub(super) enum NoSession {
 
 /// What the client chose, and the bytes it sent behind the handshake.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct NegotiatedSession {
     pub(super) agreed: Negotiated,
     pub(super) received: Vec<u8>,
 }
 
 /// What a server offers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Offer<'a> {
+pub(super) struct ServerOffer<'a> {
     pub(super) exports: &'a Exports,
     pub(super) payload_max: u32,
     /// TLS, and of whom it is demanded.
     pub(super) tls: Option<&'a (ServerTls, Demand)>,
 }
 
-impl Offer<'_> {
+impl ServerOffer<'_> {
     fn tls_mode(&self, socket: &Socket) -> TlsMode {
         match self.tls {
             None => TlsMode::Off,
@@ -88,8 +88,8 @@ pub(super) async fn negotiate(
     socket: &mut Socket,
     peer: &mut Peer,
     chosen: &mut Chosen,
-    offer: Offer<'_>,
-) -> Result<Session, NoSession> {
+    offer: ServerOffer<'_>,
+) -> Result<NegotiatedSession, NoSession> {
     let mut machine = ServerHandshake::new(ServerHandshakeConfig {
         framing: Framing::Extended,
         tls: offer.tls_mode(socket),
@@ -131,7 +131,7 @@ pub(super) async fn negotiate(
             }
             HandshakeEvent::List => machine.answer_list(&exports.list(peer)),
             HandshakeEvent::Finished(agreed) => {
-                return Ok(Session {
+                return Ok(NegotiatedSession {
                     agreed: *agreed,
                     received: pending,
                 });

@@ -159,13 +159,13 @@ impl Listener {
 /// A listener as its runtime sees it.
 #[derive(Debug)]
 pub(super) struct Acceptor {
-    socket: Accepting,
+    socket: AcceptSocket,
     /// Removes the socket's file in the end.
     _listener: Listener,
 }
 
 #[derive(Debug)]
-enum Accepting {
+enum AcceptSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
     Vsock(VsockListener),
@@ -176,9 +176,9 @@ impl Acceptor {
     pub(super) fn new(listener: Listener) -> io::Result<Self> {
         let fd = listener.fd.try_clone()?;
         let socket = match &listener.address {
-            ListenAddress::Tcp(_) => Accepting::Tcp(TcpListener::from_std(fd.into())?),
-            ListenAddress::Unix(_) => Accepting::Unix(UnixListener::from_std(fd.into())?),
-            ListenAddress::Vsock(_) => Accepting::Vsock(VsockListener::new(fd)?),
+            ListenAddress::Tcp(_) => AcceptSocket::Tcp(TcpListener::from_std(fd.into())?),
+            ListenAddress::Unix(_) => AcceptSocket::Unix(UnixListener::from_std(fd.into())?),
+            ListenAddress::Vsock(_) => AcceptSocket::Vsock(VsockListener::new(fd)?),
         };
         Ok(Self {
             socket,
@@ -189,17 +189,17 @@ impl Acceptor {
     /// The next client's socket, free of this core's runtime, and who is there.
     pub(super) async fn accept(&self) -> io::Result<(OwnedFd, Peer)> {
         match &self.socket {
-            Accepting::Tcp(listener) => {
+            AcceptSocket::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 let peer = Peer::new(peer.to_string(), Some(peer.ip()));
                 Ok((stream.into_std()?.into(), peer))
             }
-            Accepting::Unix(listener) => {
+            AcceptSocket::Unix(listener) => {
                 let (stream, _unnamed) = listener.accept().await?;
                 let peer = Peer::new("a unix socket", None).of_process(process_of(&stream));
                 Ok((stream.into_std()?.into(), peer))
             }
-            Accepting::Vsock(listener) => {
+            AcceptSocket::Vsock(listener) => {
                 let (socket, address) = listener.accept().await?;
                 let name = address.map_or_else(|| "vsock".to_owned(), |found| found.to_string());
                 Ok((socket, Peer::new(name, None)))

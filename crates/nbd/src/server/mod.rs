@@ -20,8 +20,8 @@ mod clients;
 mod connection;
 mod control;
 mod counting;
-mod disks;
 mod error;
+mod export_disks;
 mod exports;
 mod handshake;
 mod limits;
@@ -29,7 +29,7 @@ mod listener;
 mod peer;
 mod plan;
 mod scratch;
-mod served;
+mod served_export;
 mod socket;
 mod socket_file;
 mod stats;
@@ -65,14 +65,14 @@ pub use writers::WriterRules;
 
 use crate::tls::{Demand, ServerTls};
 use chosen::Chosen;
-use clients::Admitted;
+use clients::AdmittedClient;
 use connection::{Connection, ConnectionEnd, ConnectionSetup};
-use control::Core;
+use control::ServerCore;
 use counting::Counted;
 use exports::Exports;
-use handshake::{NoSession, Offer, Session, negotiate};
+use handshake::{NegotiatedSession, NoSession, ServerOffer, negotiate};
 use listener::{Acceptor, is_clients_fault};
-use served::NotAdmitted;
+use served_export::NotAdmitted;
 use socket::Socket;
 use stop::{flush_all, stop_all};
 
@@ -80,8 +80,8 @@ use stop::{flush_all, stop_all};
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
-struct Shared {
-    core: Arc<Core>,
+struct ServerShared {
+    core: Arc<ServerCore>,
     /// Connections of each core.
     loads: Vec<AtomicUsize>,
     /// The last client was refused.
@@ -91,7 +91,7 @@ struct Shared {
 
 /// A server that has its exports and its bounds.
 #[derive(Debug)]
-pub struct Server(Arc<Core>);
+pub struct Server(Arc<ServerCore>);
 
 impl Server {
     /// A server of `exports` for everybody; the first is also the default.
@@ -108,7 +108,7 @@ impl Server {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_rules(exports: Vec<(Export, Rules)>, limits: Limits) -> Result<Self, ServeError> {
-        Ok(Self(Core::new(Exports::new(exports)?, limits)))
+        Ok(Self(ServerCore::new(Exports::new(exports)?, limits)))
     }
 
     /// Offers TLS, or demands it.
@@ -128,8 +128,8 @@ impl Server {
         Control(self.0.clone())
     }
 
-    fn share(self, handle: &engine::Handle) -> Arc<Shared> {
-        Arc::new(Shared {
+    fn share(self, handle: &engine::Handle) -> Arc<ServerShared> {
+        Arc::new(ServerShared {
             core: self.0,
             loads: (0..handle.cores()).map(|_| AtomicUsize::new(0)).collect(),
             refuses: AtomicBool::new(false),
@@ -195,7 +195,7 @@ impl Server {
 }
 
 /// Accepts clients until told to stop.
-async fn accept(shared: Arc<Shared>, acceptor: Acceptor, mut stopping: watch::Receiver<()>) {
+async fn accept(shared: Arc<ServerShared>, acceptor: Acceptor, mut stopping: watch::Receiver<()>) {
     let mut is_short = false;
     loop {
         let accepted = tokio::select! {
@@ -220,7 +220,12 @@ async fn accept(shared: Arc<Shared>, acceptor: Acceptor, mut stopping: watch::Re
 }
 
 /// Gives a client to the core with the fewest.
-fn hand_over(shared: &Arc<Shared>, fd: OwnedFd, peer: Peer, mut stopping: watch::Receiver<()>) {
+fn hand_over(
+    shared: &Arc<ServerShared>,
+    fd: OwnedFd,
+    peer: Peer,
+    mut stopping: watch::Receiver<()>,
+) {
     let limits = &shared.core.limits;
     let counted = match shared.core.connections.count(peer.address, limits) {
         Ok(counted) => counted,
@@ -235,7 +240,7 @@ fn hand_over(shared: &Arc<Shared>, fd: OwnedFd, peer: Peer, mut stopping: watch:
     shared.refuses.store(false, Ordering::Relaxed);
     let load = |core: &usize| shared.loads[*core].load(Ordering::Relaxed);
     let core = (0..shared.handle.cores()).min_by_key(load).unwrap_or(0);
-    let place = Place::new(shared.clone(), core, counted);
+    let place = CoreSlot::new(shared.clone(), core, counted);
     shared.handle.spawn_on(core, move || async move {
         match Socket::from_fd(fd) {
             Ok(socket) => {
@@ -248,14 +253,14 @@ fn hand_over(shared: &Arc<Shared>, fd: OwnedFd, peer: Peer, mut stopping: watch:
 }
 
 /// One connection's place on a core.
-struct Place {
-    shared: Arc<Shared>,
+struct CoreSlot {
+    shared: Arc<ServerShared>,
     core: usize,
     _counted: Counted,
 }
 
-impl Place {
-    fn new(shared: Arc<Shared>, core: usize, counted: Counted) -> Self {
+impl CoreSlot {
+    fn new(shared: Arc<ServerShared>, core: usize, counted: Counted) -> Self {
         shared.loads[core].fetch_add(1, Ordering::Relaxed);
         Self {
             shared,
@@ -265,7 +270,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for CoreSlot {
     fn drop(&mut self) {
         self.shared.loads[self.core].fetch_sub(1, Ordering::Relaxed);
     }
@@ -273,7 +278,7 @@ impl Drop for Place {
 
 /// A client from its first byte to its last.
 async fn serve_client(
-    core: &Core,
+    core: &ServerCore,
     mut socket: Socket,
     mut peer: Peer,
     stop: impl Future<Output = ()>,
@@ -302,13 +307,13 @@ async fn serve_client(
 
 /// The handshake with a client within its time, and what is said if it leads to nothing.
 async fn agree(
-    core: &Core,
+    core: &ServerCore,
     socket: &mut Socket,
     peer: &mut Peer,
     chosen: &mut Chosen,
-) -> Option<Session> {
+) -> Option<NegotiatedSession> {
     let limits = &core.limits;
-    let offer = Offer {
+    let offer = ServerOffer {
         exports: &core.exports,
         payload_max: limits.payload_max,
         tls: core.tls.get(),
@@ -333,11 +338,11 @@ async fn agree(
 
 /// Takes a client in at the export that it agreed on.
 fn admit(
-    core: &Core,
-    session: &Session,
+    core: &ServerCore,
+    session: &NegotiatedSession,
     peer: &Peer,
     chosen: &Chosen,
-) -> Result<Admitted, NotAdmitted> {
+) -> Result<AdmittedClient, NotAdmitted> {
     let (id, told) = (chosen.connection(), &session.agreed.export);
     match chosen.held() {
         Some((served, lease)) => served.admit(id, peer, told, Some(lease)),
@@ -351,11 +356,11 @@ fn admit(
 
 /// The transmission phase of a client, and what is said of its end. Whether the client said goodbye.
 async fn transmit(
-    core: &Core,
+    core: &ServerCore,
     socket: Socket,
-    session: Session,
+    session: NegotiatedSession,
     peer: &Peer,
-    admitted: Admitted,
+    admitted: AdmittedClient,
     stop: impl Future<Output = ()>,
 ) -> bool {
     let (served, disk) = (admitted.served(), admitted.disk());
@@ -379,7 +384,7 @@ async fn transmit(
         leaving: admitted.leaving().clone(),
         socket,
         disk: disk.clone(),
-        terms: plan::Terms {
+        terms: plan::ConnectionTerms {
             flags: session.agreed.export.flags,
             framing: session.agreed.framing,
             contexts: session.agreed.contexts.clone(),

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 /// A request that passed its checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum RequestAction {
     /// Send the bytes.
     Read {
         /// Which.
@@ -57,7 +57,7 @@ pub(super) struct Status {
 /// Ids of metadata contexts.
 pub(super) type Ids = SmallVec<[u32; 4]>;
 
-impl Action {
+impl RequestAction {
     /// Whether it changes the disk.
     pub(super) const fn changes(&self) -> bool {
         matches!(
@@ -82,7 +82,7 @@ impl Action {
 
 /// A request that is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refused {
+pub(super) struct RefusedRequest {
     /// The answer.
     pub(super) error: WireError,
     /// Why, for the client's log.
@@ -102,7 +102,7 @@ pub(super) enum Payload {
 
 /// What was agreed on with the client, and what bounds its requests.
 #[derive(Debug, Clone)]
-pub(super) struct Terms {
+pub(super) struct ConnectionTerms {
     pub(super) flags: TransmissionFlags,
     pub(super) framing: Framing,
     /// Each tells of allocation; there is no other context yet.
@@ -137,13 +137,13 @@ pub(super) fn transmission_flags(geometry: &Geometry) -> TransmissionFlags {
 pub(super) fn judge(
     request: &Request,
     geometry: &Geometry,
-    terms: &Terms,
-) -> Result<Action, Refused> {
+    terms: &ConnectionTerms,
+) -> Result<RequestAction, RefusedRequest> {
     let judged = judge_header(request, terms).and_then(|decided| match decided {
         Some(action) => Ok(action),
         None => judge_range(request, geometry, terms),
     });
-    judged.map_err(|(error, text)| Refused {
+    judged.map_err(|(error, text)| RefusedRequest {
         error,
         text,
         payload: payload_of(request, terms),
@@ -151,7 +151,10 @@ pub(super) fn judge(
 }
 
 /// Command, flags and length. `None`: it is for the range to decide.
-fn judge_header(request: &Request, terms: &Terms) -> Result<Option<Action>, (WireError, String)> {
+fn judge_header(
+    request: &Request,
+    terms: &ConnectionTerms,
+) -> Result<Option<RequestAction>, (WireError, String)> {
     let invalid = |text: String| Err((WireError::Invalid, text));
     let Some(allowed) = allowed_flags(request.command, terms) else {
         let number = u16::from(request.command);
@@ -166,8 +169,8 @@ fn judge_header(request: &Request, terms: &Terms) -> Result<Option<Action>, (Wir
     }
     let len = request.len;
     match request.command {
-        Command::Disconnect => Ok(Some(Action::Disconnect)),
-        Command::Flush if request.offset == 0 && len == 0 => Ok(Some(Action::Flush)),
+        Command::Disconnect => Ok(Some(RequestAction::Disconnect)),
+        Command::Flush if request.offset == 0 && len == 0 => Ok(Some(RequestAction::Flush)),
         Command::Flush => invalid("a flush has neither offset nor length".to_owned()),
         Command::BlockStatus if request.flags.contains(CommandFlags::PAYLOAD_LEN) => {
             match filter(len) {
@@ -193,8 +196,12 @@ fn judge_header(request: &Request, terms: &Terms) -> Result<Option<Action>, (Wir
 }
 
 /// Refuses a request of a client that may not write, and says why.
-pub(super) fn forbidden(request: &Request, terms: &Terms, text: String) -> Refused {
-    Refused {
+pub(super) fn forbidden(
+    request: &Request,
+    terms: &ConnectionTerms,
+    text: String,
+) -> RefusedRequest {
+    RefusedRequest {
         error: WireError::Permission,
         text,
         payload: payload_of(request, terms),
@@ -204,8 +211,8 @@ pub(super) fn forbidden(request: &Request, terms: &Terms, text: String) -> Refus
 fn judge_range(
     request: &Request,
     geometry: &Geometry,
-    terms: &Terms,
-) -> Result<Action, (WireError, String)> {
+    terms: &ConnectionTerms,
+) -> Result<RequestAction, (WireError, String)> {
     let changes = matches!(
         request.command,
         Command::Write | Command::Trim | Command::WriteZeroes
@@ -224,10 +231,10 @@ pub(super) fn judge_filter(
     request: &Request,
     payload: &[u8],
     geometry: &Geometry,
-    terms: &Terms,
-) -> Result<Action, Refused> {
+    terms: &ConnectionTerms,
+) -> Result<RequestAction, RefusedRequest> {
     // The payload was taken with the header.
-    let refuse = |text: String| Refused {
+    let refuse = |text: String| RefusedRequest {
         error: WireError::Invalid,
         text,
         payload: Payload::Skip(0),
@@ -238,7 +245,7 @@ pub(super) fn judge_filter(
     asked.flags -= CommandFlags::PAYLOAD_LEN;
     asked.len = filter.len;
     match judge(&asked, geometry, terms)? {
-        Action::Status(status) => Ok(Action::Status(Status {
+        RequestAction::Status(status) => Ok(RequestAction::Status(Status {
             ids: filter.ids.into(),
             ..status
         })),
@@ -247,20 +254,20 @@ pub(super) fn judge_filter(
 }
 
 /// What is done with a status request that has a payload of `len` bytes; `None`: it cannot be one.
-fn filter(len: u64) -> Option<Action> {
+fn filter(len: u64) -> Option<RequestAction> {
     let within = len <= u64::from(limits::STATUS_FILTER_MAX);
     usize::try_from(len)
         .ok()
         .filter(|_| within)
-        .map(Action::Filter)
+        .map(RequestAction::Filter)
 }
 
 /// In extended form a write says that it has a payload, or has none (proto.md, "Request message").
-fn payload_is_missing(request: &Request, terms: &Terms) -> bool {
+fn payload_is_missing(request: &Request, terms: &ConnectionTerms) -> bool {
     terms.framing.is_extended() && !request.flags.contains(CommandFlags::PAYLOAD_LEN)
 }
 
-fn action(request: &Request, range: Range, terms: &Terms) -> Action {
+fn action(request: &Request, range: Range, terms: &ConnectionTerms) -> RequestAction {
     let fua = request.flags.contains(CommandFlags::FUA);
     let mut flags = WriteFlags::empty();
     flags.set(WriteFlags::FUA, fua);
@@ -273,26 +280,26 @@ fn action(request: &Request, range: Range, terms: &Terms) -> Action {
         request.flags.contains(CommandFlags::FAST_ZERO),
     );
     match request.command {
-        Command::Read => Action::Read {
+        Command::Read => RequestAction::Read {
             range,
             whole: request.flags.contains(CommandFlags::DF),
         },
-        Command::Write => Action::Write(range, flags),
-        Command::Trim => Action::Trim { range, fua },
-        Command::WriteZeroes => Action::WriteZeroes(range, flags),
-        Command::Cache => Action::Cache(range),
-        Command::Flush => Action::Flush,
-        Command::BlockStatus => Action::Status(Status {
+        Command::Write => RequestAction::Write(range, flags),
+        Command::Trim => RequestAction::Trim { range, fua },
+        Command::WriteZeroes => RequestAction::WriteZeroes(range, flags),
+        Command::Cache => RequestAction::Cache(range),
+        Command::Flush => RequestAction::Flush,
+        Command::BlockStatus => RequestAction::Status(Status {
             range,
             one: request.flags.contains(CommandFlags::REQ_ONE),
             ids: terms.contexts.iter().map(|context| context.id).collect(),
         }),
-        Command::Disconnect | Command::Unknown(_) => Action::Disconnect,
+        Command::Disconnect | Command::Unknown(_) => RequestAction::Disconnect,
     }
 }
 
 /// The flags a client may set on a command; `None`: the command itself was not negotiated.
-fn allowed_flags(command: Command, terms: &Terms) -> Option<CommandFlags> {
+fn allowed_flags(command: Command, terms: &ConnectionTerms) -> Option<CommandFlags> {
     let needs = |flag| terms.flags.contains(flag);
     let mut allowed = CommandFlags::empty();
     // FUA is legal on every command once it is advertised (proto.md, "Command flags").
@@ -336,7 +343,7 @@ fn range_error(command: Command, error: RangeError) -> WireError {
 }
 
 /// One beyond twice the cap is not worth skipping.
-fn payload_of(request: &Request, terms: &Terms) -> Payload {
+fn payload_of(request: &Request, terms: &ConnectionTerms) -> Payload {
     let len = request.payload_len(terms.framing);
     if len > 2 * u64::from(terms.payload_max) {
         return Payload::Drop;

@@ -45,10 +45,10 @@ pub(super) fn bind(path: &Path) -> Result<(OwnedFd, SocketFile), ServeError> {
         Ok(found) if !found.file_type().is_socket() => {
             return Err(ServeError::NoSocket(path.to_owned()));
         }
-        Ok(_) => match ask(path) {
-            Asked::Answers => return Err(ServeError::PathInUse(path.to_owned())),
-            Asked::IsDead => std::fs::remove_file(path).map_err(failed)?,
-            Asked::CannotTell(e) => return Err(failed(e.into())),
+        Ok(_) => match probe_socket(path) {
+            SocketProbe::Alive => return Err(ServeError::PathInUse(path.to_owned())),
+            SocketProbe::Dead => std::fs::remove_file(path).map_err(failed)?,
+            SocketProbe::Unknown(e) => return Err(failed(e.into())),
         },
         // Binding will tell what is wrong, if something is.
         Err(_) => {}
@@ -88,23 +88,23 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 /// What connecting to a socket's path told.
-enum Asked {
-    Answers,
-    IsDead,
-    CannotTell(Errno),
+enum SocketProbe {
+    Alive,
+    Dead,
+    Unknown(Errno),
 }
 
 /// Connects to the socket at `path` without waiting. Only a refusal says that nobody is behind it.
-fn ask(path: &Path) -> Asked {
+fn probe_socket(path: &Path) -> SocketProbe {
     use rustix::net::{SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let connected = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         .and_then(|fd| connect(&fd, &SocketAddrUnix::new(path)?));
     match connected {
         // AGAIN: there are too many who wait for its answer already.
-        Ok(()) | Err(Errno::AGAIN) => Asked::Answers,
-        Err(Errno::CONNREFUSED) => Asked::IsDead,
-        Err(e) => Asked::CannotTell(e),
+        Ok(()) | Err(Errno::AGAIN) => SocketProbe::Alive,
+        Err(Errno::CONNREFUSED) => SocketProbe::Dead,
+        Err(e) => SocketProbe::Unknown(e),
     }
 }
 

@@ -12,12 +12,15 @@ use futures_util::future::join_all;
 use tokio::sync::watch;
 
 use super::client_disks::{ClientName, NotClosed};
-use super::control::Core;
+use super::control::ServerCore;
 use super::error::ServeError;
-use super::served::Served;
+use super::served_export::ServedExport;
 
 /// Tells everybody to stop, waits for them within the limit, and flushes.
-pub(super) async fn stop_all(core: &Core, stopping: watch::Sender<()>) -> Result<(), ServeError> {
+pub(super) async fn stop_all(
+    core: &ServerCore,
+    stopping: watch::Sender<()>,
+) -> Result<(), ServeError> {
     // No receiver left is as good as all told.
     let _told = stopping.send(());
     let limit = core.limits.stop_timeout;
@@ -32,7 +35,7 @@ pub(super) async fn stop_all(core: &Core, stopping: watch::Sender<()>) -> Result
 }
 
 /// Flushes every disk. All failures are logged; the first is returned.
-pub(super) async fn flush_all(core: &Core) -> Result<(), ServeError> {
+pub(super) async fn flush_all(core: &ServerCore) -> Result<(), ServeError> {
     let exports = core.exports.all_open();
     let limit = core.limits.stop_timeout;
     let flushes = join_all(exports.iter().map(|served| flush(served, limit))).await;
@@ -45,7 +48,7 @@ pub(super) async fn flush_all(core: &Core) -> Result<(), ServeError> {
 }
 
 /// Flushes the disks of one export that can have changed. The first failure.
-pub(super) async fn flush(served: &Served, limit: Duration) -> Result<(), ServeError> {
+pub(super) async fn flush(served: &ServedExport, limit: Duration) -> Result<(), ServeError> {
     let label = |client: Option<&ClientName>| match client {
         Some(client) => format!("{} (client {client})", served.name()),
         None => served.name().to_owned(),

@@ -29,7 +29,7 @@ use tokio::sync::{Notify, Semaphore};
 pub use name::{ClientName, NamedBy, Nameless};
 pub use source::{CannotOpen, ClientDiskFigures, ClientFuture, DiskPerClient};
 
-use self::table::{Asked, NotReserved, Opened, Table};
+use self::table::{ClientDiskTable, JoinDecision, NotReserved, OpenDisk};
 
 /// Disks of one export that are opened at once; more wait.
 pub(super) const OPENS_MAX: usize = 16;
@@ -40,7 +40,7 @@ pub(super) const RETURN_TIME: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct ClientDisks {
     source: Arc<dyn DiskPerClient>,
-    table: Mutex<Table>,
+    table: Mutex<ClientDiskTable>,
     opens: Semaphore,
     /// Told when a slot was left.
     changed: Notify,
@@ -61,13 +61,13 @@ pub(super) enum NotClosed {
 #[derive(Debug)]
 pub(super) struct Lease {
     disks: Arc<ClientDisks>,
-    opened: Arc<Opened>,
+    opened: Arc<OpenDisk>,
     is_left: bool,
 }
 
 /// A name whose slot is taken: nobody else opens its disk meanwhile.
 #[derive(Debug)]
-pub(super) struct Reserved {
+pub(super) struct SlotReservation {
     disks: Arc<ClientDisks>,
     name: ClientName,
     /// The client may come back so long.
@@ -77,7 +77,7 @@ pub(super) struct Reserved {
 
 /// A client that is to leave its disk.
 #[derive(Debug)]
-pub(super) struct Evicted {
+pub(super) struct Eviction {
     disks: Arc<ClientDisks>,
     name: ClientName,
 }
@@ -97,7 +97,7 @@ impl ClientDisks {
         &self.source
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, ClientDiskTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -138,7 +138,7 @@ impl ClientDisks {
     }
 
     /// Resolves when `look` finds what it looks for; it looks again whenever a slot was left.
-    async fn until<T>(&self, mut look: impl FnMut(&mut Table) -> Option<T>) -> T {
+    async fn until<T>(&self, mut look: impl FnMut(&mut ClientDiskTable) -> Option<T>) -> T {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -156,13 +156,13 @@ impl ClientDisks {
         name: &ClientName,
     ) -> Result<Option<Lease>, CannotOpen> {
         let asked = self.until(|table| match table.join(name, engine::clock::now()) {
-            Asked::Wait => None,
+            JoinDecision::Wait => None,
             asked => Some(asked),
         });
         match asked.await {
-            Asked::Join(opened) => return Ok(Some(self.lease(opened))),
-            Asked::Elsewhere | Asked::Wait => return Ok(None),
-            Asked::Open => {}
+            JoinDecision::Join(opened) => return Ok(Some(self.lease(opened))),
+            JoinDecision::Elsewhere | JoinDecision::Wait => return Ok(None),
+            JoinDecision::Open => {}
         }
         // The slot is left if this fails, or is dropped.
         let reserved = self.reserved(name);
@@ -172,7 +172,7 @@ impl ClientDisks {
         };
         let disk = opening.await?;
         self.failed().take_if(|(failed, _)| failed == name);
-        let opened = Arc::new(Opened {
+        let opened = Arc::new(OpenDisk {
             name: name.clone(),
             disk,
             leaving: InFlight::new(),
@@ -182,9 +182,9 @@ impl ClientDisks {
     }
 
     /// Lets no more connections use the disk of `name`, until what this returns is dropped.
-    pub(super) fn evict(self: &Arc<Self>, name: &ClientName) -> Evicted {
+    pub(super) fn evict(self: &Arc<Self>, name: &ClientName) -> Eviction {
         self.table().evict(name, true);
-        Evicted {
+        Eviction {
             disks: self.clone(),
             name: name.clone(),
         }
@@ -196,7 +196,7 @@ impl ClientDisks {
         self: &Arc<Self>,
         name: &ClientName,
         waits: bool,
-    ) -> Result<Reserved, usize> {
+    ) -> Result<SlotReservation, usize> {
         let reserved = self.until(|table| match table.reserve(name) {
             Ok(()) => Some(Ok(())),
             Err(NotReserved::Open(connections)) if !waits => Some(Err(connections)),
@@ -205,7 +205,7 @@ impl ClientDisks {
         reserved.await.map(|()| self.reserved(name))
     }
 
-    fn lease(self: &Arc<Self>, opened: Arc<Opened>) -> Lease {
+    fn lease(self: &Arc<Self>, opened: Arc<OpenDisk>) -> Lease {
         Lease {
             disks: self.clone(),
             opened,
@@ -213,8 +213,8 @@ impl ClientDisks {
         }
     }
 
-    fn reserved(self: &Arc<Self>, name: &ClientName) -> Reserved {
-        Reserved {
+    fn reserved(self: &Arc<Self>, name: &ClientName) -> SlotReservation {
+        SlotReservation {
             disks: self.clone(),
             name: name.clone(),
             back_until: None,
@@ -223,16 +223,16 @@ impl ClientDisks {
     }
 }
 
-impl Reserved {
+impl SlotReservation {
     /// Its disk is open.
-    fn open(mut self, opened: Arc<Opened>) {
+    fn open(mut self, opened: Arc<OpenDisk>) {
         self.is_over = true;
         self.disks.table().opened(opened);
         self.disks.changed.notify_waiters();
     }
 }
 
-impl Drop for Reserved {
+impl Drop for SlotReservation {
     fn drop(&mut self) {
         if !self.is_over {
             let (name, until) = (&self.name, self.back_until);
@@ -243,7 +243,7 @@ impl Drop for Reserved {
     }
 }
 
-impl Drop for Evicted {
+impl Drop for Eviction {
     fn drop(&mut self) {
         self.disks.table().evict(&self.name, false);
         self.disks.changed.notify_waiters();
@@ -293,7 +293,7 @@ impl Lease {
     }
 
     /// Leaves; the slot, for the last one.
-    fn give_back(&mut self) -> Option<Reserved> {
+    fn give_back(&mut self) -> Option<SlotReservation> {
         self.is_left = true;
         let is_last = self.disks.table().leave(&self.opened.name);
         is_last.then(|| self.disks.reserved(&self.opened.name))
@@ -301,7 +301,7 @@ impl Lease {
 }
 
 /// Waits for what is under way and makes it durable.
-async fn close(opened: &Opened, limit: Duration) -> Result<(), NotClosed> {
+async fn close(opened: &OpenDisk, limit: Duration) -> Result<(), NotClosed> {
     let work = async {
         opened.leaving.settled().await;
         opened.disk.settle().await?;

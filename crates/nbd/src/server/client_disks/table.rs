@@ -1,4 +1,4 @@
-//! [`Table`]: which clients' disks are open, opening or closing. Pure: decides, and never waits.
+//! [`ClientDiskTable`]: which clients' disks are open, opening or closing. Pure: decides, and never waits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::name::ClientName;
 
 /// A client's open disk.
 #[derive(Debug)]
-pub(in crate::server) struct Opened {
+pub(in crate::server) struct OpenDisk {
     pub(super) name: ClientName,
     pub(super) disk: Node,
     /// Connections that are over but for requests that the disk has not answered.
@@ -19,12 +19,12 @@ pub(in crate::server) struct Opened {
 }
 
 #[derive(Debug)]
-enum Slot {
+enum DiskSlot {
     /// Somebody opens it, closes it or removes it.
     Busy,
     /// Connections use it.
     Open {
-        opened: Arc<Opened>,
+        opened: Arc<OpenDisk>,
         connections: usize,
         /// No other connection may use it: its client is to leave it.
         is_evicted: bool,
@@ -35,12 +35,12 @@ enum Slot {
 
 /// What is to be done for a client that wants its disk.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum JoinDecision {
     /// Use this one.
-    Join(Arc<Opened>),
+    Join(Arc<OpenDisk>),
     /// Ask again when a slot was left.
     Wait,
-    /// Open it. The slot is taken until [`Table::opened`] or [`Table::free`].
+    /// Open it. The slot is taken until [`ClientDiskTable::opened`] or [`ClientDiskTable::free`].
     Open,
     /// Another source has it to give.
     Elsewhere,
@@ -57,43 +57,43 @@ pub(super) enum NotReserved {
 
 /// The disks of one source. A name without a slot has a disk that is closed, or none.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    slots: HashMap<ClientName, Slot>,
+pub(super) struct ClientDiskTable {
+    slots: HashMap<ClientName, DiskSlot>,
     is_superseded: bool,
 }
 
-impl Table {
+impl ClientDiskTable {
     /// Opens no disks from here on but for those who are known.
     pub(super) fn supersede(&mut self) {
         self.is_superseded = true;
     }
 
     /// A client wants its disk.
-    pub(super) fn join(&mut self, name: &ClientName, now: Instant) -> Asked {
+    pub(super) fn join(&mut self, name: &ClientName, now: Instant) -> JoinDecision {
         match self.slots.get_mut(name) {
-            Some(Slot::Open {
+            Some(DiskSlot::Open {
                 opened,
                 connections,
                 is_evicted: false,
             }) => {
                 *connections += 1;
-                return Asked::Join(opened.clone());
+                return JoinDecision::Join(opened.clone());
             }
-            Some(Slot::Busy | Slot::Open { .. }) => return Asked::Wait,
-            Some(Slot::Left { until }) if self.is_superseded && *until <= now => {
+            Some(DiskSlot::Busy | DiskSlot::Open { .. }) => return JoinDecision::Wait,
+            Some(DiskSlot::Left { until }) if self.is_superseded && *until <= now => {
                 self.slots.remove(name);
-                return Asked::Elsewhere;
+                return JoinDecision::Elsewhere;
             }
-            None if self.is_superseded => return Asked::Elsewhere,
-            Some(Slot::Left { .. }) | None => {}
+            None if self.is_superseded => return JoinDecision::Elsewhere,
+            Some(DiskSlot::Left { .. }) | None => {}
         }
-        self.slots.insert(name.clone(), Slot::Busy);
-        Asked::Open
+        self.slots.insert(name.clone(), DiskSlot::Busy);
+        JoinDecision::Open
     }
 
     /// Its disk is open, for one connection.
-    pub(super) fn opened(&mut self, opened: Arc<Opened>) {
-        let slot = Slot::Open {
+    pub(super) fn opened(&mut self, opened: Arc<OpenDisk>) {
+        let slot = DiskSlot::Open {
             opened: opened.clone(),
             connections: 1,
             is_evicted: false,
@@ -104,30 +104,30 @@ impl Table {
     /// A connection leaves; whether it was the last one, whose task it is to close the disk. The slot
     /// is taken until then.
     pub(super) fn leave(&mut self, name: &ClientName) -> bool {
-        let Some(Slot::Open { connections, .. }) = self.slots.get_mut(name) else {
+        let Some(DiskSlot::Open { connections, .. }) = self.slots.get_mut(name) else {
             return false;
         };
         *connections -= 1;
         if *connections > 0 {
             return false;
         }
-        self.slots.insert(name.clone(), Slot::Busy);
+        self.slots.insert(name.clone(), DiskSlot::Busy);
         true
     }
 
     /// Its disk is closed; the client may come back until then.
     pub(super) fn free(&mut self, name: &ClientName, back_until: Option<Instant>, now: Instant) {
         match back_until {
-            Some(until) => self.slots.insert(name.clone(), Slot::Left { until }),
+            Some(until) => self.slots.insert(name.clone(), DiskSlot::Left { until }),
             None => self.slots.remove(name),
         };
         self.slots
-            .retain(|_, slot| !matches!(slot, Slot::Left { until } if *until <= now));
+            .retain(|_, slot| !matches!(slot, DiskSlot::Left { until } if *until <= now));
     }
 
     /// Lets no more connections use the disk of `name`, or does so again.
     pub(super) fn evict(&mut self, name: &ClientName, evict: bool) {
-        if let Some(Slot::Open { is_evicted, .. }) = self.slots.get_mut(name) {
+        if let Some(DiskSlot::Open { is_evicted, .. }) = self.slots.get_mut(name) {
             *is_evicted = evict;
         }
     }
@@ -135,16 +135,16 @@ impl Table {
     /// Whether the client of that name is to leave its disk.
     pub(super) fn is_evicted(&self, name: &ClientName) -> bool {
         let slot = self.slots.get(name);
-        matches!(slot, Some(Slot::Open { is_evicted, .. }) if *is_evicted)
+        matches!(slot, Some(DiskSlot::Open { is_evicted, .. }) if *is_evicted)
     }
 
     /// Takes the slot, if its disk is closed.
     pub(super) fn reserve(&mut self, name: &ClientName) -> Result<(), NotReserved> {
         match self.slots.get(name) {
-            Some(Slot::Busy) => Err(NotReserved::Wait),
-            Some(Slot::Open { connections, .. }) => Err(NotReserved::Open(*connections)),
-            Some(Slot::Left { .. }) | None => {
-                self.slots.insert(name.clone(), Slot::Busy);
+            Some(DiskSlot::Busy) => Err(NotReserved::Wait),
+            Some(DiskSlot::Open { connections, .. }) => Err(NotReserved::Open(*connections)),
+            Some(DiskSlot::Left { .. }) | None => {
+                self.slots.insert(name.clone(), DiskSlot::Busy);
                 Ok(())
             }
         }
@@ -152,29 +152,29 @@ impl Table {
 
     /// Whether nobody uses it, nor may come back.
     pub(super) fn is_over(&self, now: Instant) -> bool {
-        let is_past = |slot: &Slot| matches!(slot, Slot::Left { until } if *until <= now);
+        let is_past = |slot: &DiskSlot| matches!(slot, DiskSlot::Left { until } if *until <= now);
         self.slots.values().all(is_past)
     }
 
     /// Whether every disk is closed.
     pub(super) fn is_idle(&self) -> bool {
-        let is_left = |slot: &Slot| matches!(slot, Slot::Left { .. });
+        let is_left = |slot: &DiskSlot| matches!(slot, DiskSlot::Left { .. });
         self.slots.values().all(is_left)
     }
 
     /// Connections that use the disk of `name`.
     pub(super) fn connections(&self, name: &ClientName) -> usize {
         match self.slots.get(name) {
-            Some(Slot::Open { connections, .. }) => *connections,
+            Some(DiskSlot::Open { connections, .. }) => *connections,
             _ => 0,
         }
     }
 
     /// The disks that are open.
-    pub(super) fn open(&self) -> Vec<Arc<Opened>> {
+    pub(super) fn open(&self) -> Vec<Arc<OpenDisk>> {
         let open = self.slots.values().filter_map(|slot| match slot {
-            Slot::Open { opened, .. } => Some(opened.clone()),
-            Slot::Busy | Slot::Left { .. } => None,
+            DiskSlot::Open { opened, .. } => Some(opened.clone()),
+            DiskSlot::Busy | DiskSlot::Left { .. } => None,
         });
         open.collect()
     }
@@ -196,9 +196,9 @@ mod tests {
         ClientName::Certificate(text.to_owned())
     }
 
-    fn open(table: &mut Table, who: &str, now: Instant) {
-        assert!(matches!(table.join(&name(who), now), Asked::Open));
-        table.opened(Arc::new(Opened {
+    fn open(table: &mut ClientDiskTable, who: &str, now: Instant) {
+        assert!(matches!(table.join(&name(who), now), JoinDecision::Open));
+        table.opened(Arc::new(OpenDisk {
             name: name(who),
             disk: Arc::new(MemDisk::new(512)),
             leaving: InFlight::new(),
@@ -207,20 +207,20 @@ mod tests {
 
     #[test]
     fn connections_of_a_client_share_its_disk_and_the_last_one_closes_it() {
-        let (mut table, now) = (Table::default(), engine::clock::now());
+        let (mut table, now) = (ClientDiskTable::default(), engine::clock::now());
         open(&mut table, "a", now);
-        assert!(matches!(table.join(&name("a"), now), Asked::Join(_)));
-        assert!(matches!(table.join(&name("b"), now), Asked::Open));
+        assert!(matches!(table.join(&name("a"), now), JoinDecision::Join(_)));
+        assert!(matches!(table.join(&name("b"), now), JoinDecision::Open));
         assert!(!table.leave(&name("a")));
         assert!(table.leave(&name("a")));
-        assert!(matches!(table.join(&name("a"), now), Asked::Wait));
+        assert!(matches!(table.join(&name("a"), now), JoinDecision::Wait));
         table.free(&name("a"), None, now);
-        assert!(matches!(table.join(&name("a"), now), Asked::Open));
+        assert!(matches!(table.join(&name("a"), now), JoinDecision::Open));
     }
 
     #[test]
     fn a_superseded_source_keeps_those_it_has_and_those_who_come_back_in_time() {
-        let (mut table, now) = (Table::default(), engine::clock::now());
+        let (mut table, now) = (ClientDiskTable::default(), engine::clock::now());
         for who in ["here", "lost", "gone"] {
             open(&mut table, who, now);
         }
@@ -230,19 +230,31 @@ mod tests {
         table.supersede();
         assert!(table.leave(&name("gone")));
         table.free(&name("gone"), None, now);
-        assert!(matches!(table.join(&name("here"), now), Asked::Join(_)));
-        assert!(matches!(table.join(&name("gone"), now), Asked::Elsewhere));
-        assert!(matches!(table.join(&name("new"), now), Asked::Elsewhere));
-        assert!(matches!(table.join(&name("lost"), now), Asked::Open));
+        assert!(matches!(
+            table.join(&name("here"), now),
+            JoinDecision::Join(_)
+        ));
+        assert!(matches!(
+            table.join(&name("gone"), now),
+            JoinDecision::Elsewhere
+        ));
+        assert!(matches!(
+            table.join(&name("new"), now),
+            JoinDecision::Elsewhere
+        ));
+        assert!(matches!(table.join(&name("lost"), now), JoinDecision::Open));
         table.free(&name("lost"), Some(now + LONG), now);
         assert!(!table.is_over(now));
         let late = now + 2 * LONG;
-        assert!(matches!(table.join(&name("lost"), late), Asked::Elsewhere));
+        assert!(matches!(
+            table.join(&name("lost"), late),
+            JoinDecision::Elsewhere
+        ));
     }
 
     #[test]
     fn only_a_closed_disk_can_be_reserved_and_nobody_opens_it_then() {
-        let (mut table, now) = (Table::default(), engine::clock::now());
+        let (mut table, now) = (ClientDiskTable::default(), engine::clock::now());
         open(&mut table, "a", now);
         let held = table.reserve(&name("a"));
         assert_eq!(held, Err(NotReserved::Open(1)));
@@ -250,27 +262,27 @@ mod tests {
         assert_eq!(table.reserve(&name("a")), Err(NotReserved::Wait));
         table.free(&name("a"), Some(now + LONG), now);
         assert_eq!(table.reserve(&name("a")), Ok(()));
-        assert!(matches!(table.join(&name("a"), now), Asked::Wait));
+        assert!(matches!(table.join(&name("a"), now), JoinDecision::Wait));
         table.free(&name("a"), None, now);
         assert!(table.is_over(now) && table.is_idle());
     }
 
     #[test]
     fn nobody_joins_a_client_that_is_to_leave_until_it_may_stay_after_all() {
-        let (mut table, now) = (Table::default(), engine::clock::now());
+        let (mut table, now) = (ClientDiskTable::default(), engine::clock::now());
         open(&mut table, "a", now);
         table.evict(&name("a"), true);
         assert!(table.is_evicted(&name("a")));
-        assert!(matches!(table.join(&name("a"), now), Asked::Wait));
+        assert!(matches!(table.join(&name("a"), now), JoinDecision::Wait));
         table.evict(&name("a"), false);
-        assert!(matches!(table.join(&name("a"), now), Asked::Join(_)));
+        assert!(matches!(table.join(&name("a"), now), JoinDecision::Join(_)));
         table.evict(&name("b"), true);
-        assert!(matches!(table.join(&name("b"), now), Asked::Open));
+        assert!(matches!(table.join(&name("b"), now), JoinDecision::Open));
     }
 
     #[test]
     fn who_left_is_forgotten_when_its_time_is_over() {
-        let (mut table, now) = (Table::default(), engine::clock::now());
+        let (mut table, now) = (ClientDiskTable::default(), engine::clock::now());
         for who in ["a", "b"] {
             open(&mut table, who, now);
             assert!(table.leave(&name(who)));

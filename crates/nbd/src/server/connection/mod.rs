@@ -47,9 +47,9 @@ use self::long::CancelFlag;
 use self::outbox::{Batch, Outbox, Sent};
 use self::sparse::HoleHeuristic;
 use self::stall::Stall;
-use super::budget::{Budget, Charge, Wait};
+use super::budget::{Budget, BudgetWait, Charge};
 use super::limits::Limits;
-use super::plan::Terms;
+use super::plan::ConnectionTerms;
 use super::scratch::{self, Scratch};
 use super::socket::Socket;
 use super::stats::Meter;
@@ -89,7 +89,7 @@ pub(super) struct Connection {
     name: String,
     socket: Socket,
     disk: Node,
-    terms: Terms,
+    terms: ConnectionTerms,
     limits: Arc<Limits>,
     budget: Budget,
     inbound: Inbound,
@@ -103,7 +103,7 @@ pub(super) struct Connection {
     pending_changes: usize,
     outbox: Outbox,
     /// Waits for memory of the process…
-    budget_wait: Option<Wait>,
+    budget_wait: Option<BudgetWait>,
     /// …and what was granted of it.
     granted: Option<Charge>,
     hole_heuristic: HoleHeuristic,
@@ -136,7 +136,7 @@ pub(super) struct ConnectionSetup {
     pub(super) leaving: InFlight,
     pub(super) socket: Socket,
     pub(super) disk: Node,
-    pub(super) terms: Terms,
+    pub(super) terms: ConnectionTerms,
     pub(super) limits: Arc<Limits>,
     pub(super) budget: Budget,
     /// Counts what it does.

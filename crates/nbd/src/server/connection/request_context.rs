@@ -2,7 +2,7 @@
 
 use nbd_proto::{ReplyTo, Request};
 
-use crate::server::stats::{Op, Started};
+use crate::server::stats::{Op, StartedRequest};
 
 /// A request, as its answer and the figures need it.
 #[derive(Debug, Clone, Copy)]
@@ -12,7 +12,7 @@ pub(super) struct RequestContext {
     /// Bytes it is about.
     pub(super) len: u64,
     /// How the figures know it, once it is not answered in the step that took it in.
-    pub(super) started: Option<Started>,
+    pub(super) started: Option<StartedRequest>,
 }
 
 impl RequestContext {

@@ -11,7 +11,7 @@ use super::regions::{are_cached, regions};
 use super::request_context::RequestContext;
 use super::{Connection, ConnectionEnd};
 use crate::server::budget::Charge;
-use crate::server::plan::{self, Action, Payload, Refused};
+use crate::server::plan::{self, Payload, RefusedRequest, RequestAction};
 use crate::server::scratch::SEND_LEN;
 
 /// Reads from this size go from the file to the socket without a copy here.
@@ -101,7 +101,7 @@ impl Connection {
         let mut took = framing.request_len();
         let geometry = self.disk.geometry();
         let judged = match plan::judge(&request, geometry, &self.terms) {
-            Ok(Action::Filter(len)) => {
+            Ok(RequestAction::Filter(len)) => {
                 let Some(payload) = bytes[took..].get(..len) else {
                     return Ok(None);
                 };
@@ -131,41 +131,41 @@ impl Connection {
     fn begin(
         &mut self,
         request: &Request,
-        action: Action,
+        action: RequestAction,
         batch: &mut Batch<'_>,
     ) -> Result<RequestStart, ConnectionEnd> {
         let range = action.range().unwrap_or(Range::new(0, 0));
         let context = RequestContext::new(request, range.len);
         let job = match action {
-            Action::Read { range, .. } if range.is_empty() => {
+            RequestAction::Read { range, .. } if range.is_empty() => {
                 self.end_read(&context, batch)?;
                 return Ok(RequestStart::Begun);
             }
-            Action::Write(..)
-            | Action::Trim { .. }
-            | Action::WriteZeroes(..)
-            | Action::Cache(_)
+            RequestAction::Write(..)
+            | RequestAction::Trim { .. }
+            | RequestAction::WriteZeroes(..)
+            | RequestAction::Cache(_)
                 if range.is_empty() =>
             {
                 // Does nothing, and succeeds. To some disks no bytes mean all.
                 self.succeed(&context, batch)?;
                 return Ok(RequestStart::Begun);
             }
-            Action::Read { range, whole } => return self.read(context, range, whole, batch),
-            Action::Write(range, flags) => {
+            RequestAction::Read { range, whole } => return self.read(context, range, whole, batch),
+            RequestAction::Write(range, flags) => {
                 self.write(context, range, flags);
                 return Ok(RequestStart::Begun);
             }
-            Action::Disconnect => {
+            RequestAction::Disconnect => {
                 self.ending = Some(ConnectionEnd::Disconnected);
                 return Ok(RequestStart::Begun);
             }
-            Action::Flush => Job::Flush,
-            Action::Trim { range, fua } => Job::Trim { range, fua },
-            Action::WriteZeroes(range, flags) => Job::WriteZeroes(range, flags),
-            Action::Cache(range) => Job::Cache(range),
-            Action::Status(status) => Job::Status(status),
-            Action::Filter(_) => unreachable!("its payload was judged too"),
+            RequestAction::Flush => Job::Flush,
+            RequestAction::Trim { range, fua } => Job::Trim { range, fua },
+            RequestAction::WriteZeroes(range, flags) => Job::WriteZeroes(range, flags),
+            RequestAction::Cache(range) => Job::Cache(range),
+            RequestAction::Status(status) => Job::Status(status),
+            RequestAction::Filter(_) => unreachable!("its payload was judged too"),
         };
         Ok(self.begin_job(context, job))
     }
@@ -251,7 +251,7 @@ impl Connection {
     fn refuse(
         &mut self,
         request: &Request,
-        refused: Refused,
+        refused: RefusedRequest,
         batch: &mut Batch<'_>,
     ) -> Result<RequestStart, ConnectionEnd> {
         tracing::debug!(?request, "refused: {}", refused.text);

@@ -18,12 +18,12 @@ use std::task::{Context, Poll};
 use bytes::BufMut;
 
 use crate::tls::Link;
-use plain::Plain;
+use plain::PlainSocket;
 
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    plain: Plain,
+    plain: PlainSocket,
     link: Option<Box<Link>>,
 }
 
@@ -33,7 +33,7 @@ impl Socket {
     /// # Errors
     /// If it is no stream socket of a known family.
     pub(crate) fn from_fd(fd: OwnedFd) -> io::Result<Self> {
-        let plain = Plain::from_fd(fd)?;
+        let plain = PlainSocket::from_fd(fd)?;
         Ok(Self { plain, link: None })
     }
 
@@ -54,7 +54,7 @@ impl Socket {
 
     /// Whether the other end may be on another machine.
     pub(crate) const fn is_network(&self) -> bool {
-        matches!(self.plain, Plain::Tcp(_))
+        matches!(self.plain, PlainSocket::Tcp(_))
     }
 
     /// Whether reading may succeed; registers the task otherwise.

@@ -1,4 +1,4 @@
-//! [`Plain`]: a connected stream socket of either family, with non-blocking calls that report
+//! [`PlainSocket`]: a connected stream socket of either family, with non-blocking calls that report
 //! readiness to the runtime.
 //!
 //! # Invariants
@@ -28,14 +28,14 @@ const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(60);
 
 /// A connected stream socket.
 #[derive(Debug)]
-pub(super) enum Plain {
+pub(super) enum PlainSocket {
     /// TCP.
     Tcp(TcpStream),
     /// Unix, or vsock: the runtime, which only waits for it, need not know.
     Unix(UnixStream),
 }
 
-impl Plain {
+impl PlainSocket {
     /// Takes over a connected socket. Called on the core that will serve it.
     ///
     /// # Errors
@@ -189,7 +189,7 @@ fn ask_silent_peer(stream: &std::net::TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-impl Raw for Plain {
+impl Raw for PlainSocket {
     fn receive(&self, into: &mut [u8], eagerly: bool) -> io::Result<usize> {
         Self::receive(self, into, eagerly)
     }
@@ -199,7 +199,7 @@ impl Raw for Plain {
     }
 }
 
-impl AsFd for Plain {
+impl AsFd for PlainSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),

@@ -20,14 +20,14 @@ use super::counters::Counters;
 
 /// A request that waits. `Copy`, so that it travels with its job.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::server) struct Started {
+pub(in crate::server) struct StartedRequest {
     op: Op,
     at: Instant,
 }
 
 /// Requests of one command that a step took in and answered.
 #[derive(Debug, Clone, Copy, Default)]
-struct InLine {
+struct FastPathCounts {
     answered: u32,
     refused: u32,
     bytes: u64,
@@ -38,7 +38,7 @@ struct InLine {
 pub(in crate::server) struct Meter {
     counters: Arc<Counters>,
     now: Instant,
-    in_line: [InLine; Op::ALL.len()],
+    in_line: [FastPathCounts; Op::ALL.len()],
     /// Something is in `in_line`.
     is_due: bool,
 }
@@ -49,7 +49,7 @@ impl Meter {
         Self {
             counters,
             now,
-            in_line: [InLine::default(); Op::ALL.len()],
+            in_line: [FastPathCounts::default(); Op::ALL.len()],
             is_due: false,
         }
     }
@@ -75,26 +75,26 @@ impl Meter {
 
     /// A request was taken in and waits. Each ends in [`end`](Self::end) or [`fail`](Self::fail),
     /// or with the connection.
-    pub(in crate::server) fn begin(&mut self, op: Op) -> Started {
+    pub(in crate::server) fn begin(&mut self, op: Op) -> StartedRequest {
         let command = self.counters.of(op);
         command.requests.add(1);
         command.in_flight.add(1);
-        Started { op, at: self.now }
+        StartedRequest { op, at: self.now }
     }
 
     /// A request that waited was carried out; it was about `bytes`.
-    pub(in crate::server) fn end(&mut self, started: Started, bytes: u64) {
+    pub(in crate::server) fn end(&mut self, started: StartedRequest, bytes: u64) {
         self.counters.of(started.op).bytes.add(bytes);
         self.leave(started);
     }
 
     /// A request that waited failed.
-    pub(in crate::server) fn fail(&mut self, started: Started) {
+    pub(in crate::server) fn fail(&mut self, started: StartedRequest) {
         self.counters.of(started.op).errors.add(1);
         self.leave(started);
     }
 
-    fn leave(&self, started: Started) {
+    fn leave(&self, started: StartedRequest) {
         let command = self.counters.of(started.op);
         command.in_flight.subtract(1);
         let latency = self.now.saturating_duration_since(started.at);

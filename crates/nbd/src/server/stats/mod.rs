@@ -28,7 +28,7 @@ pub use figures::{
 pub use histogram::{BUCKETS, bucket_limit};
 
 pub(super) use counters::Counters;
-pub(super) use meter::{Meter, Started};
+pub(super) use meter::{Meter, StartedRequest};
 
 use nbd_proto::Command;
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@ use nbd_proto::{Command, CommandFlags};
 use testkit::{HeldDisk, MemDisk, gather, pattern};
 
 use super::harness::{controlled, named, wait_until};
-use super::{Limits, ListenAddress, Listener, Raw, request, serving, serving_on};
+use super::{Limits, ListenAddress, Listener, RawClient, request, serving, serving_on};
 
 const SIZE: u64 = 4 << 20;
 const PAYLOAD: u64 = 512 << 10;
@@ -35,7 +35,7 @@ fn a_request_that_lost_the_race_for_memory_waits_again_and_is_served() {
         let read = request(Command::Read, 0, PAYLOAD);
         let mut raws = Vec::new();
         for _ in 0..6 {
-            let mut raw = Raw::simple(address).await;
+            let mut raw = RawClient::simple(address).await;
             raw.say(&read.encode()).await;
             raws.push(raw);
         }
@@ -67,7 +67,7 @@ fn a_write_behind_replies_that_nobody_takes_is_carried_out() {
     let listener = Listener::unix(&path).expect("a free path");
     let seen = disk.clone();
     let body = |_: ListenAddress| async move {
-        let mut raw = Raw::simple_at(&path).await;
+        let mut raw = RawClient::simple_at(&path).await;
         let read = request(Command::Read, 0, 60_000);
         let mut bytes = read.encode().repeat(16);
         let mut write = request(Command::Write, 1 << 20, 512);
@@ -105,7 +105,7 @@ fn requests_that_waited_for_room_among_the_replies_are_taken_up_again() {
         ..Limits::default()
     };
     let body = |_: ListenAddress| async move {
-        let mut raw = Raw::simple_at(&path).await;
+        let mut raw = RawClient::simple_at(&path).await;
         let read = request(Command::Read, 0, 30_000);
         for _ in 0..5 {
             raw.say(&read.encode().repeat(40)).await;
@@ -137,11 +137,11 @@ fn a_client_that_waits_for_the_servers_memory_is_not_stalled() {
     };
     serving(disk.clone(), limits, |address| async move {
         disk.hold(true);
-        let mut first = Raw::simple(address).await;
+        let mut first = RawClient::simple(address).await;
         let read = request(Command::Read, 0, PAYLOAD);
         first.say(&read.encode()).await;
         disk.arrival().await;
-        let mut second = Raw::simple(address).await;
+        let mut second = RawClient::simple(address).await;
         let write = request(Command::Write, 0, 4096);
         second.say(&write.encode()).await;
         second.say(&[1; 4096]).await;
@@ -163,7 +163,7 @@ fn a_payload_that_only_trickles_in_ends_its_connection() {
         ..Limits::default()
     };
     serving(patterned(), limits, |address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let mut write = request(Command::Write, 0, 1 << 20);
         write.flags = CommandFlags::FUA;
         raw.say(&write.encode()).await;
@@ -189,7 +189,7 @@ fn a_disk_of_large_blocks_sees_whole_blocks_only() {
         let disk = MemDisk::new(SIZE).with_geometry(|g| g.block_size = 1 << shift);
         let disk = Arc::new(disk);
         serving(disk.clone(), Limits::default(), |address| async move {
-            let mut raw = Raw::simple(address).await;
+            let mut raw = RawClient::simple(address).await;
             let range = Range::new(64 << 10, 256 << 10);
             let data = pattern(3, range);
             let write = request(Command::Write, range.offset, range.len);
@@ -216,7 +216,7 @@ fn memory_of_the_cache_command_is_bounded_too() {
     };
     serving(disk.clone(), limits, |address| async move {
         disk.hold(true);
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let cache = request(Command::Cache, 0, SIZE);
         raw.say(&cache.encode().repeat(8)).await;
         disk.arrivals(2).await;
@@ -242,7 +242,7 @@ fn tiny_requests_are_counted_by_what_they_take() {
     };
     serving(disk.clone(), limits, |address| async move {
         disk.hold(true);
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let mut write = request(Command::Write, 0, 1);
         write.flags = CommandFlags::FUA;
         raw.say(&[&write.encode()[..], &[1]].concat().repeat(100))
@@ -263,7 +263,7 @@ fn tiny_requests_are_counted_by_what_they_take() {
 fn a_disconnect_waits_for_the_long_replies_before_it() {
     let disk = Arc::new(MemDisk::from_bytes(pattern(1, Range::new(0, 16 << 20))));
     serving(disk, Limits::default(), |address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let read = request(Command::Read, 0, 16 << 20);
         let mut bytes = read.encode().repeat(3);
         bytes.extend_from_slice(&request(Command::Disconnect, 0, 0).encode());
@@ -293,12 +293,12 @@ fn headers_without_their_payload_do_not_hold_the_memory_of_all() {
         long.flags = CommandFlags::FUA;
         let mut idlers = Vec::new();
         for _ in 0..8 {
-            let mut idler = Raw::simple(address).await;
+            let mut idler = RawClient::simple(address).await;
             idler.say(&long.encode()).await;
             idlers.push(idler);
         }
         engine::clock::sleep(Duration::from_millis(50)).await;
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let data = pattern(2, Range::new(0, 8 << 20));
         let written = engine::clock::timeout(LONG, raw.ask(long, &data)).await;
         assert_eq!(written.expect("there is memory").0, 0);
@@ -327,12 +327,12 @@ fn who_holds_memory_and_moves_nothing_goes_first() {
         let start = engine::clock::now();
         let mut idlers = Vec::new();
         for _ in 0..2 {
-            let mut idler = Raw::simple(address).await;
+            let mut idler = RawClient::simple(address).await;
             idler.say(&long.encode()).await;
             idlers.push(idler);
         }
         wait_until(async || control.figures().memory >= 2 << 20).await;
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let written = engine::clock::timeout(LONG, raw.ask(long, &[1; 1 << 20])).await;
         assert_eq!(written.expect("they are sent away").0, 0);
         let waited = engine::clock::now() - start;

@@ -9,7 +9,7 @@ use nbd_proto::{Command, CommandFlags};
 use testkit::{HeldDisk, MemDisk};
 use tokio::io::AsyncReadExt;
 
-use super::{EIO, Limits, Raw, request, serving};
+use super::{EIO, Limits, RawClient, request, serving};
 use crate::file_disk;
 
 const SIZE: u64 = 8 << 20;
@@ -68,9 +68,9 @@ fn a_panic_ends_its_connection_alone_and_leaves_no_write_behind() {
     };
     let disk = Arc::new(EmptyReads(held.clone()));
     serving(disk, limits, |address| async move {
-        let mut bystander = Raw::simple(address).await;
+        let mut bystander = RawClient::simple(address).await;
         held.hold(true);
-        let mut victim = Raw::simple(address).await;
+        let mut victim = RawClient::simple(address).await;
         let mut write = request(Command::Write, 0, 512);
         write.flags = CommandFlags::FUA;
         victim.say(&write.encode()).await;
@@ -81,11 +81,11 @@ fn a_panic_ends_its_connection_alone_and_leaves_no_write_behind() {
         while !held.held()[0].abandoned {
             engine::clock::sleep(Duration::from_millis(1)).await;
         }
-        assert!(Raw::connect(address).await.is_closed().await);
+        assert!(RawClient::connect(address).await.is_closed().await);
         held.hold(false);
         held.release_all().await;
         // Its place is free now, and everybody else was left alone.
-        let next = async { while Raw::connect(address).await.is_closed_at_once().await {} };
+        let next = async { while RawClient::connect(address).await.is_closed_at_once().await {} };
         assert!(engine::clock::timeout(LONG, next).await.is_ok());
         let flush = request(Command::Flush, 0, 0);
         assert_eq!(bystander.ask(flush, &[]).await.0, 0);
@@ -116,8 +116,8 @@ fn a_file_that_was_cut_gives_an_error_and_the_connection_goes_on() {
         for missing in [1, 100, 4096, 5000] {
             let (_folder, path, disk) = file(SIZE);
             serving(disk, Limits::default(), |address| async move {
-                let mut simple = Raw::simple(address).await;
-                let mut structured = Raw::structured(address).await;
+                let mut simple = RawClient::simple(address).await;
+                let mut structured = RawClient::structured(address).await;
                 let read = request(Command::Read, 0, len);
                 assert_eq!(simple.ask(read, &[]).await.0, 0);
                 cut(&path, len.saturating_sub(missing));
@@ -143,7 +143,7 @@ fn a_file_that_is_cut_within_a_reply_ends_the_connection_at_once() {
     for len in [128 << 10, 4 << 20] {
         let (_folder, path, disk) = file(SIZE);
         serving(disk, Limits::default(), |address| async move {
-            let mut raw = Raw::simple(address).await;
+            let mut raw = RawClient::simple(address).await;
             let count = usize::try_from((64 << 20) / len).expect("few");
             raw.say(&request(Command::Read, 0, len).encode().repeat(count))
                 .await;

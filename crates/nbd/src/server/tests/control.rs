@@ -10,7 +10,7 @@ use nodes::FileOptions;
 use testkit::{CrashDisk, Effect, Fault, FaultDisk, HeldDisk, MemDisk};
 
 use super::harness::{controlled, memory, named, wait_for_clients, wait_until};
-use super::{Raw, request};
+use super::{RawClient, request};
 use crate::file_disk;
 use crate::server::{Access, ChangeError, Limits, Op, Rules};
 
@@ -27,7 +27,7 @@ fn only(origin: &str) -> Rules {
     }
 }
 
-impl Raw {
+impl RawClient {
     /// Through the handshake to the export `name`; `None` if the server refuses it.
     async fn to(address: std::net::SocketAddr, name: &str) -> Option<(Self, u64)> {
         let mut raw = Self::connect(address).await;
@@ -82,8 +82,8 @@ fn a_removed_export_is_finished_flushed_and_closed_and_others_do_not_notice() {
         named("gone", open(&path).expect("an image")),
     ];
     controlled(exports, Limits::default(), |address, control| async move {
-        let (mut kept, _) = Raw::to(address, "kept").await.expect("served");
-        let (mut gone, _) = Raw::to(address, "gone").await.expect("served");
+        let (mut kept, _) = RawClient::to(address, "kept").await.expect("served");
+        let (mut gone, _) = RawClient::to(address, "gone").await.expect("served");
         // A long read is sent from the file.
         let read = request(Command::Read, 0, 512 << 10);
         assert_eq!(gone.ask(read, &[]).await.0, 0);
@@ -93,8 +93,8 @@ fn a_removed_export_is_finished_flushed_and_closed_and_others_do_not_notice() {
         control.remove("gone").await.expect("it ends");
         assert!(gone.is_closed().await);
         kept.assert_in_step().await;
-        assert!(Raw::to(address, "gone").await.is_none());
-        assert_eq!(Raw::names(address).await, ["kept"]);
+        assert!(RawClient::to(address, "gone").await.is_none());
+        assert_eq!(RawClient::names(address).await, ["kept"]);
         assert!(open(&path).is_ok(), "the file is closed");
         assert_eq!(std::fs::read(&path).expect("its bytes")[..4096], [7; 4096]);
         assert!(matches!(
@@ -111,7 +111,7 @@ fn what_is_in_flight_at_a_removal_is_answered() {
     let disk = held.clone();
     let exports = vec![named("kept", memory()), named("gone", held)];
     controlled(exports, Limits::default(), |address, control| async move {
-        let (mut raw, _) = Raw::to(address, "gone").await.expect("served");
+        let (mut raw, _) = RawClient::to(address, "gone").await.expect("served");
         let mut write = request(Command::Write, 0, 512);
         write.flags = CommandFlags::FUA;
         raw.say(&write.encode()).await;
@@ -139,7 +139,7 @@ fn a_disk_that_does_not_answer_is_named_and_keeps_nobody_else() {
     };
     let exports = vec![named("kept", memory()), named("stuck", held)];
     controlled(exports, limits, |address, control| async move {
-        let (mut raw, _) = Raw::to(address, "stuck").await.expect("served");
+        let (mut raw, _) = RawClient::to(address, "stuck").await.expect("served");
         let mut write = request(Command::Write, 0, 512);
         write.flags = CommandFlags::FUA;
         raw.say(&write.encode()).await;
@@ -147,7 +147,7 @@ fn a_disk_that_does_not_answer_is_named_and_keeps_nobody_else() {
         disk.arrival().await;
         let error = control.remove("stuck").await.expect_err("it does not end");
         assert!(error.to_string().contains("\"stuck\""), "{error}");
-        let (mut kept, _) = Raw::to(address, "kept").await.expect("served");
+        let (mut kept, _) = RawClient::to(address, "kept").await.expect("served");
         kept.assert_in_step().await;
         disk.hold(false);
         disk.release_all().await;
@@ -171,15 +171,15 @@ fn a_replaced_export_keeps_its_place_and_flushes_the_old_disk() {
     let old = Arc::new(CrashDisk::new(SIZE));
     let exports = vec![named("disk", old.clone()), named("other", memory())];
     controlled(exports, Limits::default(), |address, control| async move {
-        let (mut client, _) = Raw::to(address, "disk").await.expect("served");
-        let (mut other, _) = Raw::to(address, "other").await.expect("served");
+        let (mut client, _) = RawClient::to(address, "disk").await.expect("served");
+        let (mut other, _) = RawClient::to(address, "other").await.expect("served");
         let write = request(Command::Write, 0, 512);
         assert_eq!(client.ask(write, &[9; 512]).await.0, 0);
         let (export, rules) = named("disk", Arc::new(MemDisk::new(2 * SIZE)));
         control.replace(export, rules).await.expect("it changes");
         assert!(client.is_closed().await);
         assert!(old.durable()[..512].iter().all(|&b| b == 9), "flushed");
-        let (mut client, size) = Raw::to(address, "").await.expect("still the default");
+        let (mut client, size) = RawClient::to(address, "").await.expect("still the default");
         assert_eq!(size, 2 * SIZE);
         client.assert_in_step().await;
         other.assert_in_step().await;
@@ -196,9 +196,9 @@ fn an_export_that_is_added_is_there_at_once_and_the_order_decides_the_default() 
             .expect("a new name");
         let twice = control.add(export, rules);
         assert!(matches!(twice, Err(ChangeError::NameTwice(_))));
-        assert_eq!(Raw::names(address).await, ["a", "b"]);
+        assert_eq!(RawClient::names(address).await, ["a", "b"]);
         control.arrange(&["b".to_owned(), "a".to_owned()]);
-        let (_, size) = Raw::to(address, "").await.expect("the default");
+        let (_, size) = RawClient::to(address, "").await.expect("the default");
         assert_eq!(size, 2 * SIZE);
     });
 }
@@ -208,15 +208,15 @@ fn an_export_for_others_is_unknown_and_not_listed() {
     let (export, _) = named("secret", memory());
     let exports = vec![(export, only("10.9.8.7")), named("open", memory())];
     controlled(exports, Limits::default(), |address, _| async move {
-        assert_eq!(Raw::names(address).await, ["open"]);
-        assert!(Raw::to(address, "secret").await.is_none());
+        assert_eq!(RawClient::names(address).await, ["open"]);
+        assert!(RawClient::to(address, "secret").await.is_none());
         assert!(
-            Raw::to(address, "").await.is_none(),
+            RawClient::to(address, "").await.is_none(),
             "no other takes its place"
         );
         // GO is answered with ERR_UNKNOWN, as for a name that never was.
         for name in ["secret", "nonsense"] {
-            let mut raw = Raw::connect(address).await;
+            let mut raw = RawClient::connect(address).await;
             raw.greet().await;
             let len = u32::try_from(name.len()).expect("short").to_be_bytes();
             let data = [&len[..], name.as_bytes(), &[0, 0]].concat();
@@ -231,7 +231,7 @@ fn an_export_for_others_is_unknown_and_not_listed() {
 fn new_rules_end_those_whom_they_leave_out_and_nobody_else() {
     let exports = vec![named("disk", memory())];
     controlled(exports, Limits::default(), |address, control| async move {
-        let (mut raw, _) = Raw::to(address, "disk").await.expect("served");
+        let (mut raw, _) = RawClient::to(address, "disk").await.expect("served");
         control
             .update("disk", "text", only("127.0.0.0/8"))
             .expect("it is there");
@@ -240,7 +240,7 @@ fn new_rules_end_those_whom_they_leave_out_and_nobody_else() {
             .update("disk", "text", only("10.0.0.0/8"))
             .expect("it is there");
         assert!(raw.is_closed().await);
-        assert!(Raw::to(address, "disk").await.is_none());
+        assert!(RawClient::to(address, "disk").await.is_none());
         assert_eq!(control.figures().exports[0].description, "text");
     });
 }
@@ -251,7 +251,7 @@ fn a_grown_file_is_seen_by_new_clients_and_old_ones_go_on() {
     let path = image(folder.path(), SIZE);
     let exports = vec![named("disk", open(&path).expect("an image"))];
     controlled(exports, Limits::default(), |address, control| async move {
-        let (mut old, size) = Raw::to(address, "disk").await.expect("served");
+        let (mut old, size) = RawClient::to(address, "disk").await.expect("served");
         assert_eq!(size, SIZE);
         let long = request(Command::Read, 0, 256 << 10);
         assert_eq!(old.ask(long, &[]).await.0, 0);
@@ -262,7 +262,7 @@ fn a_grown_file_is_seen_by_new_clients_and_old_ones_go_on() {
         file.set_len(4 * SIZE).expect("it grows");
         let resized = control.resize("disk").await.expect("measured");
         assert_eq!((resized.from, resized.to), (SIZE, 4 * SIZE));
-        let (mut new, size) = Raw::to(address, "disk").await.expect("served");
+        let (mut new, size) = RawClient::to(address, "disk").await.expect("served");
         assert_eq!(size, 4 * SIZE);
         let behind = request(Command::Write, 3 * SIZE, 512);
         assert_eq!(new.ask(behind, &[5; 512]).await.0, 0);
@@ -284,7 +284,10 @@ fn a_grown_file_is_seen_by_new_clients_and_old_ones_go_on() {
         wait_for_clients(&control, 0).await;
         let resized = control.resize("disk").await.expect("nobody is there");
         assert_eq!(resized.to, 2 * SIZE);
-        assert_eq!(Raw::to(address, "disk").await.expect("served").1, 2 * SIZE);
+        assert_eq!(
+            RawClient::to(address, "disk").await.expect("served").1,
+            2 * SIZE
+        );
     });
 }
 
@@ -292,8 +295,8 @@ fn a_grown_file_is_seen_by_new_clients_and_old_ones_go_on() {
 fn a_client_can_be_shown_the_door_by_its_number() {
     let exports = vec![named("disk", memory())];
     controlled(exports, Limits::default(), |address, control| async move {
-        let (mut a, _) = Raw::to(address, "disk").await.expect("served");
-        let (mut b, _) = Raw::to(address, "disk").await.expect("served");
+        let (mut a, _) = RawClient::to(address, "disk").await.expect("served");
+        let (mut b, _) = RawClient::to(address, "disk").await.expect("served");
         a.assert_in_step().await;
         b.assert_in_step().await;
         let clients = control.figures().exports[0].clients.clone();
@@ -319,12 +322,12 @@ fn an_export_takes_no_more_clients_than_its_rules_say() {
     };
     let exports = vec![(export, rules), named("other", memory())];
     controlled(exports, Limits::default(), |address, control| async move {
-        let (mut first, _) = Raw::to(address, "disk").await.expect("served");
+        let (mut first, _) = RawClient::to(address, "disk").await.expect("served");
         first.assert_in_step().await;
-        assert!(Raw::to(address, "disk").await.is_none());
-        assert!(Raw::to(address, "other").await.is_some());
+        assert!(RawClient::to(address, "disk").await.is_none());
+        assert!(RawClient::to(address, "other").await.is_some());
         drop(first);
-        wait_until(async || Raw::to(address, "disk").await.is_some()).await;
+        wait_until(async || RawClient::to(address, "disk").await.is_some()).await;
         assert_eq!(control.figures().exports[0].clients_ever, 2);
     });
 }
@@ -337,14 +340,14 @@ fn an_address_has_no_more_connections_than_its_share() {
     };
     let exports = vec![named("disk", memory())];
     controlled(exports, limits, |address, control| async move {
-        let mut first = Raw::connect(address).await;
+        let mut first = RawClient::connect(address).await;
         first.take(18).await;
-        let mut second = Raw::connect(address).await;
+        let mut second = RawClient::connect(address).await;
         second.take(18).await;
-        assert!(Raw::connect(address).await.is_closed_at_once().await);
+        assert!(RawClient::connect(address).await.is_closed_at_once().await);
         assert_eq!(control.figures().refused, 1);
         drop(first);
-        wait_until(async || !Raw::connect(address).await.is_closed_at_once().await).await;
+        wait_until(async || !RawClient::connect(address).await.is_closed_at_once().await).await;
     });
 }
 
@@ -352,7 +355,7 @@ fn an_address_has_no_more_connections_than_its_share() {
 fn figures_are_kept_when_a_client_leaves() {
     let exports = vec![named("disk", memory())];
     controlled(exports, Limits::default(), |address, control| async move {
-        let (mut raw, _) = Raw::to(address, "disk").await.expect("served");
+        let (mut raw, _) = RawClient::to(address, "disk").await.expect("served");
         for _ in 0..3 {
             let (error, _) = raw.ask(request(Command::Read, 0, 4096), &[]).await;
             assert_eq!(error, 0);
@@ -374,7 +377,7 @@ fn a_request_that_waits_is_in_flight_until_it_is_answered() {
     held.hold(true);
     let exports = vec![named("disk", held.clone())];
     controlled(exports, Limits::default(), |address, control| async move {
-        let (mut raw, _) = Raw::to(address, "disk").await.expect("served");
+        let (mut raw, _) = RawClient::to(address, "disk").await.expect("served");
         let flush = request(Command::Flush, 0, 0);
         raw.say(&flush.encode()).await;
         held.arrival().await;

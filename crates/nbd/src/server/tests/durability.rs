@@ -9,7 +9,7 @@ use nbd_proto::{Command, CommandFlags};
 use testkit::{CrashDisk, HeldDisk, MemDisk};
 
 use super::harness::{controlled, named, wait_until};
-use super::{EIO, Limits, Raw, request, serving};
+use super::{EIO, Limits, RawClient, request, serving};
 
 const SIZE: u64 = 1 << 20;
 
@@ -18,8 +18,8 @@ fn a_flush_covers_what_another_connection_was_told() {
     let disk = Arc::new(CrashDisk::new(SIZE));
     serving(disk.clone(), Limits::default(), |address| async move {
         for round in 1..20u8 {
-            let mut writer = Raw::simple(address).await;
-            let mut flusher = Raw::simple(address).await;
+            let mut writer = RawClient::simple(address).await;
+            let mut flusher = RawClient::simple(address).await;
             let write = request(Command::Write, 0, 8192);
             assert_eq!(writer.ask(write, &[round; 8192]).await.0, 0);
             let flush = request(Command::Flush, 0, 0);
@@ -37,12 +37,12 @@ fn a_flush_does_not_join_one_that_is_under_way() {
     let disk = HeldDisk::new(Arc::new(MemDisk::new(SIZE)));
     serving(disk.clone(), Limits::default(), |address| async move {
         disk.hold(true);
-        let mut early = Raw::simple(address).await;
+        let mut early = RawClient::simple(address).await;
         let flush = request(Command::Flush, 0, 0);
         early.say(&flush.encode()).await;
         disk.arrival().await;
         let first = disk.held()[0].id;
-        let mut writer = Raw::simple(address).await;
+        let mut writer = RawClient::simple(address).await;
         let write = request(Command::Write, 0, 512);
         writer.say(&write.encode()).await;
         writer.say(&[1; 512]).await;
@@ -79,7 +79,7 @@ async fn held_after(disk: &HeldDisk, id: u64) -> u64 {
 fn zeroes_with_fua_survive_a_crash() {
     let disk = Arc::new(CrashDisk::from_bytes(vec![1; 1 << 20]));
     serving(disk.clone(), Limits::default(), |address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let mut zeroes = request(Command::WriteZeroes, 4096, 8192);
         zeroes.flags = CommandFlags::FUA;
         assert_eq!(raw.ask(zeroes, &[]).await.0, 0);
@@ -94,7 +94,7 @@ fn a_trim_with_fua_is_answered_when_the_flush_behind_it_is() {
     let disk = HeldDisk::new(Arc::new(MemDisk::new(SIZE)));
     serving(disk.clone(), Limits::default(), |address| async move {
         disk.hold(true);
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let mut trim = request(Command::Trim, 0, 4096);
         trim.flags = CommandFlags::FUA;
         raw.say(&trim.encode()).await;
@@ -130,7 +130,7 @@ fn a_failed_flush_is_told_to_every_later_one() {
                 panic!("a TCP listener has a TCP address")
             };
             for _ in 0..3 {
-                let mut raw = Raw::simple(address).await;
+                let mut raw = RawClient::simple(address).await;
                 let write = request(Command::Write, 0, 512);
                 assert_eq!(raw.ask(write, &[1; 512]).await.0, 0);
                 let flush = request(Command::Flush, 0, 0);
@@ -155,7 +155,7 @@ fn a_write_of_a_broken_connection_does_not_land_on_what_its_successor_wrote() {
         disk.hold(true);
         let write = request(Command::Write, 0, 512);
         for breaks in [true, false] {
-            let mut broken = Raw::simple(address).await;
+            let mut broken = RawClient::simple(address).await;
             broken.say(&write.encode()).await;
             broken.say(&[1; 512]).await;
             disk.arrival().await;
@@ -166,7 +166,7 @@ fn a_write_of_a_broken_connection_does_not_land_on_what_its_successor_wrote() {
             }
             // A server that has not seen the end yet could not know whom the next one follows.
             wait_until(async || served.leaving.count() > 0).await;
-            let mut successor = Raw::simple(address).await;
+            let mut successor = RawClient::simple(address).await;
             successor.say(&write.encode()).await;
             successor.say(&[2; 512]).await;
             engine::clock::sleep(Duration::from_millis(50)).await;
@@ -193,13 +193,13 @@ fn a_read_of_a_broken_connection_is_forgotten_with_it() {
     };
     serving(disk.clone(), limits, |address| async move {
         disk.hold(true);
-        let mut broken = Raw::simple(address).await;
+        let mut broken = RawClient::simple(address).await;
         broken.say(&request(Command::Read, 0, 512).encode()).await;
         disk.arrival().await;
         broken.reset();
         let successor = async {
             loop {
-                let mut raw = Raw::connect(address).await;
+                let mut raw = RawClient::connect(address).await;
                 if tokio::io::AsyncReadExt::read_exact(&mut raw.stream, &mut [0; 18])
                     .await
                     .is_ok()

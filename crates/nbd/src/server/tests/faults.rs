@@ -7,7 +7,7 @@ use block::{BlockDevice, Range};
 use nbd_proto::{Command, CommandFlags};
 use testkit::{CrashDisk, HeldDisk, MemDisk};
 
-use super::{EIO, ENOSPC, EPERM, Limits, Raw, request, serving};
+use super::{EIO, ENOSPC, EPERM, Limits, RawClient, request, serving};
 
 const SIZE: u64 = 1 << 20;
 
@@ -27,8 +27,8 @@ fn hasty() -> Limits {
 #[test]
 fn a_bad_request_magic_ends_that_connection_only() {
     serving(memory(), Limits::default(), |address| async move {
-        let mut other = Raw::simple(address).await;
-        let mut raw = Raw::simple(address).await;
+        let mut other = RawClient::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         raw.say(&[0xff; 28]).await;
         assert!(raw.is_closed().await);
         other.assert_in_step().await;
@@ -38,7 +38,7 @@ fn a_bad_request_magic_ends_that_connection_only() {
 #[test]
 fn a_write_far_beyond_the_cap_is_not_listened_to() {
     serving(memory(), Limits::default(), |address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         raw.say(&request(Command::Write, 0, 200 << 20).encode())
             .await;
         assert!(raw.is_closed().await);
@@ -52,7 +52,7 @@ fn a_write_above_the_cap_is_skipped_and_refused() {
         ..Limits::default()
     };
     serving(memory(), limits, |address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let write = request(Command::Write, 0, 100 << 10);
         assert_eq!(raw.ask(write, &vec![1; 100 << 10]).await.0, super::EINVAL);
         raw.assert_in_step().await;
@@ -62,7 +62,7 @@ fn a_write_above_the_cap_is_skipped_and_refused() {
 #[test]
 fn a_client_that_never_negotiates_is_shown_the_door() {
     serving(memory(), hasty(), |address| async move {
-        let mut raw = Raw::connect(address).await;
+        let mut raw = RawClient::connect(address).await;
         raw.take(18).await;
         assert!(raw.is_closed().await);
     });
@@ -71,7 +71,7 @@ fn a_client_that_never_negotiates_is_shown_the_door() {
 #[test]
 fn a_client_that_stops_within_a_payload_is_shown_the_door() {
     serving(memory(), hasty(), |address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         raw.say(&request(Command::Write, 0, 4096).encode()).await;
         raw.say(&[1; 100]).await;
         assert!(raw.is_closed().await);
@@ -81,7 +81,7 @@ fn a_client_that_stops_within_a_payload_is_shown_the_door() {
 #[test]
 fn an_idle_client_is_left_alone() {
     serving(memory(), hasty(), |address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         engine::clock::sleep(Duration::from_millis(500)).await;
         raw.assert_in_step().await;
     });
@@ -90,7 +90,7 @@ fn an_idle_client_is_left_alone() {
 #[test]
 fn a_client_that_reads_no_replies_is_bounded_and_shown_the_door() {
     serving(memory(), hasty(), |address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let reads: Vec<u8> = (0..5000u64)
             .flat_map(|_| request(Command::Read, 0, 60_000).encode())
             .collect();
@@ -116,9 +116,9 @@ fn connections_beyond_the_limit_are_closed_at_once() {
         ..Limits::default()
     };
     serving(memory(), limits, |address| async move {
-        let mut first = Raw::simple(address).await;
-        let mut second = Raw::simple(address).await;
-        assert!(Raw::connect(address).await.is_closed().await);
+        let mut first = RawClient::simple(address).await;
+        let mut second = RawClient::simple(address).await;
+        assert!(RawClient::connect(address).await.is_closed().await);
         first.assert_in_step().await;
         second.assert_in_step().await;
     });
@@ -131,7 +131,7 @@ fn an_error_of_the_disk_reaches_the_client_as_its_kind() {
         let fault = testkit::Fault::new(testkit::Effect::Fail(errno)).on(Operation::Write);
         let disk = testkit::FaultDisk::new(memory(), 1, vec![fault]);
         serving(disk, Limits::default(), |address| async move {
-            let mut raw = Raw::simple(address).await;
+            let mut raw = RawClient::simple(address).await;
             let write = request(Command::Write, 0, 4096);
             assert_eq!(raw.ask(write, &[1; 4096]).await.0, wire);
             raw.assert_in_step().await;
@@ -143,7 +143,7 @@ fn an_error_of_the_disk_reaches_the_client_as_its_kind() {
 fn a_read_only_disk_refuses_every_change() {
     let disk = Arc::new(MemDisk::new(SIZE).with_geometry(|g| g.read_only = true));
     serving(disk, Limits::default(), |address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         for command in [Command::Write, Command::Trim, Command::WriteZeroes] {
             let payload: &[u8] = if command == Command::Write {
                 &[1; 512]
@@ -160,7 +160,7 @@ fn a_read_only_disk_refuses_every_change() {
 fn a_flushed_write_and_a_fua_write_survive_a_crash() {
     let disk = Arc::new(CrashDisk::new(SIZE));
     serving(disk.clone(), Limits::default(), |address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         raw.ask(request(Command::Write, 0, 4096), &[1; 4096]).await;
         raw.ask(request(Command::Flush, 0, 0), &[]).await;
         let mut durable = request(Command::Write, 8192, 4096);
@@ -181,7 +181,7 @@ fn a_stop_finishes_what_is_in_flight_and_flushes() {
     let held = disk.clone();
     let mut raw = serving(disk.clone(), Limits::default(), |address| async move {
         disk.hold(true);
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let mut write = request(Command::Write, 0, 4096);
         write.flags = CommandFlags::FUA;
         raw.say(&write.encode()).await;
@@ -210,12 +210,12 @@ fn a_client_that_dies_in_mid_write_leaves_nothing_in_flight() {
     let shared = disk.clone();
     serving(disk, Limits::default(), |address| async move {
         for _ in 0..20 {
-            let mut raw = Raw::simple(address).await;
+            let mut raw = RawClient::simple(address).await;
             raw.say(&request(Command::Write, 0, 65_536).encode()).await;
             raw.say(&[1; 30_000]).await;
             drop(raw);
         }
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         assert_eq!(
             raw.ask(request(Command::Write, 0, 512), &[9; 512]).await.0,
             0

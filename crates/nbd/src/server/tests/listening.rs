@@ -12,7 +12,7 @@ use testkit::MemDisk;
 
 use super::super::listener::is_clients_fault;
 use super::super::socket::Socket;
-use super::{Limits, Listener, Raw, ServeError, Server, export, serving};
+use super::{Limits, Listener, RawClient, ServeError, Server, export, serving};
 
 /// A path for a socket, and the folder that goes with it.
 fn socket_path() -> (tempfile::TempDir, PathBuf) {
@@ -258,13 +258,13 @@ fn clients_that_come_while_descriptors_are_short_are_served_later() {
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limits).expect("lowered");
     let disk = Arc::new(MemDisk::new(4096));
     serving(disk, Limits::default(), |address| async move {
-        let mut early = Raw::simple(address).await;
+        let mut early = RawClient::simple(address).await;
         let mut hogs = Vec::new();
         while let Ok(hog) = rustix::io::dup(io::stdin()) {
             hogs.push(hog);
         }
         hogs.pop();
-        let mut late = Raw::connect(address).await;
+        let mut late = RawClient::connect(address).await;
         engine::clock::sleep(Duration::from_millis(300)).await;
         early.assert_in_step().await;
         drop(hogs);
@@ -280,7 +280,7 @@ fn a_client_that_is_refused_sees_the_end_at_once() {
         ..Limits::default()
     };
     serving(Arc::new(MemDisk::new(4096)), limits, |address| async move {
-        let mut only = Raw::simple(address).await;
+        let mut only = RawClient::simple(address).await;
         for _ in 0..20 {
             let mut refused = std::net::TcpStream::connect(address).expect("listening");
             let ended = engine::blocking(move || refused.read(&mut [0; 32])).await;
@@ -289,7 +289,7 @@ fn a_client_that_is_refused_sees_the_end_at_once() {
         only.assert_in_step().await;
         drop(only);
         // The place is free again.
-        let again = async { while Raw::connect(address).await.is_closed_at_once().await {} };
+        let again = async { while RawClient::connect(address).await.is_closed_at_once().await {} };
         let again = engine::clock::timeout(Duration::from_secs(10), again).await;
         assert!(again.is_ok());
     });

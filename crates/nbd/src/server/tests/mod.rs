@@ -32,11 +32,11 @@ use harness::{export, local, serving, serving_on};
 use super::{Export, Limits, ListenAddress, Listener, ServeError, Server};
 
 /// A client of bytes.
-struct Raw<S = TcpStream> {
+struct RawClient<S = TcpStream> {
     stream: S,
 }
 
-impl Raw {
+impl RawClient {
     async fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address)
             .await
@@ -67,7 +67,7 @@ impl Raw {
     }
 }
 
-impl Raw<UnixStream> {
+impl RawClient<UnixStream> {
     /// Through the handshake to `disk`, with simple replies. A Unix socket holds little.
     async fn simple_at(path: &Path) -> Self {
         let stream = UnixStream::connect(path).await.expect("a listening server");
@@ -77,7 +77,7 @@ impl Raw<UnixStream> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> RawClient<S> {
     /// Chooses `disk` by `EXPORT_NAME`.
     async fn choose(&mut self) {
         self.greet().await;

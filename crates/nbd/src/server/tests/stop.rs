@@ -7,7 +7,7 @@ use block::Node;
 use nbd_proto::{Command, CommandFlags};
 use testkit::{CrashDisk, HeldDisk, MemDisk};
 
-use super::{Export, Limits, ListenAddress, Raw, ServeError, Server, export, request};
+use super::{Export, Limits, ListenAddress, RawClient, ServeError, Server, export, request};
 use super::{local, serving_on};
 
 const SIZE: u64 = 1 << 20;
@@ -45,7 +45,7 @@ fn a_request_that_does_not_end_is_given_up_at_the_stop() {
         let ListenAddress::Tcp(address) = address else {
             panic!("a TCP listener has a TCP address")
         };
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let mut write = request(Command::Write, 0, 512);
         write.flags = CommandFlags::FUA;
         raw.say(&write.encode()).await;
@@ -92,7 +92,7 @@ fn serving_one_connection_stops_within_the_limit_too() {
     let server = Server::new(vec![export(disk.clone())], hasty()).expect("one export");
     let end = engine::run(&engine::Config::default(), |handle| async move {
         let stream = tokio::net::UnixStream::from_std(theirs).expect("a socket");
-        let mut raw = Raw { stream };
+        let mut raw = RawClient { stream };
         let stop = async move {
             raw.choose().await;
             raw.say(&request(Command::Read, 0, 512).encode()).await;

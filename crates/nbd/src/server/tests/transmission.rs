@@ -13,7 +13,7 @@ use testkit::{HeldDisk, MemDisk};
 use tokio::io::AsyncReadExt;
 
 use super::super::{Export, Server};
-use super::{EINVAL, Limits, Raw, request, serving};
+use super::{EINVAL, Limits, RawClient, request, serving};
 use crate::file_disk;
 
 const SIZE: u64 = 4 << 20;
@@ -26,7 +26,7 @@ fn patterned() -> Arc<MemDisk> {
 fn what_is_written_is_read_back_at_every_size() {
     let disk = Arc::new(MemDisk::new(SIZE));
     serving(disk.clone(), Limits::default(), |address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         for (seed, len) in [1u64, 511, 4096, 65_535, 65_536, 300_000, 1 << 20]
             .into_iter()
             .enumerate()
@@ -47,7 +47,7 @@ fn what_is_written_is_read_back_at_every_size() {
 fn any_cutting_of_the_stream_gives_the_same_answers() {
     serving(patterned(), Limits::default(), |address| async move {
         for cut in [1, 7, 28, 29, 4096, 100_000] {
-            let mut raw = Raw::simple(address).await;
+            let mut raw = RawClient::simple(address).await;
             let mut stream = Vec::new();
             let write = request(Command::Write, 5, 9000);
             let read = request(Command::Read, 0, 10_000);
@@ -69,7 +69,7 @@ fn any_cutting_of_the_stream_gives_the_same_answers() {
 #[test]
 fn a_thousand_requests_in_one_send_are_all_answered() {
     serving(patterned(), Limits::default(), |address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let reads: Vec<_> = (0..1000)
             .map(|i| request(Command::Read, i * 4096 % SIZE, 4096))
             .collect();
@@ -103,7 +103,7 @@ fn replies_come_out_of_order() {
     let disk = HeldDisk::new(patterned());
     serving(disk.clone(), Limits::default(), |address| async move {
         disk.hold(true);
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let (slow, fast) = (
             request(Command::Read, 0, 512),
             request(Command::Read, 512, 512),
@@ -155,7 +155,7 @@ fn file_disk(path: &Path, content: &[u8]) -> Node {
 fn check_large_reads(disk: Node, content: Vec<u8>) {
     serving(disk, Limits::default(), |address| async move {
         for _ in 0..2 {
-            let mut raw = Raw::simple(address).await;
+            let mut raw = RawClient::simple(address).await;
             for (offset, len) in [(0, SIZE), (1, 65_536), (777, 1 << 20), (4096, 128 << 10)] {
                 let read = request(Command::Read, offset, len);
                 let (error, data) = raw.ask(read, &[]).await;
@@ -163,7 +163,7 @@ fn check_large_reads(disk: Node, content: Vec<u8>) {
                 let at = usize::try_from(offset).expect("small");
                 assert!(data == content[at..][..data.len()]);
             }
-            let mut raw = Raw::structured(address).await;
+            let mut raw = RawClient::structured(address).await;
             let read = request(Command::Read, 4096, 128 << 10);
             raw.say(&read.encode()).await;
             let chunk = raw.take(28 + (128 << 10)).await;
@@ -176,7 +176,7 @@ fn check_large_reads(disk: Node, content: Vec<u8>) {
 #[test]
 fn a_disconnect_is_obeyed_after_what_came_before_it() {
     serving(patterned(), Limits::default(), |address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let read = request(Command::Read, 0, 4096);
         let mut stream = read.encode().to_vec();
         stream.extend_from_slice(&request(Command::Disconnect, 0, 0).encode());
@@ -192,7 +192,7 @@ fn a_disconnect_is_obeyed_after_what_came_before_it() {
 #[test]
 fn requests_behind_the_handshake_in_one_send_are_answered() {
     serving(patterned(), Limits::default(), |address| async move {
-        let mut raw = Raw::connect(address).await;
+        let mut raw = RawClient::connect(address).await;
         let mut stream = 3u32.to_be_bytes().to_vec();
         stream.extend_from_slice(b"IHAVEOPT\0\0\0\x01\0\0\0\x04disk");
         let read = request(Command::Read, 0, 64);
@@ -209,7 +209,7 @@ fn requests_behind_the_handshake_in_one_send_are_answered() {
 #[test]
 fn a_refused_request_leaves_the_connection_in_step() {
     serving(patterned(), Limits::default(), |address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let past = request(Command::Write, SIZE - 1, 4096);
         assert_eq!(raw.ask(past, &[7; 4096]).await.0, super::ENOSPC);
         raw.assert_in_step().await;
@@ -225,7 +225,7 @@ fn a_refused_request_leaves_the_connection_in_step() {
 #[test]
 fn under_structured_replies_an_error_has_a_text() {
     serving(patterned(), Limits::default(), |address| async move {
-        let mut raw = Raw::structured(address).await;
+        let mut raw = RawClient::structured(address).await;
         raw.say(&request(Command::Read, SIZE, 1).encode()).await;
         let head = raw.take(20).await;
         assert_eq!(head[4..8], [0, 1, 0x80, 1]);
@@ -250,7 +250,7 @@ fn memory_beyond_the_bounds_is_waited_for() {
         let mut raws = Vec::new();
         let read = request(Command::Read, 0, 512 << 10);
         for _ in 0..4 {
-            let mut raw = Raw::simple(address).await;
+            let mut raw = RawClient::simple(address).await;
             raw.say(&read.encode()).await;
             raws.push(raw);
         }
@@ -324,8 +324,8 @@ fn a_request_of_no_bytes_asks_nothing_of_the_disk() {
             let super::ListenAddress::Tcp(address) = at else {
                 panic!("a TCP listener has a TCP address")
             };
-            let mut simple = Raw::simple(address).await;
-            let mut structured = Raw::structured(address).await;
+            let mut simple = RawClient::simple(address).await;
+            let mut structured = RawClient::structured(address).await;
             for command in commands {
                 for offset in [0, 1, SIZE] {
                     let nothing = request(command, offset, 0);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use nbd_proto::{ChunkKind, Framing, Request};
 
-use super::Raw;
+use super::RawClient;
 
 const EXTENDED_HEADERS: u32 = 11;
 const STRUCTURED_REPLY: u32 = 8;
@@ -15,7 +15,7 @@ const META_CONTEXT: u32 = 4;
 
 /// Beyond its handshake, under structured replies or extended headers.
 pub(super) struct Chunky {
-    pub(super) raw: Raw,
+    pub(super) raw: RawClient,
     pub(super) framing: Framing,
     /// What stands for `base:allocation`.
     pub(super) id: u32,
@@ -30,7 +30,7 @@ pub(super) struct Chunk {
 
 /// What an error chunk says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct ReplyChunk {
     pub(super) error: u32,
     pub(super) text: String,
     pub(super) at: Option<u64>,
@@ -38,7 +38,7 @@ pub(super) struct Said {
 
 impl Chunk {
     /// The error; nothing else may be in the chunk.
-    pub(super) fn error(&self) -> Said {
+    pub(super) fn error(&self) -> ReplyChunk {
         assert!(self.kind.is_error(), "{self:?}");
         let (head, rest) = self.payload.split_at(6);
         let text_len = usize::from(u16::from_be_bytes([head[4], head[5]]));
@@ -52,7 +52,7 @@ impl Chunk {
                 None
             }
         };
-        Said {
+        ReplyChunk {
             error: u32::from_be_bytes(head[..4].try_into().expect("four")),
             text: String::from_utf8(text.to_vec()).expect("text"),
             at,
@@ -75,7 +75,7 @@ impl Chunky {
         } else {
             (Framing::Structured, STRUCTURED_REPLY)
         };
-        let mut raw = Raw::connect(address).await;
+        let mut raw = RawClient::connect(address).await;
         raw.greet().await;
         raw.option(option, b"").await;
         assert_eq!(raw.option_reply().await.0, ACK);
@@ -151,7 +151,7 @@ impl Chunky {
     }
 
     /// The error that is the whole answer.
-    pub(super) async fn refused(&mut self, request: &Request, payload: &[u8]) -> Said {
+    pub(super) async fn refused(&mut self, request: &Request, payload: &[u8]) -> ReplyChunk {
         let chunks = self.ask(request, payload).await;
         assert_eq!(chunks.len(), 1, "{request:?} {chunks:?}");
         chunks[0].error()
@@ -215,7 +215,7 @@ impl Chunky {
     }
 }
 
-impl Raw {
+impl RawClient {
     /// Kind and data of the next reply to an option.
     async fn option_reply(&mut self) -> (u32, Vec<u8>) {
         let head = self.take(20).await;

@@ -10,7 +10,7 @@ use nbd_proto::{AccessMode, ClientToken, Command, WriterAccess, WriterPolicy};
 use testkit::{HeldDisk, MemDisk, gather, single};
 
 use super::harness::{controlled, export, memory, wait_for_clients, wait_until};
-use super::{EPERM, Raw, request};
+use super::{EPERM, RawClient, request};
 use crate::client::{Address, Client, ClientConfig, ClientError, Target};
 use crate::server::{Control, Limits, Rules, WriterRules};
 
@@ -67,12 +67,12 @@ async fn ours(
 }
 
 /// A client that says nothing of itself, from this address of the machine.
-async fn foreign(address: SocketAddr, from: u8) -> Raw {
+async fn foreign(address: SocketAddr, from: u8) -> RawClient {
     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
     let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, from));
     socket.bind((from, 0).into()).expect("loopback has it");
     let stream = socket.connect(address).await.expect("a listening server");
-    let mut raw = Raw { stream };
+    let mut raw = RawClient { stream };
     raw.choose().await;
     raw
 }
@@ -83,7 +83,7 @@ async fn write(client: &Client, value: u8) -> Result<(), block::IoError> {
     client.write(range, data, WriteFlags::empty()).await
 }
 
-async fn raw_write(raw: &mut Raw, value: u8) -> u32 {
+async fn raw_write(raw: &mut RawClient, value: u8) -> u32 {
     let request = request(Command::Write, 0, SECTOR as u64);
     raw.ask(request, &[value; SECTOR]).await.0
 }

@@ -10,14 +10,14 @@ use nbd_proto::{AccessMode, Refusal, WriterAccess};
 
 use super::record::Record;
 use super::state::Decision;
-use super::{Asker, Denied, WriteGate, store};
+use super::{ClaimRequest, Denied, WriteGate, store};
 use crate::server::peer::Peer;
-use crate::server::served::Served;
+use crate::server::served_export::ServedExport;
 
 /// What a connection was granted, until it is dropped.
 #[derive(Debug)]
 pub(in crate::server) struct Claim {
-    served: Arc<Served>,
+    served: Arc<ServedExport>,
     connection: u64,
 }
 
@@ -27,7 +27,7 @@ impl Drop for Claim {
     }
 }
 
-impl Served {
+impl ServedExport {
     /// Admits a client that says who it is, by the number of its connection. `None`: it needs no claim.
     pub(in crate::server) async fn claim(
         self: &Arc<Self>,
@@ -39,7 +39,7 @@ impl Served {
         if !self.takes_claims() {
             return Ok(None);
         }
-        let asker = Asker::of(connection, peer, Some(access.token));
+        let asker = ClaimRequest::of(connection, peer, Some(access.token));
         // Made before anything is granted, so that nothing is kept that is not given back.
         let claim = Claim {
             served: self.clone(),
@@ -56,7 +56,7 @@ impl Served {
         }
     }
 
-    async fn decide(&self, asker: &Asker, mode: AccessMode) -> Result<(), Denied> {
+    async fn decide(&self, asker: &ClaimRequest, mode: AccessMode) -> Result<(), Denied> {
         loop {
             let changed = self.writers_changed.notified();
             tokio::pin!(changed);
@@ -102,7 +102,7 @@ impl Served {
         saved.map_err(Denied::Record)
     }
 
-    fn log_writer(&self, asker: &Asker, mode: AccessMode, record: &Record) {
+    fn log_writer(&self, asker: &ClaimRequest, mode: AccessMode, record: &Record) {
         let (export, peer, generation) = (self.name(), &asker.label, record.generation);
         match mode {
             AccessMode::Takeover => tracing::warn!(export, peer, generation, "took over writing"),
@@ -133,7 +133,7 @@ impl Served {
             None => {
                 let (served, peer) = (self.clone(), peer.clone());
                 WriteGate::asking(move || {
-                    let asker = Asker::of(connection, &peer, None);
+                    let asker = ClaimRequest::of(connection, &peer, None);
                     let claimed = served.with_writers(|writers| writers.write(&asker));
                     claimed.map_err(|denied| {
                         served.log_refusal(&peer, &denied);

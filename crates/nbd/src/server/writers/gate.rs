@@ -3,11 +3,11 @@
 use std::fmt;
 
 /// What a gate that is shut asks: whether it may open, or why not.
-type Ask = Box<dyn FnMut() -> Result<(), String> + Send>;
+type ClaimCheck = Box<dyn FnMut() -> Result<(), String> + Send>;
 
 /// Whether a connection may write. Once it is open it stays so: a connection that must not write any more
 /// is ended.
-pub(in crate::server) struct WriteGate(Option<Ask>);
+pub(in crate::server) struct WriteGate(Option<ClaimCheck>);
 
 impl WriteGate {
     /// For a connection that may write.

@@ -84,7 +84,7 @@ impl WriterId {
 
 /// Who asks for a claim, and when.
 #[derive(Debug, Clone)]
-struct Asker {
+struct ClaimRequest {
     /// The number of its connection.
     connection: u64,
     who: WriterId,
@@ -94,7 +94,7 @@ struct Asker {
     now: u64,
 }
 
-impl Asker {
+impl ClaimRequest {
     fn of(connection: u64, peer: &Peer, token: Option<ClientToken>) -> Self {
         let now = engine::clock::wall().duration_since(std::time::UNIX_EPOCH);
         let label = match peer.process {
@@ -130,9 +130,9 @@ enum Denied {
 }
 
 /// `2026-11-23 11:02:07 UTC`.
-struct Moment(u64);
+struct UtcTime(u64);
 
-impl fmt::Display for Moment {
+impl fmt::Display for UtcTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = engine::clock::Calendar::of(self.0);
         write!(
@@ -153,12 +153,12 @@ impl fmt::Display for Denied {
                 "{BUSY} by {label} since {}; detach it there, or, if a cluster filesystem or an \
                  application coordinates the writers, serve it with --writers many and attach with \
                  --shared",
-                Moment(*since)
+                UtcTime(*since)
             ),
             Self::Fenced { label, since } => write!(
                 f,
                 "{FENCED} {label} took over writing at {}",
-                Moment(*since)
+                UtcTime(*since)
             ),
             Self::Unsettled => write!(
                 f,

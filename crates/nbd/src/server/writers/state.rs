@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use nbd_proto::{AccessMode, WriterPolicy};
 
 use super::record::{Fence, Record};
-use super::{Asker, Denied, WriterId, WriterRules};
+use super::{ClaimRequest, Denied, WriterId, WriterRules};
 use crate::server::stats::{WriterFigures, WritersFigures};
 
 /// Clients that are remembered as taken over from; of more, the first are forgotten.
@@ -36,14 +36,14 @@ pub(super) enum Decision {
 
 /// What is known of the record beside the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Recorded {
+enum RecordState {
     Unread,
     Read,
     Unusable(String),
 }
 
 #[derive(Debug)]
-struct Holder {
+struct ClaimHolder {
     who: WriterId,
     label: String,
     since: u64,
@@ -52,7 +52,7 @@ struct Holder {
 
 /// Who held the claim last.
 #[derive(Debug, Clone)]
-struct Last {
+struct LastWriter {
     who: WriterId,
     label: String,
     since: u64,
@@ -62,11 +62,11 @@ struct Last {
 #[derive(Debug)]
 pub(in crate::server) struct Writers {
     rules: WriterRules,
-    recorded: Recorded,
+    recorded: RecordState,
     /// Counts the writers.
     generation: u64,
-    holder: Option<Holder>,
-    last: Option<Last>,
+    holder: Option<ClaimHolder>,
+    last: Option<LastWriter>,
     /// Whether the record says so too.
     is_recorded: bool,
     fences: VecDeque<Fence>,
@@ -80,7 +80,7 @@ impl Writers {
     pub(in crate::server) const fn new(rules: WriterRules) -> Self {
         Self {
             rules,
-            recorded: Recorded::Unread,
+            recorded: RecordState::Unread,
             generation: 0,
             holder: None,
             last: None,
@@ -96,7 +96,7 @@ impl Writers {
     }
 
     /// A client asks for the export, and says who it is.
-    pub(super) fn request(&mut self, asker: &Asker, mode: AccessMode) -> Decision {
+    pub(super) fn request(&mut self, asker: &ClaimRequest, mode: AccessMode) -> Decision {
         if mode == AccessMode::Read {
             return Decision::Granted;
         }
@@ -143,11 +143,11 @@ impl Writers {
     }
 
     /// Nobody holds it.
-    fn take(&mut self, asker: &Asker, mode: AccessMode) -> Decision {
+    fn take(&mut self, asker: &ClaimRequest, mode: AccessMode) -> Decision {
         let is_last = self.last.as_ref().is_some_and(|last| last.who == asker.who);
         if mode == AccessMode::Resume
             && !is_last
-            && let Some(Last { label, since, .. }) = self.last.clone()
+            && let Some(LastWriter { label, since, .. }) = self.last.clone()
         {
             return Decision::Denied(Denied::Fenced { label, since });
         }
@@ -169,7 +169,7 @@ impl Writers {
     }
 
     /// What is to be known of the writers once `asker` is it.
-    fn next_record(&self, asker: &Asker, is_takeover: bool) -> Record {
+    fn next_record(&self, asker: &ClaimRequest, is_takeover: bool) -> Record {
         let token = asker.who.token();
         let mut fences: Vec<Fence> = self.fences.iter().cloned().collect();
         fences.retain(|fence| Some(fence.token) != token);
@@ -193,7 +193,7 @@ impl Writers {
     }
 
     /// What [`Decision::Commit`] asked for is done.
-    pub(super) fn commit(&mut self, asker: &Asker, record: Record) {
+    pub(super) fn commit(&mut self, asker: &ClaimRequest, record: Record) {
         assert_eq!(self.under_way, Some(asker.connection), "committed once");
         assert!(self.holder.is_none(), "nobody came in between");
         self.under_way = None;
@@ -203,16 +203,16 @@ impl Writers {
         self.install(asker);
     }
 
-    fn install(&mut self, asker: &Asker) {
-        let Asker {
+    fn install(&mut self, asker: &ClaimRequest) {
+        let ClaimRequest {
             who, label, now, ..
         } = asker.clone();
-        self.last = Some(Last {
+        self.last = Some(LastWriter {
             who: who.clone(),
             label: label.clone(),
             since: now,
         });
-        self.holder = Some(Holder {
+        self.holder = Some(ClaimHolder {
             who,
             label,
             since: now,
@@ -228,36 +228,36 @@ impl Writers {
         let unusable = |why: &str| Decision::Denied(Denied::Record(why.to_owned()));
         match (&self.recorded, &self.rules.record) {
             (_, None) => Some(unusable("it has no path")),
-            (Recorded::Unread, Some(path)) => Some(Decision::Load(path.clone())),
-            (Recorded::Unusable(why), _) => Some(unusable(why)),
-            (Recorded::Read, _) => None,
+            (RecordState::Unread, Some(path)) => Some(Decision::Load(path.clone())),
+            (RecordState::Unusable(why), _) => Some(unusable(why)),
+            (RecordState::Read, _) => None,
         }
     }
 
     /// What is recorded at `path`: nothing, if nobody has written yet.
     pub(super) fn loaded(&mut self, path: &Path, result: Result<Option<Record>, String>) {
-        if self.rules.record.as_deref() != Some(path) || self.recorded != Recorded::Unread {
+        if self.rules.record.as_deref() != Some(path) || self.recorded != RecordState::Unread {
             return;
         }
         self.recorded = match result {
-            Err(why) => Recorded::Unusable(why),
-            Ok(None) => Recorded::Read,
+            Err(why) => RecordState::Unusable(why),
+            Ok(None) => RecordState::Read,
             Ok(Some(record)) => {
                 self.generation = self.generation.max(record.generation);
                 self.is_recorded = true;
-                self.last = record.token.map(|token| Last {
+                self.last = record.token.map(|token| LastWriter {
                     who: WriterId::Token(token),
                     label: record.label,
                     since: record.since,
                 });
                 self.fences = record.fences.into();
-                Recorded::Read
+                RecordState::Read
             }
         };
     }
 
     /// A client that did not say who it is writes for the first time.
-    pub(super) fn write(&mut self, asker: &Asker) -> Result<(), Denied> {
+    pub(super) fn write(&mut self, asker: &ClaimRequest) -> Result<(), Denied> {
         match self.policy() {
             WriterPolicy::Many => {
                 self.free.insert(asker.connection);
@@ -308,7 +308,7 @@ impl Writers {
         }
         let was = std::mem::replace(&mut self.rules, rules);
         if was.record != self.rules.record || was.policy != self.rules.policy {
-            self.recorded = Recorded::Unread;
+            self.recorded = RecordState::Unread;
             self.is_recorded = false;
         }
         let held = self

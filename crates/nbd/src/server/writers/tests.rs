@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::record::{Fence, Record};
 use super::state::{Decision, FENCES_MAX, Writers};
-use super::{Asker, Denied, WriterId, WriterRules, store};
+use super::{ClaimRequest, Denied, WriterId, WriterRules, store};
 
 use AccessMode::{Read, Resume, Shared, Takeover, Write};
 
@@ -23,8 +23,8 @@ fn one() -> Writers {
 }
 
 /// Connection `connection` of client number `client`.
-fn asker(client: u8, connection: u64) -> Asker {
-    Asker {
+fn asker(client: u8, connection: u64) -> ClaimRequest {
+    ClaimRequest {
         connection,
         who: WriterId::Token(ClientToken::new([client; 16])),
         label: format!("client {client}"),
@@ -33,27 +33,27 @@ fn asker(client: u8, connection: u64) -> Asker {
 }
 
 /// The same without a token.
-fn nameless(client: u8, connection: u64) -> Asker {
-    Asker {
+fn nameless(client: u8, connection: u64) -> ClaimRequest {
+    ClaimRequest {
         who: WriterId::Address([10, 0, 0, client].into()),
         ..asker(client, connection)
     }
 }
 
 fn busy(client: u8) -> Decision {
-    let Asker { label, now, .. } = asker(client, 0);
+    let ClaimRequest { label, now, .. } = asker(client, 0);
     Decision::Denied(Denied::Busy { label, since: now })
 }
 
 fn fenced(client: u8) -> Decision {
-    let Asker { label, now, .. } = asker(client, 0);
+    let ClaimRequest { label, now, .. } = asker(client, 0);
     Decision::Denied(Denied::Fenced { label, since: now })
 }
 
 /// Carries out what is decided, as the shell does where nothing takes time.
 fn ask(
     writers: &mut Writers,
-    asker: &Asker,
+    asker: &ClaimRequest,
     mode: AccessMode,
     disk: &mut Option<Record>,
 ) -> Decision {
@@ -380,7 +380,7 @@ proptest! {
 /// As [`ask`], where connections that are cut are not alive any more.
 fn ask_cutting(
     writers: &mut Writers,
-    asker: &Asker,
+    asker: &ClaimRequest,
     mode: AccessMode,
     disk: &mut Option<Record>,
     live: &mut Vec<(u64, u8)>,

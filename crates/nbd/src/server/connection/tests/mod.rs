@@ -24,7 +24,7 @@ use super::request_context::RequestContext;
 use super::{Connection, ConnectionSetup};
 use crate::server::budget::Budget;
 use crate::server::limits::Limits;
-use crate::server::plan::{self, Terms};
+use crate::server::plan::{self, ConnectionTerms};
 use crate::server::socket::Socket;
 use crate::server::stats::Meter;
 use crate::server::writers::WriteGate;
@@ -52,7 +52,7 @@ fn connection(socket: Socket, disk: Node, limits: Limits, received: Vec<u8>) -> 
     Connection::new(ConnectionSetup {
         name: "disk".to_owned(),
         leaving: engine::InFlight::new(),
-        terms: Terms {
+        terms: ConnectionTerms {
             flags: plan::transmission_flags(disk.geometry()),
             framing: Framing::Simple,
             contexts: Vec::new(),

@@ -6,7 +6,7 @@ use nbd_proto::{Command, CommandFlags, StatusFilter};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::super::wide::Chunky;
-use super::super::{Dice, EINVAL, ENOSPC, Raw, request};
+use super::super::{Dice, EINVAL, ENOSPC, RawClient, request};
 use super::{CAP, SIZE, surviving};
 
 const EOVERFLOW: u32 = 75;
@@ -120,7 +120,7 @@ fn a_filter_of_any_form_leads_nowhere() {
 fn a_status_without_a_context_or_without_bytes_is_invalid() {
     surviving(|address| async move {
         let status = request(Command::BlockStatus, 0, SIZE);
-        let mut raw = Raw::structured(address).await;
+        let mut raw = RawClient::structured(address).await;
         raw.say(&status.encode()).await;
         let head = raw.take(20).await;
         assert_eq!(head[4..8], [0, 1, 0x80, 1]);

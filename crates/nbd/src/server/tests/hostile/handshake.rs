@@ -7,7 +7,7 @@ use nbd_proto::Command;
 use testkit::pattern;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::super::{Raw, request};
+use super::super::{RawClient, request};
 use super::surviving;
 
 const ACK: u32 = 1;
@@ -28,7 +28,7 @@ const SET_META: u32 = 10;
 
 const GO_DISK: &[u8] = b"\0\0\0\x04disk\0\0";
 
-impl Raw {
+impl RawClient {
     async fn greeted(address: SocketAddr) -> Self {
         let mut raw = Self::connect(address).await;
         raw.greet().await;
@@ -73,7 +73,7 @@ fn a_name_longer_than_its_option_is_invalid_and_in_step() {
     surviving(|address| async move {
         for option in [GO, OPT_INFO] {
             for told in [5, 7, 4097, 0x7fff_ffff, u32::MAX - 5, u32::MAX] {
-                let mut raw = Raw::greeted(address).await;
+                let mut raw = RawClient::greeted(address).await;
                 let answer = raw.negotiate(option, &go(told, b"disk", 0)).await;
                 assert!(answer == INVALID || answer == TOO_BIG, "{answer:#x}");
                 raw.assert_negotiating().await;
@@ -97,7 +97,7 @@ fn options_that_do_not_add_up_are_invalid_and_in_step() {
             (SET_META, go(u32::MAX, b"disk", 0)),
         ];
         for (option, data) in cases {
-            let mut raw = Raw::greeted(address).await;
+            let mut raw = RawClient::greeted(address).await;
             let answer = raw.negotiate(option, &data).await;
             assert!(answer >= 1 << 31, "{option}: {answer:#x}");
             raw.assert_negotiating().await;
@@ -111,17 +111,17 @@ fn long_names_are_refused() {
     surviving(|address| async move {
         for len in [4097, 5000, 65_000u16] {
             let name = vec![b'x'; len.into()];
-            let mut raw = Raw::greeted(address).await;
+            let mut raw = RawClient::greeted(address).await;
             let answer = raw.negotiate(GO, &go(len.into(), &name, 0)).await;
             assert!(answer == TOO_BIG || answer == INVALID, "{answer:#x}");
             raw.assert_negotiating().await;
             // This one has no way to answer.
-            let mut raw = Raw::greeted(address).await;
+            let mut raw = RawClient::greeted(address).await;
             raw.option(EXPORT_NAME, &name).await;
             assert!(raw.is_closed().await);
         }
         let name = vec![b'x'; 4096];
-        let mut raw = Raw::greeted(address).await;
+        let mut raw = RawClient::greeted(address).await;
         assert_eq!(raw.negotiate(GO, &go(4096, &name, 0)).await, UNKNOWN);
         raw.assert_negotiating().await;
     });
@@ -143,14 +143,14 @@ fn strange_names_are_unknown() {
         ];
         for name in names {
             let len = u32::try_from(name.len()).expect("short");
-            let mut raw = Raw::greeted(address).await;
+            let mut raw = RawClient::greeted(address).await;
             let answer = raw.negotiate(GO, &go(len, name, 0)).await;
             assert!(
                 answer == UNKNOWN || answer == INVALID,
                 "{name:?} {answer:#x}"
             );
             raw.assert_negotiating().await;
-            let mut raw = Raw::greeted(address).await;
+            let mut raw = RawClient::greeted(address).await;
             raw.option(EXPORT_NAME, name).await;
             assert!(raw.is_closed().await);
         }
@@ -161,7 +161,7 @@ fn strange_names_are_unknown() {
 fn an_option_of_absurd_length_is_dropped_at_once() {
     surviving(|address| async move {
         for len in [65_537, 1 << 20, 1 << 31, u32::MAX] {
-            let mut raw = Raw::greeted(address).await;
+            let mut raw = RawClient::greeted(address).await;
             let mut bytes = b"IHAVEOPT\0\0\0\x07".to_vec();
             bytes.extend_from_slice(&len.to_be_bytes());
             raw.say(&bytes).await;
@@ -174,12 +174,12 @@ fn an_option_of_absurd_length_is_dropped_at_once() {
 fn what_is_no_handshake_is_dropped() {
     surviving(|address| async move {
         for flags in [4u32, 0x8000_0000, 0x0001_0003] {
-            let mut raw = Raw::connect(address).await;
+            let mut raw = RawClient::connect(address).await;
             raw.take(18).await;
             raw.say(&flags.to_be_bytes()).await;
             assert!(raw.is_closed().await);
         }
-        let mut raw = Raw::greeted(address).await;
+        let mut raw = RawClient::greeted(address).await;
         raw.say(b"GET / HTTP/1.1\r\nHost: disk\r\n\r\n").await;
         assert!(raw.is_closed().await);
     });
@@ -188,7 +188,7 @@ fn what_is_no_handshake_is_dropped() {
 #[test]
 fn what_is_not_there_is_said_to_be_unsupported() {
     surviving(|address| async move {
-        let mut raw = Raw::greeted(address).await;
+        let mut raw = RawClient::greeted(address).await;
         assert_eq!(raw.negotiate(STARTTLS, &[]).await, UNSUP);
         for option in [0, 4, 99, u32::MAX] {
             assert_eq!(raw.negotiate(option, &[7; 100]).await, UNSUP);
@@ -205,7 +205,7 @@ fn what_is_not_there_is_said_to_be_unsupported() {
 #[test]
 fn a_handshake_of_endless_options_is_ended() {
     surviving(|address| async move {
-        let mut raw = Raw::greeted(address).await;
+        let mut raw = RawClient::greeted(address).await;
         let option = b"IHAVEOPT\0\0\0\x03\0\0\0\0".repeat(2000);
         drop(raw.stream.write_all(&option).await);
         let mut rest = Vec::new();
@@ -230,7 +230,7 @@ fn a_client_may_leave_after_any_byte() {
         bytes.extend_from_slice(&[9; 64]);
         bytes.extend_from_slice(&request(Command::Read, 0, 64).encode());
         for cut in 0..=bytes.len() {
-            let mut raw = Raw::connect(address).await;
+            let mut raw = RawClient::connect(address).await;
             // The server may have no place for it yet.
             drop(raw.stream.write_all(&bytes[..cut]).await);
             if cut % 2 == 0 {
@@ -243,7 +243,7 @@ fn a_client_may_leave_after_any_byte() {
 #[test]
 fn a_handshake_byte_by_byte_is_as_good_as_any() {
     surviving(|address| async move {
-        let mut raw = Raw::connect(address).await;
+        let mut raw = RawClient::connect(address).await;
         let mut bytes = 3u32.to_be_bytes().to_vec();
         bytes.extend_from_slice(b"IHAVEOPT\0\0\0\x01\0\0\0\x04disk");
         bytes.extend_from_slice(&request(Command::Read, 7, 9).encode());

@@ -12,7 +12,7 @@ use std::time::Duration;
 use block::Range;
 use testkit::{MemDisk, pattern};
 
-use super::{Limits, Raw, serving};
+use super::{Limits, RawClient, serving};
 
 const SIZE: u64 = 1 << 20;
 const CAP: u32 = 256 << 10;
@@ -27,7 +27,7 @@ fn surviving<F: Future<Output = ()>>(attack: impl FnOnce(SocketAddr) -> F) {
     };
     let disk = MemDisk::from_bytes(pattern(1, Range::new(0, SIZE)));
     serving(Arc::new(disk), limits, |address| async move {
-        let mut bystander = Raw::simple(address).await;
+        let mut bystander = RawClient::simple(address).await;
         let attack = engine::clock::timeout(LONG, attack(address)).await;
         assert!(attack.is_ok(), "the attack takes too long");
         bystander.assert_in_step().await;
@@ -35,7 +35,7 @@ fn surviving<F: Future<Output = ()>>(attack: impl FnOnce(SocketAddr) -> F) {
         let mut others = Vec::new();
         let refill = async {
             while others.len() < 39 {
-                let mut raw = Raw::connect(address).await;
+                let mut raw = RawClient::connect(address).await;
                 if !raw.is_closed_at_once().await {
                     others.push(raw);
                 }

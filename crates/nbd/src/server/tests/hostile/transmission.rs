@@ -7,7 +7,7 @@ use nbd_proto::{Command, CommandFlags, Request};
 use testkit::pattern;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::super::{Dice, EINVAL, ENOSPC, Raw, request};
+use super::super::{Dice, EINVAL, ENOSPC, RawClient, request};
 use super::{CAP, SIZE, surviving};
 
 /// Offsets and lengths at every edge, for every command, with simple and with structured replies:
@@ -15,8 +15,8 @@ use super::{CAP, SIZE, surviving};
 #[test]
 fn no_offset_and_no_length_leads_out_of_the_disk_or_out_of_step() {
     surviving(|address| async move {
-        let mut simple = Raw::simple(address).await;
-        let mut structured = Raw::structured(address).await;
+        let mut simple = RawClient::simple(address).await;
+        let mut structured = RawClient::structured(address).await;
         let offsets = [
             0,
             1,
@@ -47,7 +47,12 @@ fn no_offset_and_no_length_leads_out_of_the_disk_or_out_of_step() {
 }
 
 /// Both clients are told so, and told no more than that.
-async fn assert_refused(simple: &mut Raw, structured: &mut Raw, bad: &Request, payload: u64) {
+async fn assert_refused(
+    simple: &mut RawClient,
+    structured: &mut RawClient,
+    bad: &Request,
+    payload: u64,
+) {
     let payload = vec![3; usize::try_from(payload).expect("small")];
     let (error, _) = simple.ask(*bad, &payload).await;
     assert_ne!(error, 0, "{bad:?}");
@@ -74,7 +79,7 @@ async fn assert_refused(simple: &mut Raw, structured: &mut Raw, bad: &Request, p
 #[test]
 fn no_command_with_any_flag_leads_out_of_step() {
     surviving(|address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         for command in (0..20).filter(|&c| c != 2).map(Command::from) {
             for bit in 0..16 {
                 let mut odd = request(command, 0, 8);
@@ -93,7 +98,7 @@ fn no_command_with_any_flag_leads_out_of_step() {
 fn a_payload_too_long_to_skip_ends_the_connection() {
     surviving(|address| async move {
         for len in [2 * CAP + 1, 1 << 31, u32::MAX] {
-            let mut raw = Raw::simple(address).await;
+            let mut raw = RawClient::simple(address).await;
             raw.say(&request(Command::Write, 0, len.into()).encode())
                 .await;
             assert!(raw.is_closed().await);
@@ -107,7 +112,7 @@ fn a_payload_too_long_to_skip_ends_the_connection() {
 #[test]
 fn a_request_before_nonsense_is_answered_and_then_the_connection_ends() {
     surviving(|address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let flush = request(Command::Flush, 0, 0);
         raw.say(&[flush.encode(), [0xff; 28]].concat()).await;
         assert_eq!(raw.simple_reply(&flush).await.0, 0);
@@ -119,7 +124,7 @@ fn a_request_before_nonsense_is_answered_and_then_the_connection_ends() {
 #[test]
 fn a_client_that_closes_its_side_gets_all_its_answers() {
     surviving(|address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let read = request(Command::Read, 0, 200_000);
         let mut bytes = read.encode().repeat(50);
         // The last one is not whole.
@@ -137,13 +142,13 @@ fn a_client_that_closes_its_side_gets_all_its_answers() {
 #[test]
 fn what_follows_a_disconnect_is_not_listened_to() {
     surviving(|address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let mut bytes = request(Command::Disconnect, 0, 0).encode().to_vec();
         bytes.extend_from_slice(&request(Command::Write, 0, 512).encode());
         bytes.extend_from_slice(&[0xee; 512]);
         raw.say(&bytes).await;
         assert!(raw.is_closed().await);
-        let mut after = Raw::simple(address).await;
+        let mut after = RawClient::simple(address).await;
         let read = request(Command::Read, 0, 512);
         assert_eq!(after.ask(read, &[]).await.1, pattern(1, Range::new(0, 512)));
     });
@@ -153,7 +158,7 @@ fn what_follows_a_disconnect_is_not_listened_to() {
 fn clients_that_are_reset_in_the_middle_of_anything_are_forgotten() {
     surviving(|address| async move {
         for round in 0..60u64 {
-            let mut raw = Raw::simple(address).await;
+            let mut raw = RawClient::simple(address).await;
             let mut write = request(Command::Write, 0, 100_000);
             if round % 2 == 0 {
                 write.flags = CommandFlags::FUA;
@@ -174,7 +179,7 @@ fn clients_that_are_reset_in_the_middle_of_anything_are_forgotten() {
 #[test]
 fn thousands_of_requests_that_wait_are_answered_in_their_turn() {
     surviving(|address| async move {
-        let mut raw = Raw::simple(address).await;
+        let mut raw = RawClient::simple(address).await;
         let flush = request(Command::Flush, 0, 0);
         raw.say(&flush.encode().repeat(5000)).await;
         for _ in 0..5000 {
@@ -204,7 +209,7 @@ fn streams_with_bytes_turned_over_harm_nobody() {
                 let at = usize::try_from(rng.below(bytes.len() as u64)).expect("small");
                 bytes[at] ^= 1 << rng.below(8);
             }
-            let mut raw = Raw::connect(address).await;
+            let mut raw = RawClient::connect(address).await;
             if raw.is_closed_at_once().await {
                 continue;
             }

@@ -15,7 +15,7 @@ use tokio::net::TcpSocket;
 use tokio::sync::Semaphore;
 
 use super::harness::{controlled, wait_until};
-use super::{Raw, request};
+use super::{RawClient, request};
 use crate::server::client_disks::OPENS_MAX;
 use crate::server::{
     Access, CannotOpen, ClientDiskFigures, ClientFuture, ClientName, Control, DiskPerClient,
@@ -156,12 +156,12 @@ const fn address_of(host: u8) -> Ipv4Addr {
 }
 
 /// Through the handshake from 127.0.7.`host`; `None` if the server refuses.
-async fn connect(address: SocketAddr, host: u8) -> Option<Raw> {
+async fn connect(address: SocketAddr, host: u8) -> Option<RawClient> {
     let socket = TcpSocket::new_v4().expect("a socket");
     let from = SocketAddr::from((address_of(host), 0));
     socket.bind(from).expect("an address of the loopback");
     let stream = socket.connect(address).await.expect("a listening server");
-    let mut raw = Raw { stream };
+    let mut raw = RawClient { stream };
     raw.greet().await;
     raw.option(1, b"disk").await;
     let mut told = [0; 10];
@@ -169,22 +169,22 @@ async fn connect(address: SocketAddr, host: u8) -> Option<Raw> {
     read.ok().map(|_| raw)
 }
 
-async fn connected(address: SocketAddr, host: u8) -> Raw {
+async fn connected(address: SocketAddr, host: u8) -> RawClient {
     connect(address, host).await.expect("served")
 }
 
-async fn write(raw: &mut Raw, byte: u8) {
+async fn write(raw: &mut RawClient, byte: u8) {
     let write = request(Command::Write, 0, 512);
     assert_eq!(raw.ask(write, &[byte; 512]).await.0, 0);
 }
 
-async fn read(raw: &mut Raw) -> u8 {
+async fn read(raw: &mut RawClient) -> u8 {
     let (error, data) = raw.ask(request(Command::Read, 0, 512), &[]).await;
     assert_eq!(error, 0);
     data[0]
 }
 
-async fn say_goodbye(mut raw: Raw) {
+async fn say_goodbye(mut raw: RawClient) {
     raw.say(&request(Command::Disconnect, 0, 0).encode()).await;
     assert!(raw.is_closed().await);
 }
@@ -280,7 +280,7 @@ fn nothing_is_made_for_who_only_asks_or_may_not_use_it() {
         let from = SocketAddr::from((address_of(1), 0));
         socket.bind(from).expect("an address of the loopback");
         let stream = socket.connect(address).await.expect("a server");
-        let mut raw = Raw { stream };
+        let mut raw = RawClient { stream };
         raw.greet().await;
         raw.option(6, b"\0\0\0\x04disk\0\0").await;
         let head = raw.take(20).await;
@@ -298,7 +298,7 @@ fn nothing_is_made_for_who_only_asks_or_may_not_use_it() {
 
 /// What GO is answered: the kind of the reply and its text.
 async fn go(address: SocketAddr) -> (u32, String) {
-    let mut raw = Raw::connect(address).await;
+    let mut raw = RawClient::connect(address).await;
     raw.greet().await;
     raw.option(7, b"\0\0\0\x04disk\0\0").await;
     let head = raw.take(20).await;

@@ -3,7 +3,9 @@
 use block::{Geometry, Range, WriteFlags};
 use nbd_proto::{Command, CommandFlags, StatusFilter, WireError};
 
-use super::super::super::plan::{Action, Payload, Refused, Status, judge, judge_filter};
+use super::super::super::plan::{
+    Payload, RefusedRequest, RequestAction, Status, judge, judge_filter,
+};
 use super::{CAP, NONE, extended, geometry, of, plain};
 
 const PAYLOAD: CommandFlags = CommandFlags::PAYLOAD_LEN;
@@ -15,7 +17,7 @@ fn under_extended_headers_a_write_says_that_it_has_a_payload() {
     let judged = |flags| judge(&of(Command::Write, flags, range), &geometry(), &terms);
     assert_eq!(
         judged(PAYLOAD),
-        Ok(Action::Write(range, WriteFlags::empty()))
+        Ok(RequestAction::Write(range, WriteFlags::empty()))
     );
     let refused = judged(NONE).expect_err("without");
     // Nothing follows the header then.
@@ -51,11 +53,11 @@ fn status_needs_a_context_and_bytes_on_the_disk() {
     let judged =
         |terms, flags, range| judge(&of(Command::BlockStatus, flags, range), &geometry(), terms);
     let whole = Range::new(0, 1 << 30);
-    let error = |judged: Result<Action, Refused>| judged.expect_err("refused").error;
+    let error = |judged: Result<RequestAction, RefusedRequest>| judged.expect_err("refused").error;
     assert_eq!(error(judged(&plain, NONE, whole)), WireError::Invalid);
     for (flags, one) in [(NONE, false), (CommandFlags::REQ_ONE, true)] {
         let ids = [7].into_iter().collect();
-        let expected = Action::Status(Status {
+        let expected = RequestAction::Status(Status {
             range: whole,
             one,
             ids,
@@ -90,7 +92,7 @@ fn a_filter_chooses_among_the_contexts_and_tells_the_length() {
     };
     assert_eq!(
         judge(&request(12), &geometry(), &terms),
-        Ok(Action::Filter(12))
+        Ok(RequestAction::Filter(12))
     );
     let filter = |len, ids: &[u32]| {
         StatusFilter {
@@ -108,7 +110,10 @@ fn a_filter_chooses_among_the_contexts_and_tells_the_length() {
             one: true,
             ids: ids.into(),
         };
-        assert_eq!(judged(&filter(1 << 20, ids)), Ok(Action::Status(expected)));
+        assert_eq!(
+            judged(&filter(1 << 20, ids)),
+            Ok(RequestAction::Status(expected))
+        );
     }
     // Not agreed on; twice; no length; half an id; past the end; of nothing.
     let bad = [

@@ -7,7 +7,8 @@ use nbd_proto::{Command, CommandFlags, Framing, MetaContext, Request, WireError}
 use proptest::prelude::*;
 
 use super::super::plan::{
-    Action, Payload, Refused, Terms, judge, judge_filter, transmission_flags,
+    ConnectionTerms, Payload, RefusedRequest, RequestAction, judge, judge_filter,
+    transmission_flags,
 };
 
 const CAP: u32 = 1 << 20;
@@ -16,8 +17,8 @@ fn geometry() -> Geometry {
     Geometry::native(1 << 30)
 }
 
-fn terms(geometry: &Geometry) -> Terms {
-    Terms {
+fn terms(geometry: &Geometry) -> ConnectionTerms {
+    ConnectionTerms {
         flags: transmission_flags(geometry),
         framing: Framing::Structured,
         contexts: Vec::new(),
@@ -30,7 +31,7 @@ fn ask(
     command: Command,
     flags: CommandFlags,
     range: Range,
-) -> Result<Action, Refused> {
+) -> Result<RequestAction, RefusedRequest> {
     let request = Request {
         cookie: 1,
         command,
@@ -146,16 +147,19 @@ fn flags_reach_the_disk() {
     let flags = CommandFlags::FUA | CommandFlags::NO_HOLE | CommandFlags::FAST_ZERO;
     let range = Range::new(0, 512);
     let action = ask(&geometry(), Command::WriteZeroes, flags, range);
-    assert_eq!(action, Ok(Action::WriteZeroes(range, WriteFlags::all())));
+    assert_eq!(
+        action,
+        Ok(RequestAction::WriteZeroes(range, WriteFlags::all()))
+    );
 }
 
 /// Terms of a client that has agreed on all there is.
-fn extended(geometry: &Geometry) -> Terms {
+fn extended(geometry: &Geometry) -> ConnectionTerms {
     let context = |id| MetaContext {
         id,
         name: nbd_proto::BASE_ALLOCATION.to_owned(),
     };
-    Terms {
+    ConnectionTerms {
         framing: Framing::Extended,
         contexts: vec![context(7)],
         ..terms(geometry)
@@ -173,7 +177,7 @@ fn of(command: Command, flags: CommandFlags, range: Range) -> Request {
 }
 
 /// Terms of a client that has agreed on structured replies only.
-fn plain() -> Terms {
+fn plain() -> ConnectionTerms {
     terms(&geometry())
 }
 
@@ -229,7 +233,7 @@ proptest! {
         geometry.block_size = 1 << shift;
         geometry.read_only = read_only;
         let framing = [Framing::Simple, Framing::Structured, Framing::Extended][framing];
-        let mut terms = Terms { framing, ..extended(&geometry) };
+        let mut terms = ConnectionTerms { framing, ..extended(&geometry) };
         if !has_context || !framing.is_chunked() {
             terms.contexts.clear();
         }
@@ -242,7 +246,7 @@ proptest! {
         };
         let reads = [Command::Read, Command::Cache, Command::BlockStatus];
         match judge(&request, &geometry, &terms) {
-            Ok(Action::Filter(len)) => {
+            Ok(RequestAction::Filter(len)) => {
                 prop_assert_eq!(len as u64, request.payload_len(framing));
                 if let Ok(action) = judge_filter(&request, &payload, &geometry, &terms) {
                     let range = action.range().expect("a status has a range");
@@ -252,7 +256,7 @@ proptest! {
             Ok(action) => if let Some(range) = action.range() {
                 prop_assert!(range.check(geometry.size, geometry.block_size).is_ok());
                 prop_assert!(!read_only || reads.contains(&request.command));
-                let is_write = matches!(action, Action::Write(..));
+                let is_write = matches!(action, RequestAction::Write(..));
                 prop_assert_eq!(is_write, request.payload_len(framing) > 0 || (is_write && range.is_empty()));
             },
             Err(refused) => {

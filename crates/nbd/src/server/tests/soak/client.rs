@@ -37,7 +37,7 @@ struct Slot {
 }
 
 #[derive(Debug)]
-struct Asked {
+struct SentRequest {
     slot: usize,
     request: Request,
     /// What a read must return.
@@ -48,7 +48,7 @@ struct Asked {
 #[derive(Debug)]
 struct Known {
     slots: Vec<Slot>,
-    flying: HashMap<u64, Asked>,
+    flying: HashMap<u64, SentRequest>,
 }
 
 #[derive(Debug, Clone)]
@@ -143,7 +143,7 @@ impl Known {
         if dice.below(3) == 0 {
             request.flags = CommandFlags::FUA;
         }
-        let asked = Asked {
+        let asked = SentRequest {
             slot: nth,
             request,
             expected,

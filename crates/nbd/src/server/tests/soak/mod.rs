@@ -3,7 +3,7 @@
 //! be answered rightly and in time; a wake-up that is lost shows as a client that waits.
 
 mod client;
-mod moody;
+mod random_delay_disk;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use engine::BackendChoice;
 use testkit::MemDisk;
 use tokio::net::UnixStream;
 
-use self::moody::Moody;
+use self::random_delay_disk::RandomDelayDisk;
 use super::harness::{ServerSetup, named, run_server};
-use super::{Dice, Limits, Listener, Raw};
+use super::{Dice, Limits, Listener, RawClient};
 use crate::file_disk;
 
 /// Worlds of one run.
@@ -44,7 +44,7 @@ fn tight(dice: &mut Dice) -> Limits {
 fn live(seed: u64, disk: Node) {
     let mut dice = Dice(seed);
     let limits = tight(&mut dice);
-    let disk = Arc::new(Moody::new(disk, Dice(seed + 1000)));
+    let disk = Arc::new(RandomDelayDisk::new(disk, Dice(seed + 1000)));
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("socket");
     let listener = Listener::unix(&path).expect("a free path");
@@ -56,7 +56,7 @@ fn live(seed: u64, disk: Node) {
         let mut clients = Vec::new();
         for nth in 0..CLIENTS {
             let stream = UnixStream::connect(&path).await.expect("listening");
-            let mut raw = Raw { stream };
+            let mut raw = RawClient { stream };
             raw.choose().await;
             let start = nth * DEPTH * SLOT_LEN;
             let client = client::run(raw.stream, start, seed * 10 + nth);

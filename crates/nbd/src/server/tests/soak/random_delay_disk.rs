@@ -1,4 +1,4 @@
-//! [`Moody`]: a disk that answers at once or later.
+//! [`RandomDelayDisk`]: a disk that answers at once or later.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use super::super::Dice;
 
 /// A disk that answers at once or later, as the dice say.
 #[derive(Debug)]
-pub(super) struct Moody {
+pub(super) struct RandomDelayDisk {
     child: Node,
     dice: Mutex<Dice>,
 }
 
-impl Moody {
+impl RandomDelayDisk {
     pub(super) fn new(child: Node, dice: Dice) -> Self {
         let dice = Mutex::new(dice);
         Self { child, dice }
@@ -36,7 +36,7 @@ impl Moody {
     }
 }
 
-impl BlockDevice for Moody {
+impl BlockDevice for RandomDelayDisk {
     fn geometry(&self) -> &Geometry {
         self.child.geometry()
     }

@@ -1,4 +1,4 @@
-//! [`Disks`]: what the clients of an export get: one disk for all, or each one of its own. Pure.
+//! [`ExportDisks`]: what the clients of an export get: one disk for all, or each one of its own. Pure.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::exports::ExportDisk;
 
 /// What clients get.
 #[derive(Debug)]
-pub(super) enum Disks {
+pub(super) enum ExportDisks {
     /// All of them the same.
     Shared(Node),
     /// Each its own.
@@ -21,7 +21,7 @@ pub(super) enum Disks {
     },
 }
 
-impl Disks {
+impl ExportDisks {
     pub(super) fn new(disk: ExportDisk) -> Self {
         match disk {
             ExportDisk::Shared(disk) => Self::Shared(disk),

@@ -1,4 +1,4 @@
-//! [`Served`]: an export as its connections see it.
+//! [`ServedExport`]: an export as its connections see it.
 //!
 //! # Invariants
 //!
@@ -16,9 +16,9 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::Notify;
 
 use super::client_disks::{ClientDisks, ClientName, DiskPerClient, Lease, NotClosed};
-use super::clients::{Admitted, Client, Roster};
-use super::disks::Disks;
+use super::clients::{AdmittedClient, Client, ClientRoster};
 use super::error::ChangeError;
+use super::export_disks::ExportDisks;
 use super::exports::{Export, Rules};
 use super::peer::Peer;
 use super::plan;
@@ -30,9 +30,9 @@ const REFUSAL_LOG_PAUSE: Duration = Duration::from_secs(10);
 
 /// An export as its connections see it.
 #[derive(Debug)]
-pub(super) struct Served {
+pub(super) struct ServedExport {
     name: String,
-    state: Mutex<State>,
+    state: Mutex<ExportState>,
     /// Connections to a shared disk that are over but for requests that it has not answered.
     pub(super) leaving: InFlight,
     /// Told when the last client has left.
@@ -45,11 +45,11 @@ pub(super) struct Served {
 
 /// What of an export may change.
 #[derive(Debug)]
-struct State {
+struct ExportState {
     description: String,
-    disks: Disks,
+    disks: ExportDisks,
     rules: Rules,
-    roster: Roster,
+    roster: ClientRoster,
     /// It takes no more clients.
     is_retired: bool,
     writers: Writers,
@@ -57,17 +57,17 @@ struct State {
     refusal_logged: Option<Instant>,
 }
 
-impl Served {
+impl ServedExport {
     pub(super) fn new(export: Export, rules: Rules) -> Arc<Self> {
-        let disks = Disks::new(export.disk);
+        let disks = ExportDisks::new(export.disk);
         Arc::new(Self {
             name: export.name,
-            state: Mutex::new(State {
+            state: Mutex::new(ExportState {
                 description: export.description,
                 disks,
                 writers: Writers::new(rules.writers.clone()),
                 rules,
-                roster: Roster::default(),
+                roster: ClientRoster::default(),
                 is_retired: false,
                 refusal_logged: None,
             }),
@@ -78,7 +78,7 @@ impl Served {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ExportState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -197,7 +197,7 @@ impl Served {
         peer: &Peer,
         told: &ExportInfo,
         lease: Option<&Lease>,
-    ) -> Result<Admitted, NotAdmitted> {
+    ) -> Result<AdmittedClient, NotAdmitted> {
         let mut state = self.state();
         let is_evicted = lease.is_some_and(Lease::is_evicted);
         if state.is_retired || is_evicted || !state.rules.access.allows(peer) {
@@ -223,7 +223,7 @@ impl Served {
         let client = Arc::new(Client::new(id, peer.clone(), geometry.size, name));
         state.roster.enter(client.clone());
         let leaving = lease.map_or(&self.leaving, Lease::leaving).clone();
-        Ok(Admitted::new(self.clone(), client, disk, leaving))
+        Ok(AdmittedClient::new(self.clone(), client, disk, leaving))
     }
 
     /// A client has left.
@@ -324,7 +324,7 @@ impl Served {
         let mut state = self.state();
         state.description = description;
         state.rules = rules;
-        let State {
+        let ExportState {
             roster,
             rules,
             writers,
@@ -348,7 +348,7 @@ impl Served {
                 clients: state.roster.len(),
             });
         }
-        state.disks = Disks::new(disk.into());
+        state.disks = ExportDisks::new(disk.into());
         Ok(())
     }
 
@@ -430,7 +430,7 @@ impl Served {
     }
 }
 
-impl State {
+impl ExportState {
     fn takes_claims(&self) -> bool {
         let shared = self.disks.shared();
         shared.is_some_and(|disk| !disk.geometry().read_only)
