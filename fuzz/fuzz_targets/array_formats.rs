@@ -1,4 +1,4 @@
-//! Any bytes as what members of arrays keep beside their data: superblocks that are changed and written again,
+//! Any bytes as what members of arrays keep next to their data: superblocks that are changed and written again,
 //! bitmaps, logs of bad blocks. Nothing panics nor takes memory beyond its bounds, what is not named stays, and
 //! what was written is read again.
 #![no_main]

@@ -1,4 +1,4 @@
-//! Any text as a device-mapper table. What is understood describes a disk without gaps, whose sizes add
+//! Any text as a device-mapper table. What is understood describes a disk without gaps, the sizes of which add
 //! up, and becomes that disk over memory or is refused at a place within the text.
 #![no_main]
 

@@ -1,5 +1,5 @@
 //! Any bytes as what is found on disks of others: md superblocks and bitmaps, LVM labels, metadata areas
-//! and their text. What is told must be within bounds, and asking it must not panic. A checksum that is wrong
+//! and their text. The report must stay within bounds, and making it must not panic. A checksum that is wrong
 //! is put right, so that what lies behind it is met too.
 #![no_main]
 
@@ -29,7 +29,7 @@ fn superblock(at: u64, bytes: &[u8]) {
         Version::V1_2,
     ];
     for version in versions {
-        // The place is the one it asks for, so that more than the first checks is reached; no disk has one
+        // The place is the requested one, so that more than the first checks is reached; no disk has one
         // behind this.
         let asked = bytes.get(144..152).map_or(at, |place| {
             let place = place.try_into().expect("eight bytes");
@@ -72,7 +72,7 @@ fn area(at: u64, bytes: &[u8]) {
         return;
     };
     let mut header = header.to_vec();
-    // The area itself is right, and so is its checksum; what is said of the text is not.
+    // The area itself is right, and so is its checksum; the description of the text is not.
     header[24..32].copy_from_slice(&area.offset.to_le_bytes());
     header[32..40].copy_from_slice(&area.len.to_le_bytes());
     if let Err(volume::Problem::Checksum { computed, .. }) = text_place(area, &header) {

@@ -1,6 +1,6 @@
 //! Any exceptions, and any header, as the store of an overlay. What is opened must read as a second, simple
 //! reading of the format says, without a change of the store; and what is written to it then must be there when it
-//! is opened again, beside all that was there before.
+//! is opened again, with everything that was there before.
 #![no_main]
 
 use std::sync::Arc;

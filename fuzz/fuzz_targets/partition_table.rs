@@ -1,5 +1,5 @@
-//! Any bytes as a partition table on a small disk: boot records with their chains, and GPTs whose
-//! checksums are right, so that what they say is met too. What is read of them is opened, laid out for other
+//! Any bytes as a partition table on a small disk: boot records with their chains, and GPTs with
+//! valid checksums, so that what they say is met too. What is read of them is opened, laid out for other
 //! sizes and written, and the partitions' bytes must be what they were.
 #![no_main]
 

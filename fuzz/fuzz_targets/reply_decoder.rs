@@ -18,7 +18,7 @@ fuzz_target!(|input: (u8, &[u8])| {
     assert_eq!(conserved(framing, std::iter::once(bytes)), cut);
 });
 
-/// Whatever was sent, each request is either over or can be sent again.
+/// After any input, each request is either over or can be sent again.
 fn conserved<'a>(framing: Framing, pieces: impl Iterator<Item = &'a [u8]>) -> DecodeOutcome {
     let seen = receive(decoder(framing), pieces);
     let mut tokens = seen.tokens.clone();

@@ -10,7 +10,7 @@ pub use superblocks::decode_mended;
 /// What a decoder made of a stream.
 #[derive(Debug, PartialEq)]
 pub struct DecodeOutcome {
-    /// What it told.
+    /// The events of the decoder.
     pub events: Vec<ReplyEvent<u64>>,
     /// Why it gave up.
     pub broken: Option<BrokenReply>,
@@ -41,7 +41,7 @@ pub fn receive<'a>(mut decoder: ReplyDecoder<u64>, pieces: impl Iterator<Item = 
     }
 }
 
-/// All that can be told from `waiting`.
+/// All events that `waiting` gives.
 fn take(
     decoder: &mut ReplyDecoder<u64>,
     waiting: &mut Vec<u8>,

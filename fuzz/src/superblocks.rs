@@ -12,7 +12,7 @@ pub fn decode_mended(
     let mut decoded = decode(version, at, &mended);
     if let Err(Problem::Checksum { computed, .. }) = decoded {
         let (place, sum) = match version {
-            // The first byte of the magic number tells the order.
+            // The first byte of the magic number gives the byte order.
             Version::V0_90 { .. } if bytes[0] == 0xa9 => (152, computed.to_be_bytes()),
             Version::V0_90 { .. } => (152, computed.to_le_bytes()),
             _ => (216, computed.to_le_bytes()),

@@ -6,7 +6,7 @@
 pub(crate) const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
 /// Second eight bytes of a newstyle server and first of every option: `IHAVEOPT`.
 pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// Second eight bytes of an oldstyle server, which nobody has sent for years.
+/// Second eight bytes of an oldstyle server, which no current server sends.
 pub(crate) const OLDSTYLE_MAGIC: u64 = 0x0000_4202_8186_1253;
 /// First eight bytes of a reply to an option.
 pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
@@ -35,7 +35,7 @@ pub(crate) const EXPORT_NAME_ANSWER_LEN: usize = 10;
 /// TCP port of NBD, assigned by IANA.
 pub const DEFAULT_PORT: u16 = 10809;
 
-/// Bounds that both sides keep, whatever the other side says.
+/// Bounds that both sides keep, independent of the other side.
 pub mod limits {
     /// Longest string: export name, description, error text (proto.md, "Values").
     pub const STRING_MAX: usize = 4096;
@@ -69,7 +69,7 @@ pub mod limits {
     pub const STATUS_FILTER_MAX: u32 = 8 + 4 * 64;
 }
 
-/// What a client asks for during the handshake (`NBD_OPT_*`).
+/// An option of a client in the handshake (`NBD_OPT_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OptionCode {
     /// 1: choose an export and go; cannot be answered with an error.

@@ -6,7 +6,7 @@
 use crate::consts::limits;
 use crate::wire::string;
 
-/// The context that tells holes and zeroes; its status is [`crate::AllocationFlags`].
+/// The context that reports holes and zeroes; its status is [`crate::AllocationFlags`].
 pub const BASE_ALLOCATION: &str = "base:allocation";
 
 /// A metadata context that both sides agreed on.

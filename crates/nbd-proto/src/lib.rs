@@ -18,8 +18,8 @@
 //!
 //! # What this crate does not do
 //!
-//! It does not know of disks (the `nbd` crate maps errors and geometry), and it has no time limits:
-//! whoever owns the socket owns those.
+//! It does not know of disks (the `nbd` crate maps errors and geometry), and it has no timeouts:
+//! the owner of the socket sets those.
 
 mod consts;
 mod context;

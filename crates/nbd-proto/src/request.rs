@@ -23,7 +23,7 @@ pub const REQUEST_LEN: usize = 28;
 /// Length of an extended request header, bytes.
 pub const EXTENDED_REQUEST_LEN: usize = 32;
 
-/// What a request asks for (`NBD_CMD_*`).
+/// The command of a request (`NBD_CMD_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Command {
     /// 0: read; the reply has a payload.
@@ -40,7 +40,7 @@ pub enum Command {
     Cache,
     /// 6: make the bytes zero.
     WriteZeroes,
-    /// 7: tell the state of the bytes.
+    /// 7: report the status of the bytes.
     BlockStatus,
     /// Any other number.
     Unknown(u16),
@@ -173,7 +173,7 @@ impl Request {
     /// Writes a compact header.
     ///
     /// # Panics
-    /// If `len` needs more than 32 bits: who sends compact requests splits before.
+    /// If `len` needs more than 32 bits: senders of compact requests split longer ones.
     #[must_use]
     pub fn encode(&self) -> [u8; REQUEST_LEN] {
         let len = u32::try_from(self.len).expect("compact requests are split below 4 GiB");
@@ -217,8 +217,8 @@ impl Request {
         bytes[16..24].copy_from_slice(&self.offset.to_be_bytes());
     }
 
-    /// Bytes of payload behind the header, which a server must take or skip to stay in step, whatever it
-    /// thinks of the request.
+    /// Bytes of payload behind the header, which a server must read or skip to stay in step, even if it
+    /// refuses the request.
     #[must_use]
     pub const fn payload_len(&self, framing: Framing) -> u64 {
         let has_payload = match framing {

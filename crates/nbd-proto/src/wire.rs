@@ -54,8 +54,8 @@ pub(crate) fn len32(len: usize) -> u32 {
     u32::try_from(len).expect("lengths we send are bounded by limits")
 }
 
-/// A string of the protocol: UTF-8, no NUL. The length is checked by the caller, whose answer to
-/// a long one differs.
+/// A string of the protocol: UTF-8, no NUL. The caller checks the length: replies to
+/// long strings differ.
 pub(crate) fn string(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     (!text.contains('\0')).then_some(text)

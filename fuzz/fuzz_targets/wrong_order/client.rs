@@ -7,7 +7,7 @@ use nbd_proto::{
 
 use crate::counted;
 
-/// The lower three bits of a byte choose the reply, the next whether it answers what was asked; if not,
+/// The lower three bits of a byte choose the reply, the next whether it answers the pending option; if not,
 /// the rest choose what.
 pub(crate) fn play(mode: u8, script: &[u8]) {
     let config = ClientHandshakeConfig {

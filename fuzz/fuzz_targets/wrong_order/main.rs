@@ -1,6 +1,5 @@
 //! Valid frames in wrong orders: each byte of the input is a frame, sent to one of the state machines.
-//! What the machine then claims (TLS, framing, contexts, success of a read) must follow from what was
-//! said.
+//! What the machine then claims (TLS, framing, contexts, success of a read) must follow from the input.
 #![no_main]
 
 mod client;

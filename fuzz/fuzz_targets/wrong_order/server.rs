@@ -42,7 +42,7 @@ struct World {
     waiting: Vec<u8>,
     /// What the replies agreed on, as a client would understand them.
     framing: Framing,
-    /// The export whose contexts were looked for last, and the one for which they were chosen.
+    /// The export of the last search for contexts, and the one for which they were selected.
     asked: String,
     chosen: Option<String>,
     over: bool,

@@ -45,7 +45,7 @@ fn requests() -> [Expected; 8] {
     ]
 }
 
-/// Contexts 1 and 2 are agreed on; request 6 asks for 2 only.
+/// Contexts 1 and 2 are negotiated; request 6 is for 2 only.
 fn chunk(framing: Framing, request: u8, number: u8, last: bool) -> Vec<u8> {
     let cookie = u64::from(request);
     let offset = cookie * 4096;

@@ -13,7 +13,7 @@
 //!
 //! `STARTTLS` answered with `ACK` puts the rest of the handshake, from the next option on, and all of
 //! transmission under TLS. Both machines then wait for `tls_started`, forget what was agreed on before,
-//! and end the session if bytes arrive in between: somebody put them there to be taken for bytes of the
+//! and end the session if bytes arrive in between: an attacker may have injected them to be taken for bytes of the
 //! other side (CVE-2021-3716).
 
 pub(crate) mod client;
@@ -66,21 +66,21 @@ impl ExportInfo {
 pub struct Negotiated {
     /// The export, with the flags as the client saw them.
     pub export: ExportInfo,
-    /// The name the client asked for; empty for the default export.
+    /// The requested name; empty for the default export.
     pub requested_name: String,
     /// How requests and replies look.
     pub framing: Framing,
-    /// The metadata contexts that `BLOCK_STATUS` tells of; without any the command is not allowed.
+    /// The metadata contexts that `BLOCK_STATUS` reports; without any the command is not allowed.
     pub contexts: Vec<MetaContext>,
     /// Whether the session is under TLS.
     pub tls: bool,
     /// Whether both sides agreed to leave out the zeroes behind the answer to `EXPORT_NAME`.
     pub no_zeroes: bool,
-    /// Whether the client asked for the block sizes and so promised to keep them.
+    /// Whether the client requested the block sizes and so promised to respect them.
     pub block_sizes_agreed: bool,
-    /// On the client's side, what the server said of the disk; nothing where it was not asked.
+    /// On the client's side, the identity that the server reported; empty if it was not requested.
     pub disk: DiskIdentity,
-    /// Which client it is, where it said so.
+    /// The identity of the client, if it sent one.
     pub writer: Option<WriterAccess>,
 }
 

@@ -36,7 +36,7 @@ pub struct ReplyHead {
 }
 
 impl ReplyHead {
-    /// The longest: an extended chunk that tells of a hole.
+    /// The longest: an extended chunk that reports a hole.
     pub const MAX: usize = 32 + 12;
 
     const fn empty() -> Self {

@@ -14,7 +14,7 @@ use crate::flags::ChunkFlags;
 use crate::framing::Framing;
 use crate::wire::{Fields, index, len32};
 
-/// The longest extent of the 32-bit form that ends at a block, whatever the block size is.
+/// The longest extent of the 32-bit form that ends at a block boundary for every block size.
 const NARROW_LEN_MAX: u64 = (u32::MAX - (limits::BLOCK_SIZE_MIN_MAX - 1)) as u64;
 
 /// A run of bytes of one status.
@@ -27,8 +27,8 @@ pub struct Extent {
 }
 
 impl Framing {
-    /// A whole chunk that tells the status of `extents`, one after the other from the request's offset,
-    /// in the context `id`. What the form has no room for is left out, so that the client asks on
+    /// A whole chunk that reports the status of `extents`, one after the other from the request's offset,
+    /// in the context `id`. What does not fit the form is left out, so that the client's next request begins
     /// where the chunk ends: extents beyond [`limits::EXTENTS_MAX`], and in the 32-bit form what comes
     /// behind an extent that is 4 GiB long.
     ///
@@ -109,7 +109,7 @@ pub enum BadFilter {
     /// Not agreed on.
     #[error("status of context {0}, which was not negotiated")]
     Unknown(u32),
-    /// Asked for before.
+    /// Already requested.
     #[error("status of context {0} asked for twice")]
     Twice(u32),
 }

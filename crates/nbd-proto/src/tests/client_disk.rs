@@ -1,4 +1,4 @@
-//! The question for the disk, and who asks it, on the client's side.
+//! Queries for the disk's identity and the client's own, on the client's side.
 
 use proptest::prelude::*;
 

@@ -33,7 +33,7 @@ pub(crate) struct ClientOutcome {
     pub(crate) tls: usize,
 }
 
-/// Says `input` to the client in pieces, whatever it asks. Where TLS begins, what is said next is under
+/// Feeds `input` to the client in pieces, whichever options it sends. Where TLS begins, later bytes are under
 /// it.
 pub(crate) fn feed(client: &mut ClientHandshake, input: &[u8], piece: usize) -> ClientOutcome {
     let mut outcome = ClientOutcome::default();

@@ -28,14 +28,14 @@ pub(crate) fn disk() -> ExportInfo {
 pub(crate) struct Pair {
     pub(crate) server: ServerHandshake,
     pub(crate) client: ClientHandshake,
-    /// Everything both said before TLS, and under it.
+    /// All bytes of both sides before TLS, and under it.
     pub(crate) clear: Vec<u8>,
     pub(crate) under: Vec<u8>,
     to_client: Vec<u8>,
     to_server: Vec<u8>,
     pub(crate) server_events: Vec<HandshakeEvent>,
     pub(crate) client_events: Vec<ClientEvent>,
-    /// Who asked for an export, each time.
+    /// The client identity of each request for an export.
     pub(crate) writers: Vec<Option<WriterAccess>>,
     /// Bytes handed over at once.
     pub(crate) piece: usize,

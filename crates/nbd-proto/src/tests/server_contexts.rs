@@ -323,7 +323,7 @@ fn reported_flags(outcome: &ServerOutcome) -> TransmissionFlags {
     TransmissionFlags::from_bits_retain(u16::from_be_bytes(data[10..12].try_into().unwrap()))
 }
 
-/// Who has chosen no contexts has none to filter (proto.md, `NBD_FLAG_BLOCK_STAT_PAYLOAD`).
+/// A client that selected no contexts has none to filter (proto.md, `NBD_FLAG_BLOCK_STAT_PAYLOAD`).
 #[test]
 fn a_filter_of_contexts_is_offered_to_who_chose_some_and_to_who_still_may() {
     const FILTER: TransmissionFlags = TransmissionFlags::BLOCK_STATUS_PAYLOAD;

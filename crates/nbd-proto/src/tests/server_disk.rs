@@ -1,4 +1,4 @@
-//! The question for the disk, and who asks it, on the server's side.
+//! Queries for the disk's identity and the client's own, on the server's side.
 
 use super::server_harness::{
     FIXED, OFFERED, ServerHarness, ServerOutcome, go, good_go, queries, serve_as, session,
@@ -73,7 +73,7 @@ fn the_disk_is_told_before_structured_replies_and_behind_them() {
 #[test]
 fn contexts_of_status_keep_their_rules_beside_the_disk() {
     let structured = || option(OptionCode::StructuredReply, &[]);
-    // Both are asked for, without structured replies: as without the disk.
+    // Both are requested without structured replies: the same reply as without the disk.
     let outcome = feed_options(&[list("disk", &["outboard:disk", "base:allocation"])]);
     assert_eq!(reported_names(&outcome), (vec![], OptionReply::ErrInvalid));
     let outcome = feed_options(&[
@@ -84,7 +84,7 @@ fn contexts_of_status_keep_their_rules_beside_the_disk() {
         reported_names(&outcome).0,
         [&OFFERED[..1], &DISK[..]].concat()
     );
-    // Who asks for everything gets what BLOCK_STATUS can tell of.
+    // A query for everything returns what BLOCK_STATUS can report.
     let outcome = feed_options(&[structured(), list("disk", &[])]);
     assert_eq!(reported_names(&outcome).0, OFFERED);
     // Names of the namespace that mean nothing are no question for everything.

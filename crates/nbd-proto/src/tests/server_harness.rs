@@ -12,7 +12,7 @@ use crate::{
 pub(crate) struct ServerOutcome {
     pub(crate) sent: Vec<u8>,
     pub(crate) asked: Vec<(String, ExportPurpose)>,
-    /// Who asked, each time.
+    /// The client identity of each request for an export.
     pub(crate) writers: Vec<Option<WriterAccess>>,
     pub(crate) lists: usize,
     pub(crate) tls: usize,
@@ -49,7 +49,7 @@ impl ServerHarness {
         }
     }
 
-    /// Says `input` in pieces of `piece` bytes. Where TLS begins, what is said next is under it.
+    /// Feeds `input` in pieces of `piece` bytes. Where TLS begins, later bytes are under it.
     pub(crate) fn feed(&mut self, input: &[u8], piece: usize) {
         for part in input.chunks(piece.max(1)) {
             self.waiting.extend_from_slice(part);

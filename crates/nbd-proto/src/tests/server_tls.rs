@@ -173,7 +173,7 @@ fn what_was_agreed_in_the_clear_is_forgotten_under_tls() {
     assert!(finished.no_zeroes, "client flags are said once only");
 }
 
-/// CVE-2021-3716: what somebody put behind STARTTLS was taken for what the client said under TLS.
+/// CVE-2021-3716: bytes injected behind STARTTLS were taken for bytes of the client under TLS.
 #[test]
 fn bytes_pipelined_behind_starttls_end_the_session() {
     for tls in [TlsMode::Optional, TlsMode::Required] {

@@ -439,7 +439,7 @@ proptest! {
         stream.extend(id.to_be_bytes());
         stream.extend(tail);
         let _outcome = decode(&mut decoder, &stream, cut);
-        // Whatever came, what is not over can be sent again.
+        // After any input, unfinished requests can be sent again.
         prop_assert!(decoder.drain().len() >= 3);
     }
 }

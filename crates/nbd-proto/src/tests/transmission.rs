@@ -262,7 +262,7 @@ fn a_second_reply_to_one_request_finds_nothing_even_when_its_slot_is_used_again(
     assert_eq!(decoder.in_flight(), 0);
 }
 
-/// Whoever sends the request again needs what was attached to it. A reply that claimed success with
+/// The caller that sends the request again needs its token. A reply that claimed success with
 /// bytes missing used to take it away.
 #[test]
 fn a_request_whose_reply_is_broken_stays_in_flight() {

@@ -8,7 +8,7 @@ pub enum BrokenReply {
     /// Not a reply.
     #[error("reply with magic {0:#010x}")]
     Magic(u32),
-    /// A reply of a framing nobody agreed on.
+    /// A reply of a framing that was not negotiated.
     #[error("reply of a form that was not negotiated")]
     NotNegotiated,
     /// A simple reply to a read under structured replies.
@@ -52,7 +52,7 @@ pub enum BrokenReply {
     /// More pieces than a client keeps track of.
     #[error("a read answered in too many pieces")]
     TooManyPieces,
-    /// Several pieces where one was asked for.
+    /// Several chunks although one was requested.
     #[error("a read answered in pieces although one was asked for")]
     Fragmented,
     /// Success, but not of everything.
@@ -61,19 +61,19 @@ pub enum BrokenReply {
         /// How many.
         missing: u64,
     },
-    /// Status in a context that was not asked for.
+    /// Status in a context that was not requested.
     #[error("status of context {0}, which was not asked for")]
     UnknownContext(u32),
     /// Status of one request in one context twice, or in one that the request left out.
     #[error("status of context {0} comes twice, or although others were asked for")]
     ContextTwice(u32),
-    /// Success, but not in every context that was asked for.
+    /// Success, but not in every requested context.
     #[error("a status request succeeded without context {0}")]
     ContextMissing(u32),
     /// An extent without length.
     #[error("extent of no bytes")]
     EmptyExtent,
-    /// More extents than one chunk may hold, or than the one that was asked for.
+    /// More extents than one chunk may hold, or more than the one that was requested.
     #[error("{0} extents in one chunk")]
     TooManyExtents(u64),
     /// An extent that begins behind the request, or ends behind it where that is not allowed.

@@ -5,7 +5,7 @@ use crate::flags::CommandFlags;
 use crate::reply::Extent;
 use crate::request::Command;
 
-/// What was asked, as far as replies are checked against it.
+/// The properties of a request against which its replies are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expected {
     /// The command.
@@ -30,7 +30,7 @@ pub enum ReplyEvent<T> {
     /// The next `len` bytes of the stream are the export's at `offset`. The caller takes them from
     /// the stream and says so with [`crate::ReplyDecoder::payload_taken`].
     Data {
-        /// Whose.
+        /// The request's cookie.
         cookie: u64,
         /// Where on the export.
         offset: u64,
@@ -39,7 +39,7 @@ pub enum ReplyEvent<T> {
     },
     /// `len` bytes at `offset` are zero.
     Hole {
-        /// Whose.
+        /// The request's cookie.
         cookie: u64,
         /// Where on the export.
         offset: u64,
@@ -50,7 +50,7 @@ pub enum ReplyEvent<T> {
     /// after the other, from the request's offset on. They may end before its end: ask on from there.
     /// The last may end behind it, perhaps behind the export.
     Extent {
-        /// Whose.
+        /// The request's cookie.
         cookie: u64,
         /// Id of the context.
         context: u32,
@@ -61,7 +61,7 @@ pub enum ReplyEvent<T> {
     },
     /// The request will fail, and this is what the server says about it. May come several times.
     Error {
-        /// Whose.
+        /// The request's cookie.
         cookie: u64,
         /// The kind.
         error: WireError,
@@ -72,7 +72,7 @@ pub enum ReplyEvent<T> {
     },
     /// The request is over; its cookie means nothing any more.
     Done {
-        /// Whose.
+        /// The request's cookie.
         cookie: u64,
         /// What the caller attached.
         token: T,

@@ -3,12 +3,11 @@
 //! It names requests (cookies), knows which are outstanding, and checks every reply against them:
 //! a reply to nothing, a simple reply where one in chunks is due, data outside its request or
 //! twice, success with bytes missing, counts and lengths that do not add up, extents of contexts that
-//! nobody asked for. Each of these is a
-//! [`BrokenReply`], after which the connection must be closed: the stream cannot be trusted.
+//! were not requested. Each of these is a [`BrokenReply`], after which the connection must be closed: the stream cannot be trusted.
 //!
 //! It keeps no bytes. Headers are decoded from the caller's buffer once they are whole, at most
 //! [`ReplyDecoder::HEAD_MAX`] bytes; payloads are only announced ([`ReplyEvent::Data`]), so that
-//! the caller can receive them where they belong, and extents are told one by one.
+//! the caller can receive them where they belong, and extents are reported one by one.
 //!
 //! Memory: one slot for each request in flight, and at most [`limits::PIECES_MAX`] pieces of one read.
 
@@ -34,7 +33,7 @@ use chunk::ERROR_PAYLOAD_MAX;
 use slots::{PendingRequest, Slots};
 use status::StatusChunk;
 
-/// Decodes replies to the requests it was told of.
+/// Decodes replies to the requests that were inserted.
 #[derive(Debug)]
 pub struct ReplyDecoder<T> {
     framing: Framing,
@@ -44,7 +43,7 @@ pub struct ReplyDecoder<T> {
     payload_left: u32,
     /// The chunk of extents in the middle of which the stream is.
     status: Option<StatusChunk>,
-    /// Cookie of a request whose last chunk was seen; `Done` comes once its payload was taken.
+    /// Cookie of a request after its last chunk; `Done` comes once its payload was taken.
     finishing: Option<u64>,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct PendingRequest<T> {
     pub(super) token: T,
     pub(super) error: Option<WireError>,
     pub(super) coverage: Coverage,
-    /// Contexts whose status is due, one bit for each place in the decoder's list.
+    /// Contexts with a status that is due, one bit for each place in the decoder's list.
     pub(super) contexts_due: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Chunks of extents: the answers to `BLOCK_STATUS`, told extent by extent, so that a chunk of 16 MiB
+//! Chunks of extents: replies to `BLOCK_STATUS`, reported extent by extent, so that a chunk of 16 MiB
 //! needs no memory here.
 
 use super::chunk::Chunk;
@@ -17,7 +17,7 @@ pub(super) struct StatusChunk {
     context: u32,
     /// Extents that are still to come, this one included.
     left: u64,
-    /// Bytes that the extents before this one tell of.
+    /// Bytes that the extents before this one cover.
     told: u64,
     /// Whether the chunk is its reply's last.
     done: bool,
@@ -92,7 +92,7 @@ impl<T> ReplyDecoder<T> {
         Ok(decoded)
     }
 
-    /// The bit of a context whose status is due.
+    /// The bit of a context with a status that is due.
     fn due(&mut self, cookie: u64, context: u32) -> Result<u64, BrokenReply> {
         let bit = self.bits(|id| id == context);
         let pending = self.pending(cookie)?;
@@ -146,8 +146,8 @@ fn extent(framing: Framing, fields: &mut Fields<'_>) -> Option<Extent> {
     Some(Extent { len, flags })
 }
 
-/// Where the extent begins, if it may: only the last one may end behind the request, and where one is
-/// asked for not even that (proto.md, `BLOCK_STATUS`).
+/// Where the extent begins, if it may: only the last one may end behind the request, and if one extent was
+/// requested not even that (proto.md, `BLOCK_STATUS`).
 fn check(expected: Expected, status: StatusChunk, extent: Extent) -> Result<u64, BrokenReply> {
     let cookie = status.cookie;
     if extent.len == 0 {

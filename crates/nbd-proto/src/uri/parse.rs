@@ -158,7 +158,7 @@ impl Query {
         })
     }
 
-    /// A parameter whose value is a text without NUL, and not empty.
+    /// A parameter with a value that is a text without NUL, and not empty.
     fn take_text(&mut self, key: &'static str) -> Result<Option<String>, UriError> {
         let Some(bytes) = self.take(key) else {
             return Ok(None);

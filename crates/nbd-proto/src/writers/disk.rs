@@ -41,7 +41,7 @@ impl FromStr for DiskId {
 /// How an export takes writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum WriterPolicy {
-    /// One client at a time; who it is the server forgets when it restarts.
+    /// One client at a time; the server forgets its identity when it restarts.
     #[default]
     One,
     /// Any number of clients, which are coordinated elsewhere.
@@ -103,8 +103,8 @@ impl DiskIdentity {
         [disk, incarnation, writers].into_iter().flatten().collect()
     }
 
-    /// Takes one name of a server's answer. What is not understood, and what was said before, is left
-    /// out.
+    /// Takes one name of a server's answer. Unknown and repeated names are
+    /// ignored.
     pub(crate) fn add(&mut self, name: &str) {
         let Some((key, value)) = name
             .strip_prefix(NAMESPACE)

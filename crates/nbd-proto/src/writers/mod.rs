@@ -1,11 +1,11 @@
 //! outboard's own metadata namespace: which disk an export is, and which client may write to it.
 //!
-//! Asked by `LIST_META_CONTEXT` alone, so that nothing is added to answers of `BLOCK_STATUS`, and also
+//! Requested by `LIST_META_CONTEXT` alone, so that nothing is added to answers of `BLOCK_STATUS`, and also
 //! before structured replies are agreed on (the kernel's client has none):
 //!
 //! ```text
 //! client   outboard:disk                          which disk is this
-//!          outboard:client=TOKEN,ACCESS           who is asking, and what for (see WriterAccess)
+//!          outboard:client=TOKEN,ACCESS           the client and its requested access (see WriterAccess)
 //! server   outboard:disk=IDENTITY                 absent where the disk has none
 //!          outboard:incarnation=16 hex digits     another one where unflushed writes may be lost
 //!          outboard:writers=one|many|fenced       how the export takes writers
@@ -17,7 +17,7 @@
 //!
 //! Invariants: nothing of the other side is believed unchecked; what is not understood of a server is
 //! left out, what is not understood of a client is refused. It deliberately does not know how
-//! identities are made nor who holds a claim: those are the server's.
+//! identities are made nor which client holds a claim: the server decides both.
 
 mod disk;
 mod token;
@@ -63,7 +63,7 @@ impl WriterRefusal {
 pub(crate) struct DiskQueries {
     /// Which disk it is.
     pub(crate) disk: bool,
-    /// Who is asking.
+    /// The requesting client.
     pub(crate) client: Option<WriterAccess>,
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// What distinguishes a client from others: its connections share it, and so do those it makes later.
-/// Drawn at random; whoever knows a client's token is that client to the server.
+/// Drawn at random; the server takes any client that knows the token for this one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientToken([u8; 16]);
 
@@ -52,7 +52,7 @@ pub(super) fn hex<T: TryFrom<u128>>(text: &str) -> Result<T, InvalidValue> {
     T::try_from(number).map_err(|_| InvalidValue)
 }
 
-/// What a client asks for.
+/// The access that a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AccessMode {
     /// It never writes.
@@ -63,7 +63,7 @@ pub enum AccessMode {
     Resume,
     /// To be one of many writers that are coordinated elsewhere; refused where the export has one.
     Shared,
-    /// To be the one writer from now on: whoever is it is cut off, and refused from then on.
+    /// To be the one writer from now on: the previous writer is disconnected and refused from then on.
     Takeover,
 }
 
@@ -88,8 +88,8 @@ impl AccessMode {
         }
     }
 
-    /// What the same client asks for with a further connection, and when it comes back: what it was given
-    /// it resumes, and never takes anew.
+    /// What the same client requests with a further connection, and after a reconnect: it
+    /// resumes its claim and never takes a new one.
     #[must_use]
     pub const fn again(self) -> Self {
         match self {
@@ -112,7 +112,7 @@ impl FromStr for AccessMode {
 /// Which client is asking for an export, and what for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WriterAccess {
-    /// Who.
+    /// The client.
     pub token: ClientToken,
     /// What for.
     pub mode: AccessMode,

@@ -18,7 +18,7 @@ pub enum HandshakeFailure {
     /// No export of that name.
     #[error("the server has no export {name:?}{}", tail(.text))]
     UnknownExport {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// What the server says about it; may be empty.
         text: String,
@@ -37,17 +37,17 @@ pub enum HandshakeFailure {
         "the server requires TLS: use an address that begins with nbds, and the certificate it wants"
     )]
     TlsRequired,
-    /// The server said no.
+    /// The server refused an option.
     #[error("the server refused {option:?}: {}{}", reason(*.reply), tail(.text))]
     Refused {
-        /// What was asked.
+        /// The option that the client sent.
         option: OptionCode,
         /// The kind of refusal.
         reply: OptionReply,
         /// What the server says about it; may be empty.
         text: String,
     },
-    /// The connection ended before the server said anything.
+    /// The connection ended before the server sent anything.
     #[error("the server closed the connection before its greeting")]
     ClosedBeforeGreeting,
     /// The connection ended while a reply to this option was due.
@@ -96,7 +96,7 @@ pub enum BadReply {
     /// A reply to something else.
     #[error("{answered:?} was answered while {sent:?} was asked")]
     OtherOption {
-        /// What was asked.
+        /// The option that the client sent.
         sent: OptionCode,
         /// What was answered.
         answered: OptionCode,
@@ -113,7 +113,7 @@ pub enum BadReply {
     /// A reply that does not fit its option.
     #[error("{reply:?} in answer to {option:?}")]
     Unexpected {
-        /// What was asked.
+        /// The option that the client sent.
         option: OptionCode,
         /// What came.
         reply: OptionReply,
@@ -129,7 +129,7 @@ pub enum BadReply {
     /// A name or description that is no UTF-8 or longer than 4096 bytes.
     #[error("a name or description is too long or no UTF-8")]
     BadString,
-    /// A metadata context that was not asked for, or twice, or has no name.
+    /// A metadata context that was not requested, or twice, or has no name.
     #[error("metadata context {id} ({name:?}) was not asked for, or comes twice")]
     Context {
         /// Its id.

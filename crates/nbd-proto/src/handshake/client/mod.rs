@@ -1,7 +1,7 @@
 //! [`ClientHandshake`]: the client's side of option negotiation.
 //!
-//! Begins TLS if wanted, asks for extended headers or else structured replies, for the disk's identity, for
-//! metadata contexts, then for one export (`GO`, or `EXPORT_NAME` where the server does not know `GO`), its description
+//! Begins TLS if wanted, requests extended headers or else structured replies, the disk's identity,
+//! metadata contexts, then one export (`GO`, or `EXPORT_NAME` where the server does not know `GO`), its description
 //! (`INFO`) or the list of exports (`LIST`). One option at a time, as proto.md demands. The machine is
 //! here; which option follows which is in `option_negotiation`.
 //!
@@ -42,14 +42,14 @@ pub struct ClientHandshakeConfig {
     pub framing: Framing,
     /// Names of metadata contexts to choose for [`Goal::Go`], such as [`crate::BASE_ALLOCATION`], at
     /// most [`limits::CONTEXTS_MAX`]. They need a framing in chunks. A server without them is accepted:
-    /// [`Negotiated::contexts`] tells which it has.
+    /// [`Negotiated::contexts`] lists those that it has.
     pub contexts: Vec<String>,
     /// Where it leads.
     pub goal: Goal,
     /// Whether to ask which disk it is: [`Negotiated::disk`] has the answer, if there is one.
     pub identify: bool,
-    /// Who the client is and what it wants of the export, for [`Goal::Go`]. A server that does not
-    /// know such things is accepted.
+    /// The identity of the client and the access that it requests, for [`Goal::Go`]. A server that does not
+    /// support claims is accepted.
     pub writer: Option<WriterAccess>,
 }
 
@@ -123,7 +123,7 @@ pub struct ClientHandshake {
     tls: bool,
     framing: Framing,
     no_zeroes: bool,
-    /// The `LIST_META_CONTEXT` under way asks for the disk, not for the contexts.
+    /// The `LIST_META_CONTEXT` in progress requests the disk's identity, not its contexts.
     requests_identity: bool,
     collected: CollectedReplies,
 }
@@ -158,7 +158,7 @@ impl ClientHandshake {
         }
     }
 
-    /// What it asks for of outboard's own namespace.
+    /// The queries in outboard's own namespace.
     fn disk_queries(&self) -> DiskQueries {
         match self.config.goal {
             Goal::List => DiskQueries::default(),
@@ -327,7 +327,7 @@ impl ClientHandshake {
         }
     }
 
-    /// Says `ABORT`, which is how a client may leave, and tells `event`.
+    /// Sends `ABORT`, by which a client may leave, and queues `event`.
     fn leave(&mut self, event: ClientEvent) {
         let mut out = Vec::new();
         push_option(&mut out, OptionCode::Abort, &[]);

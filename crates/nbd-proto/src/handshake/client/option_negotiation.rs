@@ -10,7 +10,7 @@ use crate::handshake::frame::{info, push_option};
 use crate::handshake::{ExportInfo, Negotiated, meaningful};
 use crate::wire::{Fields, len32, printable};
 
-/// What a client asks for, in this order, as far as it wants it.
+/// The options of a client in the order in which it sends those that it wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NegotiationStep {
     Tls,
@@ -170,7 +170,7 @@ impl ClientHandshake {
         Ok(())
     }
 
-    /// An error: goes on without what was asked for, where that can be done without.
+    /// An error: continues without the requested feature, if it is optional.
     fn accept_error(
         &mut self,
         option: OptionCode,
@@ -178,7 +178,7 @@ impl ClientHandshake {
         data: &[u8],
     ) -> Result<(), HandshakeFailure> {
         if option == OptionCode::ListMetaContext && self.requests_identity {
-            // Whatever it means for the export, the answer to GO says it too.
+            // If the error concerns the export, the reply to GO reports it too.
             self.collected.forget_disk();
             self.identified();
             return Ok(());

@@ -71,7 +71,7 @@ impl CollectedReplies {
         Ok(())
     }
 
-    /// One `META_CONTEXT` reply. With `asked`, contexts are chosen: each must be one of those and have
+    /// One `META_CONTEXT` reply. With `asked`, contexts are selected: each must be one of those and have
     /// its own id. Without, they are listed and their ids mean nothing.
     pub(super) fn context(
         &mut self,
@@ -110,7 +110,7 @@ impl CollectedReplies {
         Ok(())
     }
 
-    /// Forgets the disk: the option failed, whatever came before.
+    /// Forgets the disk: the option failed, so earlier replies do not count.
     pub(super) fn forget_disk(&mut self) {
         self.disk = DiskIdentity::default();
     }
@@ -119,7 +119,7 @@ impl CollectedReplies {
         std::mem::take(&mut self.disk)
     }
 
-    /// Forgets the contexts: the option failed, whatever came before.
+    /// Forgets the contexts: the option failed, so earlier replies do not count.
     pub(super) fn forget_contexts(&mut self) {
         self.contexts.clear();
     }
@@ -128,7 +128,7 @@ impl CollectedReplies {
         std::mem::take(&mut self.contexts)
     }
 
-    /// The export, after `ACK`. The server's own name for it, or `asked`.
+    /// The export, after `ACK`. Its name is the server's, else the requested one.
     pub(super) fn take_export(&mut self, asked: &str) -> Result<ExportInfo, HandshakeFailure> {
         let (size, flags) = self.export.take().ok_or(BadReply::NoExportInfo)?;
         let name = self.name.take().unwrap_or_else(|| asked.to_owned());

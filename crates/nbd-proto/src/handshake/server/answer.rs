@@ -18,7 +18,7 @@ pub(super) fn export_name(export: &ExportInfo, no_zeroes: bool) -> Vec<u8> {
     out
 }
 
-/// The information asked for and the final `ACK`. Size and flags always come.
+/// The requested information and the final `ACK`. Size and flags always come.
 pub(super) fn info(question: &ExportQuestion, export: &ExportInfo) -> Vec<u8> {
     let option = option_of(question.purpose);
     let mut out = Vec::new();

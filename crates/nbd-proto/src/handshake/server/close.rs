@@ -6,7 +6,7 @@ use crate::handshake::server::Refusal;
 /// Why a session ends in the handshake. The text is for the server's log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
-    /// The client said `ABORT`; it has its `ACK`.
+    /// The client sent `ABORT` and received its `ACK`.
     #[error("the client ended the handshake")]
     Aborted,
     /// proto.md demands that unknown flags end the connection.

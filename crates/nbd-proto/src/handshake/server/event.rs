@@ -36,7 +36,7 @@ pub enum TlsMode {
     /// A client may use it, and must for the exports that are refused with [`Refusal::TlsRequired`]
     /// (`SELECTIVETLS`).
     Optional,
-    /// Nothing is said in the clear (`FORCEDTLS`).
+    /// The server offers nothing without TLS (`FORCEDTLS`).
     Required,
 }
 
@@ -51,7 +51,7 @@ pub enum HandshakeEvent {
         name: String,
         /// What the client wants with it.
         purpose: ExportPurpose,
-        /// Which client it is and what it wants to do with it, where it said so for this export. `None`
+        /// The client and its requested access, if it sent them for this export. `None`
         /// for [`ExportPurpose::Info`].
         writer: Option<WriterAccess>,
     },
@@ -61,7 +61,7 @@ pub enum HandshakeEvent {
     FindContexts {
         /// Its name; empty for the default export.
         name: String,
-        /// Whether [`ContextOffer::disk`] is asked for.
+        /// Whether the client requests [`ContextOffer::disk`].
         identify: bool,
     },
     /// What was sent was the last in the clear: begin TLS as its server, then call
@@ -76,10 +76,10 @@ pub enum HandshakeEvent {
 /// What an export has of metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContextOffer<'a> {
-    /// Names of the contexts that `BLOCK_STATUS` can tell of, such as [`crate::BASE_ALLOCATION`]. Always the
+    /// Names of the contexts that `BLOCK_STATUS` can report, such as [`crate::BASE_ALLOCATION`]. Always the
     /// same for an export, as their order gives the ids.
     pub contexts: &'a [&'a str],
-    /// Which disk it is; looked at only where it was asked for.
+    /// The identity of the disk; used only if it was requested.
     pub disk: DiskIdentity,
 }
 
@@ -90,7 +90,7 @@ pub enum ExportPurpose {
     Info,
     /// To be used.
     Go,
-    /// To be used, by a client that cannot be told of an error.
+    /// To be used, by a client that cannot receive an error reply.
     ExportName,
 }
 

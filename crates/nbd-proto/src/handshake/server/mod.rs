@@ -49,7 +49,7 @@ struct AgreedOptions {
     framing: Framing,
     /// The export of the last successful `SET_META_CONTEXT`, by the client's name, and its contexts.
     contexts: Option<(String, Vec<MetaContext>)>,
-    /// The export of the last `LIST_META_CONTEXT` that said who the client is, and who that is.
+    /// The export of the last `LIST_META_CONTEXT` that carried the client's identity, and that identity.
     writer: Option<(String, WriterAccess)>,
 }
 
@@ -142,7 +142,7 @@ impl ServerHandshake {
     }
 
     /// Answers [`HandshakeEvent::List`] with names and descriptions. Names beyond
-    /// [`limits::STRING_MAX`] cannot be said in the protocol and are left out.
+    /// [`limits::STRING_MAX`] do not fit the protocol and are left out.
     ///
     /// # Panics
     /// If no such answer is due.

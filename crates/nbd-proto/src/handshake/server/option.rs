@@ -48,7 +48,7 @@ pub(super) struct ContextQuestion {
     pub(super) queries: Vec<String>,
     /// …and, in `LIST_META_CONTEXT`, those of outboard's own namespace.
     pub(super) disk: DiskQueries,
-    /// No queries at all, which in `LIST_META_CONTEXT` asks for all contexts of `BLOCK_STATUS`.
+    /// No queries at all, which in `LIST_META_CONTEXT` requests all contexts of `BLOCK_STATUS`.
     pub(super) is_for_all: bool,
     /// `LIST_META_CONTEXT` or `SET_META_CONTEXT`.
     pub(super) option: OptionCode,
@@ -75,7 +75,7 @@ pub(super) fn export_name(data: &[u8]) -> Option<ExportQuestion> {
     })
 }
 
-/// `INFO` and `GO`: name and the kinds of information asked for. Kinds we do not know are ignored,
+/// `INFO` and `GO`: name and the requested kinds of information. Kinds we do not know are ignored,
 /// as proto.md demands.
 pub(super) fn info_request(
     purpose: ExportPurpose,

@@ -118,8 +118,8 @@ impl ServerHandshake {
         }
     }
 
-    /// Tells which of the offer the question means, and remembers contexts that are chosen and the client
-    /// that says who it is.
+    /// Replies with the part of the offer that matches, and stores the selected contexts and the identity
+    /// that the client sent.
     pub(super) fn answer_contexts_question(
         &mut self,
         question: ContextQuestion,
@@ -166,7 +166,7 @@ impl ServerHandshake {
         self.state = ServerState::WaitsForExport(question);
     }
 
-    /// Who the client said that it is, for this export.
+    /// The identity that the client sent for this export.
     fn writer_of(&self, question: &ExportQuestion) -> Option<WriterAccess> {
         let named = self.agreed.writer.as_ref();
         let same = named
@@ -181,7 +181,7 @@ impl ServerHandshake {
         let contexts = chosen
             .filter(|(name, _)| *name == question.name)
             .map_or_else(Vec::new, |(_, contexts)| contexts.clone());
-        // Who only asks may still choose some.
+        // After INFO the client may still select contexts.
         if contexts.is_empty() && question.purpose != ExportPurpose::Info {
             export.flags -= TransmissionFlags::BLOCK_STATUS_PAYLOAD;
         }
@@ -223,7 +223,7 @@ impl ServerHandshake {
     }
 
     pub(super) fn refuse_option(&mut self, option: OptionCode, name: &str, refusal: Refusal) {
-        // TLS_REQD is only for those who can do something about it (proto.md, "TLS support").
+        // TLS_REQD is only for clients that can start TLS (proto.md, "TLS support").
         let can_start_tls = self.config.tls != TlsMode::Off && !self.tls;
         let refusal = match refusal {
             Refusal::TlsRequired if !can_start_tls => Refusal::Unknown,
