@@ -46,7 +46,7 @@ pub use blocks::{BlockSizeError, Blocks};
 pub use delay::{Delay, DelayTimes};
 pub use error_disk::ErrorDisk;
 pub use fault::{Fault, FaultEffect, FaultHandle, FaultPlan, FaultRule};
-pub use file::{File, FileOptions, Holder, OpenError, lock_exclusive};
+pub use file::{File, FileHolder, FileOptions, OpenError, lock_exclusive};
 pub use linear::{Linear, LinearError};
 pub use memory::Memory;
 pub use null::Null;

@@ -1,11 +1,11 @@
-//! [`Locks`]: waits for a turn in the [`Table`].
+//! [`Locks`]: waits for a turn in the [`TurnTable`].
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use block::{BlockDevice, IoError, Range};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-use super::state::{Access, Table, Turn};
+use super::state::{Access, Turn, TurnTable};
 
 /// Changes that are in flight or wait for their blocks; more of them wait for these, in order.
 pub(super) const CHANGES_MAX: usize = 256;
@@ -13,7 +13,7 @@ pub(super) const CHANGES_MAX: usize = 256;
 /// The turns of all changes.
 #[derive(Debug)]
 pub(super) struct Locks {
-    table: Mutex<Table>,
+    table: Mutex<TurnTable>,
     places: Semaphore,
     left: Notify,
 }
@@ -89,7 +89,7 @@ impl Locks {
         Ok(())
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, TurnTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -36,7 +36,7 @@ use engine::Buffer;
 use futures_util::future::try_join;
 
 use self::locks::{Guard, Locks};
-use self::plan::Place;
+use self::plan::BlockSpan;
 pub(crate) use self::plan::slice;
 use self::state::Access;
 use crate::guard::{admit, admit_change, assert_checked, assert_len, len_of};
@@ -104,8 +104,8 @@ impl Blocks {
         self.child.geometry().block_size.max(1).into()
     }
 
-    fn place(&self, range: Range) -> Place {
-        Place::of(range, self.below())
+    fn place(&self, range: Range) -> BlockSpan {
+        BlockSpan::of(range, self.below())
     }
 
     /// Refuses what the disk below cannot do, also where only edges would be written.
@@ -114,8 +114,8 @@ impl Blocks {
     }
 
     /// The bytes around `place` in the blocks at its ends: those before the request, and those behind it.
-    async fn surroundings(&self, place: Place) -> Result<(IoBufs, IoBufs), IoError> {
-        let Place { range, outer, .. } = place;
+    async fn surroundings(&self, place: BlockSpan) -> Result<(IoBufs, IoBufs), IoError> {
+        let BlockSpan { range, outer, .. } = place;
         let block = self.below();
         let lead = range.offset - outer.offset;
         let trail = outer.end() - range.end();
@@ -159,7 +159,7 @@ impl Blocks {
         self.locks.take(blocks, access, &*self.child).await
     }
 
-    async fn zero(&self, place: Place, flags: WriteFlags) -> Result<(), IoError> {
+    async fn zero(&self, place: BlockSpan, flags: WriteFlags) -> Result<(), IoError> {
         let access = if place.is_whole() {
             Access::Beside
         } else {

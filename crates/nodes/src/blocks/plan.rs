@@ -4,7 +4,7 @@ use block::{Extent, IoBufs, Range};
 
 /// A request among whole blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct BlockSpan {
     /// The request.
     pub(super) range: Range,
     /// The blocks it touches.
@@ -13,7 +13,7 @@ pub(super) struct Place {
     pub(super) inner: Range,
 }
 
-impl Place {
+impl BlockSpan {
     /// Finds the blocks of `block` bytes of `range`.
     pub(super) fn of(range: Range, block: u64) -> Self {
         let start = range.offset / block * block;

@@ -1,4 +1,4 @@
-//! [`Table`]: which change has which blocks, in order of arrival. Pure.
+//! [`TurnTable`]: which change has which blocks, in order of arrival. Pure.
 //!
 //! # Invariants
 //!
@@ -28,13 +28,13 @@ pub(super) enum Access {
 pub(super) struct Turn(u64);
 
 #[derive(Debug)]
-struct Entry {
+struct TurnEntry {
     turn: Turn,
     blocks: Range,
     access: Access,
 }
 
-impl Entry {
+impl TurnEntry {
     fn conflicts_with(&self, other: &Self) -> bool {
         (self.access == Access::Alone || other.access == Access::Alone)
             && self.blocks.overlaps(&other.blocks)
@@ -49,18 +49,18 @@ struct Haunted {
 
 /// The changes that are in flight or wait, and what was given up.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    entries: Vec<Entry>,
+pub(super) struct TurnTable {
+    entries: Vec<TurnEntry>,
     next: u64,
     haunted: Vec<Haunted>,
 }
 
-impl Table {
+impl TurnTable {
     /// A change of `blocks` arrives.
     pub(super) fn enter(&mut self, blocks: Range, access: Access) -> Turn {
         let turn = self.now();
         self.next += 1;
-        self.entries.push(Entry {
+        self.entries.push(TurnEntry {
             turn,
             blocks,
             access,

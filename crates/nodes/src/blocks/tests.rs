@@ -18,8 +18,8 @@ use testkit::{
     pattern, single,
 };
 
-use super::plan::{Place, clip, slice};
-use super::state::{Access, Table};
+use super::plan::{BlockSpan, clip, slice};
+use super::state::{Access, TurnTable};
 use super::{BlockSizeError, Blocks};
 use crate::Memory;
 
@@ -102,7 +102,7 @@ proptest! {
     ) {
         let block = 1 << power;
         let range = Range::new(offset, len);
-        let place = Place::of(range, block);
+        let place = BlockSpan::of(range, block);
         let mut parts: Vec<Range> = place.edges(block).collect();
         parts.extend((!place.inner.is_empty()).then_some(place.inner));
         parts.sort();
@@ -317,7 +317,7 @@ fn extents_are_cut_to_what_was_asked() {
 
 #[test]
 fn who_came_first_goes_first_and_what_was_given_up_haunts_until_it_settles() {
-    let mut table = Table::default();
+    let mut table = TurnTable::default();
     let block = Range::new(0, 4096);
     let beside = table.enter(block, Access::Beside);
     let alone = table.enter(block, Access::Alone);

@@ -13,7 +13,7 @@ use crate::blocks::slice;
 
 /// A write that waits.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct CacheEntry {
     id: u64,
     pub(super) range: Range,
     pub(super) data: IoBufs,
@@ -21,7 +21,7 @@ pub(super) struct Entry {
 
 /// A place in the order of writes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mark(u64);
+pub(super) struct CacheMark(u64);
 
 /// The writes that wait.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Cache {
     size: u64,
     used: u64,
     next: u64,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<CacheEntry>,
 }
 
 /// Writes that wait, at most, however small they are.
@@ -62,7 +62,7 @@ impl Cache {
             return false;
         }
         self.used += range.len;
-        self.entries.push_back(Entry {
+        self.entries.push_back(CacheEntry {
             id: self.next,
             range,
             data: data.clone(),
@@ -72,18 +72,18 @@ impl Cache {
     }
 
     /// Where the writes end that are in here now.
-    pub(super) const fn mark(&self) -> Mark {
-        Mark(self.next)
+    pub(super) const fn mark(&self) -> CacheMark {
+        CacheMark(self.next)
     }
 
     /// The write that waits for longest, if it came before `mark`.
-    pub(super) fn oldest(&self, mark: Mark) -> Option<Entry> {
+    pub(super) fn oldest(&self, mark: CacheMark) -> Option<CacheEntry> {
         let first = self.entries.front()?;
         (first.id < mark.0).then(|| first.clone())
     }
 
     /// `entry` is below now. One that was lost meanwhile is not missed.
-    pub(super) fn written(&mut self, entry: &Entry) {
+    pub(super) fn written(&mut self, entry: &CacheEntry) {
         if self
             .entries
             .front()
@@ -101,14 +101,14 @@ impl Cache {
     }
 
     /// What lies over `range`, oldest first.
-    pub(super) fn over(&self, range: Range) -> Vec<Entry> {
+    pub(super) fn over(&self, range: Range) -> Vec<CacheEntry> {
         let touching = self.entries.iter().filter(|e| e.range.overlaps(&range));
         touching.cloned().collect()
     }
 }
 
 /// `data` of `range` as it reads with `entries` over it, oldest first.
-pub(super) fn lay_over(range: Range, data: IoBufs, entries: &[Entry]) -> IoBufs {
+pub(super) fn lay_over(range: Range, data: IoBufs, entries: &[CacheEntry]) -> IoBufs {
     entries.iter().fold(data, |under, entry| {
         let start = entry.range.offset.clamp(range.offset, range.end());
         let end = entry.range.end().clamp(start, range.end());

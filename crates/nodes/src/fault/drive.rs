@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::cache::Cache;
 use super::plan::{FaultPlan, FaultRule};
-use super::state::{Puller, State};
+use super::state::{FaultState, Puller};
 
 /// How often requests under way look whether the file that pulls the drive has come.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// State and cache change together: a pull empties the cache.
 #[derive(Debug)]
 pub(super) struct Inside {
-    pub(super) state: State,
+    pub(super) state: FaultState,
     pub(super) cache: Option<Cache>,
 }
 
@@ -54,7 +54,7 @@ impl Drive {
     pub(super) fn new(plan: FaultPlan) -> Self {
         Self {
             inside: Mutex::new(Inside {
-                state: State::new(&plan),
+                state: FaultState::new(&plan),
                 cache: plan.cache.map(Cache::new),
             }),
             pulls: watch::Sender::new(0),

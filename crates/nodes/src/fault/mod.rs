@@ -49,11 +49,11 @@ use block::{
 };
 use futures_util::future::{Either, select};
 
-use self::cache::{Cache, Mark, lay_over};
+use self::cache::{Cache, CacheMark, lay_over};
 use self::drive::Drive;
 pub use self::drive::FaultHandle;
 pub use self::plan::{FaultEffect, FaultPlan, FaultRule};
-use self::state::Verdict;
+use self::state::FaultVerdict;
 use crate::blocks::slice;
 use crate::guard::{admit, assert_len, len_of, remeasured};
 
@@ -133,7 +133,7 @@ impl Fault {
     }
 
     /// What becomes of a request, where that is not a failure.
-    fn judge(&self, operation: Operation, range: Option<Range>) -> Result<Verdict, IoError> {
+    fn judge(&self, operation: Operation, range: Option<Range>) -> Result<FaultVerdict, IoError> {
         let now = self.drive.now();
         let unit = self.geometry.block_size;
         let verdict = self
@@ -142,7 +142,7 @@ impl Fault {
             .state
             .decide(operation, range, unit, now);
         match verdict {
-            Verdict::Fail(errno) => {
+            FaultVerdict::Fail(errno) => {
                 Err(IoError::new(errno, operation, range).because(Cause::Asked))
             }
             other => Ok(other),
@@ -177,12 +177,12 @@ impl Fault {
         Ok(cache.is_some_and(|cache| cache.put(range, data)))
     }
 
-    fn mark(&self) -> Option<Mark> {
+    fn mark(&self) -> Option<CacheMark> {
         self.drive.inside().cache.as_ref().map(Cache::mark)
     }
 
     /// Writes down the oldest write of the cache, if it came before `mark`. Only with the turn.
-    async fn write_down_one(&self, mark: Option<Mark>) -> Result<bool, IoError> {
+    async fn write_down_one(&self, mark: Option<CacheMark>) -> Result<bool, IoError> {
         // One that was dropped half way must not land behind its successors.
         self.drive.recover(&*self.child).await?;
         let oldest = |cache: &Cache| mark.and_then(|mark| cache.oldest(mark));
@@ -231,7 +231,7 @@ impl Fault {
         request: IoFuture<'_, ()>,
     ) -> Result<(), IoError> {
         match self.judge(operation, Some(range))? {
-            Verdict::Lose => Ok(()),
+            FaultVerdict::Lose => Ok(()),
             _ => self.past_the_cache(request).await,
         }
     }
@@ -262,8 +262,8 @@ impl BlockDevice for Fault {
         Box::pin(self.run(Operation::Write, at, async move {
             assert_len(range, len_of(&data));
             match self.judge(Operation::Write, at)? {
-                Verdict::Lose => Ok(()),
-                Verdict::Tear { kept, then } => {
+                FaultVerdict::Lose => Ok(()),
+                FaultVerdict::Tear { kept, then } => {
                     let kept = Range::new(range.offset, kept);
                     if !kept.is_empty() {
                         let data = slice(&data, 0, kept.len_usize());
@@ -281,7 +281,7 @@ impl BlockDevice for Fault {
     fn flush(&self) -> IoFuture<'_, ()> {
         Box::pin(self.run(Operation::Flush, None, async {
             match self.judge(Operation::Flush, None)? {
-                Verdict::Lose => Ok(()),
+                FaultVerdict::Lose => Ok(()),
                 _ if self.drive.inside().state.has_lost() => {
                     let error = IoError::new(Errno::Io, Operation::Flush, None);
                     Err(error.because(Cause::CacheLost))

@@ -1,4 +1,4 @@
-//! [`State`]: which request goes wrong, and whether the drive is there. Pure.
+//! [`FaultState`]: which request goes wrong, and whether the drive is there. Pure.
 //!
 //! # Invariants
 //!
@@ -20,7 +20,7 @@ const SECTOR: u64 = 512;
 
 /// What becomes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum FaultVerdict {
     /// It is carried out.
     Pass,
     /// It fails.
@@ -78,7 +78,7 @@ impl Armed {
 
 /// The drive.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct FaultState {
     seed: u64,
     rules: Vec<Armed>,
     drawn: u64,
@@ -90,7 +90,7 @@ pub(super) struct State {
     lost: bool,
 }
 
-impl State {
+impl FaultState {
     pub(super) fn new(plan: &FaultPlan) -> Self {
         let mut state = Self {
             seed: plan.seed,
@@ -162,27 +162,27 @@ impl State {
         range: Option<Range>,
         unit: u32,
         now: Duration,
-    ) -> Verdict {
+    ) -> FaultVerdict {
         self.requests += 1;
         if let (Operation::Flush, Some(errno)) = (operation, self.flush_failed) {
-            return Verdict::Fail(errno);
+            return FaultVerdict::Fail(errno);
         }
         let Some(effect) = self.hit(operation, range, now) else {
-            return Verdict::Pass;
+            return FaultVerdict::Pass;
         };
         self.hits += 1;
         let verdict = match (effect, operation) {
-            (FaultEffect::Fail(errno), _) => Verdict::Fail(errno),
+            (FaultEffect::Fail(errno), _) => FaultVerdict::Fail(errno),
             (FaultEffect::Tear(errno), Operation::Write) => self.tear(range, unit, Some(errno)),
-            (FaultEffect::Tear(errno), _) => Verdict::Fail(errno),
+            (FaultEffect::Tear(errno), _) => FaultVerdict::Fail(errno),
             (FaultEffect::TearSilently, Operation::Write) => self.tear(range, unit, None),
-            (FaultEffect::TearSilently, _) => Verdict::Pass,
+            (FaultEffect::TearSilently, _) => FaultVerdict::Pass,
             (FaultEffect::Lose, Operation::Read | Operation::Extents | Operation::Measure) => {
-                Verdict::Pass
+                FaultVerdict::Pass
             }
-            (FaultEffect::Lose, _) => Verdict::Lose,
+            (FaultEffect::Lose, _) => FaultVerdict::Lose,
         };
-        if let (Operation::Flush, Verdict::Fail(errno)) = (operation, verdict) {
+        if let (Operation::Flush, FaultVerdict::Fail(errno)) = (operation, verdict) {
             self.flush_failed = Some(errno);
         }
         verdict
@@ -209,11 +209,11 @@ impl State {
     }
 
     /// Some of the sectors of `range`, never all.
-    fn tear(&mut self, range: Option<Range>, unit: u32, then: Option<Errno>) -> Verdict {
+    fn tear(&mut self, range: Option<Range>, unit: u32, then: Option<Errno>) -> FaultVerdict {
         let unit = SECTOR.max(unit.into());
         let units = range.map_or(0, |range| range.len.div_ceil(unit));
         let kept = self.draw(units) * unit;
-        Verdict::Tear { kept, then }
+        FaultVerdict::Tear { kept, then }
     }
 
     fn draw(&mut self, bound: u64) -> u64 {

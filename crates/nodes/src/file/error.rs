@@ -8,14 +8,14 @@ use rustix::io::Errno;
 
 /// The process that has a file open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Holder {
+pub struct FileHolder {
     /// For writing, not only for reading.
     pub writes: bool,
     /// Its process id, where the system reports it.
     pub process: Option<u32>,
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for FileHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let access = if self.writes { "writing" } else { "reading" };
         write!(f, "already open for {access}")?;
@@ -75,7 +75,7 @@ pub enum OpenError {
         /// What was to be opened.
         path: PathBuf,
         /// The process that has it.
-        holder: Holder,
+        holder: FileHolder,
     },
     /// The kernel holds the device.
     #[error(

@@ -16,7 +16,7 @@ use block::Identity;
 use engine::DiskFile;
 use rustix::fs::{AtFlags, Dev, Stat, StatxFlags, fstatfs, major, minor, statx};
 
-use super::open::Kind;
+use super::open::FileKind;
 
 /// Where a whole device says in sysfs what it is.
 const NAMES: [&str; 7] = [
@@ -33,12 +33,12 @@ const NAMES: [&str; 7] = [
 pub(super) fn identity_of(
     sysfs: &Path,
     disk: &DiskFile,
-    kind: Kind,
+    kind: FileKind,
     found: &Stat,
 ) -> Option<Identity> {
     match kind {
-        Kind::Regular => of_file(disk, found),
-        Kind::Device => of_device(sysfs, found.st_rdev),
+        FileKind::Regular => of_file(disk, found),
+        FileKind::Device => of_device(sysfs, found.st_rdev),
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, Stat, flock, fstat, major, minor};
 use rustix::io::Errno;
 
-use super::error::{Holder, OpenError};
+use super::error::{FileHolder, OpenError};
 
 /// udev locks a block device for moments while it looks at it: that is waited out.
 const TRIES: u32 = 10;
@@ -74,7 +74,7 @@ pub(super) async fn take(
 
 /// Whether the lock of `holder` may be what a process left behind. The kernel lists none of one that is gone; it lists
 /// none of another machine, or of another namespace of processes, either.
-fn may_be_left_behind(holder: &Holder) -> bool {
+fn may_be_left_behind(holder: &FileHolder) -> bool {
     let Some(process) = holder.process else {
         return true;
     };
@@ -114,13 +114,13 @@ pub(super) fn release(fd: impl AsFd) {
 }
 
 /// The holder of the file of `stat`, as far as the kernel reports it.
-pub(super) fn holder(path: &Path, stat: &Stat, read_only: bool) -> Holder {
+pub(super) fn holder(path: &Path, stat: &Stat, read_only: bool) -> FileHolder {
     let listed = std::fs::read_to_string(LOCKS).unwrap_or_else(|e| {
         tracing::debug!("{LOCKS} does not tell who holds {}: {e}", path.display());
         String::new()
     });
     let device = (major(stat.st_dev), minor(stat.st_dev));
-    find(&listed, device, stat.st_ino).unwrap_or(Holder {
+    find(&listed, device, stat.st_ino).unwrap_or(FileHolder {
         // A shared lock is refused by a writer only; an exclusive one may be refused by either.
         writes: read_only,
         process: None,
@@ -133,7 +133,7 @@ pub(super) fn holder(path: &Path, stat: &Stat, read_only: bool) -> Holder {
 /// 3: FLOCK  ADVISORY  WRITE 1234 fd:01:5678 0 EOF
 ///                           pid  device:inode (major and minor in hex)
 /// ```
-pub(super) fn find(listed: &str, device: (u32, u32), inode: u64) -> Option<Holder> {
+pub(super) fn find(listed: &str, device: (u32, u32), inode: u64) -> Option<FileHolder> {
     listed.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace().skip(1);
         let (class, _, access) = (words.next()?, words.next()?, words.next()?);
@@ -142,7 +142,7 @@ pub(super) fn find(listed: &str, device: (u32, u32), inode: u64) -> Option<Holde
         let major = u32::from_str_radix(place.next()?, 16).ok()?;
         let minor = u32::from_str_radix(place.next()?, 16).ok()?;
         let found: u64 = place.next()?.parse().ok()?;
-        (class == "FLOCK" && (major, minor) == device && found == inode).then(|| Holder {
+        (class == "FLOCK" && (major, minor) == device && found == inode).then(|| FileHolder {
             writes: access == "WRITE",
             process: process.parse().ok().filter(|&process| process > 0),
         })

@@ -44,9 +44,9 @@ use bytes::Bytes;
 use engine::{Buffer, DiskFile, InFlight, Ticket};
 use smallvec::smallvec;
 
-pub use self::error::{Holder, OpenError};
+pub use self::error::{FileHolder, OpenError};
 pub use self::lock::lock_exclusive;
-use self::open::{Kind, Opened, ReadNow, file_size};
+use self::open::{FileKind, OpenedFile, ReadNow, file_size};
 use self::plan::Zeroing;
 use self::seek::Seeks;
 use self::state::Pace;
@@ -70,7 +70,7 @@ pub struct FileOptions {
 #[derive(Debug)]
 pub struct File {
     path: PathBuf,
-    opened: Opened,
+    opened: OpenedFile,
     syncs: Arc<Syncs>,
     in_flight: InFlight,
     writes: Pace,
@@ -96,13 +96,13 @@ impl File {
     ///
     /// # Errors
     /// [`OpenError`], but not that it is in use.
-    pub async fn look_at(path: impl AsRef<Path>) -> Result<(Self, Option<Holder>), OpenError> {
+    pub async fn look_at(path: impl AsRef<Path>) -> Result<(Self, Option<FileHolder>), OpenError> {
         let path = path.as_ref();
         let (opened, holder) = open::look_at(path).await?;
         Ok((Self::of(path, opened), holder))
     }
 
-    fn of(path: &Path, opened: Opened) -> Self {
+    fn of(path: &Path, opened: OpenedFile) -> Self {
         Self {
             opened,
             syncs: Syncs::new(path.to_owned()),
@@ -116,7 +116,7 @@ impl File {
     }
 
     /// The same open file, with its facts revalidated.
-    fn sharing(&self, opened: Opened) -> Self {
+    fn sharing(&self, opened: OpenedFile) -> Self {
         let flag = |flag: &AtomicBool| AtomicBool::new(flag.load(Ordering::Relaxed));
         Self {
             path: self.path.clone(),
@@ -323,7 +323,7 @@ impl BlockDevice for File {
                 let kind = ExtentKind::Data;
                 Ok(vec![Extent { range, kind }; usize::from(!range.is_empty())])
             };
-            if self.opened.kind == Kind::Device {
+            if self.opened.kind == FileKind::Device {
                 return all_data();
             }
             match self.seeks.extents(self.disk(), range).await {
@@ -392,7 +392,7 @@ impl BlockDevice for File {
 
     fn file_region(&self, range: Range) -> Option<FileRegion> {
         assert_checked(&self.opened.geometry, range);
-        let plain = self.opened.kind == Kind::Regular && !self.disk().is_direct();
+        let plain = self.opened.kind == FileKind::Regular && !self.disk().is_direct();
         plain.then(|| FileRegion {
             file: self.disk().fd().clone(),
             offset: range.offset,

@@ -11,10 +11,10 @@ use rustix::fs::{
 };
 
 use super::FileOptions;
-use super::error::{Holder, OpenError};
+use super::error::{FileHolder, OpenError};
 use super::identity::identity_of;
 use super::lock;
-use super::topology::{Queue, SYSFS};
+use super::topology::{QueueLimits, SYSFS};
 
 /// Sizes are served in these, bytes.
 const SECTOR: u32 = 512;
@@ -28,7 +28,7 @@ const RAMFS_MAGIC: i64 = 0x8584_58f6;
 
 /// What a disk is kept in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     Regular,
     Device,
 }
@@ -46,9 +46,9 @@ pub(super) enum ReadNow {
 
 /// An open disk and what was found out about it.
 #[derive(Debug, Clone)]
-pub(super) struct Opened {
+pub(super) struct OpenedFile {
     pub(super) disk: DiskFile,
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
     pub(super) geometry: Geometry,
     /// Which disk it is, as far as that is known.
     pub(super) identity: Option<Identity>,
@@ -66,7 +66,7 @@ struct DirectAlign {
     memory: u32,
 }
 
-pub(super) async fn open(path: &Path, options: FileOptions) -> Result<Opened, OpenError> {
+pub(super) async fn open(path: &Path, options: FileOptions) -> Result<OpenedFile, OpenError> {
     let unlocked = Unlocked::open(path, options)?;
     lock::take(
         unlocked.disk.fd().as_fd(),
@@ -79,7 +79,7 @@ pub(super) async fn open(path: &Path, options: FileOptions) -> Result<Opened, Op
 }
 
 /// The same for a reader without a lock: it refuses no writer, and gets the writer's process.
-pub(super) async fn look_at(path: &Path) -> Result<(Opened, Option<Holder>), OpenError> {
+pub(super) async fn look_at(path: &Path) -> Result<(OpenedFile, Option<FileHolder>), OpenError> {
     let options = FileOptions {
         read_only: true,
         direct: false,
@@ -99,7 +99,7 @@ pub(super) async fn look_at(path: &Path) -> Result<(Opened, Option<Holder>), Ope
 /// A disk that is open and whose lock is still to be taken.
 struct Unlocked {
     disk: DiskFile,
-    kind: Kind,
+    kind: FileKind,
     stat: Stat,
 }
 
@@ -112,7 +112,7 @@ impl Unlocked {
         let mode = OpenMode {
             write: !read_only,
             direct,
-            exclusive: kind_of(path, &before)? == Kind::Device && !read_only,
+            exclusive: kind_of(path, &before)? == FileKind::Device && !read_only,
         };
         let disk = DiskFile::open(path, mode).map_err(|e| match failed(e) {
             // The holder of our own lock is a better message than the kernel's refusal.
@@ -127,16 +127,16 @@ impl Unlocked {
         Ok(Self { disk, kind, stat })
     }
 
-    fn examine(self, path: &Path, options: FileOptions) -> Result<Opened, OpenError> {
+    fn examine(self, path: &Path, options: FileOptions) -> Result<OpenedFile, OpenError> {
         examine(path, options, self.disk, self.kind, &self.stat)
     }
 }
 
-fn kind_of(path: &Path, stat: &Stat) -> Result<Kind, OpenError> {
+fn kind_of(path: &Path, stat: &Stat) -> Result<FileKind, OpenError> {
     let path = path.to_owned();
     let kind = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => return Ok(Kind::Regular),
-        FileType::BlockDevice => return Ok(Kind::Device),
+        FileType::RegularFile => return Ok(FileKind::Regular),
+        FileType::BlockDevice => return Ok(FileKind::Device),
         FileType::Directory => return Err(OpenError::Directory { path }),
         FileType::Fifo => "FIFO",
         FileType::Socket => "socket",
@@ -150,14 +150,14 @@ fn examine(
     path: &Path,
     options: FileOptions,
     disk: DiskFile,
-    kind: Kind,
+    kind: FileKind,
     stat: &Stat,
-) -> Result<Opened, OpenError> {
+) -> Result<OpenedFile, OpenError> {
     let device = match kind {
-        Kind::Regular => stat.st_dev,
-        Kind::Device => stat.st_rdev,
+        FileKind::Regular => stat.st_dev,
+        FileKind::Device => stat.st_rdev,
     };
-    let queue = Queue::of(Path::new(SYSFS), device);
+    let queue = QueueLimits::of(Path::new(SYSFS), device);
     let align = if options.direct {
         Some(direct_align(path, &disk, queue.as_ref())?)
     } else {
@@ -166,16 +166,16 @@ fn examine(
     let block_size = align.map_or(1, |align| align.offset);
     let size = served_size(path, &disk, kind, block_size)?;
     let allocation_unit = match kind {
-        Kind::Regular => 1,
-        Kind::Device => ioctl_blksszget(disk.fd())
+        FileKind::Regular => 1,
+        FileKind::Device => ioctl_blksszget(disk.fd())
             .map_err(|e| OpenError::system(path, "ioctl BLKSSZGET", e))?
             .into(),
     };
-    Ok(Opened {
+    Ok(OpenedFile {
         geometry: Geometry {
             block_size,
             preferred_block_size: preferred(kind, stat, queue.as_ref()).max(block_size),
-            rotational: queue.as_ref().is_some_and(Queue::is_rotational),
+            rotational: queue.as_ref().is_some_and(QueueLimits::is_rotational),
             read_only: options.read_only,
             trim: trim_support(kind, options, queue.as_ref()),
             write_zeroes: write_zeroes_support(kind, options, queue.as_ref()),
@@ -190,7 +190,7 @@ fn examine(
     })
 }
 
-impl Opened {
+impl OpenedFile {
     /// The same with the size that is found now; `None` if it is what it was.
     pub(super) fn measured_anew(&self, path: &Path) -> Result<Option<Self>, OpenError> {
         let size = served_size(path, &self.disk, self.kind, self.geometry.block_size)?;
@@ -212,7 +212,7 @@ impl Opened {
 fn served_size(
     path: &Path,
     disk: &DiskFile,
-    kind: Kind,
+    kind: FileKind,
     block_size: u32,
 ) -> Result<u64, OpenError> {
     let found = size_of(path, disk, kind)?;
@@ -228,11 +228,11 @@ fn served_size(
     Ok(size)
 }
 
-fn size_of(path: &Path, disk: &DiskFile, kind: Kind) -> Result<u64, OpenError> {
+fn size_of(path: &Path, disk: &DiskFile, kind: FileKind) -> Result<u64, OpenError> {
     match kind {
-        Kind::Regular => file_size(disk),
+        FileKind::Regular => file_size(disk),
         // fstat does not report a device's size.
-        Kind::Device => seek(disk.fd(), rustix::fs::SeekFrom::End(0)).map_err(Into::into),
+        FileKind::Device => seek(disk.fd(), rustix::fs::SeekFrom::End(0)).map_err(Into::into),
     }
     .map_err(|e| OpenError::system(path, "asking for its size", e))
 }
@@ -247,7 +247,7 @@ pub(super) fn file_size(disk: &DiskFile) -> io::Result<u64> {
 fn direct_align(
     path: &Path,
     disk: &DiskFile,
-    queue: Option<&Queue>,
+    queue: Option<&QueueLimits>,
 ) -> Result<DirectAlign, OpenError> {
     let told = statx(disk.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
         .map_err(|e| OpenError::system(path, "statx", e))?;
@@ -258,7 +258,9 @@ fn direct_align(
         }
     } else {
         // A kernel before 6.1 reports nothing of files; it checks against the device's unit.
-        let unit = queue.and_then(Queue::logical_block_size).unwrap_or(PAGE);
+        let unit = queue
+            .and_then(QueueLimits::logical_block_size)
+            .unwrap_or(PAGE);
         DirectAlign {
             offset: unit,
             memory: unit,
@@ -274,31 +276,35 @@ fn direct_align(
     })
 }
 
-fn preferred(kind: Kind, stat: &Stat, queue: Option<&Queue>) -> u32 {
+fn preferred(kind: FileKind, stat: &Stat, queue: Option<&QueueLimits>) -> u32 {
     let told = match kind {
-        Kind::Regular => u32::try_from(stat.st_blksize).ok(),
-        Kind::Device => queue.and_then(Queue::physical_block_size),
+        FileKind::Regular => u32::try_from(stat.st_blksize).ok(),
+        FileKind::Device => queue.and_then(QueueLimits::physical_block_size),
     };
     told.filter(|size| size.is_power_of_two())
         .map_or(PAGE, |size| size.clamp(PAGE, BLOCK_SIZE_MAX))
 }
 
-fn trim_support(kind: Kind, options: FileOptions, queue: Option<&Queue>) -> Support {
+fn trim_support(kind: FileKind, options: FileOptions, queue: Option<&QueueLimits>) -> Support {
     match kind {
         _ if options.read_only => Support::None,
         // A filesystem that cannot punch keeps the data, which a trim allows.
-        Kind::Regular => Support::Native,
-        Kind::Device if queue.is_some_and(Queue::has_write_zeroes) => Support::Native,
-        Kind::Device => Support::None,
+        FileKind::Regular => Support::Native,
+        FileKind::Device if queue.is_some_and(QueueLimits::has_write_zeroes) => Support::Native,
+        FileKind::Device => Support::None,
     }
 }
 
-fn write_zeroes_support(kind: Kind, options: FileOptions, queue: Option<&Queue>) -> Support {
+fn write_zeroes_support(
+    kind: FileKind,
+    options: FileOptions,
+    queue: Option<&QueueLimits>,
+) -> Support {
     match kind {
         _ if options.read_only => Support::None,
-        Kind::Regular => Support::Native,
-        Kind::Device if queue.is_some_and(Queue::has_write_zeroes) => Support::Native,
-        Kind::Device => Support::Emulated,
+        FileKind::Regular => Support::Native,
+        FileKind::Device if queue.is_some_and(QueueLimits::has_write_zeroes) => Support::Native,
+        FileKind::Device => Support::Emulated,
     }
 }
 

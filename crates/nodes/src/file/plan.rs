@@ -6,14 +6,14 @@ use std::io;
 use block::{Extent, ExtentKind, Range, WriteFlags, merge_extents};
 use rustix::fs::FallocateFlags;
 
-use super::open::Kind;
+use super::open::FileKind;
 
 /// Extents reported per request; the rest is reported as data, which is always true.
 pub(super) const EXTENTS_MAX: usize = 256 * 1024;
 
 /// A range cut at multiples of an alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Parts {
+pub(super) struct AlignedParts {
     pub(super) head: Range,
     /// Aligned at both ends; may be empty.
     pub(super) middle: Range,
@@ -21,10 +21,10 @@ pub(super) struct Parts {
 }
 
 /// Cuts `range` into what lies before, within and behind whole units of `align`.
-pub(super) fn split(range: Range, align: u64) -> Parts {
+pub(super) fn split(range: Range, align: u64) -> AlignedParts {
     let start = range.offset.next_multiple_of(align).min(range.end());
     let end = (range.end() / align * align).max(start);
-    Parts {
+    AlignedParts {
         head: Range::new(range.offset, start - range.offset),
         middle: Range::new(start, end - start),
         tail: Range::new(end, range.end() - end),
@@ -57,11 +57,12 @@ impl Zeroing {
 }
 
 /// The ways to carry out a `write_zeroes` with `flags`, best first. None may be supported.
-pub(super) const fn zeroing(kind: Kind, flags: WriteFlags) -> &'static [Zeroing] {
+pub(super) const fn zeroing(kind: FileKind, flags: WriteFlags) -> &'static [Zeroing] {
     let keep_space = flags.contains(WriteFlags::NO_HOLE);
     // A device without the command zeroes a range by writing, inside the kernel; only punching is
     // refused instead.
-    let keep_may_be_slow = matches!(kind, Kind::Device) && flags.contains(WriteFlags::FAST_ZERO);
+    let keep_may_be_slow =
+        matches!(kind, FileKind::Device) && flags.contains(WriteFlags::FAST_ZERO);
     match (keep_space, keep_may_be_slow) {
         (false, false) => &[Zeroing::Punch, Zeroing::Keep],
         (false, true) => &[Zeroing::Punch],

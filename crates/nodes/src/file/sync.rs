@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use super::state::{SyncFailure, SyncId, SyncState};
 
 /// How a durable request ended in the kernel.
-enum Ended {
+enum SyncEnd {
     /// The sync took place, with this result.
     Synced(io::Result<()>),
     /// The write before the sync failed; nothing older is touched by that.
@@ -59,7 +59,7 @@ impl Syncs {
         (operation, range): (Operation, Option<Range>),
     ) -> Result<(), IoError> {
         let sync = disk.sync_data(in_flight.ticket());
-        let work = async move { Ended::Synced(sync.await) };
+        let work = async move { SyncEnd::Synced(sync.await) };
         self.run(work, operation, range).await
     }
 
@@ -76,13 +76,13 @@ impl Syncs {
         let again = disk.write(data, offset, false, in_flight.ticket());
         let work = async move {
             let Err(error) = write.await else {
-                return Ended::Synced(Ok(()));
+                return SyncEnd::Synced(Ok(()));
             };
             // One error stands for two steps. Repeated without the sync: if that fails too, it
             // was the write, and no sync has taken place; else it was the sync.
             match again.await {
-                Err(again) => Ended::WriteFailed(again),
-                Ok(()) => Ended::Synced(Err(error)),
+                Err(again) => SyncEnd::WriteFailed(again),
+                Ok(()) => SyncEnd::Synced(Err(error)),
             }
         };
         self.run(work, Operation::Write, Some(range)).await
@@ -91,7 +91,7 @@ impl Syncs {
     /// Runs `work` as a task of its own, so that a dropped future does not lose its end.
     async fn run(
         self: &Arc<Self>,
-        work: impl Future<Output = Ended> + Send + 'static,
+        work: impl Future<Output = SyncEnd> + Send + 'static,
         operation: Operation,
         range: Option<Range>,
     ) -> Result<(), IoError> {
@@ -103,11 +103,11 @@ impl Syncs {
         let syncs = self.clone();
         let task = engine::spawn(async move {
             match work.await {
-                Ended::Synced(result) => {
+                SyncEnd::Synced(result) => {
                     syncs.end(id, result);
                     Ok(())
                 }
-                Ended::WriteFailed(error) => {
+                SyncEnd::WriteFailed(error) => {
                     syncs.end(id, Ok(()));
                     Err(error)
                 }

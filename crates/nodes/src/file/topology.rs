@@ -14,11 +14,11 @@ pub(super) const SYSFS: &str = "/sys/dev/block";
 
 /// A block device's queue in sysfs.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct QueueLimits {
     folder: PathBuf,
 }
 
-impl Queue {
+impl QueueLimits {
     /// The queue of device `dev`, or of the device that `dev` is a partition of. `None` for what is
     /// no block device: tmpfs, network filesystems, filesystems over several devices.
     pub(super) fn of(sysfs: &Path, dev: Dev) -> Option<Self> {

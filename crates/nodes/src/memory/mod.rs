@@ -23,7 +23,7 @@ use block::{
 use engine::Buffer;
 use smallvec::smallvec;
 
-use self::pieces::{Freeing, Pieces};
+use self::pieces::{Freeing, MemoryPieces};
 use crate::guard::{admit, assert_checked, assert_len, len_of};
 
 /// Shards that are zeroed between two chances for other tasks of the thread.
@@ -33,7 +33,7 @@ const SHARDS_PER_TURN: usize = 32;
 #[derive(Debug)]
 pub struct Memory {
     geometry: Geometry,
-    pieces: Pieces,
+    pieces: MemoryPieces,
     identity: Identity,
 }
 
@@ -43,13 +43,13 @@ impl Memory {
     pub fn new(size: u64) -> Self {
         Self {
             geometry: Geometry::native(size),
-            pieces: Pieces::new(),
+            pieces: MemoryPieces::new(),
             identity: new_identity(),
         }
     }
 
     async fn zero(&self, range: Range, freeing: Freeing) {
-        for (done, shard) in Pieces::shards_of(range).enumerate() {
+        for (done, shard) in MemoryPieces::shards_of(range).enumerate() {
             self.pieces.zero(shard, range, freeing);
             if done % SHARDS_PER_TURN == SHARDS_PER_TURN - 1 {
                 tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! [`Pieces`]: sparse memory behind many small locks.
+//! [`MemoryPieces`]: sparse memory behind many small locks.
 //!
 //! ```text
 //! byte offset   0        64 KiB   128 KiB   …
@@ -27,19 +27,19 @@ pub(super) enum Freeing {
 
 type Shard = BTreeMap<u64, Box<[u8]>>;
 
-pub(super) struct Pieces {
+pub(super) struct MemoryPieces {
     shards: Box<[RwLock<Shard>]>,
 }
 
 /// The part of a range that lies in one piece.
-struct Part {
+struct PiecePart {
     piece: u64,
     /// Within the piece.
     start: usize,
     len: usize,
 }
 
-impl Part {
+impl PiecePart {
     const fn is_whole(&self) -> bool {
         self.len == PIECE_LEN
     }
@@ -49,7 +49,7 @@ impl Part {
     }
 }
 
-impl Pieces {
+impl MemoryPieces {
     pub(super) fn new() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
@@ -155,7 +155,7 @@ impl Pieces {
     }
 }
 
-impl fmt::Debug for Pieces {
+impl fmt::Debug for MemoryPieces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pieces").finish_non_exhaustive()
     }
@@ -184,18 +184,18 @@ fn pieces_of(range: Range) -> std::ops::Range<u64> {
 }
 
 /// What `range` has of piece `number`, which it touches.
-fn part_of(range: Range, number: u64) -> Part {
+fn part_of(range: Range, number: u64) -> PiecePart {
     let base = number * PIECE;
     let start = range.offset.max(base) - base;
     let end = (range.end() - base).min(PIECE);
     let index = |within: u64| usize::try_from(within).expect("a place in a piece is small");
-    Part {
+    PiecePart {
         piece: number,
         start: index(start),
         len: index(end - start),
     }
 }
 
-fn parts(range: Range) -> impl Iterator<Item = Part> {
+fn parts(range: Range) -> impl Iterator<Item = PiecePart> {
     pieces_of(range).map(move |number| part_of(range, number))
 }

@@ -7,7 +7,7 @@ use testkit::{
 };
 
 use super::Memory;
-use super::pieces::{Freeing, PIECE, Pieces};
+use super::pieces::{Freeing, MemoryPieces, PIECE};
 
 const TIB: u64 = 1 << 40;
 
@@ -61,17 +61,17 @@ fn zeroing_without_holes_keeps_what_is_allocated() {
 fn zeroing_reaches_every_shard_once() {
     for pieces in [1, 255, 256, 257, 1000] {
         let range = Range::new(7 * PIECE + 1, pieces * PIECE);
-        let mut shards: Vec<u64> = Pieces::shards_of(range).collect();
+        let mut shards: Vec<u64> = MemoryPieces::shards_of(range).collect();
         let asked = shards.len();
         shards.sort_unstable();
         shards.dedup();
         assert_eq!(shards.len(), asked);
         assert_eq!(asked as u64, (pieces + 1).min(256));
     }
-    let all = Pieces::new();
+    let all = MemoryPieces::new();
     all.write(0, &vec![1; 300 * 65536]).unwrap();
     let range = Range::new(0, 300 * PIECE);
-    for shard in Pieces::shards_of(range) {
+    for shard in MemoryPieces::shards_of(range) {
         all.zero(shard, range, Freeing::Free);
     }
     assert_eq!(all.count(), 0);

@@ -10,10 +10,10 @@ use std::ops;
 
 use smallvec::SmallVec;
 
-use super::format::Layout;
+use super::format::StoreLayout;
 
 /// Neighbouring chunks of the store, in the order of their requests.
-pub(super) type Places = SmallVec<[ops::Range<u64>; 1]>;
+pub(super) type StoreRuns = SmallVec<[ops::Range<u64>; 1]>;
 
 /// Free runs that are remembered between chunks that are used; the rest is free again when the
 /// store is opened the next time.
@@ -24,31 +24,36 @@ const STRANDED_MAX: usize = 4096;
 
 /// Separates what was stranded before from what is stranded later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Mark(u64);
+pub(super) struct StrandMark(u64);
 
 /// The free chunks of a store.
 #[derive(Debug)]
 pub(super) struct Allocator {
-    layout: Layout,
+    layout: StoreLayout,
     /// Nothing from here on is used.
     next: u64,
     /// Nothing from here on may be used.
     end: u64,
     gaps: Vec<ops::Range<u64>>,
-    stranded: Vec<(Mark, ops::Range<u64>)>,
-    mark: Mark,
+    stranded: Vec<(StrandMark, ops::Range<u64>)>,
+    mark: StrandMark,
 }
 
 impl Allocator {
     /// A store of `end` chunks, where everything from `next` on is free, and `gaps` before.
-    pub(super) fn new(layout: Layout, gaps: Vec<ops::Range<u64>>, next: u64, end: u64) -> Self {
+    pub(super) fn new(
+        layout: StoreLayout,
+        gaps: Vec<ops::Range<u64>>,
+        next: u64,
+        end: u64,
+    ) -> Self {
         Self {
             layout,
             next,
             end,
             gaps,
             stranded: Vec::new(),
-            mark: Mark(0),
+            mark: StrandMark(0),
         }
     }
 
@@ -63,11 +68,11 @@ impl Allocator {
     }
 
     /// Takes `count` chunks, or none.
-    pub(super) fn take(&mut self, count: u64) -> Option<Places> {
+    pub(super) fn take(&mut self, count: u64) -> Option<StoreRuns> {
         if count > self.free() {
             return None;
         }
-        let mut places = Places::new();
+        let mut places = StoreRuns::new();
         let mut left = count;
         while left > 0 {
             let place = self.take_some(left);
@@ -130,14 +135,14 @@ impl Allocator {
     }
 
     /// Before the call to the store's `settle`.
-    pub(super) fn mark(&mut self) -> Mark {
+    pub(super) fn mark(&mut self) -> StrandMark {
         let mark = self.mark;
-        self.mark = Mark(mark.0 + 1);
+        self.mark = StrandMark(mark.0 + 1);
         mark
     }
 
     /// The store has settled what was stranded before `mark` was taken.
-    pub(super) fn settled(&mut self, mark: Mark) {
+    pub(super) fn settled(&mut self, mark: StrandMark) {
         let settled = self.stranded.extract_if(.., |(since, _)| *since <= mark);
         let mut places: Vec<ops::Range<u64>> = settled.map(|(_, place)| place).collect();
         // From the back, so that what was last moves the end of what is used.

@@ -6,8 +6,8 @@ use futures_util::future::try_join;
 use futures_util::stream::{self, StreamExt};
 
 use super::Overlay;
-use super::plan::{self, Sides, Step, sections};
-use super::state::{Begun, State, Work};
+use super::plan::{self, Sides, StoreWrite, sections};
+use super::state::{Begun, ChunkWork, OverlayState};
 use crate::zeroes::zeroes;
 
 /// Requests to the store, or the base, that one request makes at a time.
@@ -19,14 +19,14 @@ const COPY_NOW_MAX: u64 = 64 * 1024;
 
 /// A change that has begun. What it claimed is given back when it is dropped before its end.
 #[derive(Debug)]
-struct Change<'a> {
+struct ChunkChange<'a> {
     overlay: &'a Overlay,
-    work: Work,
+    work: ChunkWork,
     /// A part of it may be on its way below.
     under_way: bool,
 }
 
-impl Change<'_> {
+impl ChunkChange<'_> {
     /// Everything of it was written.
     fn publish(&mut self) {
         if let Some(id) = self.work.claim.take() {
@@ -35,7 +35,7 @@ impl Change<'_> {
     }
 }
 
-impl Drop for Change<'_> {
+impl Drop for ChunkChange<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.work.claim.take() {
             let settled = !self.under_way;
@@ -46,7 +46,7 @@ impl Drop for Change<'_> {
 
 impl Overlay {
     /// Ends a claim, and wakes the writes that wait for it.
-    fn end_claim(&self, end: impl FnOnce(&mut State)) {
+    fn end_claim(&self, end: impl FnOnce(&mut OverlayState)) {
         let mut state = self.state();
         end(&mut state);
         let waiting = state.waiting > 0;
@@ -57,7 +57,7 @@ impl Overlay {
     }
 
     /// Waits until `range` may be changed.
-    async fn begin(&self, operation: Operation, range: Range) -> Result<Change<'_>, IoError> {
+    async fn begin(&self, operation: Operation, range: Range) -> Result<ChunkChange<'_>, IoError> {
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
@@ -81,8 +81,8 @@ impl Overlay {
         }
     }
 
-    const fn change(&self, work: Work) -> Change<'_> {
-        Change {
+    const fn change(&self, work: ChunkWork) -> ChunkChange<'_> {
+        ChunkChange {
             overlay: self,
             work,
             under_way: false,
@@ -173,8 +173,8 @@ impl Overlay {
     /// Carries out the steps, and makes them seen.
     async fn finish(
         &self,
-        mut change: Change<'_>,
-        steps: Vec<Step>,
+        mut change: ChunkChange<'_>,
+        steps: Vec<StoreWrite>,
         flags: WriteFlags,
     ) -> Result<(), IoError> {
         let fua = flags.contains(WriteFlags::FUA);
@@ -197,7 +197,7 @@ impl Overlay {
         Ok(())
     }
 
-    async fn step(&self, step: Step, flags: WriteFlags) -> Result<(), IoError> {
+    async fn step(&self, step: StoreWrite, flags: WriteFlags) -> Result<(), IoError> {
         match step.data {
             Some(data) => {
                 let flags = flags & WriteFlags::FUA;
@@ -242,7 +242,7 @@ impl Overlay {
     }
 
     /// Writes `data` with what is around it in new chunks.
-    fn copy_now(&self, work: &Work, range: Range, data: &[u8]) -> Now {
+    fn copy_now(&self, work: &ChunkWork, range: Range, data: &[u8]) -> Now {
         let mut whole = Buffer::take(work.outer.len_usize());
         let Sides { head, tail, .. } = Sides::of(work.outer, range);
         let (before, rest) = whole.split_at_mut(head.len_usize());
@@ -256,7 +256,7 @@ impl Overlay {
         self.write_pieces_now(work, &whole)
     }
 
-    fn write_pieces_now(&self, work: &Work, data: &[u8]) -> Now {
+    fn write_pieces_now(&self, work: &ChunkWork, data: &[u8]) -> Now {
         let mut rest = data;
         for piece in &work.pieces {
             let Some(at) = piece.store else {

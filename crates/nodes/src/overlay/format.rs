@@ -96,12 +96,12 @@ pub enum FormatError {
 
 /// Where things are in a store of a certain chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct StoreLayout {
     /// Bytes, a power of two.
     chunk: u32,
 }
 
-impl Layout {
+impl StoreLayout {
     /// `chunk` in bytes; `None` for what no store has.
     pub(super) fn new(chunk: u32) -> Option<Self> {
         let known = chunk.is_power_of_two() && (CHUNK_MIN..=CHUNK_MAX).contains(&chunk);
@@ -169,7 +169,7 @@ impl Layout {
 
 /// Reads the first bytes of a store. `None`: they are zeroes, which is what the kernel takes for a
 /// new one.
-pub(super) fn read_header(bytes: &[u8]) -> Result<Option<Layout>, FormatError> {
+pub(super) fn read_header(bytes: &[u8]) -> Result<Option<StoreLayout>, FormatError> {
     if is_zero(bytes) {
         return Ok(None);
     }
@@ -189,29 +189,29 @@ pub(super) fn read_header(bytes: &[u8]) -> Result<Option<Layout>, FormatError> {
         (1, version) => return Err(FormatError::Version(version)),
         (valid, _) => return Err(FormatError::Valid(valid)),
     }
-    let layout = sectors.checked_mul(SECTOR).and_then(Layout::new);
+    let layout = sectors.checked_mul(SECTOR).and_then(StoreLayout::new);
     layout.map(Some).ok_or(FormatError::Chunk(sectors))
 }
 
 /// One table, read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Table {
+pub(super) struct ExceptionTable {
     /// Exceptions up to the end or the first zero.
     pub(super) count: usize,
     /// There are bytes behind the end that mean nothing: what a torn write leaves.
     pub(super) leftover: bool,
 }
 
-impl Table {
+impl ExceptionTable {
     /// Whether another table follows.
-    pub(super) fn is_full(&self, layout: Layout) -> bool {
+    pub(super) fn is_full(&self, layout: StoreLayout) -> bool {
         self.count as u64 == layout.per_table()
     }
 }
 
 /// Reads a table and adds its exceptions to `found`, as they are: numbers that no store has become
 /// [`CHUNKS_MAX`].
-pub(super) fn read_table(bytes: &[u8], found: &mut Vec<Exception>) -> Table {
+pub(super) fn read_table(bytes: &[u8], found: &mut Vec<Exception>) -> ExceptionTable {
     let (entries, _) = bytes.as_chunks::<16>();
     let mut count = 0;
     for entry in entries {
@@ -223,7 +223,7 @@ pub(super) fn read_table(bytes: &[u8], found: &mut Vec<Exception>) -> Table {
         count += 1;
     }
     let leftover = entries[count..].iter().flatten().any(|&byte| byte != 0);
-    Table { count, leftover }
+    ExceptionTable { count, leftover }
 }
 
 /// Writes an exception into its place of a table.
@@ -245,7 +245,7 @@ fn decode(entry: &[u8; 16]) -> (u64, u64) {
 /// What a store must keep to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    pub(super) layout: Layout,
+    pub(super) layout: StoreLayout,
     /// Chunks of the store.
     pub(super) store: u64,
     /// Chunks of the base, the last one perhaps not whole. `None`: it is not known.
@@ -304,7 +304,7 @@ fn check_one(exception: Exception, bounds: Bounds) -> Result<(), FormatError> {
 /// The parts of `chunks` of a store where data may be; none is empty.
 fn without_tables(
     chunks: std::ops::Range<u64>,
-    layout: Layout,
+    layout: StoreLayout,
 ) -> impl Iterator<Item = std::ops::Range<u64>> {
     let mut at = chunks.start;
     std::iter::from_fn(move || {

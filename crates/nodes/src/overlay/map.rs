@@ -58,7 +58,7 @@ const fn unpack([a, b, c, d, e, f]: [u8; 6]) -> u64 {
 
 /// Neighbouring chunks of the disk that are neighbours where they are, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct ChunkRun {
     /// First chunk of the disk.
     pub(super) old: u64,
     /// First chunk of the store; `None`: they are in the base.
@@ -211,9 +211,9 @@ impl Runs<'_> {
 }
 
 impl Iterator for Runs<'_> {
-    type Item = Run;
+    type Item = ChunkRun;
 
-    fn next(&mut self) -> Option<Run> {
+    fn next(&mut self) -> Option<ChunkRun> {
         let ops::Range { start: old, end } = self.chunks;
         if old >= end {
             return None;
@@ -238,6 +238,6 @@ impl Iterator for Runs<'_> {
             }
         };
         self.chunks.start = old + len;
-        Some(Run { old, new, len })
+        Some(ChunkRun { old, new, len })
     }
 }

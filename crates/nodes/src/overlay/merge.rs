@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use block::{IoError, Node, Range, Support, WriteFlags};
 use futures_util::stream::{self, TryStreamExt};
 
-use super::map::{Map, Run};
-use super::open::{self, Wanted};
+use super::map::{ChunkRun, Map};
+use super::open::{self, StoreRequest};
 use super::plan::sections;
 use super::store::Store;
 use super::{Overlay, OverlayError, OverlayOptions};
@@ -80,8 +80,8 @@ impl Overlay {
     }
 }
 
-fn wanted(base: &Node) -> Wanted<'_> {
-    Wanted {
+fn wanted(base: &Node) -> StoreRequest<'_> {
+    StoreRequest {
         options: OverlayOptions {
             create: false,
             ..OverlayOptions::default()
@@ -102,9 +102,9 @@ async fn commit_store(
     let size = base.geometry().size;
     let map = Map::of_sorted(&store.exceptions);
     let chunk = store.layout.chunk();
-    let changed = |run: &Run| run.new.is_some();
+    let changed = |run: &ChunkRun| run.new.is_some();
     let runs = || map.runs(0..size.div_ceil(chunk)).filter(changed);
-    let pieces = || runs().flat_map(|run| Piece::of(run, chunk, size));
+    let pieces = || runs().flat_map(|run| MergedPiece::of(run, chunk, size));
     let total = pieces().map(|piece| piece.base.len).sum();
     progress.total.store(total, Ordering::Relaxed);
     stream::iter(pieces().map(Ok::<_, OverlayError>))
@@ -122,14 +122,14 @@ async fn commit_store(
 
 /// Neighbouring bytes of both disks.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct MergedPiece {
     base: Range,
     store: Range,
 }
 
-impl Piece {
+impl MergedPiece {
     /// The pieces of a run on a base of `size` bytes.
-    fn of(run: Run, chunk: u64, size: u64) -> impl Iterator<Item = Self> {
+    fn of(run: ChunkRun, chunk: u64, size: u64) -> impl Iterator<Item = Self> {
         let start = run.old * chunk;
         let end = ((run.old + run.len) * chunk).min(size);
         let there = run.new.unwrap_or_default() * chunk;
@@ -140,7 +140,7 @@ impl Piece {
     }
 }
 
-async fn copy(base: &Node, store: &Store, piece: Piece) -> Result<(), OverlayError> {
+async fn copy(base: &Node, store: &Store, piece: MergedPiece) -> Result<(), OverlayError> {
     let data = store.node.read(piece.store).await;
     let data = data.map_err(store.failed())?;
     let plain = WriteFlags::empty();

@@ -52,11 +52,11 @@ use tokio::sync::Notify;
 use self::alloc::Allocator;
 pub use self::error::OverlayError;
 pub use self::format::FormatError;
-use self::format::Layout;
+use self::format::StoreLayout;
 use self::map::Map;
 pub use self::merge::Committing;
-use self::open::Wanted;
-use self::state::{Found, Piece, State};
+use self::open::StoreRequest;
+use self::state::{ChunkPiece, LoadedStore, OverlayState};
 pub use self::status::{StoreStatus, Validity};
 use self::store::Store;
 use self::tables::{Failure, Tables};
@@ -114,9 +114,9 @@ pub struct Overlay {
     base: Node,
     store: Node,
     name: String,
-    layout: Layout,
+    layout: StoreLayout,
     geometry: Geometry,
-    state: Mutex<State>,
+    state: Mutex<OverlayState>,
     /// A claim ended.
     ended: Notify,
     tables: tokio::sync::Mutex<Tables>,
@@ -162,7 +162,7 @@ impl Overlay {
         let layout = store.layout;
         let most = options.size_max.map(|bytes| bytes / layout.chunk());
         let end = store.chunks().min(most.unwrap_or(u64::MAX));
-        let found = Found {
+        let found = LoadedStore {
             layout,
             size: geometry.size,
             map: Map::of_sorted(&store.exceptions),
@@ -175,7 +175,7 @@ impl Overlay {
             name: store.name,
             layout,
             geometry,
-            state: Mutex::new(State::new(found)),
+            state: Mutex::new(OverlayState::new(found)),
             ended: Notify::new(),
             tables: tokio::sync::Mutex::new(Tables::new(store.tail)),
             failure: OnceLock::new(),
@@ -202,12 +202,12 @@ impl Overlay {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OverlayState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The node that holds a piece, and where.
-    fn below(&self, piece: &Piece) -> (&Node, Range) {
+    fn below(&self, piece: &ChunkPiece) -> (&Node, Range) {
         match piece.store {
             Some(at) => (&self.store, Range::new(at, piece.at.len)),
             None => (&self.base, piece.at),
@@ -216,8 +216,8 @@ impl Overlay {
 }
 
 /// What a store must be to be written over `base`.
-fn wanted(base: &Node, options: OverlayOptions) -> Wanted<'_> {
-    Wanted {
+fn wanted(base: &Node, options: OverlayOptions) -> StoreRequest<'_> {
+    StoreRequest {
         options,
         base: base.geometry(),
         grows: true,

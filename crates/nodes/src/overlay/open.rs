@@ -11,7 +11,7 @@ use std::sync::Arc;
 use block::{BlockDevice, Geometry, Node, Range};
 use engine::DiskFile;
 
-use super::format::{FormatError, Layout};
+use super::format::{FormatError, StoreLayout};
 use super::store::{Look, Store, examine};
 use super::{CHUNK_MIN, OverlayError, OverlayOptions};
 use crate::{File, FileOptions, OpenError};
@@ -23,7 +23,7 @@ const SECTOR: i64 = 512;
 
 /// How it is to be opened.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct StoreRequest<'a> {
     pub(super) options: OverlayOptions,
     /// What the base is.
     pub(super) base: &'a Geometry,
@@ -31,9 +31,9 @@ pub(super) struct Wanted<'a> {
     pub(super) grows: bool,
 }
 
-impl Wanted<'_> {
+impl StoreRequest<'_> {
     /// Bytes of the store that can hold all of the base, or as many as it may have.
-    fn size(&self, layout: Layout) -> u64 {
+    fn size(&self, layout: StoreLayout) -> u64 {
         let chunk = layout.chunk();
         let chunks = self.base.size.div_ceil(chunk);
         let whole = layout.chunks_for(chunks).saturating_mul(chunk);
@@ -43,7 +43,7 @@ impl Wanted<'_> {
 }
 
 /// Opens the store at `path`, or makes it.
-pub(super) async fn at_path(path: &Path, wanted: Wanted<'_>) -> Result<Store, OverlayError> {
+pub(super) async fn at_path(path: &Path, wanted: StoreRequest<'_>) -> Result<Store, OverlayError> {
     let name = path.display().to_string();
     let options = wanted.options;
     let layout = new_layout(options)?;
@@ -61,8 +61,8 @@ pub(super) async fn at_path(path: &Path, wanted: Wanted<'_>) -> Result<Store, Ov
 async fn open_and_read(
     path: &Path,
     name: &str,
-    wanted: Wanted<'_>,
-    new: Layout,
+    wanted: StoreRequest<'_>,
+    new: StoreLayout,
 ) -> Result<Store, OverlayError> {
     let options = FileOptions {
         read_only: wanted.options.read_only,
@@ -101,7 +101,7 @@ fn refuse_odd_size(file: &Arc<File>, name: &str) -> Result<(), OverlayError> {
 }
 
 /// Opens a store that is a disk already.
-pub(super) async fn on_disk(node: Node, wanted: Wanted<'_>) -> Result<Store, OverlayError> {
+pub(super) async fn on_disk(node: Node, wanted: StoreRequest<'_>) -> Result<Store, OverlayError> {
     let layout = new_layout(wanted.options)?;
     let (store, is_new) = examine(node, GIVEN, wanted, layout, Look::Ends).await?;
     store.make_ready(wanted, is_new).await?;
@@ -109,8 +109,8 @@ pub(super) async fn on_disk(node: Node, wanted: Wanted<'_>) -> Result<Store, Ove
 }
 
 /// The layout of a store that is made.
-fn new_layout(options: OverlayOptions) -> Result<Layout, OverlayError> {
-    let layout = Layout::new(options.chunk).filter(|_| options.chunk >= CHUNK_MIN);
+fn new_layout(options: OverlayOptions) -> Result<StoreLayout, OverlayError> {
+    let layout = StoreLayout::new(options.chunk).filter(|_| options.chunk >= CHUNK_MIN);
     layout.ok_or(OverlayError::Chunk(options.chunk))
 }
 

@@ -2,14 +2,14 @@
 
 use block::{IoBufs, Range};
 
-use super::format::{self, Layout};
+use super::format::{self, StoreLayout};
 use super::map::Exception;
-use super::state::Work;
+use super::state::ChunkWork;
 use crate::blocks::slice;
 
 /// One write of the store.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct StoreWrite {
     /// Where in the store.
     pub(super) at: Range,
     /// `None`: zeroes.
@@ -59,7 +59,7 @@ pub(super) fn whole_chunks(ranges: &[Range], chunk: u64, within: Range) -> Vec<R
 }
 
 /// The steps that write `data` over all of `work`.
-pub(super) fn writes(work: &Work, data: &IoBufs) -> Vec<Step> {
+pub(super) fn writes(work: &ChunkWork, data: &IoBufs) -> Vec<StoreWrite> {
     steps(work, work.outer, |part| {
         let start = Range::new(0, part.offset - work.outer.offset).len_usize();
         Some(slice(data, start, part.len_usize()))
@@ -67,7 +67,12 @@ pub(super) fn writes(work: &Work, data: &IoBufs) -> Vec<Step> {
 }
 
 /// The steps that zero the request, with `head` and `tail` from the base around it.
-pub(super) fn zeroes(work: &Work, sides: Sides, head: &IoBufs, tail: &IoBufs) -> Vec<Step> {
+pub(super) fn zeroes(
+    work: &ChunkWork,
+    sides: Sides,
+    head: &IoBufs,
+    tail: &IoBufs,
+) -> Vec<StoreWrite> {
     let part_of = |whole: Range, data: &IoBufs, part: Range| {
         let start = Range::new(0, part.offset - whole.offset).len_usize();
         Some(slice(data, start, part.len_usize()))
@@ -81,7 +86,11 @@ pub(super) fn zeroes(work: &Work, sides: Sides, head: &IoBufs, tail: &IoBufs) ->
 }
 
 /// A step for each piece of `work` that `within` touches.
-fn steps(work: &Work, within: Range, mut data: impl FnMut(Range) -> Option<IoBufs>) -> Vec<Step> {
+fn steps(
+    work: &ChunkWork,
+    within: Range,
+    mut data: impl FnMut(Range) -> Option<IoBufs>,
+) -> Vec<StoreWrite> {
     let mut steps = Vec::with_capacity(work.pieces.len());
     for piece in &work.pieces {
         let start = piece.at.offset.max(within.offset);
@@ -91,7 +100,7 @@ fn steps(work: &Work, within: Range, mut data: impl FnMut(Range) -> Option<IoBuf
         }
         let part = between(start, end);
         let store = piece.store.expect("all of a change is in the store");
-        steps.push(Step {
+        steps.push(StoreWrite {
             at: Range::new(store + (start - piece.at.offset), part.len),
             data: data(part),
         });
@@ -113,14 +122,14 @@ pub(super) fn sections(range: Range, len_max: u64) -> impl Iterator<Item = Range
 /// The end of the tables: how many exceptions are durable, and the table that the next one goes to.
 #[derive(Debug)]
 pub(super) struct Tail {
-    layout: Layout,
+    layout: StoreLayout,
     committed: u64,
     table: Vec<u8>,
 }
 
 impl Tail {
     /// Behind `committed` exceptions, of which `listed` are the last table's.
-    pub(super) fn new(layout: Layout, committed: u64, listed: &[Exception]) -> Self {
+    pub(super) fn new(layout: StoreLayout, committed: u64, listed: &[Exception]) -> Self {
         let mut tail = Self {
             layout,
             committed,

@@ -1,4 +1,4 @@
-//! [`State`]: which chunks are where, which write has claimed a new one, and what a flush has to commit. Pure.
+//! [`OverlayState`]: which chunks are where, which write has claimed a new one, and what a flush has to commit. Pure.
 //!
 //! ```text
 //! chunk of the disk:   base ──begin──► claimed ──publish──► fresh ──committed──► durable
@@ -19,9 +19,9 @@ use std::ops;
 use block::Range;
 use smallvec::SmallVec;
 
-use super::alloc::{Allocator, Mark, Places};
-use super::format::Layout;
-use super::map::{Exception, Map, Run};
+use super::alloc::{Allocator, StoreRuns, StrandMark};
+use super::format::StoreLayout;
+use super::map::{ChunkRun, Exception, Map};
 
 /// Chunks that wait for a flush. More are listed before the next one begins: 12 MiB of memory, and of
 /// 4 KiB chunks the 4 GiB that a power cut may take from a caller that never flushes.
@@ -29,7 +29,7 @@ pub(super) const FRESH_MAX: usize = 1 << 20;
 
 /// Bytes of the disk that are neighbours where they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct ChunkPiece {
     /// Where on the disk.
     pub(super) at: Range,
     /// Where in the store; `None`: at the same place in the base.
@@ -37,7 +37,7 @@ pub(super) struct Piece {
 }
 
 /// The pieces of a request, in order.
-pub(super) type Pieces = SmallVec<[Piece; 2]>;
+pub(super) type ChunkPieces = SmallVec<[ChunkPiece; 2]>;
 
 /// Name of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,27 +45,27 @@ pub(super) struct ClaimId(u64);
 
 /// Chunks that are written for the first time, and where to.
 #[derive(Debug)]
-struct Claim {
+struct ChunkClaim {
     id: ClaimId,
-    runs: SmallVec<[Run; 1]>,
+    runs: SmallVec<[ChunkRun; 1]>,
 }
 
 /// How a change is carried out.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(super) struct ChunkWork {
     /// Some of its chunks are new in the store.
     pub(super) claim: Option<ClaimId>,
     /// What must be written: the request, and the rest of new chunks that it does not fill.
     pub(super) outer: Range,
     /// All of `outer` in the store.
-    pub(super) pieces: Pieces,
+    pub(super) pieces: ChunkPieces,
 }
 
 /// What a change must do first.
 #[derive(Debug)]
 pub(super) enum Begun {
     /// Nothing.
-    Go(Work),
+    Go(ChunkWork),
     /// Wait: another change writes one of its chunks for the first time.
     Claimed,
     /// Make room for so many tables.
@@ -80,8 +80,8 @@ pub(super) enum Begun {
 
 /// What a store's exceptions are when it is opened.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) layout: Layout,
+pub(super) struct LoadedStore {
+    pub(super) layout: StoreLayout,
     /// Size of the disk, bytes.
     pub(super) size: u64,
     pub(super) map: Map,
@@ -90,12 +90,12 @@ pub(super) struct Found {
 
 /// What an overlay knows.
 #[derive(Debug)]
-pub(super) struct State {
-    layout: Layout,
+pub(super) struct OverlayState {
+    layout: StoreLayout,
     size: u64,
     map: Map,
     alloc: Allocator,
-    claims: Vec<Claim>,
+    claims: Vec<ChunkClaim>,
     next_claim: u64,
     fresh: Vec<Exception>,
     /// Exceptions that are listed, fresh or claimed.
@@ -106,8 +106,8 @@ pub(super) struct State {
     pub(super) waiting: usize,
 }
 
-impl State {
-    pub(super) fn new(found: Found) -> Self {
+impl OverlayState {
+    pub(super) fn new(found: LoadedStore) -> Self {
         let promised = found.map.count();
         Self {
             layout: found.layout,
@@ -132,13 +132,13 @@ impl State {
     }
 
     /// Where the bytes of `range` are.
-    pub(super) fn pieces(&self, range: Range) -> Pieces {
+    pub(super) fn pieces(&self, range: Range) -> ChunkPieces {
         let runs = self.map.runs(self.chunks(range));
         runs.map(|run| self.piece(run, range)).collect()
     }
 
     /// The first of the pieces, where it is all of `range`.
-    pub(super) fn single(&self, range: Range) -> Option<Piece> {
+    pub(super) fn single(&self, range: Range) -> Option<ChunkPiece> {
         let first = self.map.runs(self.chunks(range)).next()?;
         let piece = self.piece(first, range);
         (piece.at == range).then_some(piece)
@@ -151,11 +151,11 @@ impl State {
     }
 
     /// The part of `run` that lies in `within`.
-    fn piece(&self, run: Run, within: Range) -> Piece {
+    fn piece(&self, run: ChunkRun, within: Range) -> ChunkPiece {
         let chunk = self.layout.chunk();
         let start = (run.old * chunk).max(within.offset);
         let end = ((run.old + run.len) * chunk).min(within.end());
-        Piece {
+        ChunkPiece {
             at: Range::new(start, end - start),
             store: run.new.map(|new| new * chunk + (start - run.old * chunk)),
         }
@@ -167,12 +167,12 @@ impl State {
         if self.is_claimed(&chunks) {
             return Begun::Claimed;
         }
-        let runs: SmallVec<[Run; 2]> = self.map.runs(chunks).collect();
-        let new = |run: &&Run| run.new.is_none();
+        let runs: SmallVec<[ChunkRun; 2]> = self.map.runs(chunks).collect();
+        let new = |run: &&ChunkRun| run.new.is_none();
         let wanted: u64 = runs.iter().filter(new).map(|run| run.len).sum();
         if wanted == 0 {
             let pieces = runs.iter().map(|&run| self.piece(run, range)).collect();
-            return Begun::Go(Work {
+            return Begun::Go(ChunkWork {
                 claim: None,
                 outer: range,
                 pieces,
@@ -210,12 +210,12 @@ impl State {
     }
 
     /// Gives the new chunks of `runs` their `places`.
-    fn claim(&mut self, range: Range, runs: &[Run], places: Places) -> Work {
+    fn claim(&mut self, range: Range, runs: &[ChunkRun], places: StoreRuns) -> ChunkWork {
         let outer = self.outer(range, runs);
         let mut places = places.into_iter();
         let mut place = 0..0;
         let mut claimed = SmallVec::new();
-        let mut pieces = Pieces::new();
+        let mut pieces = ChunkPieces::new();
         for run in runs {
             if run.new.is_some() {
                 pieces.push(self.piece(*run, outer));
@@ -227,7 +227,7 @@ impl State {
                     place = places.next().expect("as many places as new chunks");
                 }
                 let len = rest.len.min(place.end - place.start);
-                let part = Run {
+                let part = ChunkRun {
                     old: rest.old,
                     new: Some(place.start),
                     len,
@@ -242,8 +242,8 @@ impl State {
         let id = ClaimId(self.next_claim);
         self.next_claim += 1;
         self.promised += runs_len(&claimed);
-        self.claims.push(Claim { id, runs: claimed });
-        Work {
+        self.claims.push(ChunkClaim { id, runs: claimed });
+        ChunkWork {
             claim: Some(id),
             outer,
             pieces,
@@ -251,9 +251,9 @@ impl State {
     }
 
     /// `range` with the rest of the new chunks at its ends.
-    fn outer(&self, range: Range, runs: &[Run]) -> Range {
+    fn outer(&self, range: Range, runs: &[ChunkRun]) -> Range {
         let chunk = self.layout.chunk();
-        let is_new = |run: Option<&Run>| run.is_some_and(|run| run.new.is_none());
+        let is_new = |run: Option<&ChunkRun>| run.is_some_and(|run| run.new.is_none());
         let mut start = range.offset;
         let mut end = range.end();
         if is_new(runs.first()) {
@@ -293,7 +293,7 @@ impl State {
         }
     }
 
-    fn end(&mut self, id: ClaimId) -> SmallVec<[Run; 1]> {
+    fn end(&mut self, id: ClaimId) -> SmallVec<[ChunkRun; 1]> {
         let at = self.claims.iter().position(|claim| claim.id == id);
         let at = at.expect("a claim ends once");
         self.claims.swap_remove(at).runs
@@ -323,16 +323,16 @@ impl State {
     }
 
     /// Before the call to the store's `settle`.
-    pub(super) fn mark(&mut self) -> Mark {
+    pub(super) fn mark(&mut self) -> StrandMark {
         self.alloc.mark()
     }
 
     /// The store has settled since.
-    pub(super) fn settled(&mut self, mark: Mark) {
+    pub(super) fn settled(&mut self, mark: StrandMark) {
         self.alloc.settled(mark);
     }
 }
 
-fn runs_len(runs: &[Run]) -> u64 {
+fn runs_len(runs: &[ChunkRun]) -> u64 {
     runs.iter().map(|run| run.len).sum()
 }

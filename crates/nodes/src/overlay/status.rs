@@ -7,7 +7,7 @@ use engine::{DiskFile, OpenMode};
 use rustix::fs::{SeekFrom, fstat, seek};
 
 use super::OverlayError;
-use super::format::{self, Bounds, FormatError, Layout, read_header, read_table};
+use super::format::{self, Bounds, FormatError, StoreLayout, read_header, read_table};
 use super::map::CHUNKS_MAX;
 
 /// Unit of `st_blocks` (stat(2)), bytes.
@@ -69,7 +69,11 @@ impl StoreStatus {
         Ok(status)
     }
 
-    fn read_tables(&mut self, store: &Unlocked<'_>, layout: Layout) -> Result<(), OverlayError> {
+    fn read_tables(
+        &mut self,
+        store: &Unlocked<'_>,
+        layout: StoreLayout,
+    ) -> Result<(), OverlayError> {
         let bounds = Bounds {
             layout,
             store: (store.size / layout.chunk()).min(CHUNKS_MAX),

@@ -14,9 +14,9 @@ use futures_util::future::try_join_all;
 
 use super::OverlayError;
 use super::alloc::GAPS_MAX;
-use super::format::{self, Bounds, FormatError, Layout, read_header, read_table};
+use super::format::{self, Bounds, FormatError, StoreLayout, read_header, read_table};
 use super::map::{CHUNKS_MAX, Exception};
-use super::open::Wanted;
+use super::open::StoreRequest;
 use super::plan::{Tail, sections};
 use crate::guard::flush;
 use crate::zeroes::{is_zero, zeroes};
@@ -38,7 +38,7 @@ pub(super) struct Store {
     pub(super) node: Node,
     /// For messages.
     pub(super) name: String,
-    pub(super) layout: Layout,
+    pub(super) layout: StoreLayout,
     /// By chunk of the disk.
     pub(super) exceptions: Vec<Exception>,
     /// Free chunks between those that are used.
@@ -61,7 +61,11 @@ pub(super) enum Look {
 }
 
 /// Reads the header. `None`: it is empty.
-async fn understand(node: &Node, name: &str, look: Look) -> Result<Option<Layout>, OverlayError> {
+async fn understand(
+    node: &Node,
+    name: &str,
+    look: Look,
+) -> Result<Option<StoreLayout>, OverlayError> {
     let size = node.geometry().size;
     let failed = |source| OverlayError::Store {
         store: name.to_owned(),
@@ -119,8 +123,8 @@ async fn reads_zero(node: &Node, range: Range) -> Result<bool, IoError> {
 pub(super) async fn examine(
     node: Node,
     name: &str,
-    wanted: Wanted<'_>,
-    new: Layout,
+    wanted: StoreRequest<'_>,
+    new: StoreLayout,
     look: Look,
 ) -> Result<(Store, bool), OverlayError> {
     let found = understand(&node, name, look).await?;
@@ -188,7 +192,7 @@ impl Store {
     /// Refuses one without room, and makes a new one.
     pub(super) async fn make_ready(
         &self,
-        wanted: Wanted<'_>,
+        wanted: StoreRequest<'_>,
         is_new: bool,
     ) -> Result<(), OverlayError> {
         let chunk = self.layout.chunk();

@@ -13,14 +13,14 @@ use super::share::Share;
 const EXTENTS_MAX: usize = 65_536;
 
 /// What one part says, consumed from the front.
-struct Told {
+struct PartExtents {
     rest: vec::IntoIter<Extent>,
     kind: ExtentKind,
     /// Bytes of `kind` that come first.
     len: u64,
 }
 
-impl Told {
+impl PartExtents {
     fn new(extents: Vec<Extent>) -> Self {
         Self {
             rest: extents.into_iter(),
@@ -62,7 +62,7 @@ impl Whole {
 /// Joins what the shares' parts say of their allocation, from the share's first byte on, into that
 /// of the request `range`.
 pub(super) fn join(range: Range, shares: &[Share], answers: Vec<Vec<Extent>>) -> Vec<Extent> {
-    let mut told: Vec<Told> = answers.into_iter().map(Told::new).collect();
+    let mut told: Vec<PartExtents> = answers.into_iter().map(PartExtents::new).collect();
     let mut whole = Whole {
         extents: Vec::new(),
         at: range.offset,
@@ -70,7 +70,7 @@ pub(super) fn join(range: Range, shares: &[Share], answers: Vec<Vec<Extent>>) ->
     let rows = shares.first().map_or(0, Share::rows);
     let mut row = 0;
     while row < rows && whole.extents.len() < EXTENTS_MAX {
-        told.iter_mut().for_each(Told::fill);
+        told.iter_mut().for_each(PartExtents::fill);
         let alike = rows_alike(shares, &told, row);
         if alike > 0 {
             let len = alike * shares[0].lay.chunk;
@@ -98,7 +98,7 @@ pub(super) fn join(range: Range, shares: &[Share], answers: Vec<Vec<Extent>>) ->
 }
 
 /// How many rows from `row` on are whole and of one kind.
-fn rows_alike(shares: &[Share], told: &[Told], row: u64) -> u64 {
+fn rows_alike(shares: &[Share], told: &[PartExtents], row: u64) -> u64 {
     // The first runs may begin within a chunk.
     let Some(behind) = row.checked_sub(1) else {
         return 0;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use block::{BlockDevice, IoBufs, IoError, Node, Range};
 use tokio::sync::{Notify, watch};
 
-use super::pieces::{ChangeId, Found, PieceId, Pieces};
-use super::plan::Window;
-use super::streams::{Streams, Wanted};
+use super::pieces::{AheadPieces, ChangeId, KnownPiece, PieceId};
+use super::plan::AheadWindow;
+use super::streams::{Streams, WantedPieces};
 use crate::blocks::slice;
 
 /// Windows that are kept in memory at once. More readers take turns.
@@ -15,19 +15,19 @@ pub(super) const WINDOWS_MAX: u64 = 4;
 
 /// What has become of a piece.
 #[derive(Debug, Clone)]
-pub(super) enum Outcome {
+pub(super) enum PieceOutcome {
     UnderWay,
     There(IoBufs),
     Failed,
 }
 
 /// Where a piece is waited for.
-pub(super) type Slot = watch::Receiver<Outcome>;
+pub(super) type OutcomeReceiver = watch::Receiver<PieceOutcome>;
 
 #[derive(Debug)]
-struct State {
+struct AheadState {
     streams: Streams,
-    pieces: Pieces<Slot>,
+    pieces: AheadPieces<OutcomeReceiver>,
     /// A request waits for the disk below to settle.
     settling: bool,
 }
@@ -35,41 +35,41 @@ struct State {
 /// What is to be read ahead along with a read.
 #[derive(Debug, Default)]
 pub(super) struct Todo {
-    pub(super) jobs: Vec<Job>,
+    pub(super) jobs: Vec<PieceRead>,
     pub(super) settling: Option<Settling>,
 }
 
 /// What all requests share.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    state: Mutex<State>,
+    state: Mutex<AheadState>,
     ended: Notify,
 }
 
 /// A piece to be read; it is recorded as failed if this is dropped before its end.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct PieceRead {
     ahead: Arc<Ahead>,
     id: PieceId,
     range: Range,
-    slot: watch::Sender<Outcome>,
+    slot: watch::Sender<PieceOutcome>,
     well: bool,
 }
 
-impl Job {
+impl PieceRead {
     /// Reads the piece.
     pub(super) async fn run(mut self, child: Node) {
         if let Ok(data) = child.read(self.range).await {
             self.well = true;
-            self.slot.send_replace(Outcome::There(data));
+            self.slot.send_replace(PieceOutcome::There(data));
         }
     }
 }
 
-impl Drop for Job {
+impl Drop for PieceRead {
     fn drop(&mut self) {
         if !self.well {
-            self.slot.send_replace(Outcome::Failed);
+            self.slot.send_replace(PieceOutcome::Failed);
         }
         self.ahead.state().pieces.ended(self.id, self.well);
         self.ahead.ended.notify_waiters();
@@ -97,14 +97,14 @@ impl Drop for Settling {
     }
 }
 
-/// A change that is under way; given up if it is dropped before [`Change::ended`].
+/// A change that is under way; given up if it is dropped before [`ChangeGuard::ended`].
 #[derive(Debug)]
-pub(super) struct Change<'a> {
+pub(super) struct ChangeGuard<'a> {
     ahead: &'a Ahead,
     id: Option<ChangeId>,
 }
 
-impl Change<'_> {
+impl ChangeGuard<'_> {
     /// It has ended, well or not.
     pub(super) fn ended(mut self) {
         if let Some(id) = self.id.take() {
@@ -113,7 +113,7 @@ impl Change<'_> {
     }
 }
 
-impl Drop for Change<'_> {
+impl Drop for ChangeGuard<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             self.ahead.state().pieces.abandon(id);
@@ -122,19 +122,19 @@ impl Drop for Change<'_> {
 }
 
 impl Ahead {
-    pub(super) fn new(window: &Window) -> Self {
+    pub(super) fn new(window: &AheadWindow) -> Self {
         let bytes_max = WINDOWS_MAX * (window.len() + 2 * window.piece);
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(AheadState {
                 streams: Streams::default(),
-                pieces: Pieces::new(bytes_max),
+                pieces: AheadPieces::new(bytes_max),
                 settling: false,
             }),
             ended: Notify::new(),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AheadState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,8 +142,8 @@ impl Ahead {
     pub(super) fn observe(
         self: &Arc<Self>,
         range: Range,
-        window: &Window,
-    ) -> (Option<Vec<Found<Slot>>>, Todo) {
+        window: &AheadWindow,
+    ) -> (Option<Vec<KnownPiece<OutcomeReceiver>>>, Todo) {
         let mut state = self.state();
         let found = state.pieces.find(range, window.piece);
         let wanted = state.streams.observe(range, window);
@@ -152,8 +152,13 @@ impl Ahead {
     }
 
     /// Begins the pieces that are wanted and may be had.
-    fn begin(self: &Arc<Self>, state: &mut State, wanted: Wanted, window: &Window) -> Todo {
-        let State {
+    fn begin(
+        self: &Arc<Self>,
+        state: &mut AheadState,
+        wanted: WantedPieces,
+        window: &AheadWindow,
+    ) -> Todo {
+        let AheadState {
             streams,
             pieces,
             settling,
@@ -177,8 +182,8 @@ impl Ahead {
                 };
                 pieces.retain(|stream| stream != idle);
             }
-            let (slot, receiver) = watch::channel(Outcome::UnderWay);
-            todo.jobs.push(Job {
+            let (slot, receiver) = watch::channel(PieceOutcome::UnderWay);
+            todo.jobs.push(PieceRead {
                 ahead: self.clone(),
                 id: pieces.begin(index, range, wanted.stream, receiver),
                 range,
@@ -190,7 +195,12 @@ impl Ahead {
     }
 
     /// Copies `range` if it is there and its reader wants nothing new; `None` if it is not there.
-    pub(super) fn copy_now(&self, range: Range, window: &Window, into: &mut [u8]) -> Option<bool> {
+    pub(super) fn copy_now(
+        &self,
+        range: Range,
+        window: &AheadWindow,
+        into: &mut [u8],
+    ) -> Option<bool> {
         let mut state = self.state();
         let found = state.pieces.find(range, window.piece)?;
         if state.streams.would_move(range, window) {
@@ -198,7 +208,7 @@ impl Ahead {
         }
         let mut at = 0;
         for piece in found {
-            let Outcome::There(data) = piece.slot.borrow().clone() else {
+            let PieceOutcome::There(data) = piece.slot.borrow().clone() else {
                 return Some(false);
             };
             for part in cut(&data, piece.range, range) {
@@ -212,9 +222,9 @@ impl Ahead {
     }
 
     /// A change of `range` begins.
-    pub(super) fn change(&self, range: Range) -> Change<'_> {
+    pub(super) fn change(&self, range: Range) -> ChangeGuard<'_> {
         let id = Some(self.state().pieces.change(range));
-        Change { ahead: self, id }
+        ChangeGuard { ahead: self, id }
     }
 
     /// Waits for what was dropped, and for the pieces that were under way.
@@ -241,16 +251,19 @@ impl Ahead {
 }
 
 /// Waits for the pieces that hold `range`; `None` if one could not be read.
-pub(super) async fn gather(found: Vec<Found<Slot>>, range: Range) -> Option<IoBufs> {
+pub(super) async fn gather(
+    found: Vec<KnownPiece<OutcomeReceiver>>,
+    range: Range,
+) -> Option<IoBufs> {
     let mut data = IoBufs::new();
-    for Found {
+    for KnownPiece {
         range: piece,
         mut slot,
     } in found
     {
-        let ended = slot.wait_for(|outcome| !matches!(outcome, Outcome::UnderWay));
+        let ended = slot.wait_for(|outcome| !matches!(outcome, PieceOutcome::UnderWay));
         let outcome = ended.await.ok()?.clone();
-        let Outcome::There(bytes) = outcome else {
+        let PieceOutcome::There(bytes) = outcome else {
             return None;
         };
         data.extend(cut(&bytes, piece, range));

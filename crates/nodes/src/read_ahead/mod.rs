@@ -38,7 +38,7 @@ use block::{
 };
 
 use self::ahead::{Ahead, gather};
-use self::plan::Window;
+use self::plan::AheadWindow;
 pub use self::plan::WindowError;
 use crate::guard::remeasured;
 use crate::guard::{assert_checked, assert_len};
@@ -47,7 +47,7 @@ use crate::guard::{assert_checked, assert_len};
 #[derive(Debug)]
 pub struct ReadAhead {
     child: Node,
-    window: Window,
+    window: AheadWindow,
     ahead: Arc<Ahead>,
 }
 
@@ -58,7 +58,7 @@ impl ReadAhead {
     /// # Errors
     /// If the window is too small or too large.
     pub fn new(child: Node, window: u64) -> Result<Self, WindowError> {
-        let window = Window::new(child.geometry(), window)?;
+        let window = AheadWindow::new(child.geometry(), window)?;
         Ok(Self {
             child,
             window,

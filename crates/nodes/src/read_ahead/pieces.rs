@@ -1,4 +1,4 @@
-//! [`Pieces`]: what has been read ahead, what is under way, and where nothing may be kept. Pure.
+//! [`AheadPieces`]: what has been read ahead, what is under way, and where nothing may be kept. Pure.
 //!
 //! # Invariants
 //!
@@ -28,7 +28,7 @@ pub(super) struct ChangeId(u64);
 pub(super) struct Moment(u64);
 
 #[derive(Debug)]
-struct Piece<S> {
+struct AheadPiece<S> {
     id: PieceId,
     range: Range,
     stream: StreamId,
@@ -38,17 +38,17 @@ struct Piece<S> {
 
 /// A piece for a read: where it is, and what holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found<S> {
+pub(super) struct KnownPiece<S> {
     pub(super) range: Range,
     pub(super) slot: S,
 }
 
 /// The pieces, by their numbers. `S` is what holds the data of one.
 #[derive(Debug)]
-pub(super) struct Pieces<S> {
+pub(super) struct AheadPieces<S> {
     bytes_max: u64,
     bytes: u64,
-    kept: BTreeMap<u64, Piece<S>>,
+    kept: BTreeMap<u64, AheadPiece<S>>,
     /// Under way, whether or not they will be kept.
     reads: BTreeMap<PieceId, u64>,
     next: u64,
@@ -56,7 +56,7 @@ pub(super) struct Pieces<S> {
     haunted: Option<(Moment, Range)>,
 }
 
-impl<S: Clone> Pieces<S> {
+impl<S: Clone> AheadPieces<S> {
     /// No pieces, and room for `bytes_max` bytes.
     pub(super) const fn new(bytes_max: u64) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl<S: Clone> Pieces<S> {
     }
 
     /// The pieces that hold `range`, if all of it is there or under way; `piece` is their length.
-    pub(super) fn find(&self, range: Range, piece: u64) -> Option<Vec<Found<S>>> {
+    pub(super) fn find(&self, range: Range, piece: u64) -> Option<Vec<KnownPiece<S>>> {
         let mut found = Vec::new();
         let mut at = range.offset;
         while at < range.end() {
@@ -80,7 +80,7 @@ impl<S: Clone> Pieces<S> {
             if piece.range.offset > at || piece.range.end() <= at {
                 return None;
             }
-            found.push(Found {
+            found.push(KnownPiece {
                 range: piece.range,
                 slot: piece.slot.clone(),
             });
@@ -118,7 +118,7 @@ impl<S: Clone> Pieces<S> {
         let id = PieceId(self.tick());
         self.bytes += range.len;
         self.reads.insert(id, range.len);
-        let piece = Piece {
+        let piece = AheadPiece {
             id,
             range,
             stream,
@@ -214,7 +214,7 @@ impl<S: Clone> Pieces<S> {
         self.next - 1
     }
 
-    fn remove_all(&mut self, goes: impl Fn(&Piece<S>) -> bool) {
+    fn remove_all(&mut self, goes: impl Fn(&AheadPiece<S>) -> bool) {
         let all = self.kept.iter();
         let going: Vec<u64> = all
             .filter(|(_, p)| goes(p))

@@ -18,7 +18,7 @@ pub struct WindowError(u64);
 
 /// How far is read ahead of one reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct AheadWindow {
     /// Size of the disk, bytes.
     disk: u64,
     /// Length of a piece, bytes.
@@ -27,7 +27,7 @@ pub(super) struct Window {
     pub(super) depth_max: u64,
 }
 
-impl Window {
+impl AheadWindow {
     /// A window of about `len` bytes on such a disk.
     pub(super) fn new(disk: &Geometry, len: u64) -> Result<Self, WindowError> {
         if !(WINDOW_MIN..=WINDOW_MAX).contains(&len) {

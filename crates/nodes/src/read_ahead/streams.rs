@@ -10,7 +10,7 @@
 
 use block::Range;
 
-use super::plan::Window;
+use super::plan::AheadWindow;
 
 /// Readers that are distinguished; the one that has not read for longest is forgotten.
 pub(super) const STREAMS_MAX: usize = 16;
@@ -22,7 +22,7 @@ const READS_MIN: u32 = 3;
 pub(super) struct StreamId(u64);
 
 #[derive(Debug)]
-struct Stream {
+struct ReaderStream {
     id: StreamId,
     /// Behind the last byte it has read.
     next: u64,
@@ -32,13 +32,13 @@ struct Stream {
     last_read: u64,
 }
 
-impl Stream {
+impl ReaderStream {
     const fn runs(&self) -> bool {
         self.reads >= READS_MIN
     }
 
     /// Whether a read at `offset` goes on with what this reader does.
-    fn goes_on_at(&self, offset: u64, window: &Window) -> bool {
+    fn goes_on_at(&self, offset: u64, window: &AheadWindow) -> bool {
         if !self.runs() {
             return offset == self.next;
         }
@@ -50,7 +50,7 @@ impl Stream {
 
 /// What a reader will want, by the numbers of pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct WantedPieces {
     /// The reader.
     pub(super) stream: StreamId,
     /// The first byte that it has not read.
@@ -64,14 +64,14 @@ pub(super) struct Wanted {
 /// The readers.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    list: Vec<Stream>,
+    list: Vec<ReaderStream>,
     reads: u64,
     made: u64,
 }
 
 impl Streams {
     /// A read of `range` comes: what its reader will want, if it reads from front to back.
-    pub(super) fn observe(&mut self, range: Range, window: &Window) -> Option<Wanted> {
+    pub(super) fn observe(&mut self, range: Range, window: &AheadWindow) -> Option<WantedPieces> {
         self.reads += 1;
         let reads = self.reads;
         let Some(stream) = self.find(range.offset, window) else {
@@ -91,7 +91,7 @@ impl Streams {
             .depth
             .saturating_mul(1_u64.checked_shl(passed).unwrap_or(u64::MAX));
         stream.depth = widened.min(window.depth_max);
-        Some(Wanted {
+        Some(WantedPieces {
             stream: stream.id,
             next: stream.next,
             first,
@@ -100,7 +100,7 @@ impl Streams {
     }
 
     /// Whether a read of `range` would make its reader want other pieces than before.
-    pub(super) fn would_move(&mut self, range: Range, window: &Window) -> bool {
+    pub(super) fn would_move(&mut self, range: Range, window: &AheadWindow) -> bool {
         self.find(range.offset, window).is_none_or(|stream| {
             !stream.runs() || window.index(range.end()) > window.index(stream.next)
         })
@@ -121,8 +121,8 @@ impl Streams {
         self.list.iter().any(|known| known.id == stream)
     }
 
-    fn find(&mut self, offset: u64, window: &Window) -> Option<&mut Stream> {
-        let fits = |stream: &&mut Stream| stream.goes_on_at(offset, window);
+    fn find(&mut self, offset: u64, window: &AheadWindow) -> Option<&mut ReaderStream> {
+        let fits = |stream: &&mut ReaderStream| stream.goes_on_at(offset, window);
         self.list.iter_mut().find(fits)
     }
 
@@ -132,7 +132,7 @@ impl Streams {
             oldest.map(|at| self.list.swap_remove(at));
         }
         self.made += 1;
-        self.list.push(Stream {
+        self.list.push(ReaderStream {
             id: StreamId(self.made),
             next,
             reads: 1,

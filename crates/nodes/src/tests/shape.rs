@@ -1,4 +1,4 @@
-//! [`Shape`]: a stack of nodes as plain data, and random ones.
+//! [`StackShape`]: a stack of nodes as plain data, and random ones.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ const STORE_EXTRA: u64 = 256 * 1024;
 
 /// A stack of nodes. Leaves are given to it, in order.
 #[derive(Debug, Clone)]
-pub(super) enum Shape {
+pub(super) enum StackShape {
     /// A disk of its own, in blocks of at least `block`.
     Leaf { size: u64, block: u32 },
     /// Zeroes, with an overlay: what is written there stays.
@@ -61,7 +61,7 @@ pub(super) enum Kinds {
     All,
 }
 
-impl Shape {
+impl StackShape {
     /// A stack of `size` bytes, which are whole units of `unit` bytes, at most `depth` nodes deep.
     /// None of its blocks is larger than the unit.
     pub(super) fn random(rng: &mut Rng, kinds: Kinds, size: u64, unit: u32, depth: u8) -> Self {
@@ -245,7 +245,7 @@ impl Shape {
     }
 }
 
-async fn all(shapes: &[Shape], leaves: &mut vec::IntoIter<Node>) -> Vec<Node> {
+async fn all(shapes: &[StackShape], leaves: &mut vec::IntoIter<Node>) -> Vec<Node> {
     let mut nodes = Vec::new();
     for shape in shapes {
         nodes.push(shape.build(leaves).await);

@@ -16,7 +16,7 @@ use testkit::{
     check_in_batches, ops,
 };
 
-use super::shape::{Kinds, Shape};
+use super::shape::{Kinds, StackShape};
 use crate::Memory;
 
 /// Names the one world to run.
@@ -25,9 +25,9 @@ const SEED_VARIABLE: &str = "OUTBOARD_STACK_SEED";
 const OPS_MAX: usize = 40;
 
 /// What a seed makes.
-struct World {
+struct StackWorld {
     seed: u64,
-    shape: Shape,
+    shape: StackShape,
     ops: Vec<Op>,
     rng: Rng,
 }
@@ -42,13 +42,13 @@ struct Scale {
     ops_max: usize,
 }
 
-impl World {
+impl StackWorld {
     fn new(seed: u64, scale: Scale) -> Self {
         let mut rng = Rng::with_seed(seed);
         let unit = if rng.bool() { 512 } else { 4096 };
         let size = rng.u64(1..=scale.size_max / u64::from(unit)) * u64::from(unit);
         let depth = rng.u8(0..=scale.depth_max);
-        let shape = Shape::random(&mut rng, scale.kinds, size, unit, depth);
+        let shape = StackShape::random(&mut rng, scale.kinds, size, unit, depth);
         let space = OpSpace {
             size,
             block_size: unit,
@@ -76,7 +76,7 @@ impl World {
 }
 
 /// Says how to run a world again, whichever way it fails.
-impl Drop for World {
+impl Drop for StackWorld {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
@@ -117,7 +117,7 @@ fn a_random_stack_is_a_disk() {
     };
     engine::run(&config, |_| async move {
         for seed in seeds(200) {
-            let mut world = World::new(seed, scale);
+            let mut world = StackWorld::new(seed, scale);
             let leaves = world.leaves();
             let node = world.shape.build(&mut leaves.into_iter()).await;
             let width = world.rng.usize(1..8);
@@ -128,7 +128,7 @@ fn a_random_stack_is_a_disk() {
     .unwrap();
 }
 
-async fn open(shape: &Shape, disks: Vec<Node>) -> Result<Node, IoError> {
+async fn open(shape: &StackShape, disks: Vec<Node>) -> Result<Node, IoError> {
     Ok(shape.build(&mut disks.into_iter()).await)
 }
 
@@ -141,7 +141,7 @@ fn what_a_random_stack_flushed_survives_a_power_cut() {
         ops_max: 10,
     };
     for seed in seeds(40) {
-        let world = World::new(seed, scale);
+        let world = StackWorld::new(seed, scale);
         let shape = &world.shape;
         let open = async |disks| open(shape, disks).await;
         let outcome = block_on(check_crashes(open, &shape.leaves(), &world.ops, seed));
@@ -158,7 +158,7 @@ fn a_dropped_future_leaves_nothing_behind_in_a_random_stack() {
         ops_max: 6,
     };
     for seed in seeds(40) {
-        let world = World::new(seed, scale);
+        let world = StackWorld::new(seed, scale);
         let shape = &world.shape;
         let open = async |disks| open(shape, disks).await;
         let outcome = block_on(check_dropped_futures(open, &shape.leaves(), &world.ops));

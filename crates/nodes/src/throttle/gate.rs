@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use engine::clock;
 
-use super::plan::{Cost, Pair};
+use super::plan::{Cost, RatePair};
 use super::state::Bucket;
 
 /// Where requests wait for their turn; a gate without rates lets every request pass.
 #[derive(Debug)]
-pub(super) struct Gate(Option<Line>);
+pub(super) struct Gate(Option<GateLine>);
 
 #[derive(Debug)]
-struct Line {
+struct GateLine {
     bucket: Mutex<Bucket>,
     /// Held by the first in line: this mutex lets them in as they came.
     turn: tokio::sync::Mutex<()>,
 }
 
-impl Line {
+impl GateLine {
     fn bucket(&self) -> MutexGuard<'_, Bucket> {
         self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -28,7 +28,7 @@ impl Line {
 /// A charge. Dropped, it is taken back.
 #[must_use]
 pub(super) struct Charge<'a> {
-    line: Option<&'a Line>,
+    line: Option<&'a GateLine>,
     cost: Cost,
 }
 
@@ -48,8 +48,8 @@ impl Drop for Charge<'_> {
 }
 
 impl Gate {
-    pub(super) fn new(pair: Pair) -> Self {
-        Self(Bucket::new(pair).map(|bucket| Line {
+    pub(super) fn new(pair: RatePair) -> Self {
+        Self(Bucket::new(pair).map(|bucket| GateLine {
             bucket: Mutex::new(bucket),
             turn: tokio::sync::Mutex::default(),
         }))

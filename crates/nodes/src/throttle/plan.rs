@@ -40,33 +40,33 @@ pub(super) struct Rate {
 
 /// The rates that hold for one kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Pair {
+pub(super) struct RatePair {
     pub(super) bytes: Option<Rate>,
     pub(super) ops: Option<Rate>,
 }
 
 impl Rates {
     /// The rates for all requests.
-    pub(super) fn both(&self) -> Pair {
+    pub(super) fn both(&self) -> RatePair {
         self.pair(self.bytes_per_s, self.ops_per_s)
     }
 
     /// Those for reads alone.
-    pub(super) fn read(&self) -> Pair {
+    pub(super) fn read(&self) -> RatePair {
         self.pair(self.read_bytes_per_s, self.read_ops_per_s)
     }
 
     /// Those for changes alone.
-    pub(super) fn write(&self) -> Pair {
+    pub(super) fn write(&self) -> RatePair {
         self.pair(self.write_bytes_per_s, self.write_ops_per_s)
     }
 
-    fn pair(&self, bytes: Option<NonZeroU64>, ops: Option<NonZeroU64>) -> Pair {
+    fn pair(&self, bytes: Option<NonZeroU64>, ops: Option<NonZeroU64>) -> RatePair {
         let rate = |per_s: NonZeroU64, burst: Option<u64>| Rate {
             per_s,
             burst: burst.unwrap_or_else(|| saved_up(per_s)),
         };
-        Pair {
+        RatePair {
             bytes: bytes.map(|per_s| rate(per_s, self.burst_bytes)),
             ops: ops.map(|per_s| rate(per_s, self.burst_ops)),
         }

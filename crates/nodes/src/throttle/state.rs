@@ -22,28 +22,28 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::plan::{Cost, Pair, Rate};
+use super::plan::{Cost, Rate, RatePair};
 
 /// A point on a line of time, in pieces of a nanosecond divided by the rate: a unit takes 10^9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-struct Point(u128);
+struct VirtualTime(u128);
 
 /// Pieces of a unit.
 const UNIT: u128 = 1_000_000_000;
 
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct RateLine {
     per_s: NonZeroU64,
     burst: u128,
-    paid_up_to: Point,
+    paid_up_to: VirtualTime,
 }
 
-impl Line {
+impl RateLine {
     const fn new(rate: Rate) -> Self {
         Self {
             per_s: rate.per_s,
             burst: rate.burst as u128 * UNIT,
-            paid_up_to: Point(0),
+            paid_up_to: VirtualTime(0),
         }
     }
 
@@ -54,38 +54,38 @@ impl Line {
         let saved = self.burst.min(clock);
         let start = self.paid_up_to.0.max(clock - saved);
         let end = start.saturating_add(u128::from(units) * UNIT);
-        self.paid_up_to = Point(end);
+        self.paid_up_to = VirtualTime(end);
         let nanos = end.div_ceil(per_s);
         u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
     }
 
     const fn refund(&mut self, units: u64) {
         let units = units as u128 * UNIT;
-        self.paid_up_to = Point(self.paid_up_to.0.saturating_sub(units));
+        self.paid_up_to = VirtualTime(self.paid_up_to.0.saturating_sub(units));
     }
 }
 
 /// The rates for one kind of request, and how far they are used up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bucket {
-    bytes: Option<Line>,
-    ops: Option<Line>,
+    bytes: Option<RateLine>,
+    ops: Option<RateLine>,
 }
 
 impl Bucket {
     /// A bucket with its whole burst saved up from the moment on at which that much time has passed;
     /// nothing if nothing is bounded.
-    pub(super) fn new(pair: Pair) -> Option<Self> {
+    pub(super) fn new(pair: RatePair) -> Option<Self> {
         let bucket = Self {
-            bytes: pair.bytes.map(Line::new),
-            ops: pair.ops.map(Line::new),
+            bytes: pair.bytes.map(RateLine::new),
+            ops: pair.ops.map(RateLine::new),
         };
         (bucket.bytes.is_some() || bucket.ops.is_some()).then_some(bucket)
     }
 
     /// Charges a request that arrived at `now`: when it is ready.
     pub(super) fn charge(&mut self, now: Duration, cost: Cost) -> Duration {
-        let ready = |line: &mut Option<Line>, units| {
+        let ready = |line: &mut Option<RateLine>, units| {
             line.as_mut()
                 .map_or(Duration::ZERO, |line| line.charge(now, units))
         };

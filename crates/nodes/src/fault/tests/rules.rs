@@ -6,27 +6,27 @@ use block::{Errno, Operation, Range};
 use proptest::prelude::*;
 
 use super::super::plan::{FaultEffect, FaultPlan, FaultRule};
-use super::super::state::{State, Verdict};
+use super::super::state::{FaultState, FaultVerdict};
 use super::on;
 
 const FAIL: FaultEffect = FaultEffect::Fail(Errno::Io);
-const HIT: Verdict = Verdict::Fail(Errno::Io);
+const HIT: FaultVerdict = FaultVerdict::Fail(Errno::Io);
 
-fn state(seed: u64, rules: &[FaultRule]) -> State {
-    State::new(&FaultPlan {
+fn state(seed: u64, rules: &[FaultRule]) -> FaultState {
+    FaultState::new(&FaultPlan {
         seed,
         rules: rules.to_vec(),
         ..FaultPlan::default()
     })
 }
 
-fn read(state: &mut State, now: Duration) -> Verdict {
+fn read(state: &mut FaultState, now: Duration) -> FaultVerdict {
     let range = Range::new(0, 512);
     state.decide(Operation::Read, Some(range), 1, now)
 }
 
 /// Which of `count` reads at time zero go wrong.
-fn reads(state: &mut State, count: usize) -> Vec<bool> {
+fn reads(state: &mut FaultState, count: usize) -> Vec<bool> {
     let mut hit = || read(state, Duration::ZERO) == HIT;
     (0..count).map(|_| hit()).collect()
 }
@@ -53,15 +53,15 @@ fn requests_of_other_kinds_and_places_do_not_count() {
     let mut state = state(1, &[rule]);
     let mut send = |operation, range| state.decide(operation, range, 1, Duration::ZERO);
     for _ in 0..3 {
-        assert_eq!(send(Operation::Read, Some(at)), Verdict::Pass);
-        assert_eq!(send(Operation::Flush, None), Verdict::Pass);
+        assert_eq!(send(Operation::Read, Some(at)), FaultVerdict::Pass);
+        assert_eq!(send(Operation::Flush, None), FaultVerdict::Pass);
         let before = Range::new(0, 4096);
         let behind = Range::new(4608, 512);
-        assert_eq!(send(Operation::Write, Some(before)), Verdict::Pass);
-        assert_eq!(send(Operation::Write, Some(behind)), Verdict::Pass);
+        assert_eq!(send(Operation::Write, Some(before)), FaultVerdict::Pass);
+        assert_eq!(send(Operation::Write, Some(behind)), FaultVerdict::Pass);
     }
     let touches = Some(Range::new(0, 4097));
-    assert_eq!(send(Operation::Write, touches), Verdict::Pass);
+    assert_eq!(send(Operation::Write, touches), FaultVerdict::Pass);
     assert_eq!(send(Operation::Write, touches), HIT);
 }
 
@@ -74,10 +74,10 @@ fn a_rule_lasts_from_its_first_request_on() {
     };
     let mut state = state(1, &[rule]);
     let mut at = |seconds| read(&mut state, Duration::from_secs(seconds));
-    assert_eq!(at(100), Verdict::Pass);
+    assert_eq!(at(100), FaultVerdict::Pass);
     assert_eq!(at(1000), HIT);
     assert_eq!(at(1004), HIT);
-    assert_eq!(at(1005), Verdict::Pass);
+    assert_eq!(at(1005), FaultVerdict::Pass);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn the_first_rule_that_hits_decides() {
     let mut state = state(1, &[lose, FaultRule::new(FAIL)]);
     let range = Some(Range::new(0, 512));
     let mut write = || state.decide(Operation::Write, range, 1, Duration::ZERO);
-    assert_eq!([write(), write()], [Verdict::Lose, HIT]);
+    assert_eq!([write(), write()], [FaultVerdict::Lose, HIT]);
 }
 
 #[test]
@@ -113,8 +113,11 @@ fn what_cannot_be_lost_or_torn_passes_or_fails() {
         state.decide(operation, range, 1, Duration::ZERO)
     };
     for operation in [Operation::Read, Operation::Extents, Operation::Measure] {
-        assert_eq!(decide(FaultEffect::Lose, operation), Verdict::Pass);
-        assert_eq!(decide(FaultEffect::TearSilently, operation), Verdict::Pass);
+        assert_eq!(decide(FaultEffect::Lose, operation), FaultVerdict::Pass);
+        assert_eq!(
+            decide(FaultEffect::TearSilently, operation),
+            FaultVerdict::Pass
+        );
         assert_eq!(decide(FaultEffect::Tear(Errno::Io), operation), HIT);
     }
 }
@@ -127,7 +130,7 @@ fn rules_beyond_the_most_are_not_taken() {
     };
     let mut state = state(1, &vec![pass; super::super::state::RULES_MAX]);
     state.add(FaultRule::new(FAIL));
-    assert_eq!(read(&mut state, Duration::ZERO), Verdict::Pass);
+    assert_eq!(read(&mut state, Duration::ZERO), FaultVerdict::Pass);
 }
 
 proptest! {
@@ -137,7 +140,7 @@ proptest! {
         let range = Range::new(0, len);
         let mut state = state(seed, &[FaultRule::new(FaultEffect::TearSilently)]);
         let verdict = state.decide(Operation::Write, Some(range), unit, Duration::ZERO);
-        let Verdict::Tear { kept, then: None } = verdict else {
+        let FaultVerdict::Tear { kept, then: None } = verdict else {
             panic!("{verdict:?}");
         };
         prop_assert!(kept < len && kept.is_multiple_of(u64::from(unit).max(512)));

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use block::{Errno, ExtentKind, Operation, Range, WriteFlags};
 use proptest::prelude::*;
 
-use crate::file::error::{Holder, OpenError};
+use crate::file::error::{FileHolder, OpenError};
 use crate::file::lock;
-use crate::file::open::Kind;
+use crate::file::open::FileKind;
 use crate::file::plan::{self, EXTENTS_MAX, Seek, Zeroing};
 use crate::file::state::{Pace, SyncState, write_now_allowed};
-use crate::file::topology::Queue;
+use crate::file::topology::QueueLimits;
 
 proptest! {
     #[test]
@@ -91,16 +91,16 @@ fn fast_zeroing_of_a_device_never_takes_the_way_that_may_be_slow() {
     let all = [Zeroing::Punch, Zeroing::Keep];
     let fast = WriteFlags::FAST_ZERO;
     let no_hole = WriteFlags::NO_HOLE;
-    assert_eq!(plan::zeroing(Kind::Regular, WriteFlags::FUA), all);
-    assert_eq!(plan::zeroing(Kind::Regular, fast), all);
+    assert_eq!(plan::zeroing(FileKind::Regular, WriteFlags::FUA), all);
+    assert_eq!(plan::zeroing(FileKind::Regular, fast), all);
     assert_eq!(
-        plan::zeroing(Kind::Regular, fast | no_hole),
+        plan::zeroing(FileKind::Regular, fast | no_hole),
         [Zeroing::Keep]
     );
-    assert_eq!(plan::zeroing(Kind::Device, WriteFlags::empty()), all);
-    assert_eq!(plan::zeroing(Kind::Device, no_hole), [Zeroing::Keep]);
-    assert_eq!(plan::zeroing(Kind::Device, fast), [Zeroing::Punch]);
-    assert_eq!(plan::zeroing(Kind::Device, fast | no_hole), []);
+    assert_eq!(plan::zeroing(FileKind::Device, WriteFlags::empty()), all);
+    assert_eq!(plan::zeroing(FileKind::Device, no_hole), [Zeroing::Keep]);
+    assert_eq!(plan::zeroing(FileKind::Device, fast), [Zeroing::Punch]);
+    assert_eq!(plan::zeroing(FileKind::Device, fast | no_hole), []);
 }
 
 fn eio() -> io::Error {
@@ -192,17 +192,17 @@ const LOCKS: &str = "\
 
 #[test]
 fn the_holder_of_a_lock_is_found_in_the_kernels_list() {
-    let writer = Holder {
+    let writer = FileHolder {
         writes: true,
         process: Some(4321),
     };
     assert_eq!(lock::find(LOCKS, (8, 1), 500), Some(writer));
-    let reader = Holder {
+    let reader = FileHolder {
         writes: false,
         process: Some(1234),
     };
     assert_eq!(lock::find(LOCKS, (0xfd, 10), 500), Some(reader));
-    let elsewhere = Holder {
+    let elsewhere = FileHolder {
         writes: true,
         process: None,
     };
@@ -229,13 +229,13 @@ fn a_partition_turns_as_its_disk_does() {
     std::os::unix::fs::symlink(&disk, numbers.join("8:0")).unwrap();
     std::os::unix::fs::symlink(disk.join("sda1"), numbers.join("8:1")).unwrap();
     for minor in [0, 1] {
-        let queue = Queue::of(&numbers, rustix::fs::makedev(8, minor)).unwrap();
+        let queue = QueueLimits::of(&numbers, rustix::fs::makedev(8, minor)).unwrap();
         assert!(queue.is_rotational());
         assert!(!queue.has_write_zeroes());
         assert_eq!(queue.physical_block_size(), Some(4096));
         assert_eq!(queue.logical_block_size(), None);
     }
-    assert!(Queue::of(&numbers, rustix::fs::makedev(0, 40)).is_none());
+    assert!(QueueLimits::of(&numbers, rustix::fs::makedev(0, 40)).is_none());
 }
 
 #[test]

@@ -56,14 +56,14 @@ fn a_dropped_future_leaves_nothing_behind_after_settle() {
 }
 
 /// A disk of small chunks, of which none is in the store yet, and what is below it.
-struct World {
+struct DroppedWorld {
     base: Arc<HeldDisk>,
     memory: Arc<MemDisk>,
     store: Arc<HeldDisk>,
     disk: Overlay,
 }
 
-impl World {
+impl DroppedWorld {
     async fn new() -> Self {
         let memory = Arc::new(store_of(SMALL, store_size(SIZE, SMALL)));
         let base = held(super::base_of(SIZE));
@@ -149,7 +149,7 @@ fn a_first_write_that_is_dropped_anywhere_harms_nobody() {
 }
 
 async fn drop_after(op: Op, releases: usize) -> bool {
-    let world = World::new().await;
+    let world = DroppedWorld::new().await;
     // Some chunks are in the store and listed, some are not listed yet.
     let mut model = Model::from_bytes(base_bytes(SIZE));
     for (n, fill) in [(2, 1), (29, 1), (30, 2)] {
@@ -200,7 +200,7 @@ async fn drop_after(op: Op, releases: usize) -> bool {
 #[test]
 fn a_table_that_lands_late_takes_nothing_back() {
     block_on(async {
-        let world = World::new().await;
+        let world = DroppedWorld::new().await;
         write(&world.disk, Range::new(0, 512), 1).await.unwrap();
         world.store.hold(true);
         {
@@ -230,7 +230,7 @@ fn a_table_that_lands_late_takes_nothing_back() {
 #[test]
 fn a_flush_waits_for_the_flush_before_it() {
     block_on(async {
-        let world = World::new().await;
+        let world = DroppedWorld::new().await;
         write(&world.disk, Range::new(0, 512), 1).await.unwrap();
         world.store.hold(true);
         let mut first = pin!(world.disk.flush());

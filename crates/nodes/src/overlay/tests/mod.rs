@@ -15,7 +15,7 @@ use std::sync::Arc;
 use block::{BlockDevice, IoBufs, IoError, Node, Range, WriteFlags};
 use testkit::{HeldDisk, MemDisk, gather, pattern, single};
 
-use super::format::Layout;
+use super::format::StoreLayout;
 use super::{Overlay, OverlayError, OverlayOptions};
 
 /// Size of most bases.
@@ -32,8 +32,8 @@ fn options(chunk: u32) -> OverlayOptions {
     }
 }
 
-fn layout(chunk: u32) -> Layout {
-    Layout::new(chunk).unwrap()
+fn layout(chunk: u32) -> StoreLayout {
+    StoreLayout::new(chunk).unwrap()
 }
 
 /// Bytes that a store needs for every chunk of a disk of `size`.

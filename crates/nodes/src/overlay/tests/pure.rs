@@ -7,9 +7,9 @@ use proptest::prelude::*;
 
 use super::super::alloc::{Allocator, GAPS_MAX};
 use super::super::format::{Bounds, FormatError, HEADER_LEN, check, put, read_header, read_table};
-use super::super::map::{CHUNKS_MAX, Exception, LEAF_MAX, Map, Run};
+use super::super::map::{CHUNKS_MAX, ChunkRun, Exception, LEAF_MAX, Map};
 use super::super::plan::{Tail, sections, whole_chunks};
-use super::super::state::{Begun, FRESH_MAX, Found, State};
+use super::super::state::{Begun, FRESH_MAX, LoadedStore, OverlayState};
 use super::{SMALL, layout};
 
 /// What `dmsetup create … snapshot … P 8` leaves in the first sector of a store.
@@ -118,7 +118,7 @@ proptest! {
         prop_assert_eq!(map.count(), chunks.len() as u64);
         let mut found = BTreeMap::new();
         let mut at = from;
-        for Run { old, new, len } in map.runs(from..from + len) {
+        for ChunkRun { old, new, len } in map.runs(from..from + len) {
             prop_assert_eq!(old, at, "no gap");
             prop_assert!(len > 0);
             at = old + len;
@@ -137,7 +137,7 @@ proptest! {
         let sorted: Vec<Exception> =
             (2..).zip(&chunks).map(|(new, &old)| Exception::new(old, new)).collect();
         let map = Map::of_sorted(&sorted);
-        let runs: Vec<Run> = map.runs(0..200).collect();
+        let runs: Vec<ChunkRun> = map.runs(0..200).collect();
         for pair in runs.windows(2) {
             let joined = match (pair[0].new, pair[1].new) {
                 (None, None) => true,
@@ -366,14 +366,14 @@ fn an_exception_takes_at_most_32_bytes() {
 fn what_waits_for_a_flush_is_listed_before_it_is_too_much() {
     let chunks = FRESH_MAX as u64;
     let layout = layout(4096);
-    let mut state = State::new(Found {
+    let mut state = OverlayState::new(LoadedStore {
         layout,
         size: (chunks + 2) * 4096,
         map: Map::of_sorted(&[]),
         alloc: Allocator::new(layout, Vec::new(), 2, layout.chunks_for(chunks + 2)),
     });
     state.prepared(u64::MAX);
-    let begin = |state: &mut State, range| match state.begin(range) {
+    let begin = |state: &mut OverlayState, range| match state.begin(range) {
         Begun::Go(work) => {
             state.publish(work.claim.unwrap());
             true

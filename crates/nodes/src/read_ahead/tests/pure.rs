@@ -3,18 +3,18 @@
 use block::{Geometry, Range};
 use proptest::prelude::*;
 
-use super::super::pieces::Pieces;
-use super::super::plan::{WINDOW_MAX, WINDOW_MIN, Window};
+use super::super::pieces::AheadPieces;
+use super::super::plan::{AheadWindow, WINDOW_MAX, WINDOW_MIN};
 use super::super::streams::{STREAMS_MAX, StreamId, Streams};
 use super::KIB;
 
 const DISK: u64 = 1 << 40;
 
-fn of(disk: u64, len: u64) -> Window {
-    Window::new(&Geometry::native(disk), len).unwrap()
+fn of(disk: u64, len: u64) -> AheadWindow {
+    AheadWindow::new(&Geometry::native(disk), len).unwrap()
 }
 
-fn window() -> Window {
+fn window() -> AheadWindow {
     of(DISK, 1024 * KIB)
 }
 
@@ -35,7 +35,7 @@ proptest! {
         len in WINDOW_MIN..=WINDOW_MAX, size in 0..(1_u64 << 63), power in 0..17_u32, index in 0..100_u64, from: u64,
     ) {
         let geometry = Geometry { block_size: 1 << power, ..Geometry::native(size) };
-        let window = Window::new(&geometry, len).unwrap();
+        let window = AheadWindow::new(&geometry, len).unwrap();
         let block = u64::from(geometry.block_size);
         prop_assert!(window.piece.is_multiple_of(block) && window.depth_max > 0);
         prop_assert!(window.len() <= len.max(block) && window.len() + window.piece > len);
@@ -60,7 +60,7 @@ proptest! {
         const MAX: u64 = 5 * 64 * KIB;
         let window = of(DISK, 256 * KIB);
         let stream = stream();
-        let mut pieces = Pieces::new(MAX);
+        let mut pieces = AheadPieces::new(MAX);
         let mut under_way = Vec::new();
         let mut changes = Vec::new();
         for (what, n) in steps {
@@ -129,12 +129,12 @@ fn who_has_not_read_for_longest_is_forgotten() {
 #[test]
 fn a_range_is_found_only_whole() {
     let window = of(DISK, 256 * KIB);
-    let mut pieces = Pieces::new(u64::MAX);
+    let mut pieces = AheadPieces::new(u64::MAX);
     let stream = stream();
     for (index, from) in [(0, 8 * KIB), (1, 0), (3, 0)] {
         pieces.begin(index, window.part(index, from), stream, index);
     }
-    let found = |pieces: &Pieces<u64>, offset, len| {
+    let found = |pieces: &AheadPieces<u64>, offset, len| {
         let found = pieces.find(Range::new(offset, len), window.piece);
         found.map(|found| found.into_iter().map(|f| f.slot).collect::<Vec<_>>())
     };
