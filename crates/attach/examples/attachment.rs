@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use attach::{AttachRequest, DetachOptions, Keeper, LocalDisk, Source, Which};
+use attach::{AttachRequest, DetachOptions, DetachTarget, DiskSupervisor, LocalDisk, Source};
 
 const BACKGROUND: &str = "background";
 
@@ -55,7 +55,7 @@ async fn open_slowly(text: &str, read_only: bool) -> Result<LocalDisk, String> {
         let file = std::path::absolute(file).map_err(|e| e.to_string())?;
         return Ok(LocalDisk {
             disk: open("64M", read_only)?,
-            keeper: Some(Box::new(InFile(file))),
+            supervisor: Some(Box::new(InFile(file))),
         });
     }
     match text.strip_prefix("slow=") {
@@ -70,15 +70,15 @@ async fn open_slowly(text: &str, read_only: bool) -> Result<LocalDisk, String> {
 /// What is wrong with the disk is what the file says; afterwards the file says `closed`.
 struct InFile(PathBuf);
 
-impl Keeper for InFile {
-    fn trouble(&self) -> Option<String> {
+impl DiskSupervisor for InFile {
+    fn problem(&self) -> Option<String> {
         let said = std::fs::read_to_string(&self.0).unwrap_or_default();
         Some(said).filter(|said| !said.is_empty())
     }
 
     fn close(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
         Box::pin(async {
-            match self.trouble() {
+            match self.problem() {
                 Some(said) if said == BROKEN => Err(said),
                 _ => std::fs::write(&self.0, "closed").map_err(|e| e.to_string()),
             }
@@ -138,18 +138,18 @@ fn detach(which: &str, rest: &[&str]) -> Result<(), String> {
         force: rest.contains(&"--force"),
     };
     let which = match which {
-        "--all" => Which::All,
-        path => Which::At(path.into()),
+        "--all" => DetachTarget::All,
+        path => DetachTarget::Path(path.into()),
     };
     let mut failures = Vec::new();
     for detached in attach::detach(&which, &options).map_err(|e| e.to_string())? {
         match detached.result {
-            Ok(remains) if remains.is_clean() => println!("{} detached", detached.device),
-            Ok(remains) => failures.push(format!(
+            Ok(leftovers) if leftovers.is_clean() => println!("{} detached", detached.device),
+            Ok(leftovers) => failures.push(format!(
                 "{} detached; lost: {}; left: {}",
                 detached.device,
-                remains.lost.join(", "),
-                remains.left.join(", ")
+                leftovers.lost.join(", "),
+                leftovers.left.join(", ")
             )),
             Err(e) => failures.push(e.to_string()),
         }

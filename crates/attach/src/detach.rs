@@ -4,15 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::daemon::control::ask;
-use crate::daemon::message::{Ask, Remains, Reply};
+use crate::daemon::control::send_request;
+use crate::daemon::message::{ControlReply, ControlRequest, Leftovers};
 use crate::error::AttachError;
 use crate::facts;
 use crate::fuse;
-use crate::kernel::NbdHands;
-use crate::request::{DetachOptions, Which};
-use crate::state::{self, Folder, Record, RuntimeDir, Way};
-use crate::teardown::{Hands, LoopHands, take_down};
+use crate::kernel::NbdTeardown;
+use crate::request::{DetachOptions, DetachTarget};
+use crate::state::{self, DeviceDriver, Folder, Record, RuntimeDir};
+use crate::teardown::{DeviceTeardown, LoopTeardown, take_down};
 use crate::worker;
 
 /// Steps of a teardown that may each take the whole time allowed, and one to spare.
@@ -27,13 +27,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// What became of one attachment.
 #[derive(Debug)]
-pub struct Detached {
+pub struct DetachReport {
     /// Its device, or its short name where it had none.
     pub device: String,
     /// Where it was mounted.
     pub mount: Option<PathBuf>,
     /// What may be lost and what is left; or why it was not taken down.
-    pub result: Result<Remains, AttachError>,
+    pub result: Result<Leftovers, AttachError>,
 }
 
 /// Takes attachments down.
@@ -41,13 +41,16 @@ pub struct Detached {
 /// # Errors
 /// [`AttachError::NotAttached`], and what keeps the runtime directory from being read. What goes
 /// wrong with one attachment is in its own result.
-pub fn detach(which: &Which, options: &DetachOptions) -> Result<Vec<Detached>, AttachError> {
+pub fn detach(
+    which: &DetachTarget,
+    options: &DetachOptions,
+) -> Result<Vec<DetachReport>, AttachError> {
     let mut detached = Vec::new();
     for folder in RuntimeDir::of_user()?.list()? {
         let record = match folder.read() {
             Ok(record) => record,
-            Err(e) if *which == Which::All => {
-                detached.push(Detached {
+            Err(e) if *which == DetachTarget::All => {
+                detached.push(DetachReport {
                     device: format!("attachment {}", folder.id()),
                     mount: None,
                     result: Err(e.into()),
@@ -58,23 +61,27 @@ pub fn detach(which: &Which, options: &DetachOptions) -> Result<Vec<Detached>, A
         };
         let Some(record) = record else {
             // Whoever made the folder died before its first word.
-            if *which == Which::All {
+            if *which == DetachTarget::All {
                 folder.remove()?;
             }
             continue;
         };
-        if !is_meant(which, &record) {
+        if !is_target(which, &record) {
             continue;
         }
-        detached.push(Detached {
+        detached.push(DetachReport {
             device: name(&record),
             mount: record.mount.as_ref().map(|place| place.dir.clone()),
-            result: one(&folder, &record, options),
+            result: detach_one(&folder, &record, options),
         });
     }
     match which {
-        Which::At(path) if detached.is_empty() => Err(AttachError::NotAttached(path.clone())),
-        Which::Named(name) if detached.is_empty() => Err(AttachError::NoSuchName(name.clone())),
+        DetachTarget::Path(path) if detached.is_empty() => {
+            Err(AttachError::NotAttached(path.clone()))
+        }
+        DetachTarget::Name(name) if detached.is_empty() => {
+            Err(AttachError::NoSuchName(name.clone()))
+        }
         _ => Ok(detached),
     }
 }
@@ -86,11 +93,11 @@ pub(crate) fn name(record: &Record) -> String {
     }
 }
 
-pub(crate) fn is_meant(which: &Which, record: &Record) -> bool {
+pub(crate) fn is_target(which: &DetachTarget, record: &Record) -> bool {
     let path = match which {
-        Which::All => return true,
-        Which::Named(name) => return record.name.as_ref() == Some(name),
-        Which::At(path) => path,
+        DetachTarget::All => return true,
+        DetachTarget::Name(name) => return record.name.as_ref() == Some(name),
+        DetachTarget::Path(path) => path,
     };
     // A dead mount cannot be resolved, so the path is also compared as it was given.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
@@ -100,96 +107,100 @@ pub(crate) fn is_meant(which: &Which, record: &Record) -> bool {
         || record.mount.as_ref().is_some_and(|place| is(&place.dir))
 }
 
-fn one(folder: &Folder, record: &Record, options: &DetachOptions) -> Result<Remains, AttachError> {
-    if !state::lives(record.process) {
-        return orphan(folder, record, options, Vec::new());
+fn detach_one(
+    folder: &Folder,
+    record: &Record,
+    options: &DetachOptions,
+) -> Result<Leftovers, AttachError> {
+    if !state::is_alive(record.process) {
+        return take_down_orphan(folder, record, options, Vec::new());
     }
     if !record.ready {
         return Err(AttachError::Starting(name(record)));
     }
     let timeout_ms = u64::try_from(options.timeout.as_millis()).unwrap_or(u64::MAX);
-    let question = Ask::Detach {
+    let request = ControlRequest::Detach {
         timeout_ms,
         force: options.force,
     };
     // Who does not say how it is will not take it down either.
-    if let Err(e) = ask(&folder.socket_path(), Ask::Status, STATUS_FOR) {
-        return silent(folder, record, options, &e.to_string());
+    if let Err(e) = send_request(&folder.socket_path(), ControlRequest::Status, STATUS_FOR) {
+        return replace_unresponsive(folder, record, options, &e.to_string());
     }
-    let patience = options.timeout.saturating_mul(STEPS) + OWNER_FOR;
-    match ask(&folder.socket_path(), question, patience) {
-        Ok(Reply::Detached(remains)) => {
+    let reply_timeout = options.timeout.saturating_mul(STEPS) + OWNER_FOR;
+    match send_request(&folder.socket_path(), request, reply_timeout) {
+        Ok(ControlReply::Detached(leftovers)) => {
             wait_for_end(record);
-            Ok(remains)
+            Ok(leftovers)
         }
-        Ok(Reply::Refused(why)) => Err(AttachError::RefusedThere {
+        Ok(ControlReply::Refused(why)) => Err(AttachError::RefusedThere {
             device: name(record),
             why,
         }),
-        Ok(Reply::Status(_) | Reply::Size(_)) => {
-            silent(folder, record, options, "it answered another question")
+        Ok(ControlReply::Status(_) | ControlReply::Size(_)) => {
+            replace_unresponsive(folder, record, options, "it answered another question")
         }
-        Err(e) => silent(folder, record, options, &e.to_string()),
+        Err(e) => replace_unresponsive(folder, record, options, &e.to_string()),
     }
 }
 
 /// The owner lives and does not answer: its part is taken over.
-fn silent(
+fn replace_unresponsive(
     folder: &Folder,
     record: &Record,
     options: &DetachOptions,
     why: &str,
-) -> Result<Remains, AttachError> {
+) -> Result<Leftovers, AttachError> {
     state::kill(record.process);
     wait_for_end(record);
     let note = format!("its process did not answer ({why}) and was ended");
-    orphan(folder, record, options, vec![note])
+    take_down_orphan(folder, record, options, vec![note])
 }
 
 fn wait_for_end(record: &Record) {
     let mut left = END_FOR;
-    while state::lives(record.process) && !left.is_zero() {
+    while state::is_alive(record.process) && !left.is_zero() {
         std::thread::sleep(LOOK_EVERY);
         left = left.saturating_sub(LOOK_EVERY);
     }
 }
 
 /// Takes down what a dead process has left.
-fn orphan(
+fn take_down_orphan(
     folder: &Folder,
     record: &Record,
     options: &DetachOptions,
     notes: Vec<String>,
-) -> Result<Remains, AttachError> {
+) -> Result<Leftovers, AttachError> {
     let config = engine::Config {
         backend: engine::BackendChoice::Threads,
         cores: 1,
     };
     abort(record);
     let report = engine::run(&config, |_| async {
-        let mut hands = orphaned_hands(record, options.timeout).await;
-        let device = hands.device();
+        let mut device_teardown = orphan_teardown(record, options.timeout).await;
+        let device = device_teardown.device();
         let mut facts = facts::gather(record, device.as_deref(), None, options.force).await;
         // Its device may be gone already, with what its page cache held.
-        facts.cut = record.way == Way::Fuse && record.device.is_some();
-        take_down(facts, &mut hands, options.timeout).await
+        facts.cut = record.driver == DeviceDriver::Fuse && record.device.is_some();
+        take_down(facts, &mut device_teardown, options.timeout).await
     })?;
     let report = report.map_err(|refusal| AttachError::Refused {
         device: name(record),
         refusal,
     })?;
-    let mut remains = Remains {
+    let mut leftovers = Leftovers {
         lost: report.lost,
         left: report.left,
     };
-    if !remains.lost.is_empty() {
-        remains.lost.extend(notes);
+    if !leftovers.lost.is_empty() {
+        leftovers.lost.extend(notes);
     }
     if let (Some(name), Some(device)) = (&record.name, &record.device) {
         folder.unlink(name, device);
     }
     folder.remove()?;
-    Ok(remains)
+    Ok(leftovers)
 }
 
 /// Aborts the FUSE connection of an owner that serves nothing any more. That of a dead one is gone.
@@ -197,7 +208,7 @@ fn abort(record: &Record) {
     let (Some(number), Some(device)) = (record.fuse_connection, &record.device) else {
         return;
     };
-    if !state::lives(record.process) || !fuse::is_backed_by(device, &record.label()) {
+    if !state::is_alive(record.process) || !fuse::is_backed_by(device, &record.label()) {
         return;
     }
     if let Err(e) = fuse::abort_connection(number) {
@@ -205,16 +216,18 @@ fn abort(record: &Record) {
     }
 }
 
-async fn orphaned_hands(record: &Record, timeout: Duration) -> Hands {
+async fn orphan_teardown(record: &Record, timeout: Duration) -> DeviceTeardown {
     let Some(path) = record.device.clone() else {
-        return Hands::None;
+        return DeviceTeardown::None;
     };
     let label = record.label();
-    match record.way {
-        Way::Kernel => NbdHands::orphan(&path, label).map_or(Hands::None, Hands::Nbd),
-        Way::Fuse if worker::is_ours(&path, &label, timeout).await => {
-            Hands::Loop(LoopHands::orphan(path, label))
+    match record.driver {
+        DeviceDriver::Kernel => {
+            NbdTeardown::orphan(&path, label).map_or(DeviceTeardown::None, DeviceTeardown::Nbd)
         }
-        Way::Fuse => Hands::None,
+        DeviceDriver::Fuse if worker::is_ours(&path, &label, timeout).await => {
+            DeviceTeardown::Loop(LoopTeardown::orphan(path, label))
+        }
+        DeviceDriver::Fuse => DeviceTeardown::None,
     }
 }

@@ -10,7 +10,7 @@ use crate::kernel::KernelError;
 use crate::mount::MountError;
 use crate::probe::MkfsError;
 use crate::state::StateError;
-use crate::teardown::Refusal;
+use crate::teardown::TeardownRefusal;
 
 /// Why something was not attached or not detached.
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +103,7 @@ pub enum AttachError {
         /// Which.
         device: String,
         /// Why.
-        refusal: Refusal,
+        refusal: TeardownRefusal,
     },
     /// The background process refused.
     #[error("{device}: {why}")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::mount;
 use crate::state::Record;
 use crate::sysfs;
-use crate::teardown::Facts;
+use crate::teardown::TeardownFacts;
 use crate::users;
 
 /// How long programs that only look at the device (udev, blkid) are waited for.
@@ -19,7 +19,7 @@ pub(crate) async fn gather(
     device: Option<&Path>,
     unreachable: Option<String>,
     force: bool,
-) -> Facts {
+) -> TeardownFacts {
     let place = record.mount.as_ref();
     let mut elsewhere = device
         .and_then(|device| mount::mounted_at(&sysfs::numbers(device)).ok())
@@ -27,10 +27,10 @@ pub(crate) async fn gather(
     let mounted = place
         .and_then(|place| elsewhere.iter().position(|dir| *dir == place.dir))
         .map(|at| elsewhere.remove(at));
-    Facts {
+    TeardownFacts {
         mounted,
         elsewhere,
-        holders: device.map(users::standing_on).unwrap_or_default(),
+        holders: device.map(users::all_holders).unwrap_or_default(),
         programs: match device {
             Some(device) => programs(device, force || unreachable.is_some()).await,
             None => Vec::new(),

@@ -156,7 +156,7 @@ mod tests {
     // A full server refused a few writes of a filesystem; the next read, or an overwrite of a block that
     // the image had, made `status` say "connected" again.
     #[test]
-    fn no_space_left_is_said_until_all_that_was_refused_is_written() {
+    fn no_space_left_is_reported_until_all_refused_ranges_are_written() {
         let faults = Faults::default();
         faults.note(&error(Errno::NoSpace, Operation::Write, 8192));
         faults.note(&error(Errno::NoSpace, Operation::Write, 65536));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_refused_more_than_is_remembered_stays_full() {
+    fn a_disk_with_more_refused_ranges_than_the_maximum_stays_full() {
         let faults = Faults::default();
         for number in 0..=REFUSED_MAX as u64 {
             faults.note(&error(Errno::NoSpace, Operation::Write, number * 8192));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_says_nothing_of_failed_writes_and_a_write_nothing_of_failed_reads() {
+    fn a_read_does_not_clear_failed_writes_and_a_write_does_not_clear_failed_reads() {
         let faults = Faults::default();
         faults.note(&error(Errno::Io, Operation::Write, 0));
         faults.passed(Operation::Read, Some(Range::new(0, 4096)));

@@ -12,15 +12,15 @@ use crate::kernel::KernelError;
 /// How often a server is asked for the size unbidden.
 pub(crate) const GROWTH_EVERY: Duration = Duration::from_secs(60);
 /// Questions for the size that wait.
-pub(crate) const ASKED_MAX: usize = 4;
+pub(crate) const SIZE_REQUESTS_MAX: usize = 4;
 
 /// A question for the size, to be answered when the device has it.
-pub(crate) type Asked = oneshot::Sender<Result<u64, String>>;
+pub(crate) type SizeReply = oneshot::Sender<Result<u64, String>>;
 
 /// Answers a question, if there was one. Who asked may be gone.
-pub(crate) fn answer(asked: Option<Asked>, size: Result<u64, String>) {
-    if let Some(asked) = asked {
-        drop(asked.send(size));
+pub(crate) fn answer(reply: Option<SizeReply>, size: Result<u64, String>) {
+    if let Some(reply) = reply {
+        drop(reply.send(size));
     }
 }
 
@@ -29,18 +29,18 @@ pub(crate) fn answer(asked: Option<Asked>, size: Result<u64, String>) {
 #[error(
     "the disk has {is} bytes now and had {was}; it is used again when it is as large as before"
 )]
-pub(crate) struct Shrunk {
+pub(crate) struct SizeMismatch {
     was: u64,
     is: u64,
 }
 
 /// The error for a disk that had `was` bytes and has `is`.
-pub(crate) const fn not_the_same(was: u64, is: u64) -> Shrunk {
-    Shrunk { was, is }
+pub(crate) const fn size_mismatch(was: u64, is: u64) -> SizeMismatch {
+    SizeMismatch { was, is }
 }
 
-impl From<Shrunk> for KernelError {
-    fn from(shrunk: Shrunk) -> Self {
-        Self::Server(shrunk.to_string())
+impl From<SizeMismatch> for KernelError {
+    fn from(mismatch: SizeMismatch) -> Self {
+        Self::Server(mismatch.to_string())
     }
 }

@@ -52,17 +52,17 @@ impl std::fmt::Display for Health {
 
 /// Whether a server is reached, and since when not.
 #[derive(Debug, Default)]
-pub(crate) struct Reach(Mutex<Option<Lost>>);
+pub(crate) struct Reachability(Mutex<Option<Outage>>);
 
 #[derive(Debug, Clone)]
-struct Lost {
+struct Outage {
     since: Instant,
     why: String,
     /// No attempt to reconnect follows.
     is_final: bool,
 }
 
-impl Reach {
+impl Reachability {
     /// The server answers.
     pub(crate) fn connected(&self) {
         if let Ok(mut lost) = self.0.lock()
@@ -80,7 +80,7 @@ impl Reach {
             Some(lost) => why.clone_into(&mut lost.why),
             None => {
                 tracing::warn!("the server is gone: {why}");
-                *lost = Some(Lost {
+                *lost = Some(Outage {
                     since: engine::clock::now(),
                     why: why.to_owned(),
                     is_final: false,
@@ -95,7 +95,7 @@ impl Reach {
             let since = lost
                 .as_ref()
                 .map_or_else(engine::clock::now, |lost| lost.since);
-            *lost = Some(Lost {
+            *lost = Some(Outage {
                 since,
                 why: why.to_owned(),
                 is_final: true,

@@ -38,25 +38,25 @@ mod users;
 mod worker;
 mod writers;
 
-pub use daemon::message::{Attached, Remains};
+pub use daemon::message::{Attachment, Leftovers};
 pub use daemon::start;
-pub use detach::{Detached, detach};
+pub use detach::{DetachReport, detach};
 pub use error::AttachError;
 pub use fuse::FuseError;
 pub use health::Health;
 pub use kernel::KernelError;
-pub use local::{Keeper, LocalDisk};
+pub use local::{DiskSupervisor, LocalDisk};
 pub use mount::MountError;
 pub use probe::MkfsError;
 pub use refresh::refresh;
 pub use request::{
-    AttachRequest, CONNECTIONS_DEFAULT, CONNECTIONS_MAX, DETACH_TIMEOUT, DetachOptions, Source,
-    TIMEOUT, TIMEOUT_MAX, Via, Which,
+    AttachRequest, CONNECTIONS_DEFAULT, CONNECTIONS_MAX, DETACH_TIMEOUT, DetachOptions,
+    DetachTarget, Source, TIMEOUT, TIMEOUT_MAX, Via,
 };
 pub use state::{
-    MountPlace, ProcessId, RUNTIME_DIR_VARIABLE, StateError, Way, attach_dir, runtime_dir,
+    DeviceDriver, MountPlace, ProcessId, RUNTIME_DIR_VARIABLE, StateError, attach_dir, runtime_dir,
 };
 pub use status::{AttachmentStatus, hidden_attachments, status};
 pub use sysfs::Partition;
-pub use teardown::Refusal;
+pub use teardown::TeardownRefusal;
 pub use worker::{WORKER, run as run_worker};

@@ -9,14 +9,14 @@ pub struct LocalDisk {
     /// The disk.
     pub disk: Node,
     /// Who looks after it beside its requests, if anybody has to.
-    pub keeper: Option<Box<dyn Keeper>>,
+    pub supervisor: Option<Box<dyn DiskSupervisor>>,
 }
 
 /// Looks after a disk that has a state of its own: an array, which may go on with fewer members and
 /// wants to be stopped in order.
-pub trait Keeper: Send + Sync {
+pub trait DiskSupervisor: Send + Sync {
     /// What is wrong with the disk although it answers, for `status`.
-    fn trouble(&self) -> Option<String>;
+    fn problem(&self) -> Option<String>;
 
     /// Ends it in order, behind the last request and a flush.
     fn close(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
@@ -24,6 +24,9 @@ pub trait Keeper: Send + Sync {
 
 impl From<Node> for LocalDisk {
     fn from(disk: Node) -> Self {
-        Self { disk, keeper: None }
+        Self {
+            disk,
+            supervisor: None,
+        }
     }
 }

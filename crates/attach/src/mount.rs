@@ -140,12 +140,12 @@ pub(crate) fn mount(device: &Path, dir: &Path, read_only: bool) -> Result<(), Mo
     Err(MountError::Failed {
         device: device.display().to_string(),
         dir: dir.to_owned(),
-        why: said(&String::from_utf8_lossy(&output.stderr)),
+        why: tool_message(&String::from_utf8_lossy(&output.stderr)),
     })
 }
 
 /// What a tool said, in one line.
-pub(crate) fn said(stderr: &str) -> String {
+pub(crate) fn tool_message(stderr: &str) -> String {
     let lines = stderr.lines().map(str::trim).filter(|l| !l.is_empty());
     let lines: Vec<_> = lines.filter(|l| !l.contains("dmesg(1)")).collect();
     if lines.is_empty() {
@@ -156,7 +156,7 @@ pub(crate) fn said(stderr: &str) -> String {
 
 /// How to unmount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum UnmountMode {
     /// Now, with all that is unwritten, or not at all.
     Now,
     /// Out of sight now, the rest when its last user is gone.
@@ -167,10 +167,10 @@ pub(crate) enum How {
 ///
 /// # Errors
 /// As umount(2).
-pub(crate) fn unmount(dir: &Path, how: How) -> Result<(), rustix::io::Errno> {
+pub(crate) fn unmount(dir: &Path, how: UnmountMode) -> Result<(), rustix::io::Errno> {
     let flags = match how {
-        How::Now => UnmountFlags::NOFOLLOW,
-        How::Lazily => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
+        UnmountMode::Now => UnmountFlags::NOFOLLOW,
+        UnmountMode::Lazily => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
     };
     match rustix::mount::unmount(dir, flags) {
         Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => Ok(()),
@@ -249,8 +249,8 @@ fn unescape(field: &str) -> PathBuf {
 /// If `/proc` cannot be read.
 pub(crate) fn mounted_at(numbers: &[DeviceNumber]) -> io::Result<Vec<PathBuf>> {
     let mountinfo = fs::read_to_string("/proc/self/mountinfo")?;
-    let of_device = mounts(&mountinfo).filter(|mount| numbers.contains(&mount.number));
-    Ok(of_device.map(|mount| mount.dir).collect())
+    let users_of_device = mounts(&mountinfo).filter(|mount| numbers.contains(&mount.number));
+    Ok(users_of_device.map(|mount| mount.dir).collect())
 }
 
 /// Whether one of these devices is mounted, by the text of a `mountinfo`.
@@ -304,8 +304,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tool_said_becomes_one_line() {
-        let said = said("mount: /mnt: wrong fs type\n\n       dmesg(1) may have more\n");
+    fn the_message_of_a_tool_becomes_one_line() {
+        let said = tool_message("mount: /mnt: wrong fs type\n\n       dmesg(1) may have more\n");
         assert_eq!(said, "mount: /mnt: wrong fs type");
     }
 }

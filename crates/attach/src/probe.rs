@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-use crate::mount::said;
+use crate::mount::tool_message;
 use crate::sysfs::{self, Partition};
 
 /// blkid's exit status for "nothing found".
@@ -106,7 +106,7 @@ pub(crate) fn signature(device: &Path) -> Result<Option<Signature>, MkfsError> {
             kind: "signatures of several kinds".to_owned(),
             label: None,
         })),
-        _ => Err(MkfsError::Blkid(said(&String::from_utf8_lossy(
+        _ => Err(MkfsError::Blkid(tool_message(&String::from_utf8_lossy(
             &output.stderr,
         )))),
     }
@@ -194,7 +194,7 @@ pub(crate) fn mkfs(device: &Path, fs: &str) -> Result<(), MkfsError> {
     }
     Err(MkfsError::Failed {
         fs: fs.to_owned(),
-        why: said(&String::from_utf8_lossy(&output.stderr)),
+        why: tool_message(&String::from_utf8_lossy(&output.stderr)),
     })
 }
 

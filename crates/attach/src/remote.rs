@@ -17,7 +17,7 @@ const CLOSE_FOR: Duration = Duration::from_secs(2);
 
 /// A negotiated connection, before its first request.
 #[derive(Debug)]
-pub(crate) struct Dialed {
+pub(crate) struct NegotiatedConnection {
     /// Size of the export, bytes.
     pub(crate) size: u64,
     /// Smallest block, bytes.
@@ -50,7 +50,7 @@ pub(crate) async fn dial(
     uri: &str,
     writer: WriterAccess,
     timeout: Duration,
-) -> Result<Dialed, DialError> {
+) -> Result<NegotiatedConnection, DialError> {
     let target = target(uri).map_err(DialError::Failed)?;
     let dialed = nbd::client::dial(&target, false, Some(writer), timeout).await;
     let dialed = dialed.map_err(|error| match error {
@@ -63,7 +63,7 @@ pub(crate) async fn dial(
     let disk = dialed.disk().clone();
     let socket = dialed.into_std_fd();
     let socket = socket.map_err(|e| DialError::Failed(format!("{uri}: {e}")))?;
-    Ok(Dialed {
+    Ok(NegotiatedConnection {
         size,
         block_size,
         flags,
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_in_trouble_says_for_how_long_and_why() {
+    fn an_unreachable_client_reports_for_how_long_and_why() {
         let well = ClientHealth {
             connected: true,
             ..ClientHealth::default()

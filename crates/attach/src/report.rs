@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::net::UnixDatagram;
 
-use crate::daemon::message::Remains;
+use crate::daemon::message::Leftovers;
 
 /// Where syslogd or the journal reads (syslog(3)).
 const SYSTEM_LOG: &str = "/dev/log";
@@ -14,11 +14,11 @@ const KERNEL_LOG: &str = "/dev/kmsg";
 const DAEMON_ERROR: u8 = (3 << 3) | 3;
 
 /// Reports each loss and each thing left behind of the attachment that users know as `name`.
-pub(crate) fn remains(name: &str, remains: &Remains) {
-    for lost in &remains.lost {
+pub(crate) fn leftovers(name: &str, leftovers: &Leftovers) {
+    for lost in &leftovers.lost {
         line(&format!("{name} is detached, but {lost}"));
     }
-    for left in &remains.left {
+    for left in &leftovers.left {
         line(&format!("{name}: left behind: {left}"));
     }
 }

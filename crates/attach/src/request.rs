@@ -170,13 +170,13 @@ fn is_plain(name: &str) -> bool {
 
 /// What to detach.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
+pub enum DetachTarget {
     /// Every attachment.
     All,
     /// The one with this device, mount point, or link to its device.
-    At(PathBuf),
+    Path(PathBuf),
     /// The one with this name of its own.
-    Named(String),
+    Name(String),
 }
 
 /// How to detach.

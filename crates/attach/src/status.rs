@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::daemon::control::ask;
-use crate::daemon::message::{Ask, Reply};
+use crate::daemon::control::send_request;
+use crate::daemon::message::{ControlReply, ControlRequest};
 use crate::error::AttachError;
 use crate::health::Health;
 use crate::mount;
-use crate::state::{self, Folder, MountPlace, Record, RuntimeDir, Way};
+use crate::state::{self, DeviceDriver, Folder, MountPlace, Record, RuntimeDir};
 use crate::sysfs;
 
 /// How long an owner may take to answer.
@@ -28,7 +28,7 @@ pub struct AttachmentStatus {
     /// Where it is mounted.
     pub mount: Option<MountPlace>,
     /// The way it takes.
-    pub via: Way,
+    pub via: DeviceDriver,
     /// Whether writes are refused.
     pub read_only: bool,
     /// Size, bytes.
@@ -88,7 +88,7 @@ fn of(folder: &Folder, record: Record) -> AttachmentStatus {
             .mount
             .filter(|place| is_mounted(record.device.as_deref(), place)),
         device: record.device,
-        via: record.way,
+        via: record.driver,
         read_only: record.read_only,
         pid: record.process.pid,
         since: record.since,
@@ -112,14 +112,14 @@ fn size(record: &Record) -> u64 {
 }
 
 fn health(folder: &Folder, record: &Record) -> Health {
-    if !state::lives(record.process) {
+    if !state::is_alive(record.process) {
         return Health::Dead;
     }
     if !record.ready {
         return Health::Starting;
     }
-    match ask(&folder.socket_path(), Ask::Status, ANSWER_FOR) {
-        Ok(Reply::Status(health)) => health,
+    match send_request(&folder.socket_path(), ControlRequest::Status, ANSWER_FOR) {
+        Ok(ControlReply::Status(health)) => health,
         _ => Health::Unresponsive,
     }
 }

@@ -49,12 +49,12 @@ fn names(folder: &Path) -> impl Iterator<Item = String> {
 
 /// The folders of the device and of its partitions.
 fn folders(device: &Path) -> Vec<PathBuf> {
-    let Some(whole) = folder(device) else {
+    let Some(sources) = folder(device) else {
         return Vec::new();
     };
-    let inside = names(&whole).map(|name| whole.join(name));
+    let inside = names(&sources).map(|name| sources.join(name));
     let partitions: Vec<PathBuf> = inside.filter(|f| f.join("partition").exists()).collect();
-    std::iter::once(whole).chain(partitions).collect()
+    std::iter::once(sources).chain(partitions).collect()
 }
 
 /// A partition of a device.

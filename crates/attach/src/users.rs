@@ -15,8 +15,8 @@ use crate::worker::WORKER;
 const NAMED_MAX: usize = 3;
 
 /// Names programs with a working directory or an open file below `dir`, a few at most.
-pub(crate) fn of_mount(dir: &Path) -> String {
-    let programs = processes().filter(|process| reaches_into(process, dir));
+pub(crate) fn users_of_mount(dir: &Path) -> String {
+    let programs = processes().filter(|process| has_files_below(process, dir));
     match list(programs.map(|process| name(&process)).collect()) {
         none if none.is_empty() => "by whom cannot be seen".to_owned(),
         users => format!("by {users}"),
@@ -35,7 +35,7 @@ pub(crate) fn programs(device: &Path) -> Vec<String> {
 }
 
 /// What stands on the device: holders that the kernel knows, swap, and loop devices over it.
-pub(crate) fn standing_on(device: &Path) -> Vec<String> {
+pub(crate) fn all_holders(device: &Path) -> Vec<String> {
     let mut found = sysfs::holders(device);
     let paths = sysfs::paths(device);
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
@@ -45,12 +45,12 @@ pub(crate) fn standing_on(device: &Path) -> Vec<String> {
 }
 
 /// Who keeps a device from going away, in one line; for the moment when it does not.
-pub(crate) fn of_device(device: &Path) -> String {
+pub(crate) fn users_of_device(device: &Path) -> String {
     let numbers = sysfs::numbers(device);
-    let mut users = standing_on(device);
+    let mut users = all_holders(device);
     users.extend(programs(device));
     users.extend(
-        elsewhere_mounted(&numbers)
+        mounts_in_other_namespaces(&numbers)
             .map(|who| format!("{who}, which has it mounted in a namespace of its own")),
     );
     let waiting = match sysfs::in_flight(device) {
@@ -103,7 +103,7 @@ fn open_files(process: &Path) -> impl Iterator<Item = PathBuf> {
     files.flatten().map(|file| file.path())
 }
 
-fn reaches_into(process: &Path, dir: &Path) -> bool {
+fn has_files_below(process: &Path, dir: &Path) -> bool {
     ["cwd", "root", "exe"]
         .iter()
         .map(|link| process.join(link))
@@ -121,7 +121,7 @@ fn has_open(process: &Path, numbers: &[DeviceNumber]) -> bool {
 }
 
 /// A process of each other mount namespace in which one of the devices is mounted.
-fn elsewhere_mounted(numbers: &[DeviceNumber]) -> impl Iterator<Item = String> {
+fn mounts_in_other_namespaces(numbers: &[DeviceNumber]) -> impl Iterator<Item = String> {
     let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
     let mut seen: Vec<_> = namespace(Path::new("/proc/self")).into_iter().collect();
     processes().filter_map(move |process| {
@@ -151,10 +151,10 @@ mod tests {
     #[test]
     fn a_program_with_an_open_file_below_a_directory_is_named() {
         let temp = tempfile::tempdir().unwrap();
-        assert_eq!(of_mount(temp.path()), "by whom cannot be seen");
+        assert_eq!(users_of_mount(temp.path()), "by whom cannot be seen");
         let file = fs::File::create(temp.path().join("open")).unwrap();
         let own = std::process::id().to_string();
-        let users = of_mount(temp.path());
+        let users = users_of_mount(temp.path());
         assert!(users.contains(&own), "{users}");
         drop(file);
     }

@@ -16,7 +16,7 @@ use nbd::client::{Address, Target};
 
 use crate::error::AttachError;
 use crate::request::{AttachRequest, Source};
-use crate::state::{self, Folder, Record, RuntimeDir, Way};
+use crate::state::{self, DeviceDriver, Folder, Record, RuntimeDir};
 use crate::sysfs;
 
 /// Refuses a request whose disk another attachment writes to already.
@@ -64,7 +64,8 @@ fn is_attached(record: &Record) -> bool {
         let label = sysfs::nbd_backend(device);
         sysfs::nbd_connected(device) && label.is_none_or(|label| label == record.label())
     };
-    state::lives(record.process) || (record.way == Way::Kernel && device.is_some_and(outlives))
+    state::is_alive(record.process)
+        || (record.driver == DeviceDriver::Kernel && device.is_some_and(outlives))
 }
 
 /// An export, as it is compared.

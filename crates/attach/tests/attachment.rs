@@ -238,7 +238,7 @@ fn a_read_only_attachment_refuses_writes() {
 }
 
 #[test]
-fn detach_cleans_up_after_a_killed_process_and_says_that_data_may_be_lost() {
+fn detach_cleans_up_after_a_killed_process_and_reports_possible_data_loss() {
     let Some(world) = World::new() else { return };
     world.ok(&["attach", "64M", "--mkfs", "ext4", "--mount", "mnt"]);
     fs::write(world.mount().join("unsynced"), b"x").unwrap();
@@ -284,7 +284,7 @@ fn a_terminated_process_takes_its_attachment_down() {
 }
 
 #[test]
-fn a_device_that_somebody_else_detached_stays_until_its_owner_goes() {
+fn a_device_that_another_process_detached_stays_until_its_owner_ends() {
     let Some(world) = World::new() else { return };
     let device = world.ok(&["attach", "8M"]);
     tool("losetup", &["--detach", &device]);
@@ -356,7 +356,7 @@ fn a_busy_mount_is_refused_by_name_and_taken_away_by_force() {
 }
 
 #[test]
-fn what_cannot_be_attached_says_why_in_a_line_and_leaves_nothing() {
+fn a_failed_attach_prints_one_line_and_leaves_nothing() {
     let Some(world) = World::new() else { return };
     let file = world.folder.path().join("file");
     fs::write(&file, b"x").unwrap();
@@ -382,7 +382,7 @@ fn what_cannot_be_attached_says_why_in_a_line_and_leaves_nothing() {
 }
 
 #[test]
-fn a_disk_that_is_looked_after_tells_its_trouble_and_is_closed_in_order() {
+fn a_supervised_disk_reports_its_problem_and_is_closed_in_order() {
     let Some(world) = World::new() else { return };
     let kept = world.folder.path().join("kept");
     fs::write(&kept, "").unwrap();
@@ -398,7 +398,7 @@ fn a_disk_that_is_looked_after_tells_its_trouble_and_is_closed_in_order() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_closed_in_order_is_detached_and_says_so() {
+fn a_disk_that_cannot_be_closed_in_order_is_detached_with_a_message() {
     let Some(world) = World::new() else { return };
     fs::write(world.folder.path().join("kept"), "broken").unwrap();
     let device = world.ok(&["attach", "kept=kept"]);
@@ -423,7 +423,7 @@ fn a_filesystem_is_never_made_over_something() {
 }
 
 #[test]
-fn an_attachment_that_nobody_waits_for_any_more_is_taken_down() {
+fn an_attachment_whose_parent_has_ended_is_taken_down() {
     let Some(world) = World::new() else { return };
     let mut parent = world.command(&["attach", "slow=8M"]).spawn().unwrap();
     // What it is to do must have reached the background process: that writes itself down then.
@@ -438,7 +438,7 @@ fn an_attachment_that_nobody_waits_for_any_more_is_taken_down() {
 }
 
 #[test]
-fn two_attachments_live_side_by_side_and_go_together() {
+fn two_attachments_coexist_and_are_detached_together() {
     let Some(world) = World::new() else { return };
     let first = world.ok(&["attach", "4M"]);
     let second = world.ok(&["attach", "8M"]);

@@ -77,7 +77,7 @@ impl World {
         command
             .args(args)
             .env("OUTBOARD_RUNTIME_DIR", self.0.path().join("run"));
-        said(&mut command)
+        tool_message(&mut command)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -95,7 +95,7 @@ impl Drop for World {
 }
 
 #[track_caller]
-fn said(command: &mut Command) -> String {
+fn tool_message(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {stderr}");
@@ -108,7 +108,7 @@ fn write_past_caches(from: &Path, device: &str) {
     dd.arg(format!("if={}", from.display()))
         .arg(format!("of={device}"))
         .args(["bs=64k", "oflag=direct", "conv=notrunc"]);
-    said(&mut dd);
+    tool_message(&mut dd);
 }
 
 fn can_run() -> bool {
@@ -121,7 +121,7 @@ fn can_run() -> bool {
 }
 
 #[test]
-fn what_a_server_lost_with_its_power_is_there_after_the_next_flush() {
+fn writes_that_a_server_lost_with_its_power_are_there_after_the_next_flush() {
     if !can_run() {
         return;
     }
@@ -146,7 +146,7 @@ fn what_a_server_lost_with_its_power_is_there_after_the_next_flush() {
     up.end();
     let second = Arc::new(CrashDisk::from_bytes(left).identified(identity));
     let up = Up::start(second.clone(), port);
-    said(Command::new("sync").arg(&device));
+    tool_message(Command::new("sync").arg(&device));
     let durable = second.durable();
     assert!(durable[..data.len()] == data, "the flush told the truth");
     world.attachment(&["detach", &device]);
@@ -174,7 +174,7 @@ fn a_disk_that_is_larger_when_its_server_returns_is_larger_here() {
         world.attachment(&["refresh", &device]),
         (16 * MIB).to_string()
     );
-    let size = said(Command::new("blockdev").args(["--getsize64", &device]));
+    let size = tool_message(Command::new("blockdev").args(["--getsize64", &device]));
     assert_eq!(size, (16 * MIB).to_string());
     let data = vec![7; 16 * MIB];
     let file = world.path("data");

@@ -10,34 +10,34 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::message::{Ask, LINE_LEN_MAX, Reply};
-use crate::growth::Asked;
+use super::message::{ControlReply, ControlRequest, LINE_LEN_MAX};
+use crate::growth::SizeReply;
 use crate::health::Health;
 
 /// Conversations at a time.
 const CONVERSATIONS_MAX: usize = 8;
 /// How long an asker may take to say what it wants.
-const QUESTION_FOR: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Questions to take it down that wait.
 pub(super) const DETACHES_MAX: usize = 4;
 
 /// A question to take the attachment down, and where the answer goes.
 #[derive(Debug)]
-pub(super) struct DetachAsked {
+pub(super) struct DetachRequest {
     pub(super) timeout: Duration,
     pub(super) force: bool,
-    pub(super) reply: oneshot::Sender<Reply>,
+    pub(super) reply: oneshot::Sender<ControlReply>,
 }
 
 /// Where answers come from.
-pub(super) struct Answers {
+pub(super) struct ControlHandlers {
     pub(super) health: Box<dyn Fn() -> Health + Send + Sync>,
-    pub(super) detach: mpsc::Sender<DetachAsked>,
-    pub(super) grow: Option<mpsc::Sender<Asked>>,
+    pub(super) detach: mpsc::Sender<DetachRequest>,
+    pub(super) grow: Option<mpsc::Sender<SizeReply>>,
 }
 
 /// Answers questions until it is dropped.
-pub(super) async fn listen(listener: UnixListener, answers: Arc<Answers>) {
+pub(super) async fn listen(listener: UnixListener, handlers: Arc<ControlHandlers>) {
     let room = Arc::new(Semaphore::new(CONVERSATIONS_MAX));
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else {
@@ -45,9 +45,9 @@ pub(super) async fn listen(listener: UnixListener, answers: Arc<Answers>) {
         };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let answers = answers.clone();
+                let handlers = handlers.clone();
                 drop(engine::spawn(async move {
-                    if let Err(e) = converse(stream, &answers).await {
+                    if let Err(e) = handle_connection(stream, &handlers).await {
                         tracing::debug!("a conversation broke off: {e}");
                     }
                     drop(permit);
@@ -55,32 +55,32 @@ pub(super) async fn listen(listener: UnixListener, answers: Arc<Answers>) {
             }
             Err(e) => {
                 tracing::warn!("the control socket failed: {e}");
-                engine::clock::sleep(QUESTION_FOR).await;
+                engine::clock::sleep(REQUEST_TIMEOUT).await;
             }
         }
     }
 }
 
-async fn converse(stream: UnixStream, answers: &Answers) -> io::Result<()> {
+async fn handle_connection(stream: UnixStream, handlers: &ControlHandlers) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut line = Vec::new();
     let mut read = tokio::io::BufReader::new(read.take(LINE_LEN_MAX));
-    engine::clock::timeout(QUESTION_FOR, read.read_until(b'\n', &mut line))
+    engine::clock::timeout(REQUEST_TIMEOUT, read.read_until(b'\n', &mut line))
         .await
         .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let reply = match serde_json::from_slice(&line)? {
-        Ask::Status => Reply::Status((answers.health)()),
-        Ask::Refresh => refresh(answers.grow.as_ref()).await,
-        Ask::Detach { timeout_ms, force } => {
+        ControlRequest::Status => ControlReply::Status((handlers.health)()),
+        ControlRequest::Refresh => refresh(handlers.grow.as_ref()).await,
+        ControlRequest::Detach { timeout_ms, force } => {
             let (reply, answer) = oneshot::channel();
             let timeout = Duration::from_millis(timeout_ms);
-            let asked = DetachAsked {
+            let request = DetachRequest {
                 timeout,
                 force,
                 reply,
             };
             let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-            answers.detach.send(asked).await.map_err(|_| gone(()))?;
+            handlers.detach.send(request).await.map_err(|_| gone(()))?;
             answer.await.map_err(|_| gone(()))?
         }
     };
@@ -89,29 +89,33 @@ async fn converse(stream: UnixStream, answers: &Answers) -> io::Result<()> {
     write.write_all(&bytes).await
 }
 
-async fn refresh(grow: Option<&mpsc::Sender<Asked>>) -> Reply {
+async fn refresh(grow: Option<&mpsc::Sender<SizeReply>>) -> ControlReply {
     let Some(grow) = grow else {
         let why = "a disk of this machine keeps the size it was attached with; attach it again";
-        return Reply::Refused(why.to_owned());
+        return ControlReply::Refused(why.to_owned());
     };
-    let (asked, answer) = oneshot::channel();
-    drop(grow.send(asked).await);
+    let (request, answer) = oneshot::channel();
+    drop(grow.send(request).await);
     match answer.await {
-        Ok(Ok(size)) => Reply::Size(size),
-        Ok(Err(why)) => Reply::Refused(why),
-        Err(_) => Reply::Refused("it is being detached".to_owned()),
+        Ok(Ok(size)) => ControlReply::Size(size),
+        Ok(Err(why)) => ControlReply::Refused(why),
+        Err(_) => ControlReply::Refused("it is being detached".to_owned()),
     }
 }
 
-/// Asks the owner behind `socket`. Blocks, up to `patience` for the answer.
+/// Asks the owner behind `socket`. Blocks, up to `timeout` for the answer.
 ///
 /// # Errors
 /// If there is no owner, or no answer.
-pub(crate) fn ask(socket: &Path, question: Ask, patience: Duration) -> io::Result<Reply> {
+pub(crate) fn send_request(
+    socket: &Path,
+    request: ControlRequest,
+    timeout: Duration,
+) -> io::Result<ControlReply> {
     let mut stream = StdStream::connect(socket)?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(QUESTION_FOR))?;
-    let mut bytes = serde_json::to_vec(&question)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(REQUEST_TIMEOUT))?;
+    let mut bytes = serde_json::to_vec(&request)?;
     bytes.push(b'\n');
     stream.write_all(&bytes)?;
     let mut line = String::new();

@@ -10,19 +10,19 @@ use nbd::client::{AccessMode, WriterAccess, random_token};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::events::Parent;
+use super::events::ParentWatch;
 use super::session::Session;
 use crate::error::AttachError;
-use crate::fuse::{self, Follower};
-use crate::growth::ASKED_MAX;
+use crate::fuse::{self, SizeFollower};
+use crate::growth::SIZE_REQUESTS_MAX;
 use crate::kernel;
 use crate::local::LocalDisk;
 use crate::remote::Remote;
 use crate::request::{Source, Via};
-use crate::state::Way;
+use crate::state::DeviceDriver;
 use crate::sysfs;
-use crate::teardown::{Hands, LoopHands, Outcome};
-use crate::worker::{DeviceTask, DeviceWorker, Step};
+use crate::teardown::{DeviceTeardown, LoopTeardown, Outcome};
+use crate::worker::{DeviceTask, DeviceWorker, WorkerCall};
 
 /// Pauses between attempts to reach a server at first double from one to the other.
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
@@ -38,22 +38,22 @@ impl Session {
         F: FnOnce(String, bool) -> Fut,
         Fut: Future<Output = Result<LocalDisk, String>>,
     {
-        let parent = Parent::watch();
-        self.record.way = self.choose_way().await?;
+        let parent = ParentWatch::watch();
+        self.record.driver = self.choose_driver().await?;
         if let Source::Local(text) = self.request.source.clone() {
             let opened = tokio::select! {
                 opened = open_local(text, !self.request.read_only) => opened,
                 () = parent.gone() => return Err(AttachError::Abandoned),
             };
-            let LocalDisk { disk, keeper } = opened.map_err(AttachError::Disk)?;
-            self.keeper = keeper.map(Arc::from);
+            let LocalDisk { disk, supervisor } = opened.map_err(AttachError::Disk)?;
+            self.supervisor = supervisor.map(Arc::from);
             return self.attach_fuse(disk).await;
         }
         let (started, mut pause) = (engine::clock::now(), PAUSE_FIRST);
         loop {
-            let tried = match self.record.way {
-                Way::Kernel => self.attach_kernel().await,
-                Way::Fuse => {
+            let tried = match self.record.driver {
+                DeviceDriver::Kernel => self.attach_kernel().await,
+                DeviceDriver::Fuse => {
                     let opened = tokio::select! {
                         opened = self.open_remote() => opened,
                         () = parent.gone() => return Err(AttachError::Abandoned),
@@ -79,19 +79,19 @@ impl Session {
         }
     }
 
-    async fn choose_way(&self) -> Result<Way, AttachError> {
+    async fn choose_driver(&self) -> Result<DeviceDriver, AttachError> {
         match (self.request.via, &self.request.source) {
-            (Via::Fuse, _) | (Via::Auto, Source::Local(_)) => Ok(Way::Fuse),
-            (Via::Auto, source) if source.is_tls() => Ok(Way::Fuse),
+            (Via::Fuse, _) | (Via::Auto, Source::Local(_)) => Ok(DeviceDriver::Fuse),
+            (Via::Auto, source) if source.is_tls() => Ok(DeviceDriver::Fuse),
             (Via::Kernel, _) => {
                 engine::blocking(kernel::load_module).await?;
-                Ok(Way::Kernel)
+                Ok(DeviceDriver::Kernel)
             }
             (Via::Auto, Source::Remote(_)) => match engine::blocking(kernel::load_module).await {
-                Ok(()) => Ok(Way::Kernel),
+                Ok(()) => Ok(DeviceDriver::Kernel),
                 Err(e) => {
                     tracing::info!("using FUSE and loop: {e}");
-                    Ok(Way::Fuse)
+                    Ok(DeviceDriver::Fuse)
                 }
             },
         }
@@ -124,7 +124,7 @@ impl Session {
         let mounted = fuse::mount(&channel)?;
         self.record.fuse_connection = fuse::connection_of(&mounted);
         let name = self.record.label();
-        let serving = engine::spawn(fuse::serve(fuse::Served {
+        let serving = engine::spawn(fuse::serve(fuse::FuseService {
             channel,
             disk: disk.clone(),
             name: name.clone(),
@@ -147,7 +147,7 @@ impl Session {
         };
         let path = worker.path().clone();
         let growing = self.follow(worker.clone(), disk);
-        self.hands = Hands::Loop(LoopHands {
+        self.device_teardown = DeviceTeardown::Loop(LoopTeardown {
             path: path.clone(),
             label: self.record.label(),
             worker: Some(worker),
@@ -159,15 +159,15 @@ impl Session {
 
     /// A remote disk may grow; a local one keeps the size it was opened with.
     fn follow(&mut self, device: DeviceWorker, disk: Node) -> Option<JoinHandle<()>> {
-        let follower = Follower {
+        let follower = SizeFollower {
             remote: self.remote.clone()?,
             size: disk.geometry().size,
             disk,
             device,
         };
-        let (grow, asked) = mpsc::channel(ASKED_MAX);
+        let (grow, size_requests) = mpsc::channel(SIZE_REQUESTS_MAX);
         self.grow = Some(grow);
-        Some(engine::spawn(follower.follow(asked)))
+        Some(engine::spawn(follower.follow(size_requests)))
     }
 
     async fn attach_kernel(&mut self) -> Result<PathBuf, AttachError> {
@@ -175,7 +175,7 @@ impl Session {
             true => AccessMode::Read,
             false => AccessMode::Write,
         };
-        let setup = kernel::Setup {
+        let setup = kernel::NbdSetup {
             uri: self.record.source.clone(),
             connections: self.request.connections,
             read_only: self.request.read_only,
@@ -188,23 +188,23 @@ impl Session {
             },
         };
         let attached = kernel::attach(setup).await?;
-        let mut hands = attached.hands;
-        let path = hands.path();
-        let (grow, asked) = mpsc::channel(ASKED_MAX);
+        let mut device_teardown = attached.device_teardown;
+        let path = device_teardown.path();
+        let (grow, size_requests) = mpsc::channel(SIZE_REQUESTS_MAX);
         self.grow = Some(grow);
-        let watch = kernel::watch(attached.link, self.reach.clone(), asked);
-        hands.watching = Some(engine::spawn(watch));
+        let watch = kernel::watch(attached.link, self.reachability.clone(), size_requests);
+        device_teardown.watching = Some(engine::spawn(watch));
         self.record.size = attached.size;
         self.record.read_only = attached.read_only;
-        let prepare = Step::Prepare {
+        let prepare = WorkerCall::Prepare {
             device: path.clone(),
             request_kib: Some(kernel::REQUEST_KIB),
         };
-        let prepared = prepare.carry_out(PREPARE_FOR).await;
+        let prepared = prepare.execute(PREPARE_FOR).await;
         if prepared != Outcome::Done {
             tracing::warn!(?prepared, "the device is not opened");
         }
-        self.hands = Hands::Nbd(hands);
+        self.device_teardown = DeviceTeardown::Nbd(device_teardown);
         Ok(path)
     }
 }

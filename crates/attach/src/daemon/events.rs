@@ -11,10 +11,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::faults::Faults;
 use crate::fuse::FuseError;
-use crate::health::{Health, Reach};
-use crate::local::Keeper;
+use crate::health::{Health, Reachability};
+use crate::local::DiskSupervisor;
 use crate::remote::Remote;
-use crate::teardown::{Hands, LoopHands};
+use crate::teardown::{DeviceTeardown, LoopTeardown};
 
 /// SIGTERM and SIGINT. Where they cannot be caught they end the process as ever.
 pub(super) struct Signals(Vec<Signal>);
@@ -41,9 +41,9 @@ impl Signals {
 }
 
 /// The process that asked for the attachment and waits for word of it.
-pub(super) struct Parent(Option<pipe::Sender>);
+pub(super) struct ParentWatch(Option<pipe::Sender>);
 
-impl Parent {
+impl ParentWatch {
     /// Begins to watch it: it has the other end of our standard output.
     pub(super) fn watch() -> Self {
         let output = std::io::stdout().as_fd().try_clone_to_owned();
@@ -65,16 +65,16 @@ impl Parent {
 }
 
 /// Resolves when the device was taken down by somebody else.
-pub(super) async fn ended(hands: &mut Hands) {
-    let result = match hands {
-        Hands::Loop(LoopHands {
+pub(super) async fn wait_for_device_end(device_teardown: &mut DeviceTeardown) {
+    let result = match device_teardown {
+        DeviceTeardown::Loop(LoopTeardown {
             serving: Some(serving),
             ..
         }) => match serving.await {
             Ok(result) => result.map_err(|e: FuseError| e.to_string()),
             Err(e) => Err(e.to_string()),
         },
-        Hands::Nbd(nbd) if nbd.watching.is_some() => match nbd.watching.as_mut() {
+        DeviceTeardown::Nbd(nbd) if nbd.watching.is_some() => match nbd.watching.as_mut() {
             Some(watching) => watching.await.map_err(|e| e.to_string()),
             None => return std::future::pending().await,
         },
@@ -83,42 +83,50 @@ pub(super) async fn ended(hands: &mut Hands) {
     if let Err(e) = result {
         tracing::error!("{e}");
     }
-    match hands {
-        Hands::Loop(hands) => hands.serving = None,
-        Hands::Nbd(hands) => hands.watching = None,
-        Hands::None => {}
+    match device_teardown {
+        DeviceTeardown::Loop(loop_device) => loop_device.serving = None,
+        DeviceTeardown::Nbd(nbd_device) => nbd_device.watching = None,
+        DeviceTeardown::None => {}
     }
 }
 
 /// How long the server has been gone, and why.
-pub(super) fn unreachable(remote: Option<&Remote>, reach: &Reach) -> Option<(Duration, String)> {
-    remote.and_then(Remote::gone).or_else(|| reach.gone())
+pub(super) fn unreachable(
+    remote: Option<&Remote>,
+    reachability: &Reachability,
+) -> Option<(Duration, String)> {
+    remote
+        .and_then(Remote::gone)
+        .or_else(|| reachability.gone())
 }
 
 /// All that tells how the attachment is.
-pub(super) struct Whole {
+pub(super) struct HealthSources {
     pub(super) remote: Option<Remote>,
-    pub(super) reach: Arc<Reach>,
+    pub(super) reachability: Arc<Reachability>,
     pub(super) faults: Arc<Faults>,
-    pub(super) keeper: Option<Arc<dyn Keeper>>,
+    pub(super) supervisor: Option<Arc<dyn DiskSupervisor>>,
 }
 
-impl Whole {
+impl HealthSources {
     /// How the attachment is: the worst there is to say.
     pub(super) fn health(&self) -> Health {
         let failed = self.remote.as_ref().and_then(Remote::failed);
-        if let Some(why) = failed.or_else(|| self.reach.failed()) {
+        if let Some(why) = failed.or_else(|| self.reachability.failed()) {
             return Health::Failing { why };
         }
-        if let Some((gone, why)) = unreachable(self.remote.as_ref(), &self.reach) {
+        if let Some((gone, why)) = unreachable(self.remote.as_ref(), &self.reachability) {
             let for_s = gone.as_secs();
             return Health::Reconnecting { for_s, why };
         }
         if let Some(why) = self.faults.failing() {
             return Health::Failing { why };
         }
-        let trouble = self.keeper.as_ref().and_then(|keeper| keeper.trouble());
-        match trouble {
+        let problem = self
+            .supervisor
+            .as_ref()
+            .and_then(|supervisor| supervisor.problem());
+        match problem {
             Some(why) => Health::Degraded { why },
             None => Health::Connected,
         }

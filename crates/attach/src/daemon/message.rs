@@ -1,7 +1,7 @@
 //! What the processes say to each other: one JSON line each way.
 //!
-//! parent -> child (standard input): [`Launch`] · child -> parent (standard output): [`Started`] ·
-//! `status`, `detach` -> owner (control socket): [`Ask`] · owner -> them: [`Reply`].
+//! parent -> child (standard input): [`Launch`] · child -> parent (standard output): [`LaunchResult`] ·
+//! `status`, `detach` -> owner (control socket): [`ControlRequest`] · owner -> them: [`ControlReply`].
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::health::Health;
 use crate::request::AttachRequest;
-use crate::state::{MountPlace, Way};
+use crate::state::{DeviceDriver, MountPlace};
 use crate::sysfs::Partition;
 
 /// Longest line of any of these.
@@ -26,7 +26,7 @@ pub(crate) struct Launch {
 
 /// An attachment that is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attached {
+pub struct Attachment {
     /// Its short name.
     pub id: String,
     /// The block device.
@@ -41,7 +41,7 @@ pub struct Attached {
     #[serde(default)]
     pub partitions: Vec<Partition>,
     /// The way it took.
-    pub via: Way,
+    pub via: DeviceDriver,
     /// Whether writes are refused.
     pub read_only: bool,
     /// Where its process writes what happens.
@@ -54,9 +54,9 @@ pub struct Attached {
 /// How the start ended.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Started {
+pub(crate) enum LaunchResult {
     /// Attached.
-    Ready(Attached),
+    Ready(Attachment),
     /// Nothing is left of the try.
     Failed(String),
 }
@@ -64,7 +64,7 @@ pub(crate) enum Started {
 /// A question to the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Ask {
+pub(crate) enum ControlRequest {
     /// How it is.
     Status,
     /// Ask the server for the size, and grow with it.
@@ -80,14 +80,14 @@ pub(crate) enum Ask {
 
 /// What could not be done, for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remains {
+pub struct Leftovers {
     /// What may not have reached the disk, and why.
     pub lost: Vec<String>,
     /// What is still there, and why.
     pub left: Vec<String>,
 }
 
-impl Remains {
+impl Leftovers {
     /// Whether all was flushed and nothing is left behind.
     #[must_use]
     pub const fn is_clean(&self) -> bool {
@@ -98,13 +98,13 @@ impl Remains {
 /// The owner's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Reply {
-    /// To [`Ask::Status`].
+pub(crate) enum ControlReply {
+    /// To [`ControlRequest::Status`].
     Status(Health),
-    /// To [`Ask::Refresh`]: the size of the device now, bytes.
+    /// To [`ControlRequest::Refresh`]: the size of the device now, bytes.
     Size(u64),
-    /// To [`Ask::Detach`]: it is down, and the owner ends now.
-    Detached(Remains),
-    /// To [`Ask::Detach`] and [`Ask::Refresh`]: it is as it was, and why.
+    /// To [`ControlRequest::Detach`]: it is down, and the owner ends now.
+    Detached(Leftovers),
+    /// To [`ControlRequest::Detach`] and [`ControlRequest::Refresh`]: it is as it was, and why.
     Refused(String),
 }

@@ -27,7 +27,7 @@ use rustix::mm::MlockAllFlags;
 use crate::error::AttachError;
 use crate::local::LocalDisk;
 use crate::state::Folder;
-use message::{LINE_LEN_MAX, Launch, Started};
+use message::{LINE_LEN_MAX, Launch, LaunchResult};
 use session::Session;
 use start::FOLDER_VARIABLE;
 pub(crate) use start::ROOT_NAME;
@@ -67,19 +67,19 @@ where
         tracing::info!("not marked as an I/O flusher: {e}");
     }
     if launch.request.for_root {
-        stay();
+        lock_in_memory();
     }
     let config = engine::Config {
         cores: CORES,
         ..engine::Config::default()
     };
     let folder = Folder::at(launch.folder.clone());
-    engine::run(&config, |_| own(launch, folder, open_local))?
+    engine::run(&config, |_| run_session(launch, folder, open_local))?
 }
 
 /// Keeps this process in memory, whatever is short of it: what it would be read from again is the
 /// disk that it serves.
-pub(crate) fn stay() {
+pub(crate) fn lock_in_memory() {
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     if let Err(e) = rustix::mm::mlockall(flags) {
         tracing::warn!("not locked into memory: {e}");
@@ -95,7 +95,7 @@ fn read_launch() -> io::Result<Launch> {
     Ok(serde_json::from_slice(&bytes)?)
 }
 
-fn tell(started: &Started) -> io::Result<()> {
+fn report_launch(started: &LaunchResult) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(started)?;
     bytes.push(b'\n');
     let mut out = io::stdout().lock();
@@ -103,7 +103,11 @@ fn tell(started: &Started) -> io::Result<()> {
     out.flush()
 }
 
-async fn own<F, Fut>(launch: Launch, folder: Folder, open_local: F) -> Result<(), AttachError>
+async fn run_session<F, Fut>(
+    launch: Launch,
+    folder: Folder,
+    open_local: F,
+) -> Result<(), AttachError>
 where
     F: FnOnce(String, bool) -> Fut,
     Fut: Future<Output = Result<LocalDisk, String>>,
@@ -111,27 +115,27 @@ where
     let mut session = match Session::new(folder, launch.request) {
         Ok(session) => session,
         Err(e) => {
-            drop(tell(&Started::Failed(e.to_string())));
+            drop(report_launch(&LaunchResult::Failed(e.to_string())));
             return Err(e);
         }
     };
     match session.bring_up(open_local).await {
         Ok(attached) => {
             // Whoever is told may ask at once.
-            let questions = session.answer();
-            if let Err(e) = tell(&Started::Ready(attached)) {
+            let control = session.answer();
+            if let Err(e) = report_launch(&LaunchResult::Ready(attached)) {
                 tracing::warn!("nobody waits for this attachment ({e}): taking it down");
                 session.abandon().await;
                 return Ok(());
             }
             // Keeps no directory busy. The disk's files are open by now.
             drop(std::env::set_current_dir("/"));
-            session.serve(questions).await;
+            session.serve(control).await;
             Ok(())
         }
         Err(e) => {
             session.abandon().await;
-            drop(tell(&Started::Failed(e.to_string())));
+            drop(report_launch(&LaunchResult::Failed(e.to_string())));
             Err(e)
         }
     }

@@ -9,16 +9,16 @@ use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::control::{Answers, DETACHES_MAX, DetachAsked, listen};
-use super::events::{Signals, Whole, ended, signals, unreachable};
-use super::message::{Attached, Remains, Reply};
+use super::control::{ControlHandlers, DETACHES_MAX, DetachRequest, listen};
+use super::events::{HealthSources, Signals, signals, unreachable, wait_for_device_end};
+use super::message::{Attachment, ControlReply, Leftovers};
 use super::start::first_record;
 use crate::error::AttachError;
 use crate::facts;
 use crate::faults::Faults;
-use crate::growth::Asked;
-use crate::health::Reach;
-use crate::local::{Keeper, LocalDisk};
+use crate::growth::SizeReply;
+use crate::health::Reachability;
+use crate::local::{DiskSupervisor, LocalDisk};
 use crate::mount::{self, MountError};
 use crate::probe;
 use crate::remote::Remote;
@@ -26,7 +26,7 @@ use crate::report;
 use crate::request::{AttachRequest, DETACH_TIMEOUT};
 use crate::state::{Folder, Record, StateError};
 use crate::sysfs;
-use crate::teardown::{Hands, Refusal, take_down};
+use crate::teardown::{DeviceTeardown, TeardownRefusal, take_down};
 
 /// How long a step may take after SIGTERM while the server cannot be reached.
 const UNREACHABLE_FOR: Duration = Duration::from_secs(3);
@@ -38,15 +38,15 @@ pub(super) struct Session {
     folder: Folder,
     pub(super) request: AttachRequest,
     pub(super) record: Record,
-    pub(super) hands: Hands,
+    pub(super) device_teardown: DeviceTeardown,
     pub(super) disk: Option<Node>,
     /// Who looks after a disk of this machine.
-    pub(super) keeper: Option<Arc<dyn Keeper>>,
+    pub(super) supervisor: Option<Arc<dyn DiskSupervisor>>,
     pub(super) remote: Option<Remote>,
     pub(super) faults: Arc<Faults>,
-    pub(super) reach: Arc<Reach>,
+    pub(super) reachability: Arc<Reachability>,
     /// Where questions for the size go; a local disk takes none.
-    pub(super) grow: Option<mpsc::Sender<Asked>>,
+    pub(super) grow: Option<mpsc::Sender<SizeReply>>,
 }
 
 impl Session {
@@ -57,18 +57,21 @@ impl Session {
             folder,
             request,
             record,
-            hands: Hands::None,
+            device_teardown: DeviceTeardown::None,
             disk: None,
-            keeper: None,
+            supervisor: None,
             remote: None,
             faults: Arc::default(),
-            reach: Arc::default(),
+            reachability: Arc::default(),
             grow: None,
         })
     }
 
     /// Attaches, makes a filesystem and mounts, as asked.
-    pub(super) async fn bring_up<F, Fut>(&mut self, open_local: F) -> Result<Attached, AttachError>
+    pub(super) async fn bring_up<F, Fut>(
+        &mut self,
+        open_local: F,
+    ) -> Result<Attachment, AttachError>
     where
         F: FnOnce(String, bool) -> Fut,
         Fut: Future<Output = Result<LocalDisk, String>>,
@@ -98,7 +101,7 @@ impl Session {
         self.record.ready = true;
         self.folder.write(&self.record)?;
         tracing::info!(device = %device.display(), source = %self.record.source, "attached");
-        Ok(Attached {
+        Ok(Attachment {
             id: self.record.id.clone(),
             device: device.clone(),
             link: self
@@ -109,7 +112,7 @@ impl Session {
             mount: self.record.mount.clone(),
             size: self.record.size,
             partitions: sysfs::partitions(&device),
-            via: self.record.way,
+            via: self.record.driver,
             read_only: self.record.read_only,
             log: self.folder.log_path(),
             warnings: Vec::new(),
@@ -133,39 +136,39 @@ impl Session {
 
     /// Why the server cannot be reached just now.
     fn unreachable(&self) -> Option<String> {
-        unreachable(self.remote.as_ref(), &self.reach).map(|(_, why)| why)
+        unreachable(self.remote.as_ref(), &self.reachability).map(|(_, why)| why)
     }
 
     /// Answers questions from here on; those to take it down, and signals, wait for
     /// [`serve`](Self::serve).
-    pub(super) fn answer(&self) -> Questions {
-        let (asks, asked) = mpsc::channel(DETACHES_MAX);
-        let listener = match self.listen(asks) {
+    pub(super) fn answer(&self) -> ControlQueue {
+        let (detach_sender, detach_requests) = mpsc::channel(DETACHES_MAX);
+        let listener = match self.listen(detach_sender) {
             Ok(listener) => listener,
             Err(e) => {
                 tracing::error!("{e}; detach ends this process then");
                 engine::spawn(std::future::pending())
             }
         };
-        Questions {
-            asked,
+        ControlQueue {
+            detach_requests,
             listener,
             terminate: signals(),
         }
     }
 
     /// Serves until it is taken down.
-    pub(super) async fn serve(mut self, questions: Questions) {
-        let Questions {
-            mut asked,
+    pub(super) async fn serve(mut self, control: ControlQueue) {
+        let ControlQueue {
+            mut detach_requests,
             listener,
             mut terminate,
-        } = questions;
+        } = control;
         loop {
             let event = tokio::select! {
-                Some(ask) = asked.recv() => Event::Detach(ask),
+                Some(request) = detach_requests.recv() => Event::Detach(request),
                 () = terminate.recv() => Event::Terminate,
-                () = ended(&mut self.hands) => Event::Ended,
+                () = wait_for_device_end(&mut self.device_teardown) => Event::Ended,
             };
             if self.handle(event).await {
                 break;
@@ -176,51 +179,58 @@ impl Session {
         listener.abort();
     }
 
-    fn listen(&self, asks: mpsc::Sender<DetachAsked>) -> Result<JoinHandle<()>, StateError> {
+    fn listen(
+        &self,
+        detach_sender: mpsc::Sender<DetachRequest>,
+    ) -> Result<JoinHandle<()>, StateError> {
         let path = self.folder.socket_path();
         let listener = UnixListener::bind(&path).map_err(|source| StateError::Io {
             path,
             what: "listen on",
             source,
         })?;
-        let whole = Whole {
+        let sources = HealthSources {
             remote: self.remote.clone(),
-            reach: self.reach.clone(),
+            reachability: self.reachability.clone(),
             faults: self.faults.clone(),
-            keeper: self.keeper.clone(),
+            supervisor: self.supervisor.clone(),
         };
-        let answers = Answers {
-            health: Box::new(move || whole.health()),
-            detach: asks,
+        let handlers = ControlHandlers {
+            health: Box::new(move || sources.health()),
+            detach: detach_sender,
             grow: self.grow.clone(),
         };
-        Ok(engine::spawn(listen(listener, Arc::new(answers))))
+        Ok(engine::spawn(listen(listener, Arc::new(handlers))))
     }
 
     /// Whether the attachment is down.
     async fn handle(&mut self, event: Event) -> bool {
         match event {
-            Event::Detach(ask) if self.request.for_root && !ask.force => {
+            Event::Detach(request) if self.request.for_root && !request.force => {
                 let why = "it is kept for the root filesystem; detach it with --force";
-                drop(ask.reply.send(Reply::Refused(why.to_owned())));
+                drop(request.reply.send(ControlReply::Refused(why.to_owned())));
                 false
             }
-            Event::Detach(ask) => match self.take_down(ask.timeout, ask.force).await {
-                Ok(remains) => {
+            Event::Detach(request) => match self.take_down(request.timeout, request.force).await {
+                Ok(leftovers) => {
                     // Who asked may be gone.
-                    drop(ask.reply.send(Reply::Detached(remains)));
+                    drop(request.reply.send(ControlReply::Detached(leftovers)));
                     true
                 }
                 Err(refusal) => {
-                    drop(ask.reply.send(Reply::Refused(refusal.to_string())));
+                    drop(
+                        request
+                            .reply
+                            .send(ControlReply::Refused(refusal.to_string())),
+                    );
                     false
                 }
             },
             // Whoever ends all processes at shutdown must not take the root filesystem away.
             Event::Terminate if self.request.for_root => false,
             Event::Terminate => match self.take_down(self.terminate_timeout(), false).await {
-                Ok(remains) => {
-                    report::remains(&self.name(), &remains);
+                Ok(leftovers) => {
+                    report::leftovers(&self.name(), &leftovers);
                     true
                 }
                 Err(refusal) => {
@@ -239,10 +249,10 @@ impl Session {
     /// Takes down whatever is there, without asking.
     pub(super) async fn abandon(&mut self) {
         match self.take_down(DETACH_TIMEOUT, true).await {
-            Ok(remains) if remains.is_clean() => {}
-            Ok(remains) => {
-                tracing::warn!(?remains, "not all was taken down");
-                report::remains(&self.name(), &remains);
+            Ok(leftovers) if leftovers.is_clean() => {}
+            Ok(leftovers) => {
+                tracing::warn!(?leftovers, "not all was taken down");
+                report::leftovers(&self.name(), &leftovers);
             }
             Err(refusal) => tracing::warn!("not taken down: {refusal}"),
         }
@@ -264,20 +274,24 @@ impl Session {
         }
     }
 
-    async fn take_down(&mut self, timeout: Duration, force: bool) -> Result<Remains, Refusal> {
+    async fn take_down(
+        &mut self,
+        timeout: Duration,
+        force: bool,
+    ) -> Result<Leftovers, TeardownRefusal> {
         let unwritten = self.faults.unwritten();
-        let device = self.hands.device();
+        let device = self.device_teardown.device();
         let gone = self.unreachable();
         let facts = facts::gather(&self.record, device.as_deref(), gone, force).await;
-        let report = take_down(facts, &mut self.hands, timeout).await?;
-        let mut remains = Remains {
+        let report = take_down(facts, &mut self.device_teardown, timeout).await?;
+        let mut leftovers = Leftovers {
             lost: report.lost,
             left: report.left,
         };
         let failed = self.faults.unwritten() - unwritten;
-        if failed > 0 && remains.lost.is_empty() {
+        if failed > 0 && leftovers.lost.is_empty() {
             let last = self.faults.last().unwrap_or_default();
-            remains.lost.push(format!(
+            leftovers.lost.push(format!(
                 "what was not flushed may be lost: {failed} requests failed, the last: {last}"
             ));
         }
@@ -288,11 +302,11 @@ impl Session {
         {
             tracing::info!("writes that were cut off have not ended yet");
         }
-        if let Some(keeper) = self.keeper.take() {
-            let closed = engine::clock::timeout(timeout, keeper.close()).await;
+        if let Some(supervisor) = self.supervisor.take() {
+            let closed = engine::clock::timeout(timeout, supervisor.close()).await;
             if let Err(why) = closed.unwrap_or_else(|_| Err("it does not end".to_owned())) {
                 let source = &self.request.source;
-                remains
+                leftovers
                     .left
                     .push(format!("{source} is not stopped in order: {why}"));
             }
@@ -304,21 +318,21 @@ impl Session {
             self.folder.unlink(name, device);
         }
         if let Err(e) = self.folder.remove() {
-            remains.left.push(e.to_string());
+            leftovers.left.push(e.to_string());
         }
-        Ok(remains)
+        Ok(leftovers)
     }
 }
 
 /// Who answers questions, and where those go that change something.
-pub(super) struct Questions {
-    asked: mpsc::Receiver<DetachAsked>,
+pub(super) struct ControlQueue {
+    detach_requests: mpsc::Receiver<DetachRequest>,
     listener: JoinHandle<()>,
     terminate: Signals,
 }
 
 enum Event {
-    Detach(DetachAsked),
+    Detach(DetachRequest),
     Terminate,
     Ended,
 }

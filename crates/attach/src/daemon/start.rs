@@ -7,10 +7,12 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::UNIX_EPOCH;
 
-use super::message::{Attached, LINE_LEN_MAX, Launch, Started};
+use super::message::{Attachment, LINE_LEN_MAX, Launch, LaunchResult};
 use crate::error::AttachError;
 use crate::request::AttachRequest;
-use crate::state::{Folder, Record, RuntimeDir, StateError, VERSION, Way, this};
+use crate::state::{
+    DeviceDriver, Folder, Record, RuntimeDir, StateError, VERSION, current_process,
+};
 use crate::writers;
 
 /// What a process that the root filesystem needs is called: systemd leaves processes whose name begins
@@ -25,7 +27,7 @@ pub(crate) const ROOT_NAME: &str = "@outboard";
 pub fn start(
     request: &AttachRequest,
     background_args: &[OsString],
-) -> Result<Attached, AttachError> {
+) -> Result<Attachment, AttachError> {
     request.check()?;
     if !rustix::process::geteuid().is_root() {
         return Err(AttachError::NotRoot);
@@ -49,7 +51,7 @@ pub(super) fn first_record(
     folder: &Folder,
     request: &AttachRequest,
 ) -> Result<Record, AttachError> {
-    let process = this().ok_or_else(|| {
+    let process = current_process().ok_or_else(|| {
         AttachError::Launch(io::Error::other("/proc is not mounted, or not readable"))
     })?;
     let since = engine::clock::wall().duration_since(UNIX_EPOCH);
@@ -58,7 +60,7 @@ pub(super) fn first_record(
         id: folder.id().to_owned(),
         process,
         source: request.source.to_string(),
-        way: Way::Fuse,
+        driver: DeviceDriver::Fuse,
         name: request.name.clone(),
         device: None,
         mount: None,
@@ -78,7 +80,7 @@ fn launch(
     request: &AttachRequest,
     background_args: &[OsString],
     folder: &Folder,
-) -> Result<Attached, AttachError> {
+) -> Result<Attachment, AttachError> {
     let log_path = folder.log_path();
     let log = File::create(&log_path).map_err(|source| StateError::Io {
         path: log_path,
@@ -99,11 +101,11 @@ fn launch(
         .spawn()
         .map_err(AttachError::Launch)?;
     match hand_over(&mut child, request, folder).map_err(AttachError::Launch)? {
-        Some(Started::Ready(attached)) => Ok(Attached {
+        Some(LaunchResult::Ready(attached)) => Ok(Attachment {
             warnings: warnings(&read_log(folder)),
             ..attached
         }),
-        Some(Started::Failed(why)) => {
+        Some(LaunchResult::Failed(why)) => {
             child.wait().map_err(AttachError::Launch)?;
             Err(AttachError::Background(why))
         }
@@ -119,7 +121,7 @@ fn hand_over(
     child: &mut Child,
     request: &AttachRequest,
     folder: &Folder,
-) -> io::Result<Option<Started>> {
+) -> io::Result<Option<LaunchResult>> {
     let launch = Launch {
         folder: folder.path().to_owned(),
         request: request.clone(),

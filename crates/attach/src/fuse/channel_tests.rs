@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, So
 use testkit::MemDisk;
 
 use super::plan::errno;
-use super::{FuseError, Served, serve};
+use super::{FuseError, FuseService, serve};
 use crate::faults::Faults;
 
 /// The kernel's end and the server's.
@@ -38,13 +38,13 @@ fn run(kernel: &OwnedFd, ours: OwnedFd, after: impl FnOnce(&OwnedFd)) -> Result<
         cores: 1,
     };
     after(kernel);
-    let served = Served {
+    let service = FuseService {
         channel: Arc::new(ours),
         disk: Arc::new(MemDisk::new(1 << 20)),
         name: "outboard-1".to_owned(),
         faults: Arc::new(Faults::default()),
     };
-    engine::run(&config, |_| serve(served)).unwrap()
+    engine::run(&config, |_| serve(service)).unwrap()
 }
 
 fn send(kernel: &OwnedFd, message: &[u8]) {

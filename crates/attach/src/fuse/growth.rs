@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use block::Node;
 use tokio::sync::mpsc;
 
-use crate::growth::{Asked, GROWTH_EVERY, answer};
+use crate::growth::{GROWTH_EVERY, SizeReply, answer};
 use crate::remote::Remote;
 use crate::sysfs;
 use crate::worker::DeviceWorker;
@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// A device that follows its disk.
 #[derive(Debug)]
-pub(crate) struct Follower {
+pub(crate) struct SizeFollower {
     /// The disk's server.
     pub(crate) remote: Remote,
     /// The disk.
@@ -29,17 +29,17 @@ pub(crate) struct Follower {
     pub(crate) size: u64,
 }
 
-impl Follower {
+impl SizeFollower {
     /// Asks the server now and then, and when it is asked to, for as long as it is not dropped.
-    pub(crate) async fn follow(mut self, mut asked: mpsc::Receiver<Asked>) {
+    pub(crate) async fn follow(mut self, mut size_requests: mpsc::Receiver<SizeReply>) {
         let mut looked: Instant = engine::clock::now();
         loop {
-            let ask = tokio::select! {
+            let reply = tokio::select! {
                 () = engine::clock::sleep(LOOK_EVERY) => None,
-                Some(ask) = asked.recv() => Some(ask),
+                Some(reply) = size_requests.recv() => Some(reply),
             };
             let now = engine::clock::now();
-            let refresh = ask.is_some() || now.duration_since(looked) >= GROWTH_EVERY;
+            let refresh = reply.is_some() || now.duration_since(looked) >= GROWTH_EVERY;
             let mut result = Ok(());
             if refresh {
                 looked = now;
@@ -51,7 +51,7 @@ impl Follower {
             if let Err(why) = &result {
                 tracing::warn!("the size of the disk: {why}");
             }
-            answer(ask, result.map(|()| self.size));
+            answer(reply, result.map(|()| self.size));
         }
     }
 

@@ -44,20 +44,20 @@ use crate::faults::Faults;
 pub use connect::FuseError;
 pub(crate) use connect::{mount, open_channel, open_file};
 pub(crate) use connection::{abort_connection, connection_of, is_backed_by};
-pub(crate) use growth::Follower;
+pub(crate) use growth::SizeFollower;
 pub(crate) use namespace::pin_mount_namespace;
-use plan::{Act, Step, errno_of};
+use plan::{DiskRequest, RequestPlan, errno_of};
 
 /// Requests under way in one server.
 const IN_FLIGHT_MAX: usize = 1024;
 /// Requests taken in one go before answers get their turn.
 const BATCH_MAX: usize = 64;
 
-type Answering = Pin<Box<dyn Future<Output = Result<(), FuseError>> + Send>>;
+type PendingReply = Pin<Box<dyn Future<Output = Result<(), FuseError>> + Send>>;
 
 /// What a server needs.
 #[derive(Debug, Clone)]
-pub(crate) struct Served {
+pub(crate) struct FuseService {
     /// The channel, from [`open_channel`].
     pub(crate) channel: Arc<OwnedFd>,
     /// The disk.
@@ -70,7 +70,7 @@ pub(crate) struct Served {
 
 /// Whether a server goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken {
+enum ChannelStatus {
     /// Something may wait still.
     More,
     /// Nothing waits.
@@ -83,18 +83,18 @@ enum Taken {
 ///
 /// # Errors
 /// [`FuseError::Channel`].
-pub(crate) async fn serve(served: Served) -> Result<(), FuseError> {
-    let channel = watched(served.channel.clone()).map_err(FuseError::Channel)?;
-    let mut server = Server::new(served);
+pub(crate) async fn serve(service: FuseService) -> Result<(), FuseError> {
+    let channel = watched(service.channel.clone()).map_err(FuseError::Channel)?;
+    let mut server = Server::new(service);
     loop {
         let room = server.in_flight.len() < IN_FLIGHT_MAX;
         tokio::select! {
             ready = channel.readable(), if room => {
                 let mut ready = ready.map_err(FuseError::Channel)?;
                 match server.take_batch()? {
-                    Taken::More => {}
-                    Taken::Empty => ready.clear_ready(),
-                    Taken::End => return Ok(()),
+                    ChannelStatus::More => {}
+                    ChannelStatus::Empty => ready.clear_ready(),
+                    ChannelStatus::End => return Ok(()),
                 }
             }
             Some(answered) = server.in_flight.next() => answered?,
@@ -113,16 +113,16 @@ fn watched(channel: Arc<OwnedFd>) -> std::io::Result<AsyncFd<Arc<OwnedFd>>> {
 }
 
 struct Server {
-    served: Served,
-    in_flight: FuturesUnordered<Answering>,
+    service: FuseService,
+    in_flight: FuturesUnordered<PendingReply>,
     request: Vec<u8>,
     scratch: Vec<u8>,
 }
 
 impl Server {
-    fn new(served: Served) -> Self {
+    fn new(service: FuseService) -> Self {
         Self {
-            served,
+            service,
             in_flight: FuturesUnordered::new(),
             request: Vec::with_capacity(reply::READ_BUFFER_LEN),
             scratch: Vec::new(),
@@ -145,87 +145,87 @@ impl Server {
         .await
     }
 
-    fn take_batch(&mut self) -> Result<Taken, FuseError> {
+    fn take_batch(&mut self) -> Result<ChannelStatus, FuseError> {
         for _ in 0..BATCH_MAX {
             match self.take_one()? {
-                Taken::More if self.in_flight.len() < IN_FLIGHT_MAX => {}
+                ChannelStatus::More if self.in_flight.len() < IN_FLIGHT_MAX => {}
                 taken => return Ok(taken),
             }
         }
-        Ok(Taken::More)
+        Ok(ChannelStatus::More)
     }
 
-    fn take_one(&mut self) -> Result<Taken, FuseError> {
+    fn take_one(&mut self) -> Result<ChannelStatus, FuseError> {
         use rustix::io::Errno;
 
         let mut bytes = std::mem::take(&mut self.request);
         bytes.clear();
-        let taken = match rustix::io::read(&*self.served.channel, spare_capacity(&mut bytes)) {
-            Ok(0) | Err(Errno::NODEV) => Ok(Taken::End),
+        let taken = match rustix::io::read(&*self.service.channel, spare_capacity(&mut bytes)) {
+            Ok(0) | Err(Errno::NODEV) => Ok(ChannelStatus::End),
             Ok(_) => self.take(&bytes),
-            Err(Errno::AGAIN) => Ok(Taken::Empty),
+            Err(Errno::AGAIN) => Ok(ChannelStatus::Empty),
             // The request was withdrawn between its announcement and the read.
-            Err(Errno::INTR | Errno::NOENT) => Ok(Taken::More),
+            Err(Errno::INTR | Errno::NOENT) => Ok(ChannelStatus::More),
             Err(e) => Err(FuseError::Channel(e.into())),
         };
         self.request = bytes;
         taken
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<Taken, FuseError> {
+    fn take(&mut self, bytes: &[u8]) -> Result<ChannelStatus, FuseError> {
         let request = match proto::decode(bytes) {
             Ok(request) => request,
             Err(e) => {
                 tracing::error!("not a request: {e}");
                 let unique = proto::unique(bytes).ok_or(FuseError::Request(e))?;
-                refuse(&self.served.channel, unique, plan::errno::EIO)?;
-                return Ok(Taken::More);
+                refuse(&self.service.channel, unique, plan::errno::EIO)?;
+                return Ok(ChannelStatus::More);
             }
         };
         let unique = request.unique;
-        match plan::plan(&request, self.served.disk.geometry(), &self.served.name) {
-            Step::Answer(body) => answer(&self.served.channel, unique, &[&body])?,
-            Step::Refuse(errno) => refuse(&self.served.channel, unique, errno)?,
-            Step::Disk(act) => self.act(unique, act)?,
-            Step::Nothing => {}
-            Step::End => {
-                answer(&self.served.channel, unique, &[])?;
-                return Ok(Taken::End);
+        match plan::plan(&request, self.service.disk.geometry(), &self.service.name) {
+            RequestPlan::Answer(body) => answer(&self.service.channel, unique, &[&body])?,
+            RequestPlan::Refuse(errno) => refuse(&self.service.channel, unique, errno)?,
+            RequestPlan::Disk(act) => self.act(unique, act)?,
+            RequestPlan::Nothing => {}
+            RequestPlan::End => {
+                answer(&self.service.channel, unique, &[])?;
+                return Ok(ChannelStatus::End);
             }
         }
-        Ok(Taken::More)
+        Ok(ChannelStatus::More)
     }
 
-    fn act(&mut self, unique: u64, act: Act<'_>) -> Result<(), FuseError> {
-        let served = self.served.clone();
+    fn act(&mut self, unique: u64, act: DiskRequest<'_>) -> Result<(), FuseError> {
+        let service = self.service.clone();
         match act {
-            Act::Read(range) => {
+            DiskRequest::Read(range) => {
                 if !self.read_now(unique, range)? {
                     self.in_flight.push(Box::pin(async move {
-                        let result = served.disk.read(range).await;
-                        answer_read(&served, unique, range, result)
+                        let result = service.disk.read(range).await;
+                        answer_read(&service, unique, range, result)
                     }));
                 }
             }
-            Act::Write(range, data) => {
+            DiskRequest::Write(range, data) => {
                 let len = u32::try_from(data.len()).expect("a request is 1 MiB at most");
                 let data = IoBufs::from_iter([Bytes::copy_from_slice(data)]);
                 self.in_flight.push(Box::pin(async move {
                     let flags = block::WriteFlags::empty();
-                    let result = served.disk.write(range, data, flags).await;
-                    served.note(Operation::Write, Some(range), &result);
-                    answer_done(&served, unique, result, &reply::written(len))
+                    let result = service.disk.write(range, data, flags).await;
+                    service.note(Operation::Write, Some(range), &result);
+                    answer_done(&service, unique, result, &reply::written(len))
                 }));
             }
-            Act::Flush => self.in_flight.push(Box::pin(async move {
-                let result = served.disk.flush().await;
-                served.note(Operation::Flush, None, &result);
-                answer_done(&served, unique, result, &[])
+            DiskRequest::Flush => self.in_flight.push(Box::pin(async move {
+                let result = service.disk.flush().await;
+                service.note(Operation::Flush, None, &result);
+                answer_done(&service, unique, result, &[])
             })),
-            Act::Zero(range, flags) => self.in_flight.push(Box::pin(async move {
-                let result = served.disk.write_zeroes(range, flags).await;
-                served.note(Operation::WriteZeroes, Some(range), &result);
-                answer_done(&served, unique, result, &[])
+            DiskRequest::Zero(range, flags) => self.in_flight.push(Box::pin(async move {
+                let result = service.disk.write_zeroes(range, flags).await;
+                service.note(Operation::WriteZeroes, Some(range), &result);
+                answer_done(&service, unique, result, &[])
             })),
         }
         Ok(())
@@ -238,10 +238,10 @@ impl Server {
             self.scratch.resize(len, 0);
         }
         let into = &mut self.scratch[..len];
-        match self.served.disk.read_now(range, into) {
+        match self.service.disk.read_now(range, into) {
             Now::Done => {
-                self.served.faults.passed(Operation::Read, Some(range));
-                answer(&self.served.channel, unique, &[into])?;
+                self.service.faults.passed(Operation::Read, Some(range));
+                answer(&self.service.channel, unique, &[into])?;
                 Ok(true)
             }
             Now::WouldWait => Ok(false),
@@ -249,7 +249,7 @@ impl Server {
     }
 }
 
-impl Served {
+impl FuseService {
     /// Notes how a request ended, for `status`.
     fn note<T>(&self, operation: Operation, range: Option<Range>, result: &Result<T, IoError>) {
         match result {
@@ -260,30 +260,30 @@ impl Served {
 }
 
 fn answer_read(
-    served: &Served,
+    service: &FuseService,
     unique: u64,
     range: Range,
     result: Result<IoBufs, IoError>,
 ) -> Result<(), FuseError> {
-    served.note(Operation::Read, Some(range), &result);
+    service.note(Operation::Read, Some(range), &result);
     match result {
         Ok(bufs) => {
             let parts: SmallVec<[&[u8]; 4]> = bufs.iter().map(|b| &b[..]).collect();
-            answer(&served.channel, unique, &parts)
+            answer(&service.channel, unique, &parts)
         }
-        Err(e) => refuse(&served.channel, unique, errno_of(e.errno)),
+        Err(e) => refuse(&service.channel, unique, errno_of(e.errno)),
     }
 }
 
 fn answer_done(
-    served: &Served,
+    service: &FuseService,
     unique: u64,
     result: Result<(), IoError>,
     body: &[u8],
 ) -> Result<(), FuseError> {
     match result {
-        Ok(()) => answer(&served.channel, unique, &[body]),
-        Err(e) => refuse(&served.channel, unique, errno_of(e.errno)),
+        Ok(()) => answer(&service.channel, unique, &[body]),
+        Err(e) => refuse(&service.channel, unique, errno_of(e.errno)),
     }
 }
 

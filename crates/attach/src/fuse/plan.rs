@@ -1,7 +1,7 @@
 //! A FUSE request -> what to do. Pure.
 //!
 //! The filesystem is a directory with one file, whose bytes are the disk's. What can be answered
-//! from what is known is answered here; the rest becomes an [`Act`] on the disk with a checked range.
+//! from what is known is answered here; the rest becomes a [`DiskRequest`] on the disk with a checked range.
 
 use block::{Errno, Geometry, Range, Support, WriteFlags};
 
@@ -32,13 +32,13 @@ const DISCARD_UNIT_MIN: u32 = 4096;
 
 /// What one request comes to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step<'a> {
+pub(crate) enum RequestPlan<'a> {
     /// Answer at once with this body.
     Answer(Vec<u8>),
     /// Answer at once with this errno.
     Refuse(i32),
     /// Ask the disk, then answer.
-    Disk(Act<'a>),
+    Disk(DiskRequest<'a>),
     /// No answer is wanted.
     Nothing,
     /// Answer with an empty body and end.
@@ -47,7 +47,7 @@ pub(crate) enum Step<'a> {
 
 /// What is asked of the disk.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Act<'a> {
+pub(crate) enum DiskRequest<'a> {
     /// Read, then answer with the bytes.
     Read(Range),
     /// Write, then answer with the length.
@@ -67,45 +67,45 @@ pub(crate) fn shape(geometry: &Geometry) -> FileShape {
 }
 
 /// What to do about `request` on a disk of this geometry whose file is called `name`.
-pub(crate) fn plan<'a>(request: &Request<'a>, geometry: &Geometry, name: &str) -> Step<'a> {
+pub(crate) fn plan<'a>(request: &Request<'a>, geometry: &Geometry, name: &str) -> RequestPlan<'a> {
     let shape = shape(geometry);
     match request.call {
-        Call::Init { major, .. } if major < MAJOR => Step::Refuse(errno::EPROTO),
-        Call::Init { major, .. } if major > MAJOR => Step::Answer(reply::init_version()),
+        Call::Init { major, .. } if major < MAJOR => RequestPlan::Refuse(errno::EPROTO),
+        Call::Init { major, .. } if major > MAJOR => RequestPlan::Answer(reply::init_version()),
         Call::Init {
             flags,
             max_readahead,
             ..
-        } => Step::Answer(reply::init(flags, max_readahead)),
+        } => RequestPlan::Answer(reply::init(flags, max_readahead)),
         Call::Lookup { name: asked } if request.node == ROOT && asked == name.as_bytes() => {
-            Step::Answer(reply::entry(shape))
+            RequestPlan::Answer(reply::entry(shape))
         }
-        Call::Lookup { .. } => Step::Refuse(errno::ENOENT),
-        Call::GetAttr => Step::Answer(reply::attr(request.node, shape)),
-        Call::Open if request.node == DISK => Step::Answer(reply::open()),
-        Call::Open => Step::Refuse(errno::EPERM),
-        Call::Flush | Call::Release => Step::Answer(Vec::new()),
-        Call::Statfs => Step::Answer(reply::statfs(shape)),
+        Call::Lookup { .. } => RequestPlan::Refuse(errno::ENOENT),
+        Call::GetAttr => RequestPlan::Answer(reply::attr(request.node, shape)),
+        Call::Open if request.node == DISK => RequestPlan::Answer(reply::open()),
+        Call::Open => RequestPlan::Refuse(errno::EPERM),
+        Call::Flush | Call::Release => RequestPlan::Answer(Vec::new()),
+        Call::Statfs => RequestPlan::Answer(reply::statfs(shape)),
         Call::Read { offset, size } => plan_read(Range::new(offset, u64::from(size)), geometry),
         Call::Write { .. } | Call::Fallocate { .. } if geometry.read_only => {
-            Step::Refuse(errno::EROFS)
+            RequestPlan::Refuse(errno::EROFS)
         }
         Call::Write { offset, data } => {
             let range = Range::new(offset, data.len() as u64);
             checked(range, geometry, errno::ENOSPC, |range| {
-                Act::Write(range, data)
+                DiskRequest::Write(range, data)
             })
         }
         Call::Fallocate { offset, len, mode } => {
             plan_fallocate(Range::new(offset, len), mode, geometry)
         }
         Call::Fsync => match geometry.flush {
-            Support::None => Step::Answer(Vec::new()),
-            Support::Emulated | Support::Native => Step::Disk(Act::Flush),
+            Support::None => RequestPlan::Answer(Vec::new()),
+            Support::Emulated | Support::Native => RequestPlan::Disk(DiskRequest::Flush),
         },
-        Call::Unanswered => Step::Nothing,
-        Call::Destroy => Step::End,
-        Call::Other(_) => Step::Refuse(errno::ENOSYS),
+        Call::Unanswered => RequestPlan::Nothing,
+        Call::Destroy => RequestPlan::End,
+        Call::Other(_) => RequestPlan::Refuse(errno::ENOSYS),
     }
 }
 
@@ -113,38 +113,38 @@ fn checked<'a>(
     range: Range,
     geometry: &Geometry,
     past_end: i32,
-    act: impl FnOnce(Range) -> Act<'a>,
-) -> Step<'a> {
+    act: impl FnOnce(Range) -> DiskRequest<'a>,
+) -> RequestPlan<'a> {
     match range.check(geometry.size, geometry.block_size) {
-        Ok(range) => Step::Disk(act(range)),
-        Err(block::RangeError::PastEnd { .. }) => Step::Refuse(past_end),
-        Err(block::RangeError::Unaligned { .. }) => Step::Refuse(errno::EINVAL),
+        Ok(range) => RequestPlan::Disk(act(range)),
+        Err(block::RangeError::PastEnd { .. }) => RequestPlan::Refuse(past_end),
+        Err(block::RangeError::Unaligned { .. }) => RequestPlan::Refuse(errno::EINVAL),
     }
 }
 
 /// A file's read ends at its end, short or empty.
-fn plan_read<'a>(asked: Range, geometry: &Geometry) -> Step<'a> {
+fn plan_read<'a>(asked: Range, geometry: &Geometry) -> RequestPlan<'a> {
     let left = geometry.size.saturating_sub(asked.offset);
     let range = Range::new(asked.offset, asked.len.min(left));
     if range.is_empty() {
-        return Step::Answer(Vec::new());
+        return RequestPlan::Answer(Vec::new());
     }
-    checked(range, geometry, errno::EINVAL, Act::Read)
+    checked(range, geometry, errno::EINVAL, DiskRequest::Read)
 }
 
 /// The loop device punches holes for discards and for zeroes that may be unmapped, and expects
 /// zeroes of both; so neither is a trim. Where zeroing is not fast the kernel does without.
-fn plan_fallocate<'a>(range: Range, mode: u32, geometry: &Geometry) -> Step<'a> {
+fn plan_fallocate<'a>(range: Range, mode: u32, geometry: &Geometry) -> RequestPlan<'a> {
     let flags = match mode & !FALLOC_KEEP_SIZE {
         FALLOC_PUNCH_HOLE => WriteFlags::empty(),
         FALLOC_ZERO_RANGE => WriteFlags::NO_HOLE,
-        _ => return Step::Refuse(errno::EOPNOTSUPP),
+        _ => return RequestPlan::Refuse(errno::EOPNOTSUPP),
     };
     match geometry.write_zeroes {
         Support::Native => checked(range, geometry, errno::ENOSPC, |range| {
-            Act::Zero(range, flags)
+            DiskRequest::Zero(range, flags)
         }),
-        Support::None | Support::Emulated => Step::Refuse(errno::EOPNOTSUPP),
+        Support::None | Support::Emulated => RequestPlan::Refuse(errno::EOPNOTSUPP),
     }
 }
 

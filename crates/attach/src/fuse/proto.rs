@@ -120,24 +120,24 @@ pub enum ProtoError {
         len: usize,
     },
     /// The length inside is not the length read.
-    #[error("a FUSE request says {told} bytes and has {len}")]
+    #[error("a FUSE request says {announced} bytes and has {len}")]
     Length {
         /// Bytes there are.
         len: usize,
         /// Bytes it claims.
-        told: u32,
+        announced: u32,
     },
 }
 
 /// Reads numbers off the front of a body.
 struct Body<'a> {
     rest: &'a [u8],
-    whole: usize,
+    sources: usize,
 }
 
 impl<'a> Body<'a> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], ProtoError> {
-        let short = ProtoError::Short { len: self.whole };
+        let short = ProtoError::Short { len: self.sources };
         let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(short)?;
         self.rest = rest;
         Ok(*head)
@@ -166,16 +166,16 @@ pub(crate) fn unique(bytes: &[u8]) -> Option<u64> {
 pub(crate) fn decode(bytes: &[u8]) -> Result<Request<'_>, ProtoError> {
     let mut body = Body {
         rest: bytes,
-        whole: bytes.len(),
+        sources: bytes.len(),
     };
-    let told = body.u32()?;
+    let announced = body.u32()?;
     let code = body.u32()?;
     let unique = body.u64()?;
     let node = body.u64()?;
     body.take::<16>()?;
-    if usize::try_from(told) != Ok(bytes.len()) {
+    if usize::try_from(announced) != Ok(bytes.len()) {
         let len = bytes.len();
-        return Err(ProtoError::Length { len, told });
+        return Err(ProtoError::Length { len, announced });
     }
     let call = decode_call(code, body)?;
     Ok(Request { unique, node, call })
@@ -225,7 +225,7 @@ fn decode_write(mut body: Body<'_>) -> Result<Call<'_>, ProtoError> {
     let offset = body.u64()?;
     let size = body.u32()?;
     body.take::<20>()?;
-    let short = ProtoError::Short { len: body.whole };
+    let short = ProtoError::Short { len: body.sources };
     let size = usize::try_from(size).map_err(|_| short)?;
     let data = body.rest.get(..size).ok_or(short)?;
     Ok(Call::Write { offset, data })

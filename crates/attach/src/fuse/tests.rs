@@ -3,7 +3,7 @@
 use block::{Errno, Geometry, Range, Support, WriteFlags};
 use proptest::prelude::*;
 
-use super::plan::{Act, Step, errno, errno_of, plan};
+use super::plan::{DiskRequest, RequestPlan, errno, errno_of, plan};
 use super::proto::{Call, IN_HEADER_LEN, ProtoError, Request, decode};
 use super::reply::{self, DISK, ROOT};
 
@@ -29,7 +29,7 @@ fn io_body(offset: u64, size: u32, data: &[u8]) -> Vec<u8> {
     body
 }
 
-fn step<'a>(request: &Request<'a>, change: impl FnOnce(&mut Geometry)) -> Step<'a> {
+fn step<'a>(request: &Request<'a>, change: impl FnOnce(&mut Geometry)) -> RequestPlan<'a> {
     let mut geometry = Geometry::native(SIZE);
     change(&mut geometry);
     plan(request, &geometry, "outboard-1")
@@ -44,7 +44,7 @@ fn call(call: Call<'_>) -> Request<'_> {
 }
 
 #[test]
-fn a_read_is_decoded_with_whom_to_answer() {
+fn a_read_is_decoded_with_its_reply_number() {
     let bytes = request(15, DISK, &io_body(4096, 512, &[]));
     let expected = Call::Read {
         offset: 4096,
@@ -73,14 +73,14 @@ fn a_length_that_is_not_the_one_read_is_an_error() {
 }
 
 #[test]
-fn the_kernel_is_told_of_big_requests_and_many_in_flight() {
+fn init_announces_big_requests_and_many_in_flight() {
     let init = call(Call::Init {
         major: 7,
         minor: 40,
         flags: u32::MAX,
         max_readahead: 9,
     });
-    let Step::Answer(body) = step(&init, |_| {}) else {
+    let RequestPlan::Answer(body) = step(&init, |_| {}) else {
         panic!("it is answered");
     };
     assert_eq!(body.len(), 64);
@@ -91,7 +91,7 @@ fn the_kernel_is_told_of_big_requests_and_many_in_flight() {
 }
 
 #[test]
-fn an_ability_the_kernel_lacks_is_not_asked_for() {
+fn an_ability_the_kernel_lacks_is_not_requested() {
     let offered = 1 | 1 << 5;
     let body = reply::init(offered, 0);
     assert_eq!(body[12..16], offered.to_le_bytes());
@@ -107,8 +107,8 @@ fn another_protocol_version_is_answered_as_the_protocol_says() {
             max_readahead: 0,
         })
     };
-    assert_eq!(step(&init(6), |_| {}), Step::Refuse(errno::EPROTO));
-    assert!(matches!(step(&init(8), |_| {}), Step::Answer(body) if body[0] == 7));
+    assert_eq!(step(&init(6), |_| {}), RequestPlan::Refuse(errno::EPROTO));
+    assert!(matches!(step(&init(8), |_| {}), RequestPlan::Answer(body) if body[0] == 7));
 }
 
 #[test]
@@ -117,24 +117,27 @@ fn only_the_disk_can_be_found_and_opened() {
         node: ROOT,
         ..call(Call::Lookup { name })
     };
-    assert!(matches!(step(&look(b"outboard-1"), |_| {}), Step::Answer(b) if b.len() == 128));
-    assert_eq!(step(&look(b"other"), |_| {}), Step::Refuse(errno::ENOENT));
-    assert!(matches!(step(&call(Call::Open), |_| {}), Step::Answer(b) if b.len() == 16));
+    assert!(matches!(step(&look(b"outboard-1"), |_| {}), RequestPlan::Answer(b) if b.len() == 128));
+    assert_eq!(
+        step(&look(b"other"), |_| {}),
+        RequestPlan::Refuse(errno::ENOENT)
+    );
+    assert!(matches!(step(&call(Call::Open), |_| {}), RequestPlan::Answer(b) if b.len() == 16));
     let root = Request {
         node: ROOT,
         ..call(Call::Open)
     };
-    assert_eq!(step(&root, |_| {}), Step::Refuse(errno::EPERM));
+    assert_eq!(step(&root, |_| {}), RequestPlan::Refuse(errno::EPERM));
 }
 
 #[test]
 fn the_file_has_the_disks_size() {
-    let Step::Answer(body) = step(&call(Call::GetAttr), |_| {}) else {
+    let RequestPlan::Answer(body) = step(&call(Call::GetAttr), |_| {}) else {
         panic!("it is answered");
     };
     assert_eq!(body.len(), 104);
     assert_eq!(body[24..32], SIZE.to_le_bytes());
-    let Step::Answer(body) = step(&call(Call::Statfs), |_| {}) else {
+    let RequestPlan::Answer(body) = step(&call(Call::Statfs), |_| {}) else {
         panic!("it is answered");
     };
     assert_eq!(body.len(), 80);
@@ -145,9 +148,15 @@ fn the_file_has_the_disks_size() {
 fn a_read_is_cut_at_the_end_and_empty_behind_it() {
     let read = |offset| call(Call::Read { offset, size: 4096 });
     let last = Range::new(SIZE - 512, 512);
-    assert_eq!(step(&read(SIZE - 512), |_| {}), Step::Disk(Act::Read(last)));
-    assert_eq!(step(&read(SIZE), |_| {}), Step::Answer(Vec::new()));
-    assert_eq!(step(&read(u64::MAX), |_| {}), Step::Answer(Vec::new()));
+    assert_eq!(
+        step(&read(SIZE - 512), |_| {}),
+        RequestPlan::Disk(DiskRequest::Read(last))
+    );
+    assert_eq!(step(&read(SIZE), |_| {}), RequestPlan::Answer(Vec::new()));
+    assert_eq!(
+        step(&read(u64::MAX), |_| {}),
+        RequestPlan::Answer(Vec::new())
+    );
 }
 
 #[test]
@@ -156,10 +165,10 @@ fn a_write_past_the_end_is_a_full_disk_and_one_to_a_read_only_disk_is_refused() 
         offset: SIZE - 1,
         data: b"ab",
     });
-    assert_eq!(step(&write, |_| {}), Step::Refuse(errno::ENOSPC));
+    assert_eq!(step(&write, |_| {}), RequestPlan::Refuse(errno::ENOSPC));
     assert_eq!(
         step(&write, |g| g.read_only = true),
-        Step::Refuse(errno::EROFS)
+        RequestPlan::Refuse(errno::EROFS)
     );
 }
 
@@ -173,25 +182,25 @@ fn a_hole_is_zeroed_because_the_loop_device_relies_on_zeroes() {
         })
     };
     let range = Range::new(0, 4096);
-    let zero = |flags| Step::Disk(Act::Zero(range, flags));
+    let zero = |flags| RequestPlan::Disk(DiskRequest::Zero(range, flags));
     assert_eq!(step(&falloc(3), |_| {}), zero(WriteFlags::empty()));
     assert_eq!(step(&falloc(17), |_| {}), zero(WriteFlags::NO_HOLE));
     for refused in [0, 1, 8, 32] {
         let step = step(&falloc(refused), |_| {});
-        assert_eq!(step, Step::Refuse(errno::EOPNOTSUPP));
+        assert_eq!(step, RequestPlan::Refuse(errno::EOPNOTSUPP));
     }
     for slow in [Support::None, Support::Emulated] {
         let step = step(&falloc(3), |g| g.write_zeroes = slow);
-        assert_eq!(step, Step::Refuse(errno::EOPNOTSUPP));
+        assert_eq!(step, RequestPlan::Refuse(errno::EOPNOTSUPP));
     }
 }
 
 #[test]
 fn a_sync_asks_the_disk_to_flush_unless_it_has_no_cache() {
     let sync = call(Call::Fsync);
-    assert_eq!(step(&sync, |_| {}), Step::Disk(Act::Flush));
+    assert_eq!(step(&sync, |_| {}), RequestPlan::Disk(DiskRequest::Flush));
     let answered = step(&sync, |g| g.flush = Support::None);
-    assert_eq!(answered, Step::Answer(Vec::new()));
+    assert_eq!(answered, RequestPlan::Answer(Vec::new()));
 }
 
 #[test]
@@ -225,7 +234,7 @@ proptest! {
         let bytes = request(opcode, node, &body);
         if let Ok(request) = decode(&bytes) {
             let step = step(&request, |g| g.block_size = 512);
-            if let Step::Disk(Act::Read(range) | Act::Write(range, _) | Act::Zero(range, _)) = step {
+            if let RequestPlan::Disk(DiskRequest::Read(range) | DiskRequest::Write(range, _) | DiskRequest::Zero(range, _)) = step {
                 prop_assert!(range.end() <= SIZE);
                 prop_assert_eq!(range.offset % 512, 0);
             }

@@ -17,7 +17,7 @@ use neli::utils::Groups;
 use tokio::sync::oneshot;
 
 use super::KernelError;
-use super::netlink::{self as wire, Connect, Index, Message, Shape, Unmade};
+use super::netlink::{self as wire, Connect, Message, MessageError, NbdIndex, NbdShape};
 
 /// How long the kernel may take to answer: longer than any of its own waits here.
 pub(super) const ANSWER_FOR: Duration = Duration::from_secs(20);
@@ -31,14 +31,14 @@ pub(super) async fn within<T: Send + 'static>(
     talk: impl FnOnce() -> Result<T, KernelError> + Send + 'static,
     late: impl FnOnce(T) + Send + 'static,
 ) -> Result<T, KernelError> {
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let started = engine::thread("netlink", move || {
-        if let Err(Ok(unheard)) = tell.send(talk()) {
+        if let Err(Ok(unheard)) = sender.send(talk()) {
             late(unheard);
         }
     });
     started.map_err(KernelError::Socket)?;
-    match engine::clock::timeout(limit, told).await {
+    match engine::clock::timeout(limit, receiver).await {
         Ok(Ok(result)) => result,
         Ok(Err(_)) | Err(_) => Err(KernelError::Silent { limit }),
     }
@@ -71,8 +71,8 @@ impl Control {
     ///
     /// # Errors
     /// [`KernelError`].
-    pub(crate) fn connect(&self, connect: &Connect<'_>) -> Result<Index, KernelError> {
-        let answers = self.ask("connect", wire::connect(connect))?;
+    pub(crate) fn connect(&self, connect: &Connect<'_>) -> Result<NbdIndex, KernelError> {
+        let answers = self.request("connect", wire::connect(connect))?;
         let index = answers.iter().find_map(wire::connected_index);
         index.ok_or(KernelError::NoIndex)
     }
@@ -83,11 +83,11 @@ impl Control {
     /// [`KernelError`].
     pub(crate) fn reconnect(
         &self,
-        index: Index,
+        index: NbdIndex,
         backend: &str,
         sockets: &[i32],
     ) -> Result<(), KernelError> {
-        self.ask("reconnect", wire::reconnect(index, backend, sockets))?;
+        self.request("reconnect", wire::reconnect(index, backend, sockets))?;
         Ok(())
     }
 
@@ -97,11 +97,11 @@ impl Control {
     /// [`KernelError`].
     pub(crate) fn resize(
         &self,
-        index: Index,
+        index: NbdIndex,
         backend: &str,
-        shape: Shape,
+        shape: NbdShape,
     ) -> Result<(), KernelError> {
-        self.ask("resize", wire::resize(index, backend, shape))?;
+        self.request("resize", wire::resize(index, backend, shape))?;
         Ok(())
     }
 
@@ -109,8 +109,8 @@ impl Control {
     ///
     /// # Errors
     /// [`KernelError`].
-    pub(crate) fn disconnect(&self, index: Index) -> Result<(), KernelError> {
-        self.ask("disconnect", wire::disconnect(index))?;
+    pub(crate) fn disconnect(&self, index: NbdIndex) -> Result<(), KernelError> {
+        self.request("disconnect", wire::disconnect(index))?;
         Ok(())
     }
 
@@ -118,17 +118,17 @@ impl Control {
     ///
     /// # Errors
     /// [`KernelError`].
-    pub(crate) fn connected(&self, index: Index) -> Result<bool, KernelError> {
-        let answers = self.ask("say how a device is", wire::status(index))?;
+    pub(crate) fn connected(&self, index: NbdIndex) -> Result<bool, KernelError> {
+        let answers = self.request("say how a device is", wire::status(index))?;
         let connected = |answer| wire::is_connected(answer, index);
         Ok(answers.iter().find_map(connected).unwrap_or(false))
     }
 
     /// Sends a message; what the kernel answers before its acknowledgement.
-    fn ask(
+    fn request(
         &self,
         what: &'static str,
-        message: Result<Message, Unmade>,
+        message: Result<Message, MessageError>,
     ) -> Result<Vec<Message>, KernelError> {
         let message = message.map_err(|e| KernelError::Message {
             what,
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_does_not_answer_is_given_up_and_what_comes_late_is_undone() {
+    fn a_kernel_reply_after_the_timeout_is_undone() {
         let (answer, wait) = mpsc::channel::<()>();
         let (undo, undone) = mpsc::channel();
         in_engine(|| async move {

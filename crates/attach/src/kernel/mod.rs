@@ -30,14 +30,14 @@ use nbd::client::{DiskIdentity, WriterAccess};
 use tokio::task::JoinHandle;
 
 use crate::growth;
-use crate::mount::said;
-use crate::remote::{self, DialError, Dialed};
+use crate::mount::tool_message;
+use crate::remote::{self, DialError, NegotiatedConnection};
 use crate::sysfs;
 use crate::teardown::Outcome;
 use crate::users;
 use control::{ANSWER_FOR, Control, within};
-use netlink::{Connect, Index, Shape};
-pub(crate) use watch::{Link, watch};
+use netlink::{Connect, NbdIndex, NbdShape};
+pub(crate) use watch::{NbdLink, watch};
 
 /// The export may not be written to (transmission flag).
 const FLAG_READ_ONLY: u16 = 1 << 1;
@@ -133,12 +133,14 @@ pub(crate) fn load_module() -> Result<(), KernelError> {
     if output.stderr.is_empty() {
         return Err(missing("no such module".to_owned()));
     }
-    Err(missing(said(&String::from_utf8_lossy(&output.stderr))))
+    Err(missing(tool_message(&String::from_utf8_lossy(
+        &output.stderr,
+    ))))
 }
 
 /// How a device is set up.
 #[derive(Debug, Clone)]
-pub(crate) struct Setup {
+pub(crate) struct NbdSetup {
     /// The disk.
     pub(crate) uri: String,
     /// Connections wanted.
@@ -159,9 +161,9 @@ pub(crate) struct Setup {
 #[derive(Debug)]
 pub(crate) struct Device {
     /// The device.
-    pub(crate) hands: NbdHands,
+    pub(crate) device_teardown: NbdTeardown,
     /// What [`mod@watch`] needs.
-    pub(crate) link: Link,
+    pub(crate) link: NbdLink,
     /// Size, bytes.
     pub(crate) size: u64,
     /// Whether writes are refused, by wish or by the server.
@@ -172,14 +174,14 @@ pub(crate) struct Device {
 ///
 /// # Errors
 /// [`KernelError`].
-pub(crate) async fn attach(mut setup: Setup) -> Result<Device, KernelError> {
+pub(crate) async fn attach(mut setup: NbdSetup) -> Result<Device, KernelError> {
     let first = dial(&setup).await?;
     let disk = first.disk;
     setup.writer = setup.writer.again();
     let size = first.size;
     let block_size = sysfs::check_shape(size, first.block_size)
         .map_err(|why| KernelError::Server(format!("{}: {why}", setup.uri)))?;
-    let shape = Shape { size, block_size };
+    let shape = NbdShape { size, block_size };
     let mut server_flags = first.flags;
     if setup.read_only {
         server_flags |= FLAG_READ_ONLY;
@@ -193,11 +195,11 @@ pub(crate) async fn attach(mut setup: Setup) -> Result<Device, KernelError> {
         let next = dial(&setup).await?;
         check_identity(&setup.uri, &disk, &next.disk)?;
         if next.size != size {
-            return Err(growth::not_the_same(size, next.size).into());
+            return Err(growth::size_mismatch(size, next.size).into());
         }
         sockets.push(next.socket);
     }
-    let undo = |(index, ..): (Index, Setup, Vec<OwnedFd>)| {
+    let undo = |(index, ..): (NbdIndex, NbdSetup, Vec<OwnedFd>)| {
         drop(Control::open().and_then(|control| control.disconnect(index)));
     };
     let connect = move || {
@@ -214,14 +216,14 @@ pub(crate) async fn attach(mut setup: Setup) -> Result<Device, KernelError> {
     };
     let (index, setup, sockets) = within(ANSWER_FOR, connect, undo).await?;
     Ok(Device {
-        hands: NbdHands::new(index, setup.backend.clone()),
-        link: Link::new(setup, index, shape, disk, sockets),
+        device_teardown: NbdTeardown::new(index, setup.backend.clone()),
+        link: NbdLink::new(setup, index, shape, disk, sockets),
         size,
         read_only: server_flags & FLAG_READ_ONLY != 0,
     })
 }
 
-async fn dial(setup: &Setup) -> Result<Dialed, KernelError> {
+async fn dial(setup: &NbdSetup) -> Result<NegotiatedConnection, KernelError> {
     let dialed = remote::dial(&setup.uri, setup.writer, setup.silent_for).await;
     dialed.map_err(KernelError::from)
 }
@@ -248,15 +250,15 @@ fn check_identity(
 
 /// What a teardown needs.
 #[derive(Debug)]
-pub(crate) struct NbdHands {
-    index: Index,
+pub(crate) struct NbdTeardown {
+    index: NbdIndex,
     backend: String,
     /// What brings connections back, in the process that owns the device.
     pub(crate) watching: Option<JoinHandle<()>>,
 }
 
-impl NbdHands {
-    const fn new(index: Index, backend: String) -> Self {
+impl NbdTeardown {
+    const fn new(index: NbdIndex, backend: String) -> Self {
         Self {
             index,
             backend,
@@ -267,8 +269,8 @@ impl NbdHands {
     /// The device at `path` when its process is dead; `None` where it is not the one meant.
     pub(crate) fn orphan(path: &Path, backend: String) -> Option<Self> {
         let number = path.file_name()?.to_str()?.strip_prefix("nbd")?;
-        let hands = Self::new(Index(number.parse().ok()?), backend);
-        hands.is_connected().then_some(hands)
+        let device_teardown = Self::new(NbdIndex(number.parse().ok()?), backend);
+        device_teardown.is_connected().then_some(device_teardown)
     }
 
     /// Where it is.
@@ -287,7 +289,7 @@ impl NbdHands {
     /// or stands on it, so all of these are looked at.
     fn is_in_use(&self) -> bool {
         let path = self.path();
-        let waits = sysfs::in_flight(&path) > 0 || !users::standing_on(&path).is_empty();
+        let waits = sysfs::in_flight(&path) > 0 || !users::all_holders(&path).is_empty();
         self.is_connected() || waits
     }
 
@@ -309,14 +311,16 @@ impl NbdHands {
             return Outcome::Done;
         }
         match self.disconnect().await {
-            Outcome::Done if self.is_in_use() => Outcome::Busy(users::of_device(&self.path())),
+            Outcome::Done if self.is_in_use() => {
+                Outcome::Busy(users::users_of_device(&self.path()))
+            }
             outcome => outcome,
         }
     }
 }
 
 /// Ends a device's connections; what waits for it fails.
-async fn disconnect(index: Index) -> Result<(), KernelError> {
+async fn disconnect(index: NbdIndex) -> Result<(), KernelError> {
     let disconnect = move || Control::open()?.disconnect(index);
     within(ANSWER_FOR, disconnect, drop).await
 }

@@ -29,7 +29,7 @@ pub(crate) enum Command {
 /// A message's own attributes.
 #[neli_enum(serialized_type = "u16")]
 pub(crate) enum Attr {
-    Index = 1,
+    NbdIndex = 1,
     SizeBytes = 2,
     BlockSizeBytes = 3,
     Timeout = 4,
@@ -54,11 +54,11 @@ pub(crate) type Message = Genlmsghdr<Command, Attr>;
 
 /// The number in `/dev/nbdN`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Index(pub(crate) u32);
+pub(crate) struct NbdIndex(pub(crate) u32);
 
 /// What a device looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct NbdShape {
     /// Size of the disk, bytes.
     pub(crate) size: u64,
     /// Logical block size, bytes.
@@ -69,7 +69,7 @@ pub(crate) struct Shape {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Connect<'a> {
     /// What it looks like.
-    pub(crate) shape: Shape,
+    pub(crate) shape: NbdShape,
     /// Seconds after which a request is taken from its connection and sent over another.
     pub(crate) request_timeout_s: u64,
     /// Seconds that requests wait for a connection when there is none.
@@ -84,7 +84,7 @@ pub(crate) struct Connect<'a> {
 
 /// Why a message cannot be made.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unmade {
+pub(crate) enum MessageError {
     #[error(transparent)]
     Type(#[from] AttrTypeBuilderError),
     #[error(transparent)]
@@ -95,7 +95,7 @@ pub(crate) enum Unmade {
     Message(#[from] GenlmsghdrBuilderError),
 }
 
-fn attribute<T, P>(kind: T, payload: P) -> Result<Nlattr<T, Buffer>, Unmade>
+fn attribute<T, P>(kind: T, payload: P) -> Result<Nlattr<T, Buffer>, MessageError>
 where
     T: Size,
     P: Size + ToBytes,
@@ -105,7 +105,7 @@ where
     Ok(builder.nla_payload(payload).build()?)
 }
 
-fn sockets(sockets: &[i32]) -> Result<Nlattr<Attr, Buffer>, Unmade> {
+fn sockets(sockets: &[i32]) -> Result<Nlattr<Attr, Buffer>, MessageError> {
     let mut list = attribute(Attr::Sockets, Buffer::new())?;
     for socket in sockets {
         let item = attribute(SOCK_ITEM, Buffer::new())?;
@@ -117,14 +117,14 @@ fn sockets(sockets: &[i32]) -> Result<Nlattr<Attr, Buffer>, Unmade> {
 fn message<const N: usize>(
     command: Command,
     attributes: [Nlattr<Attr, Buffer>; N],
-) -> Result<Message, Unmade> {
+) -> Result<Message, MessageError> {
     let builder = GenlmsghdrBuilder::default().cmd(command).version(VERSION);
     let attributes: GenlBuffer<_, _> = attributes.into_iter().collect();
     Ok(builder.attrs(attributes).build()?)
 }
 
 /// Sets up a free device.
-pub(crate) fn connect(connect: &Connect<'_>) -> Result<Message, Unmade> {
+pub(crate) fn connect(connect: &Connect<'_>) -> Result<Message, MessageError> {
     message(
         Command::Connect,
         [
@@ -141,11 +141,15 @@ pub(crate) fn connect(connect: &Connect<'_>) -> Result<Message, Unmade> {
 
 /// Puts fresh connections in the place of dead ones. Says nothing of the size: a resize while the
 /// connections are dead freezes the queue.
-pub(crate) fn reconnect(index: Index, backend: &str, fresh: &[i32]) -> Result<Message, Unmade> {
+pub(crate) fn reconnect(
+    index: NbdIndex,
+    backend: &str,
+    fresh: &[i32],
+) -> Result<Message, MessageError> {
     message(
         Command::Reconfigure,
         [
-            attribute(Attr::Index, index.0)?,
+            attribute(Attr::NbdIndex, index.0)?,
             attribute(Attr::BackendIdentifier, backend)?,
             sockets(fresh)?,
         ],
@@ -153,11 +157,15 @@ pub(crate) fn reconnect(index: Index, backend: &str, fresh: &[i32]) -> Result<Me
 }
 
 /// Gives the device another size. For a device whose connections are alive, see [`reconnect`].
-pub(crate) fn resize(index: Index, backend: &str, shape: Shape) -> Result<Message, Unmade> {
+pub(crate) fn resize(
+    index: NbdIndex,
+    backend: &str,
+    shape: NbdShape,
+) -> Result<Message, MessageError> {
     message(
         Command::Reconfigure,
         [
-            attribute(Attr::Index, index.0)?,
+            attribute(Attr::NbdIndex, index.0)?,
             attribute(Attr::SizeBytes, shape.size)?,
             attribute(Attr::BlockSizeBytes, u64::from(shape.block_size))?,
             attribute(Attr::BackendIdentifier, backend)?,
@@ -166,24 +174,24 @@ pub(crate) fn resize(index: Index, backend: &str, shape: Shape) -> Result<Messag
 }
 
 /// Takes a device down.
-pub(crate) fn disconnect(index: Index) -> Result<Message, Unmade> {
-    message(Command::Disconnect, [attribute(Attr::Index, index.0)?])
+pub(crate) fn disconnect(index: NbdIndex) -> Result<Message, MessageError> {
+    message(Command::Disconnect, [attribute(Attr::NbdIndex, index.0)?])
 }
 
 /// Asks whether a device is connected.
-pub(crate) fn status(index: Index) -> Result<Message, Unmade> {
-    message(Command::Status, [attribute(Attr::Index, index.0)?])
+pub(crate) fn status(index: NbdIndex) -> Result<Message, MessageError> {
+    message(Command::Status, [attribute(Attr::NbdIndex, index.0)?])
 }
 
 /// The device's number, of an answer to [`connect`].
-pub(crate) fn connected_index(answer: &Message) -> Option<Index> {
+pub(crate) fn connected_index(answer: &Message) -> Option<NbdIndex> {
     let attributes = answer.attrs().get_attr_handle();
-    let index = attributes.get_attr_payload_as::<u32>(Attr::Index);
-    index.ok().map(Index)
+    let index = attributes.get_attr_payload_as::<u32>(Attr::NbdIndex);
+    index.ok().map(NbdIndex)
 }
 
 /// Whether the device is connected, of an answer to [`status`].
-pub(crate) fn is_connected(answer: &Message, index: Index) -> Option<bool> {
+pub(crate) fn is_connected(answer: &Message, index: NbdIndex) -> Option<bool> {
     let attributes = answer.attrs().get_attr_handle();
     let devices = attributes
         .get_nested_attributes::<u16>(Attr::DeviceList)

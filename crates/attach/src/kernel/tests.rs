@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::check_identity;
 use super::netlink::{
-    Connect, Index, Message, Shape, connect, connected_index, disconnect, is_connected, reconnect,
-    resize, status,
+    Connect, Message, NbdIndex, NbdShape, connect, connected_index, disconnect, is_connected,
+    reconnect, resize, status,
 };
 
 fn disk(identity: Option<&str>) -> DiskIdentity {
@@ -48,7 +48,7 @@ fn read(bytes: &[u8]) -> Option<Message> {
 #[test]
 fn a_connect_names_size_timeouts_flags_owner_and_sockets() {
     let message = connect(&Connect {
-        shape: Shape {
+        shape: NbdShape {
             size: 0x1000,
             block_size: 512,
         },
@@ -73,7 +73,7 @@ fn a_connect_names_size_timeouts_flags_owner_and_sockets() {
 
 #[test]
 fn a_reconnect_names_the_device_its_owner_and_sockets_but_no_size() {
-    let message = reconnect(Index(3), "ob-1", &[4]);
+    let message = reconnect(NbdIndex(3), "ob-1", &[4]);
     let mut expected = vec![3, 1, 0, 0];
     expected.extend_from_slice(&[8, 0, 1, 0, 3, 0, 0, 0]);
     expected.extend_from_slice(&[9, 0, 10, 0, b'o', b'b', b'-', b'1', 0, 0, 0, 0]);
@@ -83,7 +83,7 @@ fn a_reconnect_names_the_device_its_owner_and_sockets_but_no_size() {
 
 #[test]
 fn a_resize_names_the_device_its_owner_and_size_but_no_sockets() {
-    let shape = Shape {
+    let shape = NbdShape {
         size: 0x2000,
         block_size: 4096,
     };
@@ -94,13 +94,13 @@ fn a_resize_names_the_device_its_owner_and_size_but_no_sockets() {
         expected.extend_from_slice(&number.to_le_bytes());
     }
     expected.extend_from_slice(&[9, 0, 10, 0, b'o', b'b', b'-', b'1', 0, 0, 0, 0]);
-    let message = resize(Index(3), "ob-1", shape);
+    let message = resize(NbdIndex(3), "ob-1", shape);
     assert_eq!(bytes(&message.unwrap()), expected);
 }
 
 #[test]
 fn disconnect_and_status_name_the_device() {
-    for (command, message) in [(2, disconnect(Index(3))), (5, status(Index(3)))] {
+    for (command, message) in [(2, disconnect(NbdIndex(3))), (5, status(NbdIndex(3)))] {
         let expected = [command, 1, 0, 0, 8, 0, 1, 0, 3, 0, 0, 0];
         assert_eq!(bytes(&message.unwrap()), expected);
     }
@@ -109,13 +109,13 @@ fn disconnect_and_status_name_the_device() {
 #[test]
 fn the_answer_to_a_connect_has_the_device() {
     let answer = read(&[1, 1, 0, 0, 8, 0, 1, 0, 12, 0, 0, 0]).unwrap();
-    assert_eq!(connected_index(&answer), Some(Index(12)));
+    assert_eq!(connected_index(&answer), Some(NbdIndex(12)));
     let without = read(&[1, 1, 0, 0]).unwrap();
     assert_eq!(connected_index(&without), None);
 }
 
 #[test]
-fn the_status_of_the_asked_device_is_found_in_the_list() {
+fn the_status_of_the_requested_device_is_found_in_the_list() {
     let item = |index: u8, connected: u8| {
         [
             20, 0, 1, 0x80, 8, 0, 1, 0, index, 0, 0, 0, 5, 0, 2, 0, connected, 0, 0, 0,
@@ -125,16 +125,16 @@ fn the_status_of_the_asked_device_is_found_in_the_list() {
     body.extend_from_slice(&item(0, 0));
     body.extend_from_slice(&item(3, 1));
     let answer = read(&body).unwrap();
-    assert_eq!(is_connected(&answer, Index(3)), Some(true));
-    assert_eq!(is_connected(&answer, Index(0)), Some(false));
-    assert_eq!(is_connected(&answer, Index(1)), None);
+    assert_eq!(is_connected(&answer, NbdIndex(3)), Some(true));
+    assert_eq!(is_connected(&answer, NbdIndex(0)), Some(false));
+    assert_eq!(is_connected(&answer, NbdIndex(1)), None);
 }
 
 proptest! {
     #[test]
     fn no_answer_panics(body in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Some(answer) = read(&body) {
-            let _ = (connected_index(&answer), is_connected(&answer, Index(0)));
+            let _ = (connected_index(&answer), is_connected(&answer, NbdIndex(0)));
         }
     }
 }

@@ -18,10 +18,10 @@ use rustix::net::Shutdown;
 use tokio::sync::mpsc;
 
 use super::control::{ANSWER_FOR, Control, within};
-use super::netlink::{Index, Shape};
-use super::{KernelError, Setup, alive, check_identity, dial, disconnect};
-use crate::growth::{self, Asked, GROWTH_EVERY};
-use crate::health::Reach;
+use super::netlink::{NbdIndex, NbdShape};
+use super::{KernelError, NbdSetup, alive, check_identity, dial, disconnect};
+use crate::growth::{self, GROWTH_EVERY, SizeReply};
+use crate::health::Reachability;
 use crate::remote;
 use crate::sysfs;
 
@@ -38,11 +38,11 @@ const QUIET_LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A device's connections, as we hold them.
 #[derive(Debug)]
-pub(crate) struct Link {
-    setup: Setup,
-    index: Index,
+pub(crate) struct NbdLink {
+    setup: NbdSetup,
+    index: NbdIndex,
     /// What the device looks like.
-    shape: Shape,
+    shape: NbdShape,
     /// The size that its connections were negotiated with; it is the device's soon after.
     negotiated: u64,
     /// The disk that was attached.
@@ -50,11 +50,11 @@ pub(crate) struct Link {
     sockets: Vec<OwnedFd>,
 }
 
-impl Link {
+impl NbdLink {
     pub(super) const fn new(
-        setup: Setup,
-        index: Index,
-        shape: Shape,
+        setup: NbdSetup,
+        index: NbdIndex,
+        shape: NbdShape,
         disk: DiskIdentity,
         sockets: Vec<OwnedFd>,
     ) -> Self {
@@ -73,7 +73,7 @@ impl Link {
     }
 
     /// Brings connections back, and gives the device the size they have.
-    async fn mend(&mut self) -> Result<(), KernelError> {
+    async fn restore_connections(&mut self) -> Result<(), KernelError> {
         if !self.all_alive() {
             engine::clock::sleep(SETTLE_FOR).await;
             self.revive().await?;
@@ -96,7 +96,7 @@ impl Link {
             let expected = size.unwrap_or(self.negotiated);
             let is_first = size.is_none();
             if dialed.size < expected || (!is_first && dialed.size != expected) {
-                return Err(growth::not_the_same(expected, dialed.size).into());
+                return Err(growth::size_mismatch(expected, dialed.size).into());
             }
             if dialed.size > expected {
                 sysfs::check_shape(dialed.size, self.shape.block_size)
@@ -134,7 +134,7 @@ impl Link {
     async fn resize(&mut self) -> Result<(), KernelError> {
         let (was, size) = (self.shape.size, self.negotiated);
         let (index, backend) = (self.index, self.setup.backend.clone());
-        let shape = Shape { size, ..self.shape };
+        let shape = NbdShape { size, ..self.shape };
         let resize = move || Control::open()?.resize(index, &backend, shape);
         within(ANSWER_FOR, resize, drop).await?;
         self.shape = shape;
@@ -144,19 +144,19 @@ impl Link {
 
     /// Asks the server for the size of the disk; the device has it then if it is larger.
     async fn grow(&mut self) -> Result<u64, KernelError> {
-        let (uri, patience) = (&self.setup.uri, self.setup.silent_for);
-        let size = remote::size(uri, patience)
+        let (uri, timeout) = (&self.setup.uri, self.setup.silent_for);
+        let size = remote::size(uri, timeout)
             .await
             .map_err(KernelError::Server)?;
         if size < self.negotiated {
-            return Err(growth::not_the_same(self.negotiated, size).into());
+            return Err(growth::size_mismatch(self.negotiated, size).into());
         }
         if size > self.negotiated {
             sysfs::check_shape(size, self.shape.block_size).map_err(KernelError::Server)?;
             self.wait_for_quiet().await;
             self.end_connections();
         }
-        self.mend().await?;
+        self.restore_connections().await?;
         Ok(self.shape.size)
     }
 
@@ -173,28 +173,32 @@ impl Link {
 
 /// When what happens next.
 #[derive(Debug)]
-struct Pace {
+struct WatchTimers {
     wait: Duration,
-    grown_looked: Instant,
+    size_checked: Instant,
 }
 
 /// Keeps the connections alive and the size right until the device is disconnected, by this process, by another
 /// one, or because the server has another disk.
-pub(crate) async fn watch(mut link: Link, reach: Arc<Reach>, mut asked: mpsc::Receiver<Asked>) {
-    let mut pace = Pace {
+pub(crate) async fn watch(
+    mut link: NbdLink,
+    reachability: Arc<Reachability>,
+    mut size_requests: mpsc::Receiver<SizeReply>,
+) {
+    let mut timers = WatchTimers {
         wait: LOOK_EVERY,
-        grown_looked: engine::clock::now(),
+        size_checked: engine::clock::now(),
     };
     loop {
-        let ask = tokio::select! {
-            () = engine::clock::sleep(pace.wait) => None,
-            Some(ask) = asked.recv() => Some(ask),
+        let reply = tokio::select! {
+            () = engine::clock::sleep(timers.wait) => None,
+            Some(reply) = size_requests.recv() => Some(reply),
         };
-        let mended = link.mend().await;
-        match mended {
+        let restored = link.restore_connections().await;
+        match restored {
             Ok(()) => {
-                reach.connected();
-                pace.wait = LOOK_EVERY;
+                reachability.connected();
+                timers.wait = LOOK_EVERY;
             }
             Err(e) if !is_connected(link.index).await => {
                 tracing::info!("the device was disconnected ({e})");
@@ -205,39 +209,39 @@ pub(crate) async fn watch(mut link: Link, reach: Arc<Reach>, mut asked: mpsc::Re
                 if let Err(error) = disconnect(link.index).await {
                     tracing::warn!("the device is not disconnected: {error}");
                 }
-                reach.fail(&e.to_string());
-                growth::answer(ask, Err(e.to_string()));
-                return refuse_all(&e, asked).await;
+                reachability.fail(&e.to_string());
+                growth::answer(reply, Err(e.to_string()));
+                return refuse_all(&e, size_requests).await;
             }
             Err(e) => {
-                reach.lost(&e.to_string());
-                pace.wait = (pace.wait * 2).min(RETRY_MAX);
-                growth::answer(ask, Err(e.to_string()));
+                reachability.lost(&e.to_string());
+                timers.wait = (timers.wait * 2).min(RETRY_MAX);
+                growth::answer(reply, Err(e.to_string()));
                 continue;
             }
         }
         let now = engine::clock::now();
-        if ask.is_some() || now.duration_since(pace.grown_looked) >= GROWTH_EVERY {
-            pace.grown_looked = now;
+        if reply.is_some() || now.duration_since(timers.size_checked) >= GROWTH_EVERY {
+            timers.size_checked = now;
             let grown = link.grow().await.map_err(|e| e.to_string());
             if let Err(why) = &grown {
                 tracing::warn!("the size of the disk: {why}");
             }
-            growth::answer(ask, grown);
+            growth::answer(reply, grown);
         }
     }
 }
 
 /// Stays until the device is detached, so that its owner can still report what happened.
-async fn refuse_all(error: &KernelError, mut asked: mpsc::Receiver<Asked>) {
-    while let Some(ask) = asked.recv().await {
-        growth::answer(Some(ask), Err(error.to_string()));
+async fn refuse_all(error: &KernelError, mut size_requests: mpsc::Receiver<SizeReply>) {
+    while let Some(reply) = size_requests.recv().await {
+        growth::answer(Some(reply), Err(error.to_string()));
     }
     std::future::pending().await
 }
 
 /// A status that cannot be had counts as connected: it is asked for again at the next try.
-async fn is_connected(index: Index) -> bool {
-    let ask = move || Control::open()?.connected(index);
-    within(ANSWER_FOR, ask, drop).await.unwrap_or(true)
+async fn is_connected(index: NbdIndex) -> bool {
+    let reply = move || Control::open()?.connected(index);
+    within(ANSWER_FOR, reply, drop).await.unwrap_or(true)
 }

@@ -13,14 +13,14 @@ pub(crate) const VERSION: u32 = 1;
 /// Which way an attachment takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum DeviceDriver {
     /// The kernel's nbd client.
     Kernel,
     /// A FUSE file under a loop device.
     Fuse,
 }
 
-impl std::fmt::Display for Way {
+impl std::fmt::Display for DeviceDriver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Kernel => "kernel",
@@ -58,8 +58,9 @@ pub(crate) struct Record {
     pub(crate) process: ProcessId,
     /// The disk, as it was asked for.
     pub(crate) source: String,
-    /// The way it takes.
-    pub(crate) way: Way,
+    /// What drives the device.
+    #[serde(rename = "way")]
+    pub(crate) driver: DeviceDriver,
     /// The name of its own, if it was given one.
     #[serde(default)]
     pub(crate) name: Option<String>,

@@ -25,9 +25,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-pub use format::{MountPlace, ProcessId, Way};
+pub use format::{DeviceDriver, MountPlace, ProcessId};
 pub(crate) use format::{Record, VERSION};
-pub(crate) use process::{kill, lives, this};
+pub(crate) use process::{current_process, is_alive, kill};
 
 /// Where attachments of root are written down.
 const ROOT_DIR: &str = "/run/outboard-attach";

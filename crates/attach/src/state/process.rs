@@ -25,12 +25,12 @@ fn read(pid: u32) -> Option<ProcessId> {
 }
 
 /// This process.
-pub(crate) fn this() -> Option<ProcessId> {
+pub(crate) fn current_process() -> Option<ProcessId> {
     read(std::process::id())
 }
 
 /// Whether the process lives.
-pub(crate) fn lives(process: ProcessId) -> bool {
+pub(crate) fn is_alive(process: ProcessId) -> bool {
     read(process.pid) == Some(process)
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn kill(process: ProcessId) {
     let pid = i32::try_from(process.pid)
         .ok()
         .and_then(rustix::process::Pid::from_raw);
-    let Some(pid) = pid.filter(|_| lives(process)) else {
+    let Some(pid) = pid.filter(|_| is_alive(process)) else {
         return;
     };
     if let Err(e) = rustix::process::kill_process(pid, rustix::process::Signal::KILL) {

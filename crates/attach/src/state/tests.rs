@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::format::{MountPlace, ProcessId, Record, VERSION, Way, decode, encode};
+use super::format::{DeviceDriver, MountPlace, ProcessId, Record, VERSION, decode, encode};
 use super::process::start_ticks;
-use super::{RuntimeDir, StateError, lives, this};
+use super::{RuntimeDir, StateError, current_process, is_alive};
 
 fn record() -> Record {
     Record {
@@ -17,7 +17,7 @@ fn record() -> Record {
             start_ticks: 12,
         },
         source: "nbd://127.0.0.1/media".into(),
-        way: Way::Fuse,
+        driver: DeviceDriver::Fuse,
         name: Some("media".into()),
         device: Some(PathBuf::from("/dev/loop3")),
         mount: Some(MountPlace {
@@ -69,9 +69,9 @@ fn a_process_that_only_waits_to_be_reaped_does_not_live() {
 
 #[test]
 fn this_process_lives_and_one_with_its_number_and_another_start_does_not() {
-    let this = this().unwrap();
-    assert!(lives(this));
-    assert!(!lives(ProcessId {
+    let this = current_process().unwrap();
+    assert!(is_alive(this));
+    assert!(!is_alive(ProcessId {
         start_ticks: this.start_ticks + 1,
         ..this
     }));
@@ -95,7 +95,7 @@ fn folders_are_numbered_listed_in_order_and_removed_with_the_directory() {
 }
 
 #[test]
-fn a_folder_with_a_stranger_in_it_is_not_removed_silently() {
+fn a_folder_with_an_unknown_file_is_not_removed_silently() {
     let temp = tempfile::tempdir().unwrap();
     let dir = RuntimeDir::at(temp.path().to_owned());
     let folder = dir.create().unwrap();
@@ -133,7 +133,7 @@ fn others_see_that_there_is_an_attachment_and_nothing_of_it() {
 }
 
 #[test]
-fn what_an_earlier_version_attached_is_found_where_nobody_else_can_write() {
+fn attachments_of_an_earlier_version_are_found_where_no_other_user_can_write() {
     let temp = tempfile::tempdir().unwrap();
     let old = temp.path().join("old");
     let before = RuntimeDir::at(old.clone()).create().unwrap();

@@ -4,7 +4,7 @@
 //! Calls that may not return (umount(2), fsync(2) of a device whose server is gone) are made by processes of
 //! their own ([`crate::worker`]) and are given up after the time allowed; cutting the device off lets them return.
 
-mod hands;
+mod device;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::worker::Step;
-pub(crate) use hands::{Hands, LoopHands};
-pub use plan::Refusal;
-pub(crate) use plan::{Action, Facts, Outcome, Report, Teardown};
+use crate::worker::WorkerCall;
+pub(crate) use device::{DeviceTeardown, LoopTeardown};
+pub use plan::TeardownRefusal;
+pub(crate) use plan::{Outcome, Teardown, TeardownAction, TeardownFacts, TeardownReport};
 
 /// How often a device that somebody still has open is looked at again.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
@@ -29,33 +29,41 @@ const BUSY_FOR: Duration = Duration::from_millis(500);
 /// Takes an attachment down.
 ///
 /// # Errors
-/// [`Refusal`]: it is as it was.
+/// [`TeardownRefusal`]: it is as it was.
 pub(crate) async fn take_down(
-    facts: Facts,
-    hands: &mut Hands,
+    facts: TeardownFacts,
+    device_teardown: &mut DeviceTeardown,
     timeout: Duration,
-) -> Result<Report, Refusal> {
+) -> Result<TeardownReport, TeardownRefusal> {
     let mut teardown = Teardown::new(facts)?;
     while let Some(action) = teardown.next() {
-        let outcome = carry_out(&action, hands, timeout).await;
+        let outcome = carry_out(&action, device_teardown, timeout).await;
         tracing::info!(?action, ?outcome, "detaching");
         teardown.apply(action, outcome)?;
     }
     Ok(teardown.finish())
 }
 
-async fn carry_out(action: &Action, hands: &mut Hands, timeout: Duration) -> Outcome {
+async fn carry_out(
+    action: &TeardownAction,
+    device_teardown: &mut DeviceTeardown,
+    timeout: Duration,
+) -> Outcome {
     match action {
-        Action::Unmount(dir) => unmount(dir, timeout).await,
-        Action::UnmountLazily(dir) => Step::UnmountLazily(dir.clone()).carry_out(timeout).await,
-        Action::Sync(dir) => Step::Sync(dir.clone()).carry_out(timeout).await,
-        Action::Flush => match hands.device() {
-            Some(device) => Step::Flush(device).carry_out(timeout).await,
+        TeardownAction::Unmount(dir) => unmount(dir, timeout).await,
+        TeardownAction::UnmountLazily(dir) => {
+            WorkerCall::UnmountLazily(dir.clone())
+                .execute(timeout)
+                .await
+        }
+        TeardownAction::Sync(dir) => WorkerCall::Sync(dir.clone()).execute(timeout).await,
+        TeardownAction::Flush => match device_teardown.device() {
+            Some(device) => WorkerCall::Flush(device).execute(timeout).await,
             None => Outcome::Done,
         },
-        Action::Cut => hands.cut().await,
-        Action::Clear => hands.clear(OPENERS_FOR).await,
-        Action::RemoveDir(dir) => match std::fs::remove_dir(dir) {
+        TeardownAction::Cut => device_teardown.cut().await,
+        TeardownAction::Clear => device_teardown.clear(OPENERS_FOR).await,
+        TeardownAction::RemoveDir(dir) => match std::fs::remove_dir(dir) {
             Ok(()) => Outcome::Done,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Outcome::Done,
             Err(e) => Outcome::Failed(e.to_string()),
@@ -66,7 +74,7 @@ async fn carry_out(action: &Action, hands: &mut Hands, timeout: Duration) -> Out
 async fn unmount(dir: &Path, timeout: Duration) -> Outcome {
     let started = engine::clock::now();
     loop {
-        let outcome = Step::Unmount(dir.to_owned()).carry_out(timeout).await;
+        let outcome = WorkerCall::Unmount(dir.to_owned()).execute(timeout).await;
         let waited = engine::clock::now().duration_since(started);
         if !matches!(outcome, Outcome::Busy(_)) || waited >= BUSY_FOR {
             return outcome;
@@ -80,12 +88,12 @@ pub(crate) async fn on_thread(
     timeout: Duration,
     work: impl FnOnce() -> Outcome + Send + 'static,
 ) -> Outcome {
-    let (tell, told) = oneshot::channel();
-    let started = engine::thread("teardown", move || drop(tell.send(work())));
+    let (sender, receiver) = oneshot::channel();
+    let started = engine::thread("teardown", move || drop(sender.send(work())));
     if let Err(e) = started {
         return Outcome::Failed(e.to_string());
     }
-    match engine::clock::timeout(timeout, told).await {
+    match engine::clock::timeout(timeout, receiver).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(_)) => Outcome::Failed("its thread ended".to_owned()),
         Err(_) => Outcome::NoEnd,

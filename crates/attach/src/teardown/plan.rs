@@ -24,7 +24,7 @@ use crate::users;
 
 /// What is known before the first step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct TeardownFacts {
     /// Where the device is mounted by `attach`, if it still is.
     pub(crate) mounted: Option<PathBuf>,
     /// Where else it is mounted.
@@ -49,7 +49,7 @@ pub(crate) struct Facts {
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum TeardownAction {
     /// Unmount, flushing what the filesystem holds.
     Unmount(PathBuf),
     /// Write what the filesystem holds, as far as programs that still use it allow.
@@ -81,7 +81,7 @@ pub(crate) enum Outcome {
 
 /// Why nothing was done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum TeardownRefusal {
     /// Programs use the mount.
     #[error("{} is in use ({who}); end that, or detach with --force", dir.display())]
     Busy {
@@ -112,7 +112,7 @@ pub enum Refusal {
 
 /// What came of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Report {
+pub(crate) struct TeardownReport {
     /// What may not have reached the disk, and why.
     pub(crate) lost: Vec<String>,
     /// What is still there, and why.
@@ -122,44 +122,49 @@ pub(crate) struct Report {
 /// A teardown under way.
 #[derive(Debug)]
 pub(crate) struct Teardown {
-    facts: Facts,
-    queue: VecDeque<Action>,
+    facts: TeardownFacts,
+    queue: VecDeque<TeardownAction>,
     cut: bool,
-    report: Report,
+    report: TeardownReport,
 }
 
 impl Teardown {
     /// Plans the steps.
     ///
     /// # Errors
-    /// [`Refusal`].
-    pub(crate) fn new(facts: Facts) -> Result<Self, Refusal> {
+    /// [`TeardownRefusal`].
+    pub(crate) fn new(facts: TeardownFacts) -> Result<Self, TeardownRefusal> {
         if !facts.holders.is_empty() {
             let holders = facts.holders.join(", ");
-            return Err(Refusal::Held { holders });
+            return Err(TeardownRefusal::Held { holders });
         }
         if let (Some(dir), false) = (facts.elsewhere.first(), facts.force) {
             let dir = dir.clone();
-            return Err(Refusal::MountedElsewhere { dir });
+            return Err(TeardownRefusal::MountedElsewhere { dir });
         }
         let open_by = users::list(facts.programs.clone());
         let insists = facts.force || facts.cut || facts.unreachable.is_some();
         if !open_by.is_empty() && !insists {
-            return Err(Refusal::Open { who: open_by });
+            return Err(TeardownRefusal::Open { who: open_by });
         }
-        let mut queue: VecDeque<_> = facts.mounted.iter().cloned().map(Action::Unmount).collect();
-        queue.extend(facts.elsewhere.iter().cloned().map(Action::Unmount));
+        let mut queue: VecDeque<_> = facts
+            .mounted
+            .iter()
+            .cloned()
+            .map(TeardownAction::Unmount)
+            .collect();
+        queue.extend(facts.elsewhere.iter().cloned().map(TeardownAction::Unmount));
         if facts.device {
             if !facts.read_only && !facts.cut {
-                queue.push_back(Action::Flush);
+                queue.push_back(TeardownAction::Flush);
             }
-            queue.push_back(Action::Clear);
+            queue.push_back(TeardownAction::Clear);
         }
-        queue.extend(facts.created.iter().cloned().map(Action::RemoveDir));
+        queue.extend(facts.created.iter().cloned().map(TeardownAction::RemoveDir));
         let mut teardown = Self {
             cut: facts.cut,
             queue,
-            report: Report::default(),
+            report: TeardownReport::default(),
             facts,
         };
         if teardown.cut {
@@ -171,55 +176,64 @@ impl Teardown {
     }
 
     /// The next step; `None` at the end.
-    pub(crate) fn next(&mut self) -> Option<Action> {
+    pub(crate) fn next(&mut self) -> Option<TeardownAction> {
         self.queue.pop_front()
     }
 
     /// What the last step came to.
     ///
     /// # Errors
-    /// [`Refusal::Busy`]: the teardown ends, and nothing was changed.
-    pub(crate) fn apply(&mut self, action: Action, outcome: Outcome) -> Result<(), Refusal> {
+    /// [`TeardownRefusal::Busy`]: the teardown ends, and nothing was changed.
+    pub(crate) fn apply(
+        &mut self,
+        action: TeardownAction,
+        outcome: Outcome,
+    ) -> Result<(), TeardownRefusal> {
         match (action, outcome) {
             (_, Outcome::Done) => {}
-            (Action::Unmount(dir), outcome) => return self.not_unmounted(dir, outcome),
-            (Action::Flush, Outcome::NoEnd) => self.cut_off("its flush had no end"),
-            (Action::Flush, Outcome::Failed(why) | Outcome::Busy(why)) => {
+            (TeardownAction::Unmount(dir), outcome) => return self.not_unmounted(dir, outcome),
+            (TeardownAction::Flush, Outcome::NoEnd) => self.cut_off("its flush had no end"),
+            (TeardownAction::Flush, Outcome::Failed(why) | Outcome::Busy(why)) => {
                 self.lose(&format!("its flush failed: {why}"));
             }
             // Whatever still waits is ended by the clearing that follows.
-            (Action::Cut | Action::Sync(_), _) => {}
-            (Action::UnmountLazily(dir), outcome) => {
+            (TeardownAction::Cut | TeardownAction::Sync(_), _) => {}
+            (TeardownAction::UnmountLazily(dir), outcome) => {
                 self.leave(&dir.display().to_string(), &outcome)
             }
-            (Action::Clear, Outcome::NoEnd) if !self.cut => {
-                self.queue.push_front(Action::Clear);
+            (TeardownAction::Clear, Outcome::NoEnd) if !self.cut => {
+                self.queue.push_front(TeardownAction::Clear);
                 self.cut_off("the close of the device had no end");
             }
-            (Action::Clear, outcome) => self.leave("the device", &outcome),
-            (Action::RemoveDir(dir), outcome) => self.leave(&dir.display().to_string(), &outcome),
+            (TeardownAction::Clear, outcome) => self.leave("the device", &outcome),
+            (TeardownAction::RemoveDir(dir), outcome) => {
+                self.leave(&dir.display().to_string(), &outcome)
+            }
         }
         Ok(())
     }
 
     /// What came of it.
-    pub(crate) fn finish(self) -> Report {
+    pub(crate) fn finish(self) -> TeardownReport {
         self.report
     }
 
-    fn not_unmounted(&mut self, dir: PathBuf, outcome: Outcome) -> Result<(), Refusal> {
+    fn not_unmounted(&mut self, dir: PathBuf, outcome: Outcome) -> Result<(), TeardownRefusal> {
         match outcome {
-            Outcome::Busy(who) if !self.may_force() => return Err(Refusal::Busy { dir, who }),
+            Outcome::Busy(who) if !self.may_force() => {
+                return Err(TeardownRefusal::Busy { dir, who });
+            }
             Outcome::NoEnd if !self.cut => {
-                self.queue.push_front(Action::Unmount(dir));
+                self.queue.push_front(TeardownAction::Unmount(dir));
                 self.cut_off("its unmount had no end");
             }
             outcome => {
-                self.queue.push_front(Action::UnmountLazily(dir.clone()));
+                self.queue
+                    .push_front(TeardownAction::UnmountLazily(dir.clone()));
                 if let (Some(why), false) = (self.facts.unreachable.clone(), self.cut) {
                     self.cut_off(&why);
                 } else if let Outcome::Busy(who) = outcome {
-                    self.queue.push_front(Action::Sync(dir));
+                    self.queue.push_front(TeardownAction::Sync(dir));
                     self.lose(&format!("programs still had it open ({who})"));
                 }
             }
@@ -235,9 +249,9 @@ impl Teardown {
     fn cut_off(&mut self, why: &str) {
         if !self.cut {
             self.cut = true;
-            self.queue.push_front(Action::Cut);
+            self.queue.push_front(TeardownAction::Cut);
             // There is nothing left to flush to.
-            self.queue.retain(|action| *action != Action::Flush);
+            self.queue.retain(|action| *action != TeardownAction::Flush);
         }
         let why = match &self.facts.unreachable {
             Some(unreachable) if unreachable != why => format!("{why}: {unreachable}"),

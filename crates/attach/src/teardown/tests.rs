@@ -4,26 +4,26 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use super::{Action, Facts, Outcome, Refusal, Report, Teardown};
+use super::{Outcome, Teardown, TeardownAction, TeardownFacts, TeardownRefusal, TeardownReport};
 
 fn dir() -> PathBuf {
     PathBuf::from("/mnt/media")
 }
 
-fn mounted() -> Facts {
-    Facts {
+fn mounted() -> TeardownFacts {
+    TeardownFacts {
         mounted: Some(dir()),
         device: true,
         created: Some(dir()),
-        ..Facts::default()
+        ..TeardownFacts::default()
     }
 }
 
 /// Runs a teardown whose steps come to what `world` says.
 fn run(
-    facts: Facts,
-    mut world: impl FnMut(&Action) -> Outcome,
-) -> (Vec<Action>, Result<Report, Refusal>) {
+    facts: TeardownFacts,
+    mut world: impl FnMut(&TeardownAction) -> Outcome,
+) -> (Vec<TeardownAction>, Result<TeardownReport, TeardownRefusal>) {
     let mut teardown = match Teardown::new(facts) {
         Ok(teardown) => teardown,
         Err(refusal) => return (Vec::new(), Err(refusal)),
@@ -43,51 +43,51 @@ fn run(
 fn all_goes_well_in_order_and_nothing_is_lost() {
     let (done, result) = run(mounted(), |_| Outcome::Done);
     let expected = [
-        Action::Unmount(dir()),
-        Action::Flush,
-        Action::Clear,
-        Action::RemoveDir(dir()),
+        TeardownAction::Unmount(dir()),
+        TeardownAction::Flush,
+        TeardownAction::Clear,
+        TeardownAction::RemoveDir(dir()),
     ];
     assert_eq!(done, expected);
-    assert_eq!(result, Ok(Report::default()));
+    assert_eq!(result, Ok(TeardownReport::default()));
 }
 
 #[test]
 fn a_mount_in_use_is_refused_and_nothing_else_was_done() {
     let (done, result) = run(mounted(), |_| Outcome::Busy("by bash 7".into()));
-    assert_eq!(done, [Action::Unmount(dir())]);
-    assert!(matches!(result, Err(Refusal::Busy { who, .. }) if who == "by bash 7"));
+    assert_eq!(done, [TeardownAction::Unmount(dir())]);
+    assert!(matches!(result, Err(TeardownRefusal::Busy { who, .. }) if who == "by bash 7"));
 }
 
 #[test]
 fn a_device_that_programs_have_open_is_refused_and_nothing_was_done() {
-    let facts = Facts {
+    let facts = TeardownFacts {
         mounted: None,
         programs: vec!["dd 7".into(), "qemu 8".into()],
         ..mounted()
     };
     let (done, result) = run(facts, |_| Outcome::Done);
     assert_eq!(done, []);
-    assert!(matches!(result, Err(Refusal::Open { who }) if who == "dd 7, qemu 8"));
+    assert!(matches!(result, Err(TeardownRefusal::Open { who }) if who == "dd 7, qemu 8"));
 }
 
 #[test]
-fn programs_lose_their_device_by_force_or_with_their_server_and_it_is_said() {
-    let open = Facts {
+fn programs_lose_their_device_by_force_or_with_their_server_and_the_report_names_them() {
+    let open = TeardownFacts {
         programs: vec!["dd 7".into()],
         ..mounted()
     };
-    let forced = Facts {
+    let forced = TeardownFacts {
         force: true,
         ..open.clone()
     };
-    let gone = Facts {
+    let gone = TeardownFacts {
         unreachable: Some("connection refused".into()),
         ..open
     };
     for facts in [forced, gone] {
         let (done, result) = run(facts, |_| Outcome::Done);
-        assert!(done.contains(&Action::Clear));
+        assert!(done.contains(&TeardownAction::Clear));
         let lost = result.unwrap().lost;
         assert!(lost[0].contains("dd 7"), "{lost:?}");
     }
@@ -95,44 +95,44 @@ fn programs_lose_their_device_by_force_or_with_their_server_and_it_is_said() {
 
 #[test]
 fn a_forced_mount_in_use_is_synced_before_it_is_taken_away() {
-    let facts = Facts {
+    let facts = TeardownFacts {
         force: true,
         ..mounted()
     };
     let (done, result) = run(facts, |action| match action {
-        Action::Unmount(_) => Outcome::Busy("by bash 7".into()),
+        TeardownAction::Unmount(_) => Outcome::Busy("by bash 7".into()),
         _ => Outcome::Done,
     });
     let expected = [
-        Action::Unmount(dir()),
-        Action::Sync(dir()),
-        Action::UnmountLazily(dir()),
-        Action::Flush,
+        TeardownAction::Unmount(dir()),
+        TeardownAction::Sync(dir()),
+        TeardownAction::UnmountLazily(dir()),
+        TeardownAction::Flush,
     ];
     assert_eq!(done[..4], expected);
     assert!(result.unwrap().lost[0].contains("bash 7"));
 }
 
 #[test]
-fn an_unmount_without_end_cuts_the_disk_off_and_says_that_data_may_be_lost() {
-    let facts = Facts {
+fn an_unmount_timeout_cuts_the_disk_off_and_reports_possible_data_loss() {
+    let facts = TeardownFacts {
         unreachable: Some("connection refused".into()),
         ..mounted()
     };
     let mut tries = 0;
     let (done, result) = run(facts, |action| match action {
-        Action::Unmount(_) => {
+        TeardownAction::Unmount(_) => {
             tries += 1;
             [Outcome::NoEnd, Outcome::Done][tries - 1].clone()
         }
         _ => Outcome::Done,
     });
     let expected = [
-        Action::Unmount(dir()),
-        Action::Cut,
-        Action::Unmount(dir()),
-        Action::Clear,
-        Action::RemoveDir(dir()),
+        TeardownAction::Unmount(dir()),
+        TeardownAction::Cut,
+        TeardownAction::Unmount(dir()),
+        TeardownAction::Clear,
+        TeardownAction::RemoveDir(dir()),
     ];
     assert_eq!(done, expected);
     let lost = result.unwrap().lost;
@@ -142,75 +142,78 @@ fn an_unmount_without_end_cuts_the_disk_off_and_says_that_data_may_be_lost() {
 
 #[test]
 fn a_busy_mount_whose_server_is_gone_is_cut_off_and_unmounted_lazily() {
-    let facts = Facts {
+    let facts = TeardownFacts {
         unreachable: Some("connection refused".into()),
         ..mounted()
     };
     let (done, result) = run(facts, |action| match action {
-        Action::Unmount(_) => Outcome::Busy("by bash 7".into()),
+        TeardownAction::Unmount(_) => Outcome::Busy("by bash 7".into()),
         _ => Outcome::Done,
     });
     let expected = [
-        Action::Unmount(dir()),
-        Action::Cut,
-        Action::UnmountLazily(dir()),
+        TeardownAction::Unmount(dir()),
+        TeardownAction::Cut,
+        TeardownAction::UnmountLazily(dir()),
     ];
     assert_eq!(done[..3], expected);
     assert!(!result.unwrap().lost.is_empty());
 }
 
 #[test]
-fn a_flush_without_end_is_cut_off_before_the_device_is_cleared() {
+fn a_flush_timeout_cuts_the_disk_off_before_the_device_is_cleared() {
     let (done, result) = run(mounted(), |action| match action {
-        Action::Flush => Outcome::NoEnd,
+        TeardownAction::Flush => Outcome::NoEnd,
         _ => Outcome::Done,
     });
-    let position = |wanted: &Action| done.iter().position(|a| a == wanted).unwrap();
-    assert!(position(&Action::Cut) < position(&Action::Clear));
+    let position = |wanted: &TeardownAction| done.iter().position(|a| a == wanted).unwrap();
+    assert!(position(&TeardownAction::Cut) < position(&TeardownAction::Clear));
     assert_eq!(result.unwrap().lost.len(), 1);
 }
 
 #[test]
 fn a_dead_process_means_that_data_may_be_lost_unless_none_was_written() {
-    let dead = Facts {
+    let dead = TeardownFacts {
         cut: true,
         ..mounted()
     };
     let (_, result) = run(dead.clone(), |_| Outcome::Done);
     assert!(result.unwrap().lost[0].contains("died"));
-    let read_only = Facts {
+    let read_only = TeardownFacts {
         read_only: true,
         ..dead
     };
     let (done, result) = run(read_only, |_| Outcome::Done);
-    assert_eq!(result, Ok(Report::default()));
-    assert!(!done.contains(&Action::Flush));
+    assert_eq!(result, Ok(TeardownReport::default()));
+    assert!(!done.contains(&TeardownAction::Flush));
 }
 
 #[test]
 fn a_device_that_others_use_is_refused_before_the_first_step() {
-    let held = Facts {
+    let held = TeardownFacts {
         holders: vec!["dm-0".into()],
         force: true,
         ..mounted()
     };
     assert!(
-        matches!(run(held, |_| Outcome::Done), (done, Err(Refusal::Held { .. })) if done.is_empty())
+        matches!(run(held, |_| Outcome::Done), (done, Err(TeardownRefusal::Held { .. })) if done.is_empty())
     );
-    let elsewhere = Facts {
+    let elsewhere = TeardownFacts {
         elsewhere: vec!["/srv".into()],
         ..mounted()
     };
     let (done, result) = run(elsewhere, |_| Outcome::Done);
     assert!(done.is_empty());
-    assert!(matches!(result, Err(Refusal::MountedElsewhere { .. })));
+    assert!(matches!(
+        result,
+        Err(TeardownRefusal::MountedElsewhere { .. })
+    ));
 }
 
 #[test]
 fn what_could_not_be_removed_is_named() {
     let (_, result) = run(mounted(), |action| match action {
-        Action::Clear => Outcome::Busy("a program has it open".into()),
-        Action::RemoveDir(_) => Outcome::Failed("not empty".into()),
+        TeardownAction::Clear => Outcome::Busy("a program has it open".into()),
+        TeardownAction::RemoveDir(_) => Outcome::Failed("not empty".into()),
         _ => Outcome::Done,
     });
     let left = result.unwrap().left;
@@ -227,9 +230,9 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     ]
 }
 
-fn facts() -> impl Strategy<Value = Facts> {
-    any::<[bool; 9]>().prop_map(
-        |[mount, other, open, device, made, gone, cut, ro, force]| Facts {
+fn facts() -> impl Strategy<Value = TeardownFacts> {
+    any::<[bool; 9]>().prop_map(|[mount, other, open, device, made, gone, cut, ro, force]| {
+        TeardownFacts {
             mounted: (mount && device).then(dir),
             elsewhere: (other && device)
                 .then(|| PathBuf::from("/srv"))
@@ -246,21 +249,25 @@ fn facts() -> impl Strategy<Value = Facts> {
             cut,
             read_only: ro,
             force,
-        },
-    )
+        }
+    })
 }
 
 #[test]
-fn a_close_without_end_is_cut_off_cleared_again_and_reported() {
+fn a_close_timeout_is_cut_off_cleared_again_and_reported() {
     let mut clears = 0;
     let (done, result) = run(mounted(), |action| match action {
-        Action::Clear => {
+        TeardownAction::Clear => {
             clears += 1;
             [Outcome::NoEnd, Outcome::Done][clears - 1].clone()
         }
         _ => Outcome::Done,
     });
-    let expected = [Action::Clear, Action::Cut, Action::Clear];
+    let expected = [
+        TeardownAction::Clear,
+        TeardownAction::Cut,
+        TeardownAction::Clear,
+    ];
     assert_eq!(done[2..5], expected);
     let report = result.unwrap();
     assert!(report.lost[0].contains("close of the device"), "{report:?}");
@@ -278,24 +285,24 @@ proptest! {
         let (done, result) = run(facts.clone(), |action| {
             let outcome = outcomes.next().unwrap_or(Outcome::Done);
             bad_end |= outcome != Outcome::Done
-                && matches!(action, Action::Unmount(_) | Action::Flush);
+                && matches!(action, TeardownAction::Unmount(_) | TeardownAction::Flush);
             outcome
         });
         prop_assert!(done.len() <= 14, "{done:?}");
-        let clears = done.iter().filter(|a| **a == Action::Clear).count();
+        let clears = done.iter().filter(|a| **a == TeardownAction::Clear).count();
         match result {
             Err(_) => prop_assert_eq!(clears, 0),
             Ok(report) => {
                 let clears_max = if facts.device { 2 } else { 0 };
                 prop_assert!((usize::from(facts.device)..=clears_max).contains(&clears));
-                if let Some(at) = done.iter().rposition(|a| *a == Action::Clear) {
+                if let Some(at) = done.iter().rposition(|a| *a == TeardownAction::Clear) {
                     let after = &done[at + 1..];
-                    let only_dirs = after.iter().all(|a| matches!(a, Action::RemoveDir(_)));
+                    let only_dirs = after.iter().all(|a| matches!(a, TeardownAction::RemoveDir(_)));
                     prop_assert!(only_dirs);
                 }
                 if bad_end && !facts.read_only && !facts.cut {
-                    let told = !report.lost.is_empty() || done.iter().any(|a| matches!(a, Action::UnmountLazily(_)));
-                    prop_assert!(told);
+                    let is_reported = !report.lost.is_empty() || done.iter().any(|a| matches!(a, TeardownAction::UnmountLazily(_)));
+                    prop_assert!(is_reported);
                 }
             }
         }

@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, StatxFlags, statx};
 use serde::{Deserialize, Serialize};
 
 use super::{Task, receive, send, spawn};
-use crate::daemon::{ROOT_NAME, stay};
+use crate::daemon::{ROOT_NAME, lock_in_memory};
 use crate::error::AttachError;
 use crate::fuse::open_file;
 use crate::sysfs;
@@ -37,7 +37,7 @@ pub(crate) struct DeviceTask {
 
 /// The first answer.
 #[derive(Debug, Serialize, Deserialize)]
-enum SetUp {
+enum DeviceReply {
     /// The device is there.
     Device { path: PathBuf, direct_io: bool },
     /// It is not: why.
@@ -46,7 +46,7 @@ enum SetUp {
 
 /// A later question.
 #[derive(Debug, Serialize, Deserialize)]
-enum Question {
+enum DeviceRequest {
     /// Give the device the size that the FUSE file has now.
     FollowSize,
 }
@@ -71,7 +71,7 @@ impl DeviceWorker {
             spawn(&Task::Device(task), Some(mount), name).map_err(AttachError::Launch)?;
         let answer = receive(&mut BufReader::new(&socket)).map_err(AttachError::Launch)?;
         match answer {
-            Some(SetUp::Device { path, direct_io }) => {
+            Some(DeviceReply::Device { path, direct_io }) => {
                 if !direct_io {
                     tracing::warn!("the loop device does without direct I/O: it will be slow");
                 }
@@ -81,7 +81,7 @@ impl DeviceWorker {
                     path,
                 })
             }
-            Some(SetUp::Failed(why)) => Err(AttachError::Device(why)),
+            Some(DeviceReply::Failed(why)) => Err(AttachError::Device(why)),
             None => Err(AttachError::Device(
                 "the process that holds the loop device ended".to_owned(),
             )),
@@ -98,9 +98,9 @@ impl DeviceWorker {
     /// # Errors
     /// Why it has not.
     pub(crate) fn follow_size(&self) -> Result<(), String> {
-        let said = send(&self.socket, &Question::FollowSize)
+        let reply = send(&self.socket, &DeviceRequest::FollowSize)
             .and_then(|()| receive(&mut BufReader::new(&*self.socket)));
-        match said {
+        match reply {
             Ok(Some(done)) => done,
             Ok(None) => Err("the process that holds the loop device ended".to_owned()),
             Err(e) => Err(e.to_string()),
@@ -125,19 +125,19 @@ impl DeviceWorker {
 /// The worker's side: sets the device up, answers, and holds it until the owner's end of `socket` is closed.
 pub(super) fn hold(task: &DeviceTask, socket: &UnixStream) -> io::Result<()> {
     if task.for_root {
-        stay();
+        lock_in_memory();
     }
     let mount = io::stdin().as_fd().try_clone_to_owned()?;
     let (file, device) = match set_up(&mount, task) {
         Ok(made) => made,
-        Err(why) => return send(socket, &SetUp::Failed(why)),
+        Err(why) => return send(socket, &DeviceReply::Failed(why)),
     };
     sysfs::tune(device.path(), None);
     let direct_io = matches!(device.status(), Ok(Some(status)) if status.direct_io);
     let path = device.path().clone();
-    send(socket, &SetUp::Device { path, direct_io })?;
-    let mut questions = BufReader::new(socket);
-    while let Ok(Some(Question::FollowSize)) = receive(&mut questions) {
+    send(socket, &DeviceReply::Device { path, direct_io })?;
+    let mut requests = BufReader::new(socket);
+    while let Ok(Some(DeviceRequest::FollowSize)) = receive(&mut requests) {
         send(socket, &follow_size(&file, &device))?;
     }
     Ok(())

@@ -18,8 +18,8 @@
 //! A worker's standard output is one end of a socket pair: a line of JSON with the task, a line for the
 //! answer. A device worker's standard input is the FUSE mount.
 
+mod call;
 mod device;
-mod step;
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -34,8 +34,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::daemon::message::LINE_LEN_MAX;
 use crate::error::AttachError;
+pub(crate) use call::{WorkerCall, is_ours};
 pub(crate) use device::{DeviceTask, DeviceWorker};
-pub(crate) use step::{Step, is_ours};
 
 /// The argument with which this program runs [`run`]; the binary's command line must lead there.
 pub const WORKER: &str = "attach-worker";
@@ -48,7 +48,7 @@ enum Task {
     /// Set a loop device up, and hold it until the owner ends.
     Device(DeviceTask),
     /// Make one call.
-    Step(Step),
+    Call(WorkerCall),
 }
 
 /// Runs a worker: reads its task, carries it out, answers.
@@ -62,7 +62,7 @@ pub fn run() -> Result<(), AttachError> {
     let task: Option<Task> = receive(&mut BufReader::new(&socket)).map_err(AttachError::Launch)?;
     let done = match task {
         Some(Task::Device(task)) => device::hold(&task, &socket),
-        Some(Task::Step(step)) => send(&socket, &step.perform()),
+        Some(Task::Call(step)) => send(&socket, &step.perform()),
         None => Ok(()),
     };
     match done {

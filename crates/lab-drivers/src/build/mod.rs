@@ -37,7 +37,7 @@ mod teardown;
 
 use std::fmt;
 
-use attach::{AttachError, AttachRequest, Attached};
+use attach::{AttachError, AttachRequest, Attachment};
 use lab::plan::{Target, TargetKind};
 use lab::runner::{BuildContext, Builder, Built, LeftOut};
 
@@ -65,7 +65,7 @@ pub trait DiskAccess: fmt::Debug {
     ///
     /// # Errors
     /// [`AttachError`].
-    fn attach(&self, request: &AttachRequest) -> Result<Attached, AttachError>;
+    fn attach(&self, request: &AttachRequest) -> Result<Attachment, AttachError>;
 }
 
 /// Which disks may be written while one target is built.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use attach::{AttachError, DetachOptions, Which};
+use attach::{AttachError, DetachOptions, DetachTarget};
 use lab::runner::TakeDown;
 use lab::supervisor::{Supervised, Terminate};
 
@@ -109,7 +109,7 @@ fn detach(at: &Path) -> Result<(), String> {
             timeout: attach::DETACH_TIMEOUT,
             force,
         };
-        let all = attach::detach(&Which::At(at.to_owned()), &options)?;
+        let all = attach::detach(&DetachTarget::Path(at.to_owned()), &options)?;
         all.into_iter().try_for_each(|one| one.result.map(drop))
     };
     match try_once(false) {

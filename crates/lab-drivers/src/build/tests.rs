@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use attach::{AttachError, AttachRequest, Attached};
+use attach::{AttachError, AttachRequest, Attachment};
 use lab::Cancel;
 use lab::plan::Target;
 use lab::runner::{BuildContext, LeftOut};
@@ -43,7 +43,7 @@ impl DiskAccess for NoDisks {
         unreachable!("{disk} is not attached")
     }
 
-    fn attach(&self, request: &AttachRequest) -> Result<Attached, AttachError> {
+    fn attach(&self, request: &AttachRequest) -> Result<Attachment, AttachError> {
         unreachable!("{request:?} is not attached")
     }
 }

@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use attach::Keeper;
+use attach::DiskSupervisor;
 use nodes::array::Array;
 use tokio::sync::Mutex;
 
@@ -54,8 +54,8 @@ impl AttachedArrays {
     }
 }
 
-impl Keeper for AttachedArrays {
-    fn trouble(&self) -> Option<String> {
+impl DiskSupervisor for AttachedArrays {
+    fn problem(&self) -> Option<String> {
         let reports = self.arrays.reports();
         let degraded = reports.iter().find(|report| report.is_degraded())?;
         Some(show::line(degraded))

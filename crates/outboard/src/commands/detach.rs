@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use attach::{DetachOptions, Detached, Which};
+use attach::{DetachOptions, DetachReport, DetachTarget};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 
 /// One attachment, for programs.
 #[derive(Debug, Serialize)]
-struct DetachedReport<'a> {
+struct DetachJson<'a> {
     device: &'a str,
     mount: Option<&'a PathBuf>,
     lost: &'a [String],
@@ -45,20 +45,20 @@ struct DetachedReport<'a> {
 
 /// Detaches, and says what could not be done.
 pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
-    let which = match (args.what, args.name) {
-        (Some(path), _) => Which::At(path),
-        (None, Some(name)) => Which::Named(name),
-        (None, None) => Which::All,
+    let target = match (args.what, args.name) {
+        (Some(path), _) => DetachTarget::Path(path),
+        (None, Some(name)) => DetachTarget::Name(name),
+        (None, None) => DetachTarget::All,
     };
     let options = DetachOptions {
         timeout: Duration::from_secs(args.timeout),
         force: args.force,
     };
-    let all = attach::detach(&which, &options).map_err(Failure::new)?;
+    let all = attach::detach(&target, &options).map_err(Failure::new)?;
     let failures: Vec<Failure> = all.iter().flat_map(failures_of).collect();
     if format == Format::Json {
         // One object, whatever came of it: the failures are in it.
-        format.print(&report(&which, &all), String::new)?;
+        format.print(&report(&target, &all), String::new)?;
         return match failures.is_empty() {
             true => Ok(()),
             false => Err(Failure::reported()),
@@ -75,24 +75,24 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
 }
 
 /// The object for programs: an attachment, or for `--all` a list of them.
-fn report(which: &Which, all: &[Detached]) -> serde_json::Value {
+fn report(target: &DetachTarget, all: &[DetachReport]) -> serde_json::Value {
     let mut each = all
         .iter()
         .map(|detached| serde_json::json!(report_of(detached)));
-    match (which, each.next()) {
-        (Which::At(_) | Which::Named(_), Some(only)) => only,
+    match (target, each.next()) {
+        (DetachTarget::Path(_) | DetachTarget::Name(_), Some(only)) => only,
         (_, first) => {
             serde_json::json!({ "detached": first.into_iter().chain(each).collect::<Vec<_>>() })
         }
     }
 }
 
-fn report_of(detached: &Detached) -> DetachedReport<'_> {
+fn report_of(detached: &DetachReport) -> DetachJson<'_> {
     let (lost, left, error): (&[String], &[String], _) = match &detached.result {
-        Ok(remains) => (&remains.lost, &remains.left, None),
+        Ok(leftovers) => (&leftovers.lost, &leftovers.left, None),
         Err(error) => (&[], &[], Some(error.to_string())),
     };
-    DetachedReport {
+    DetachJson {
         device: &detached.device,
         mount: detached.mount.as_ref(),
         lost,
@@ -102,14 +102,14 @@ fn report_of(detached: &Detached) -> DetachedReport<'_> {
 }
 
 /// What went wrong with one attachment.
-pub(super) fn failures_of(detached: &Detached) -> Vec<Failure> {
+pub(super) fn failures_of(detached: &DetachReport) -> Vec<Failure> {
     let device = &detached.device;
     match &detached.result {
         Err(error) => vec![Failure::new(error)],
-        Ok(remains) => {
-            let lost = remains.lost.iter();
+        Ok(leftovers) => {
+            let lost = leftovers.lost.iter();
             let lost = lost.map(|what| Failure::new(format!("{device} is detached, but {what}")));
-            let left = remains.left.iter();
+            let left = leftovers.left.iter();
             let left = left.map(|what| Failure::new(format!("{device}: left behind: {what}")));
             lost.chain(left).collect()
         }

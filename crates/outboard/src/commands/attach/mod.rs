@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use attach::{AttachError, AttachRequest, Attached, Keeper, LocalDisk, Source, Via};
+use attach::{AttachError, AttachRequest, Attachment, DiskSupervisor, LocalDisk, Source, Via};
 
 use crate::arrays::kept::AttachedArrays;
 use crate::failure::Failure;
@@ -97,7 +97,7 @@ pub(crate) fn run(args: Args, verbose: u8, format: Format) -> Result<(), Failure
 }
 
 /// Attaches, in a process of its own.
-pub(crate) fn attach(request: &AttachRequest, verbose: u8) -> Result<Attached, AttachError> {
+pub(crate) fn attach(request: &AttachRequest, verbose: u8) -> Result<Attachment, AttachError> {
     let mut background = vec![OsString::from(BACKGROUND)];
     background.extend((0..verbose).map(|_| OsString::from("--verbose")));
     attach::start(request, &background)
@@ -118,8 +118,9 @@ async fn open(text: String, writable: bool) -> Result<LocalDisk, String> {
     let mut builder = Builder::new(!writable);
     let built = Box::pin(builder.build(&named)).await;
     let disk = built.map_err(|error| Failure::from(error).line())?;
-    let keeper = AttachedArrays::of(&text, builder).map(|kept| Box::new(kept) as Box<dyn Keeper>);
-    Ok(LocalDisk { disk, keeper })
+    let supervisor =
+        AttachedArrays::of(&text, builder).map(|kept| Box::new(kept) as Box<dyn DiskSupervisor>);
+    Ok(LocalDisk { disk, supervisor })
 }
 
 /// The request of `outboard attach DISK` with nothing else said.

@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use attach::{DetachOptions, Which};
+use attach::{DetachOptions, DetachTarget};
 use lab::TargetSpec;
 
 use crate::commands::attach as attachments;
@@ -109,7 +109,7 @@ impl Target {
 impl Mounted {
     fn take_down(&mut self) -> Result<(), Failure> {
         self.gone = true;
-        let which = Which::At(self.directory.clone());
+        let which = DetachTarget::Path(self.directory.clone());
         let options = DetachOptions {
             timeout: attach::DETACH_TIMEOUT,
             force: false,

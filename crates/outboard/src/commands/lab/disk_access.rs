@@ -1,6 +1,6 @@
 //! [`OwnDisks`]: what the lab's drivers have this program do with disk expressions.
 
-use attach::{AttachError, AttachRequest, Attached};
+use attach::{AttachError, AttachRequest, Attachment};
 use lab::plan::Target;
 use lab::runner::BuildContext;
 use lab_drivers::build::{DiskAccess, WriteRules};
@@ -25,7 +25,7 @@ impl DiskAccess for OwnDisks {
         attachments::plain(disk).map_err(|failure| failure.line())
     }
 
-    fn attach(&self, request: &AttachRequest) -> Result<Attached, AttachError> {
+    fn attach(&self, request: &AttachRequest) -> Result<Attachment, AttachError> {
         attachments::attach(request, 0)
     }
 }

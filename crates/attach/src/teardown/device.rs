@@ -1,4 +1,4 @@
-//! [`Hands`]: what a teardown does to the device itself, for each way a disk is attached.
+//! [`DeviceTeardown`]: what a teardown does to the device itself, for each way a disk is attached.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,31 +7,31 @@ use tokio::task::JoinHandle;
 
 use super::{Outcome, RETRY_AFTER};
 use crate::fuse::FuseError;
-use crate::kernel::NbdHands;
-use crate::worker::{DeviceWorker, Step};
+use crate::kernel::NbdTeardown;
+use crate::worker::{DeviceWorker, WorkerCall};
 
 /// How long the close of a device may take: it writes what the device's page cache holds.
 const CLOSE_FOR: Duration = Duration::from_secs(5);
 
 /// The device, as far as it exists.
 #[derive(Debug, Default)]
-pub(crate) enum Hands {
+pub(crate) enum DeviceTeardown {
     /// There is none.
     #[default]
     None,
     /// A loop device.
-    Loop(LoopHands),
+    Loop(LoopTeardown),
     /// A device of the kernel's nbd.
-    Nbd(NbdHands),
+    Nbd(NbdTeardown),
 }
 
-impl Hands {
+impl DeviceTeardown {
     /// Where the device is.
     pub(crate) fn device(&self) -> Option<PathBuf> {
         match self {
             Self::None => None,
-            Self::Loop(hands) => Some(hands.path.clone()),
-            Self::Nbd(hands) => Some(hands.path()),
+            Self::Loop(device_teardown) => Some(device_teardown.path.clone()),
+            Self::Nbd(device_teardown) => Some(device_teardown.path()),
         }
     }
 
@@ -39,23 +39,23 @@ impl Hands {
     pub(super) async fn cut(&mut self) -> Outcome {
         match self {
             Self::None => Outcome::Done,
-            Self::Loop(hands) => hands.cut().await,
-            Self::Nbd(hands) => hands.disconnect().await,
+            Self::Loop(device_teardown) => device_teardown.cut().await,
+            Self::Nbd(device_teardown) => device_teardown.disconnect().await,
         }
     }
 
-    /// Takes the device down, waiting up to `patience` for programs that have it open.
-    pub(super) async fn clear(&mut self, patience: Duration) -> Outcome {
+    /// Takes the device down, waiting up to `timeout` for programs that have it open.
+    pub(super) async fn clear(&mut self, timeout: Duration) -> Outcome {
         let started = engine::clock::now();
         loop {
             let left = match self {
                 Self::None => return Outcome::Done,
-                Self::Loop(hands) => hands.clear().await,
-                Self::Nbd(hands) => hands.clear().await,
+                Self::Loop(device_teardown) => device_teardown.clear().await,
+                Self::Nbd(device_teardown) => device_teardown.clear().await,
             };
             let waited = engine::clock::now().duration_since(started);
             match left {
-                Outcome::Busy(_) if waited < patience => {
+                Outcome::Busy(_) if waited < timeout => {
                     engine::clock::sleep(RETRY_AFTER).await;
                 }
                 outcome => return outcome,
@@ -66,7 +66,7 @@ impl Hands {
 
 /// A loop device and, in the process that owns it, the FUSE server below.
 #[derive(Debug)]
-pub(crate) struct LoopHands {
+pub(crate) struct LoopTeardown {
     /// Where it is.
     pub(crate) path: PathBuf,
     /// By this it is known to be ours.
@@ -79,7 +79,7 @@ pub(crate) struct LoopHands {
     pub(crate) growing: Option<JoinHandle<()>>,
 }
 
-impl LoopHands {
+impl LoopTeardown {
     /// A device whose process is dead.
     pub(crate) const fn orphan(path: PathBuf, label: String) -> Self {
         Self {
@@ -118,10 +118,10 @@ impl LoopHands {
                 outcome => return outcome,
             }
         }
-        let step = Step::Clear {
+        let step = WorkerCall::Clear {
             device: self.path.clone(),
             label: self.label.clone(),
         };
-        step.carry_out(CLOSE_FOR).await
+        step.execute(CLOSE_FOR).await
     }
 }

@@ -1,4 +1,4 @@
-//! [`Step`]: one call that may block, and its outcome.
+//! [`WorkerCall`]: one call that may block, and its outcome.
 
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::{Task, receive, spawn};
-use crate::mount::{self, How};
+use crate::mount::{self, UnmountMode};
 use crate::sysfs;
 use crate::teardown::{Outcome, on_thread};
 use crate::users;
 
 /// One call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Step {
+pub(crate) enum WorkerCall {
     /// umount(2).
     Unmount(PathBuf),
     /// umount(2) with `MNT_DETACH`.
@@ -49,10 +49,10 @@ pub(crate) enum Step {
     },
 }
 
-impl Step {
+impl WorkerCall {
     /// Makes the call in a worker, for `timeout` at most. The worker is left alone then: it ends when the call
     /// returns.
-    pub(crate) async fn carry_out(self, timeout: Duration) -> Outcome {
+    pub(crate) async fn execute(self, timeout: Duration) -> Outcome {
         on_thread(timeout, move || {
             self.in_worker()
                 .unwrap_or_else(|e| Outcome::Failed(format!("its worker process: {e}")))
@@ -62,7 +62,7 @@ impl Step {
 
     /// Waits for a worker, which a signal can interrupt at any time.
     fn in_worker(self) -> std::io::Result<Outcome> {
-        let (mut child, socket) = spawn(&Task::Step(self), None, None)?;
+        let (mut child, socket) = spawn(&Task::Call(self), None, None)?;
         let outcome = receive(&mut BufReader::new(&socket));
         child.wait()?;
         let ended = || Outcome::Failed("its worker process ended".to_owned());
@@ -72,12 +72,12 @@ impl Step {
     /// Makes the call.
     pub(super) fn perform(self) -> Outcome {
         match self {
-            Self::Unmount(dir) => match mount::unmount(&dir, How::Now) {
+            Self::Unmount(dir) => match mount::unmount(&dir, UnmountMode::Now) {
                 Ok(()) => Outcome::Done,
-                Err(Errno::BUSY) => Outcome::Busy(users::of_mount(&dir)),
+                Err(Errno::BUSY) => Outcome::Busy(users::users_of_mount(&dir)),
                 Err(e) => Outcome::Failed(e.to_string()),
             },
-            Self::UnmountLazily(dir) => outcome_of(mount::unmount(&dir, How::Lazily)),
+            Self::UnmountLazily(dir) => outcome_of(mount::unmount(&dir, UnmountMode::Lazily)),
             Self::Sync(dir) => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
                 let opened = rustix::fs::open(&dir, flags, Mode::empty());
@@ -123,7 +123,7 @@ fn clear(path: PathBuf, label: &str) -> Outcome {
     // The device was closed just now: whether it is clear shows at the next look.
     match ours {
         Ok(false) => Outcome::Done,
-        Ok(true) => Outcome::Busy(users::of_device(&path)),
+        Ok(true) => Outcome::Busy(users::users_of_device(&path)),
         Err(e) => Outcome::Failed(e.to_string()),
     }
 }
@@ -135,9 +135,9 @@ fn has_label(path: PathBuf, label: &str) -> bool {
 
 /// Whether the loop device at `path` is the one with this label.
 pub(crate) async fn is_ours(path: &Path, label: &str, timeout: Duration) -> bool {
-    let step = Step::Identify {
+    let step = WorkerCall::Identify {
         device: path.to_owned(),
         label: label.to_owned(),
     };
-    step.carry_out(timeout).await == Outcome::Done
+    step.execute(timeout).await == Outcome::Done
 }
