@@ -18,7 +18,6 @@
 //! need 5.2. Leaving the namespace instead would take away the paths, `/etc/resolv.conf` and `/proc` that the process needs.
 
 use std::io;
-use std::os::fd::IntoRawFd as _;
 
 use rustix::fs::{Mode, OFlags};
 
@@ -32,6 +31,6 @@ pub(crate) fn pin_mount_namespace() -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let namespace = rustix::fs::open(MOUNT_NAMESPACE, flags, Mode::empty())?;
     // An owned descriptor could be closed before `/dev/fuse`.
-    let _ = namespace.into_raw_fd();
+    std::mem::forget(namespace);
     Ok(())
 }
