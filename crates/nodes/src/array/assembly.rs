@@ -1,4 +1,4 @@
-//! [`Assembly`]: who holds what of an array. Plain data, between `assemble` (which decides it) and
+//! [`Assembly`]: the holders of an array. Plain data, between `assemble` (which decides it) and
 //! the nodes (which stand on it).
 
 use std::sync::Arc;
@@ -44,19 +44,19 @@ pub(super) struct Assembly {
     pub(super) absent: Vec<Absent>,
     /// Changes that the freshest member has seen.
     pub(super) events: u64,
-    /// Up to where copies and parity are alike, bytes of a member (of the array for RAID 10); `None`:
+    /// Up to where copies and parity are identical, bytes of a member (of the array for RAID 10); `None`:
     /// all of it.
     pub(super) synced_to: Option<u64>,
-    /// The bitmap as the freshest member has it. `None`: there is none. A stale one is told as such.
+    /// The bitmap as the freshest member has it. `None`: there is none. A stale one is marked as such.
     pub(super) bitmap: Option<Bitmap>,
-    /// What whoever opens it should be told: stale members, a member that is to be copied anew.
+    /// What the caller should know: stale members, a member that is to be copied in full.
     pub(super) remarks: Vec<String>,
 }
 
 /// One part of an array.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Who holds it; `None`: nobody here.
+    /// Its holder; `None`: there is none here.
     pub(super) member: Option<Member>,
     /// Up to where the member holds it, bytes of its data; `None`: all of it.
     pub(super) rebuilt_to: Option<u64>,

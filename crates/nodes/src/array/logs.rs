@@ -1,4 +1,4 @@
-//! What members keep beside their superblocks: bitmaps and logs of bad blocks, read and nothing else.
+//! What members keep next to their superblocks: bitmaps and logs of bad blocks, read and nothing else.
 
 use block::{IoError, Node, Range};
 
@@ -8,7 +8,7 @@ use super::format::bitmap::{Bitmap, Bits};
 use super::format::{Superblock, features};
 use crate::read_within;
 
-/// The bits of a bitmap whose header was read. `None`: it cannot be used with that superblock.
+/// The bits of a bitmap that has this header. `None`: it cannot be used with that superblock.
 pub(super) async fn bits(
     disk: &Node,
     superblock: &Superblock,

@@ -33,7 +33,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// What sees whether it is still ours, for one whose superblock is on its disk.
+    /// What sees whether it is still ours, for one that has its superblock on its disk.
     pub(super) fn guard(&self, fence: &Arc<ArrayFence>) -> Arc<MemberGuard> {
         let version = self.superblock.version;
         let block = self.disk.geometry().block_size;

@@ -1,13 +1,13 @@
 //! `array`: Linux software RAID (md), byte for byte md's own.
 //!
 //! ```text
-//! candidates ──examine──► superblocks ──assemble──► who holds what ──► striped   linear, RAID 0
+//! candidates ──examine──► superblocks ──assemble──► holders ──► striped   linear, RAID 0
 //!                                                                     mirror    RAID 1, 10
 //!                                                                     parity    RAID 4, 5, 6, read only
 //! ```
 //!
 //! [`open()`] makes an array of disks, [`create()`] writes the superblocks of a new one, [`Array`] is the disk
-//! and everything that can be asked of a running one.
+//! and all operations on a running one.
 //!
 //! # Invariants
 //!

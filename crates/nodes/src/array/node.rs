@@ -1,4 +1,4 @@
-//! [`Array`]: the disk, and everything that can be asked of a running array.
+//! [`Array`]: the disk, and all operations on a running array.
 
 use block::{
     BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoFuture, Node, Now, Range,
@@ -43,7 +43,7 @@ pub struct AddOptions {
     pub overwrite: bool,
 }
 
-/// Why something cannot be asked of an array.
+/// Why an operation is not possible on an array.
 fn no_copies(level: Level, what: &str) -> ArrayError {
     let next = "only mirrors (RAID 1 and 10) can do that";
     ArrayError::refused(format!("{level} keeps no copies: {what}"), next)
@@ -54,7 +54,7 @@ impl Array {
         Self { kind, remarks }
     }
 
-    /// What whoever opened it should be told: members that are stale, or that could not be reached.
+    /// What the caller should know: members that are stale, or that could not be reached.
     #[must_use]
     pub fn remarks(&self) -> &[String] {
         &self.remarks
@@ -79,7 +79,7 @@ impl Array {
         }
     }
 
-    /// What happens to it from now on. Who is too slow misses the oldest.
+    /// Its events from now on. A listener that is too slow misses the oldest.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<ArrayEvent> {
         match &self.kind {
@@ -89,7 +89,7 @@ impl Array {
         }
     }
 
-    /// Makes a disk a spare; recovery begins at once where a part is missing. Whatever the disk held is
+    /// Makes a disk a spare; recovery begins at once where a part is missing. What the disk held is
     /// lost, unless it is a member that can come back by the bitmap. A member that has data of its own is refused
     /// ([`AddOptions::overwrite`]).
     ///
@@ -182,7 +182,7 @@ impl Array {
     /// fail.
     ///
     /// # Errors
-    /// A member could not be told: the array is dirty then, not lost.
+    /// A member could not be written: the array is dirty then, not lost.
     pub async fn stop(&self) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(striped) => striped.stop().await,
@@ -192,7 +192,7 @@ impl Array {
         }
     }
 
-    /// Does what is done in the background by the clock, for who opened it without: see [`Keeper`].
+    /// Does what is done in the background by the clock, for callers that opened it without: see [`Keeper`].
     #[cfg(test)]
     pub(super) fn by_hand(&self) -> &Keeper {
         match &self.kind {

@@ -164,7 +164,7 @@ async fn judge_the_stale(assembly: &mut Assembly) -> Result<(), ArrayError> {
         else {
             continue;
         };
-        // One that cannot be read is copied anew.
+        // One that cannot be read is copied in full.
         if let Ok(Some(own_bits)) = bits_of(&other.member, own).await {
             *by_bitmap = assemble::by_bitmap(
                 (&other.member.superblock, (own, &own_bits)),

@@ -10,7 +10,7 @@ use block::Node;
 /// A disk that is to be a member, and what is known of it from outside.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// What it is called in messages and by who names a member: a path, a URI.
+    /// Its name in messages and commands: a path, a URI.
     pub name: String,
     /// The disk. `None`: it cannot be reached now.
     pub disk: Option<Node>,
@@ -35,14 +35,14 @@ impl Candidate {
 
 /// Opens a disk that could not be reached, or that was away.
 pub trait Reopen: Debug + Send + Sync {
-    /// Cuts off the disk as it was opened before. When this resolves, nothing that was asked of it is
+    /// Cuts off the disk as it was opened before. When this resolves, no request that was sent is
     /// sent to it any more, whenever it comes back: the array went on without it, and what reached it
     /// late would be older than what it is brought up to date with.
     fn sever(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Severs it, and tries once to open it anew.
+    /// Severs it, and tries once to open it again.
     fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, ReopenError>> + Send + '_>>;
 }
 
@@ -66,10 +66,10 @@ pub struct ArrayOptions {
     pub run: bool,
     /// So many members are known to be missing: that they are is no reason not to start.
     pub missing: usize,
-    /// After a split brain: the candidate (by its place among them) whose side counts. The other side
-    /// is copied anew, all of it.
+    /// After a split brain: the candidate (by its place among them) with the side that counts. The other side
+    /// is copied in full.
     pub prefer: Option<usize>,
-    /// How RAID 0 of unequal members lies, where its superblocks do not tell.
+    /// How RAID 0 of unequal members lies, where its superblocks do not say.
     pub raid0_layout: Option<Raid0Layout>,
     /// Open RAID 4, 5, 6 for reading although it is dirty and degraded: what was being written when
     /// it stopped may be wrong.
@@ -79,7 +79,7 @@ pub struct ArrayOptions {
     /// Bounds of resync, recovery and scrub.
     pub rates: SyncRates,
     /// Work in the background by itself (clean after idle, clearing of bits, resync, recovery, members
-    /// that come back). Without, whoever opened it asks for each step: tests do.
+    /// that come back). Without, the caller requests each step: tests do.
     pub background: bool,
 }
 
@@ -88,7 +88,7 @@ pub struct ArrayOptions {
 pub struct SyncRates {
     /// What it takes although users wait.
     pub min: u64,
-    /// What it takes when nobody else is there.
+    /// What it takes when there are no users.
     pub max: u64,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! * Nothing else in the array asks for the date or for random bytes. A test that gives both here plays the same array
+//! * Nothing else in the array reads the date or random bytes. A test that gives both here plays the same array
 //!   again, byte for byte.
 
 use std::time::SystemTime;

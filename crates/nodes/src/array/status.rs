@@ -1,4 +1,4 @@
-//! How an array is: what `status`, metrics and `on_event` tell. Plain data.
+//! The status of an array: what `status`, metrics and `on_event` report. Plain data.
 
 use std::fmt;
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub struct BitmapStatus {
 /// One member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberStatus {
-    /// What it is called; nothing for a part that has nobody.
+    /// Its name; empty for a part that has no holder.
     pub name: String,
     /// The part that it holds, or held; `None`: a spare.
     pub part: Option<u16>,
@@ -80,7 +80,7 @@ pub struct MemberStatus {
 }
 
 impl MemberStatus {
-    /// A part that has nobody.
+    /// A part that has no holder.
     pub(super) const fn missing(part: u16) -> Self {
         Self {
             name: String::new(),
@@ -108,7 +108,7 @@ pub enum MemberState {
     Failed,
     /// The array went on without it before it was opened.
     Stale,
-    /// The part has nobody.
+    /// The part has no holder.
     Missing,
 }
 
@@ -132,13 +132,13 @@ pub struct SyncStatus {
 /// What can be done in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SyncKind {
-    /// Copies are made alike after a crash.
+    /// Copies are resynced after a crash.
     Resync,
-    /// A member is made anew, or brought up to date.
+    /// A member is rebuilt, or brought up to date.
     Recovery,
     /// Copies are compared.
     Check,
-    /// Copies are compared, and made alike where they differ.
+    /// Copies are compared, and resynced where they differ.
     Repair,
 }
 
@@ -160,7 +160,7 @@ pub struct Scrubbed {
     pub mismatches: u64,
     /// Where, bytes of the array: the first [`PLACES_MAX`].
     pub places: Vec<block::Range>,
-    /// Whether they were made alike.
+    /// Whether they were resynced.
     pub repaired: bool,
     /// Whether it came to the end.
     pub finished: bool,
@@ -169,7 +169,7 @@ pub struct Scrubbed {
 /// Places of differences that are kept, at most.
 pub const PLACES_MAX: usize = 1000;
 
-/// Something that whoever watches an array wants to know (the names of `mdadm --monitor`).
+/// Something that happened to an array (the names of `mdadm --monitor`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArrayEvent {
     /// A member failed.

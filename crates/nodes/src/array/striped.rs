@@ -127,14 +127,14 @@ impl Striped {
         Ok(())
     }
 
-    /// Whether the node below may be told of: who follows it may write there.
+    /// Whether the node below may be exposed: a caller that follows it may write there.
     fn may_lead_below(&self) -> bool {
         let kept = self.geometry.read_only || self.stopped.load(Ordering::Acquire);
         !kept || self.disk.geometry().read_only
     }
 }
 
-/// How RAID 0 begins its zones, by the superblocks or by who opens it.
+/// How RAID 0 begins its zones, by the superblocks or by the options.
 pub(super) const fn raid0_layout(layout: u32, wished: Option<Raid0Layout>) -> Option<Raid0Layout> {
     match (layout, wished) {
         (1, _) => Some(Raid0Layout::Original),

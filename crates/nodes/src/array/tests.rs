@@ -1,5 +1,5 @@
 //! Tests of looking for superblocks on disks; [`opening`] of arrays, [`striped`] ones; what becomes of mirrors ([`life`]),
-//! who may not become a member ([`coming`]), and [`worlds`] of them; [`two_hosts`] at one member.
+//! which may not become a member ([`coming`]), and [`worlds`] of them; [`two_hosts`] at one member.
 
 mod coming;
 mod diverged;

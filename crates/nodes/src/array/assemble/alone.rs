@@ -1,4 +1,4 @@
-//! What is wrong with one member, whatever the others say. Pure.
+//! What is wrong with one member by itself. Pure.
 
 use super::{Rules, Witness, layout_of};
 use crate::array::ArrayError;
@@ -8,7 +8,7 @@ use crate::array::format::{Level, Role, Superblock, Version, features, layout_na
 /// The reshape went from the end to the beginning.
 const RESHAPE_BACKWARDS: u32 = 0x20;
 
-/// Bits of features that are refused whoever asks, what they mean, and what to do.
+/// Bits of features that are always refused, what they mean, and what to do.
 const REFUSED: [(u32, &str, &str); 2] = [
     (
         features::CLUSTERED,

@@ -64,7 +64,7 @@ pub(super) fn no_copies(witnesses: &[Witness]) -> Result<(), ArrayError> {
     Ok(())
 }
 
-/// Refuses members that tell of another form than the freshest does.
+/// Refuses members that have another form than the freshest one.
 pub(super) fn agreement(witnesses: &[Witness], picture: &Picture) -> Result<(), ArrayError> {
     let fresh = &witnesses[picture.freshest];
     let a = &fresh.superblock;
@@ -105,7 +105,7 @@ pub(super) fn agreement(witnesses: &[Witness], picture: &Picture) -> Result<(), 
     Ok(())
 }
 
-/// Refuses two members that hold the same part by everybody's word.
+/// Refuses two members that hold the same part by all superblocks.
 pub(super) fn one_for_each_part(
     witnesses: &[Witness],
     picture: &Picture,

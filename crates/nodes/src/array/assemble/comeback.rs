@@ -10,7 +10,7 @@
 //!   without them;
 //! * it was whole when it left, or was being brought up to date by the bitmap;
 //! * its own bitmap is for the same chunks. Bits that only it has are what was being written when it left: md
-//!   clears them in the array's without it, once they are written everywhere else. Who takes it back sets
+//!   clears them in the array's without it, once they are written everywhere else. Taking it back sets
 //!   them in the array's too, so that they are copied with the rest.
 
 use super::picture::{lists, own_part};
@@ -20,7 +20,7 @@ use crate::array::format::{Superblock, features};
 /// A bitmap: its header and its bits.
 pub(in crate::array) type Read<'a> = (&'a Bitmap, &'a Bits);
 
-/// Whether the array's bitmap tells all that `member` lacks. `holders` are the members that hold a part, whose
+/// Whether the array's bitmap has all that `member` lacks. `holders` are the members that hold a part; their
 /// freshest is `fresh`.
 pub(in crate::array) fn by_bitmap(
     (member, own): (&Superblock, Read<'_>),

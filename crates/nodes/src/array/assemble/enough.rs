@@ -4,7 +4,7 @@ use super::{Picture, Rules, Standing, Witness};
 use crate::array::ArrayError;
 use crate::array::format::Level;
 
-/// Refuses an array whose data cannot be had, that lacks members which worked when it was used last, or of
+/// Refuses an array with data that cannot be had, that lacks members which worked when it was used last, or of
 /// which what was being written may be wrong.
 pub(super) fn check(
     witnesses: &[Witness],
@@ -82,7 +82,7 @@ fn called(witnesses: &[Witness], picture: &Picture) -> String {
         .to_owned()
 }
 
-/// What is told of the members that are not used.
+/// What is reported of the members that are not used.
 fn aside(witnesses: &[Witness], picture: &Picture, rules: &Rules) -> String {
     let mut told: Vec<String> = Vec::new();
     let fresh = &witnesses[picture.freshest].superblock;

@@ -39,8 +39,8 @@ pub(super) fn of(
     })
 }
 
-/// Of levels whose members may differ; all of them must be here for that, and whether they are is judged
-/// later: without them the size is a guess that nobody uses.
+/// Of levels with members that may differ; all of them must be here for that, and whether they are is judged
+/// later: without them the size is a guess that is not used.
 fn striped(
     witnesses: &[Witness],
     picture: &Picture,

@@ -1,8 +1,8 @@
-//! `assemble`: superblocks to who holds what, or why that is no array that can be opened. Pure.
+//! `assemble`: superblocks to holders, or why that is no array that can be opened. Pure.
 //!
 //! ```text
 //! witnesses ──► alone ──► between ──► picture ──► enough ──► verdict
-//!               each by   what all    who is     who is
+//!               each by   what all    which      which
 //!               itself    agree on    fresh      missing
 //! ```
 //!
@@ -15,7 +15,7 @@
 //!
 //! # What it does not do
 //!
-//! It reads nothing and knows no disks: members are told by their place among the witnesses.
+//! It reads nothing and knows no disks: members are named by their place among the witnesses.
 
 mod alone;
 mod between;
@@ -48,7 +48,7 @@ pub(super) struct Witness {
     pub(super) bitmap: Option<Result<Bitmap, bitmap::Problem>>,
 }
 
-/// What whoever opens the array wants, and what is known from outside.
+/// The options of the caller, and what is known from outside.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rules {
     /// Nothing will be written.
@@ -57,9 +57,9 @@ pub(super) struct Rules {
     pub(super) run: bool,
     /// So many of them are known to be missing.
     pub(super) missing: usize,
-    /// The witness whose side counts.
+    /// The witness with the side that counts.
     pub(super) prefer: Option<usize>,
-    /// How RAID 0 begins its zones, where the superblocks do not tell.
+    /// How RAID 0 begins its zones, where the superblocks do not say.
     pub(super) raid0_layout: Option<Raid0Layout>,
     /// Open RAID 4, 5, 6 although it is dirty and degraded.
     pub(super) force_dirty_degraded: bool,
@@ -67,28 +67,28 @@ pub(super) struct Rules {
     pub(super) unreachable: Vec<String>,
 }
 
-/// Who holds what. Members are told by their place among the witnesses.
+/// The holders. Members are named by their place among the witnesses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Verdict {
     /// What all agree on.
     pub(super) facts: Facts,
-    /// The member whose word counts.
+    /// The member with the superblock that counts.
     pub(super) freshest: usize,
-    /// Who holds each part, and up to where.
+    /// The holder of each part, and up to where.
     pub(super) parts: Vec<Option<(usize, Option<u64>)>>,
-    /// Who holds none. A stale member is told as one that cannot come back by the bitmap: that is for who
+    /// Members that hold none. A stale member is listed as one that cannot come back by the bitmap: that is for the code
     /// has read the bits.
     pub(super) others: Vec<(usize, OtherKind)>,
-    /// Whose bitmap counts, if there is one that can be used; whether it is behind the superblocks.
+    /// The member with the bitmap that counts, if one can be used; whether it is behind the superblocks.
     pub(super) bitmap: Option<UsedBitmap>,
-    /// What whoever opens it should be told.
+    /// What the caller should know.
     pub(super) remarks: Vec<String>,
 }
 
 /// A bitmap that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UsedBitmap {
-    /// Whose.
+    /// The member's.
     pub(super) of: usize,
     /// It is older than the superblocks, or says itself that it is not to be trusted: all its bits count
     /// as set.

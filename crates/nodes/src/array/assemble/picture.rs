@@ -2,9 +2,9 @@
 //!
 //! # The rules
 //!
-//! * The freshest member, spares aside, is the one whose word counts. A member is up to date if it has seen
+//! * The freshest member, spares aside, has the superblock that counts. A member is up to date if it has seen
 //!   as many changes, or one less: superblocks are written one after the other.
-//! * What part a member holds is told by the freshest member's table, at the member's number.
+//! * What part a member holds is in the freshest member's table, at the member's number.
 //! * A member that works with one of those that work now, by its own table, was left behind while that one
 //!   went on: it is only stale. So is one that works with such a stale one, and so on.
 //! * A member that works with none of them, while a part is missing by its own table, went its own way
@@ -20,7 +20,7 @@ pub enum Standing {
         /// Which.
         part: u16,
     },
-    /// It is made anew, and holds its part so far.
+    /// It is being rebuilt, and holds its part so far.
     Rebuilding {
         /// Which.
         part: u16,
@@ -29,7 +29,7 @@ pub enum Standing {
     },
     /// It is to take the place of a member that still works.
     Replacement {
-        /// Whose part.
+        /// The part.
         part: u16,
     },
     /// The array went on without it.
@@ -64,14 +64,14 @@ impl Standing {
 /// How the members of a set stand to each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
-    /// Index of the member whose word counts.
+    /// Index of the member with the superblock that counts.
     pub freshest: usize,
     /// By member.
     pub standings: Vec<Standing>,
 }
 
 impl Picture {
-    /// Looks at the superblocks of one array; `prefer` is the member whose side counts, whatever the
+    /// Judges the superblocks of one array; `prefer` is the member with the side that counts, no matter what the
     /// others have seen. `None` if there is no superblock.
     #[must_use]
     pub fn of(superblocks: &[&Superblock], prefer: Option<usize>) -> Option<Self> {
@@ -95,7 +95,7 @@ impl Picture {
         })
     }
 
-    /// Who holds each of `parts`: those that are in sync before those that are made anew.
+    /// The holder of each of `parts`: those that are in sync before those that are being rebuilt.
     #[must_use]
     pub fn holders(&self, parts: u32) -> Vec<Option<usize>> {
         let holder = |part: u32| {
@@ -142,7 +142,7 @@ pub(super) fn lists(table: &Superblock, member: &Superblock) -> bool {
 }
 
 /// The member with most changes among those that `counts` lets through, the first of equals. Spares count
-/// only where there is nothing else, and a member that is made anew only behind one that is not.
+/// only where there is nothing else, and a member that is being rebuilt only behind one that is not.
 fn freshest(members: &[&Superblock], counts: impl Fn(&Superblock) -> bool) -> Option<usize> {
     let rank = |member: &Superblock| {
         let active = own_part(member).is_some();

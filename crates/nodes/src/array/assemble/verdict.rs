@@ -3,7 +3,7 @@
 use super::{Picture, Rules, Standing, UsedBitmap, Verdict, Witness};
 use crate::array::assembly::{Facts, OtherKind};
 
-/// Who holds what.
+/// The holders.
 pub(super) fn of(witnesses: &[Witness], picture: &Picture, facts: Facts, rules: &Rules) -> Verdict {
     let holders = picture.holders(facts.parts);
     let rebuilt_to = |index: usize| match picture.standings[index] {

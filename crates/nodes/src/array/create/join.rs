@@ -26,7 +26,7 @@ pub(in crate::array) struct Joining<'a> {
     pub(in crate::array) fail_fast: bool,
 }
 
-/// What a disk says as a spare of an array, and where: as `of`, a member whose superblock is at byte `at`, says
+/// The superblock of a disk as a spare of an array, and where: as `of`, a member that has its superblock at byte `at`, says
 /// it, with data, bitmap and log at the same distances (Linux keeps one distance of the bitmap for all). `bits`:
 /// how those of the array's bitmap lie.
 ///

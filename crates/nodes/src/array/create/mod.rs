@@ -1,7 +1,7 @@
 //! Makes a new array: superblocks, bitmaps and logs of bad blocks, as mdadm would.
 //!
 //! ```text
-//! wish, disks ──► checked ──────────► superblocks, bitmap ──► written
+//! spec, disks ──► checked ──────────► superblocks, bitmap ──► written
 //!                 wish.rs, check.rs   plan.rs, places.rs      write.rs
 //! ```
 //!
@@ -14,7 +14,7 @@
 //!
 //! # What it does not do
 //!
-//! It does not make the copies alike: the first one who opens the array does, unless it was said that they are.
+//! It does not resync the copies: the first process that opens the array does, unless the spec says that they are identical.
 
 mod check;
 pub(super) mod join;
@@ -34,12 +34,12 @@ use super::outside::{random_uuid, seconds};
 /// Bytes of an array's name, at most.
 pub const NAME_MAX: usize = 32;
 
-/// How a new array is made. What is not said is as mdadm has it.
+/// How a new array is made. The defaults are mdadm's.
 #[derive(Debug, Clone)]
 pub struct CreateOptions {
     /// Level: linear, 0, 1 or 10.
     pub level: Level,
-    /// Layout of RAID 10, and of RAID 0 whose members are unequal; md's number.
+    /// Layout of RAID 10, and of RAID 0 with unequal members; md's number.
     pub layout: Option<u32>,
     /// Chunk, bytes.
     pub chunk: Option<u64>,
@@ -47,9 +47,9 @@ pub struct CreateOptions {
     pub version: Version,
     /// Name, with the host's before a colon if it is to have one. Superblocks 0.90 keep none.
     pub name: String,
-    /// Whether there is a bitmap, and its chunk in bytes where that is said.
+    /// Whether there is a bitmap, and its chunk in bytes if that is given.
     pub bitmap: BitmapChoice,
-    /// The members are alike already (or shall be taken for it).
+    /// The members are identical already (or shall be taken for it).
     pub assume_clean: bool,
     /// Bytes of each member to use, if not all.
     pub size: Option<u64>,
@@ -86,7 +86,7 @@ pub struct Created {
     pub uuid: [u8; 16],
     /// Its size, bytes.
     pub size: u64,
-    /// What whoever made it should be told: that much of a disk is not used.
+    /// What the caller should know: that much of a disk is not used.
     pub remarks: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ struct Stamp {
 /// caller's to ask.
 ///
 /// # Errors
-/// [`ArrayError`]: what is wrong with the wish or with a disk; or a disk failed in the middle, and the array is
+/// [`ArrayError`]: what is wrong with the spec or with a disk; or a disk failed in the middle, and the array is
 /// not whole.
 pub async fn create(
     parts: Vec<NewMember>,

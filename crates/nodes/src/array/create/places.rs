@@ -36,7 +36,7 @@ const fn bitmap_room(bytes: u64) -> u64 {
     }
 }
 
-/// Where the data of an array begin whose first disk has `disk` bytes: behind superblock, bitmap and room for a
+/// Where the data of an array begin if its first disk has `disk` bytes: behind superblock, bitmap and room for a
 /// later reshape, of which a thousandth of the disk is wanted.
 pub(super) fn data_offset(version: Version, disk: u64, chunk: u64) -> u64 {
     match version {
@@ -86,7 +86,7 @@ pub(super) struct Places {
     pub(super) log: Option<Range>,
 }
 
-/// Where everything is on a disk of `disk` bytes, of which `size` are used (0: whatever there is). `None`: it is
+/// Where everything is on a disk of `disk` bytes, of which `size` are used (0: all that can be). `None`: it is
 /// too small.
 pub(super) fn of(
     version: Version,
@@ -128,7 +128,7 @@ fn at_the_end(at: u64, size: u64, bitmap: Option<&Shape>) -> Option<Places> {
     let wanted = bitmap.map_or_else(|| bitmap_room(size), len) + LOG_LEN;
     let room = wanted.min(at.checked_sub(size)?);
     let place = match bitmap {
-        // Room for one bit more, as mdadm reckons it.
+        // Room for one bit more, as mdadm computes it.
         Some(shape) => {
             let bits = shape.size() / shape.chunk() + 1;
             let len = (bits.div_ceil(8) + HEADER_LEN).next_multiple_of(PLACE_LEN);
@@ -147,10 +147,10 @@ fn at_the_end(at: u64, size: u64, bitmap: Option<&Shape>) -> Option<Places> {
 }
 
 /// How the bits of a new bitmap lie: `covered` bytes by an array that uses `size` of each member, with `asked`
-/// for each bit where that is said.
+/// for each bit if that is given.
 ///
 /// # Errors
-/// The least that could be asked for.
+/// The least that could be requested.
 pub(super) fn bitmap_shape(
     version: Version,
     size: u64,

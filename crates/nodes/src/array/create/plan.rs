@@ -1,4 +1,4 @@
-//! [`plan`]: a wish and the sizes of disks become superblocks, or a refusal. Pure.
+//! [`plan`]: a spec and the sizes of disks become superblocks, or a refusal. Pure.
 
 use super::places::{self, Places};
 use super::wish::{Disk, Wish, members, name, refused, shape, too_small};
@@ -8,7 +8,7 @@ use crate::array::format::bitmap::{self, Bitmap, Shape};
 use crate::array::format::{Level, MEMBERS_MAX, Role, Superblock, Version, features};
 
 const KIB: u64 = 1 << 10;
-/// Most of each member that superblocks 0.90 can tell, bytes.
+/// Most of each member that superblocks 0.90 can record, bytes.
 const SIZE_MAX_0_90: u64 = u32::MAX as u64 * KIB;
 /// What one kind of superblock allows, by the room of its table.
 const ROLES: usize = 128;
@@ -113,7 +113,7 @@ impl Sizes {
     }
 }
 
-/// What is used of each member: what was asked for, or what the smallest one has.
+/// What is used of each member: what was requested, or what the smallest one has.
 fn used(wish: &Wish<'_>, free: &[(&Disk<'_>, u64)], asked: Option<u64>) -> Result<u64, ArrayError> {
     let smallest = free.iter().min_by_key(|(_, room)| *room);
     let Some((disk, room)) = smallest else {

@@ -7,7 +7,7 @@ use crate::array::format::{Level, Version, numbers_max};
 const KIB: u64 = 1 << 10;
 /// Chunk of striped arrays.
 const CHUNK: u64 = 512 * KIB;
-/// Chunks that can be asked for.
+/// Chunks that can be requested.
 const CHUNK_MIN: u64 = 4 * KIB;
 const CHUNK_MAX: u64 = 1 << 30;
 /// Two copies side by side.
@@ -42,7 +42,7 @@ impl<'a> Wish<'a> {
     ) -> Self {
         let disk = |member: &'a NewMember| Disk {
             name: &member.name,
-            // Sectors, whatever the disk says.
+            // Sectors, independent of the disk's own.
             size: member
                 .disk
                 .as_ref()
@@ -153,7 +153,7 @@ pub(super) fn shape(wish: &Wish<'_>) -> Result<(u64, u32), ArrayError> {
     }
     let layout = match (level, options.layout) {
         (Level::Raid10, layout) => raid10(wish, layout.unwrap_or(NEAR_2))?,
-        // Not told there: all members are equal.
+        // Not recorded there: all members are equal.
         (Level::Raid0, None) if wish.is_old() => 0,
         (Level::Raid0, None) => ORIGINAL,
         (Level::Raid0, Some(layout @ (1 | 2))) => layout,

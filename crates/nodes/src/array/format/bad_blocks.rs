@@ -27,7 +27,7 @@ const END: u64 = u64::MAX;
 /// What is wrong with a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// A unit that nobody makes.
+    /// A unit that does not exist.
     #[error("its log of bad blocks has units of 2^{0} sectors")]
     Shift(u8),
     /// Longer than Linux reads.
@@ -81,7 +81,7 @@ impl BadBlocks {
                 break;
             }
             let (first, units) = (entry >> 10, entry & 0x3ff);
-            // A run that ends behind what can be told could not be written again.
+            // A run that ends behind what can be recorded could not be written again.
             let end = first
                 .checked_add(units)
                 .and_then(|end| end.checked_mul(bad.unit));
@@ -152,7 +152,7 @@ impl BadBlocks {
         self.runs.splice(first..last, [all]);
     }
 
-    /// Takes `range` out, as whole units within it: what was written anew can be read.
+    /// Takes `range` out, as whole units within it: what was rewritten can be read.
     pub fn remove(&mut self, range: Range) {
         let start = range.offset.next_multiple_of(self.unit);
         let end = range.end() / self.unit * self.unit;

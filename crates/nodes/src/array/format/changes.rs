@@ -1,8 +1,8 @@
-//! [`Changes`]: what a running array writes anew in the superblock of a member. Pure.
+//! [`Changes`]: what a running array rewrites in the superblock of a member. Pure.
 //!
 //! # Invariants
 //!
-//! * What nobody here knows, and what does not change, stays as it was read: [`patch`] starts from the bytes.
+//! * Unknown fields, and what does not change, stay as they were read: [`patch`] starts from the bytes.
 //! * The checksum is right afterwards.
 //!
 //! # What it does not do
@@ -19,7 +19,7 @@ pub struct Changes<'a> {
     pub events: Option<u64>,
     /// When it is written, seconds since 1970.
     pub updated: Option<u64>,
-    /// Up to where copies are alike; `Some(None)`: the array is clean.
+    /// Up to where copies are identical; `Some(None)`: the array is clean.
     pub synced_to: Option<Option<u64>>,
     /// The roles of members by their numbers; what lies behind the last one stays as it is. In 0.90, which
     /// does not know how far a member is rebuilt, one that is not in sync is a [`Role::Spare`].
@@ -30,7 +30,7 @@ pub struct Changes<'a> {
     pub members: Option<u32>,
     /// Up to where this member is rebuilt; `Some(None)`: all of it is. Not kept in 0.90.
     pub rebuilt_to: Option<Option<u64>>,
-    /// Whether the bitmap tells what of this member is still to be copied. Not kept in 0.90.
+    /// Whether the bitmap has what of this member is still to be copied. Not kept in 0.90.
     pub rebuilt_by_bitmap: Option<bool>,
     /// Whether its log of bad blocks has entries. Not kept in 0.90.
     pub has_bad_blocks: Option<bool>,
@@ -45,7 +45,7 @@ pub struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    /// All that a superblock says of what can change later. What features tell, and the superblock does not have, stays.
+    /// All that a superblock says of what can change later. What features say, and the superblock does not have, stays.
     pub(super) fn all_of(of: &'a Superblock) -> Self {
         Self {
             events: Some(of.events),

@@ -10,12 +10,12 @@
 //! # Invariants
 //!
 //! * No input panics, and nothing is allocated beyond [`MEMBERS_MAX`] roles.
-//! * A superblock is told only if its checksum is right and it says itself that it belongs where it is.
+//! * A superblock is returned only if its checksum is right and it says itself that it belongs where it is.
 //!
 //! # What it does not do
 //!
-//! It judges no set of superblocks, and refuses no feature: [`Superblock::unknown_features`] tells
-//! what whoever opens an array must refuse.
+//! It judges no set of superblocks, and refuses no feature: [`Superblock::unknown_features`] returns
+//! what must be refused when an array is opened.
 
 pub mod bad_blocks;
 pub mod bitmap;
@@ -169,7 +169,7 @@ pub mod features {
     pub const REPLACEMENT: u32 = 0x10;
     /// The data begins elsewhere after a reshape.
     pub const NEW_OFFSET: u32 = 0x40;
-    /// The bitmap tells what of this member is still to be copied.
+    /// The bitmap has what of this member is still to be copied.
     pub const RECOVERY_BITMAP: u32 = 0x80;
     /// Several machines use the array at once.
     pub const CLUSTERED: u32 = 0x100;
@@ -213,7 +213,7 @@ pub enum Problem {
 }
 
 impl Superblock {
-    /// Bits of features that nobody here knows.
+    /// Bits of features that are not known here.
     #[must_use]
     pub const fn unknown_features(&self) -> u32 {
         self.features & !features::KNOWN
@@ -230,7 +230,7 @@ impl Superblock {
         parts.map(held).collect()
     }
 
-    /// Bytes that the whole array holds, where one superblock tells: not for RAID 0 and linear, whose
+    /// Bytes that the whole array holds, where one superblock says so: not for RAID 0 and linear, whose
     /// members may differ.
     #[must_use]
     pub fn array_size(&self) -> Option<u64> {
@@ -273,7 +273,7 @@ pub fn places(size: u64) -> Vec<(Version, u64)> {
     places
 }
 
-/// Whether bytes begin as a superblock does, of whatever version and however damaged.
+/// Whether bytes begin as a superblock does, of any version and however damaged.
 #[must_use]
 pub fn is_superblock(bytes: &[u8]) -> bool {
     let magic = MAGIC.to_le_bytes();

@@ -4,7 +4,7 @@
 //!
 //! * It is closed once and for good. From then on every request fails, reads too: what they would return may be older than
 //!   what the other host has written. Nothing is written to any member any more, not even that this happened.
-//! * `status` says it, and one event: whoever listens logs it.
+//! * `status` says it, and one event: each listener logs it.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -18,9 +18,9 @@ use super::super::ArrayEvent;
 /// Another host took the array over: what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Takeover {
-    /// The member that told.
+    /// The member that reported it.
     pub member: String,
-    /// What it told.
+    /// What it reported.
     pub why: String,
     /// When the other host wrote its superblock last, seconds since 1970 by that host's clock.
     pub at: Option<u64>,
@@ -48,7 +48,7 @@ pub(in crate::array) struct ArrayFence {
 }
 
 impl ArrayFence {
-    /// That of an array of this name, which tells `events` and whoever waits for `work`.
+    /// That of an array of this name, which sends `events` and notifies `work`.
     pub(in crate::array) fn new(
         array: &str,
         events: broadcast::Sender<ArrayEvent>,
@@ -62,7 +62,7 @@ impl ArrayFence {
         })
     }
 
-    /// Who took the array over.
+    /// The host that took the array over.
     pub(in crate::array) fn takeover(&self) -> Option<&Takeover> {
         self.takeover.get()
     }
@@ -73,10 +73,10 @@ impl ArrayFence {
         self.takeover.get().is_some()
     }
 
-    /// Refuses what is asked of an array that was taken over.
+    /// Refuses requests to an array that was taken over.
     ///
     /// # Errors
-    /// It was: who took it over.
+    /// It was: by which host.
     #[inline]
     pub(in crate::array) fn check(
         &self,
@@ -97,7 +97,7 @@ impl ArrayFence {
             return;
         }
         tracing::debug!("{}: {takeover}", self.array);
-        // Nobody need listen.
+        // There may be no listener.
         drop(self.events.send(ArrayEvent::TakenOver(takeover)));
         self.work.notify_waiters();
     }
@@ -112,7 +112,7 @@ impl ArrayFence {
 }
 
 impl Takeover {
-    /// That which a member's server tells of.
+    /// That which a member's server reports.
     pub(in crate::array) fn by_server(member: &str, why: String) -> Self {
         Self {
             member: member.to_owned(),

@@ -19,9 +19,9 @@
 //! * Nothing is sent to a remote member later than [`VALID_FOR`] after its superblock was read and was what this array wrote
 //!   last, and nothing over connections over which it was not read.
 //! * A superblock is overwritten only right after it was read and found to be ours.
-//! * An answer that came over other connections than those at which it was asked counts only once the superblock was
+//! * An answer that came over other connections than those that its request was sent on counts only once the superblock was
 //!   found to be ours there.
-//! * While a member is used all the time no request waits for this: the superblock is read again, beside the requests, when half
+//! * While a member is used all the time no request waits for this: the superblock is read again, concurrently, when half
 //!   of [`VALID_FOR`] is over.
 //!
 //! # What it does not do
@@ -87,7 +87,7 @@ struct Known {
     seen: Option<Instant>,
     /// Over which connections.
     epoch: u64,
-    /// It is being read beside requests.
+    /// It is being read concurrently with requests.
     refreshing: bool,
 }
 
@@ -95,14 +95,14 @@ struct Known {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Freshness {
     Fresh,
-    /// It is time to look again, beside what goes on.
+    /// It is time to read it again, concurrently with requests.
     Aging,
     /// Nothing may be sent before it was looked again.
     Over,
 }
 
 impl MemberGuard {
-    /// That of a member whose superblock at byte `at` of `disk` was just read, or is about to be written for the first
+    /// That of a member with its superblock at byte `at` of `disk`, which was just read, or is about to be written for the first
     /// time (`image` is `None`).
     pub(in crate::array) fn new(
         name: &str,
@@ -167,7 +167,7 @@ impl MemberGuard {
         is_unwritten || is_off() || known.seen.is_some() && known.epoch == self.epoch()
     }
 
-    /// Resolves once a change may be sent. Reads of the superblock may take `patience` each.
+    /// Resolves once a change may be sent. Reads of the superblock have this timeout each.
     ///
     /// # Errors
     /// The disk is not ours any more, or cannot be read.
@@ -241,18 +241,18 @@ impl MemberGuard {
         Ok(())
     }
 
-    /// Looks again beside what goes on.
+    /// Reads it again concurrently with requests.
     fn refresh(self: &Arc<Self>, patience: Duration) {
         self.known().refreshing = true;
         let guard = self.clone();
         drop(engine::spawn(async move {
-            // Whoever sends something next looks itself, and gets the error.
+            // The next request reads it itself, and gets the error.
             drop(guard.verify(patience).await);
             guard.known().refreshing = false;
         }));
     }
 
-    /// Looks until it is fresh: the answer to the first look may have come to a host that was paused meanwhile. By whoever has
+    /// Reads until it is fresh: the answer to the first read may have come to a host that was paused meanwhile. By the holder of
     /// the turn.
     async fn look_until_fresh(&self, patience: Duration) -> Result<(), IoError> {
         for _ in 0..LOOKS_MAX {
@@ -269,7 +269,7 @@ impl MemberGuard {
         Err(IoError::new(Errno::Io, Operation::Read, Some(place)).because(why))
     }
 
-    /// Reads the superblock and compares it. By whoever has the turn.
+    /// Reads the superblock and compares it. By the holder of the turn.
     async fn look(&self, patience: Duration) -> Result<(), IoError> {
         self.fence.check(Operation::Read, None)?;
         let images = self.known().images.clone();

@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! * It is ours only if it is byte for byte what was written, or sent and not acknowledged.
-//! * Another host took over only where the superblock is this member's own and not older than ours: whatever else is there is
+//! * Another host took over only where the superblock is this member's own and not older than ours: anything else there is
 //!   another disk, or an old copy.
 
 use bytes::Bytes;

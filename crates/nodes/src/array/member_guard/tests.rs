@@ -1,6 +1,6 @@
-//! What the superblock of a remote half must be before something is sent to it. Found by people who tried the guide's failover:
-//! a mirror wrote to whatever disk of the right size its backup's server came back with, "in sync", and a primary that had
-//! been idle wrote over the superblock with which another host had taken its half over. Both halves said then that they were
+//! What the superblock of a remote half must be before something is sent to it. Found by users of the guide's failover:
+//! a mirror wrote to any disk of the right size its backup's server came back with, "in sync", and a primary that had
+//! been idle wrote over the superblock with which another host had taken its half over. Both halves then claimed that they were
 //! complete, nothing was logged, and the data differed.
 
 use std::cell::Cell;
@@ -27,7 +27,7 @@ thread_local! {
     pub(in crate::array) static OFF: Cell<bool> = const { Cell::new(false) };
 }
 
-/// After which a host that nobody uses writes nothing by itself.
+/// After which a host without users writes nothing by itself.
 const SETTLED: Duration = Duration::from_millis(500);
 const RANGE: Range = Range::new(8192, 4096);
 
@@ -170,7 +170,7 @@ fn the_other_half_in_the_place_of_this_one_is_never_written() {
     });
 }
 
-/// What a snapshot of the backup held before something was written is no half: the bitmap does not tell what it lacks.
+/// What a snapshot of the backup held before something was written is no half: the bitmap does not record what it lacks.
 #[test]
 fn an_old_copy_is_never_written_and_does_not_come_back_by_itself() {
     on_stopped_clock(async {
@@ -266,7 +266,7 @@ fn a_server_that_fences_ends_the_array_at_the_first_request() {
     });
 }
 
-/// A half that failed is looked for; whoever took it over meanwhile ends the array then.
+/// A half that failed is probed; a host that took it over meanwhile ends the array then.
 #[test]
 fn a_half_that_was_taken_over_while_it_was_away_ends_the_array_when_it_is_found() {
     for fences in [false, true] {
@@ -283,7 +283,7 @@ fn a_half_that_was_taken_over_while_it_was_away_ends_the_array_when_it_is_found(
     }
 }
 
-/// Who takes over says so before anybody uses the array, whether or not something is written then.
+/// A takeover is durable before the array is used, whether or not something is written then.
 #[test]
 fn a_takeover_is_durable_once_the_array_is_open() {
     on_stopped_clock(async {

@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! * What a member could not write is in its log of bad blocks, or the member has failed; who is to know that is told
+//! * What a member could not write is in its log of bad blocks, or the member has failed; the other members have that durably
 //!   before the change is acknowledged.
-//! * A member stays only if another one in sync has what it lacks. Where nobody has it nobody is worse than the
+//! * A member stays only if another one in sync has what it lacks. Where no member has it none is worse than the
 //!   others: the change fails, and copies may differ there.
 
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) struct Answer {
 #[derive(Debug)]
 pub(super) struct Answers {
     pub(super) answers: Vec<Answer>,
-    /// Nobody was left out.
+    /// No member was left out.
     pub(super) everybody: bool,
 }
 
@@ -71,7 +71,7 @@ impl Answers {
 }
 
 impl Mirror {
-    /// Decides what becomes of those who failed at a change. `Err`: nobody has it, or a member that cannot be failed
+    /// Decides what becomes of the members that failed at a change. `Err`: no member has it, or one that cannot be failed
     /// does not.
     pub(super) async fn conclude(&self, range: Range, answers: &Answers) -> Result<(), IoError> {
         if answers.failures().next().is_none() {
@@ -102,7 +102,7 @@ impl Mirror {
         }
     }
 
-    /// What of a piece a member cannot write, where its log may tell that. `None`: the member is to fail.
+    /// What of a piece a member cannot write, where its log has room for that. `None`: the member is to fail.
     async fn what_is_bad(
         &self,
         answers: &Answers,
@@ -149,7 +149,7 @@ impl Mirror {
 }
 
 impl State {
-    /// Writes down what is bad, or fails members; who failed, and what cannot be acknowledged.
+    /// Logs what is bad, or fails members; the members that failed, and what cannot be acknowledged.
     fn judge(
         &mut self,
         range: Range,
@@ -158,7 +158,7 @@ impl State {
     ) -> (Vec<(SlotId, String)>, Option<IoError>) {
         let (mut told, mut kept) = (Vec::new(), None);
         for ((answer, error), bad) in answers.failures().zip(bad) {
-            // Where nobody has it none of them is worse than the others.
+            // Where no member has it none of them is worse than the others.
             if answers.failed_everywhere(answer.piece) {
                 kept.get_or_insert_with(|| error.clone());
                 continue;

@@ -1,7 +1,7 @@
 //! Whether what is written of a member lies where nothing else is, and can be written there. Pure.
 //!
 //! A superblock says where data, bitmap and log are. One that lies must not make us write one over the other, and a disk
-//! with larger blocks than the one that it was made on must not be asked for parts of them.
+//! with larger blocks than the one that it was made on must not get requests for parts of them.
 
 use block::Range;
 

@@ -8,8 +8,8 @@
 //!
 //! * A write is sent to members only while the bits of all its bytes are durably set on all of them, and they stay
 //!   so at least until it has ended.
-//! * While a part has nobody in sync no bit is cleared: they tell what it lacks.
-//! * A bit that says that copies may differ (`needed`) is not cleared before somebody made them alike.
+//! * While a part has no member in sync no bit is cleared: they record what it lacks.
+//! * A bit that says that copies may differ (`needed`) is not cleared before they were resynced.
 //! * The first commit writes the bitmap whole: members that were cut off from power may have had different ones.
 //!
 //! # What it does not do
@@ -249,7 +249,7 @@ impl Bits {
         }
     }
 
-    /// Copies of all chunks within `range` are alike.
+    /// Copies of all chunks within `range` are resynced.
     pub(super) fn made_alike(&mut self, range: Range) {
         for index in self.chunks_within(range) {
             let cell = &mut self.cells[index];
@@ -275,7 +275,7 @@ impl Bits {
         self.next(from, |cell| cell.needed)
     }
 
-    /// The first run of chunks at or behind byte `from` whose bits are set.
+    /// The first run of chunks that are set, at or behind byte `from`.
     pub(super) fn next_set(&self, from: u64) -> Option<Range> {
         self.next(from, |cell| cell.phase != Phase::Clear)
     }

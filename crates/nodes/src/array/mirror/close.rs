@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 use super::Mirror;
 use super::members::SlotId;
 
-/// How long whoever forgets a member waits for requests that began before.
+/// How long a removal waits for requests to the member that began before.
 const RELEASE: Duration = Duration::from_secs(5);
 
-/// Notifies whoever waits for it when it is dropped.
+/// Notifies the waiting task when it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Released(Arc<Notify>);
 
@@ -23,9 +23,9 @@ impl Drop for Released {
 }
 
 impl Mirror {
-    /// Lets the disk of a member go that was forgotten, so that others can have it, once nothing of what was asked
-    /// of it can land any more, and nobody who began before uses it: then it is closed when this resolves. One of another
-    /// machine is severed by who knows how.
+    /// Closes the disk of a member that was removed, so that others can open it, once no request to
+    /// it can land any more, and no request that began before uses it: then it is closed when this resolves. One of another
+    /// machine is severed by its [`Reopen`](crate::array::Reopen).
     pub(super) async fn close(&self, slot: SlotId) {
         let target = self.target(slot);
         if !target.remote

@@ -1,13 +1,13 @@
-//! Commits: what members must know, written to all of them at once for everybody who waits for it.
+//! Commits: what members must know, written to all of them at once for all tasks that wait for it.
 //!
 //! # Invariants
 //!
 //! * A superblock of a remote member is read, and compared with what was written last, before anything of the commit is
-//!   written: where it is not ours nothing is written to anybody, and the next commit goes without that member.
-//! * There is one commit at a time. A task of the array drives it beside whoever waits: where the futures of users are
-//!   dropped, or not polled for long, it goes on all the same, and no member counts as silent because nobody listened.
-//! * It ends with the array: who opens the members next finds nothing of it on its way.
-//! * It ends under the lock of the state, before anybody who waits for it goes on.
+//!   written: where it is not ours no member is written, and the next commit goes without that member.
+//! * There is one commit at a time. A task of the array drives it next to the tasks that wait: where the futures of users are
+//!   dropped, or not polled for long, it goes on all the same, and no member times out because its answer was not polled.
+//! * It ends with the array: another process that opens the members next finds nothing of it in flight.
+//! * It ends under the lock of the state, before any task that waits for it goes on.
 //! * Superblocks 0.90 have several sectors, and a cut of the power may leave one half written: one is written after the
 //!   other, so that this befalls one member at most.
 
@@ -25,7 +25,7 @@ use super::plan::{Outcome, Plan, Told};
 use super::state::State;
 use super::{Guarded, Mirror};
 
-/// What a commit ends with, for everybody who waits.
+/// What a commit ends with, for all tasks that wait.
 type Commit = Shared<Pin<Box<dyn Future<Output = Result<(), IoError>> + Send>>>;
 
 /// A commit that is under way, and the task that drives it until this is dropped.
@@ -109,7 +109,7 @@ impl Mirror {
         let mirror = self.own.clone();
         let run = async move {
             let outcome = carry_out(&plan).await;
-            // Nobody is left who could be told.
+            // The array was dropped: no task waits.
             let Some(mirror) = mirror.upgrade() else {
                 return Ok(());
             };

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! * Each member is asked once, for all of it that a request needs.
-//! * Where copies may differ, or a member does not tell, there is data.
+//! * Each member gets one query, for all of it that a request needs.
+//! * Where copies may differ, or a member does not answer, there is data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use super::read::Reading;
 /// Pieces that are looked up for one request; what is behind them counts as data.
 const PIECES_MAX: usize = 16_384;
 
-/// What is asked of one member: everything between the first byte and the last.
+/// What is queried of one member: all bytes between the first and the last.
 struct Asked {
     target: Arc<Target>,
     start: u64,
     end: u64,
-    /// What it said, bytes of its data.
+    /// Its answer, bytes of its data.
     told: Vec<Extent>,
 }
 
@@ -98,7 +98,7 @@ impl Asked {
         told.into_iter().map(moved).collect()
     }
 
-    /// What it said of a piece, which it has from byte `at` on.
+    /// Its answer for a piece, which it has from byte `at` on.
     fn tell(&self, piece: Range, at: u64, into: &mut Vec<Extent>) {
         let end = at + piece.len;
         let first = self.told.partition_point(|extent| extent.range.end() <= at);

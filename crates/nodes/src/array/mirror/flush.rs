@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! * A flush succeeds only if all who hold a part and have not failed were flushed, and it is durable who has failed.
+//! * A flush succeeds only if all members that hold a part and have not failed were flushed, and the failures are durable.
 //!   After it failed it never succeeds again.
-//! * Settling makes copies alike again where a change was given up half way, before anybody else may change them.
+//! * Settling resyncs copies where a change was cancelled in flight, before they may be changed again.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::read::Which;
 use super::state::State;
 use super::write::{Change, holders};
 
-/// Bytes that are made alike together.
+/// Bytes that are resynced together.
 const WINDOW: u64 = 1 << 20;
 
 impl Mirror {
@@ -41,12 +41,12 @@ impl Mirror {
                 operation: Operation::Flush,
                 ..error.clone()
             };
-            // The first one tells.
+            // The first error is the one that later flushes return.
             drop(self.flush_failed.set(again));
         })
     }
 
-    /// Asks the same of everybody who holds a part. Who fails at it has failed; `Err`: one that cannot be failed.
+    /// Sends the same to all members that hold a part. One that fails at it has failed; `Err`: one that cannot be failed.
     async fn on_all(&self, ask: impl Fn(&Target) -> IoFuture<'_, ()>) -> Result<(), IoError> {
         let view = self.view();
         let targets: Vec<Arc<Target>> = view.holders().map(|h| h.target.clone()).collect();
@@ -64,12 +64,12 @@ impl Mirror {
         result
     }
 
-    /// Waits for what was given up, and makes copies alike there.
+    /// Waits for what was cancelled, and resyncs copies there.
     pub(super) async fn settle_all(&self) -> Result<(), IoError> {
         let _one = self.settling.lock().await;
         let commit = self.lock().commit.as_ref().map(Driven::wait);
         if let Some(commit) = commit {
-            // Whoever waits for it is told how it went.
+            // The tasks that wait for it get its result.
             drop(commit.await);
         }
         let abandoned = self.lock().state.locks.take_abandoned();
@@ -118,7 +118,7 @@ impl Mirror {
             return Ok(());
         }
         let Ok(found) = self.read_any(piece, Which::First, None).await else {
-            // Nobody can be read there: whoever writes it next makes copies alike.
+            // No member can be read there: the next write of it resyncs the copies.
             self.lock().state.need(piece.range);
             return Ok(());
         };

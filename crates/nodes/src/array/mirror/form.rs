@@ -1,4 +1,4 @@
-//! What the form of a mirror is, and what its members' superblocks say now, for who takes members in.
+//! What the form of a mirror is, and what its members' superblocks say now, for code that takes members in.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::apart::Places;
 use super::member_table::Standing;
 use super::members::SlotId;
 
-/// How long bits are left alone that nobody needs, where the bitmap does not say, and at most.
+/// How long bits are left alone that no write needs, where the bitmap does not say, and at most.
 const DAEMON_SLEEP: Duration = Duration::from_secs(5);
 const DAEMON_SLEEP_MAX: Duration = Duration::from_secs(3600);
 
@@ -70,7 +70,7 @@ impl Mirror {
         Bitmap::decode(header).ok()
     }
 
-    /// Members that hold a part, as they were told last what they are.
+    /// Members that hold a part, by their superblocks as they were written last.
     pub(in crate::array) fn written(&self) -> Vec<Written> {
         let guarded = self.lock();
         let slots = guarded.state.members.slots.iter();
@@ -132,7 +132,7 @@ impl Mirror {
         self.member_timeout
     }
 
-    /// How long a bit stays set that nobody needs, half of it at least.
+    /// How long a bit stays set that no write needs, half of it at least.
     pub(in crate::array) fn daemon_sleep(&self) -> Duration {
         let seconds = self.bitmap().map_or(0, |header| header.daemon_sleep);
         match seconds {
@@ -142,7 +142,7 @@ impl Mirror {
     }
 
     /// Members that have failed, or were left behind, and have that name or number, are forgotten: one that takes
-    /// their place comes. Others are told when it has.
+    /// their place comes. Other members are written when it has.
     pub(in crate::array) fn forget(&self, name: &str, number: u32) {
         let mut guarded = self.lock();
         for slot in &mut guarded.state.members.slots {
@@ -153,7 +153,7 @@ impl Mirror {
         }
     }
 
-    /// Who changes what, and what is not durable yet; for tests that wait for ever.
+    /// Changes in flight, and what is not durable yet; for tests that hang.
     #[cfg(test)]
     pub(in crate::array) fn story(&self) -> String {
         let guarded = self.lock();
@@ -164,10 +164,10 @@ impl Mirror {
         )
     }
 
-    /// Tells members all that they do not know yet.
+    /// Commits all that members do not know yet.
     ///
     /// # Errors
-    /// They cannot be told.
+    /// They cannot be written.
     pub(in crate::array) async fn tell_members(&self) -> Result<(), IoError> {
         self.record_pending().await
     }

@@ -1,6 +1,6 @@
 //! [`CommitLedger`]: which changes of the array's metadata all members have durably, and which a commit still has to write. Pure.
 //!
-//! It knows numbers and phases, no format: what a commit writes is encoded by who owns the metadata (md superblocks and bitmaps in
+//! It knows numbers and phases, no format: what a commit writes is encoded by the owner of the metadata (md superblocks and bitmaps in
 //! [`plan`](super::plan)).
 //!
 //! ```text
@@ -23,11 +23,11 @@ use super::phase::Phase;
 pub(super) struct CommitLedger {
     /// Events that all members count.
     events: u64,
-    /// Events of the last commit that all members saw: who counts fewer may lack more than the bitmap holds.
+    /// Events of the last commit that all members saw: a member that counts fewer may lack more than the bitmap holds.
     events_cleared: u64,
     /// Whether members know that writes are under way.
     dirty: Phase,
-    /// Members said so when the array was opened, and nothing was written to them since.
+    /// Members were marked dirty when the array was opened, and nothing was written to them since.
     found_dirty: bool,
     /// An absent member may have seen the next commit: another one follows it.
     lead: bool,
@@ -58,7 +58,7 @@ pub(super) struct CommitScope {
 }
 
 impl CommitLedger {
-    /// That of an array whose members count `events`. `lead`: one that is away may count one more.
+    /// That of an array with members that count `events`. `lead`: one that is away may count one more.
     pub(super) const fn new(events: u64, lead: bool) -> Self {
         Self {
             events,
@@ -76,7 +76,7 @@ impl CommitLedger {
         }
     }
 
-    /// Members said that writes were under way when the array was opened.
+    /// Members were marked dirty when the array was opened.
     pub(super) const fn set_found_dirty(&mut self, found_dirty: bool) {
         self.found_dirty = found_dirty;
     }
@@ -202,7 +202,7 @@ impl CommitLedger {
         }
     }
 
-    /// The commit failed, or wrote nothing: nobody knows which member says what.
+    /// The commit failed, or wrote nothing: which member says what is not known.
     pub(super) const fn abort(&mut self, scope: &CommitScope) {
         self.dirty.undo();
         self.flush_first |= scope.flush_first;

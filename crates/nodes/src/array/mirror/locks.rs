@@ -1,10 +1,10 @@
-//! [`Table`]: who changes which bytes of the array, in order of arrival. Pure, but for the wakers it keeps.
+//! [`Table`]: which bytes of the array are being changed, in order of arrival. Pure, but for the wakers it keeps.
 //!
 //! # Invariants
 //!
-//! * Of two that overlap, who came first goes first: nobody starves, and all copies of a byte get the same
+//! * Of two that overlap, the one that came first goes first: none starves, and all copies of a byte get the same
 //!   changes in the same order.
-//! * A change that was given up while it was under way keeps its place: nobody comes past it before it was
+//! * A change that was cancelled in flight keeps its place: no other comes past it before it was
 //!   undone or finished ([`Table::take_abandoned`]). Copies may differ there.
 //! * A change that fills all of what was given up in line goes over it: nothing of that can land late.
 
@@ -31,16 +31,16 @@ pub(super) enum GivenUp {
     Trim,
 }
 
-/// Who takes a turn.
+/// What takes a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A change that somebody asked for.
+    /// A change that a user requested.
     Change,
-    /// Copies are compared, or made alike.
+    /// Copies are compared, or resynced.
     Window,
 }
 
-/// What was given up, and by whom.
+/// What was cancelled, and its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Abandoned {
     pub(super) turn: Turn,
@@ -54,7 +54,7 @@ pub(super) struct Abandoned {
 pub(super) enum Place {
     /// It may go on.
     Ready,
-    /// Somebody is before it.
+    /// Another change is before it.
     Waits,
     /// What is before it was given up, and must be put right first.
     Haunted,
@@ -102,7 +102,7 @@ impl Table {
         turn
     }
 
-    /// The same, if nobody is before it.
+    /// The same, if no other is before it.
     #[inline]
     pub(super) fn try_enter(&mut self, range: Range) -> Option<Turn> {
         let is_taken = self
@@ -138,7 +138,7 @@ impl Table {
         at.expect("a turn is asked for while it is held")
     }
 
-    /// It has ended. Who may be next is to be woken.
+    /// It has ended. The wakers are those of changes that may be next.
     #[must_use]
     pub(super) fn leave(&mut self, turn: Turn) -> Wakers {
         let at = self.position(turn);
@@ -165,7 +165,7 @@ impl Table {
         waiting.filter_map(|entry| entry.waker.take()).collect()
     }
 
-    /// Removes what was given up in line within `turn`'s range and before it, and tells what that was: whoever goes
+    /// Removes what was cancelled on the fast path within `turn`'s range and before it, and returns what that was: a change that goes
     /// over it must not leave it half done either.
     pub(super) fn go_over(&mut self, turn: Turn) -> SmallVec<[Range; 2]> {
         let mut over = SmallVec::new();
@@ -187,7 +187,7 @@ impl Table {
         over
     }
 
-    /// What was given up, in order. Whoever asks puts it right: nobody goes over it from now on.
+    /// What was cancelled, in order. The caller repairs it: no change goes over it from now on.
     pub(super) fn take_abandoned(&mut self) -> Vec<Abandoned> {
         let given_up = self.entries.iter_mut().filter_map(|entry| {
             let what = entry.given_up?;
@@ -204,10 +204,10 @@ impl Table {
         given_up.collect()
     }
 
-    /// Bytes that somebody asked to change and waits for.
+    /// Bytes that users requested to change and wait for.
     pub(super) fn under_way(&self) -> u64 {
         let changes = self.entries.iter().filter(|entry| {
-            // Nobody waits for what was given up.
+            // No caller waits for what was cancelled.
             entry.kind == Kind::Change && entry.given_up.is_none()
         });
         changes.fold(0, |bytes, change| bytes.saturating_add(change.range.len))

@@ -1,6 +1,6 @@
 //! [`MemberTable`]: all members that an array has, or had since it was opened, and which of them holds which part. Pure.
 //!
-//! It decides who may fail, who is read and who takes a part; that members are told is the commit's
+//! It decides which member may fail, is read and takes a part; writing that to members is the commit's
 //! ([`ledger`](super::ledger)), and the bitmap is the caller's.
 //!
 //! # Invariants
@@ -68,14 +68,14 @@ pub(in crate::array) struct Slot {
     pub(super) read_errors: ReadErrors,
 }
 
-/// What became of a wish to fail a member.
+/// What became of a request to fail a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::array) enum Failing {
-    /// It has failed; others must be told before anything is acknowledged.
+    /// It has failed; others must know durably before anything is acknowledged.
     Failed,
     /// It had failed already, or holds nothing.
     Already,
-    /// Nobody else holds what it does: it goes on.
+    /// No other member holds what it does: it goes on.
     Last,
 }
 
@@ -84,7 +84,7 @@ pub(in crate::array) enum Failing {
 pub(super) enum LogChange {
     /// It says so now, and must be written.
     Changed,
-    /// It said so already.
+    /// It had that entry already.
     Unchanged,
     /// There is none, or no room in it.
     Impossible,
@@ -96,12 +96,12 @@ pub(super) struct MemberTable {
     pub(super) layout: Arc<Layout>,
     /// All members by their ids, those that failed or were removed, too.
     pub(super) slots: Vec<Slot>,
-    /// Who holds each part: in sync, or being rebuilt.
+    /// The holder of each part: in sync, or being rebuilt.
     pub(super) parts: Vec<Option<SlotId>>,
     pub(super) view: Arc<View>,
-    /// Roles by number, of members that nobody here knows.
+    /// Roles by number, of members that are not known here.
     pub(super) roles: Vec<Role>,
-    /// Members whose superblocks are one commit behind those of the others.
+    /// Members with superblocks one commit behind those of the others.
     pub(super) behind: Vec<SlotId>,
 }
 
@@ -307,7 +307,7 @@ impl MemberTable {
         }
     }
 
-    /// Parts that have nobody, and spares that could take them.
+    /// Parts that have no holder, and spares that could take them.
     pub(super) fn vacancies(&self) -> (Vec<u16>, Vec<SlotId>) {
         let vacant = self.parts.iter().zip(0..);
         let vacant = vacant.filter(|(slot, _)| slot.is_none());
@@ -319,7 +319,7 @@ impl MemberTable {
         )
     }
 
-    /// Parts whose members are being rebuilt: how far, and whether by the bitmap.
+    /// Parts that are being rebuilt: how far, and whether by the bitmap.
     pub(super) fn rebuilding(&self) -> Vec<(u16, u64, bool)> {
         let rebuilding = self
             .slots
@@ -384,7 +384,7 @@ impl MemberTable {
 
     /// The lowest number that no member has, of those that have no part. `reuses`: those of lost members, too.
     pub(super) fn free_number(&self, reuses: bool) -> u32 {
-        // One that was lost may come back, and must not find its number in use. 0.90 numbers members anew.
+        // One that was lost may come back, and must not find its number in use. 0.90 numbers members again each time.
         let was_used = |number: u32| {
             let role = usize::try_from(number)
                 .ok()

@@ -1,12 +1,12 @@
-//! [`Target`]: a member as requests reach it, and [`View`]: who holds the parts at one moment.
+//! [`Target`]: a member as requests reach it, and [`View`]: the holders of the parts at one moment.
 //!
 //! # Invariants
 //!
-//! * No request to a member takes longer than its patience. What was not answered by then may still land: the
+//! * No request to a member takes longer than its timeout. What was not answered by then may still land: the
 //!   member has failed then, or what it may land on was given up ([`super::locks`]).
-//! * Nothing is asked of a member once the array was taken over, and of a remote one only while it is known to be ours
+//! * Nothing is sent to a member once the array was taken over, and to a remote one only while it is known to be ours
 //!   ([`MemberGuard`]).
-//! * Whoever alone holds its part is waited for as long as the disk itself waits: to give up on it helps nobody.
+//! * The only holder of a part is waited for as long as the disk itself waits: failing it would fail the array.
 //! * A member of another machine that has to make something durable, which may take long, shows meanwhile that it is
 //!   there: it is read a little, and has failed as soon as that is not answered.
 //! * A view never changes: a request works with the one that it began with.
@@ -30,10 +30,10 @@ use super::layout::{Layout, Piece};
 use super::read_balance::ReadLoad;
 use crate::ErrorDisk;
 
-/// Flushes, and whatever members must make durable, may take so much longer than other requests, of a member that is
-/// there; so may all requests to disks of this machine, whose kernel gives up on a drive itself.
+/// Flushes, and all that members must make durable, may take so much longer than other requests, of a member that is
+/// there; so may all requests to disks of this machine: their kernel gives up on a drive itself.
 const PATIENCE: u32 = 6;
-/// Writes for which a member is not asked in line again after it would have waited.
+/// Writes for which a member is not tried on the fast path again after it would have blocked.
 const WAITS: u32 = 64;
 
 /// A member's place in the table of all that the array has had since it was opened.
@@ -68,15 +68,15 @@ pub(in crate::array) struct Target {
     fence: Arc<ArrayFence>,
     /// Of a member on another machine: whether it is still ours.
     pub(super) guard: Option<Arc<MemberGuard>>,
-    /// Nobody else holds what it does.
+    /// No other member holds what it does.
     alone: AtomicBool,
     /// Reads in flight.
     pub(super) load: ReadLoad,
     /// Read errors that were put right.
     pub(super) corrected: AtomicU64,
-    /// Writes until it is asked in line again.
+    /// Writes until the fast path is tried again.
     waits: AtomicU32,
-    /// Tells when nobody uses it any more.
+    /// Notifies when no request uses it any more.
     pub(super) released: Released,
 }
 
@@ -287,7 +287,7 @@ impl Target {
         (flags, false)
     }
 
-    /// Notes whether nobody else holds what it does.
+    /// Notes whether no other member holds what it does.
     pub(super) fn set_alone(&self, alone: bool) {
         self.alone.store(alone, Ordering::Relaxed);
     }
@@ -304,7 +304,7 @@ impl Target {
         }
     }
 
-    /// Waits for an answer for so long, or for as long as nobody else holds what it does: that is looked at again each
+    /// Waits for an answer for so long, or for as long as no other member holds what it does: that is checked again each
     /// time, for another member may have come meanwhile. No clock is read where it answers at once.
     async fn ask<T>(
         &self,
@@ -326,7 +326,7 @@ impl Target {
         }
     }
 
-    /// Asks for what may take long.
+    /// Sends a request that may take long.
     async fn ask_long<T>(
         &self,
         operation: Operation,
@@ -391,7 +391,7 @@ fn timed_out(patience: Duration, operation: Operation, range: Option<Range>) -> 
     IoError::new(Errno::Io, operation, range).because(TimedOut(patience))
 }
 
-/// Who holds a part.
+/// The holder of a part.
 #[derive(Debug, Clone)]
 pub(in crate::array) struct Holder {
     pub(in crate::array) target: Arc<Target>,
@@ -414,12 +414,12 @@ impl Holder {
     }
 }
 
-/// Who holds the parts, at one moment.
+/// The holders of the parts, at one moment.
 #[derive(Debug)]
 pub(in crate::array) struct View {
     /// Where copies are.
     pub(in crate::array) layout: Arc<Layout>,
-    /// By part; `None`: nobody.
+    /// By part; `None`: no holder.
     pub(in crate::array) parts: SmallVec<[Option<Holder>; 4]>,
     /// No member has places that cannot be read.
     pub(super) no_bad: bool,
@@ -473,12 +473,12 @@ impl View {
         edges
     }
 
-    /// Who holds `part`.
+    /// The holder of `part`.
     pub(in crate::array) fn holder(&self, part: usize) -> Option<&Holder> {
         self.parts.get(part)?.as_ref()
     }
 
-    /// Everybody who holds a part.
+    /// All holders.
     pub(in crate::array) fn holders(&self) -> impl Iterator<Item = &Holder> {
         self.parts.iter().flatten()
     }

@@ -1,30 +1,30 @@
 //! `mirror`: arrays of levels 1 and 10, read and written.
 //!
 //! ```text
-//! write ─► turn ─► array dirty, bits set: durable ─► all members at once ─► who failed: durable ─► acknowledged
-//!           │              └─ one commit for all who wait                        │
+//! write ─► turn ─► array dirty, bits set: durable ─► all members at once ─► failures: durable ─► acknowledged
+//!           │              └─ one commit for all that wait                        │
 //!           └─ overlapping changes, and windows of a resync, in order of arrival ┘
 //! ```
 //!
 //! `layout`, `apart`, `phase`, `ledger`, `member_table`, `bits`, `locks`, `read_balance`, `read_errors`, `state` and `plan` are pure: they decide. `commit` writes what members must
-//! know; `write`, `answers`, `read` and `flush` carry out requests; `windows` is what work in the background asks for.
+//! know; `write`, `answers`, `read` and `flush` carry out requests; `windows` is the interface of background work.
 //!
 //! # Invariants
 //!
 //! * Members know that the array is dirty, and which bits are set, before any of them sees data; they are flushed
 //!   before one of these is taken back.
-//! * A change is acknowledged once all members have it that have not failed, and it is durable who has.
+//! * A change is acknowledged once all members have it that have not failed, and the failures are durable.
 //! * Changes that overlap are carried out one behind the other, on all members: copies end equal.
 //! * Once another host took the array over, every request fails, and no member is written any more
 //!   ([`super::member_guard`]).
 //! * A future that is dropped leaves nothing half known: a commit goes on without it, and what was given up half way
-//!   keeps its turn until [`BlockDevice::settle`] made its copies alike.
+//!   keeps its turn until [`BlockDevice::settle`] resynced its copies.
 //! * An array that is open read-only is never written, and one that is open for writing not before the first change.
 //!
 //! # What it does not do
 //!
 //! It starts nothing by itself but the tasks of its commits: resync, recovery, clearing of bits and going clean are
-//! asked for (`super::sync`).
+//! called for (`super::sync`).
 
 mod answers;
 mod apart;
@@ -157,17 +157,17 @@ impl Mirror {
         self.geometry.read_only
     }
 
-    /// Who took it over; nothing is done any more then.
+    /// The host that took it over; nothing is done any more then.
     pub(in crate::array) fn takeover(&self) -> Option<&Takeover> {
         self.fence.takeover()
     }
 
-    /// Another host took it over, as the server of a member tells.
+    /// Another host took it over, as the server of a member reports.
     pub(in crate::array) fn fenced_by(&self, member: &str, why: String) {
         self.fence.close(Takeover::by_server(member, why));
     }
 
-    /// A user asks for something.
+    /// Counts a request of a user.
     fn asked(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
@@ -175,7 +175,7 @@ impl Mirror {
     /// Ends changes for good: settles, flushes and marks the array clean.
     ///
     /// # Errors
-    /// Members could not be told: the array is dirty then, not lost.
+    /// Members could not be written: the array is dirty then, not lost.
     pub(in crate::array) async fn stop(&self) -> Result<(), IoError> {
         if self.read_only() {
             return Ok(());

@@ -25,7 +25,7 @@ use super::{Guarded, Mirror};
 use crate::Blocks;
 use crate::read::read_within;
 
-/// Events that who listens may be behind before it misses some.
+/// Events that a listener may be behind before it misses some.
 const EVENTS_MAX: usize = 256;
 /// Versions of bitmaps that are the usual kind.
 const BITMAP_VERSIONS: std::ops::RangeInclusive<u32> = 3..=4;
@@ -76,10 +76,10 @@ impl Mirror {
     }
 
     /// Takes the members over, where the array goes on without one and stands on a disk of another machine: their superblocks
-    /// are written before anybody uses the array. A host that has it too sees that it was taken over from.
+    /// are written before the array is used. A host that has it too sees that it was taken over from.
     ///
     /// # Errors
-    /// They cannot be told.
+    /// They cannot be written.
     pub(in crate::array) async fn take_over(&self) -> Result<(), IoError> {
         {
             let state = &mut self.lock().state;
@@ -234,7 +234,7 @@ async fn read_bits(
     Ok(Some((bits, header)))
 }
 
-/// The array's blocks: the largest of those of whoever holds a part.
+/// The array's blocks: the largest of those of all holders.
 fn block_size(assembly: &Assembly) -> u32 {
     let blocks = holders(assembly).map(|(member, _)| member.disk.geometry().block_size);
     blocks.max().unwrap_or(1)
@@ -245,7 +245,7 @@ fn block_of(block_size: u32) -> usize {
     usize::try_from(block_size.max(512)).expect("blocks are small")
 }
 
-/// The header of a bitmap that cannot be trusted, for what is in it beside bits.
+/// The header of a bitmap that cannot be trusted, for its fields other than bits.
 async fn blank(assembly: &Assembly, len: usize) -> Result<Vec<u8>, ArrayError> {
     let mut image = vec![0; len];
     for (member, _) in holders(assembly) {
@@ -446,7 +446,7 @@ fn is_one_away(parts: &[Part]) -> bool {
     parts.any(|(part, worked)| worked && part.member.is_none())
 }
 
-/// The freshest table of roles; who is not here holds nothing.
+/// The freshest table of roles; a member that is not here holds nothing.
 fn roles(parts: &[Part], others: &[Other], facts: &Facts) -> Vec<Role> {
     let mut roles = freshest(parts).map_or_else(Vec::new, |fresh| fresh.roles.clone());
     if matches!(facts.version, Version::V0_90 { .. }) {

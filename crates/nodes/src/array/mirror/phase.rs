@@ -9,18 +9,18 @@
 //!
 //! # Invariants
 //!
-//! * [`Phase::Set`] is told only while all members have it durably.
-//! * What is wanted again while it is being cleared is set anew, by the commit after that one.
+//! * [`Phase::Set`] is reached only while all members have it durably.
+//! * What is wanted again while it is being cleared is set again, by the commit after that one.
 
 /// How far the members know of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Phase {
-    /// No member says so, as far as anybody may trust it.
+    /// No member says so, as far as that can be trusted.
     #[default]
     Clear,
-    /// The next commit tells them.
+    /// The next commit writes it.
     Setting,
-    /// The commit that is under way tells them.
+    /// The commit that is under way writes it.
     SettingNow,
     /// All members say so, durably.
     Set,
@@ -74,7 +74,7 @@ impl Phase {
         };
     }
 
-    /// The commit that should have changed it failed: nobody knows who says what.
+    /// The commit that should have changed it failed: which members say what is not known.
     pub(super) const fn undo(&mut self) {
         *self = match *self {
             Self::SettingNow | Self::ClearingNow => Self::Setting,

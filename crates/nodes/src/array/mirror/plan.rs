@@ -37,15 +37,15 @@ const STALE: u8 = 2;
 /// What one commit writes.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// All who hold a part are flushed first.
+    /// All holders are flushed first.
     pub(super) flush_first: bool,
     /// Pages of the bitmap.
     pub(super) pages: Vec<Page>,
-    /// To whom.
+    /// The members that it writes to.
     pub(super) members: Vec<Told>,
     /// Superblocks are written one after the other.
     pub(super) one_by_one: bool,
-    /// What the end of it is told by.
+    /// What its end changes.
     pub(super) after: After,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Told {
 pub(super) struct After {
     scope: CommitScope,
     rebuilt: Vec<(SlotId, u64)>,
-    /// Whose logs of bad blocks are written, where superblocks are.
+    /// The logs of bad blocks that are written, where superblocks are.
     logs: Vec<SlotId>,
     /// Members that are one commit behind no longer.
     caught_up: Vec<SlotId>,
@@ -125,7 +125,7 @@ impl State {
         }
     }
 
-    /// How far members are rebuilt, as far as it may be told.
+    /// How far members are rebuilt, as far as it may be written.
     fn rebuilt(&self, flushed: bool) -> Vec<(SlotId, u64)> {
         let slots = self.members.slots.iter();
         let rebuilding = slots.filter_map(|slot| match slot.standing {
@@ -143,7 +143,7 @@ impl State {
         changed.map(|slot| slot.target.slot).collect()
     }
 
-    /// Whom it tells what. `now`: superblocks, too.
+    /// What is written to which member. `now`: superblocks, too.
     fn told(&mut self, after: &After, now: Option<u64>) -> Vec<Told> {
         let roles = self.roles();
         let synced_to = if self.ledger.writes_dirty() {
@@ -195,11 +195,11 @@ impl State {
         told
     }
 
-    /// The roles of all members by their numbers. Who is not here holds nothing.
+    /// The roles of all members by their numbers. A member that is not here holds nothing.
     fn roles(&self) -> Vec<Role> {
         let mut roles = self.members.roles.clone();
         let old = matches!(self.facts.version, Version::V0_90 { .. });
-        // Who holds a part has the last word, where somebody else came with the same number.
+        // A holder has the last word, where another member came with the same number.
         let (holders, others): (Vec<&Slot>, Vec<&Slot>) =
             self.members.slots.iter().partition(|slot| slot.holds());
         for slot in others.into_iter().chain(holders) {

@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! * Where copies may differ, and were not made alike yet, the first one that is in sync is read, each time: reads
+//! * Where copies may differ, and were not resynced yet, the first one that is in sync is read, each time: reads
 //!   agree with each other, and with what the others are made of.
-//! * What cannot be read is written anew from another copy, and read again; a member on which that fails has failed.
+//! * What cannot be read is rewritten from another copy, and read again; a member on which that fails has failed.
 //!   Read-only arrays are left as they are.
 //! * A member on which that is done too often ([`super::read_errors`]) has failed, where others have what it holds.
 
@@ -26,7 +26,7 @@ use super::read_balance::{ReadRank, choose};
 use super::read_errors::READ_ERRORS_MAX;
 use super::state::State;
 
-/// Members whose copies could not be read, and why.
+/// Members that could not be read, and why.
 type Tried = SmallVec<[(SlotId, IoError); 2]>;
 
 /// Which copies may be read.
@@ -41,9 +41,9 @@ pub(super) enum Which {
 /// What was read.
 pub(super) struct Found {
     pub(super) data: IoBufs,
-    /// Of whom.
+    /// The member that it was read of.
     pub(super) from: SlotId,
-    /// Who could not be read.
+    /// Members that could not be read.
     tried: Tried,
 }
 
@@ -114,7 +114,7 @@ impl Mirror {
         Ok(found.data)
     }
 
-    /// Reads a copy that can be read, but not of `without`; who could not be read on the way.
+    /// Reads a copy that can be read, but not of `without`; with the members that could not be read on the way.
     pub(super) async fn read_any(
         &self,
         piece: &Piece,
@@ -191,7 +191,7 @@ impl Mirror {
     /// durable when it resolves.
     ///
     /// # Errors
-    /// It cannot be failed, or nobody can be told.
+    /// It cannot be failed, or that cannot be made durable.
     pub(super) async fn fail_or_log(
         &self,
         target: &Target,
@@ -207,7 +207,7 @@ impl Mirror {
         self.record(State::is_recorded).await
     }
 
-    /// Writes what cannot be read of a member anew, from another one, and reads it again.
+    /// Rewrites what cannot be read of a member, from another one, and reads it again.
     async fn write_anew(&self, piece: &Piece, target: &Target) -> Result<(), (Range, IoError)> {
         let turn = self.turn(Operation::Read, piece.range, Kind::Window).await;
         // The array is being stopped, or what was given up there cannot be put right: it is left as it is.

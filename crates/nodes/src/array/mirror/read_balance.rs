@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! * A copy of a lower [`ReadRank`] is never read while there is one of a higher.
-//! * Among equals the offset decides: the same bytes are read from the same member, whose cache holds them once, unless that
+//! * Among equals the offset decides: the same bytes are read from the same member, so that one cache holds them, unless that
 //!   member is far busier than another one.
 
 use std::sync::atomic::{AtomicU32, Ordering};

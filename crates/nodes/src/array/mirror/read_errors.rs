@@ -1,6 +1,6 @@
 //! [`ReadErrors`]: how many read errors of a member are put right before it has failed. Pure.
 //!
-//! A member that cannot be read here and there is written anew and goes on; one on which that happens again and again
+//! A member that cannot be read here and there is rewritten there and goes on; one on which that happens again and again
 //! is dying. The bound is that of md (`max_corr_read_errors`, `check_decay_read_errors` in drivers/md).
 //!
 //! # Invariants

@@ -1,12 +1,12 @@
 //! [`State`]: what a mirror knows of its members and of the changes that are under way. Pure: everything is decided
-//! here, under one lock that nobody holds while waiting, and carried out elsewhere.
+//! here, under one lock that is not held across an await, and carried out elsewhere.
 //!
 //! # Invariants
 //!
 //! * A change is sent to members only while all of them know durably that the array is dirty, and which bits are
 //!   set.
 //! * Nothing is acknowledged that a failed member lacks, before all others know durably that it failed.
-//! * While a part has nobody in sync no bit is cleared, and `events_cleared` stays.
+//! * While a part has no member in sync no bit is cleared, and `events_cleared` stays.
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ pub(in crate::array) struct State {
     pub(super) fence: Arc<ArrayFence>,
     pub(super) facts: Facts,
     pub(super) members: MemberTable,
-    /// What members know, and what they are still to be told.
+    /// What members know, and what is still to be written to them.
     pub(super) ledger: CommitLedger,
     pub(super) bits: Option<Bits>,
-    /// Without a bitmap: copies may differ from here on, byte of the array. With one its bits tell.
+    /// Without a bitmap: copies may differ from here on, byte of the array. With one its bits say where.
     pub(super) synced_to: Option<u64>,
     pub(super) locks: Table,
     /// Nothing is changed any more.
@@ -54,7 +54,7 @@ impl State {
     /// A member failed.
     pub(super) fn fail(&mut self, slot: SlotId, why: &str) -> Failing {
         if self.fence.is_closed() {
-            // Nobody is told anything any more.
+            // No member is written any more.
             return Failing::Last;
         }
         let failing = self.members.fail(slot, why);
@@ -83,7 +83,7 @@ impl State {
         }
     }
 
-    /// Copies of `range` may differ: reads are from the first one that is in sync until somebody makes them alike.
+    /// Copies of `range` may differ: reads are from the first one that is in sync until they are resynced.
     pub(super) fn need(&mut self, range: Range) {
         self.needs += 1;
         match &mut self.bits {
@@ -132,7 +132,7 @@ impl State {
         }
     }
 
-    /// Copies of `range` are alike. Without a bitmap that counts where all before it are.
+    /// Copies of `range` are resynced. Without a bitmap that counts where all before it are.
     pub(super) fn made_alike(&mut self, range: Range) {
         let before = self.is_unsynced();
         let size = self.members.layout.size();
@@ -147,13 +147,13 @@ impl State {
                 }
             }
         }
-        // Who opens it next must not do it all again, even if nothing is written until then.
+        // The next host that opens it must not do it all again, even if nothing is written until then.
         if before && !self.is_unsynced() {
             self.change_flushed(false);
         }
     }
 
-    /// Nothing was changed for a while: whether a commit can tell members that the array is clean.
+    /// Nothing was changed for a while: whether a commit can mark the array clean.
     pub(super) fn let_go(&mut self) -> bool {
         if self.locks.has_changes() {
             return false;
@@ -170,7 +170,7 @@ impl State {
             .is_some_and(|bits| awake && bits.sweep(may_clear) && may_clear)
     }
 
-    /// The same, and whether there is anything that members must be told.
+    /// The same, and whether there is anything to commit.
     pub(super) fn sweep_once(&mut self) -> (bool, bool) {
         let more = self.sweep();
         (more, self.ledger.is_awake() && self.must_commit())
@@ -199,7 +199,7 @@ impl State {
         self.change(true);
     }
 
-    /// A change of what superblocks say of data: members are flushed before it is told.
+    /// A change of what superblocks say of data: members are flushed before it is written.
     pub(super) fn change_flushed(&mut self, urgent: bool) {
         self.ledger.change_flushed(urgent);
     }

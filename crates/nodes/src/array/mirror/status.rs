@@ -1,4 +1,4 @@
-//! What a mirror tells of itself, and what happens to it.
+//! The status of a mirror, and its events.
 
 use block::IoError;
 
@@ -110,7 +110,7 @@ impl Mirror {
         })
     }
 
-    /// A member failed, in memory; who is to be told must be, before anything is acknowledged.
+    /// A member failed, in memory; that must be durable on the others before anything is acknowledged.
     pub(in crate::array) fn fail_slot(&self, slot: SlotId, why: &str) -> Failing {
         let failing = self.lock().state.fail(slot, why);
         if failing == Failing::Failed {
@@ -119,7 +119,7 @@ impl Mirror {
         failing
     }
 
-    /// Tells that a member failed.
+    /// Reports that a member failed.
     pub(super) fn tell_failed(&self, slot: SlotId, why: &str) {
         let guarded = self.lock();
         let member = guarded.state.members.slots[slot.0].target.name.clone();
@@ -135,9 +135,9 @@ impl Mirror {
         self.work.notify_waiters();
     }
 
-    /// Tells whoever listens.
+    /// Sends an event to all listeners.
     pub(in crate::array) fn tell(&self, event: ArrayEvent) {
-        // Nobody need listen.
+        // There may be no listener.
         drop(self.events.send(event));
     }
 }
@@ -158,7 +158,7 @@ const fn bitmap(bits: &Bits) -> BitmapStatus {
 }
 
 impl State {
-    /// Whether members know that no write is under way, and copies are alike.
+    /// Whether members know that no write is under way, and copies are identical.
     fn is_clean(&self) -> bool {
         self.ledger.is_clean() && !self.is_unsynced()
     }

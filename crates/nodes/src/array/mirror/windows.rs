@@ -1,9 +1,9 @@
-//! What work in the background needs of a mirror: windows that nobody changes, single copies, and the steps of
-//! members that are made anew.
+//! What work in the background needs of a mirror: windows that are locked against changes, single copies, and the steps of
+//! members that are rebuilt.
 //!
 //! # Invariants
 //!
-//! * Whoever holds a window is alone on its bytes with reads: changes that were there before have ended, later ones
+//! * The holder of a window is alone on its bytes with reads: changes that were there before have ended, later ones
 //!   wait.
 //! * Writing to one member fails it where that fails, durably, as a write of a user does.
 //! * A member that was given a part gets every change from then on, and is read only below what was rebuilt of it.
@@ -24,12 +24,12 @@ use super::read::Which;
 use super::state::State;
 use super::write::Changing;
 
-/// Bytes of the array that nobody changes, as long as it is there.
+/// Bytes of the array that no other task changes, as long as it is there.
 #[derive(Debug)]
 pub(in crate::array) struct Window<'a>(Changing<'a>);
 
 impl Window<'_> {
-    /// Copies are written here: if this is dropped half way, they are made alike before anybody else may change them.
+    /// Copies are written here: if this is dropped in flight, they are resynced before they may be changed again.
     pub(in crate::array) const fn begin(&mut self) {
         self.0.half_way = Some(GivenUp::Data { landed: false });
     }
@@ -60,12 +60,12 @@ impl Mirror {
         self.layout().held(part, at)
     }
 
-    /// Who holds the parts now.
+    /// The holders of the parts now.
     pub(in crate::array) fn view(&self) -> Arc<View> {
         self.lock().state.members.view.clone()
     }
 
-    /// Reads the first copy of a piece that is in sync, or the next one that can be read; and tells whose it is.
+    /// Reads the first copy of a piece that is in sync, or the next one that can be read; with its member.
     ///
     /// # Errors
     /// There is none that can be read.
@@ -92,7 +92,7 @@ impl Mirror {
     /// Writes one copy. Where that fails the member has failed, durably, or it is an error.
     ///
     /// # Errors
-    /// The member cannot be failed, or nobody could be told that it has.
+    /// The member cannot be failed, or that cannot be made durable.
     pub(in crate::array) async fn write_copy(
         &self,
         target: &Target,
@@ -106,17 +106,17 @@ impl Mirror {
         self.fail_or_log(target, within, &error).await
     }
 
-    /// The next bytes at or behind `from` whose copies may differ since a crash. Changes do not make them alike.
+    /// The next bytes at or behind `from` with copies that may differ since a crash. Changes do not resync them.
     pub(in crate::array) fn needed(&self, from: u64) -> Option<Range> {
         self.lock().state.next_needed(from)
     }
 
-    /// Copies of `range` are alike now; whole chunks of the bitmap count. Not durable before the next commit.
+    /// Copies of `range` are identical now; whole chunks of the bitmap count. Not durable before the next commit.
     pub(in crate::array) fn synced(&self, range: Range) {
         self.lock().state.made_alike(range);
     }
 
-    /// The next bytes at or behind `from` that the bitmap tells as changed; everything where there is no bitmap.
+    /// The next bytes at or behind `from` that the bitmap has as changed; all of them where there is no bitmap.
     pub(in crate::array) fn changed(&self, from: u64) -> Option<Range> {
         let guarded = self.lock();
         let size = guarded.state.members.layout.size();
@@ -150,7 +150,7 @@ impl Mirror {
     }
 
     /// Whether a member that failed since the array was opened is as it was then, by the `bytes` of its `superblock` as they were
-    /// found. An old copy lacks more than the bitmap tells.
+    /// found. An old copy lacks more than the bitmap records.
     ///
     /// # Errors
     /// It is not: why. Where another host took it over, the array ends.
@@ -172,19 +172,19 @@ impl Mirror {
         guard.map_or(Ok(()), |guard| guard.check_returned(bytes))
     }
 
-    /// A number for a member that comes: the lowest that nobody has, of those that have no part.
+    /// A number for a member that comes: the lowest that is free, of those that have no part.
     pub(in crate::array) fn free_number(&self) -> u32 {
         self.lock().state.free_number()
     }
 
     /// A member holds `part` from now on, rebuilt up to 0: it gets every change. `by_bitmap`: it lacks only what the
-    /// bitmap tells as changed. Durable when it resolves.
+    /// bitmap has as changed. Durable when it resolves.
     ///
     /// # Errors
-    /// Members cannot be told.
+    /// Members cannot be written.
     ///
     /// # Panics
-    /// If somebody holds the part, or the member is no spare.
+    /// If the part has a holder, or the member is no spare.
     pub(in crate::array) async fn give_part(
         &self,
         slot: SlotId,
@@ -210,7 +210,7 @@ impl Mirror {
     /// Flushes members and writes down how far they are rebuilt.
     ///
     /// # Errors
-    /// Members cannot be told.
+    /// Members cannot be written.
     pub(in crate::array) async fn checkpoint(&self) -> Result<(), IoError> {
         self.lock().state.change_flushed(false);
         self.record_pending().await
@@ -219,7 +219,7 @@ impl Mirror {
     /// The member of `part` holds all of it. Durable when it resolves, behind a flush.
     ///
     /// # Errors
-    /// Members cannot be told.
+    /// Members cannot be written.
     pub(in crate::array) async fn in_sync(&self, part: u16) -> Result<(), IoError> {
         let Some(name) = self.lock().state.in_sync(part) else {
             return Ok(());
@@ -229,20 +229,20 @@ impl Mirror {
         Ok(())
     }
 
-    /// The array has so many parts from now on; the new ones have nobody. Durable when it resolves.
+    /// The array has so many parts from now on; the new ones have no holder. Durable when it resolves.
     ///
     /// # Errors
-    /// Members cannot be told.
+    /// Members cannot be written.
     pub(in crate::array) async fn set_parts(&self, parts: u32) -> Result<(), IoError> {
         self.lock().state.set_parts(parts);
         self.record(State::is_recorded).await
     }
 
-    /// Tells members that the array is clean, if nothing was changed since and it is not clean already. Whether it
+    /// Marks the array clean, if nothing was changed since and it is not clean already. Whether it
     /// is now.
     ///
     /// # Errors
-    /// Members cannot be told.
+    /// Members cannot be written.
     pub(in crate::array) async fn mark_clean(&self) -> Result<bool, IoError> {
         if self.lock().state.locks.abandoned_count() > 0 {
             self.settle_all().await?;
@@ -254,10 +254,10 @@ impl Mirror {
         Ok(self.is_clean())
     }
 
-    /// `daemon_sleep` has passed: bits that nobody needed since are cleared. Whether a later sweep can clear more.
+    /// `daemon_sleep` has passed: bits that no write needed since are cleared. Whether a later sweep can clear more.
     ///
     /// # Errors
-    /// Members cannot be told.
+    /// Members cannot be written.
     pub(in crate::array) async fn sweep(&self) -> Result<bool, IoError> {
         let (more, must) = self.lock().state.sweep_once();
         if must {
@@ -287,17 +287,17 @@ impl Mirror {
         self.work.clone()
     }
 
-    /// Parts that have nobody, and spares that could take them.
+    /// Parts that have no holder, and spares that could take them.
     pub(in crate::array) fn vacancies(&self) -> (Vec<u16>, Vec<SlotId>) {
         self.lock().state.members.vacancies()
     }
 
-    /// Parts whose members are being rebuilt: how far, and whether by the bitmap.
+    /// Parts that are being rebuilt: how far, and whether by the bitmap.
     pub(in crate::array) fn rebuilding(&self) -> Vec<(u16, u64, bool)> {
         self.lock().state.members.rebuilding()
     }
 
-    /// Who holds `part`, in sync or being rebuilt.
+    /// The holder of `part`, in sync or being rebuilt.
     pub(in crate::array) fn holder(&self, part: u16) -> Option<Holder> {
         self.view().holder(part.into()).cloned()
     }

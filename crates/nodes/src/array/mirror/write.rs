@@ -1,15 +1,15 @@
-//! Changes: writes, zeroes and trims, on all who hold a part.
+//! Changes: writes, zeroes and trims, on all holders.
 //!
 //! ```text
-//! turn ─► dirty and bits durable ─► all members at once ─► who failed at it is recorded ─► acknowledged
+//! turn ─► dirty and bits durable ─► all members at once ─► failures are recorded ─► acknowledged
 //! ```
 //!
 //! # Invariants
 //!
-//! * A change goes to all who hold a part, in sync or being rebuilt, and is acknowledged once all of these that have
+//! * A change goes to all members that hold a part, in sync or being rebuilt, and is acknowledged once all of these that have
 //!   not failed have it.
 //! * What was given up half way keeps its turn, and its bits, until [`settle`](block::BlockDevice::settle) made the
-//!   copies alike.
+//!   copies identical.
 //! * What is answered in line allocates nothing.
 
 use block::{Errno, IoBufs, IoError, Now, Operation, Range, WriteFlags};
@@ -171,7 +171,7 @@ impl Mirror {
         }
     }
 
-    /// Sends a change to everybody who holds a part, but not to `without`, and waits for all of them.
+    /// Sends a change to all holders but `without`, and waits for all of them.
     pub(super) async fn send(
         &self,
         range: Range,
@@ -227,14 +227,14 @@ impl Mirror {
         };
         let done = send_now(range, data, &view);
         if done == Now::WouldWait {
-            // Whoever asked writes it again, and goes over what is there now.
+            // The caller writes it again, and goes over what is there now.
             changing.half_way = Some(GivenUp::Data { landed: true });
         }
         done
     }
 }
 
-/// Who holds copies of a piece, and where.
+/// The holders of copies of a piece, and where.
 pub(super) fn holders<'a>(
     view: &'a View,
     piece: &'a Piece,
@@ -243,7 +243,7 @@ pub(super) fn holders<'a>(
     copies.filter_map(|copy: &Copy| Some((view.holder(copy.part)?, piece.within(*copy))))
 }
 
-/// Writes in line, to everybody who holds a part.
+/// Writes on the fast path, to all holders.
 fn send_now(range: Range, data: &[u8], view: &View) -> Now {
     for piece in view.layout.pieces(range) {
         let start = Range::new(0, piece.range.offset - range.offset).len_usize();
@@ -268,7 +268,7 @@ async fn send_to(
     match what {
         Change::Data(data) => target.write(within, data, flags).await,
         Change::Zeroes => write_zeroes(target, within, flags).await,
-        // Nobody relies on a trim; but a member that does not even answer has failed.
+        // No user relies on a trim; but a member that does not even answer has failed.
         Change::Trim => match target.trim(within).await {
             Err(error) if !is_timeout(&error) && !is_not_ours(&error) => Ok(()),
             answer => answer,
@@ -276,7 +276,7 @@ async fn send_to(
     }
 }
 
-/// Zeroes, by whatever way the member has: one that came later may have fewer than the array told.
+/// Zeroes, in the way that the member supports: one that came later may have fewer than the array reported.
 async fn write_zeroes(target: &Target, within: Range, flags: WriteFlags) -> Result<(), IoError> {
     let ways = [flags, flags - WriteFlags::FAST_ZERO];
     for flags in ways {

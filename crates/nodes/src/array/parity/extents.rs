@@ -1,18 +1,18 @@
 //! What members say of their allocation, as that of the array. Pure.
 //!
-//! Rows of which every part says the same are told at once.
+//! Rows of which every part says the same are reported at once.
 
 use block::{Extent, ExtentKind, Range};
 
 use super::layout::Layout;
 use super::plan::{run, single};
 
-/// Extents of one answer, at most. What lies behind is told as data.
+/// Extents of one answer, at most. What lies behind is reported as data.
 const EXTENTS_MAX: usize = 65_536;
 /// Chunks and runs of rows that are looked at for one answer.
 const STEPS_MAX: usize = 1 << 20;
 
-/// What one part says, by the bytes of its data: in order, and asked in order.
+/// The answer of one part, by the bytes of its data: in order, and read in order.
 #[derive(Debug)]
 pub(super) struct Told {
     extents: Vec<Extent>,
@@ -24,7 +24,7 @@ impl Told {
         Self { extents, at: 0 }
     }
 
-    /// What it says of byte `offset`, and up to where. What a part does not tell of is data.
+    /// Its answer for byte `offset`, and up to where. What a part does not answer for is data.
     fn of(&mut self, offset: u64) -> (ExtentKind, u64) {
         while let Some(extent) = self.extents.get(self.at) {
             if extent.range.end() > offset {

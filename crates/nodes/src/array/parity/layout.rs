@@ -18,7 +18,7 @@
 //!
 //! # What it does not do
 //!
-//! It reads nothing and reckons nothing.
+//! It reads nothing and computes nothing.
 
 use super::super::format::Level;
 

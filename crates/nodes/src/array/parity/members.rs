@@ -1,12 +1,12 @@
 //! The members of an array that is only read: asking them, and which of them are in doubt.
 //!
 //! Nothing is written, so that no member is failed for good: one that does not answer in time, or that
-//! fails again and again, is *in doubt*. Others are asked in its place while they have its bytes, it is
-//! asked where they do not, and once in a while to see whether it is back.
+//! fails again and again, is *in doubt*. Others are read in its place while they have its bytes, it is
+//! read where they do not, and once in a while to see whether it is back.
 //!
 //! # Invariants
 //!
-//! * While nobody is in doubt, asking reads no clock and takes no lock, but for an answer that is not
+//! * While no member is in doubt, a read takes no clock and no lock, but for an answer that is not
 //!   there at once: that has a deadline.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ use super::plan::Bytes;
 const ERRORS_MAX: u32 = 16;
 /// A member in doubt is tried again after this.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
-/// Events that are kept for who is slow to take them.
+/// Events that are kept for listeners that are slow to take them.
 const EVENTS_MAX: usize = 64;
 
 /// The members by their parts.
@@ -43,7 +43,7 @@ pub(super) struct Held {
     pub(super) member: Member,
     /// Up to where it holds its part; `None`: all of it.
     pub(super) rebuilt_to: Option<u64>,
-    /// Failed reads whose bytes others had.
+    /// Failed reads of bytes that others had.
     corrected: AtomicU64,
     /// Reads that failed since the last that did not.
     in_a_row: AtomicU32,
@@ -77,7 +77,7 @@ impl Held {
         self.doubt().as_ref().map(|doubt| doubt.why.clone())
     }
 
-    /// Failed reads whose bytes others had.
+    /// Failed reads of bytes that others had.
     pub(super) fn corrected(&self) -> u64 {
         self.corrected.load(Ordering::Relaxed)
     }
@@ -114,7 +114,7 @@ impl Members {
         Some((&held.member.disk, held.member.place(bytes.range)))
     }
 
-    /// Whether anybody is in doubt.
+    /// Whether any member is in doubt.
     #[inline]
     pub(super) fn any_in_doubt(&self) -> bool {
         self.in_doubt.load(Ordering::Relaxed) != 0
@@ -170,7 +170,7 @@ impl Members {
         answer
     }
 
-    /// Counts a failed read of a part whose bytes others had.
+    /// Counts a failed read of a part; others had the bytes.
     pub(super) fn corrected(&self, part: usize) {
         if let Some(held) = &self.held[part] {
             held.corrected.fetch_add(1, Ordering::Relaxed);
@@ -185,7 +185,7 @@ impl Members {
             self.in_doubt.fetch_sub(1, Ordering::Relaxed);
             let member = held.member.name.clone();
             tracing::info!("{member} answers again");
-            // Nobody need listen.
+            // There may be no listener.
             drop(self.events.send(ArrayEvent::MemberBack { member }));
         }
     }

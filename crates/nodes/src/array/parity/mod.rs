@@ -1,15 +1,15 @@
 //! RAID 4, 5 and 6, complete or degraded, for reading.
 //!
 //! ```text
-//! layout    where data and parity are          plan       a request as reads and reckonings
-//! lost      what cannot be read                rebuild    answers as the bytes that were asked for
-//! members   asking, errors, who is in doubt    reading    spans, narrowing down what is really lost
+//! layout    where data and parity are          plan       a request as reads and computations
+//! lost      what cannot be read                rebuild    answers as the bytes that were requested
+//! members   reads, errors, members in doubt    reading    spans, narrowing down what is really lost
 //! ```
 //!
 //! # Invariants
 //!
-//! * Nothing is written, to nobody, whatever is found: an array that is only read stays as it is.
-//! * Bytes are reckoned only where they cannot be read: on members that are missing, not rebuilt so
+//! * Nothing is written, to no member, in no state: an array that is only read stays as it is.
+//! * Bytes are computed only where they cannot be read: on members that are missing, not rebuilt so
 //!   far, marked as bad there, or that fail; and only from parity that is to be trusted.
 //! * What lies on one member that is there is passed on as its disk gives it.
 //! * What is lost is an error that names the members, never other bytes.
@@ -73,9 +73,9 @@ pub(super) struct Parity {
     bits: Option<Bits>,
     /// What is lost from the beginning.
     lost: Lost,
-    /// Bytes of members that may be read at once to reckon from.
+    /// Bytes of members that may be read at once to compute from.
     room: Semaphore,
-    /// Bytes that were reckoned.
+    /// Bytes that were computed.
     rebuilt: AtomicU64,
 }
 
@@ -211,7 +211,7 @@ impl Parity {
     }
 }
 
-/// The bits of the bitmap of a member that has seen all, where they can be read and tell something.
+/// The bits of the bitmap of a member that has seen all, where they can be read and are valid.
 async fn bits(assembly: &Assembly) -> Option<Bits> {
     let header = assembly.bitmap.as_ref().filter(|header| !header.stale)?;
     let mut members = assembly
@@ -283,7 +283,7 @@ impl BlockDevice for Parity {
         Box::pin(ready(Ok(())))
     }
 
-    /// Where the first bytes are, for who sends them from their file. There is no `remap`: who follows
+    /// Where the first bytes are, for callers that send them from their file. There is no `remap`: one that follows
     /// that may write there.
     fn remap_start(&self, range: Range) -> Option<(&Node, Range)> {
         let len = range.len.min(run(&self.layout, range.offset));

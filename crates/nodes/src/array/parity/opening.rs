@@ -9,7 +9,7 @@ use super::super::member::Member;
 use super::layout::Layout;
 use super::lost::Lost;
 
-/// Bits of a bitmap that are told apart; behind them all of an array is taken to be out of sync.
+/// Bits of a bitmap that are distinguished; behind them all of an array is taken to be out of sync.
 const UNSYNCED_MAX: usize = 65_536;
 
 /// The layout of an array, if it has one.

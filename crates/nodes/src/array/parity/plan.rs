@@ -1,4 +1,4 @@
-//! A request as reads of the members, and what is reckoned from them. Pure.
+//! A request as reads of the members, and what is computed from them. Pure.
 //!
 //! A plan is made for a *span*: the same bytes of every member, some rows or some columns of one row.
 //!
@@ -10,9 +10,9 @@
 //!
 //! # Invariants
 //!
-//! * Only columns that are asked for are read, and each byte of a member once.
-//! * What is there is passed on as it was read; only what is lost is reckoned.
-//! * Nothing is reckoned from parity that is not to be trusted.
+//! * Only columns that are needed are read, and each byte of a member once.
+//! * What is there is passed on as it was read; only what is lost is computed.
+//! * Nothing is computed from parity that is not to be trusted.
 
 use block::Range;
 
@@ -26,7 +26,7 @@ pub(super) struct Plan {
     pub(super) reads: Vec<Bytes>,
     /// The bytes of the request that the span has, in order of the request.
     pub(super) pieces: Vec<Piece>,
-    /// What is reckoned.
+    /// What is computed.
     pub(super) rebuilds: Vec<Rebuild>,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Piece {
     pub(super) rebuilt: Option<(usize, usize)>,
 }
 
-/// Bytes that are reckoned: those of one or two parts, in the same columns of one row.
+/// Bytes that are computed: those of one or two parts, in the same columns of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rebuild {
     /// The row.
@@ -60,7 +60,7 @@ pub(super) struct Rebuild {
     pub(super) way: Way,
 }
 
-/// What lost data is reckoned from, beside the data that is left.
+/// What lost data is computed from, next to the data that is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// The data of this part from P.
@@ -72,7 +72,7 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// The parts whose data it gives.
+    /// The parts that it gives data of.
     pub(super) fn gives(&self) -> &[usize] {
         match self {
             Self::FromP(part) | Self::FromQ(part) => std::slice::from_ref(part),
@@ -284,7 +284,7 @@ impl Plan {
         });
     }
 
-    /// Adds what is reckoned and what it is reckoned from.
+    /// Adds what is computed and what it is computed from.
     fn rebuild(&mut self, row: Row, columns: Range, way: Way, gone: &[usize]) -> usize {
         for part in 0..row.parts() {
             let is_read = match way {
@@ -364,7 +364,7 @@ fn wanted(layout: &Layout, request: Range, number: u64, row: &Row, columns: Rang
     chunks.filter_map(of_chunk).collect()
 }
 
-/// How the data of `part` is reckoned where `gone` cannot be read.
+/// How the data of `part` is computed where `gone` cannot be read.
 fn way(row: &Row, gone: &[usize], part: usize) -> Option<Way> {
     let has_p = !gone.contains(&row.p);
     let has_q = row.q.is_some_and(|q| !gone.contains(&q));

@@ -6,8 +6,8 @@
 //!
 //! # Invariants
 //!
-//! * A span of a complete array is the request; nothing is read that was not asked for.
-//! * Spans in which something is reckoned read [`SPAN_BYTES_MAX`] at most, [`SPANS_AT_ONCE`] of a
+//! * A span of a complete array is the request; nothing is read that was not requested.
+//! * Spans in which something is computed read [`SPAN_BYTES_MAX`] at most, [`SPANS_AT_ONCE`] of a
 //!   request run at once, and all of an array hold [`BYTES_AT_ONCE_MAX`] at most.
 //! * Nothing is ever written: what was repaired is counted and forgotten.
 
@@ -23,7 +23,7 @@ use super::lost::Lost;
 use super::plan::{Bytes, Gone, Plan, footprint, plan, spans};
 use super::rebuild::{Found, assemble};
 
-/// Bytes of all members in a span in which something is reckoned.
+/// Bytes of all members in a span in which something is computed.
 pub(super) const SPAN_BYTES_MAX: u64 = 8 << 20;
 /// Spans of one request that are read at once.
 const SPANS_AT_ONCE: usize = 4;
@@ -34,12 +34,12 @@ const READS_AT_ONCE: usize = 64;
 /// Smallest part of a span that is looked at alone to find what is lost, bytes.
 const FINEST: u64 = 4096;
 
-/// Bytes that all spans in which something is reckoned may hold, as the room is counted.
+/// Bytes that all spans in which something is computed may hold, as the room is counted.
 pub(super) fn room() -> usize {
     usize::try_from(BYTES_AT_ONCE_MAX).unwrap_or(Semaphore::MAX_PERMITS)
 }
 
-/// Why a span was not read: what is lost, and what members said.
+/// Why a span was not read: what is lost, and the errors of members.
 struct Refused {
     gone: Gone,
     failed: Vec<(Bytes, IoError)>,
@@ -180,7 +180,7 @@ impl Parity {
         }
     }
 
-    /// Tells why bytes cannot be had, with all members that lack them.
+    /// Reports why bytes cannot be had, with all members that lack them.
     fn refusal(&self, request: Range, refused: &Refused) -> IoError {
         let Refused { gone, failed } = refused;
         let of_part = |part: &usize| {

@@ -1,8 +1,8 @@
-//! What members answered, as the bytes that were asked for. Pure.
+//! What members answered, as the bytes that were requested. Pure.
 //!
 //! # Invariants
 //!
-//! * What was read is passed on by reference; each byte that is reckoned is written once, where it
+//! * What was read is passed on by reference; each byte that is computed is written once, where it
 //!   is handed out from.
 
 use block::IoBufs;
@@ -16,7 +16,7 @@ use crate::blocks::slice;
 /// Bytes of the array, and where they begin.
 pub(super) type Found = (u64, IoBufs);
 
-/// The pieces of `plan`, from the answers to its reads. `reckoned`: bytes that were reckoned.
+/// The pieces of `plan`, from the answers to its reads. `reckoned`: bytes that were computed.
 pub(super) fn assemble(plan: &Plan, answers: &[IoBufs], reckoned: &mut u64) -> Vec<Found> {
     let cut = |bytes: Bytes| {
         let (index, skip) = plan.find(bytes);
@@ -39,7 +39,7 @@ pub(super) fn assemble(plan: &Plan, answers: &[IoBufs], reckoned: &mut u64) -> V
     found.collect()
 }
 
-/// What a rebuild is reckoned from: its data at their exponents (in any order where only P counts), and
+/// What a rebuild is computed from: its data at their exponents (in any order where only P counts), and
 /// parity.
 struct Terms {
     data: Vec<Option<IoBufs>>,
@@ -76,14 +76,14 @@ fn terms(rebuild: &Rebuild, cut: impl Fn(Bytes) -> IoBufs) -> Terms {
     }
 }
 
-/// Reckons what a rebuild gives, part by part.
+/// Computes what a rebuild gives, part by part.
 fn reckon(rebuild: &Rebuild, cut: impl Fn(Bytes) -> IoBufs) -> Vec<Buffer> {
     let len = rebuild.columns.len_usize();
     let terms = terms(rebuild, cut);
     let gives = rebuild.way.gives().iter();
     let mut into: Vec<Buffer> = gives.map(|_| Buffer::take(len)).collect();
     let mut at = 0;
-    // Answers come in slices: as far as all of them go on is reckoned at once.
+    // Answers come in slices: as far as all of them go on is computed at once.
     while at < len {
         let rest = |bufs: &IoBufs| front(bufs, at).len();
         let all = terms.data.iter().flatten().chain(&terms.p).chain(&terms.q);

@@ -1,4 +1,4 @@
-//! How the array is, for who asks.
+//! The status of the array.
 
 use super::super::assembly::{Absent, OtherKind};
 use super::super::format::bitmap::Bits;
@@ -44,7 +44,7 @@ impl Parity {
         }
     }
 
-    /// Bytes that were reckoned since it was opened.
+    /// Bytes that were computed since it was opened.
     #[cfg(test)]
     pub(in super::super) fn rebuilt(&self) -> u64 {
         self.rebuilt.load(std::sync::atomic::Ordering::Relaxed)

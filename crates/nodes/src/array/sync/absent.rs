@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! * A member that somebody declared failed, or that may not come back by the bitmap, is not looked for.
-//! * Who is away for long, or leaves again soon after it came back, is looked for less and less often.
+//! * A member that an administrator declared failed, or that may not come back by the bitmap, is not probed.
+//! * A member that is away for long, or leaves again soon after it came back, is probed less and less often.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Absences {
         self.0.insert(name.to_owned(), absence);
     }
 
-    /// Nobody wants it any more; how it was opened.
+    /// It is not wanted any more; how it was opened.
     pub(super) fn forget(&mut self, name: &str) -> Option<Way> {
         self.0.remove(name).map(|absence| absence.way)
     }
@@ -67,19 +67,19 @@ impl Absences {
         (!same).then(|| way.clone())
     }
 
-    /// It is not to be looked for until somebody gives it.
+    /// It is not to be probed until it is added by command.
     pub(super) fn refuse(&mut self, name: &str) {
         if let Some(absence) = self.0.get_mut(name) {
             absence.refused = true;
         }
     }
 
-    /// Whether there is nobody who can be opened again.
+    /// Whether no member can be opened again.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Members of these names are away at `now`: who is to be looked for, and how; `all` of them, if that is asked.
+    /// Members of these names are away at `now`: which are to be probed, and how; `all` of them, if that is requested.
     pub(super) fn due(&mut self, now: Duration, away: &[String], all: bool) -> Vec<(String, Way)> {
         let mut due = Vec::new();
         for (name, absence) in &mut self.0 {
@@ -111,12 +111,12 @@ impl Absences {
         }
     }
 
-    /// Everybody who can be opened again.
+    /// All members that can be opened again.
     pub(super) fn names(&self) -> Vec<String> {
         self.0.keys().cloned().collect()
     }
 
-    /// When it is to be looked for somebody next; `None`: nobody is away.
+    /// When the next probe is due; `None`: no member is away.
     pub(super) fn next(&self) -> Option<Duration> {
         let away = self
             .0

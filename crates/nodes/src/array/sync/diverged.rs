@@ -4,7 +4,7 @@
 //! # Invariants
 //!
 //! * A diverged member is overwritten only where the caller says so ([`AddOptions::overwrite`](super::super::AddOptions)):
-//!   its superblock is all that tells that its data exist.
+//!   its superblock is the only record of its data.
 
 use engine::clock::Calendar;
 
@@ -33,7 +33,7 @@ fn has_diverged(member: &Superblock, holders: &[&Superblock]) -> bool {
 }
 
 impl Keeper {
-    /// Refuses a member that diverged, and tells what would be lost.
+    /// Refuses a member that diverged, and reports what would be lost.
     pub(super) async fn refuse_diverged(&self, found: &Found) -> Result<(), ArrayError> {
         let written = self.mirror.written();
         let holders: Vec<&Superblock> = written.iter().map(|member| &member.superblock).collect();

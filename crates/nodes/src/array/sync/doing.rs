@@ -1,4 +1,4 @@
-//! [`Doing`]: what is being done in the background, was wished for, and ended how. Pure.
+//! [`Doing`]: the background work that is under way, was requested, and has ended. Pure.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct Running {
 #[derive(Debug, Default)]
 pub(super) struct Doing {
     running: Option<Running>,
-    /// A scrub that somebody asked for.
+    /// A scrub that was requested.
     pub(super) wish: Option<SyncKind>,
     scrubbed: Option<Scrubbed>,
     /// Nothing is begun any more.
@@ -98,7 +98,7 @@ impl Doing {
         self.gave_up.first().map(|(_, why)| why.as_str())
     }
 
-    /// What is told of it at `now`.
+    /// Its status at `now`.
     pub(super) fn status(&self, now: Duration) -> (Option<SyncStatus>, Option<Scrubbed>) {
         let sync = self.running.as_ref().map(|running| SyncStatus {
             kind: running.kind,

@@ -1,8 +1,8 @@
-//! The driver: does by the clock what a mirror is asked for in the background.
+//! The driver: does the background work of a mirror by the clock.
 //!
 //! ```text
-//! every 200 ms that somebody wrote     clean, if nobody did since the last look
-//! every daemon_sleep / 2               bits that nobody needs are cleared
+//! every 200 ms after a write           clean, if there was none since the last look
+//! every daemon_sleep / 2               bits that no write needs are cleared
 //! at once                              resync, recovery, scrub
 //! by and by                            members that are away
 //! ```
@@ -10,7 +10,7 @@
 //! # Invariants
 //!
 //! * It holds the array only while it does something: when all others have left, it ends.
-//! * Nothing wakes it while nothing is written and nobody is away.
+//! * No timer is armed while nothing is written and no member is away.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 
 use super::keeper::Keeper;
 
-/// How long nothing was written before members are told that the array is clean: md's own time.
+/// How long nothing was written before the array is marked clean: md's own time.
 const IDLE: Duration = Duration::from_millis(200);
 /// How long the driver sleeps while nothing is to be done by the clock.
 const LONG: Duration = Duration::from_secs(3600);
@@ -59,7 +59,7 @@ async fn as_it_comes(keeper: Weak<Keeper>, wanted: Arc<Notify>) {
             return;
         };
         if keeper.has_work() {
-            // What could not be done was told.
+            // What could not be done was logged.
             drop(keeper.work().await);
             continue;
         }

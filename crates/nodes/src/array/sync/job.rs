@@ -8,20 +8,20 @@ use super::super::mirror::Mirror;
 /// A piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Job {
-    /// Copies are made alike after a crash; goes over the array.
+    /// Copies are resynced after a crash; goes over the array.
     Resync,
-    /// The member of a part is made anew; goes over the member.
+    /// The member of a part is rebuilt; goes over the member.
     Recovery {
         /// Which part.
         part: u16,
         /// From which byte of it on.
         from: u64,
-        /// Only what the bitmap tells.
+        /// Only what the bitmap has as changed.
         by_bitmap: bool,
     },
     /// Copies are compared; goes over the array.
     Scrub {
-        /// And made alike.
+        /// And resynced.
         repair: bool,
     },
 }
@@ -63,7 +63,7 @@ impl Job {
 /// Runs of a member that are looked at in one search.
 const SEARCH_MAX: usize = 4096;
 
-/// The first bytes of a part at or behind `at` that hold anything of the array, and of which the bitmap tells that
+/// The first bytes of a part at or behind `at` that hold anything of the array, and of which the bitmap says that
 /// they were changed if that counts.
 fn held_and(mirror: &Mirror, part: u16, at: u64, end: u64, by_bitmap: bool) -> Option<Range> {
     let mut at = at;

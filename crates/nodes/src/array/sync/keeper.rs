@@ -1,10 +1,10 @@
-//! [`Keeper`]: does what keeps the copies of a mirror alike, one job after the other.
+//! [`Keeper`]: resyncs the copies of a mirror, one job after the other.
 //!
 //! ```text
 //! copies may differ (crash)            ─► resync
 //! a member holds its part up to here   ─► recovery, from there on
-//! a part has nobody, and there is a spare ─► the spare gets the part ─► recovery
-//! somebody asked for a scrub           ─► check, repair
+//! a part has no holder, and there is a spare ─► the spare gets the part ─► recovery
+//! a scrub was requested                ─► check, repair
 //! ```
 //!
 //! # Invariants
@@ -13,7 +13,7 @@
 //!   bytes while it works on them: users read and write meanwhile.
 //! * What is written down as done (synced up to, rebuilt up to, bits that are clear) was done, and flushed. A job that
 //!   ends early writes down how far it came.
-//! * What cannot be done is told and left until members change; it is not tried for ever.
+//! * What cannot be done is logged and left until members change; it is not retried for ever.
 //!
 //! # What it does not do
 //!
@@ -52,14 +52,14 @@ const LOOK: Duration = Duration::from_millis(20);
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     Well,
-    /// Something else has to be done first, or it is not wished for any more.
+    /// Something else has to be done first, or it was cancelled.
     Early,
 }
 
 /// Whether all of a member is copied, or what the bitmap says.
 pub(super) type Anew = bool;
 
-/// Keeps the copies of a mirror alike.
+/// Keeps the copies of a mirror in sync.
 #[derive(Debug)]
 pub(in crate::array) struct Keeper {
     pub(in crate::array) mirror: Arc<Mirror>,
@@ -71,7 +71,7 @@ pub(in crate::array) struct Keeper {
     /// One change of members at a time.
     pub(super) life: tokio::sync::Mutex<()>,
     pub(super) absences: Mutex<Absences>,
-    /// Members that are to come back before anything else is done; anew where the flag says so.
+    /// Members that are to come back before anything else is done, and how they are rebuilt.
     pub(super) waiting: Mutex<Vec<(Candidate, Anew)>>,
     /// There may be something to do.
     pub(super) wanted: Arc<tokio::sync::Notify>,
@@ -214,7 +214,7 @@ impl Keeper {
         Some(Job::Scrub { repair })
     }
 
-    /// A spare, and a part that has nobody.
+    /// A spare, and a part that has no holder.
     fn free_spare(&self) -> Option<(SlotId, u16)> {
         let (vacant, spares) = self.mirror.vacancies();
         let doing = self.doing();
@@ -292,7 +292,7 @@ impl Keeper {
         }
     }
 
-    /// Writes down how far a job is. Who is not asked keeps its turn in the line before a member: windows go on
+    /// Checkpoints a job. A task that is not polled keeps its turn in the queue of a member: windows go on
     /// meanwhile, or the flush behind them waits for ever. Where users fill the members that takes seconds: others
     /// begin meanwhile, too, behind what is written down.
     async fn note<'a>(&'a self, course: &mut Course, open: &mut Open<'a>) -> Result<(), Stop> {
@@ -399,7 +399,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Tells the mirror how far the job is. Whether that is further than its members know.
+    /// Reports to the mirror how far the job is. Whether that is further than its members know.
     fn has_come_on(&self, course: &mut Course) -> bool {
         let reached = course.walk.reached();
         match course.job {
@@ -414,7 +414,7 @@ impl Keeper {
         !matches!(course.job, Job::Scrub { .. }) && reached > course.noted.0
     }
 
-    /// The same, and whether members are to be told now, as from time to time.
+    /// The same, and whether a checkpoint is due now.
     fn is_noted(&self, course: &mut Course) -> bool {
         let come_on = self.has_come_on(course);
         let (at, when) = course.noted;
@@ -445,10 +445,10 @@ impl Keeper {
         Ok(End::Well)
     }
 
-    /// Ends it all: nothing is begun any more, what is under way ends, and members are told that the array is clean.
+    /// Ends it all: nothing is begun any more, what is under way ends, and the array is marked clean.
     ///
     /// # Errors
-    /// Members cannot be told.
+    /// Members cannot be written.
     pub(in crate::array) async fn end(&self) -> Result<(), ArrayError> {
         self.leave();
         drop(self.worker.lock().await);
@@ -477,7 +477,7 @@ impl Keeper {
         self.doing().stopped || self.mirror.takeover().is_some()
     }
 
-    /// The same, at once: who works sees it.
+    /// The same, at once: the worker sees it.
     pub(in crate::array) fn leave(&self) {
         self.doing().stopped = true;
         self.wanted.notify_waiters();

@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! * A member comes back by the bitmap only where that tells all it lacks; else all of it is copied, and only because
-//!   somebody asked for that.
-//! * One at a time: nobody takes a part between the look at it and the moment it is given.
+//! * A member comes back by the bitmap only where that has all it lacks; else all of it is copied, and only on
+//!   request.
+//! * One at a time: no other takes a part between the look at it and the moment it is given.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -24,7 +24,7 @@ const TAKING_IN: u32 = 12;
 
 impl Keeper {
     /// Makes a disk a member: by the bitmap where that is enough, else a spare, all of which is copied once a part
-    /// has nobody. A member that diverged is refused, unless `options` say to overwrite it.
+    /// has no holder. A member that diverged is refused, unless `options` say to overwrite it.
     pub(in crate::array) async fn add(
         &self,
         disk: Candidate,

@@ -1,10 +1,10 @@
-//! `sync`: what keeps the copies of a mirror alike: resync after a crash, recovery of members, scrub, members that
+//! `sync`: what keeps the copies of a mirror identical: resync after a crash, recovery of members, scrub, members that
 //! come and come back, and the driver that does all of it in the background.
 //!
 //! ```text
 //! driver ─► keeper ─► job: what is to be done ─► plan: which window next ─► window: copies, compares
 //!   │         └─ rate: how fast                                               └─► mirror
-//!   └─► absent: who is away ─► members: comes back, by the bitmap or anew
+//!   └─► absent: members that are away ─► members: come back, by the bitmap or in full
 //! ```
 //!
 //! `plan`, `rate`, `progress`, `doing` and `absent` are pure.
@@ -13,7 +13,7 @@
 //!
 //! * Users read and write meanwhile; what they wait for is one window at most, or, where they have much under way, so
 //!   many that the smallest rate is reached (`rate`).
-//! * Everything goes on where it was after a restart: superblocks and bitmap tell how far it came.
+//! * All work goes on where it was after a restart: superblocks and bitmap record how far it came.
 
 mod absent;
 mod candidate;
@@ -40,12 +40,12 @@ pub(super) use self::probe::Expected;
 use super::ArrayOptions;
 use super::mirror::Mirror;
 
-/// A mirror that is kept alike, until this is dropped.
+/// A mirror that is kept in sync, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Kept(Arc<Keeper>);
 
 impl Kept {
-    /// Keeps `mirror` alike: by the clock, if that is asked for.
+    /// Keeps `mirror` in sync: by the clock, if the options say so.
     pub(super) fn new(mirror: Arc<Mirror>, expected: Expected, options: &ArrayOptions) -> Self {
         let keeper = Arc::new(Keeper::new(mirror, options));
         keeper.expect(expected);

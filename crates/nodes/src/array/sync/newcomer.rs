@@ -1,4 +1,4 @@
-//! A disk that becomes a spare, whatever it held.
+//! A disk that becomes a spare, no matter what it held.
 //!
 //! # Invariants
 //!
@@ -18,7 +18,7 @@ use super::keeper::Keeper;
 use super::members::not_told;
 
 impl Keeper {
-    /// Makes a disk a spare, whatever it held.
+    /// Makes a disk a spare, no matter what it held.
     pub(super) async fn take_in(
         &self,
         disk: &Candidate,

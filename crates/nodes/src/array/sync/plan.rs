@@ -10,7 +10,7 @@
 //! # Invariants
 //!
 //! * Windows come in order and never overlap, and each byte that is wanted is in exactly one.
-//! * What is told as reached never goes back, and nothing below it is under way: what is written
+//! * What is reported as reached never goes back, and nothing below it is under way: what is written
 //!   down of it holds after a crash.
 
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ impl Walk {
         }
     }
 
-    /// The next window, of `len_max` bytes at most and within multiples of that. `wanted` tells the first
+    /// The next window, of `len_max` bytes at most and within multiples of that. `wanted` returns the first
     /// range at or behind a byte that is wanted, however long; `None`: nothing is any more.
     pub(in crate::array) fn next(
         &mut self,

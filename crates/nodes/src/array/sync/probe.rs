@@ -15,7 +15,7 @@ use super::keeper::{Anew, Keeper};
 /// A member's name, whether it is on another machine, and how it is opened again.
 type KnownWay = (String, bool, Option<Arc<dyn Reopen>>);
 
-/// What an assembly tells of members that come back.
+/// What an assembly says of members that come back.
 #[derive(Debug, Default)]
 pub(in crate::array) struct Expected {
     ways: Vec<KnownWay>,
@@ -24,7 +24,7 @@ pub(in crate::array) struct Expected {
 
 impl Expected {
     /// Members that were left behind and that the bitmap brings up to date come back; with a preferred side
-    /// the other one is copied anew.
+    /// the other one is copied in full.
     pub(in crate::array) fn of(assembly: &Assembly, options: &ArrayOptions) -> Self {
         let held = assembly
             .parts
@@ -67,7 +67,7 @@ fn candidate(member: &Member) -> Candidate {
 }
 
 impl Keeper {
-    /// Takes note of an assembly before it is opened: how members are opened again, and who comes back at once.
+    /// Takes note of an assembly before it is opened: how members are opened again, and which come back at once.
     pub(in crate::array) fn expect(&self, expected: Expected) {
         for (name, remote, reopen) in expected.ways {
             self.remember(&name, remote, reopen.as_ref());
@@ -87,7 +87,7 @@ impl Keeper {
     pub(super) async fn let_in(&self) {
         while let Some((candidate, anew)) = self.next_waiting() {
             let name = candidate.name.clone();
-            // Whoever preferred the other side was told that what only this one has is lost.
+            // A remark has warned that what only this one has is lost, where the other side was preferred.
             let preferred = AddOptions {
                 overwrite: true,
                 ..AddOptions::default()
@@ -109,7 +109,7 @@ impl Keeper {
         self.waiting().pop()
     }
 
-    /// Looks for members that are away where it is time to (or for `all`): who answers comes back. Whether anybody
+    /// Probes members that are away where it is time to (or `all`): one that answers comes back. Whether any
     /// did.
     pub(in crate::array) async fn probe(&self, all: bool) -> bool {
         if self.absences().is_empty() || self.is_left() {

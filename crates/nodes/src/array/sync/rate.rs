@@ -1,10 +1,10 @@
 //! [`Rate`]: how fast work in the background may go, so that users hardly notice it. Pure.
 //!
 //! ```text
-//! users asked for something in the last moment   the rate falls, quickly, down to the smallest, or to what a
+//! users sent requests in the last moment         the rate falls, quickly, down to the smallest, or to what a
 //!                                                window is under way for in so small a part of the time that users
 //!                                                do not see it
-//! nobody did                                     it rises, up to the largest
+//! they did not                                   it rises, up to the largest
 //! ```
 //!
 //! # Invariants
@@ -18,7 +18,7 @@
 //!
 //! # What it does not do
 //!
-//! It reads no clock and counts no requests: whoever works tells both.
+//! It reads no clock and counts no requests: the worker passes both in.
 
 use std::time::Duration;
 
@@ -32,15 +32,15 @@ const FALL: u64 = 4;
 /// in a second at the usual smallest rate: too few to be seen among the slowest hundredth of requests.
 const WINDOW_MIN: u64 = 256 << 10;
 const WINDOW_MAX: u64 = 1 << 20;
-/// Windows under way at once while nobody else is there: each reads, then writes, and a fast disk wants eight
+/// Windows in flight without users: each reads, then writes, and a fast disk wants eight
 /// writes at any moment. Six of them copied at half the rate of such a disk, sixteen at its own. What a slow disk has
 /// before it, though, is what the next user waits for: there are fewer where they take long. Three keep reader and
 /// writer at work.
 const WINDOWS_MIN: usize = 3;
 const WINDOWS_MAX: usize = 16;
-/// And beside users, where these fill the members: short ones are 2 MiB together, as much as md has under way.
+/// And with users, where these fill the members: short ones are 2 MiB together, as much as md has under way.
 const BESIDE_MAX: u64 = 8;
-/// A window that takes longer than this, with those that are under way beside it, takes long.
+/// A window that takes longer than this, with those that are in flight, takes long.
 const LONG: Duration = Duration::from_millis(20);
 /// While users are there a window is under way in one of so many moments: less than one request in a hundred meets
 /// one. On fast disks that is much more than the usual smallest rate, at which a large one takes weeks.
@@ -56,11 +56,11 @@ pub(in crate::array) struct Rate {
     rate: u64,
     /// Bytes a second of the last windows, while they were under way.
     speed: u64,
-    /// Windows under way at once while nobody else is there.
+    /// Windows in flight without users.
     windows: usize,
     /// When everything that was taken is paid for.
     paid: Duration,
-    /// When it was looked for users the last time, and what they had asked for by then.
+    /// When users were looked for the last time, and how many requests they had sent by then.
     looked: Duration,
     seen: u64,
     /// Bytes of users' requests under way.
@@ -68,7 +68,7 @@ pub(in crate::array) struct Rate {
 }
 
 impl Rate {
-    /// Begins at `now`, when users had asked for `requests` things so far.
+    /// Begins at `now`, when users had sent so many `requests`.
     pub(in crate::array) fn new(bounds: SyncRates, now: Duration, requests: u64) -> Self {
         let bounds = sane(bounds);
         Self {
@@ -83,12 +83,12 @@ impl Rate {
         }
     }
 
-    /// Tells how many bytes of users' requests are under way.
+    /// Sets how many bytes of users' requests are under way.
     pub(in crate::array) const fn users_have(&mut self, bytes: u64) {
         self.users_have = bytes;
     }
 
-    /// Tells what users had asked for by `now`.
+    /// Takes in how many requests users had sent by `now`.
     pub(in crate::array) fn look(&mut self, now: Duration, requests: u64) {
         let moments = now.saturating_sub(self.looked).as_millis() / MOMENT.as_millis();
         if moments == 0 {
@@ -123,7 +123,7 @@ impl Rate {
         self.windows = windows.clamp(WINDOWS_MIN, WINDOWS_MAX);
     }
 
-    /// The smallest rate: what is asked for, or what nobody notices.
+    /// The smallest rate: that of the options, or one that users do not notice.
     fn floor(&self) -> u64 {
         let unseen = self.speed / SHARE;
         unseen.clamp(self.bounds.min, self.bounds.max)
@@ -152,7 +152,7 @@ impl Rate {
         }
     }
 
-    /// How many windows may be under way beside what users have there.
+    /// How many windows may be in flight together with the requests of users.
     fn beside(&self) -> usize {
         let windows = (self.users_have / self.window()).clamp(1, BESIDE_MAX);
         usize::try_from(windows).expect("a few")

@@ -54,7 +54,7 @@ fn with_users_who_never_rest_it_goes_down_to_the_smallest_rate_and_not_below() {
     assert!((100 * MIB..=130 * MIB).contains(&bytes), "{bytes}");
 }
 
-/// The same with users who never rest, on a disk that moves `speed` bytes a second, for a hundred seconds: bytes a second,
+/// The same with users without pauses, on a disk that moves `speed` bytes a second, for a hundred seconds: bytes a second,
 /// and the part of the time in which a window was under way.
 fn beside_users(speed: u64) -> (u64, f64) {
     let mut rate = Rate::new(RATES, Duration::ZERO, 0);
@@ -77,7 +77,7 @@ fn beside_users(speed: u64) -> (u64, f64) {
     (bytes / 100, busy.as_secs_f64() / 100.0)
 }
 
-/// The story: a resync of a fast disk went at 1 MiB/s as long as somebody read it without pause, for weeks, where md's
+/// A resync of a fast disk went at 1 MiB/s as long as a user read it without pause, for weeks, where md's
 /// own waits for its last request and goes on.
 #[test]
 fn on_a_fast_disk_the_smallest_rate_is_what_users_do_not_notice() {
@@ -87,12 +87,12 @@ fn on_a_fast_disk_the_smallest_rate_is_what_users_do_not_notice() {
         assert!(rate > speed / 200, "{rate} of {speed}");
         assert!(busy < 0.01, "{busy}");
     }
-    // A slow one goes at the smallest rate that is asked for.
+    // A slow one goes at the smallest rate of the options.
     let (rate, _) = beside_users(50_000_000);
     assert!((MIB..=MIB + MIB / 3).contains(&rate), "{rate}");
 }
 
-/// The same beside users who have `queued` bytes before a member of 20 MB/s at every moment, which lets everybody in as
+/// The same with users that have `queued` bytes before a member of 20 MB/s at every moment, which takes all requests as
 /// they came: bytes a second, and how many windows were under way at most.
 fn behind_users(queued: u64) -> (u64, usize) {
     const SPEED: u64 = 20_000_000;

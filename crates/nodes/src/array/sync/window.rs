@@ -1,4 +1,4 @@
-//! One window of work: copies are made of each other, or compared, while nobody changes them.
+//! One window of work: copies are made of each other, or compared, while they are locked against changes.
 
 use block::{IoBufs, IoError, Range};
 use futures_util::future::join_all;
@@ -55,7 +55,7 @@ async fn resync_piece(mirror: &Mirror, piece: &Piece) -> Result<u64, Stop> {
     let (data, from) = match mirror.read_source(piece).await {
         Ok(found) => found,
         Err(error) => {
-            // Whoever reads it is told so, too; there is nothing that it could be made of.
+            // A user that reads it gets the error, too; there is nothing that it could be made of.
             tracing::warn!(
                 "{}: {} cannot be made alike: {error}",
                 mirror.name(),
@@ -76,7 +76,7 @@ async fn resync_piece(mirror: &Mirror, piece: &Piece) -> Result<u64, Stop> {
     Ok(piece.range.len)
 }
 
-/// Makes what a part holds at `within` of its member anew.
+/// Rebuilds what a part holds at `within` of its member.
 pub(super) async fn recover(mirror: &Mirror, part: u16, within: Range) -> Result<Done, Stop> {
     let runs = runs(mirror, part, within);
     let (Some(start), Some(end)) = (
@@ -87,14 +87,14 @@ pub(super) async fn recover(mirror: &Mirror, part: u16, within: Range) -> Result
     };
     let hull = Range::new(start, end - start);
     let mut window = mirror.lock_range(hull).await.map_err(Stop::Failed)?;
-    // Somebody else may hold it by now.
+    // Another member may hold it by now.
     let Some(holder) = mirror
         .holder(part)
         .filter(|holder| holder.rebuilt_to.is_some())
     else {
         return Ok(Done::default());
     };
-    // Where members know of bad places each side of them is read of whom it can be.
+    // Where members know of bad places each side of them is read of a member that can be.
     let pieces = runs.iter().flat_map(|(at, run)| {
         let pieces = mirror.pieces(*run).into_iter();
         pieces.map(|piece| (*at + (piece.range.offset - run.offset), piece))
@@ -161,7 +161,7 @@ pub(super) async fn compare(mirror: &Mirror, range: Range, repair: bool) -> Resu
     Ok(done)
 }
 
-/// Where copies of a piece differ, in order; what cannot be read of a member is written anew, as when a user had
+/// Where copies of a piece differ, in order; what cannot be read of a member is rewritten, as when a user had
 /// read it.
 async fn compare_piece(mirror: &Mirror, piece: &Piece, repair: bool) -> Result<Vec<Range>, Stop> {
     let view = mirror.view();

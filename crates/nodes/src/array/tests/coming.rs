@@ -1,4 +1,4 @@
-//! Who may not become a member, and what cannot be grown: one clear line each, and nothing written.
+//! What may not become a member, and what cannot be grown: one clear line each, and nothing written.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::super::mirror::tests::kit::{
 };
 use super::super::{AddOptions, Array, ArrayError, ArrayOptions, Candidate, open};
 
-/// What is asked for.
+/// The operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ask {
     Add,
@@ -51,7 +51,7 @@ impl Bench {
         Self { disks, array }
     }
 
-    /// Asks for a disk to be taken in: why it is not, and that nothing was written.
+    /// Adds a disk: why it is refused, and that nothing was written.
     async fn refused(&self, ask: Ask, disk: &Arc<MemDisk>) -> String {
         let disks = || self.disks.iter().chain([disk]);
         let before: Vec<_> = disks().map(|disk| disk.snapshot()).collect();
@@ -105,7 +105,7 @@ fn read_only(disk: &MemDisk) -> Arc<MemDisk> {
     Arc::new(disk.with_geometry(|geometry| geometry.read_only = true))
 }
 
-/// Who is refused whether it is added or taken back.
+/// A disk that is refused both when it is added and when it is re-added.
 #[test]
 fn a_disk_that_cannot_be_a_member_is_refused_with_a_line_and_not_written() {
     block_on(async {

@@ -1,6 +1,6 @@
 //! Members with data of their own.
 //!
-//! `array add` overwrote any member of the same array, whatever it held: a half of a mirror that had gone on alone was
+//! `array add` overwrote any member of the same array without a look at it: a half of a mirror that had gone on alone was
 //! copied over by the other half, right after `re-add` had refused it for that very reason.
 
 use std::sync::Arc;

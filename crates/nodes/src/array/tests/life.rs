@@ -129,8 +129,8 @@ fn a_mirror_grows_and_shrinks_and_is_found_so_by_who_opens_it_next() {
 }
 
 /// A spare was away when another disk came, which got its number, and then a part. Once it was back, the other one was
-/// away for a while, and came back by the bitmap under the number that both had: what was told to the holder of the part
-/// was told to the spare, too, and nobody could open the array any more.
+/// away for a while, and came back by the bitmap under the number that both had: what was written to the holder of the part
+/// was written to the spare, too, and the array could not be opened any more.
 #[test]
 fn a_member_whose_number_is_another_ones_by_now_comes_back_under_a_new_one() {
     block_on(async {
@@ -202,9 +202,9 @@ fn who_goes_on_without_a_member_that_may_be_one_commit_ahead_counts_past_it() {
     });
 }
 
-/// World 3141, as it was once. With superblocks 0.90 who comes new gets the lowest number that nobody here has: that of a
-/// member that is away. That one came back by the bitmap and kept it; both were told that they hold its part, counted as
-/// the same member, and nobody could open the array any more.
+/// World 3141, as it was once. With superblocks 0.90 a newcomer gets the lowest number that no member here has: that of a
+/// member that is away. That one came back by the bitmap and kept it; both were recorded as holders of its part, counted as
+/// the same member, and the array could not be opened any more.
 #[test]
 fn a_member_with_a_superblock_0_90_comes_back_beside_who_came_new_with_its_number() {
     block_on(async {
@@ -338,7 +338,7 @@ fn halves_that_went_apart_are_refused_and_the_one_that_is_preferred_is_copied_wh
     }
 }
 
-/// Everything that is done by the clock, by the clock: nobody calls the keeper.
+/// All that is done by the clock, by the clock: the test does not call the sync manager.
 #[test]
 fn under_an_engine_a_spare_takes_over_bits_are_cleared_and_the_array_goes_clean_by_itself() {
     on_each_backend(|| async {

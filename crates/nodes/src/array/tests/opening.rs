@@ -1,4 +1,4 @@
-//! Tests of opening: that nothing is written where an array is refused or only read, and what is told.
+//! Tests of opening: that nothing is written where an array is refused or only read, and what is reported.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn nodes(disks: &[Arc<MemDisk>]) -> Vec<Node> {
     disks.iter().map(|disk| disk.clone() as Node).collect()
 }
 
-/// A linear array whose members are changed before it is opened, and why it is not opened. Nothing is
+/// A linear array with members that are changed before it is opened, and why it is not opened. Nothing is
 /// written.
 fn refusal(change: impl FnOnce(&mut Vec<Vec<u8>>)) -> (String, String) {
     let blocks = (0..3).map(|number| encode(&superblock(Level::Linear, number), 4096));

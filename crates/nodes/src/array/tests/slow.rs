@@ -63,7 +63,7 @@ fn throttled(size: u64, bytes_per_s: u64) -> Node {
     Arc::new(Throttle::new(Arc::new(Memory::new(size)), rates))
 }
 
-/// The kernel's judge found this: while members were told how far a recovery is, its windows were not polled.
+/// The kernel found this: during checkpoints of a recovery its windows were not polled.
 /// One of them had its turn before a throttled member and did not take it, the flush stood behind it, and
 /// after half a minute the member was given up.
 #[test]
@@ -98,7 +98,7 @@ fn recovered(array: &Array) -> u64 {
     array.status().sync.expect("it is far from its end").done
 }
 
-/// A recovery onto a half of 20 MB/s beside so many writers of `len` bytes each who never rest.
+/// A recovery onto a half of 20 MB/s with so many writers of `len` bytes each that never rest.
 fn beside_writers(writers: u64, len: u64, seconds: u64) -> Moved {
     const SIZE: u64 = 1 << 30;
     on_stopped_clock(async {
@@ -135,7 +135,7 @@ fn beside_writers(writers: u64, len: u64, seconds: u64) -> Moved {
     })
 }
 
-/// The story: a load of 4 KiB that took all of a half of 20 MB/s was said to leave a recovery a third of a megabyte a
+/// A load of 4 KiB that took all of a half of 20 MB/s was claimed to leave a recovery a third of a megabyte a
 /// second.
 #[test]
 fn one_writer_who_fills_a_member_leaves_a_recovery_its_smallest_rate() {

@@ -252,7 +252,7 @@ fn the_server_finds_the_files_below() {
         ..ArrayOptions::default()
     };
     let kept = block_on(open(candidates(&disks), kept)).unwrap();
-    // Who follows it may write there, and these disks would be written.
+    // A caller that follows it may write there, and these disks would be written.
     assert!(kept.remap(Range::new(0, 512)).is_none());
     assert!(kept.remap_start(Range::new(0, 512)).is_none());
 }

@@ -22,7 +22,7 @@ use crate::output::Format;
 
 /// Room for a name in a superblock, bytes (`docs/formats/md.md`).
 const NAME_MAX: usize = 32;
-/// What an array is called if nobody says.
+/// The default name of an array.
 const NAME: &str = "array";
 /// Most disks of one array: more are a slip of a `*`.
 const MEMBERS_MAX: usize = 384;

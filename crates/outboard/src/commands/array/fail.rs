@@ -1,4 +1,4 @@
-//! `outboard array fail`: a member has failed, whatever it says itself.
+//! `outboard array fail`: a member has failed, although it answers.
 
 use super::outcome::{Change, Waits, Whose, carry_out};
 use super::target::{ArrayArgs, member};

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! outboard array add media --disk /srv/c.img       an array that a server runs, by its name
-//! outboard array add a.img b.img --disk c.img      one that nobody has open, by its members
+//! outboard array add a.img b.img --disk c.img      one that no process has open, by its members
 //! ```
 //!
 //! # Invariants
 //!
 //! * What stands without an option is the array, and only that; what is done with it is an option. So a
 //!   word too many is never taken for a member.
-//! * A word that may mean two things is refused, and so is a disk that somebody has open ([`target`]).
+//! * A word that may mean two things is refused, and so is a disk that is open elsewhere ([`target`]).
 //! * An array that was opened here is stopped again, also after a failure and Ctrl-C.
 
 mod add;

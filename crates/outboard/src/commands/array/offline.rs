@@ -1,9 +1,9 @@
-//! [`Offline`]: an array that nobody runs, opened from its members for the time of a command.
+//! [`Offline`]: an array that no process runs, opened from its members for the time of a command.
 //!
 //! # Invariants
 //!
-//! * Its members are locked meanwhile: nobody else writes them.
-//! * Whatever happens, it is stopped before the command ends: its members are told that it is clean.
+//! * Its members are locked meanwhile: no other process writes them.
+//! * However the command ends, it is stopped before that: its members are marked clean.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl Offline {
         change::carry_out(&self.array, step, &mut self.beside).await
     }
 
-    /// Stops it, and tells how it was at last if what was done with it went well.
+    /// Stops it, and reports how it was at last if what was done with it went well.
     pub(super) async fn close(self, done: Result<(), Failure>) -> Result<ArrayReport, Failure> {
         let stopped = match self.writable {
             true => stop_one(&self.array).await,
@@ -112,7 +112,7 @@ impl Offline {
     }
 }
 
-/// Opens members beside those that it has, and tells who has one that cannot be opened.
+/// Opens members in addition to those that it has, and names the process that has one that cannot be opened.
 #[derive(Debug)]
 struct Beside(OpenClaims);
 
@@ -143,7 +143,7 @@ pub(super) async fn candidate(builder: &mut Builder, text: &str) -> Result<Candi
     candidate.map_err(|error| in_use(error, &named))
 }
 
-/// Tells how an array can be reached whose member a server here has, or an attachment.
+/// Says how an array can be reached with a member that a server here has, or an attachment.
 fn in_use(error: BuildError, named: &NamedDisk) -> Failure {
     let Some(process) = error.in_use_by() else {
         return error.into();

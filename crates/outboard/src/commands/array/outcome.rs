@@ -1,4 +1,4 @@
-//! Doing one thing with an array, wherever it is, waiting for what that begins, and telling how it is then.
+//! Doing one thing with an array, wherever it is, waiting for what that begins, and reporting how it is then.
 
 use nodes::array::Array;
 
@@ -26,7 +26,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// Whoever has the array, the work is left to it.
+    /// The work is left to the process that has the array.
     pub(super) const NOT: Self = Self {
         wait: false,
         no_wait: true,
@@ -35,11 +35,11 @@ impl Waits {
 
 /// What is done with an array.
 pub(super) trait Change {
-    /// It, with an array that is so; `None`: nothing but to wait. `whose`: who opens disks.
+    /// It, with an array that is so; `None`: nothing but to wait. `whose`: which process opens disks.
     fn step(&self, report: &ArrayReport, whose: Whose) -> Result<Option<ArrayStep>, Failure>;
 }
 
-/// Who does it, and opens the disks that are named.
+/// The process that does it, and opens the disks that are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose {
     /// Another process, which may run in another folder.
@@ -98,7 +98,7 @@ pub(super) fn carry_out(
     format.print(&report, || show::tree(&report))
 }
 
-/// Whoever opens the array next must name members that came, where it is written what is served.
+/// The next start must name members that came, where it is written what is served.
 fn tell_newcomers(before: &ArrayReport, now: &ArrayReport) {
     if let Some(disk) = show::with_newcomers(before, now) {
         let name = now.short_name();

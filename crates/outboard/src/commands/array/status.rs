@@ -20,7 +20,7 @@ pub(crate) struct Args {
     how: How,
 }
 
-/// Tells.
+/// Reports.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     if args.array.is_empty() {
         return all(&args.how, format);

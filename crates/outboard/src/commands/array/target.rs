@@ -3,7 +3,7 @@
 //! | words | mean |
 //! |---|---|
 //! | one that is an export, an array's name or its UUID at a server here | that array |
-//! | disks: paths, expressions | the array that they are members of, which nobody may have open |
+//! | disks: paths, expressions | the array that they are members of, which may not be open elsewhere |
 //!
 //! A word that is both is refused, with how to say either. A path that begins with `/`, `./` or `../` is
 //! never a name.
@@ -84,7 +84,7 @@ fn find(words: &[String], how: &How) -> Result<Target, Failure> {
 /// A server and its arrays.
 pub(super) type Server = (PathBuf, Vec<ArrayReport>);
 
-/// The servers that are asked: the one that is named, or all.
+/// The servers that are queried: the one that is named, or all.
 pub(super) fn servers(how: &How) -> Result<Vec<Server>, Failure> {
     if let Some(named) = &how.server {
         let socket = place::named(named)?;
@@ -113,7 +113,7 @@ fn arrays_of(socket: &Path) -> Result<Vec<ArrayReport>, ControlError> {
     }
 }
 
-/// What the words mean, if `exists` tells which files are there. Pure.
+/// What the words mean, if `exists` says which files are there. Pure.
 pub(super) fn choose(
     words: &[String],
     servers: &[Server],
@@ -243,7 +243,7 @@ impl Served {
     }
 }
 
-/// The member that is meant: of that very name, or the only one whose path that is.
+/// The member that is meant: of that very name, or the only one with that path.
 pub(super) fn member(report: &ArrayReport, said: &str) -> Result<String, Failure> {
     let names: Vec<&str> = report
         .members

@@ -1,4 +1,4 @@
-//! `outboard array wait`: until copies are alike, and nothing is left to do.
+//! `outboard array wait`: until copies are in sync, and nothing is left to do.
 
 use super::outcome::{Change, Waits, Whose, carry_out, wait_for_server};
 use super::target::{ArrayArgs, Target};
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     array: ArrayArgs,
 }
 
-/// Waits. What nobody runs is opened, so that what is left to do is done.
+/// Waits. An array that no process runs is opened, so that what is left to do is done.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     match args.array.find()? {
         Target::Served(mut served) => {

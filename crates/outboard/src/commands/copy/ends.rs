@@ -58,7 +58,7 @@ impl Ends {
     }
 }
 
-/// Whether two disks are the same bytes, as far as their names tell.
+/// Whether two disks are the same bytes, as far as their names show.
 fn are_one(one: &Disk, other: &Disk) -> bool {
     match (one, other) {
         (Disk::File { path: a, .. }, Disk::File { path: b, .. }) => {

@@ -1,10 +1,10 @@
-//! `outboard copy`: a disk onto another one, whatever both are.
+//! `outboard copy`: a disk onto another one, of any kinds.
 //!
 //! # Invariants
 //!
 //! * What can be refused is refused before anything is written: the same disk twice, a target that
 //!   is too small, a file that would be overwritten without `--force`.
-//! * Success is told after the target was flushed (and compared, if that was asked for).
+//! * Success is reported after the target was flushed (and compared, with `--verify`).
 //! * An array that is the target, or part of it, is marked clean behind the copy, however the copy ends.
 //! * A file that this command made is removed unless it is whole; every other target that was left
 //!   half written is named as such.

@@ -63,7 +63,7 @@ impl Target {
             Err(error) if error.kind() == io::ErrorKind::NotFound && whole => {
                 return Ok(Self::New(path));
             }
-            // Opening it tells why it cannot be used.
+            // Opening it gives the error.
             Err(_) => return Ok(Self::Disk),
         };
         if !found.is_file() {
@@ -119,7 +119,7 @@ impl Target {
             }
         };
         let file = options.open(&path).map_err(|error| failed(&error))?;
-        // Whoever uses the file must not see it emptied. Opening it as a disk tells who that is.
+        // Another process that uses the file must not see it emptied. Opening it as a disk gives the error with its name.
         match nodes::lock_exclusive(&file, &path).await {
             Err(OpenError::InUse { .. }) => return Ok(Prepared(None)),
             locked => locked.map_err(|error| Failure::from_error(&error))?,
@@ -214,7 +214,7 @@ impl Made {
 impl Drop for Prepared {
     fn drop(&mut self) {
         if let Some(made) = &self.0 {
-            // Nobody is left to be told.
+            // No caller is left that could get the error.
             let _gone = made.take_back();
         }
     }

@@ -1,4 +1,4 @@
-//! Who may come back by what the bitmap says.
+//! Which member may come back by what the bitmap says.
 
 use super::{Set, bitmap};
 use crate::array::assemble::by_bitmap;

@@ -1,4 +1,4 @@
-//! Superblocks that nobody would write: whatever they say, there is an answer.
+//! Superblocks that no program writes: for each of them there is an answer.
 
 use block::Range;
 use proptest::prelude::*;

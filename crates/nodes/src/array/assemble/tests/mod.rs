@@ -1,5 +1,5 @@
-//! Tests of putting arrays together: [`standing`] of who is fresh, [`refused`] of what is no array,
-//! [`comeback`] of who may come back, [`hostile`] of what nobody would write.
+//! Tests of putting arrays together: [`standing`] of which member is fresh, [`refused`] of what is no array,
+//! [`comeback`] of which may come back, [`hostile`] of what no program writes.
 
 mod comeback;
 mod hostile;
@@ -78,7 +78,7 @@ impl Set {
         &mut self.members[member].superblock
     }
 
-    /// The array goes on without a member, with so many events; it is not told.
+    /// The array goes on without a member, with so many events; that one is not written.
     pub(super) fn goes_on_without(&mut self, gone: usize, events: u64) {
         let number = usize::try_from(self.members[gone].superblock.number).expect("few");
         for (index, member) in self.members.iter_mut().enumerate() {
@@ -105,7 +105,7 @@ impl Set {
         self.judged().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Who holds each part.
+    /// The holder of each part.
     pub(super) fn holders(&self) -> Vec<Option<usize>> {
         let parts = self.verdict().parts;
         parts.into_iter().map(|held| Some(held?.0)).collect()

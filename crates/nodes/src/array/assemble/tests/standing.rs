@@ -1,4 +1,4 @@
-//! Who is fresh, who is stale, who went its own way.
+//! Which members are fresh, which are stale, which diverged.
 
 use proptest::prelude::*;
 
@@ -198,11 +198,11 @@ fn a_member_that_left_a_degraded_array_before_another_came_is_only_stale() {
 /// What one machine does with the members that it has.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// It writes with all members that work, and tells them.
+    /// It writes with all members that work, and updates them.
     Write,
-    /// A member fails; the others are told.
+    /// A member fails; the others are updated.
     Fail(usize),
-    /// A member that was away comes back and is copied anew.
+    /// A member that was away comes back and is copied in full.
     Return(usize),
 }
 
@@ -216,7 +216,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// One machine alone never splits an array, whatever happens to its members: those that work at the end
+    /// One machine alone never splits an array, in any order of failures: those that work at the end
     /// hold their parts, and all others are stale.
     #[test]
     fn one_machine_never_splits_an_array(steps in steps()) {

@@ -47,7 +47,7 @@ fn left_of(bytes: Vec<u8>) {
     let size = bytes.len() as u64;
     let disk: Node = Arc::new(testkit::MemDisk::from_bytes(bytes));
     for found in block_on(examine(&disk)).expect("it can be read") {
-        // An old one has eight sectors, which can be torn; then it is told as damaged.
+        // An old one has eight sectors, which can be torn; then it is reported as damaged.
         let Ok(superblock) = &found.superblock else {
             assert!(matches!(found.version, Version::V0_90 { .. }));
             continue;

@@ -40,7 +40,7 @@ fn a_spare_says_what_the_others_say_with_everything_at_the_same_distances() {
             (new.array, new.member_size, new.events),
             (of.array, of.member_size, of.events)
         );
-        // It can be said, and is read so.
+        // It can be recorded, and is read so.
         let read = decode(version, place, &encode(&new, place)).expect("it is right");
         assert_eq!(read, Some(new));
     }

@@ -51,7 +51,7 @@ fn mdadm(arguments: &[&str], path: &Path) -> String {
     String::from_utf8(said.stdout).expect("text")
 }
 
-/// The value behind a name in what it said to people.
+/// The value behind a name in its output.
 fn value<'a>(said: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = said.lines().filter_map(|line| line.split_once(" : "));
     let found = lines.find(|(found, _)| found.trim() == name);

@@ -21,7 +21,7 @@ use crate::array::{ArrayError, Found, examine, newest};
 
 const MIB: u64 = 1 << 20;
 
-/// How an array of this level is made, with nothing said.
+/// How an array of this level is made, by default.
 fn usual(level: Level, version: Version) -> CreateOptions {
     CreateOptions {
         level,

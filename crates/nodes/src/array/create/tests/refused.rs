@@ -10,7 +10,7 @@ use crate::array::create::{BitmapChoice, CreateOptions};
 use crate::array::format::{Level, Version};
 use crate::{Linear, Memory, Segment, read_within};
 
-/// The refusal of a wish, of which nothing was written.
+/// The refusal of a spec; nothing was written.
 fn refusal(parts: &[NewMember], spares: &[NewMember], options: &CreateOptions) -> String {
     let refused = made(parts, spares, options).expect_err("it cannot be made");
     assert!(refused.next().is_some(), "{refused}: what to do next");

@@ -7,12 +7,12 @@
 //!
 //! # Invariants
 //!
-//! * No input panics; no more than [`CHUNKS_MAX`] bits are ever held, whatever a header says.
-//! * A header is changed from its bytes as they were read, so that what nobody here knows stays.
+//! * No input panics; no more than [`CHUNKS_MAX`] bits are ever held, independent of what a header says.
+//! * A header is changed from its bytes as they were read, so that unknown fields stay.
 //!
 //! # What it does not do
 //!
-//! It does not know clustered (5) and lockless (6) bitmaps: they are told by name.
+//! It does not know clustered (5) and lockless (6) bitmaps: they are reported by name.
 
 mod bits;
 #[cfg(test)]
@@ -81,7 +81,7 @@ pub enum Problem {
     /// It is another array's.
     #[error("its bitmap belongs to another array")]
     Array,
-    /// It would take too much memory, or its superblock tells no size.
+    /// It would take too much memory, or its superblock has no size.
     #[error("its bitmap would have {0} bits, more than {CHUNKS_MAX}")]
     Chunks(u64),
     /// It lies on something else.
@@ -146,7 +146,7 @@ impl Bitmap {
         })
     }
 
-    /// The bytes of a header. `before`: as it was read; zeroes for a new one. What nobody here knows stays.
+    /// The bytes of a header. `before`: as it was read; zeroes for a new one. Unknown fields stay.
     #[must_use]
     pub fn encode(&self, before: &[u8; HEADER_LEN_USIZE]) -> [u8; HEADER_LEN_USIZE] {
         let mut bytes = *before;
@@ -183,7 +183,7 @@ impl Bitmap {
         Shape::new(size, self.chunk)
     }
 
-    /// Whether its bits say anything about an array whose superblocks are at `events`. If not, all of them
+    /// Whether its bits are valid for an array with superblocks at `events`. If not, all of them
     /// count as set.
     #[must_use]
     pub const fn is_stale(&self, events: u64) -> bool {
@@ -258,7 +258,7 @@ pub fn place(
     taken[1] = Some(superblock.data);
     taken[2] = superblock.bad_blocks;
     let mut taken = taken.iter().flatten();
-    // Data that claims more than can be is told elsewhere; here it must not overflow.
+    // Data that claims more than can be is reported elsewhere; here it must not overflow.
     let overlaps = |other: &Range| match other.offset.checked_add(other.len) {
         Some(_) => place.overlaps(other),
         None => true,

@@ -129,7 +129,7 @@ fn an_old_superblock_counts_its_members() {
     assert_eq!(read(version, &bytes), of);
 }
 
-/// mdadm aborts an assembly when word 8 differs from member to member: in a linear array, whose members may
+/// mdadm aborts an assembly when word 8 differs from member to member: in a linear array, which has members that may
 /// be of any size, it is 0.
 #[test]
 fn members_of_an_old_linear_array_say_the_same_size_of_each_other() {
@@ -150,7 +150,7 @@ fn members_of_an_old_linear_array_say_the_same_size_of_each_other() {
 fn a_member_of_an_old_array_has_the_number_of_its_part() {
     let version = VERSIONS[0];
     let before = encode(&mirror(version, 0), place(version));
-    // What was spare 2 holds part 1 now, and tells so itself.
+    // What was spare 2 holds part 1 now, and says so itself.
     let roles = [Role::Active(0), Role::Faulty, Role::Active(1), Role::Spare];
     let changes = Changes {
         roles: Some(&roles),
@@ -288,7 +288,7 @@ proptest! {
         let version = Version::V1_2;
         let of = mirror(version, 1);
         let mut bytes = encode(&of, place(version));
-        // The newest kernels' field lies here, and whatever comes after them.
+        // The newest kernels' field lies here, and all later ones.
         bytes[224..256].copy_from_slice(&unknown);
         bytes[512..].fill(behind);
         super::encode::seal(&mut bytes[..512]);

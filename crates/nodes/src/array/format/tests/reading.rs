@@ -1,4 +1,4 @@
-//! What was encoded is read again, and what is damaged is told.
+//! What was encoded is read again, and what is damaged is reported.
 
 use proptest::prelude::*;
 
@@ -206,7 +206,7 @@ proptest! {
         bytes.resize(4096, 0);
         bytes[byte] ^= 1 << bit;
         let read = decode(written.version, at, &bytes);
-        // A superblock whose first words are gone is none, and what counts the roles counts what is summed.
+        // A superblock without its first words is none, and what counts the roles counts what is summed.
         let is_good = matches!(&read, Ok(Some(found)) if *found == written);
         prop_assert!(!is_good, "byte {} bit {}", byte, bit);
         prop_assert!(!(8..12).contains(&byte) || !matches!(read, Ok(Some(_))));

@@ -165,7 +165,7 @@ fn role(words: &Words, at: usize) -> Role {
     }
 }
 
-/// What nobody ever described is no member.
+/// A member that has no descriptor is none.
 fn roles(words: &Words) -> Vec<Role> {
     let places = (0..DISKS).map(|index| DISK_AT + index * DISK_LEN);
     let described = |at: &usize| {

@@ -1,6 +1,6 @@
 //! Superblock 0.90 as bytes: whole ones, and changes to those that were read. Pure.
 //!
-//! A member's number is its part in this format, as long as it is in sync; whoever is not comes behind the
+//! A member's number is its part in this format, as long as it is in sync; one that is not comes behind the
 //! parts. [`Role`]s may be numbered otherwise (as they were while a spare was being made a member): they are put
 //! in order here.
 
@@ -76,7 +76,7 @@ fn apply(w: &mut Words, changes: &Changes<'_>) {
     put_flags(w, changes);
 }
 
-/// A checkpoint counts with the events of its time. Places behind what 32 bits can say are told too near: more is
+/// A checkpoint counts with the events of its time. Places behind what 32 bits can say are recorded too near: more is
 /// copied then, not less.
 fn put_synced(w: &mut Words, to: Option<u64>) {
     w.flag(33, CLEAN, to.is_none());
@@ -102,7 +102,7 @@ fn put_flags(w: &mut Words, changes: &Changes<'_>) {
     }
 }
 
-/// The table anew: parts first, each at its place; then who has none.
+/// The table again: parts first, each at its place; then members without one.
 fn put_roles(w: &mut Words, roles: &[Role], own: u32) {
     let before = w.words[DISK_AT..DISK_AT + DISKS * DISK_LEN].to_vec();
     let this = w.words[THIS_AT..THIS_AT + DISK_LEN].to_vec();
@@ -189,7 +189,7 @@ impl Words {
         }
     }
 
-    /// What is said of a member; the numbers of its device and its own flags stay.
+    /// The descriptor of a member; the numbers of its device and its own flags stay.
     fn describe(&mut self, at: usize, number: usize, state: u32) {
         let number = u32::try_from(number).expect("few");
         self.words[at] = number;

@@ -71,7 +71,7 @@ fn whole(bytes: &[u8]) -> Result<Option<&[u8]>, Problem> {
     bytes.get(..len).map(Some).ok_or(problem)
 }
 
-/// The checksum of a superblock, whatever it has there.
+/// The checksum of a superblock, independent of the one in it.
 pub(super) fn checksum(superblock: &[u8]) -> u32 {
     let words = superblock.chunks(4).enumerate().map(|(index, word)| {
         if index == CHECKSUM_AT / 4 {

@@ -70,7 +70,7 @@ fn a_place_that_cannot_be_written_is_logged_before_the_write_is_acknowledged() {
             0
         );
         assert_eq!(mirror.status().members[0].state, MemberState::InSync);
-        // What is not there is read of the other one, now and by who opens it next.
+        // What is not there is read of the other one, now and at the next start.
         assert_eq!(read(&mirror, RANGE).await, pattern(2, RANGE));
         mirror.stop().await.unwrap();
         let mirror = open(&disks).await;
@@ -127,7 +127,7 @@ fn places_that_are_bad_on_different_members_are_read_of_the_others() {
         if mirror.read_now(RANGE, &mut into) == block::Now::Done {
             assert_eq!(into, pattern(1, RANGE));
         }
-        // Where nobody has it, it fails, and nobody else does.
+        // Where no member has it, it fails, and no member does.
         faults[1].inject(cannot(Operation::Write, PLACE));
         let error = write(&mirror, PLACE, 2).await.unwrap_err();
         assert_eq!(error.errno, Errno::Io);

@@ -104,7 +104,7 @@ fn a_bit_is_kept_while_a_write_is_under_way_or_copies_may_differ_or_somebody_is_
     all.end(chunk(1));
     all.sweep(true);
     all.sweep(true);
-    // Somebody failed before the commit.
+    // A member failed before the commit.
     all.keep_all();
     assert!(!all.will_clear());
     assert_eq!(all.set(), 2);
@@ -121,7 +121,7 @@ fn bits_of_a_member_that_comes_back_are_set_with_the_next_commit() {
     own.set(COUNT - 1);
     bits.note(&own);
     assert_eq!(set_in(&commit(&mut bits, true)), [2, 9, COUNT - 1]);
-    // They are found by who copies what is set.
+    // They are found when what is set is copied.
     assert_eq!(bits.next_set(9 * CHUNK), Some(Range::new(9 * CHUNK, CHUNK)));
 }
 

@@ -1,7 +1,7 @@
-//! Commits that nobody waits for.
+//! Commits without a task that waits for them.
 //!
-//! A commit went on only while somebody who waited for it was polled. The user whose write had begun one left, a disk
-//! had hung, everybody else waited for that: the commit stood still until a timeout let somebody look at it again, and
+//! A commit went on only while a task that waited for it was polled. The user that had begun one left, a disk
+//! had hung, all others waited for that: the commit stood still until a timeout woke a task that looked at it again, and
 //! the answer of a good member, which had been there all the time, came too late by then.
 
 use std::pin::pin;
@@ -18,7 +18,7 @@ use crate::timed::is_ready;
 
 const FIRST: Range = Range::new(0, 4096);
 
-/// A mirror whose members hold what they are asked, and a commit of it of which nobody waits for the end.
+/// A mirror with members that hold their requests, and a commit of it that no task waits for.
 async fn left(below: &[Node]) -> (Vec<Arc<HeldDisk>>, Arc<Mirror>) {
     let held: Vec<_> = below.iter().cloned().map(HeldDisk::new).collect();
     held.iter().for_each(|disk| disk.hold(false));
@@ -33,7 +33,7 @@ async fn left(below: &[Node]) -> (Vec<Arc<HeldDisk>>, Arc<Mirror>) {
     (held, mirror)
 }
 
-/// Members answer whatever they are asked.
+/// Members answer all requests.
 async fn answer(held: &[Arc<HeldDisk>]) {
     for _ in 0..16 {
         for disk in held {

@@ -1,4 +1,4 @@
-//! Members that fail, and what of it others know before anybody is answered.
+//! Members that fail, and what of it others know before any request is answered.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ fn a_member_that_does_not_take_the_bitmap_or_its_superblock_fails_before_data_is
             assert_eq!(superblock(&disks[2]).await.events, 12);
             assert!(superblock(&disks[0]).await.events < 12);
             assert_eq!(mirror.status().working, 2);
-            // Only the survivors' bitmaps tell what it lacks.
+            // Only the survivors' bitmaps have what it lacks.
             assert_eq!(bits(&disks[1]).await.1, [0]);
             assert_eq!(bits(&disks[1]).await.0.events_cleared, 10);
         });
@@ -168,7 +168,7 @@ fn while_a_part_has_nobody_bits_stay_and_so_does_the_mark_for_those_who_come_bac
         assert_eq!(set, [0, 4]);
         assert_eq!(header.events_cleared, 11);
         assert_eq!(superblock(&disks[0]).await.events, header.events);
-        // Also by who opens it next.
+        // Also at the next start.
         mirror.stop().await.unwrap();
         drop(mirror);
         let mirror = open(&disks[..1]).await;
@@ -365,7 +365,7 @@ fn a_member_whose_read_errors_do_not_end_has_failed() {
         };
         assert_eq!(member, name(0));
         assert!(why.contains("more than 20 read errors"), "{why}");
-        // Who holds the last copy is not failed for it.
+        // The holder of the last copy is not failed for it.
         drop(mirror);
         let mirror = open(&below[1..]).await;
         assert_eq!(read(&mirror, FIRST).await, pattern(1, FIRST));

@@ -246,7 +246,7 @@ pub(in crate::array) struct Heard {
     pub(in crate::array) operation: Operation,
     pub(in crate::array) range: Option<Range>,
     pub(in crate::array) fua: bool,
-    /// It was answered, rather than asked.
+    /// It was answered, not only sent.
     pub(in crate::array) done: bool,
 }
 
@@ -298,7 +298,7 @@ pub(in crate::array) fn recorded(disks: &[Node]) -> (Vec<Node>, Journal) {
     (disks, journal)
 }
 
-/// What was written down since it was asked last.
+/// What was written since the last call.
 pub(in crate::array) fn heard(journal: &Journal) -> Vec<Heard> {
     std::mem::take(&mut journal.lock().unwrap_or_else(PoisonError::into_inner))
 }

@@ -1,4 +1,4 @@
-//! Tests of the member table: who may fail, who is alone, what becomes of parts and numbers.
+//! Tests of the member table: which member may fail, which is alone, what becomes of parts and numbers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::array::assembly::Facts;
 use crate::array::member::Member;
 use crate::array::member_guard::ArrayFence;
 
-/// A table whose members hold all parts; members behind these are spares.
+/// A table with members that hold all parts; members behind these are spares.
 fn table(recipe: &Recipe, members: u16) -> MemberTable {
     let fence = ArrayFence::new(
         "box:test",

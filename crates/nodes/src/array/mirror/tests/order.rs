@@ -13,7 +13,7 @@ use super::kit::{DATA, Heard, Journal, Recipe, bits, heard, open, recorded, supe
 const FIRST: Range = Range::new(0, 4096);
 const SECOND: Range = Range::new(8192, 4096);
 
-/// Where the first one of a kind was asked, and the last one of another was answered.
+/// Where the first request of a kind was sent, and the last one of another was answered.
 fn first(all: &[Heard], is: impl Fn(&Heard) -> bool) -> usize {
     let found = all.iter().position(|heard| !heard.done && is(heard));
     found.expect("there is one")
@@ -86,7 +86,7 @@ fn a_bit_is_durable_before_data_also_while_the_array_is_dirty() {
         assert_eq!(count(&all, Heard::is_superblock), 0);
         assert_eq!(superblock(&disks[0]).await.events, 11);
         assert_eq!(bits(&disks[1]).await.1, [0, 2]);
-        // Again: nothing is to be told.
+        // Again: nothing is to be committed.
         write(&mirror, SECOND, 2).await.unwrap();
         let all = heard(&journal);
         assert_eq!(count(&all, |_| true), 2, "{all:?}");
@@ -114,7 +114,7 @@ fn a_clean_array_is_told_so_behind_a_flush_of_all_members_once_writes_have_ended
             (header.events, header.events_cleared, set),
             (12, 11, vec![0])
         );
-        // Nothing is to be told again.
+        // Nothing is to be committed again.
         assert!(mirror.mark_clean().await.unwrap());
         assert!(heard(&journal).is_empty());
         write(&mirror, FIRST, 2).await.unwrap();

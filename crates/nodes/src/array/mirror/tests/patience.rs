@@ -109,8 +109,8 @@ fn who_is_alone_is_waited_for() {
     });
 }
 
-/// It was asked while it was alone, and waited for without limit although another member had come meanwhile: a flush hung
-/// for ever on a disk that had hung, and with it whoever had asked for it.
+/// A request to it began while it was alone, and was waited for without limit although another member had come meanwhile: a flush hung
+/// for ever on a disk that had hung, and with it its caller.
 #[test]
 fn who_is_alone_no_longer_is_not_waited_for_any_more() {
     on_stopped_clock(async {

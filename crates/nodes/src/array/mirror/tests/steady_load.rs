@@ -1,7 +1,7 @@
 //! Commits under a steady load.
 //!
 //! A checkpoint, and a sweep of the bitmap, waited until nothing was pending at all, instead of for their own changes.
-//! Under a steady load the next writer's bit is always pending when a commit ends, so that one that was asked for went
+//! Under a steady load the next writer's bit is always pending when a commit ends, so that a requested one went
 //! on for as long as the load: a resync was not written down meanwhile, and no absent member was probed.
 
 use std::time::Duration;

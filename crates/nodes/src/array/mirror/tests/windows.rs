@@ -1,4 +1,4 @@
-//! What work in the background relies on; and commits that somebody began and gave up.
+//! What work in the background relies on; and commits that were begun and cancelled.
 
 use std::pin::pin;
 
@@ -93,7 +93,7 @@ fn a_commit_that_the_last_member_does_not_take_is_tried_again_with_the_same_even
         assert!(write(&mirror, FIRST, 1).await.is_err());
         assert_eq!(read(&mirror, FIRST).await, [0; 4096]);
         write(&mirror, FIRST, 2).await.unwrap();
-        // Two commits that were taken: who is away may have seen the first one.
+        // Two commits that were taken: an absent member may have seen the first one.
         assert_eq!(superblock(&below[0]).await.events, 12);
         assert_eq!(bits(&below[0]).await.0.events, 12);
     });
@@ -145,7 +145,7 @@ fn what_a_member_is_told_to_hold_is_durable_behind_its_data() {
             (None, 0)
         );
         assert_eq!(mirror.status().members[1].state, MemberState::InSync);
-        // Now bits may be cleared, and who left is too old to come back by them.
+        // Now bits may be cleared, and a member that left is too old to come back by them.
         for _ in 0..3 {
             mirror.sweep().await.unwrap();
         }
@@ -187,7 +187,7 @@ fn a_line_that_goes_wrong_half_way_is_put_right_by_who_writes_it_again() {
         write(&mirror, FIRST, 2).await.unwrap();
         assert_alike(&below).await;
         assert!(mirror.mark_clean().await.unwrap());
-        // Or by nobody: then by who settles.
+        // Or by none: then by the settling.
         write(&mirror, FIRST, 3).await.unwrap();
         for _ in 0..200 {
             let data = pattern(4, FIRST);

@@ -15,7 +15,7 @@ use crate::array::{ArrayEvent, ArrayOptions, MemberState};
 
 const CHUNK: usize = 16 << 10;
 
-/// The array, with each member behind a disk that fails as it is told.
+/// The array, with each member behind a disk that fails on command.
 fn faulty(sample: &Sample) -> (Parity, Vec<Arc<FaultDisk>>) {
     let faulty: Vec<Arc<FaultDisk>> = disks(sample)
         .into_iter()

@@ -1,4 +1,4 @@
-//! What is opened, what is refused, and what is told of it.
+//! What is opened, what is refused, and what is reported of it.
 
 use std::sync::Arc;
 

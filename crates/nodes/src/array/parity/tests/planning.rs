@@ -10,7 +10,7 @@ use crate::array::parity::lost::Lost;
 use crate::array::parity::plan::{Gone, Plan, footprint, plan, single, spans};
 use crate::array::parity::rebuild::assemble;
 
-/// The layout of a sample, whose chunks may be smaller than any that md takes.
+/// The layout of a sample, with chunks that may be smaller than any that md takes.
 fn layout(sample: &Sample) -> Layout {
     let parts = u32::try_from(sample.parts).unwrap();
     let layout = Layout::new(sample.level, sample.layout, parts, 512);

@@ -93,7 +93,7 @@ proptest! {
         assembly.parts[rebuilt].rebuilt_to = Some(to * 512 + 7);
         let member = assembly.parts[bad].member.as_mut().unwrap();
         member.bad = places.iter().map(|(at, len)| Range::new(at * 512, len * 512)).collect();
-        // What is marked holds other bytes, so that whoever reads it is found out.
+        // What is marked holds other bytes, so that a read of it is found out.
         for range in member.bad.clone() {
             let end = range.end().min(sample.member_size());
             let there = Range::new(DATA_AT + range.offset, end - range.offset);
@@ -124,7 +124,7 @@ fn chunks_of_more_than_a_span_are_read_in_columns() {
     assert_eq!(read(&array, range), sample.data[start..start + 1024]);
 }
 
-/// Members that hold each request, to see what is asked of them.
+/// Members that hold each request, to see what is sent to them.
 fn held(sample: &Sample, missing: &[usize]) -> (Parity, Vec<Arc<HeldDisk>>) {
     let held: Vec<Arc<HeldDisk>> = disks(sample)
         .into_iter()
@@ -140,7 +140,7 @@ fn held(sample: &Sample, missing: &[usize]) -> (Parity, Vec<Arc<HeldDisk>>) {
     (array, held)
 }
 
-/// What is asked of each member for a read of `range`.
+/// What is sent to each member for a read of `range`.
 fn asked(array: &Parity, held: &[Arc<HeldDisk>], range: Range) -> Vec<Vec<Range>> {
     crate::timed::timed(async {
         let mut read = pin!(array.read(range));

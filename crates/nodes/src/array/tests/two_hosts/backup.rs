@@ -7,7 +7,7 @@
 //!
 //! * Nothing is written to a disk that is not the array's.
 //! * Once a newer opening of the half has written its superblock, nothing of an older one lands. Where the server does not fence
-//!   that is so for what was asked for later than [`VALID_FOR`] after it; what lands until then is noted
+//!   that is so for requests that were sent later than [`VALID_FOR`] after it; what lands until then is noted
 //!   ([`Backup::take_overwritten`]).
 
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ struct State {
     epoch: u64,
     /// Goes up with each disk.
     disk_number: u64,
-    /// Who may write, and what its host is.
+    /// The opening that may write, and its host.
     holder: Option<(u64, Host)>,
     /// The newest opening that wrote the superblock, and when it did so first.
     owner: Option<(u64, Instant)>,
@@ -186,7 +186,7 @@ impl Backup {
         }
     }
 
-    /// Whether an image has the superblock of the half, or that which an opening wrote last: nobody can tell it from the half.
+    /// Whether an image has the superblock of the half, or that which an opening wrote last: they cannot be distinguished.
     pub(in crate::array) fn is_as_known(&self, image: &[u8], half: &[u8]) -> bool {
         let found = superblock_of(image);
         let mut known = self.state().known.clone().into_values();
@@ -198,7 +198,7 @@ impl Backup {
         self.state().wrong.first().cloned()
     }
 
-    /// What older openings wrote, as they may where the server does not fence, since this was asked last.
+    /// What older openings wrote, as they may where the server does not fence, since the last call.
     pub(in crate::array) fn take_overwritten(&self) -> Vec<Range> {
         std::mem::take(&mut self.state().overwritten)
     }
@@ -213,7 +213,7 @@ impl Backup {
         }
     }
 
-    /// Claims the half for an opening. `others_alive`: who has it would be cut off.
+    /// Claims the half for an opening. `others_alive`: the current writer would be cut off.
     pub(in crate::array) fn claim(
         &self,
         token: u64,
@@ -290,7 +290,7 @@ impl RemoteHalf {
         (known(&self.epoch), known(&self.disk_number))
     }
 
-    /// Ends it: nothing more is sent, whoever waits gets an error.
+    /// Ends it: nothing more is sent, a request that waits gets an error.
     pub(in crate::array) fn sever(&self) {
         self.severed.store(true, Ordering::Relaxed);
         self.backup.changed.notify_waiters();
@@ -337,7 +337,7 @@ impl RemoteHalf {
         }
     }
 
-    /// A change lands that was asked for at `asked`.
+    /// A change lands that was sent at `asked`.
     fn note(&self, asked: Instant, range: Range) {
         let mut guarded = self.backup.state();
         let state = &mut *guarded;

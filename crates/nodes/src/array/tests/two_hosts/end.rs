@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// Opens both halves, on the side of whoever had the array last where they went apart, and compares all with what is
+    /// Opens both halves, on the side of the last owner of the array where they went apart, and compares all with what is
     /// owed.
     async fn open_both(&mut self, owner_is_second: bool) -> Result<(), String> {
         let candidates = || {

@@ -11,7 +11,7 @@
 //! * What was acknowledged and flushed is there, unless a takeover was ordered while the half lacked it.
 //! * Two halves that both count as in sync hold the same.
 //! * The superblock that records a takeover is not overwritten by the host that was taken over from, nor the data: never where
-//!   the server fences; where it does not, by nothing that was asked for later than [`VALID_FOR`](crate::array::VALID_FOR) after
+//!   the server fences; where it does not, by no request that was sent later than [`VALID_FOR`](crate::array::VALID_FOR) after
 //!   that superblock was written.
 //! * A disk that is not the array's half is never written.
 //!
@@ -36,7 +36,7 @@ use crate::array::member_guard::tests::OFF;
 use crate::array::outside::given::Given;
 use crate::timed::on_stopped_clock;
 
-/// Worlds of each test, if nobody says otherwise.
+/// Worlds of each test, by default.
 const WORLDS: u64 = 250;
 /// How long a world may last by its own clock.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -57,7 +57,7 @@ fn play(seed: u64, fences: bool) -> (String, Option<String>) {
     (world.story(), wrong)
 }
 
-/// Plays worlds; those that end badly are told, the first one with its story.
+/// Plays worlds; those that fail are reported, the first one with its log.
 fn worlds(fences: bool) {
     let selected = WorldSeeds::from_env();
     let (from, count) = match selected.only {

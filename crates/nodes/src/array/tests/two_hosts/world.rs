@@ -53,7 +53,7 @@ pub(super) struct World {
     pub(super) primary: Machine,
     pub(super) second: Machine,
     pub(super) owed: Owed,
-    /// The opening whose users are owed something.
+    /// The opening with users that are owed something.
     pub(super) owner: u64,
     /// A member of another array.
     another: Vec<u8>,
@@ -147,7 +147,7 @@ impl World {
     fn ended(&mut self, (token, begun, answer): Ended) -> Result<(), String> {
         self.look();
         if token != self.owner {
-            // Whoever was taken over from owes nobody anything.
+            // A host that was taken over from owes nothing.
             return Ok(());
         }
         self.owed.end(&begun, answer.is_ok());
@@ -324,7 +324,7 @@ impl World {
         vec![Candidate::local("local", Arc::new(local) as Node), far]
     }
 
-    /// The primary starts with both halves, if nobody else has the far one.
+    /// The primary starts with both halves, if no other host has the far one.
     async fn start_primary(&mut self) {
         self.tokens += 1;
         let token = self.tokens;
@@ -347,7 +347,7 @@ impl World {
         }
     }
 
-    /// The primary is started again where nobody has the half. Without a server that fences its administrator sees to that.
+    /// The primary is started again where no host has the half. Without a server that fences its administrator sees to that.
     async fn return_primary(&mut self) {
         let second_is_alive = self.second.program.is_some();
         let is_there = self.backup.is_ours() && !self.is_cut(Host::Primary);

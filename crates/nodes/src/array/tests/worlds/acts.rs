@@ -26,7 +26,7 @@ const SECTORS_MAX: u64 = 24;
 pub(super) enum Ended {
     /// A request of a user.
     Request(Begun, Result<Vec<u8>, IoError>),
-    /// One whose user had gone, and the array has settled since.
+    /// One with a user that had gone, and the array has settled since.
     Dropped(Begun),
     /// The array has so many parts, or does not.
     Grown(u32, Result<(), ArrayError>),
@@ -128,7 +128,7 @@ impl World {
                 biased;
                 () = power.gone() => return Ok(self.cut(life)),
                 Some(ended) = doing.next() => self.ended(life, ended)?,
-                // Whoever hangs must not be kept from its end by who does nothing.
+                // A hung request must not be kept from its end by one that does nothing.
                 () = moments(until), if left > 0 && doing.len() < AT_ONCE_MAX => {}
             }
         }
@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    /// A user asks for something, and leaves after so many polls if that is said.
+    /// A user sends a request, and leaves after so many polls if that is given.
     fn user(&mut self, life: &Life, doing: &mut Doing, op: Op, polls: Option<u8>) {
         let begun = self.owed.begin(op);
         self.tell(format!(

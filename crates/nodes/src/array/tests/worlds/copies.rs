@@ -1,4 +1,4 @@
-//! Where an array's bytes are on its disks, told a second time and by other means than the mirror's own:
+//! Where an array's bytes are on its disks, computed a second time and by other means than the mirror's own:
 //! chunk by chunk, by the pictures of md(4).
 
 use std::collections::BTreeMap;
@@ -86,7 +86,7 @@ impl Copies {
         let n = self.parts.len();
         match (self.shape.level, self.shape.layout) {
             (Level::Raid1, _) => (0..n).map(|part| (part, 0)).collect(),
-            // Two copies beside each other.
+            // Two copies next to each other.
             (_, 0x102) => [2 * chunk, 2 * chunk + 1]
                 .map(|slot| (slot % n, slot / n))
                 .to_vec(),

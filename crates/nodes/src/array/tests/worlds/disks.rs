@@ -75,7 +75,7 @@ pub(super) enum Mode {
     /// Every request fails.
     Gone,
     /// Nothing is answered until it works again. Changes are carried out then, in order, whether
-    /// somebody still waits for them or not.
+    /// a task still waits for them or not.
     Hung,
 }
 
@@ -170,7 +170,7 @@ impl Wire {
         loop {
             let next = self.state().hanging.first().cloned();
             let Some((id, change)) = next else { break };
-            // Whoever dropped it, it lands.
+            // Dropped or not, it lands.
             drop(self.carry_out(change).await);
             self.state().hanging.retain(|(other, _)| *other != id);
         }

@@ -1,5 +1,5 @@
 //! How a world ends: all disks work and are given back, everything that is to be done is done, and all
-//! copies are alike.
+//! copies are identical.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::metadata;
 use super::world::{World, Wrong, candidate, in_sync, is_split, options};
 use crate::array::{AddOptions, Array, MemberState, open};
 
-/// Steps that nobody comes to.
+/// Steps that are never reached.
 const FOREVER: u64 = u64::MAX;
 
 impl World {
@@ -51,7 +51,7 @@ impl World {
             ));
         }
         let content = self.look(&array, "when it was complete").await?;
-        // What was found to differ when it was read is made alike, too.
+        // What was found to differ when it was read is resynced, too.
         let worked = array.by_hand().work().await;
         worked.map_err(|error| format!("it is not made alike: {error}"))?;
         array
@@ -77,7 +77,7 @@ impl World {
         Ok(data)
     }
 
-    /// Members come back, by the bitmap or anew, until every part has one.
+    /// Members come back, by the bitmap or in full, until every part has one.
     async fn complete(
         &mut self,
         array: &Array,
@@ -129,7 +129,7 @@ impl World {
             let superblock = metadata::superblock(self.shape, &wire.live())?;
             told.push((superblock.events, superblock.synced_to));
         }
-        // Who was cut off from the last word may be one behind: the freshest one counts.
+        // A member that was cut off from the last commit may be one behind: the freshest one counts.
         if let Some((_, Some(_))) = told.iter().max() {
             return Err(format!("the array is dirty in the end: {told:?}"));
         }

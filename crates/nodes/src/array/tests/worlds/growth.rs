@@ -6,7 +6,7 @@ use super::world::{Life, World, Wrong, candidate};
 use crate::array::format::Level;
 use crate::array::{AddOptions, Array, ArrayError};
 
-/// How many parts an array may have: as it was told last, and whatever it was told since without an answer.
+/// How many parts an array may have: as it was set last, and all that was requested since without an answer.
 #[derive(Debug)]
 pub(super) struct Parts(Vec<u32>);
 
@@ -20,7 +20,7 @@ impl Parts {
         self.0.push(parts);
     }
 
-    /// It was told, and said that it is so.
+    /// It was set, and confirmed.
     fn is_told(&mut self, parts: u32) {
         if let Some(at) = self.0.iter().position(|asked| *asked == parts) {
             self.0.drain(..at);

@@ -1,4 +1,4 @@
-//! What must be true of every disk's superblock and bitmap, whatever was cut.
+//! What must be true of every disk's superblock and bitmap after any cut.
 
 use super::shape::Shape;
 use super::world::Wrong;
@@ -58,7 +58,7 @@ pub(super) fn told(shape: Shape, image: &[u8]) -> String {
     }
 }
 
-/// Looks at what a cut left of a disk that lies: nothing that it said is durable need be, but what is there of a
+/// Looks at what a cut left of a disk that ignores flushes: nothing that it acknowledged need be durable, but what is there of a
 /// superblock was written so.
 pub(super) fn check_liar(shape: Shape, image: &[u8]) -> Result<(), Wrong> {
     if is_torn(shape, image) || is_blank(shape, image) {

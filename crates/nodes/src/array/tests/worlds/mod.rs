@@ -1,24 +1,24 @@
-//! Worlds: arrays whose disks are cut from power at every point, break, hang, lie, go away and come back.
+//! Worlds: arrays on disks that are cut from power at every point, break, hang, ignore flushes, go away and come back.
 //!
-//! One seed is one world: an array of some kind, users who write and read, steps of the work in the
-//! background, people who fail and add members, and a few cuts of the power, each at some step of some
-//! disk. A disk that is cut keeps any part of what it had not been told to keep, torn. Users leave before they are
+//! One seed is one world: an array of some kind, users that write and read, steps of the work in the
+//! background, administrators that fail and add members, and a few cuts of the power, each at some step of some
+//! disk. A disk that is cut keeps any part of what was not flushed, torn. Users leave before they are
 //! answered, mirrors grow and shrink, disks are put in each other's places.
 //!
 //! # What must hold
 //!
 //! * What was acknowledged and flushed is there. What was not, is or is not, and stays so.
 //! * What is read twice is the same, whether or not the copies are.
-//! * After a resync all copies are alike.
+//! * After a resync all copies are identical.
 //! * Superblocks and bitmaps are valid at any moment, and events never go back.
-//! * A mirror has as many parts as it was told last, or was just being told.
+//! * A mirror has as many parts as was requested last, or was just being requested.
 //! * Where a disk lies about what is durable, only what others hold is owed.
 //!
 //! A world is a function of its seed: nothing in it comes from outside, neither time nor chance ([`record`] proves it). One
-//! that ends badly is told with its seed. `OUTBOARD_WORLD=SEED` plays one world again, `OUTBOARD_WORLDS=COUNT` plays so
+//! that fails is reported with its seed. `OUTBOARD_WORLD=SEED` plays one world again, `OUTBOARD_WORLDS=COUNT` plays so
 //! many, and a quarter as many with superblocks 0.90, from `OUTBOARD_WORLDS_FROM=SEED` on.
 //!
-//! A seed is another world once these files change, or what an array asks of its disks: what a world found is told again as
+//! A seed is another world once these files change, or what an array requests of its disks: what a world found is kept as
 //! a test of its own, not by its seed.
 
 mod acts;
@@ -44,7 +44,7 @@ use crate::timed::on_stopped_clock;
 
 /// How long a world may last, by its own clock, which stands still while anything is done.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Worlds of each of the tests below, if nobody says otherwise.
+/// Worlds of each of the tests below, by default.
 const WORLDS: u64 = 500;
 /// Those that are played twice.
 const TWICE: u64 = 60;
@@ -84,7 +84,7 @@ fn play(seed: u64) -> Played {
     }
 }
 
-/// Plays the worlds of one test: every `step`th from `first` on. All that end badly are told, the first with its story.
+/// Plays the worlds of one test: every `step`th from `first` on. All that fail are reported, the first with its log.
 fn worlds(first: u64, step: u64) {
     let is_old = first >= OLD_FROM;
     let selected = WorldSeeds::from_env();

@@ -5,7 +5,7 @@
 //! * Before a crash a sector holds what was written last. After one it holds that, or any other version
 //!   that no flush had passed: which one is not known until it is written again.
 //! * Whichever it is, it is the same one each time it is read.
-//! * A sector whose changes overlapped, failed or were given up holds any of the versions at stake.
+//! * A sector with changes that overlapped, failed or were cancelled holds any of the versions at stake.
 
 use block::{Range, WriteFlags};
 use testkit::{Op, SECTOR, pattern};
@@ -15,7 +15,7 @@ use testkit::{Op, SECTOR, pattern};
 enum Content {
     /// This.
     Bytes(Vec<u8>),
-    /// Nobody knows, but it is one thing.
+    /// It is not known, but it is one thing.
     Unknown,
     /// Anything, and something else the next time: it was trimmed.
     Trimmed,
@@ -42,11 +42,11 @@ struct Sector {
     versions: Vec<Version>,
     /// The version that it holds now, if that is known.
     latest: Option<u64>,
-    /// The last change that was sent, whatever became of it.
+    /// The last change that was sent, with any result.
     changed: u64,
     /// Changes under way.
     flying: u32,
-    /// Changes overlapped: which one lasts is known to nobody.
+    /// Changes overlapped: which one lasts is not known.
     tangled: bool,
     /// What it was read as, since it could last change.
     seen: Option<Vec<u8>>,
@@ -57,7 +57,7 @@ struct Sector {
 pub(in crate::array::tests) struct Owed {
     sectors: Vec<Sector>,
     next: u64,
-    /// Who is read may change.
+    /// Reads may be of another member from now on.
     moves: bool,
 }
 
@@ -89,7 +89,7 @@ fn touched(range: Range) -> std::ops::Range<usize> {
 }
 
 impl Owed {
-    /// An array of `size` zeroes, or of nobody knows what.
+    /// An array of `size` zeroes, or of unknown content.
     pub(in crate::array::tests) fn new(size: u64, known: bool) -> Self {
         let content = if known {
             Content::Bytes(vec![0; index(SECTOR)])
@@ -191,7 +191,7 @@ impl Owed {
         }
     }
 
-    /// What a read gave; tells the first sector that is wrong.
+    /// Checks what a read gave; reports the first sector that is wrong.
     pub(in crate::array::tests) fn check(
         &mut self,
         begun: &Begun,
@@ -216,7 +216,7 @@ impl Owed {
         Ok(())
     }
 
-    /// The power was cut: nothing is under way any more, and nobody knows what is there.
+    /// The power was cut: nothing is under way any more, and what is there is not known.
     pub(in crate::array::tests) fn cut(&mut self) {
         self.moves = false;
         for sector in &mut self.sectors {

@@ -1,4 +1,4 @@
-//! [`Record`]: all that the disks of a world were asked and answered, as one number.
+//! [`Record`]: all requests that the disks of a world got, and their answers, as one number.
 //!
 //! # Invariants
 //!

@@ -119,7 +119,7 @@ impl Shape {
 
     fn disk(&self, number: u16) -> Vec<u8> {
         let places = self.places();
-        // Copies of an array that was just made need not be alike.
+        // Copies of an array that was just made need not be identical.
         let fill = if self.dirty {
             u8::try_from(number).expect("few")
         } else {

@@ -80,7 +80,7 @@ pub(super) struct Life {
     pub(super) broken: bool,
     /// Sectors were damaged.
     pub(super) damaged: bool,
-    /// Who is being declared failed.
+    /// The member that is being declared failed.
     pub(super) failing: Vec<String>,
 }
 
@@ -140,7 +140,7 @@ impl World {
         self.story.push(what.into());
     }
 
-    /// Lives through some cuts; in the end everything works, and all copies must become alike.
+    /// Lives through some cuts; in the end everything works, and all copies must be resynced.
     pub(super) async fn run(&mut self) -> Result<(), Wrong> {
         for _ in 0..self.rng.u8(1..5) {
             if !self.live().await? {
@@ -354,8 +354,8 @@ pub(super) fn told(shape: Shape, disks: &[Disk]) -> String {
     told.collect::<Vec<_>>().join(" ")
 }
 
-/// Whether members are refused for having been used apart. With a member gone that knew both of them, nobody
-/// can tell that one was only left behind.
+/// Whether members are refused for having been used apart. With a member gone that knew both of them, it cannot be
+/// known that one was only left behind.
 pub(super) fn is_split(error: &ArrayError) -> bool {
     error.to_string().contains("used in two ways")
 }
@@ -383,7 +383,7 @@ pub(super) fn options() -> ArrayOptions {
     }
 }
 
-/// Who has everything, by the array's word.
+/// The members that have everything, by the array's own status.
 pub(super) fn in_sync(array: &Array) -> Vec<String> {
     let members = array.status().members.into_iter();
     let in_sync = members.filter(|member| member.state == MemberState::InSync);
