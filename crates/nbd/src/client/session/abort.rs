@@ -16,7 +16,6 @@ use block::Errno;
 use tokio::sync::oneshot;
 
 use crate::client::ClientError;
-use crate::client::session::connection::Connection;
 use crate::client::session::{Closing, Phase, Session};
 
 /// Dropped when it is done, which is the answer.
@@ -26,11 +25,10 @@ impl Session {
     /// Gives up everything.
     pub(super) fn abort(&mut self, aborted: Aborted, now: Instant) {
         tracing::info!(target = %self.target, in_flight = self.jobs.len(), "given up");
-        self.dialing = None;
-        let lost = self.connections.drain(..).flat_map(Connection::abandon);
-        drop(lost.collect::<Vec<_>>());
+        self.reconnect.cancel();
+        drop(self.pool.abandon());
         self.phase = Phase::Lost;
-        self.journal.give_up();
+        self.unflushed.journal_mut().give_up();
         let shut_down = |target| ClientError::ShutDown { target };
         self.fail_all(Errno::ShuttingDown, shut_down);
         self.renewal_over(Err(shut_down(self.target.clone())));

@@ -20,8 +20,6 @@ use std::time::Instant;
 use block::Errno;
 use nbd_proto::{CommandFlags, WireError};
 
-use crate::client::session::connection::Connection;
-use crate::client::session::dispatch::Writing;
 #[cfg(test)]
 use crate::client::session::mutation::{self, Mutation};
 use crate::client::session::work::{Body, Part, Work};
@@ -35,11 +33,9 @@ impl Session {
         if mutation::is_on(Mutation::FailedFlushIsForgotten) {
             return;
         }
-        if !self.flush_failed {
+        if self.unflushed.fail() {
             tracing::error!(target = %self.target, "a flush failed: written data may be lost");
         }
-        self.flush_failed = true;
-        self.journal.give_up();
     }
 
     /// A request of a caller failed because of `why`, which is time. `matters`: it was a change or a flush.
@@ -48,7 +44,7 @@ impl Session {
         if mutation::is_on(Mutation::TimeoutKeepsThePast) {
             return;
         }
-        if matters || self.journal.unflushed() > 0 {
+        if matters || self.unflushed.journal().unflushed() > 0 {
             self.flush_failed();
         }
         self.die_if_writes_are_lost(why, now);
@@ -57,7 +53,7 @@ impl Session {
     /// Ends the disk if acknowledged writes were given up that a server which was lost because of `why` may
     /// not have any more. Whether it did.
     pub(super) fn die_if_writes_are_lost(&mut self, why: &ClientError, now: Instant) -> bool {
-        let writes = self.journal.given_up();
+        let writes = self.unflushed.journal().given_up();
         if writes == 0 {
             return false;
         }
@@ -76,10 +72,9 @@ impl Session {
             return;
         }
         tracing::error!("{error}");
-        self.note_trouble(error.clone(), now);
-        self.flush_failed = true;
-        self.journal.give_up();
-        self.dialing = None;
+        self.note_error(error.clone(), now);
+        self.unflushed.fail();
+        self.reconnect.cancel();
         self.drop_parts();
         self.fail_all(Errno::Io, |_| error.clone());
         self.renewal_over(Err(error.clone()));
@@ -88,13 +83,13 @@ impl Session {
 
     /// Why requests fail at once, if the server has been away for longer than they wait.
     pub(super) fn gone(&self, now: Instant) -> Option<Arc<ClientError>> {
-        let trouble = self.trouble.as_ref()?;
-        let after = now.duration_since(trouble.since);
+        let outage = self.reconnect.outage()?;
+        let after = now.duration_since(outage.since);
         let waits = !matches!(self.phase, Phase::Lost) || after < self.config.reconnect_for;
         (!waits).then(|| {
             Arc::new(ClientError::Gone {
                 after,
-                last: Box::new(trouble.last.clone()),
+                last: Box::new(outage.last.clone()),
             })
         })
     }
@@ -135,12 +130,9 @@ impl Session {
 
     /// Drops every connection, and whatever was to be sent again.
     pub(super) fn drop_parts(&mut self) {
-        let lost = self.connections.drain(..).flat_map(Connection::abandon);
-        drop(lost.collect::<Vec<_>>());
+        drop(self.pool.abandon());
         self.resend.clear();
-        drop(self.flush_order.abandon());
-        self.writing = Writing::default();
-        self.own_flush = false;
+        self.unflushed.drop_in_flight();
     }
 }
 

@@ -35,13 +35,16 @@ mod known_disk;
 #[cfg(test)]
 pub(super) mod mutation;
 mod outbox;
+mod pool;
 pub(super) mod quiet;
+mod reconnect;
 mod recovery;
 mod renewal;
 mod replies;
 mod shared;
 pub(super) mod supersede;
 mod time_limits;
+pub(super) mod unflushed;
 mod verification;
 pub(super) mod work;
 
@@ -60,18 +63,18 @@ use tokio::sync::{mpsc, oneshot};
 use crate::client::dial::Dialed;
 use crate::client::{ClientConfig, ClientError, Target, limits};
 pub(super) use abort::Aborted;
-use connection::{Connection, Finished};
+use connection::Finished;
 pub(super) use dialing::{connect_all, pause};
-use dispatch::Writing;
-use flush_order::FlushOrder;
 use jobs::Jobs;
 use journal::Journal;
 use known_disk::KnownDisk;
 #[cfg(test)]
 use mutation::Mutation;
+use pool::ConnectionPool;
 use quiet::Quiet;
-use recovery::Trouble;
+use reconnect::Reconnect;
 pub(super) use shared::Shared;
+use unflushed::UnflushedWrites;
 use verification::Verification;
 use work::{Message, Part, PartLimits, Renewed, Submission, Work};
 
@@ -79,7 +82,6 @@ use work::{Message, Part, PartLimits, Renewed, Submission, Work};
 const GOODBYE: Duration = Duration::from_secs(1);
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
-type Dialing = Pin<Box<dyn Future<Output = Result<Vec<Dialed>, ClientError>> + Send>>;
 
 /// Where [`Client::connect`](super::Client::connect) waits until the session knows which disk it has.
 pub(super) type Opening = oneshot::Sender<Result<(), ClientError>>;
@@ -110,7 +112,6 @@ pub(super) struct Session {
     config: ClientConfig,
     /// The export as it was first seen, and its size as last seen: what callers were promised.
     export: ExportInfo,
-    part_limits: PartLimits,
     inbox: mpsc::Receiver<Message>,
     /// No client is left to send anything.
     inbox_closed: bool,
@@ -120,28 +121,20 @@ pub(super) struct Session {
     arrived: Vec<Message>,
     jobs: Jobs,
     known: KnownDisk,
-    connections: Vec<Connection>,
+    pool: ConnectionPool,
     phase: Phase,
     /// Until the first verification is over.
     opening: Option<Opening>,
-    journal: Journal,
+    unflushed: UnflushedWrites,
     /// Parts of lost connections, to be sent before anything new.
     resend: VecDeque<Part>,
-    own_flush: bool,
-    flush_failed: bool,
-    flush_order: FlushOrder,
-    /// Writes in flight, which the journal will have to keep.
-    writing: Writing,
-    trouble: Option<Trouble>,
+    reconnect: Reconnect,
     quiet: Quiet,
     /// When the limits of time were last looked at, or began to be.
     looked: Instant,
-    connected_at: Instant,
-    reconnects: u64,
     /// Who waits for new connections.
     renewed: Option<Renewed>,
     closing: Option<Closing>,
-    dialing: Option<Dialing>,
     timer: Option<Timer>,
     finished: Vec<Finished>,
     shared: Arc<Shared>,
@@ -178,8 +171,10 @@ impl Session {
         let has_others = mode == Some(AccessMode::Shared);
         let known = KnownDisk::new(&dialed[0], only_reads, has_others);
         let flushes = export.flags.contains(TransmissionFlags::SEND_FLUSH);
+        let part_limits =
+            PartLimits::new(export.block_size_min, export.block_size_max, false);
+        let now = clock::now();
         let mut session = Self {
-            part_limits: PartLimits::new(export.block_size_min, export.block_size_max, false),
             quiet: Quiet::new(config.request_timeout, config.flush_timeout),
             target,
             config,
@@ -190,28 +185,20 @@ impl Session {
             arrived: Vec::new(),
             jobs: Jobs::default(),
             known,
-            connections: Vec::new(),
+            pool: ConnectionPool::new(Vec::new(), part_limits, now),
             phase: Phase::Ready,
             opening: Some(opening),
-            journal: Journal::new(flushes, journal_max()),
+            unflushed: UnflushedWrites::new(Journal::new(flushes, journal_max())),
             resend: VecDeque::new(),
-            own_flush: false,
-            flush_failed: false,
-            flush_order: FlushOrder::default(),
-            writing: Writing::default(),
-            trouble: None,
-            looked: clock::now(),
-            connected_at: clock::now(),
-            reconnects: 0,
+            reconnect: Reconnect::default(),
+            looked: now,
             renewed: None,
             closing: None,
-            dialing: None,
             timer: None,
             finished: Vec::new(),
             shared,
         };
         let server = dialed[0].disk().clone();
-        let now = clock::now();
         session.take_connections(dialed, now);
         session.begin_verification(server, session.export.size);
         session.advance(now);
@@ -225,7 +212,7 @@ impl Session {
             self.apply(wake);
         }
         self.inbox.close();
-        for connection in self.connections.drain(..) {
+        for connection in self.pool.take() {
             renewal::say_goodbye(self.target.clone(), connection).await;
         }
         self.phase = Phase::Lost;
@@ -255,13 +242,8 @@ impl Session {
             ready = true;
             wake.inbox_closed = count == 0;
         }
-        for connection in &self.connections {
-            ready |= connection.poll_ready(cx).is_ready();
-        }
-        if let Some(dialing) = &mut self.dialing
-            && let Poll::Ready(result) = dialing.as_mut().poll(cx)
-        {
-            self.dialing = None;
+        ready |= self.pool.poll_ready(cx).is_ready();
+        if let Poll::Ready(result) = self.reconnect.poll(cx) {
             wake.dialed = Some(result);
             ready = true;
         }
@@ -321,7 +303,7 @@ impl Session {
             Phase::Verifying(verification) => verification.is_waiting(),
             _ => false,
         };
-        let is_looking = looks && !self.connections.is_empty();
+        let is_looking = looks && !self.pool.is_empty();
         self.closing.is_some() && self.jobs.is_empty() && !is_looking
     }
 
@@ -373,7 +355,7 @@ impl Session {
         if let Phase::Dead(why) = &self.phase {
             return Some((Errno::Io, Arc::clone(why)));
         }
-        if matches!(work, Work::Flush) && self.flush_failed {
+        if matches!(work, Work::Flush) && self.unflushed.has_failed() {
             let why = ClientError::FlushFailed { target: target() };
             return Some((Errno::Io, Arc::new(why)));
         }
@@ -397,16 +379,17 @@ impl Session {
 
     fn publish(&self) {
         self.shared.publish(|state| {
-            state.health.connected = self.trouble.is_none() && self.is_usable() && !self.is_over();
-            state.health.connections = self.connections.len();
-            state.health.reconnects = self.reconnects;
-            state.health.unflushed = self.journal.cost();
-            state.health.flush_failed = self.flush_failed;
+            let outage = self.reconnect.outage();
+            state.health.connected = outage.is_none() && self.is_usable() && !self.is_over();
+            state.health.connections = self.pool.len();
+            state.health.reconnects = self.reconnect.count();
+            state.health.unflushed = self.unflushed.journal().cost();
+            state.health.flush_failed = self.unflushed.has_failed();
             state.health.failed = match &self.phase {
                 Phase::Dead(why) => Some(why.to_string()),
                 _ => None,
             };
-            state.trouble_since = self.trouble.as_ref().map(|trouble| trouble.since);
+            state.outage_since = outage.map(|outage| outage.since);
         });
     }
 }

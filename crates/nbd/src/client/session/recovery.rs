@@ -1,39 +1,29 @@
 //! Around a lost connection: giving up what is left, coming back, writing again what may be lost.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use block::Errno;
-use engine::clock;
 use nbd_proto::WireError;
 
 use crate::client::dial::Dialed;
 use crate::client::session::connection::Connection;
-use crate::client::session::dialing::{connect_all, part_limits, pause};
+use crate::client::session::dialing::part_limits;
 use crate::client::session::known_disk::Verdict;
 #[cfg(test)]
 use crate::client::session::mutation::{self, Mutation};
+use crate::client::session::pool::ConnectionPool;
 use crate::client::session::work::{Body, Owner, Part, PartLimits};
 use crate::client::session::{Phase, Session, answer_opening, identity};
 use crate::client::{Changed, ClientError};
 
-/// Connections that lived for less are not made again without a pause.
-const SHORT_LIFE: Duration = Duration::from_secs(1);
 /// Entries of the journal written again at once.
 const REPLAY_MAX: usize = 128;
-
-/// The server is away, or came back and has not answered yet.
-#[derive(Debug)]
-pub(super) struct Trouble {
-    pub(super) since: Instant,
-    attempts: u32,
-    pub(super) last: ClientError,
-}
 
 impl Session {
     /// Gives every connection up, because of `error` on one of them, and starts to come back.
     pub(super) fn lose(&mut self, error: ClientError, now: Instant) {
-        if self.connections.is_empty() {
+        if self.pool.is_empty() {
             return;
         }
         if let Some(opening) = self.opening.take() {
@@ -47,15 +37,14 @@ impl Session {
         }
         tracing::warn!(in_flight = self.jobs.len(), "{error}; connecting again");
         self.shared.change_epoch();
-        let lost: Vec<Connection> = self.connections.drain(..).collect();
-        for part in lost.into_iter().flat_map(Connection::abandon) {
+        for part in self.pool.abandon() {
             self.keep(part, &error, now);
         }
-        for part in self.flush_order.abandon() {
+        for part in self.unflushed.abandon_flushes() {
             self.keep(part, &error, now);
         }
         self.phase = Phase::Lost;
-        self.note_trouble(error.clone(), now);
+        self.note_error(error.clone(), now);
         if self.closing.is_some() {
             self.fail_all(Errno::ShuttingDown, |target| ClientError::ShutDown {
                 target,
@@ -70,16 +59,14 @@ impl Session {
 
     /// Keeps a part without an answer, to be sent again, unless that was done for long enough.
     pub(super) fn keep(&mut self, mut part: Part, error: &ClientError, now: Instant) {
+        self.unflushed.lost(&part);
         match part.owner {
             Owner::Job { key, nth } => {
-                self.writing.remove(&part);
                 let first = *part.lost_since.get_or_insert(now);
                 let after = now.duration_since(first);
                 // Where nothing else was answered either, the server is as good as gone.
-                let gone = self
-                    .trouble
-                    .as_ref()
-                    .is_some_and(|trouble| trouble.since <= first);
+                let outage = self.reconnect.outage();
+                let gone = outage.is_some_and(|outage| outage.since <= first);
                 if after < self.config.reconnect_for || gone {
                     self.resend.push_back(part.again());
                     return;
@@ -93,37 +80,22 @@ impl Session {
                 }
                 self.jobs.part_done(key, nth, Err(failure));
             }
-            Owner::OwnFlush => self.own_flush = false,
             // The journal still has it.
-            Owner::Replay | Owner::Verification { .. } => {}
+            Owner::OwnFlush | Owner::Replay | Owner::Verification { .. } => {}
         }
     }
 
-    pub(super) fn note_trouble(&mut self, error: ClientError, now: Instant) {
+    /// Records why connections were lost or cannot be made.
+    pub(super) fn note_error(&mut self, error: ClientError, now: Instant) {
         self.shared
             .publish(|state| state.health.last_error = Some(error.to_string()));
-        match &mut self.trouble {
-            Some(trouble) => trouble.last = error,
-            None => {
-                self.trouble = Some(Trouble {
-                    since: now,
-                    attempts: 0,
-                    last: error,
-                });
-            }
-        }
+        self.reconnect.note(error, now);
     }
 
-    /// Starts to connect, at once where the connections had lived for a while.
+    /// Starts to connect again.
     pub(super) fn redial(&mut self, now: Instant) {
-        let failed = self.trouble.as_ref().map_or(0, |trouble| trouble.attempts);
-        let short = now.duration_since(self.connected_at) < SHORT_LIFE;
-        let attempts = failed.max(u32::from(short));
         let (target, config) = (self.target.clone(), self.config.clone());
-        self.dialing = Some(Box::pin(async move {
-            clock::sleep(pause(attempts)).await;
-            connect_all(&target, &config).await
-        }));
+        self.reconnect.start(target, config, self.pool.age(now));
     }
 
     /// An attempt to come back is over.
@@ -163,10 +135,7 @@ impl Session {
             self.wait_for_export(changed, now);
             return;
         }
-        self.reconnects += 1;
-        if let Some(trouble) = &mut self.trouble {
-            trouble.attempts = trouble.attempts.saturating_add(1);
-        }
+        self.reconnect.attempt_succeeded();
         let smallest = dialed.iter().map(|dialed| dialed.export().size).min();
         self.take_connections(dialed, now);
         self.begin_verification(server, smallest.unwrap_or(0));
@@ -174,13 +143,13 @@ impl Session {
 
     /// Goes on with connections that have the disk: writes the journal again first.
     pub(super) fn begin_replay(&mut self) {
-        self.journal.supersede();
-        let end = self.journal.mark();
-        let next = self.journal.first();
-        if self.reconnects > 0 {
+        let journal = self.unflushed.journal_mut();
+        journal.supersede();
+        let (next, end) = (journal.first(), journal.mark());
+        if self.reconnect.count() > 0 {
             tracing::info!(
                 target = %self.target,
-                connections = self.connections.len(),
+                connections = self.pool.len(),
                 replay = end - next,
                 "connected again"
             );
@@ -195,10 +164,8 @@ impl Session {
 
     /// There are no connections that could be used. Tries again.
     fn attempt_failed(&mut self, error: ClientError, now: Instant) {
-        self.note_trouble(error, now);
-        if let Some(trouble) = &mut self.trouble {
-            trouble.attempts = trouble.attempts.saturating_add(1);
-        }
+        self.note_error(error, now);
+        self.reconnect.attempt_failed();
         self.redial(now);
     }
 
@@ -207,8 +174,7 @@ impl Session {
     fn wait_for_export(&mut self, changed: Changed, now: Instant) {
         let target = self.target.clone();
         let error = ClientError::Changed { target, changed };
-        let is_known = |trouble: &Trouble| trouble.last.to_string() == error.to_string();
-        if !self.trouble.as_ref().is_some_and(is_known) {
+        if !self.reconnect.is_known(&error) {
             tracing::warn!("{error}; waits until it is as it was");
         }
         self.attempt_failed(error, now);
@@ -222,7 +188,7 @@ impl Session {
 
     /// What must be sent again was cut for larger requests.
     fn too_small(&self, limits: &PartLimits) -> Option<Changed> {
-        let (mut payload, mut reach) = self.journal.longest();
+        let (mut payload, mut reach) = self.unflushed.journal().longest();
         for part in &self.resend {
             match part.payload() {
                 0 => reach = reach.max(part.range.len),
@@ -235,15 +201,12 @@ impl Session {
 
     /// Goes on with these connections.
     pub(super) fn take_connections(&mut self, dialed: Vec<Dialed>, now: Instant) {
-        self.part_limits = part_limits(&self.export, &dialed);
-        self.connected_at = now;
+        let part_limits = part_limits(&self.export, &dialed);
+        let connections = dialed.into_iter();
+        let connections = connections.map(|dialed| Connection::new(dialed, &self.config, now));
+        self.pool = ConnectionPool::new(connections.collect(), part_limits, now);
         self.shared.change_epoch();
-        self.connections = dialed
-            .into_iter()
-            .map(|dialed| Connection::new(dialed, &self.config, now))
-            .collect();
-        let all = |has: fn(&Connection) -> bool| self.connections.iter().all(has);
-        let (extended, extents) = (all(Connection::is_extended), all(Connection::tells_extents));
+        let (extended, extents) = (self.pool.are_extended(), self.pool.report_extents());
         self.shared.publish(|state| {
             state.health.extended = extended;
             state.health.extents = extents;
@@ -271,18 +234,18 @@ impl Session {
         if *next >= *end {
             self.phase = Phase::Ready;
             if self.jobs.is_empty() {
-                self.trouble = None;
+                self.reconnect.end_outage();
             }
             return true;
         }
-        let batch = self
-            .journal
+        let journal = self.unflushed.journal();
+        let batch = journal
             .replay(*next, REPLAY_MAX.min(self.config.in_flight_max));
         *next += batch.len() as u64;
         *out = batch.len();
-        let connections = self.connections.len();
+        let connections = self.pool.len();
         for (nth, part) in batch.into_iter().enumerate() {
-            self.push(nth % connections, part, now);
+            self.pool.push(nth % connections, part, now);
         }
         false
     }

@@ -26,16 +26,18 @@ impl Session {
 
     /// Goes on to new connections once nothing is in flight on the old ones.
     pub(super) fn renew(&mut self, now: Instant) {
-        if self.connections.iter().any(|c| c.in_flight() > 0) {
+        if self.pool.has_in_flight() {
             return;
         }
         // A disk that would not be recognized must owe nothing.
-        if !self.known.is_recognizable() && self.journal.len() > 0 {
-            self.own_flush = self.own_flush || self.push_own_flush(now);
+        if !self.known.is_recognizable() && self.unflushed.journal().len() > 0 {
+            if !self.unflushed.has_own_flush() {
+                self.push_own_flush(now);
+            }
             return;
         }
         tracing::info!(target = %self.target, "makes its connections anew to see a new size");
-        for connection in self.connections.drain(..) {
+        for connection in self.pool.take() {
             drop(engine::spawn(say_goodbye(self.target.clone(), connection)));
         }
         self.phase = Phase::Lost;

@@ -20,12 +20,7 @@ impl Session {
     /// Takes what the server sent.
     pub(super) fn receive(&mut self, now: Instant) {
         let mut finished = std::mem::take(&mut self.finished);
-        let mut loss = None;
-        for connection in &mut self.connections {
-            if let Err(why) = connection.receive(now, &mut finished) {
-                loss = Some(why);
-            }
-        }
+        let loss = self.pool.receive(now, &mut finished);
         let mut shutdown = false;
         for Finished { part, error } in finished.drain(..) {
             if error == Some(WireError::Shutdown) {
@@ -48,10 +43,9 @@ impl Session {
 
     /// A part was answered.
     fn part_over(&mut self, part: Part, error: Option<WireError>) {
-        self.writing.remove(&part);
-        self.flush_order.answered(&part);
+        self.unflushed.answered(&part);
         if error.is_none() && matches!(part.owner, Owner::Job { .. } | Owner::OwnFlush) {
-            self.trouble = None;
+            self.reconnect.end_outage();
         }
         if let Owner::Job { .. } = part.owner {
             self.known.answered(&part, error.is_none());
@@ -60,7 +54,7 @@ impl Session {
             (Owner::Job { .. } | Owner::OwnFlush, None)
                 if matches!(part.body, Body::Flush { .. }) =>
             {
-                self.flush_order.hold(part);
+                self.unflushed.flush_succeeded(part);
             }
             (Owner::Job { key, nth }, None) => {
                 let brought = self.succeeded(part);
@@ -86,22 +80,15 @@ impl Session {
                     verification.arrived(part, error);
                 }
             }
-            (Owner::OwnFlush, _) => {
-                self.own_flush = false;
-                self.flush_failed();
-            }
+            (Owner::OwnFlush, _) => self.flush_failed(),
         }
     }
 
     /// Reports every flush that waits for no other one any more.
     fn report_flushes(&mut self) {
-        #[cfg(test)]
-        let is_next = self.flush_failed || mutation::is_on(Mutation::FlushesInAnyOrder);
-        #[cfg(not(test))]
-        let is_next = self.flush_failed;
-        while let Some(part) = self.flush_order.next_ready(is_next) {
+        while let Some(part) = self.unflushed.next_to_report() {
             let owner = part.owner;
-            let result = match self.flush_failed {
+            let result = match self.unflushed.has_failed() {
                 false => Ok(self.succeeded(part)),
                 // It covers what another one lost.
                 true => {
@@ -110,9 +97,8 @@ impl Session {
                     Err(failure.because(ClientError::FlushFailed { target }))
                 }
             };
-            match owner {
-                Owner::Job { key, nth } => self.jobs.part_done(key, nth, result),
-                _ => self.own_flush = false,
+            if let Owner::Job { key, nth } = owner {
+                self.jobs.part_done(key, nth, result);
             }
         }
     }
@@ -124,18 +110,18 @@ impl Session {
             Body::Extents(allocation) => return PartBrought::Extents(allocation.finish()),
             #[cfg(test)]
             Body::Flush { mark } if mutation::is_on(Mutation::FlushCoversLaterWrites) => {
-                let journal = self.journal.mark();
+                let journal = self.unflushed.journal().mark();
                 self.flushed(FlushMark { journal, ..mark });
             }
             Body::Flush { mark } => self.flushed(mark),
-            body => self.journal.acknowledged(part.range, part.flags, body),
+            body => self.unflushed.acknowledged(part.range, part.flags, body),
         }
         PartBrought::Nothing
     }
 
     /// A flush succeeded.
     fn flushed(&mut self, mark: FlushMark) {
-        self.journal.flushed(mark.journal);
+        self.unflushed.journal_mut().flushed(mark.journal);
         self.known.flushed(mark.content);
     }
 

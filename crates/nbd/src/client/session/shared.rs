@@ -13,7 +13,7 @@ use crate::client::growth::Growth;
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) health: ClientHealth,
-    pub(crate) trouble_since: Option<Instant>,
+    pub(crate) outage_since: Option<Instant>,
 }
 
 /// Written by the session, read by anyone.
@@ -70,7 +70,7 @@ impl Shared {
         let mut health = state.health.clone();
         health.size = self.geometry().size;
         health.gone_for = state
-            .trouble_since
+            .outage_since
             .map(|since| clock::now().duration_since(since));
         health
     }

@@ -23,7 +23,6 @@ use block::Errno;
 use engine::clock;
 
 use crate::client::ClientError;
-use crate::client::session::connection::Connection;
 #[cfg(test)]
 use crate::client::session::mutation::{self, Mutation};
 use crate::client::session::work::Part;
@@ -44,7 +43,7 @@ impl Session {
         let limit = self.config.request_timeout;
         let closing = self.closing.as_ref();
         if closing.is_some_and(|closing| now.duration_since(closing.since) >= limit) {
-            self.connections.clear();
+            drop(self.pool.take());
             self.fail_all(Errno::ShuttingDown, |target| ClientError::ShutDown {
                 target,
             });
@@ -53,18 +52,15 @@ impl Session {
 
     /// Puts everything off by the time since the last look, where a request may take long.
     fn put_off(&mut self, now: Instant) {
-        let moved = self.connections.iter().map(Connection::last_progress).max();
-        self.quiet.moved(moved);
+        self.quiet.moved(self.pool.last_progress());
         // One that is to be sent again may still be what the server's disk is busy with.
-        let waits_long = self.connections.iter().any(Connection::waits_long)
+        let waits_long = self.pool.waits_long()
             || self.resend.iter().any(Part::may_take_long);
         if !waits_long {
             return;
         }
         let passed = now.duration_since(self.looked);
-        for connection in &mut self.connections {
-            connection.put_off(passed);
-        }
+        self.pool.put_off(passed);
         if self.quiet.put_off(passed, now) {
             let after = self.config.request_timeout.as_secs_f64();
             tracing::warn!(
@@ -81,8 +77,7 @@ impl Session {
             return None;
         }
         let limit = self.config.request_timeout;
-        let unheard = self.connections.iter_mut().map(|c| c.unheard_for(now));
-        let unheard = unheard.max().filter(|unheard| *unheard >= limit);
+        let unheard = self.pool.unheard_for(now).filter(|unheard| *unheard >= limit);
         let target = || self.target.clone();
         if let Some(after) = unheard {
             return Some(ClientError::Unheard {
@@ -92,15 +87,14 @@ impl Session {
         }
         // A server that works off what one connection sent may leave the others waiting: it is silent
         // where nothing moves on any of them.
-        let waits = self.connections.iter().any(|c| c.in_flight() > 0);
-        if waits && let Some(after) = self.quiet.too_long(now) {
+        if self.pool.has_in_flight()
+            && let Some(after) = self.quiet.too_long(now) {
             return Some(ClientError::Silent {
                 target: target(),
                 after,
             });
         }
-        let overdue = self.connections.iter().any(|c| c.overdue(now));
-        overdue.then(|| ClientError::Unanswered {
+        self.pool.is_overdue(now).then(|| ClientError::Unanswered {
             target: target(),
             after: limit,
         })
@@ -108,7 +102,7 @@ impl Session {
 
     pub(super) fn arm_timer(&mut self, now: Instant) {
         let idle = self.jobs.is_empty()
-            && !self.own_flush
+            && !self.unflushed.has_own_flush()
             && self.renewed.is_none()
             && self.closing.is_none()
             && matches!(self.phase, Phase::Ready | Phase::Dead(_));

@@ -18,11 +18,11 @@ use bytes::Bytes;
 use nbd_proto::{CommandFlags, DiskIdentity, WireError};
 
 use crate::client::fingerprint::RegionImage;
-use crate::client::session::connection::Connection;
 use crate::client::session::fill::ReadBuffer;
 use crate::client::session::known_disk::Verdict;
 #[cfg(test)]
 use crate::client::session::mutation::{self, Mutation};
+use crate::client::session::pool::ConnectionPool;
 use crate::client::session::work::{Body, Owner, Part};
 use crate::client::session::{Phase, Session};
 use crate::client::{Changed, ClientError};
@@ -69,9 +69,9 @@ impl Verification {
     }
 
     /// The next read, if its connection has room for it.
-    fn next_read(&mut self, connections: &[Connection]) -> Option<(usize, Part)> {
+    fn next_read(&mut self, pool: &ConnectionPool) -> Option<(usize, Part)> {
         let (connection, nth, range) = self.waiting.front().copied()?;
-        if !connections[connection].has_room() {
+        if !pool.has_room(connection) {
             return None;
         }
         self.waiting.pop_front();
@@ -115,8 +115,8 @@ impl Session {
     /// Begins to look at the disk of the connections that were just made.
     pub(super) fn begin_verification(&mut self, server: DiskIdentity, size: u64) {
         let connections = match self.known.is_named() {
-            true => self.connections.len().min(1),
-            false => self.connections.len(),
+            true => self.pool.len().min(1),
+            false => self.pool.len(),
         };
         let ranges = self.ranges_to_read();
         let begun = Verification::new(server, size, connections, &ranges);
@@ -125,7 +125,7 @@ impl Session {
 
     /// Where content says what it is, cut to what the server takes at once.
     fn ranges_to_read(&self) -> Vec<Range> {
-        let step = self.part_limits.payload;
+        let step = self.pool.part_limits().payload;
         let cut = |region: Range| {
             let starts = (region.offset..region.end()).step_by(Range::new(0, step).len_usize());
             starts.map(move |at| Range::new(at, step.min(region.end() - at)))
@@ -143,9 +143,9 @@ impl Session {
             return self.conclude_verification(now);
         }
         while let Phase::Verifying(verification) = &mut self.phase
-            && let Some((connection, part)) = verification.next_read(&self.connections)
+            && let Some((connection, part)) = verification.next_read(&self.pool)
         {
-            self.push(connection, part, now);
+            self.pool.push(connection, part, now);
         }
         false
     }
@@ -190,7 +190,7 @@ impl Session {
             }
         }
         let changes = self.resend.iter().filter(|part| part.changes()).count();
-        let writes = self.journal.len() + changes;
+        let writes = self.unflushed.journal().len() + changes;
         if is_known || writes == 0 {
             return None;
         }
@@ -207,8 +207,7 @@ impl Session {
         let others: Vec<usize> = (1..verification.read.len()).filter(is_other).collect();
         for connection in others.into_iter().rev() {
             tracing::warn!(target = %self.target, "goes on with fewer connections: one has another disk");
-            // Nothing is in flight on it.
-            drop(self.connections.remove(connection).abandon());
+            self.pool.remove(connection);
         }
     }
 }
