@@ -12,7 +12,7 @@ use crate::client::dial::Dialed;
 use crate::client::disk::geometry;
 use crate::client::growth::whole_blocks;
 use crate::client::session::work::{Brought, Message, Submission, Work};
-use crate::client::session::{Aborted, Session, Shared, connect_all, pause};
+use crate::client::session::{Aborted, Inbox, Session, Shared, connect_all, pause};
 use crate::client::{Changed, ClientConfig, ClientError, ClientHealth, Target, describe, limits};
 
 /// A remote export. The requests of any number of callers go over its connections together.
@@ -117,7 +117,8 @@ impl Client {
             shared: Arc::clone(&shared),
         };
         let (opening, opened) = oneshot::channel();
-        let session = Session::new(target, config, dialed, (inbox, aborted), (shared, opening));
+        let inbox = Inbox::new(inbox, aborted);
+        let session = Session::new(target, config, dialed, inbox, (shared, opening));
         drop(engine::spawn(session.run()));
         let shut_down = |_| ClientError::ShutDown {
             target: client.target.clone(),

@@ -29,6 +29,7 @@ mod failures;
 pub(super) mod fill;
 pub(super) mod flush_order;
 mod identity;
+mod inbox;
 mod jobs;
 pub(super) mod journal;
 mod known_disk;
@@ -49,8 +50,6 @@ mod verification;
 pub(super) mod work;
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -58,13 +57,15 @@ use std::time::{Duration, Instant};
 use block::{Errno, Fenced, IoError, Range};
 use engine::clock;
 use nbd_proto::{AccessMode, ExportInfo, TransmissionFlags};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::client::dial::Dialed;
 use crate::client::{ClientConfig, ClientError, Target, limits};
 pub(super) use abort::Aborted;
 use connection::Finished;
 pub(super) use dialing::{connect_all, pause};
+use inbox::Arrived;
+pub(super) use inbox::Inbox;
 use jobs::Jobs;
 use journal::Journal;
 use known_disk::KnownDisk;
@@ -74,14 +75,13 @@ use pool::ConnectionPool;
 use quiet::Quiet;
 use reconnect::Reconnect;
 pub(super) use shared::Shared;
+use time_limits::LimitTimer;
 use unflushed::UnflushedWrites;
 use verification::Verification;
 use work::{Message, Part, PartLimits, Renewed, Submission, Work};
 
 /// Time for the goodbye on one connection.
 const GOODBYE: Duration = Duration::from_secs(1);
-
-type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Where [`Client::connect`](super::Client::connect) waits until the session knows which disk it has.
 pub(super) type Opening = oneshot::Sender<Result<(), ClientError>>;
@@ -112,13 +112,7 @@ pub(super) struct Session {
     config: ClientConfig,
     /// The export as it was first seen, and its size as last seen: what callers were promised.
     export: ExportInfo,
-    inbox: mpsc::Receiver<Message>,
-    /// No client is left to send anything.
-    inbox_closed: bool,
-    /// Who wants it to end at once. Beside the inbox, which nobody looks into while no more requests
-    /// are taken up.
-    aborts: mpsc::Receiver<Aborted>,
-    arrived: Vec<Message>,
+    inbox: Inbox,
     jobs: Jobs,
     known: KnownDisk,
     pool: ConnectionPool,
@@ -130,12 +124,10 @@ pub(super) struct Session {
     resend: VecDeque<Part>,
     reconnect: Reconnect,
     quiet: Quiet,
-    /// When the limits of time were last looked at, or began to be.
-    looked: Instant,
+    limit_timer: LimitTimer,
     /// Who waits for new connections.
     renewed: Option<Renewed>,
     closing: Option<Closing>,
-    timer: Option<Timer>,
     finished: Vec<Finished>,
     shared: Arc<Shared>,
 }
@@ -149,8 +141,7 @@ struct Closing {
 /// What happened.
 #[derive(Default)]
 struct Wake {
-    inbox_closed: bool,
-    aborted: Option<Aborted>,
+    arrived: Arrived,
     timer: bool,
     dialed: Option<Result<Vec<Dialed>, ClientError>>,
 }
@@ -161,7 +152,7 @@ impl Session {
         target: Target,
         config: ClientConfig,
         dialed: Vec<Dialed>,
-        (inbox, aborts): (mpsc::Receiver<Message>, mpsc::Receiver<Aborted>),
+        inbox: Inbox,
         (shared, opening): (Arc<Shared>, Opening),
     ) -> Self {
         let mut export = dialed[0].export().clone();
@@ -171,8 +162,7 @@ impl Session {
         let has_others = mode == Some(AccessMode::Shared);
         let known = KnownDisk::new(&dialed[0], only_reads, has_others);
         let flushes = export.flags.contains(TransmissionFlags::SEND_FLUSH);
-        let part_limits =
-            PartLimits::new(export.block_size_min, export.block_size_max, false);
+        let part_limits = PartLimits::new(export.block_size_min, export.block_size_max, false);
         let now = clock::now();
         let mut session = Self {
             quiet: Quiet::new(config.request_timeout, config.flush_timeout),
@@ -180,9 +170,6 @@ impl Session {
             config,
             export,
             inbox,
-            inbox_closed: false,
-            aborts,
-            arrived: Vec::new(),
             jobs: Jobs::default(),
             known,
             pool: ConnectionPool::new(Vec::new(), part_limits, now),
@@ -191,10 +178,9 @@ impl Session {
             unflushed: UnflushedWrites::new(Journal::new(flushes, journal_max())),
             resend: VecDeque::new(),
             reconnect: Reconnect::default(),
-            looked: now,
+            limit_timer: LimitTimer::new(now),
             renewed: None,
             closing: None,
-            timer: None,
             finished: Vec::new(),
             shared,
         };
@@ -229,28 +215,17 @@ impl Session {
     fn poll_wake(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
         let mut wake = Wake::default();
         let mut ready = false;
-        // A channel without senders is that of an inbox without senders.
-        if let Poll::Ready(Some(aborted)) = self.aborts.poll_recv(cx) {
-            wake.aborted = Some(aborted);
-            ready = true;
-        }
         let room = self.jobs_max().saturating_sub(self.jobs.len());
-        if room > 0
-            && !self.inbox_closed
-            && let Poll::Ready(count) = self.inbox.poll_recv_many(cx, &mut self.arrived, room)
-        {
+        if let Poll::Ready(arrived) = self.inbox.poll(cx, room) {
+            wake.arrived = arrived;
             ready = true;
-            wake.inbox_closed = count == 0;
         }
         ready |= self.pool.poll_ready(cx).is_ready();
         if let Poll::Ready(result) = self.reconnect.poll(cx) {
             wake.dialed = Some(result);
             ready = true;
         }
-        if let Some(timer) = &mut self.timer
-            && timer.as_mut().poll(cx).is_ready()
-        {
-            self.timer = None;
+        if self.limit_timer.poll(cx).is_ready() {
             wake.timer = true;
             ready = true;
         }
@@ -263,7 +238,7 @@ impl Session {
 
     fn apply(&mut self, wake: Wake) {
         let now = clock::now();
-        if let Some(aborted) = wake.aborted {
+        if let Some(aborted) = wake.arrived.abort {
             self.abort(aborted, now);
             return;
         }
@@ -271,8 +246,7 @@ impl Session {
             self.dialed(result, now);
         }
         self.receive(now);
-        if wake.inbox_closed {
-            self.inbox_closed = true;
+        if wake.arrived.is_closed {
             self.close(None, now);
         }
         self.take_arrived(now);
@@ -318,8 +292,8 @@ impl Session {
     }
 
     fn take_arrived(&mut self, now: Instant) {
-        let mut arrived = std::mem::take(&mut self.arrived);
-        for message in arrived.drain(..) {
+        let mut received = self.inbox.take_received();
+        for message in received.drain(..) {
             match message {
                 Message::Request(submission) => self.accept(submission, now),
                 Message::Settle(done) => self.jobs.settle(done),
@@ -327,7 +301,7 @@ impl Session {
                 Message::Close(done) => self.close(Some(done), now),
             }
         }
-        self.arrived = arrived;
+        self.inbox.recycle(received);
     }
 
     fn accept(&mut self, submission: Submission, now: Instant) {

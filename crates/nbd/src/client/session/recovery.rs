@@ -239,8 +239,7 @@ impl Session {
             return true;
         }
         let journal = self.unflushed.journal();
-        let batch = journal
-            .replay(*next, REPLAY_MAX.min(self.config.in_flight_max));
+        let batch = journal.replay(*next, REPLAY_MAX.min(self.config.in_flight_max));
         *next += batch.len() as u64;
         *out = batch.len();
         let connections = self.pool.len();

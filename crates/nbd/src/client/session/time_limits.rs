@@ -17,6 +17,9 @@
 //!
 //! While a flush is waited for, it cannot tell a server that hangs from one whose disk is slow.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use block::Errno;
@@ -31,6 +34,46 @@ use crate::client::session::{Phase, Session};
 /// Looks at the clock while something is outstanding.
 const TICK_MIN: Duration = Duration::from_millis(10);
 const TICK_MAX: Duration = Duration::from_millis(500);
+
+/// When the limits are checked next. It runs while something is outstanding.
+pub(super) struct LimitTimer {
+    /// When they were last checked, or began to be.
+    checked: Instant,
+    next: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl LimitTimer {
+    pub(super) const fn new(now: Instant) -> Self {
+        let next = None;
+        Self { checked: now, next }
+    }
+
+    /// Ready when the limits are to be checked.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(next) = &mut self.next else {
+            return Poll::Pending;
+        };
+        let is_due = next.as_mut().poll(cx);
+        if is_due.is_ready() {
+            self.next = None;
+        }
+        is_due
+    }
+
+    /// Time since the last check.
+    fn passed(&self, now: Instant) -> Duration {
+        now.duration_since(self.checked)
+    }
+
+    /// Sets the next check, if none is set. `shortest` is the shortest limit.
+    fn arm(&mut self, shortest: Duration, now: Instant) {
+        if self.next.is_none() {
+            self.checked = now;
+            let tick = (shortest / 8).clamp(TICK_MIN, TICK_MAX);
+            self.next = Some(Box::pin(clock::sleep(tick)));
+        }
+    }
+}
 
 impl Session {
     /// Looks at every limit of time.
@@ -54,12 +97,11 @@ impl Session {
     fn put_off(&mut self, now: Instant) {
         self.quiet.moved(self.pool.last_progress());
         // One that is to be sent again may still be what the server's disk is busy with.
-        let waits_long = self.pool.waits_long()
-            || self.resend.iter().any(Part::may_take_long);
+        let waits_long = self.pool.waits_long() || self.resend.iter().any(Part::may_take_long);
         if !waits_long {
             return;
         }
-        let passed = now.duration_since(self.looked);
+        let passed = self.limit_timer.passed(now);
         self.pool.put_off(passed);
         if self.quiet.put_off(passed, now) {
             let after = self.config.request_timeout.as_secs_f64();
@@ -77,7 +119,10 @@ impl Session {
             return None;
         }
         let limit = self.config.request_timeout;
-        let unheard = self.pool.unheard_for(now).filter(|unheard| *unheard >= limit);
+        let unheard = self
+            .pool
+            .unheard_for(now)
+            .filter(|unheard| *unheard >= limit);
         let target = || self.target.clone();
         if let Some(after) = unheard {
             return Some(ClientError::Unheard {
@@ -88,7 +133,8 @@ impl Session {
         // A server that works off what one connection sent may leave the others waiting: it is silent
         // where nothing moves on any of them.
         if self.pool.has_in_flight()
-            && let Some(after) = self.quiet.too_long(now) {
+            && let Some(after) = self.quiet.too_long(now)
+        {
             return Some(ClientError::Silent {
                 target: target(),
                 after,
@@ -106,12 +152,9 @@ impl Session {
             && self.renewed.is_none()
             && self.closing.is_none()
             && matches!(self.phase, Phase::Ready | Phase::Dead(_));
-        if idle || self.timer.is_some() {
-            return;
+        if !idle {
+            let shortest = self.config.request_timeout.min(self.config.reconnect_for);
+            self.limit_timer.arm(shortest, now);
         }
-        self.looked = now;
-        let shortest = self.config.request_timeout.min(self.config.reconnect_for);
-        let tick = (shortest / 8).clamp(TICK_MIN, TICK_MAX);
-        self.timer = Some(Box::pin(clock::sleep(tick)));
     }
 }

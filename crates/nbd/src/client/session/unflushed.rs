@@ -56,9 +56,7 @@ impl UnflushedWrites {
 
     /// Whether the journal has room for a further write, behind those in flight.
     pub(crate) fn has_room(&self) -> bool {
-        !self
-            .journal
-            .is_full(self.changes.bytes, self.changes.count)
+        !self.journal.is_full(self.changes.bytes, self.changes.count)
     }
 
     /// A caller's part or the client's own flush is sent.
