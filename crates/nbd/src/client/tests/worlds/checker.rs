@@ -130,11 +130,6 @@ impl Checker {
         }
     }
 
-    /// Whether the client may have a write to repeat.
-    pub(super) fn has_unflushed(&self) -> bool {
-        lock(&self.state).has_unflushed()
-    }
-
     /// Another client has the disk from now on, and writes to it.
     pub(super) fn taken_over(&self) {
         lock(&self.state).is_taken_over = true;
