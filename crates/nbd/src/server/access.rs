@@ -4,7 +4,7 @@
 //!
 //! * An address is compared as numbers, by whole bits, never as text: `10.0.0.1` does not let
 //!   `10.0.0.10` in, and an IPv4 client that came in over IPv6 is an IPv4 client.
-//! * What cannot be told of a client (its address on a Unix socket, its certificate without TLS)
+//! * Properties that the server does not know of a client (its address on a Unix socket, its certificate without TLS)
 //!   matches no rule.
 
 use std::fmt;
@@ -33,7 +33,7 @@ pub enum OriginError {
     /// An address within the network, where the network itself is meant.
     #[error("`{text}` has bits behind its prefix; the network is {network}, the one host {host}")]
     HostBits {
-        /// What was said.
+        /// The rejected text.
         text: String,
         /// The network of that prefix.
         network: IpNet,
@@ -102,12 +102,12 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Who may use an export. The default is everybody.
+/// The clients that may use an export. The default is all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Access {
     /// Only clients from there.
     pub origins: Option<Vec<Origin>>,
-    /// Only clients whose certificate has one of these names.
+    /// Only clients with a certificate that has one of these names.
     pub certificates: Option<Vec<String>>,
 }
 

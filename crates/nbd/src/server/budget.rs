@@ -5,8 +5,8 @@
 //! * What must wait takes its charge before it allocates; a charge is freed by its drop.
 //! * A charge larger than what is free is granted when nothing else is charged, so no request
 //!   within the limits waits for ever.
-//! * Who waits is served in turn: while somebody waits, nobody takes what is free past them. One
-//!   that stops waiting, granted or not, holds up nobody.
+//! * Waiters are served in turn: while one waits, no other takes free memory past it. A waiter
+//!   that is dropped, granted or not, does not block the others.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -73,7 +73,7 @@ impl Budget {
         }))
     }
 
-    /// Takes `bytes` if they are free and nobody waits.
+    /// Takes `bytes` if they are free and the queue is empty.
     pub(super) fn try_take(&self, bytes: usize) -> Option<Charge> {
         if self.is_contended() {
             return None;
@@ -87,7 +87,7 @@ impl Budget {
         self.charge(bytes)
     }
 
-    /// Waits for `bytes` behind those who wait already.
+    /// Waits for `bytes` behind those that wait already.
     pub(super) fn wait_for(&self, bytes: usize) -> BudgetWait {
         let (give, granted) = oneshot::channel();
         let wait = BudgetWait {
@@ -106,7 +106,7 @@ impl Budget {
         self.used() >= self.0.max
     }
 
-    /// Whether somebody waits.
+    /// Whether the queue is not empty.
     pub(super) fn is_contended(&self) -> bool {
         self.0.waiting.load(Ordering::SeqCst) > 0
     }
@@ -142,7 +142,7 @@ impl Budget {
 
     /// Grants what is free to those at the front.
     fn serve(&self, mut queue: MutexGuard<'_, VecDeque<BudgetWaiter>>) {
-        // Told before the count is read: who frees behind that looks here, who freed before is seen.
+        // Stored before the count is read: a task that frees later looks here, what was freed earlier is counted.
         self.0.waiting.store(queue.len(), Ordering::SeqCst);
         let mut refused = Vec::new();
         while let Some(front) = queue.front()

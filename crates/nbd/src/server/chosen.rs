@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! * Whatever way a connection ends, the hold is given back, and the disk closed behind the last
+//! * However a connection ends, the hold is given back, and the disk closed behind the last
 //!   one, before its task ends: a stop waits for that.
 
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Chosen {
         Ok(self.held.as_ref().map(|(_, lease)| lease))
     }
 
-    /// Claims `served` for a client that says who it is, if it takes claims.
+    /// Claims `served` for a client that sent its identity, if the export takes claims.
     pub(super) async fn claim(
         &mut self,
         served: &Arc<ServedExport>,
@@ -101,7 +101,7 @@ impl Chosen {
             }
         }
         if served.prune() {
-            // An older image is held open no longer than somebody may come back for it.
+            // An older image stays open no longer than its clients may reconnect.
             let served = Arc::downgrade(&served);
             drop(engine::spawn(async move {
                 engine::clock::sleep(RETURN_TIME).await;

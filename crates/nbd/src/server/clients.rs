@@ -1,4 +1,4 @@
-//! The clients of an export: who they are, what they did, and how one is told to leave.
+//! The clients of an export: their names, their figures, and how one is disconnected.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +20,7 @@ pub(super) struct Client {
     id: u64,
     peer: Peer,
     size: u64,
-    /// What it is called whose disk is its own.
+    /// Its name, if it has a disk of its own.
     disk_name: Option<ClientName>,
     since: Instant,
     counters: Arc<Counters>,
@@ -97,7 +97,7 @@ impl ClientRoster {
         self.live.is_empty()
     }
 
-    /// Tells the clients of a kind to leave, and how many there are.
+    /// Disconnects the clients of a kind and returns how many there are.
     pub(super) fn dismiss(&self, which: impl Fn(&Client) -> bool) -> usize {
         let told = self.live.iter().filter(|client| which(client));
         // A permit stays for a client that does not listen yet.

@@ -1,11 +1,11 @@
-//! [`Control`]: what can be asked of a server, and changed, while it serves.
+//! [`Control`]: reads and changes a server while it serves.
 //!
 //! # Invariants
 //!
-//! * A change touches the clients of the export that it names, and nobody else.
-//! * An export that is removed or replaced ends like a server that stops: its clients are told, what
+//! * A change touches the clients of the export that it names, and no others.
+//! * An export that is removed or replaced ends like a server that stops: its clients are disconnected, what
 //!   they have in flight is finished, the disk is flushed, and only then closed.
-//! * Each of these steps has [`Limits::stop_timeout`]; what does not end in time is said and stays
+//! * Each of these steps has [`Limits::stop_timeout`]; what does not end in time is logged and stays
 //!   open.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,7 @@ pub(super) struct ServerCore {
     pub(super) limits: Arc<Limits>,
     pub(super) budget: Budget,
     pub(super) connections: Arc<Connections>,
-    /// TLS, and of whom it is demanded; set before serving or never.
+    /// TLS, and which clients must use it; set before serving or never.
     pub(super) tls: OnceLock<(ServerTls, Demand)>,
     ids: AtomicU64,
 }
@@ -56,7 +56,7 @@ impl ServerCore {
 #[derive(Debug, Clone)]
 pub struct Control(pub(super) Arc<ServerCore>);
 
-/// The sizes of an export before and after it was measured anew, bytes.
+/// The sizes of an export before and after a resize, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resized {
     /// Before.
@@ -84,7 +84,7 @@ impl Control {
         self.end(served).await
     }
 
-    /// Puts `export` into the place of the one of that name, whose clients are ended.
+    /// Puts `export` into the place of the one of that name, and disconnects its clients.
     ///
     /// # Errors
     /// As [`remove`](Self::remove).
@@ -106,8 +106,8 @@ impl Control {
     }
 
     /// Gives new clients of an export disks from `source`, for which it takes the place of the one
-    /// before; who is connected, or comes back within a minute of losing its connections, keeps what
-    /// it has.
+    /// before; a client that is connected, or reconnects within a minute of losing its connections, keeps
+    /// its disk.
     ///
     /// # Errors
     /// [`ChangeError::Unknown`]; [`ChangeError::Shared`].
@@ -140,7 +140,7 @@ impl Control {
         }
     }
 
-    /// Measures the disk of an export anew. Clients that are connected keep the size they were told;
+    /// Refreshes the size of an export's disk. Connected clients keep the size that they negotiated;
     /// new ones get the new size.
     ///
     /// # Errors

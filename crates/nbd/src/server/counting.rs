@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::limits::Limits;
 
-/// Bits of an IPv6 address that tell sites apart: one host has as many addresses below as it likes.
+/// Bits of an IPv6 address that distinguish sites: one host has as many addresses below as it likes.
 const V6_PREFIX: u32 = 64;
 
 /// The counts of a server.

@@ -1,5 +1,5 @@
-//! [`ServeError`]: why serving did not begin, or how it ended badly. [`ChangeError`]: why exports did
-//! not change as they were told.
+//! [`ServeError`]: why serving did not begin, or how it ended badly. [`ChangeError`]: why a change
+//! of exports failed.
 
 use std::io;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
-    /// Somebody answers on the socket's path.
+    /// Another server listens on the socket's path.
     #[error("cannot listen on unix:{}: another server answers there", .0.display())]
     PathInUse(PathBuf),
     /// The path holds something that is no socket.
@@ -67,7 +67,7 @@ pub enum ChangeError {
     /// A name that the protocol cannot carry.
     #[error("export name of {} bytes; at most 4096", .0.len())]
     NameTooLong(String),
-    /// Its disk could not be asked.
+    /// The size of its disk could not be read.
     #[error("the size of export {name:?} could not be found out: {source}")]
     Measure {
         /// Which.
@@ -106,10 +106,10 @@ pub enum ChangeError {
     /// The last flush failed.
     #[error("{0}")]
     Flush(#[source] ServeError),
-    /// What was asked is about disks of clients.
+    /// The change concerns disks of clients.
     #[error("the clients of export {0:?} share one disk")]
     Shared(String),
-    /// What was asked is about one disk.
+    /// The change concerns a shared disk.
     #[error(
         "each client of export {0:?} has a disk of its own, which is as large as the image: replace \
          the image and reload"
@@ -118,7 +118,7 @@ pub enum ChangeError {
     /// The disk of a client is in use.
     #[error("client {client} is connected; --force disconnects it first")]
     ClientConnected {
-        /// Whose it is.
+        /// The name of the client.
         client: String,
         /// How many connections it has.
         connections: usize,
@@ -126,7 +126,7 @@ pub enum ChangeError {
     /// The connections of a client did not end in time.
     #[error("client {client} did not end within {limit:?}; its disk is as it was")]
     ClientBusy {
-        /// Whose it is.
+        /// The name of the client.
         client: String,
         /// The limit.
         limit: Duration,
@@ -134,7 +134,7 @@ pub enum ChangeError {
     /// The disk of a client could not be removed.
     #[error("the disk of client {client} could not be removed: {why}")]
     NotRemoved {
-        /// Whose it is.
+        /// The name of the client.
         client: String,
         /// Why.
         why: String,

@@ -16,7 +16,7 @@ pub(super) enum ExportDisks {
     PerClient {
         /// Those of new clients…
         current: Arc<ClientDisks>,
-        /// …and of who was there before.
+        /// …and the sources for clients of before.
         older: Vec<Arc<ClientDisks>>,
     },
 }
@@ -40,7 +40,7 @@ impl ExportDisks {
         }
     }
 
-    /// Who opens disks, the one for new clients last; nobody where there is one for all.
+    /// The sources of disks, the one for new clients last; none where all share one disk.
     pub(super) fn sources(&self) -> Vec<Arc<ClientDisks>> {
         match self {
             Self::Shared(_) => Vec::new(),
@@ -48,7 +48,7 @@ impl ExportDisks {
         }
     }
 
-    /// What a client is told before its disk is open.
+    /// The geometry that a client gets before its disk is open.
     pub(super) fn geometry(&self) -> &Geometry {
         match self {
             Self::Shared(disk) => disk.geometry(),
@@ -68,7 +68,7 @@ impl ExportDisks {
         true
     }
 
-    /// Lets go of sources that nobody uses nor comes back to. Whether older ones are left.
+    /// Drops sources that no client uses nor may return to. Returns whether older ones are left.
     pub(super) fn prune(&mut self) -> bool {
         let Self::PerClient { older, .. } = self else {
             return false;

@@ -3,8 +3,8 @@
 //!
 //! # Invariants
 //!
-//! * An export that a client may not use is unknown to it: not found, not listed. Nothing is asked
-//!   of its disk.
+//! * An export that a client may not use is unknown to it: not found, not listed. Its disk
+//!   gets no request.
 //! * An export that was taken out is kept in `retired` until its disk was flushed, so that a stop
 //!   meanwhile flushes it too.
 
@@ -52,10 +52,10 @@ impl From<Node> for ExportDisk {
     }
 }
 
-/// Who may use an export, and how many.
+/// Which clients may use an export, and how many.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rules {
-    /// Who.
+    /// Which clients.
     pub access: Access,
     /// Clients at once; `None`: as many as the server takes.
     pub connections_max: Option<usize>,
@@ -103,7 +103,7 @@ impl Exports {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What `peer` gets who asks for `name`.
+    /// The export `name`, if `peer` may use it.
     pub(super) fn find(&self, name: &str, peer: &Peer) -> Option<Arc<ServedExport>> {
         let table = self.table();
         let named = table.iter().find(|served| served.name() == name);
@@ -131,7 +131,7 @@ impl Exports {
         self.table().clone()
     }
 
-    /// All whose disks may hold unflushed writes.
+    /// All exports with disks that may hold unflushed writes.
     pub(super) fn all_open(&self) -> Vec<Arc<ServedExport>> {
         let mut all = self.all();
         all.extend(self.retired().iter().cloned());

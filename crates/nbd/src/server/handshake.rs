@@ -1,5 +1,5 @@
-//! The handshake on a socket: moves bytes between it and [`ServerHandshake`], and answers what that
-//! asks, TLS among it. The time limit, which covers all of it, is the caller's.
+//! The handshake on a socket: moves bytes between it and [`ServerHandshake`], and handles its
+//! events, TLS among them. The caller sets the timeout, which covers all of it.
 
 use std::future::poll_fn;
 use std::io;
@@ -46,7 +46,7 @@ pub(super) struct NegotiatedSession {
 pub(super) struct ServerOffer<'a> {
     pub(super) exports: &'a Exports,
     pub(super) payload_max: u32,
-    /// TLS, and of whom it is demanded.
+    /// TLS, and which clients must use it.
     pub(super) tls: Option<&'a (ServerTls, Demand)>,
 }
 
@@ -60,7 +60,7 @@ impl ServerOffer<'_> {
         }
     }
 
-    /// What `peer` is told that asks for `name`. Only for who is going to use it a disk is opened.
+    /// Describes the export `name` to `peer`. Opens a disk only for a client that is going to use it.
     async fn export(
         &self,
         name: &str,
@@ -168,8 +168,8 @@ async fn start_tls(socket: &mut Socket, tls: &ServerTls) -> Result<Option<String
     }
 }
 
-/// Takes what the client still says, so that closing does not take the reason from it, which is on
-/// its way: a socket with bytes that nobody received is reset.
+/// Reads what the client still sends, so that closing the socket does not discard the alert that is on
+/// its way: the kernel resets a socket with unread bytes.
 async fn listen_out(socket: &Socket) {
     if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_err() {
         return;

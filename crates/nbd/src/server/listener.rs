@@ -186,7 +186,7 @@ impl Acceptor {
         })
     }
 
-    /// The next client's socket, free of this core's runtime, and who is there.
+    /// The next client's socket, not bound to this core's runtime, and its peer.
     pub(super) async fn accept(&self) -> io::Result<(OwnedFd, Peer)> {
         match &self.socket {
             AcceptSocket::Tcp(listener) => {

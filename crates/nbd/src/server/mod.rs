@@ -8,7 +8,7 @@
 //! * Connections are counted before anything is read from them ([`Limits::connections_max`],
 //!   [`Limits::connections_per_address_max`]).
 //! * An export that a client may not use is unknown to it, and its disk is not touched for it.
-//! * One client at a time writes to an export, unless it is told otherwise (`writers`).
+//! * One client at a time writes to an export, unless its rules permit more (`writers`).
 //! * A stop finishes what is in flight and flushes every disk, each within a limit, and only then
 //!   returns.
 //!
@@ -94,7 +94,7 @@ struct ServerShared {
 pub struct Server(Arc<ServerCore>);
 
 impl Server {
-    /// A server of `exports` for everybody; the first is also the default.
+    /// A server of `exports` for all clients; the first is also the default.
     ///
     /// # Errors
     /// [`ServeError::NoExports`], [`ServeError::NameTwice`], [`ServeError::NameTooLong`].
@@ -103,7 +103,7 @@ impl Server {
         Self::with_rules(free.collect(), limits)
     }
 
-    /// A server of `exports`, each for those whom its rules let in; the first is also the default.
+    /// A server of `exports`, each for the clients that its rules admit; the first is also the default.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -182,7 +182,7 @@ impl Server {
         tokio::select! {
             () = &mut client => {}
             () = stop => {
-                // Somebody listens: the client is still there.
+                // The receiver exists: the client is still connected.
                 let _told = stopping.send(());
                 let limit = shared.core.limits.stop_timeout;
                 if engine::clock::timeout(limit, client).await.is_err() {
@@ -194,7 +194,7 @@ impl Server {
     }
 }
 
-/// Accepts clients until told to stop.
+/// Accepts clients until `stopping` changes.
 async fn accept(shared: Arc<ServerShared>, acceptor: Acceptor, mut stopping: watch::Receiver<()>) {
     let mut is_short = false;
     loop {
@@ -209,7 +209,7 @@ async fn accept(shared: Arc<ServerShared>, acceptor: Acceptor, mut stopping: wat
             }
             Err(e) if is_clients_fault(&e) => tracing::debug!("accept: {e}"),
             Err(e) => {
-                // Said once for all that follow.
+                // Logged once for all that follow.
                 if !std::mem::replace(&mut is_short, true) {
                     tracing::warn!("new clients must wait: accept: {e}");
                 }
@@ -230,7 +230,7 @@ fn hand_over(
     let counted = match shared.core.connections.count(peer.address, limits) {
         Ok(counted) => counted,
         Err(too_many) => {
-            // Said once until a client is taken again.
+            // Logged once until a client is accepted again.
             if !shared.refuses.swap(true, Ordering::Relaxed) {
                 tracing::warn!(peer = peer.label, "refused: {too_many}");
             }
@@ -292,7 +292,7 @@ async fn serve_client(
             () = &mut stop => None,
         }
     };
-    // Who never used what it chose does not come back for it.
+    // A client that never used its disk does not come back for it.
     let mut said_goodbye = true;
     if let Some(session) = begun {
         match admit(core, &session, &peer, &chosen) {
@@ -305,7 +305,7 @@ async fn serve_client(
     chosen.leave(said_goodbye).await;
 }
 
-/// The handshake with a client within its time, and what is said if it leads to nothing.
+/// The handshake with a client within its time, and the log line if it fails.
 async fn agree(
     core: &ServerCore,
     socket: &mut Socket,
@@ -354,7 +354,7 @@ fn admit(
     }
 }
 
-/// The transmission phase of a client, and what is said of its end. Whether the client said goodbye.
+/// The transmission phase of a client, and the log line at its end. Returns whether the client sent `DISC`.
 async fn transmit(
     core: &ServerCore,
     socket: Socket,

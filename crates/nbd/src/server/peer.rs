@@ -1,4 +1,4 @@
-//! [`Peer`]: who is at the other end of a connection.
+//! [`Peer`]: the client at the other end of a connection.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ pub struct Peer {
     pub label: String,
     /// Its address, an IPv4 one also where it came in over IPv6; none for Unix sockets.
     pub address: Option<IpAddr>,
-    /// The user whose process connected to a Unix socket.
+    /// The user ID of the process that connected to a Unix socket.
     pub user: Option<u32>,
     /// That process's number.
     pub process: Option<u32>,

@@ -35,9 +35,9 @@ pub(super) enum RequestAction {
     WriteZeroes(Range, WriteFlags),
     /// Fetch the bytes into the cache.
     Cache(Range),
-    /// Tell of the bytes' allocation.
+    /// Report the bytes' allocation.
     Status(Status),
-    /// The same, but so many bytes behind the header tell what is asked: see [`judge_filter`].
+    /// The same, but so many bytes of payload carry the filter: see [`judge_filter`].
     Filter(usize),
     /// End the connection.
     Disconnect,
@@ -50,7 +50,7 @@ pub(super) struct Status {
     pub(super) range: Range,
     /// The first extent only.
     pub(super) one: bool,
-    /// The contexts to tell of.
+    /// The contexts to report.
     pub(super) ids: Ids,
 }
 
@@ -105,12 +105,12 @@ pub(super) enum Payload {
 pub(super) struct ConnectionTerms {
     pub(super) flags: TransmissionFlags,
     pub(super) framing: Framing,
-    /// Each tells of allocation; there is no other context yet.
+    /// Each is of allocation; there is no other context yet.
     pub(super) contexts: Vec<MetaContext>,
     pub(super) payload_max: u32,
 }
 
-/// Which transmission flags tell the truth about a disk.
+/// The transmission flags that are true of a disk.
 pub(super) fn transmission_flags(geometry: &Geometry) -> TransmissionFlags {
     let mut flags = TransmissionFlags::HAS_FLAGS | TransmissionFlags::CAN_MULTI_CONN;
     flags.set(TransmissionFlags::READ_ONLY, geometry.read_only);
@@ -226,7 +226,7 @@ fn judge_range(
     Ok(action(request, range, terms))
 }
 
-/// Judges a status request whose payload tells what it asks for.
+/// Judges a status request with a filter in its payload.
 pub(super) fn judge_filter(
     request: &Request,
     payload: &[u8],
@@ -309,7 +309,7 @@ fn allowed_flags(command: Command, terms: &ConnectionTerms) -> Option<CommandFla
         Command::Write => allowed.set(CommandFlags::PAYLOAD_LEN, terms.framing.is_extended()),
         Command::Disconnect => {}
         Command::Flush if needs(TransmissionFlags::SEND_FLUSH) => {}
-        // A client that trims or zeroes a read-only disk is told just that.
+        // A client that trims or zeroes a read-only disk gets that error.
         Command::Trim if needs(TransmissionFlags::SEND_TRIM) => {}
         Command::Trim | Command::WriteZeroes if needs(TransmissionFlags::READ_ONLY) => {
             allowed |= CommandFlags::NO_HOLE | CommandFlags::FAST_ZERO;

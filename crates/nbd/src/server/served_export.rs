@@ -4,7 +4,7 @@
 //!
 //! * A client is admitted under the same lock under which an export is retired: none slips in
 //!   behind the flush that ends it.
-//! * The lock is never held while a disk is asked for anything.
+//! * The lock is never held while a disk works on a request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,9 +35,9 @@ pub(super) struct ServedExport {
     state: Mutex<ExportState>,
     /// Connections to a shared disk that are over but for requests that it has not answered.
     pub(super) leaving: InFlight,
-    /// Told when the last client has left.
+    /// Notified when the last client has left.
     emptied: Notify,
-    /// Told when a claim ends.
+    /// Notified when a claim ends.
     pub(super) writers_changed: Notify,
     /// Another one for each opening of the disk.
     incarnation: u64,
@@ -100,7 +100,7 @@ impl ServedExport {
         self.state().disks.shared().cloned()
     }
 
-    /// The disks that are open, and whose they are if they are not for all.
+    /// The disks that are open, with their clients if they are not for all.
     pub(super) fn open_disks(&self) -> Vec<(Option<ClientName>, Node)> {
         if let Some(disk) = self.shared_disk() {
             return vec![(None, disk)];
@@ -116,7 +116,7 @@ impl ServedExport {
         sources.iter().filter_map(|s| s.take_failed()).collect()
     }
 
-    /// What a client is told of the export; `lease` is its hold on a disk of its own.
+    /// The description of the export for a client; `lease` is its hold on a disk of its own.
     pub(super) fn describe(
         &self,
         lease: Option<&Lease>,
@@ -163,10 +163,10 @@ impl ServedExport {
         }
     }
 
-    /// Who may open a disk for `peer`, the one of now last; nobody where there is one for all.
+    /// The sources that may open a disk for `peer`, the current one last; none where all share one disk.
     fn sources_for(&self, peer: &Peer) -> Result<Vec<Arc<ClientDisks>>, Refusal> {
         let mut state = self.state();
-        // Nothing is opened for who would not be admitted.
+        // No disk is opened for a client that would not be admitted.
         if state.is_retired || !state.rules.access.allows(peer) {
             return Err(Refusal::Unknown);
         }
@@ -189,7 +189,7 @@ impl ServedExport {
         })
     }
 
-    /// Takes `peer` in as a client, if the export still is what it was told. `lease` is its hold on a
+    /// Admits `peer` as a client, if the export still is what the handshake described. `lease` is its hold on a
     /// disk of its own.
     pub(super) fn admit(
         self: &Arc<Self>,
@@ -279,13 +279,13 @@ impl ServedExport {
         is_due
     }
 
-    /// Tells these connections to leave.
+    /// Disconnects these connections.
     pub(super) fn dismiss_all(&self, connections: &[u64]) {
         let is_one = |client: &Client| connections.contains(&client.id());
         self.state().roster.dismiss(is_one);
     }
 
-    /// Takes no more clients and tells those there are to leave.
+    /// Admits no more clients and disconnects those there are.
     pub(super) fn retire(&self) {
         let mut state = self.state();
         state.is_retired = true;
@@ -314,12 +314,12 @@ impl ServedExport {
         self.state().roster.len()
     }
 
-    /// Tells the client of this number to leave.
+    /// Disconnects the client of this number.
     pub(super) fn dismiss(&self, id: u64) -> bool {
         self.state().roster.dismiss(|client| client.id() == id) > 0
     }
 
-    /// Other rules and another text. Clients that the rules leave out are told to leave.
+    /// Other rules and another text. Clients that the rules exclude are disconnected.
     pub(super) fn update(&self, description: String, rules: Rules) {
         let mut state = self.state();
         state.description = description;
@@ -336,7 +336,7 @@ impl ServedExport {
         self.writers_changed.notify_waiters();
     }
 
-    /// New clients get `disk`, which is this one measured anew.
+    /// New clients get `disk`, which is this one with its new size.
     pub(super) fn resize(&self, disk: Node) -> Result<(), ChangeError> {
         let mut state = self.state();
         let (from, to) = (state.disks.geometry().size, disk.geometry().size);
@@ -352,7 +352,7 @@ impl ServedExport {
         Ok(())
     }
 
-    /// New clients get disks from `source`; who is there keeps what it has.
+    /// New clients get disks from `source`; connected clients keep theirs.
     pub(super) fn renew(&self, source: Arc<dyn DiskPerClient>) -> Result<(), ChangeError> {
         let renewed = self.state().disks.renew(source);
         renewed
@@ -360,7 +360,7 @@ impl ServedExport {
             .ok_or_else(|| ChangeError::Shared(self.name.clone()))
     }
 
-    /// Lets go of older images that nobody uses nor comes back to. Whether there are others.
+    /// Drops older images that no client uses nor may return to. Returns whether others are left.
     pub(super) fn prune(&self) -> bool {
         self.state().disks.prune()
     }

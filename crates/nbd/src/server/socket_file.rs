@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! * Of two servers that start at once at one path, one gets it and the other is told so: from the
-//!   look at what lies there to the moment the new socket listens, the folder is locked (flock(2)).
-//! * Only a socket where connections are refused is removed, and only who made one removes it at its
+//! * Of two servers that start at once at one path, one gets it and the other fails with `PathInUse`: from the
+//!   check of what lies there to the moment the new socket listens, the folder is locked (flock(2)).
+//! * Only a socket where connections are refused is removed, and only its creator removes it at its
 //!   end: another server may have put its own there meanwhile.
 
 #![expect(clippy::disallowed_types, reason = "the folder of a socket is no disk")]
@@ -50,7 +50,7 @@ pub(super) fn bind(path: &Path) -> Result<(OwnedFd, SocketFile), ServeError> {
             SocketProbe::Dead => std::fs::remove_file(path).map_err(failed)?,
             SocketProbe::Unknown(e) => return Err(failed(e.into())),
         },
-        // Binding will tell what is wrong, if something is.
+        // If something is wrong, bind(2) fails.
         Err(_) => {}
     }
     let listener = std::os::unix::net::UnixListener::bind(path).map_err(failed)?;
@@ -61,8 +61,8 @@ pub(super) fn bind(path: &Path) -> Result<(OwnedFd, SocketFile), ServeError> {
     Ok((listener.into(), file))
 }
 
-/// Keeps others who ask for this, too, from taking over a socket at `path` until what this returns is
-/// dropped. `None`: its folder cannot be locked, and nobody is kept from anything.
+/// Keeps other callers of this function from taking over a socket at `path` until the returned lock is
+/// dropped. `None`: the folder cannot be locked, and no caller is excluded.
 #[must_use]
 pub fn lock_place(path: &Path) -> Option<OwnedFd> {
     let folder = path
@@ -87,21 +87,21 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// What connecting to a socket's path told.
+/// The result of connecting to a socket's path.
 enum SocketProbe {
     Alive,
     Dead,
     Unknown(Errno),
 }
 
-/// Connects to the socket at `path` without waiting. Only a refusal says that nobody is behind it.
+/// Connects to the socket at `path` without waiting. Only `ECONNREFUSED` means that no server listens.
 fn probe_socket(path: &Path) -> SocketProbe {
     use rustix::net::{SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let connected = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         .and_then(|fd| connect(&fd, &SocketAddrUnix::new(path)?));
     match connected {
-        // AGAIN: there are too many who wait for its answer already.
+        // EAGAIN: the backlog of the server is full.
         Ok(()) | Err(Errno::AGAIN) => SocketProbe::Alive,
         Err(Errno::CONNREFUSED) => SocketProbe::Dead,
         Err(e) => SocketProbe::Unknown(e),

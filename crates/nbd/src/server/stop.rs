@@ -16,12 +16,12 @@ use super::control::ServerCore;
 use super::error::ServeError;
 use super::served_export::ServedExport;
 
-/// Tells everybody to stop, waits for them within the limit, and flushes.
+/// Stops all connections, waits for them within the timeout, and flushes.
 pub(super) async fn stop_all(
     core: &ServerCore,
     stopping: watch::Sender<()>,
 ) -> Result<(), ServeError> {
-    // No receiver left is as good as all told.
+    // Without receivers there is nothing to notify.
     let _told = stopping.send(());
     let limit = core.limits.stop_timeout;
     if engine::clock::timeout(limit, stopping.closed())

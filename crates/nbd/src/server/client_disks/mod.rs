@@ -7,8 +7,8 @@
 //! # Invariants
 //!
 //! * All connections of one client have the same node; no other client ever has it.
-//! * A disk is opened for who is allowed to use the export and wants to, never for who merely asks
-//!   about it. At most [`OPENS_MAX`] are opened at once, within the time of the handshake.
+//! * A disk is opened for clients that are allowed to use the export and select it, never for a mere
+//!   query. At most [`OPENS_MAX`] are opened at once, within the time of the handshake.
 //! * When its last connection has left, a disk is settled, flushed and closed before it can be
 //!   opened again.
 //! * Once others came in its place (a new golden image), a source opens disks only for clients that
@@ -42,7 +42,7 @@ pub(super) struct ClientDisks {
     source: Arc<dyn DiskPerClient>,
     table: Mutex<ClientDiskTable>,
     opens: Semaphore,
-    /// Told when a slot was left.
+    /// Notified when a slot becomes free.
     changed: Notify,
     /// The last failure to close one, unless that was opened again since.
     failed: Mutex<Option<(ClientName, NotClosed)>>,
@@ -65,7 +65,7 @@ pub(super) struct Lease {
     is_left: bool,
 }
 
-/// A name whose slot is taken: nobody else opens its disk meanwhile.
+/// A name with a reserved slot: no other task opens its disk meanwhile.
 #[derive(Debug)]
 pub(super) struct SlotReservation {
     disks: Arc<ClientDisks>,
@@ -105,12 +105,12 @@ impl ClientDisks {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens disks only for those who are there already from here on, or come back.
+    /// From here on opens disks only for clients that are connected, or reconnect.
     pub(super) fn supersede(&self) {
         self.table().supersede();
     }
 
-    /// Whether nobody uses its disks, nor may come back.
+    /// Whether no client uses its disks, nor may reconnect.
     pub(super) fn is_over(&self) -> bool {
         self.table().is_over(engine::clock::now())
     }
@@ -120,7 +120,7 @@ impl ClientDisks {
         self.table().connections(name)
     }
 
-    /// The disks that are open, and whose they are.
+    /// The disks that are open, with the names of their clients.
     pub(super) fn open(&self) -> Vec<(ClientName, Node)> {
         let open = self.table().open();
         let open = open.iter().map(|o| (o.name.clone(), o.disk.clone()));

@@ -1,10 +1,10 @@
-//! [`ClientName`]: what a client is called whose disk is its own. Pure.
+//! [`ClientName`]: the name of a client that has a disk of its own. Pure.
 //!
 //! # Invariants
 //!
 //! * A name comes from what the server found out about the client, never from what it says of
 //!   itself but through a certificate that was verified.
-//! * Names of different kinds differ, whatever they look like: a certificate for `10.0.0.1` is not
+//! * Names of different kinds differ, even if they look the same: a certificate for `10.0.0.1` is not
 //!   the client at that address.
 
 use std::fmt;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::server::peer::Peer;
 
-/// Who a client is, from one connection to the next.
+/// The name of a client, the same for all its connections.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientName {
@@ -22,19 +22,19 @@ pub enum ClientName {
     Certificate(String),
     /// Its address, without a port.
     Address(IpAddr),
-    /// The number of the user whose process it is, on a Unix socket.
+    /// The user ID of its process, on a Unix socket.
     User(u32),
 }
 
-/// What clients are told apart by.
+/// What distinguishes clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NamedBy {
-    /// The certificate of who has one, the address of others.
+    /// The certificate where there is one, else the address.
     #[default]
     Either,
-    /// Certificates only: who has none is refused.
+    /// Certificates only: clients without one are refused.
     Certificate,
-    /// Addresses only, whatever certificates there are.
+    /// Addresses only, even for clients with certificates.
     Address,
 }
 

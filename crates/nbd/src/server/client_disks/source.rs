@@ -1,4 +1,4 @@
-//! [`DiskPerClient`]: who opens the disks of an export's clients.
+//! [`DiskPerClient`]: opens the disks of an export's clients.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -17,16 +17,16 @@ pub type ClientFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
 pub struct CannotOpen {
-    /// What the client is told: nothing of the server's paths.
+    /// The text for the client, without paths of the server.
     pub told: String,
-    /// What the log is told.
+    /// The text for the log.
     pub cause: String,
 }
 
 /// A client's disk, whether it is open or not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientDiskFigures {
-    /// Whose it is.
+    /// The name of the client.
     pub name: ClientName,
     /// Connections that use it.
     pub connections: u64,
@@ -38,7 +38,7 @@ pub struct ClientDiskFigures {
     pub last_seen: Option<u64>,
     /// What the image is called that it changes.
     pub image: String,
-    /// Number of that image, as [`DiskPerClient::image`] tells it.
+    /// Number of that image, as [`DiskPerClient::image`] returns it.
     pub image_id: String,
     /// New clients get another image.
     pub is_older: bool,
@@ -58,8 +58,8 @@ pub trait DiskPerClient: Debug + Send + Sync {
     /// The number of the image that they change: those of another image are others.
     fn image(&self) -> &str;
 
-    /// Opens the disk of `name`, and makes it where there is none. Never called for a name whose
-    /// disk is open.
+    /// Opens the disk of `name`, and makes it where there is none. Never called for a name with
+    /// an open disk.
     fn open<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, Result<Node, CannotOpen>>;
 
     /// The disk of `name` was closed.

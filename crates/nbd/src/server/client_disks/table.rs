@@ -20,7 +20,7 @@ pub(in crate::server) struct OpenDisk {
 
 #[derive(Debug)]
 enum DiskSlot {
-    /// Somebody opens it, closes it or removes it.
+    /// A task opens, closes or removes it.
     Busy,
     /// Connections use it.
     Open {
@@ -63,7 +63,7 @@ pub(super) struct ClientDiskTable {
 }
 
 impl ClientDiskTable {
-    /// Opens no disks from here on but for those who are known.
+    /// From here on opens disks for known clients only.
     pub(super) fn supersede(&mut self) {
         self.is_superseded = true;
     }
@@ -101,7 +101,7 @@ impl ClientDiskTable {
         self.slots.insert(opened.name.clone(), slot);
     }
 
-    /// A connection leaves; whether it was the last one, whose task it is to close the disk. The slot
+    /// A connection leaves. Returns whether it was the last one, which must close the disk. The slot
     /// is taken until then.
     pub(super) fn leave(&mut self, name: &ClientName) -> bool {
         let Some(DiskSlot::Open { connections, .. }) = self.slots.get_mut(name) else {
@@ -150,7 +150,7 @@ impl ClientDiskTable {
         }
     }
 
-    /// Whether nobody uses it, nor may come back.
+    /// Whether no client uses it, nor may reconnect.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         let is_past = |slot: &DiskSlot| matches!(slot, DiskSlot::Left { until } if *until <= now);
         self.slots.values().all(is_past)
@@ -182,7 +182,7 @@ impl ClientDiskTable {
 
 #[cfg(test)]
 mod tests {
-    //! Tests of who gets which disk.
+    //! Tests of the choice of a disk for a client.
 
     use std::time::Duration;
 

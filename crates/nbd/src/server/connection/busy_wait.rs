@@ -3,12 +3,12 @@
 //!
 //! Falling asleep and being woken costs more than a 4 KiB request itself. A client that sends its
 //! next request within microseconds of a reply is met awake: its task stays runnable for a bounded
-//! time and asks the socket each turn. Other tasks of the thread run in between.
+//! time and polls the socket each turn. Other tasks of the thread run in between.
 //!
 //! # Invariants
 //!
-//! * It never waits longer than `max` behind the last request, and only for clients whose recent
-//!   requests came alone and within `max` of each other; so a client far away costs nothing.
+//! * It never waits longer than `max` behind the last request, and only for clients that recently
+//!   sent requests one at a time and within `max` of each other; so a client far away costs nothing.
 //! * After [`MISSES_MAX`] waits in vain it gives up until the client has shown the pattern again.
 
 use std::time::{Duration, Instant};

@@ -62,8 +62,8 @@ impl Streaming {
     }
 }
 
-/// A write whose payload goes to the disk in pieces of [`GATHERED_MAX`], the next while those before
-/// are under way. So no payload, however long, holds more than one piece before it arrived.
+/// A write with a payload that goes to the disk in pieces of [`GATHERED_MAX`], the next while those before
+/// are under way. So no payload, however long, holds more than one piece before it arrives.
 #[derive(Debug)]
 pub(super) struct Gathering {
     pub(super) context: RequestContext,
@@ -127,7 +127,7 @@ impl Gathered {
     }
 }
 
-/// A refused request of whose payload `left` bytes are still to be skipped.
+/// A refused request with `left` bytes of payload still to be skipped.
 #[derive(Debug)]
 pub(super) struct Skipping {
     pub(super) context: RequestContext,

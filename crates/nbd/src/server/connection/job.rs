@@ -12,7 +12,7 @@ use super::status;
 use crate::server::budget::Charge;
 use crate::server::plan::{Ids, Status};
 
-/// What is asked of the disk.
+/// An operation on the disk.
 #[derive(Debug)]
 pub(super) enum Job {
     Read {
@@ -67,14 +67,14 @@ pub(super) enum JobOutput {
     /// The same where holes were looked for.
     Sparse(Pieces),
     /// The extents of a run of bytes, one behind the other from its offset, and the contexts that
-    /// tell of them.
+    /// report them.
     Status(Vec<Extent>, Ids),
 }
 
 /// A read in pieces: bytes, or none for a hole.
 pub(super) type Pieces = Vec<(Range, Option<IoBufs>)>;
 
-/// A job whose time has come to be answered.
+/// A finished job.
 #[derive(Debug)]
 pub(super) struct JobResult {
     pub(super) context: RequestContext,

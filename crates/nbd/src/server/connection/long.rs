@@ -1,7 +1,7 @@
 //! Requests that may concern a whole disk of terabytes: trimming, zeroing, fetching.
 //!
-//! They go to the disk piece by piece, and between two pieces it is looked whether anybody still
-//! waits for them: a client that is gone, or a server that stops, is not held up by hours of zeroing.
+//! They go to the disk piece by piece, and between two pieces the job checks whether it
+//! was cancelled: a client that is gone, or a server that stops, does not wait for hours of zeroing.
 //! Pieces grow while the disk is quick, so that a sparse terabyte takes a few calls.
 //!
 //! # Invariants
@@ -18,7 +18,7 @@ use block::{Errno, IoError, Node, Operation, Range, WriteFlags};
 
 /// Bytes fetched at once for the cache command where a disk has no file to advise on.
 pub(super) const CACHE_PIECE: u64 = 1 << 20;
-/// Bytes fetched for one cache command. What is asked for beyond is as likely to push out what was
+/// Bytes fetched for one cache command. Fetching more is as likely to evict what was
 /// fetched before.
 const CACHE_MAX: u64 = 1 << 30;
 /// Advice on more than this is given by a thread that may block: the kernel begins all the reads
@@ -34,12 +34,12 @@ const QUICK: Duration = Duration::from_millis(50);
 /// …longer than this by one of half.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// Whether nobody waits for the requests of a connection any more. Shared by its jobs.
+/// Whether the requests of a connection are cancelled. Shared by its jobs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CancelFlag(Arc<AtomicBool>);
 
 impl CancelFlag {
-    /// From now on.
+    /// Cancels the jobs.
     pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -142,7 +142,7 @@ pub(super) async fn zero(
     Ok(())
 }
 
-/// Asks the kernel to read ahead where the bytes are in a file, else reads and forgets them.
+/// Has the kernel read ahead where the bytes are in a file, else reads and forgets them.
 pub(super) async fn cache(disk: &Node, range: Range, cancel: &CancelFlag) -> Result<(), IoError> {
     let range = Range::new(range.offset, range.len.min(CACHE_MAX));
     let (leaf, at) = block::resolve(&**disk, range);

@@ -61,7 +61,7 @@ const ROUNDS_MAX: usize = 8;
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectionEnd {
-    /// The client said that it goes.
+    /// The client sent `DISC`.
     #[error("the client disconnected")]
     Disconnected,
     /// The client closed its side without a word.
@@ -107,7 +107,7 @@ pub(super) struct Connection {
     /// …and what was granted of it.
     granted: Option<Charge>,
     hole_heuristic: HoleHeuristic,
-    /// Told when nobody waits for long requests any more.
+    /// Set when long requests are cancelled.
     cancel: CancelFlag,
     /// The export's, and the ticket there of a connection that is over but for its disk.
     leaving: (InFlight, Option<Ticket>),
@@ -124,7 +124,7 @@ pub(super) struct Connection {
     busy_wait: BusyWait,
     /// Whether it may write.
     gate: WriteGate,
-    /// The next receive asks the socket whatever its readiness.
+    /// The next receive reads the socket regardless of its readiness.
     eager: bool,
 }
 
@@ -215,7 +215,7 @@ impl Connection {
         self.cancel.set();
         self.inbound = Inbound::Header;
         self.leave();
-        // Writes that were begun end before the connection does, though nobody hears of them.
+        // Writes that were begun end before the connection does, though no client gets their replies.
         while self.pending_changes > 0
             && let Some(done) = self.pending.next().await
         {
@@ -294,7 +294,7 @@ impl Connection {
             }
         }
         if let Some(end) = &self.ending {
-            // Who says goodbye waits for what he asked for; who is gone, or is sent away, does not.
+            // A client that disconnects gets its pending replies; one that is gone, or is dismissed, does not.
             if !matches!(end, ConnectionEnd::Disconnected) {
                 self.cancel.set();
             }
@@ -317,11 +317,11 @@ impl Connection {
         if self.pending.is_empty() && self.ending.is_some() {
             return Err(self.ending.take().unwrap_or(ConnectionEnd::Closed));
         }
-        // What was sent may have made room: requests wait in the socket, and no event tells of them.
+        // What was sent may have made room: requests wait in the socket, and no event announces them.
         Ok(moved || (was_saturated && !self.is_saturated()))
     }
 
-    /// Answers the requests whose disk has answered.
+    /// Sends the replies of finished jobs.
     fn complete(
         &mut self,
         cx: &mut Context<'_>,

@@ -298,7 +298,7 @@ impl Outbox {
     }
 }
 
-/// The header of the reply is gone, so the client cannot be told.
+/// The header of the reply is gone, so no error reply is possible.
 fn file_ended() -> io::Error {
     let text = "a reply could not be sent to its end: its file was truncated while in use";
     io::Error::new(io::ErrorKind::UnexpectedEof, text)

@@ -8,7 +8,7 @@ use block::{BlockDevice, FileRegion, Range};
 use engine::page_cache;
 use smallvec::{SmallVec, smallvec};
 
-/// A read whose pieces are shorter than this on average is left to the disk: each piece is a call of its
+/// A read with pieces shorter than this on average is left to the disk: each piece is a call of its
 /// own, and its packets are no longer than it (docs/adr/0003-large-reads.md).
 const PIECE_MEAN_MIN: u64 = 32 << 10;
 

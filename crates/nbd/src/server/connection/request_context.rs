@@ -1,4 +1,4 @@
-//! [`RequestContext`]: what is kept of a request until its answer.
+//! [`RequestContext`]: what is kept of a request until its reply.
 
 use nbd_proto::{ReplyTo, Request};
 

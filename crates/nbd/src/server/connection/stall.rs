@@ -4,8 +4,8 @@
 //!
 //! * A client is shown the door only if it was at turn all the time of one whole timeout and moved
 //!   less than [`PROGRESS_MIN`] in it. So a stall is found within two timeouts, a trickle too.
-//! * While others wait for memory, a [`TICKS`]th of the timeout is enough: who holds memory and does
-//!   nothing with it goes first.
+//! * While others wait for memory, a [`TICKS`]th of the timeout is enough: clients that hold memory and make
+//!   no progress are disconnected first.
 //! * One timer at most is armed, and it is looked at only when it fires: a busy connection pays for
 //!   a few timers a timeout, an idle one for none.
 

@@ -1,11 +1,11 @@
-//! What a disk says of its allocation, as `BLOCK_STATUS` tells it.
+//! The allocation of a disk, as `BLOCK_STATUS` reports it.
 //!
 //! # Invariants
 //!
-//! * What is told covers the request from its first byte on without a gap, and nothing behind its
-//!   end. It may end before; the client asks on there.
-//! * A hole is told only where whole blocks of the export are one. Allocated with any content is
-//!   what is always true, and what is told of the rest.
+//! * The extents cover the request from its first byte on without a gap, and nothing behind its
+//!   end. They may end before; the client's next request begins there.
+//! * A hole is reported only where whole blocks of the export are one. The rest is reported as
+//!   allocated with any content, which is always true.
 
 use block::{Extent, ExtentKind, IoError, Node, Range, merge_extents};
 
@@ -15,7 +15,7 @@ pub(super) const EXTENTS_MAX: usize = 1 << 17;
 const EXTENT_BYTES: u64 = 64;
 /// Extents begin and end at multiples of this where they can (proto.md, `NBD_CMD_BLOCK_STATUS`).
 const ALIGN: u32 = 512;
-/// So much of the disk is asked about first…
+/// Bytes of the first query to the disk…
 const WINDOW_FIRST: u64 = 1 << 30;
 /// …or so much where one extent is wanted: clients that ask for them one by one must not make the
 /// disk count all that follow each time. Then…
@@ -23,13 +23,13 @@ const WINDOW_ONE: u64 = 256 << 10;
 /// …so many times as much in each turn, until there are extents enough.
 const WINDOW_GROWTH: u64 = 8;
 
-/// Memory that telling of `range` may take.
+/// Memory that the status of `range` may take.
 pub(super) fn memory(range: Range) -> usize {
     let extents = (range.len / u64::from(ALIGN) + 2).min(EXTENTS_MAX as u64);
     Range::new(0, extents * EXTENT_BYTES).len_usize()
 }
 
-/// Asks the disk about `range` as far as one answer goes: to the first change if `one`.
+/// Queries the extents of `range` as far as one reply goes: to the first change if `one`.
 pub(super) async fn collect(disk: &Node, range: Range, one: bool) -> Result<Vec<Extent>, IoError> {
     let align = disk.geometry().block_size.max(ALIGN);
     let wanted = if one { 1 } else { EXTENTS_MAX };

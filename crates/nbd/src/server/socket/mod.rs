@@ -1,11 +1,11 @@
-//! [`Socket`]: a client's connection, bare or under TLS. Who moves bytes over it need not know which.
+//! [`Socket`]: a client's connection, plain or under TLS. Callers need not know which.
 //!
 //! # Invariants
 //!
 //! * Once a socket is secured, nothing goes over it but TLS.
 //! * Under TLS bytes may have been received that the socket knows nothing of any more:
-//!   [`Socket::poll_readable`] tells of those too.
-//! * Who hears that fewer bytes were sent than it gave comes again with the rest, the same bytes:
+//!   [`Socket::poll_readable`] is ready for those too.
+//! * After a short send the caller must retry with the rest, the same bytes:
 //!   under TLS some of them may be sealed already.
 //! * A secured socket says goodbye when it is dropped.
 
@@ -37,7 +37,7 @@ impl Socket {
         Ok(Self { plain, link: None })
     }
 
-    /// [`from_fd`](Self::from_fd) for a socket of which nobody knows that it is connected.
+    /// [`from_fd`](Self::from_fd) for a socket that may not be connected.
     ///
     /// # Errors
     /// Also if it is not.
@@ -71,7 +71,7 @@ impl Socket {
     }
 
     /// Receives what is there, up to `into.len()` bytes. `Ok(0)` is the end of the stream.
-    /// `eagerly` asks the kernel even if no event has told of anything.
+    /// `eagerly` calls the kernel even if no event has announced data.
     pub(crate) fn receive(&self, mut into: &mut [u8], eagerly: bool) -> io::Result<usize> {
         match &self.link {
             None => self.plain.receive(into, eagerly),

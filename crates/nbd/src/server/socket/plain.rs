@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //!
-//! * A transfer shorter than asked drains the socket's readiness: the next call waits for the
+//! * A transfer shorter than requested clears the socket's readiness: the next call waits for the
 //!   kernel's next event instead of trying in vain. Events are edge-triggered, so none is lost.
 
 use std::io::{self, IoSlice};
@@ -17,11 +17,11 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::tls::Raw;
 
-/// A peer that has been silent for so long is asked whether it is there…
+/// Keepalive probes begin after this idle time…
 const SILENCE: Duration = Duration::from_secs(10);
-/// …again and again at this distance…
+/// …follow at this interval…
 const ASK_EVERY: Duration = Duration::from_secs(5);
-/// …so many times, and is taken for gone then.
+/// …and after so many without an answer the connection is dead.
 const ASK_TIMES: u32 = 3;
 /// What was sent is acknowledged within this, or the machine is gone.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(60);
@@ -41,7 +41,7 @@ impl PlainSocket {
     /// # Errors
     /// If it is no stream socket of a known family.
     pub(super) fn from_fd(fd: OwnedFd) -> io::Result<Self> {
-        // Asked first: what is no socket is left as it is.
+        // Checked first: a descriptor that is no socket keeps its flags.
         if sockopt::socket_type(&fd)? != SocketType::STREAM {
             let text = "it is no stream socket";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
@@ -87,7 +87,7 @@ impl PlainSocket {
     }
 
     /// Receives what is there, up to `into.len()` bytes. `Ok(0)` is the end of the stream.
-    /// `eagerly` asks the kernel even if no event has told of anything.
+    /// `eagerly` calls the kernel even if no event has announced data.
     pub(super) fn receive(&self, into: &mut [u8], eagerly: bool) -> io::Result<usize> {
         let wanted = into.len();
         let mut call = || Ok(rustix::net::recv(self, &mut *into, RecvFlags::DONTWAIT)?.0);
@@ -139,7 +139,7 @@ impl PlainSocket {
         offset: u64,
         len: usize,
     ) -> io::Result<usize> {
-        // A short count may also be the file's end, which no event of the socket will tell.
+        // A short count may also be the file's end, which no event of the socket announces.
         self.transfer(Interest::WRITABLE, 1, || {
             let mut at = offset;
             Ok(rustix::fs::sendfile(self, file, Some(&mut at), len)?)
@@ -153,31 +153,31 @@ impl PlainSocket {
         wanted: usize,
         mut call: impl FnMut() -> io::Result<usize>,
     ) -> io::Result<usize> {
-        // What the call said; it is not made where the runtime knows that the socket is not ready.
-        let mut said = Err(io::ErrorKind::WouldBlock.into());
+        // The result of the call, which is not made where the runtime knows that the socket is not ready.
+        let mut result = Err(io::ErrorKind::WouldBlock.into());
         let run = || {
-            said = loop {
+            result = loop {
                 match call() {
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                     other => break other,
                 }
             };
-            match &said {
+            match &result {
                 Ok(count) if *count >= wanted => Ok(()),
                 Err(e) if e.kind() != io::ErrorKind::WouldBlock => Ok(()),
                 _ => Err(io::ErrorKind::WouldBlock.into()),
             }
         };
-        // The answer is in `said`: what `try_io` returns only says whether readiness was kept.
+        // The result is in `result`: what `try_io` returns only says whether readiness was kept.
         let _kept: io::Result<()> = match self {
             Self::Tcp(stream) => stream.try_io(interest, run),
             Self::Unix(stream) => stream.try_io(interest, run),
         };
-        said
+        result
     }
 }
 
-/// A machine that lost its power says no goodbye: without this its connection, and its claim to be the
+/// A machine that lost its power closes no connection: without this its connection, and its claim to be the
 /// writer, stay for ever.
 fn ask_silent_peer(stream: &std::net::TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;

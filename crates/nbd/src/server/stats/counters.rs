@@ -54,7 +54,7 @@ impl Counters {
         &self.commands[op.index()]
     }
 
-    /// What they say now. Commands that were never asked for are left out.
+    /// The current figures. Commands that were never requested are left out.
     pub(in crate::server) fn figures(&self) -> Figures {
         let asked = |op: &Op| self.of(*op).requests.value() > 0;
         let commands = Op::ALL.into_iter().filter(asked);

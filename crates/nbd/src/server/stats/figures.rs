@@ -23,12 +23,12 @@ pub struct CommandFigures {
     pub in_flight: u64,
     /// Sum of the latencies of all answered requests, nanoseconds.
     pub latency_nanos: u64,
-    /// Answered requests by latency; [`bucket_limit`] tells the limits.
+    /// Answered requests by latency; [`bucket_limit`] gives the limits.
     pub latency: Vec<u64>,
 }
 
 impl CommandFigures {
-    /// A command that was never asked for.
+    /// A command that was never requested.
     #[must_use]
     pub fn none(command: Op) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl CommandFigures {
 /// What all commands did.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Figures {
-    /// Those that were asked for, in the order of [`Op::ALL`].
+    /// Those that were requested, in the order of [`Op::ALL`].
     pub commands: Vec<CommandFigures>,
 }
 
@@ -116,7 +116,7 @@ pub struct ClientFigures {
     pub address: Option<IpAddr>,
     /// The name in its certificate.
     pub certificate: Option<String>,
-    /// The size it was told, bytes.
+    /// The size that it negotiated, bytes.
     pub size: u64,
     /// Seconds since its handshake.
     pub connected_seconds: u64,
@@ -131,7 +131,7 @@ pub struct ExportFigures {
     pub name: String,
     /// Its text for people.
     pub description: String,
-    /// Size that new clients are told, bytes.
+    /// Size for new clients, bytes.
     pub size: u64,
     /// Whether writes are refused.
     pub read_only: bool,
@@ -144,12 +144,12 @@ pub struct ExportFigures {
     /// The disks of its clients, where each has one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_disks: Option<Vec<ClientDiskFigures>>,
-    /// Who writes; none where it is read-only or each client has a disk of its own.
+    /// The writer; none where it is read-only or each client has a disk of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writers: Option<WritersFigures>,
 }
 
-/// How an export takes writers, and who it is.
+/// How an export takes writers, and the current one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WritersFigures {
     /// `one`, `many` or `fenced`.

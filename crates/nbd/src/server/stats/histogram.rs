@@ -1,4 +1,4 @@
-//! [`Histogram`]: latencies in buckets whose limits double, from 1 us to 69 s.
+//! [`Histogram`]: latencies in buckets with limits that double, from 1 us to 69 s.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -132,7 +132,7 @@ impl Meter {
 }
 
 impl Drop for Meter {
-    /// What the connection still owed nobody waits for any more.
+    /// Requests that the connection did not answer are no longer in flight.
     fn drop(&mut self) {
         self.flush(self.now);
         for op in Op::ALL {

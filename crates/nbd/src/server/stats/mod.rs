@@ -1,5 +1,5 @@
-//! Figures of a running server: what each client asked for, how it was answered and how long that
-//! took.
+//! Figures of a running server: the requests of each client, their results and their
+//! latency.
 //!
 //! ```text
 //! Meter (plain integers of one connection) ─ end of a step ─► Counters (shared) ─► Figures (plain data)
@@ -9,7 +9,7 @@
 //!
 //! * A request answered in line costs the data path two additions: no clock, no atomic operation,
 //!   no allocation. What it took is the step's time, which the step's replies share.
-//! * Shared counters have one writer, the connection's [`Meter`]; who reads them may be a step late.
+//! * Shared counters have one writer, the connection's [`Meter`]; readers may be a step late.
 //! * A histogram is allocated when its command first ends, so an idle connection has none.
 //! * Latencies are those of the server: from the step that took the request in to the one that
 //!   answered it. The way over the network is not in them.
@@ -49,7 +49,7 @@ pub enum Op {
     Cache,
     /// Write zeroes.
     WriteZeroes,
-    /// Tell the state of bytes.
+    /// Report the status of bytes.
     BlockStatus,
     /// Anything else, which is refused.
     Other,

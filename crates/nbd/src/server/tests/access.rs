@@ -1,4 +1,4 @@
-//! Who is let in: origins as numbers, certificates by name.
+//! Which clients are admitted: origins as numbers, certificates by name.
 
 use std::net::IpAddr;
 

@@ -56,8 +56,8 @@ fn a_request_that_lost_the_race_for_memory_waits_again_and_is_served() {
     });
 }
 
-/// A request that follows reads whose replies fill the socket was taken from the client and not
-/// begun: its future was first looked at when the client took replies. A client that wants its
+/// A request that follows reads with replies that fill the socket was taken from the client and not
+/// begun: its future was first polled when the client took replies. A client that wants its
 /// write done before it reads on waited for ever.
 #[test]
 fn a_write_behind_replies_that_nobody_takes_is_carried_out() {
@@ -94,7 +94,7 @@ fn a_write_behind_replies_that_nobody_takes_is_carried_out() {
 
 /// A connection that stopped receiving because too many replies waited for the socket, and then
 /// sent them all at once, went to sleep although there was room again: the next requests had
-/// arrived before, so no event told of them.
+/// arrived before, so no event announced them.
 #[test]
 fn requests_that_waited_for_room_among_the_replies_are_taken_up_again() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -124,7 +124,7 @@ fn requests_that_waited_for_room_among_the_replies_are_taken_up_again() {
     end.expect("a clean stop");
 }
 
-/// A client whose write waits for memory that others hold owes nothing: it was thrown out as if it
+/// A client with a write that waits for memory held by others owes nothing: it was disconnected as if it
 /// had stopped in the middle of its payload.
 #[test]
 fn a_client_that_waits_for_the_servers_memory_is_not_stalled() {
@@ -180,7 +180,7 @@ fn a_payload_that_only_trickles_in_ends_its_connection() {
     });
 }
 
-/// Pieces of a payload went to the disk as they arrived, cut at 4096 bytes, whatever the disk's
+/// Pieces of a payload went to the disk as they arrived, cut at 4096 bytes, regardless of the disk's
 /// block size: a disk of larger blocks saw pieces of blocks, and its assertion ended the
 /// connection.
 #[test]
@@ -205,7 +205,7 @@ fn a_disk_of_large_blocks_sees_whole_blocks_only() {
 }
 
 /// The cache command reads where a disk has no file to advise on, a piece at a time. Those pieces
-/// were in nobody's account: a thousand such requests held a gigabyte.
+/// were counted for no connection: a thousand such requests held a gigabyte.
 #[test]
 fn memory_of_the_cache_command_is_bounded_too() {
     let disk = HeldDisk::new(patterned());

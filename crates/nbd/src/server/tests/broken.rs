@@ -15,7 +15,7 @@ use crate::file_disk;
 const SIZE: u64 = 8 << 20;
 const LONG: Duration = Duration::from_secs(10);
 
-/// A disk whose reads are a bug: they return nothing, whatever is asked.
+/// A disk with broken reads: they return nothing for any request.
 #[derive(Debug)]
 struct EmptyReads(Node);
 
@@ -84,7 +84,7 @@ fn a_panic_ends_its_connection_alone_and_leaves_no_write_behind() {
         assert!(RawClient::connect(address).await.is_closed().await);
         held.hold(false);
         held.release_all().await;
-        // Its place is free now, and everybody else was left alone.
+        // Its place is free now, and other clients were not affected.
         let next = async { while RawClient::connect(address).await.is_closed_at_once().await {} };
         assert!(engine::clock::timeout(LONG, next).await.is_ok());
         let flush = request(Command::Flush, 0, 0);

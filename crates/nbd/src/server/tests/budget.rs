@@ -38,8 +38,8 @@ proptest! {
         prop_assert!(budget.try_take(ALL).is_some());
     }
 
-    /// Whoever takes, waits, gives back or gives up: the queue is served from its front, nobody
-    /// passes it, and nothing is lost in the end.
+    /// In every order of takes, waits, returns and cancellations: the queue is served from its front, no
+    /// task passes it, and no memory is lost in the end.
     #[test]
     fn who_waits_is_served_in_turn(
         max in 1usize..1000, acts in prop::collection::vec((0u8..4, 0usize..1200), 1..80),
@@ -79,7 +79,7 @@ proptest! {
     }
 }
 
-/// A charge that was granted to one that left before it looked is nobody's, and free again.
+/// A charge that was granted to a waiter that was dropped before it was polled is free again.
 #[test]
 fn a_grant_that_nobody_takes_goes_to_the_next() {
     let budget = Budget::new(100);

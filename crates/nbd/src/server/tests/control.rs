@@ -42,7 +42,7 @@ impl RawClient {
         ))
     }
 
-    /// The names that LIST tells.
+    /// The names in the reply to LIST.
     async fn names(address: std::net::SocketAddr) -> Vec<String> {
         let mut raw = Self::connect(address).await;
         raw.greet().await;

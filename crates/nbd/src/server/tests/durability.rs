@@ -1,4 +1,4 @@
-//! What an answer promises: a flush covers every write answered before it was asked for, on any
+//! What an answer promises: a flush covers every write answered before it was sent, on any
 //! connection; FUA covers its own request.
 
 use std::sync::Arc;
@@ -30,8 +30,8 @@ fn a_flush_covers_what_another_connection_was_told() {
     });
 }
 
-/// A flush that began before a write was answered says nothing about it, so one that is asked for
-/// behind the answer is a flush of its own.
+/// A flush that began before a write was answered says nothing about it, so one that is sent
+/// after the reply is a flush of its own.
 #[test]
 fn a_flush_does_not_join_one_that_is_under_way() {
     let disk = HeldDisk::new(Arc::new(MemDisk::new(SIZE)));
@@ -114,7 +114,7 @@ fn a_trim_with_fua_is_answered_when_the_flush_behind_it_is() {
     });
 }
 
-/// After a flush failed nothing may say that data is safe, whoever asks.
+/// After a flush failed no reply to any client may report that data is safe.
 #[test]
 fn a_failed_flush_is_told_to_every_later_one() {
     let fault = testkit::Fault::new(testkit::Effect::Fail(Errno::Io));
@@ -142,7 +142,7 @@ fn a_failed_flush_is_told_to_every_later_one() {
     assert!(end.is_err(), "the flush at the stop fails too");
 }
 
-/// A client whose connection broke asks again on a new one, and goes on. A write of the broken one
+/// A client that lost its connection repeats its requests on a new one, and continues. A write of the broken one
 /// that was still under way landed on what was written since. Now a connection begins when the
 /// writes of those that ended before it have.
 #[test]
@@ -164,7 +164,7 @@ fn a_write_of_a_broken_connection_does_not_land_on_what_its_successor_wrote() {
             } else {
                 drop(broken);
             }
-            // A server that has not seen the end yet could not know whom the next one follows.
+            // A server that has not seen the end yet could not know which connection the next one follows.
             wait_until(async || served.leaving.count() > 0).await;
             let mut successor = RawClient::simple(address).await;
             successor.say(&write.encode()).await;
@@ -183,7 +183,7 @@ fn a_write_of_a_broken_connection_does_not_land_on_what_its_successor_wrote() {
     });
 }
 
-/// Only what changes the disk is waited for: a read that does not come back holds up nobody.
+/// Only what changes the disk is waited for: a read that does not complete delays no client.
 #[test]
 fn a_read_of_a_broken_connection_is_forgotten_with_it() {
     let disk = HeldDisk::new(Arc::new(MemDisk::new(SIZE)));

@@ -213,7 +213,7 @@ fn a_stop_does_not_wait_for_a_whole_disk_to_be_zeroed() {
         let zero = request(Command::WriteZeroes, 0, 16 * TIB);
         client.send(&zero, &[]).await;
         disk.arrival().await;
-        // Let go only after the stop was told.
+        // Released only after the stop began.
         drop(engine::spawn(async move {
             engine::clock::sleep(Duration::from_millis(100)).await;
             held.hold(false);
@@ -229,7 +229,7 @@ fn a_stop_does_not_wait_for_a_whole_disk_to_be_zeroed() {
     assert_eq!(reply[32..36], 108u32.to_be_bytes());
 }
 
-/// A trim of 16 TiB, told in one request, and its answer at once.
+/// A trim of 16 TiB in one request, and its reply at once.
 #[test]
 fn whole_disks_are_trimmed_and_zeroed_in_one_request() {
     let size = 16 * TIB;
@@ -270,8 +270,8 @@ fn other_requests_are_answered_while_a_whole_disk_is_zeroed() {
     });
 }
 
-/// A client that had gone was waited for until its terabytes were zeroed, and so was whoever came
-/// to the export after it.
+/// A client that had gone was waited for until its terabytes were zeroed, and so did the next client
+/// of the export.
 #[test]
 fn a_client_that_is_gone_holds_up_nobody_with_its_terabytes() {
     let disk = HeldDisk::new(Arc::new(nodes::Null::new(16 * TIB)));
@@ -290,7 +290,7 @@ fn a_client_that_is_gone_holds_up_nobody_with_its_terabytes() {
                 drop(client);
             }
             engine::clock::sleep(Duration::from_millis(50)).await;
-            // One piece more is asked for if the end was not seen yet; then none.
+            // The job submits one piece more if the end was not seen yet; then none.
             for _ in 0..2 {
                 disk.release_all().await;
                 engine::clock::sleep(Duration::from_millis(50)).await;

@@ -98,7 +98,7 @@ fn a_client_that_reads_no_replies_is_bounded_and_shown_the_door() {
         engine::clock::sleep(Duration::from_millis(600)).await;
         let mut taken = 0;
         let mut buffer = vec![0; 1 << 20];
-        // What the sockets held arrives, then the end; far less than the 300 MB asked for.
+        // What the sockets held arrives, then the end; far less than the 300 MB requested.
         while let Ok(count) = tokio::io::AsyncReadExt::read(&mut raw.stream, &mut buffer).await {
             if count == 0 {
                 break;
@@ -187,7 +187,7 @@ fn a_stop_finishes_what_is_in_flight_and_flushes() {
         raw.say(&write.encode()).await;
         raw.say(&[5; 4096]).await;
         disk.arrival().await;
-        // Let go only after the stop was told.
+        // Released only after the stop began.
         drop(engine::spawn(async move {
             engine::clock::sleep(Duration::from_millis(100)).await;
             held.hold(false);

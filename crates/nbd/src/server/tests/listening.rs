@@ -75,12 +75,12 @@ fn a_socket_whose_server_answers_is_left_to_it() {
     drop(other);
 }
 
-/// A server too busy to accept lets nobody connect: asking it waited for as long as it was busy.
+/// No client can connect to a server too busy to accept: the probe waited for as long as it was busy.
 #[test]
 fn a_socket_whose_server_is_busy_is_left_to_it_without_waiting() {
     let (_folder, path) = socket_path();
     let other = shortest_queue(&path);
-    // One fits the queue besides the one that is asked for.
+    // One fits the queue besides the one that the listener requested.
     let _waiting = [nonblocking_connect(&path), nonblocking_connect(&path)];
     let (tell, told) = std::sync::mpsc::channel();
     let asked = path.clone();
@@ -118,7 +118,7 @@ fn nonblocking_connect(path: &std::path::Path) -> OwnedFd {
     fd
 }
 
-/// Whatever could not be connected to was taken for dead: serving on `/dev/log` would have removed
+/// A socket that could not be connected to was taken for dead: serving on `/dev/log` would have removed
 /// the system's log socket, which is of another kind.
 #[test]
 fn a_socket_of_another_kind_is_left_alone() {
@@ -196,7 +196,7 @@ fn what_is_handed_over_as_a_client_must_be_a_connected_stream_socket() {
     assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));
 }
 
-/// A client whose machine is gone says nothing any more. Its connection was there for ever.
+/// A client on a machine that lost its power sends nothing any more. Its connection stayed for ever.
 #[test]
 fn a_silent_peer_is_asked_for_now_and_then_and_one_of_this_machine_is_not_paced() {
     use rustix::net::sockopt;

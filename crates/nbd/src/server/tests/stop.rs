@@ -1,4 +1,4 @@
-//! The stop: what is waited for, how long, and what is said of the rest.
+//! The stop: what the server waits for, how long, and its error for the rest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn a_disk_that_does_not_answer_is_given_up_at_the_stop_and_named() {
     );
 }
 
-/// The same with a request in flight, whose connection cannot end either.
+/// The same with a request in flight, so that the connection cannot end either.
 #[test]
 fn a_request_that_does_not_end_is_given_up_at_the_stop() {
     let disk = held();

@@ -300,8 +300,8 @@ fn a_connected_socket_is_served_without_a_listener() {
     .expect("the engine starts");
 }
 
-/// "Zero length: ok, does nothing." Disks were asked nevertheless: one that had failed answered
-/// with its error, and to the kernel a hint of zero bytes means the file to its end, so a cache
+/// "Zero length: ok, does nothing." Disks got such requests nevertheless: one that had failed returned
+/// its error, and to the kernel a hint of zero bytes means the file to its end, so a cache
 /// command of no bytes read ahead a whole disk.
 #[test]
 fn a_request_of_no_bytes_asks_nothing_of_the_disk() {

@@ -21,7 +21,7 @@ pub(super) struct Chunky {
     pub(super) id: u32,
 }
 
-/// One chunk of a reply, whose header was right.
+/// One chunk of a reply with a valid header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub(super) kind: ChunkKind,

@@ -39,7 +39,7 @@ fn one() -> Rules {
     rules(WriterPolicy::One, None)
 }
 
-/// A client of ours, which is number `client` and asks for `mode`.
+/// A client of ours, which is number `client` and requests `mode`.
 async fn ours(
     address: SocketAddr,
     client: u8,
@@ -66,7 +66,7 @@ async fn ours(
     Client::connect(target, config).await
 }
 
-/// A client that says nothing of itself, from this address of the machine.
+/// A client that sends no identity, from this address of the machine.
 async fn foreign(address: SocketAddr, from: u8) -> RawClient {
     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
     let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, from));
@@ -119,7 +119,7 @@ fn a_second_client_that_would_write_is_refused_and_one_that_reads_is_not() {
         let reader = ours(address, 3, AccessMode::Read).await.expect("it reads");
         let read = reader.read(Range::new(0, 1)).await.expect("it reads");
         assert_eq!(gather(&read), [1]);
-        // Nor is one refused that says nothing of itself, until it writes.
+        // A client without an identity is not refused either, until it writes.
         let mut bare = foreign(address, 2).await;
         bare.assert_in_step().await;
         assert_eq!(raw_write(&mut bare, 9).await, EPERM);
@@ -241,7 +241,7 @@ fn a_takeover_survives_a_restart_of_the_server() {
             .expect("claims");
         assert_eq!((figures.policy.as_str(), figures.generation), ("fenced", 2));
         assert_eq!(figures.writer.expect("it is there").connections, 2);
-        // Who says nothing of itself cannot be known again after a restart.
+        // A client without a token cannot be recognized after a restart.
         let mut bare = foreign(address, 1).await;
         bare.assert_in_step().await;
         assert_eq!(raw_write(&mut bare, 9).await, EPERM);

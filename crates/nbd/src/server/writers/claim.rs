@@ -1,6 +1,6 @@
 //! [`Claim`]: a connection's part in its client's claim, from the handshake to its end.
 //!
-//! Invariants: a claim is given back whatever way a connection ends; the export's lock is not held while
+//! Invariants: a claim is given back however a connection ends; the export's lock is not held while
 //! anything is waited for; every wait has the limit that its caller gives.
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Drop for Claim {
 }
 
 impl ServedExport {
-    /// Admits a client that says who it is, by the number of its connection. `None`: it needs no claim.
+    /// Admits a client that sent its identity, by the number of its connection. `None`: it needs no claim.
     pub(in crate::server) async fn claim(
         self: &Arc<Self>,
         connection: u64,

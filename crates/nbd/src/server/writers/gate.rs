@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a gate that is shut asks: whether it may open, or why not.
+/// The check of a closed gate: whether it may open, or why not.
 type ClaimCheck = Box<dyn FnMut() -> Result<(), String> + Send>;
 
 /// Whether a connection may write. Once it is open it stays so: a connection that must not write any more
@@ -15,7 +15,7 @@ impl WriteGate {
         Self(None)
     }
 
-    /// For one that asks when it first does.
+    /// For one that claims when it first writes.
     pub(in crate::server) fn asking(
         ask: impl FnMut() -> Result<(), String> + Send + 'static,
     ) -> Self {

@@ -1,6 +1,6 @@
-//! Who may write to an export: one client at a time, unless its policy says otherwise.
+//! Which clients may write to an export: one at a time, unless its policy says otherwise.
 //!
-//! `state` is the machine of claims (pure), `record` what is durable of it beside the image, `claim` the
+//! `state` is the machine of claims (pure), `record` its durable part next to the image, `claim` the
 //! asynchronous shell that an export's connections use.
 //!
 //! # Invariants
@@ -12,11 +12,11 @@
 //!   nothing that the disk has not answered is left of any connection.
 //! * **Durable before it is answered**: under [`WriterPolicy::Fenced`] a claim of another client than
 //!   the last one is on disk before its `GO` is.
-//! * The data path asks nothing: a connection that may write knows it ([`WriteGate`]).
+//! * The data path takes no lock: a connection that may write knows it ([`WriteGate`]).
 //!
 //! # What it does not do
 //!
-//! It does not authenticate: a client is who it says it is. And it knows no claims on the disk itself:
+//! It does not authenticate: the server trusts the identity that a client sends. And it knows no claims on the disk itself:
 //! another server that has the same disk has a machine of its own.
 
 mod claim;
@@ -52,7 +52,7 @@ pub struct WriterRules {
 /// What distinguishes a client from others.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum WriterId {
-    /// It said so.
+    /// By the token that it sent.
     Token(ClientToken),
     /// By the machine it is on.
     Address(IpAddr),
@@ -82,7 +82,7 @@ impl WriterId {
     }
 }
 
-/// Who asks for a claim, and when.
+/// A client that requests a claim, and when.
 #[derive(Debug, Clone)]
 struct ClaimRequest {
     /// The number of its connection.
@@ -119,13 +119,13 @@ enum Denied {
     Fenced { label: String, since: u64 },
     /// The claims before have not come to an end in time.
     Unsettled,
-    /// It asked to be one of many.
+    /// It requested to be one of many.
     NotShared,
-    /// It did not say who it is, where that is needed.
+    /// It sent no identity, where that is required.
     Nameless,
-    /// It asked to read only.
+    /// It requested to read only.
     ReadOnly,
-    /// What is recorded beside the image cannot be used.
+    /// The record next to the image cannot be used.
     Record(String),
 }
 

@@ -10,7 +10,7 @@ const VERSION: u32 = 1;
 /// Longest name of a client, bytes.
 const LABEL_MAX: usize = 256;
 
-/// A client that was taken over from, by whom and when.
+/// A client that was taken over from, its successor and the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fence {
     pub(super) token: ClientToken,
@@ -29,7 +29,7 @@ pub(super) struct Record {
     pub(super) label: String,
     /// Since when, seconds since 1970.
     pub(super) since: u64,
-    /// Those who are refused, the latest last.
+    /// The clients that are refused, the latest last.
     pub(super) fences: Vec<Fence>,
 }
 

@@ -1,8 +1,8 @@
-//! [`Writers`]: which client holds an export for writing. Pure: told what happens, it says what is to
+//! [`Writers`]: which client holds an export for writing. Pure: gets events and returns what is to
 //! be done.
 //!
-//! Invariants: at most one client holds the claim; nobody gets it while connections that may still write
-//! for others are left; who was taken over from is refused until it takes over itself.
+//! Invariants: at most one client holds the claim; no client gets it while connections of others that may still
+//! write are left; a client that was taken over from is refused until it takes over itself.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -23,18 +23,18 @@ pub(super) enum Decision {
     Granted,
     /// It is refused.
     Denied(Denied),
-    /// Read the record, tell [`Writers::loaded`], and ask again.
+    /// Read the record, call [`Writers::loaded`], and retry.
     Load(PathBuf),
     /// Ask again when something has changed.
     Wait,
-    /// End these connections, and ask again when something has changed.
+    /// End these connections, and retry after a change.
     Cut(Vec<u64>),
-    /// Wait until nothing is in flight, make this durable where there is a path, and tell
+    /// Wait until nothing is in flight, make this durable where there is a path, and call
     /// [`Writers::commit`].
     Commit(Option<PathBuf>, Record),
 }
 
-/// What is known of the record beside the image.
+/// What is known of the record next to the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum RecordState {
     Unread,
@@ -50,7 +50,7 @@ struct ClaimHolder {
     connections: BTreeSet<u64>,
 }
 
-/// Who held the claim last.
+/// The last holder of the claim.
 #[derive(Debug, Clone)]
 struct LastWriter {
     who: WriterId,
@@ -70,9 +70,9 @@ pub(in crate::server) struct Writers {
     /// Whether the record says so too.
     is_recorded: bool,
     fences: VecDeque<Fence>,
-    /// The connection whose claim takes its time.
+    /// The connection with a claim in progress.
     under_way: Option<u64>,
-    /// Connections that may write beside others: under a policy of many, or that came under it.
+    /// Connections that may write together with others: under a policy of many, or that came under it.
     free: BTreeSet<u64>,
 }
 
@@ -95,7 +95,7 @@ impl Writers {
         self.rules.policy
     }
 
-    /// A client asks for the export, and says who it is.
+    /// A client with an identity requests the export.
     pub(super) fn request(&mut self, asker: &ClaimRequest, mode: AccessMode) -> Decision {
         if mode == AccessMode::Read {
             return Decision::Granted;
@@ -142,7 +142,7 @@ impl Writers {
         }
     }
 
-    /// Nobody holds it.
+    /// A claim without a holder.
     fn take(&mut self, asker: &ClaimRequest, mode: AccessMode) -> Decision {
         let is_last = self.last.as_ref().is_some_and(|last| last.who == asker.who);
         if mode == AccessMode::Resume
@@ -192,7 +192,7 @@ impl Writers {
         }
     }
 
-    /// What [`Decision::Commit`] asked for is done.
+    /// [`Decision::Commit`] was carried out.
     pub(super) fn commit(&mut self, asker: &ClaimRequest, record: Record) {
         assert_eq!(self.under_way, Some(asker.connection), "committed once");
         assert!(self.holder.is_none(), "nobody came in between");
@@ -234,7 +234,7 @@ impl Writers {
         }
     }
 
-    /// What is recorded at `path`: nothing, if nobody has written yet.
+    /// What is recorded at `path`: nothing, if no client has written yet.
     pub(super) fn loaded(&mut self, path: &Path, result: Result<Option<Record>, String>) {
         if self.rules.record.as_deref() != Some(path) || self.recorded != RecordState::Unread {
             return;
@@ -256,7 +256,7 @@ impl Writers {
         };
     }
 
-    /// A client that did not say who it is writes for the first time.
+    /// A client without an identity writes for the first time.
     pub(super) fn write(&mut self, asker: &ClaimRequest) -> Result<(), Denied> {
         match self.policy() {
             WriterPolicy::Many => {
@@ -323,7 +323,7 @@ impl Writers {
                 Vec::new()
             }
             (WriterPolicy::Fenced, WriterPolicy::One) => Vec::new(),
-            // Who was the writer unrecorded, or beside others, asks again.
+            // A writer that was not recorded, or was one of several, must claim again.
             _ => {
                 self.free.extend(held);
                 self.holder = None;
@@ -332,7 +332,7 @@ impl Writers {
         }
     }
 
-    /// Who writes.
+    /// The writer and the policy.
     pub(in crate::server) fn figures(&self) -> WritersFigures {
         WritersFigures {
             policy: self.policy().name().to_owned(),

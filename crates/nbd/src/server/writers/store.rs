@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::record::{RECORD_MAX, Record};
 
-/// What is recorded; `None`: nobody has written yet.
+/// The record; `None`: no client has written yet.
 pub(super) fn load(path: &Path) -> Result<Option<Record>, String> {
     let said = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     let file = match OpenOptions::new().read(true).open(path) {

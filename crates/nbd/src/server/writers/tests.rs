@@ -114,7 +114,7 @@ fn a_client_that_takes_over_is_granted_last_and_fences_the_other() {
     assert_eq!(writers.request(&asker(1, 2), Resume), Decision::Granted);
     let cut = writers.request(&asker(2, 3), Takeover);
     assert_eq!(cut, Decision::Cut(vec![1, 2]));
-    // Whoever else comes waits for it, the holder too.
+    // Other clients wait for it, the holder too.
     assert_eq!(writers.request(&asker(1, 4), Resume), Decision::Wait);
     assert_eq!(writers.request(&asker(3, 5), Takeover), Decision::Wait);
     writers.release(1);
@@ -169,7 +169,7 @@ fn clients_without_a_token_claim_at_their_first_write_and_are_grouped_by_machine
         writers.write(&nameless(1, 5)),
         Err(Denied::Busy { .. })
     ));
-    // Where the last writer is recorded, there is no other way than to say who one is.
+    // Where the last writer is recorded, an identity is required.
     let mut writers = Writers::new(rules(WriterPolicy::Fenced));
     assert_eq!(writers.write(&nameless(1, 1)), Err(Denied::Nameless));
 }
@@ -197,14 +197,14 @@ fn one_of_many_is_refused_where_there_is_one_and_all_are_granted_where_there_are
 fn other_rules_end_what_they_do_not_allow() {
     let mut writers = one();
     writers.request(&asker(1, 1), Write);
-    // To many: who writes goes on.
+    // To many: the writer continues.
     assert!(writers.change_rules(rules(WriterPolicy::Many)).is_empty());
     assert_eq!(writers.request(&asker(2, 2), Shared), Decision::Granted);
     assert_eq!(
         writers.change_rules(rules(WriterPolicy::Many)),
         Vec::<u64>::new()
     );
-    // To one: who wrote beside others asks again, and nobody claims before all of them are gone.
+    // To one: clients that wrote together must claim again, and none may before all of them are gone.
     assert_eq!(writers.change_rules(rules(WriterPolicy::One)), [1, 2]);
     assert!(writers.is_cut(1) && writers.is_cut(2));
     assert_eq!(writers.request(&asker(1, 3), Resume), Decision::Wait);
@@ -212,7 +212,7 @@ fn other_rules_end_what_they_do_not_allow() {
     assert_eq!(writers.request(&asker(1, 3), Resume), Decision::Wait);
     writers.release(2);
     assert_eq!(writers.request(&asker(1, 3), Resume), Decision::Granted);
-    // To recorded: the one that is not recorded asks again.
+    // To recorded: the one that is not recorded must claim again.
     assert_eq!(writers.change_rules(rules(WriterPolicy::Fenced)), [3]);
     writers.release(3);
     let mut disk = None;
@@ -315,8 +315,8 @@ proptest! {
         let _decoded = Record::decode(&[b"outboard writer 1\n", &bytes[..]].concat());
     }
 
-    /// Whatever is asked in whatever order: never two holders, nobody writes that was taken over from,
-    /// and the record says who holds.
+    /// For all requests in every order: never two holders, no client writes after it was taken over from,
+    /// and the record names the holder.
     #[test]
     fn there_are_never_two_writers(
         is_recorded: bool,
@@ -325,7 +325,7 @@ proptest! {
         let policy = if is_recorded { WriterPolicy::Fenced } else { WriterPolicy::One };
         let mut writers = Writers::new(rules(policy));
         let mut disk = None;
-        // Connections that may write, and whose they are; the client that was taken over from.
+        // Connections that may write, with their clients; the client that was taken over from.
         let mut live: Vec<(u64, u8)> = Vec::new();
         let mut fenced: Vec<u8> = Vec::new();
         let mut next = 0;

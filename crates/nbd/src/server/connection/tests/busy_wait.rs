@@ -1,4 +1,4 @@
-//! When a connection waits awake, told by times alone.
+//! When a connection busy-waits, decided by times alone.
 
 use std::time::{Duration, Instant};
 
@@ -90,7 +90,7 @@ fn waits_in_vain_end_the_pattern_after_so_many() {
 }
 
 proptest! {
-    /// Whatever happens: no waiting for a client whose last request is longer ago than the maximum.
+    /// In every sequence: no waiting for a client that sent its last request longer ago than the maximum.
     #[test]
     fn nobody_is_waited_for_too_long(
         events in prop::collection::vec((0u64..300, any::<bool>(), any::<bool>()), 0..400),

@@ -1,4 +1,4 @@
-//! What is said of a file that was cut while a reply was sent from it.
+//! The error for a file that was truncated while a reply was sent from it.
 
 use std::io::Read;
 use std::sync::Arc;

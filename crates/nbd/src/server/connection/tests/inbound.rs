@@ -7,7 +7,7 @@ use super::super::inbound::{GATHERED_MAX, Gathering, Streaming};
 use super::context;
 
 proptest! {
-    /// Whatever the cutting: every byte is written once and in order, and every piece is made of
+    /// However the payload is split: every byte is written once and in order, and every piece is made of
     /// whole blocks and ends where no page is torn.
     #[test]
     fn every_byte_is_written_once_in_whole_pages_and_blocks(

@@ -1,4 +1,4 @@
-//! Requests on whole disks: in pieces, and given up when nobody waits.
+//! Requests on whole disks: in pieces, and cancelled when the client is gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,14 +49,14 @@ fn a_quick_disk_is_asked_a_few_times_for_a_hundred_terabytes() {
     assert!(count < 60, "{count} pieces");
 }
 
-/// A disk of zeroes that does nothing until it is told to.
+/// A disk of zeroes that completes nothing until it is released.
 fn disk() -> Arc<HeldDisk> {
     let disk = HeldDisk::new(Arc::new(nodes::Null::new(SIZE)));
     disk.hold(true);
     disk
 }
 
-/// What is asked of the disk while `job` runs and each request is let go at once.
+/// The operations of the disk while `job` runs and each request completes at once.
 async fn asked_of(
     disk: &Arc<HeldDisk>,
     job: impl Future<Output = Result<(), block::IoError>>,
@@ -137,7 +137,7 @@ fn a_long_request_ends_soon_when_nobody_waits_for_it() {
     });
 }
 
-/// What was asked for beyond pushed out of memory what had been fetched before it.
+/// Fetching more evicted from memory what had been fetched before it.
 #[test]
 fn the_cache_command_fetches_a_bounded_part_of_what_it_is_told() {
     on_engine(|| async {

@@ -59,7 +59,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 1..40)
 }
 
-/// Both ends of a connection, and all that was asked of it.
+/// Both ends of a connection, and all that was sent over it.
 struct World {
     socket: Socket,
     client: UnixStream,

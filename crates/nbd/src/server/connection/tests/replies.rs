@@ -1,4 +1,4 @@
-//! Where an error is said to be.
+//! The offset that an error reply carries.
 
 use block::{Errno, IoError, Operation, Range};
 

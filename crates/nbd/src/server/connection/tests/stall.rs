@@ -1,4 +1,4 @@
-//! Whom a stall ends, and whom not. The clock is stopped and goes on while all wait: on a busy machine a tick of a
+//! Which connections a stall ends, and which not. The clock is stopped and goes on while all wait: on a busy machine a tick of a
 //! real one took longer than a timeout.
 
 use std::task::Poll;
@@ -11,7 +11,7 @@ const TICK: Duration = Duration::from_millis(5);
 /// Seven timeouts.
 const TICKS: u64 = 140;
 
-/// Looks at a connection each tick; tells when it was ended.
+/// Checks a connection each tick; returns when it was ended.
 fn ended_at(look: impl Fn(u64) -> (bool, u64)) -> Option<Duration> {
     ended_under(false, look)
 }

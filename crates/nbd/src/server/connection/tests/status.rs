@@ -1,4 +1,4 @@
-//! What is told of a disk's allocation.
+//! The reported allocation of a disk.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn kind() -> impl Strategy<Value = ExtentKind> {
 }
 
 proptest! {
-    /// Whatever the disk says: all of the range, nothing else, in blocks, and no byte called zero
+    /// For every answer of the disk: all of the range, nothing else, in blocks, and no byte called zero
     /// that the disk did not call so.
     #[test]
     fn all_of_the_range_is_told_and_no_byte_wrongly_called_zero(

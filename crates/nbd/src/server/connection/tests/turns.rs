@@ -17,7 +17,7 @@ const DISK_LEN: u64 = 32 << 20;
 /// 2 MiB, what the last call may send beyond, and what is gathered for it.
 const TURN_MAX: u64 = (2 << 20) + 2 * SEND_LEN as u64;
 
-/// Asks for much, takes it as fast as it comes, and looks how much leaves in each turn.
+/// Sends many requests, takes replies as fast as they come, and returns the most that leaves in a turn.
 fn most_in_a_turn(disk: Node, len: u64, count: usize) -> u64 {
     on_engine(|| async move {
         let (socket, mut client) = pair();

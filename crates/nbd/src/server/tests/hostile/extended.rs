@@ -173,7 +173,7 @@ fn a_read_above_the_cap_overflows_only_where_it_must_not_be_cut() {
     });
 }
 
-/// An answer is some bytes for each extent: thousands of requests whose answers nobody takes.
+/// An answer is some bytes for each extent: thousands of requests with replies that the client does not read.
 #[test]
 fn statuses_that_nobody_takes_are_bounded() {
     surviving(|address| async move {

@@ -59,9 +59,9 @@ impl RawClient {
     }
 }
 
-/// GO's data: a name of `told` bytes that is `name`, and so many information requests.
-fn go(told: u32, name: &[u8], requests: u16) -> Vec<u8> {
-    let mut data = told.to_be_bytes().to_vec();
+/// GO's data: a name that claims `claimed` bytes and is `name`, and so many information requests.
+fn go(claimed: u32, name: &[u8], requests: u16) -> Vec<u8> {
+    let mut data = claimed.to_be_bytes().to_vec();
     data.extend_from_slice(name);
     data.extend_from_slice(&requests.to_be_bytes());
     data
@@ -72,9 +72,9 @@ fn go(told: u32, name: &[u8], requests: u16) -> Vec<u8> {
 fn a_name_longer_than_its_option_is_invalid_and_in_step() {
     surviving(|address| async move {
         for option in [GO, OPT_INFO] {
-            for told in [5, 7, 4097, 0x7fff_ffff, u32::MAX - 5, u32::MAX] {
+            for claimed in [5, 7, 4097, 0x7fff_ffff, u32::MAX - 5, u32::MAX] {
                 let mut raw = RawClient::greeted(address).await;
-                let answer = raw.negotiate(option, &go(told, b"disk", 0)).await;
+                let answer = raw.negotiate(option, &go(claimed, b"disk", 0)).await;
                 assert!(answer == INVALID || answer == TOO_BIG, "{answer:#x}");
                 raw.assert_negotiating().await;
             }

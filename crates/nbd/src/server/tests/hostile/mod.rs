@@ -1,5 +1,5 @@
 //! Clients that lie, cut, overflow and vanish. What other servers fell for, by kind; after each the
-//! server must be alive, in step with everybody else, and have forgotten the client.
+//! server must be alive, in step with other clients, and have no state of the client.
 
 mod extended;
 mod handshake;

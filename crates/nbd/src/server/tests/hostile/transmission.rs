@@ -46,7 +46,7 @@ fn no_offset_and_no_length_leads_out_of_the_disk_or_out_of_step() {
     });
 }
 
-/// Both clients are told so, and told no more than that.
+/// Both clients get the error, and no other bytes.
 async fn assert_refused(
     simple: &mut RawClient,
     structured: &mut RawClient,
@@ -107,7 +107,7 @@ fn a_payload_too_long_to_skip_ends_the_connection() {
 }
 
 /// A request that waits for its disk and nonsense behind it, in one send: the connection was to end
-/// once the request was answered, but nobody looked at the request any more. It was never carried
+/// once the request was answered, but no task polled the request any more. It was never carried
 /// out, and the connection stayed for ever. Found by turning bytes over, below.
 #[test]
 fn a_request_before_nonsense_is_answered_and_then_the_connection_ends() {
@@ -120,7 +120,7 @@ fn a_request_before_nonsense_is_answered_and_then_the_connection_ends() {
     });
 }
 
-/// A client that has said all it wants to say still listens.
+/// A client that has sent all its requests still reads.
 #[test]
 fn a_client_that_closes_its_side_gets_all_its_answers() {
     surviving(|address| async move {
@@ -189,7 +189,7 @@ fn thousands_of_requests_that_wait_are_answered_in_their_turn() {
     });
 }
 
-/// Streams of valid requests with bytes turned over: whatever they mean then, the server lives and
+/// Streams of valid requests with bytes turned over: with any result, the server survives and
 /// the connection ends or goes on.
 #[test]
 fn streams_with_bytes_turned_over_harm_nobody() {

@@ -197,7 +197,7 @@ fn export(disk: ExportDisk) -> Export {
     }
 }
 
-/// Runs `body` beside a server whose export gives out disks of `maker`.
+/// Runs `body` while a server runs that has an export with disks of `maker`.
 fn per_client<F: Future<Output = ()>>(
     maker: &Arc<Maker>,
     rules: Rules,
@@ -275,7 +275,7 @@ fn nothing_is_made_for_who_only_asks_or_may_not_use_it() {
     let kept = maker.clone();
     per_client(&maker, rules, Limits::default(), |address, _| async move {
         assert!(connect(address, 2).await.is_none());
-        // INFO, from who may use it.
+        // INFO, from a client that may use it.
         let socket = TcpSocket::new_v4().expect("a socket");
         let from = SocketAddr::from((address_of(1), 0));
         socket.bind(from).expect("an address of the loopback");

@@ -1,4 +1,4 @@
-//! Requests of 64 bits, payloads that are told of, the status of blocks.
+//! Requests of 64 bits, payloads with a length, the status of blocks.
 
 use block::{Geometry, Range, WriteFlags};
 use nbd_proto::{Command, CommandFlags, StatusFilter, WireError};

@@ -1,4 +1,4 @@
-//! A client that asks for anything in any rhythm, and knows what the answer must be.
+//! A client that sends any requests at any rate, and knows what the replies must be.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ const COMMANDS: [Command; 8] = [
     Command::Cache,
 ];
 
-/// A piece of the disk, of which one request at a time asks.
+/// A piece of the disk with at most one request at a time.
 #[derive(Debug)]
 struct Slot {
     start: u64,

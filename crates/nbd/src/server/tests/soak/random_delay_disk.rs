@@ -1,4 +1,4 @@
-//! [`RandomDelayDisk`]: a disk that answers at once or later.
+//! [`RandomDelayDisk`]: a disk that completes requests at once or later.
 
 use std::sync::Mutex;
 use std::time::Duration;
