@@ -10,7 +10,7 @@ use rustls::{CertificateError, Error};
 use super::error::{TlsError, plain_name};
 use super::files;
 
-/// A name that no certificate has (RFC 2606): who asks for it is told all that there are.
+/// A name that no certificate has (RFC 2606): the error for it lists all names of the certificate.
 const NOBODY: &str = "outboard.invalid";
 
 /// The names and addresses that the first certificate in `path` is for, in its order.

@@ -4,10 +4,10 @@
 //!
 //! * A key seals at most [`REKEY_AFTER`] records (RFC 8446, section 5.5), then both sides take the
 //!   next.
-//! * What the peer asks for between data costs a fixed amount of memory: one answer to its key
+//! * Control messages of the peer cost a fixed amount of memory: one answer to its key
 //!   updates is owed at most, session tickets are passed over, and [`QUIET_MAX`] records in a row
 //!   may carry no data.
-//! * Data ends with the peer's goodbye (`close_notify`) and nothing else.
+//! * Data ends with the peer's `close_notify` and nothing else.
 
 use rustls::ConnectionTrafficSecrets;
 use rustls::kernel::KernelConnection;
@@ -27,7 +27,7 @@ pub(super) const ALERT_LEN: usize = OVERHEAD + 2;
 
 const SESSION_TICKET_TYPE: u8 = 4;
 const KEY_UPDATE_TYPE: u8 = 24;
-/// "I have changed my key", and no wish that the other side does.
+/// `KeyUpdate` with `update_not_requested` (RFC 8446, section 4.6.3).
 const KEY_UPDATE: [u8; 5] = [KEY_UPDATE_TYPE, 0, 0, 1, 0];
 
 /// Why a connection cannot go on.
@@ -106,7 +106,7 @@ impl Channel {
         }
     }
 
-    /// Whether the peer has said goodbye.
+    /// Whether the peer has sent `close_notify`.
     pub(super) const fn is_closed(&self) -> bool {
         self.closed
     }

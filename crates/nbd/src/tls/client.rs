@@ -1,4 +1,4 @@
-//! [`ClientTls`]: whom a client trusts, and the certificate that it shows.
+//! [`ClientTls`]: the authorities that a client trusts, and the certificate that it presents.
 //!
 //! Without a folder of its own, the folders that libnbd looks in are looked in, and then the
 //! machine's own authorities are trusted.
@@ -27,13 +27,13 @@ const HOME_FOLDERS: [&str; 2] = [".pki/libnbd", ".config/pki/libnbd"];
 /// …and for the superuser.
 const SYSTEM_FOLDER: &str = "/etc/pki/libnbd";
 
-/// Whether a server has to prove who it is.
+/// Whether the server's certificate is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum VerifyPeer {
     /// Its certificate must be signed by a trusted authority, and be for its name.
     #[default]
     Yes,
-    /// Any certificate will do. What is sent is hidden from who listens, but not from who answers.
+    /// Any certificate is accepted. This protects from eavesdroppers, but not from an impostor.
     No,
 }
 
@@ -45,7 +45,7 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
-    /// TLS with a server whose certificate must be for `name`, an address or a host's name.
+    /// TLS with a server that must have a certificate for `name`, an address or a host's name.
     /// `folder` holds `ca-cert.pem`, and `client-cert.pem` with `client-key.pem` where the server
     /// wants a certificate; `None`: wherever they are kept on this machine.
     ///
@@ -92,8 +92,8 @@ impl ClientTls {
         })
     }
 
-    /// What rustls needs of it, and whom the server's certificate must be for: for protocols that are not
-    /// NBD.
+    /// The configuration of rustls, and the name that the server's certificate must have: for protocols
+    /// that are not NBD.
     #[must_use]
     pub fn parts(&self) -> (Arc<ClientConfig>, ServerName<'static>) {
         (self.config.clone(), self.name.clone())
@@ -158,7 +158,7 @@ fn server_verifier(
     })
 }
 
-/// Takes any certificate whose key the server has (`tls-verify-peer=false`).
+/// Accepts any certificate of which the server has the key (`tls-verify-peer=false`).
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

@@ -35,7 +35,7 @@ pub enum TlsError {
         /// What is wrong with them.
         what: String,
     },
-    /// Nobody is trusted to vouch for servers.
+    /// No trusted authority is known.
     #[error(
         "no authority is known that could vouch for the server; add ?tls-certificates=DIR with \
          the server's ca-cert.pem in DIR"
@@ -44,7 +44,7 @@ pub enum TlsError {
     /// The name cannot stand in a certificate.
     #[error("{0:?} is no name that a server's certificate could have")]
     ServerName(String),
-    /// What was asked for does not work together.
+    /// The options do not work together.
     #[error("TLS: {0}")]
     Setting(String),
 }
@@ -58,7 +58,7 @@ pub enum TlsFailure {
     /// The other side closed the connection.
     #[error("the other side left in the TLS handshake")]
     Left,
-    /// It said more than a handshake has.
+    /// It sent more than a handshake has.
     #[error("the other side sent too much for a TLS handshake")]
     TooMuch,
     /// Its certificate is no good, or it speaks no TLS that is spoken here, or it says no.
@@ -126,13 +126,13 @@ fn tell_certificate(bad: &CertificateError) -> String {
             "may be revoked: no list of revoked certificates that is valid speaks of it"
         }
         Bad::NotValidForName => "is for another name",
-        // Rustls tells the rest in its own code's words.
+        // The text of rustls for the rest is its own debug output.
         _ => "cannot be used: see it with `openssl x509 -text`",
     };
     format!("its certificate {text}")
 }
 
-/// A name of a certificate without the code that rustls puts around it, and an address as everybody writes it:
+/// A name of a certificate without the code that rustls puts around it, and addresses in the usual notation:
 /// `DnsName("nas.lan")`, `IpAddress(0::1)`.
 pub(super) fn plain_name(presented: &str) -> String {
     let inner = presented
@@ -145,7 +145,7 @@ pub(super) fn plain_name(presented: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Tests of what is told of certificates.
+    //! Tests of the texts on certificates.
 
     use super::plain_name;
 

@@ -91,7 +91,7 @@ impl Handshake {
         }
     }
 
-    /// What is to be sent, also after a failure: it tells the peer why.
+    /// What is to be sent. After a failure this is the alert for the peer.
     pub(crate) fn take_outgoing(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.outgoing)
     }
@@ -108,7 +108,7 @@ impl Handshake {
                 Ok(Moved::Blocked) => return Ok(Step::Receive),
                 Ok(Moved::Done) => return Ok(Step::Finished),
                 Err(failure) => {
-                    // The alert that tells of it, where there is one; else the failure again.
+                    // Encodes the alert, if there is one; else returns the failure again.
                     drop(self.turn());
                     return Err(failure);
                 }
@@ -167,8 +167,7 @@ impl Handshake {
     }
 }
 
-/// Does what a state asks for. How many bytes of what was received are done with, and what it came
-/// to.
+/// Handles a state of rustls' machine. Returns how many received bytes were used, and the result.
 fn turned<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     outgoing: &mut Vec<u8>,
@@ -210,7 +209,7 @@ fn turned<Data>(
         }
         Ok(ConnectionState::BlockedHandshake) => Ok(Moved::Blocked),
         Ok(ConnectionState::WriteTraffic(_)) => Ok(Moved::Done),
-        // Early data is not offered, and who closes in a handshake has left.
+        // Early data is not offered, and a peer that closes in a handshake has left.
         Ok(_) => Err(TlsFailure::Left),
     };
     (discard, moved)

@@ -7,14 +7,14 @@
 //!
 //! # Invariants
 //!
-//! * **A call that sends tells of bytes only when the records they are in have left.** A caller that
-//!   hears of fewer comes again with the same bytes, as it must with a bare socket; they are not
-//!   sealed again, only what was sealed is sent. So nothing waits here that nobody will come back
-//!   for.
+//! * **A call that sends counts bytes only when their records have left.** After a short send the
+//!   caller retries with the same bytes, as it must with a plain socket; they are not
+//!   sealed again, only the pending records are sent. So no record waits here without a caller that
+//!   will retry.
 //! * What is kept is bounded: [`WINDOW`] of sealed records, and [`RECEIVE_LEN`] of received ones.
 //! * [`Link::has_received`] is true while a receive would give something without the socket; the
-//!   socket's own readiness, which is told once, tells the rest.
-//! * A connection that ends without a goodbye is an error: what was received may not be all.
+//!   socket's own readiness, which is edge-triggered, covers the rest.
+//! * A connection that ends without `close_notify` is an error: what was received may not be all.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -41,7 +41,7 @@ pub(super) const RECEIVE_LEN: usize = 256 << 10;
 
 /// The socket below: one non-blocking call each.
 pub(crate) trait Raw {
-    /// Receives what is there; `Ok(0)` is the end. `eagerly` asks whatever is known of readiness.
+    /// Receives what is there; `Ok(0)` is the end. `eagerly` calls the kernel regardless of readiness.
     fn receive(&self, into: &mut [u8], eagerly: bool) -> io::Result<usize>;
     /// Sends what is taken; `more` says that something follows at once.
     fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize>;
@@ -93,7 +93,7 @@ impl Outbound {
         self.sent == self.bytes.len()
     }
 
-    /// Content of the records that have left by now and were not told of.
+    /// Content of the records that have left by now and were not reported yet.
     fn take_left(&mut self) -> usize {
         let sent = self.sent;
         let gone = self.ends.iter().take_while(|(end, _)| *end <= sent);
@@ -184,7 +184,7 @@ impl Link {
                 _ => None,
             };
             let record = state.channel.seal_end(broken);
-            // Who left already does not hear it.
+            // The peer may have left already.
             drop(raw.send(&record, false));
         }
     }
@@ -305,7 +305,7 @@ impl State {
         (used, count)
     }
 
-    /// Sends what was sealed before and tells of what has left.
+    /// Sends pending records and returns the content that has left.
     fn flush(&mut self, raw: &impl Raw, more: bool) -> io::Result<usize> {
         let sent = raw.send(&self.outbound.bytes[self.outbound.sent..], more)?;
         self.outbound.sent += sent;

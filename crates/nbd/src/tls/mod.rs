@@ -1,12 +1,12 @@
-//! TLS for both sides: what certificates say ([`ServerTls`], [`ClientTls`]), the handshake as a
+//! TLS for both sides: certificates ([`ServerTls`], [`ClientTls`]), the handshake as a
 //! state machine, and what comes after it over a non-blocking socket (`link.rs`).
 //!
-//! rustls does the handshake, decides who is trusted and derives the keys; records are sealed and
+//! rustls does the handshake, verifies certificates and derives the keys; records are sealed and
 //! opened here with them (docs/adr/0007-tls.md says what that gains). Only TLS 1.3 is spoken.
 //!
 //! # Invariants
 //!
-//! * A side that was told to use TLS never goes on without it.
+//! * A side that is configured to use TLS never continues without it.
 //! * Key material is held by rustls and by the ciphers made of it, and printed by nothing.
 //!
 //! # What it does not do

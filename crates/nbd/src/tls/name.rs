@@ -2,7 +2,7 @@
 //!
 //! It is the first DNS name among the certificate's alternative names, or, where it has none, the
 //! last common name of its subject. A name with anything but printable ASCII is none: names are
-//! compared with what somebody wrote in a file.
+//! compared with names in configuration files.
 //!
 //! The certificate was verified before; this reads no more of DER (X.690) than it needs, and takes
 //! anything else for the absence of a name.

@@ -19,7 +19,7 @@ use rustls::ConnectionTrafficSecrets;
 pub(super) const HEADER_LEN: usize = 5;
 /// Bytes of the tag behind it.
 const TAG_LEN: usize = 16;
-/// What a record of ours takes beside its content.
+/// Bytes of a record of ours in addition to its content.
 pub(super) const OVERHEAD: usize = HEADER_LEN + 1 + TAG_LEN;
 /// Most content of a record.
 pub(super) const CONTENT_MAX: usize = 1 << 14;
@@ -172,7 +172,7 @@ impl Opener {
     }
 }
 
-/// The length of the record that `bytes` begin with, header and all; `None`: too few to tell.
+/// The length of the record that `bytes` begin with, header and all; `None`: too few bytes.
 pub(super) fn wire_len(bytes: &[u8]) -> Result<Option<usize>, BadRecord> {
     match *bytes {
         [first, ..] if first != Content::Data.code() => Err(BadRecord::Plain(first)),

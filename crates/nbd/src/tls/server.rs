@@ -1,4 +1,4 @@
-//! [`ServerTls`]: the server's certificate, and whose clients it lets in.
+//! [`ServerTls`]: the server's certificate, and the authorities that sign its clients'.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,29 +12,29 @@ use super::error::TlsError;
 use super::files;
 use super::provider::{Clock, has_aes, provider};
 
-/// Whether clients must use TLS. One that must and does not is told so, and sees nothing.
+/// Whether clients must use TLS. One that must and does not gets an error, and sees no export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Demand {
     /// As the client likes.
     Optional,
-    /// Who may come from another machine must.
+    /// Clients that may be on another machine must.
     #[default]
     Network,
     /// All must, over Unix sockets too.
     All,
 }
 
-/// Which certificates of clients are asked for.
+/// Which certificates of clients the server requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// None. Anybody who reaches the server is let in.
+    /// None. All clients that reach the server are admitted.
     Ignored,
     /// A client without one is let in too; one that shows a bad one is not.
     Welcome {
         /// The authorities that sign them.
         authority: PathBuf,
     },
-    /// Nobody is let in without.
+    /// A client without one is refused.
     Required {
         /// The authorities that sign them.
         authority: PathBuf,
@@ -84,8 +84,8 @@ struct Current {
 }
 
 impl ServerTls {
-    /// Reads the files. Where a revocation list (`ca-crl.pem`) lies beside the clients' authority,
-    /// it is kept to.
+    /// Reads the files. Where a revocation list (`ca-crl.pem`) lies next to the clients' authority,
+    /// it is applied.
     ///
     /// # Errors
     /// [`TlsError`], which names the file.
@@ -135,7 +135,7 @@ impl ServerTls {
         Ok(())
     }
 
-    /// What rustls needs of it, for protocols that are not NBD.
+    /// The configuration of rustls, for protocols that are not NBD.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         let current = self

@@ -1,4 +1,4 @@
-//! Tests of files: what is said of those that cannot be used.
+//! Tests of the errors for files that cannot be used.
 
 use crate::tls::server::ClientCertificates;
 use crate::tls::tests::pki::Pki;

@@ -1,4 +1,4 @@
-//! Tests of the handshake: who is let in, and what is said to who is not.
+//! Tests of the handshake: which peers are admitted, and the errors for others.
 
 use crate::tls::client::VerifyPeer;
 use crate::tls::handshake::Secured;

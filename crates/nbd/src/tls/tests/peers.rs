@@ -31,7 +31,7 @@ fn noise(len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Runs a program beside the server and asserts that it succeeds.
+/// Runs a program while the server runs and asserts that it succeeds.
 async fn run(program: &str, arguments: &[&str]) -> String {
     let mut command = Command::new(program);
     command.args(arguments);
@@ -61,7 +61,7 @@ fn serving_noise<F: Future<Output = ()>>(pki: &Pki, body: impl FnOnce(SocketAddr
     );
 }
 
-/// A file that somebody copies to.
+/// A target of a copy.
 struct Copy {
     path: String,
     _folder: tempfile::TempDir,
@@ -131,7 +131,7 @@ fn qemu_img_reads_under_tls() {
     });
 }
 
-/// A port that nobody has, most likely.
+/// A port that is most likely free.
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("bound").port()

@@ -45,7 +45,7 @@ impl End {
         self.closed.set(true);
     }
 
-    /// What the other end has sent and nobody received.
+    /// Bytes that the other end has sent and this one has not received.
     pub(super) fn waiting(&self) -> usize {
         self.inbox.borrow().len()
     }

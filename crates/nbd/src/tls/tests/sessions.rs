@@ -311,7 +311,7 @@ impl Raw {
         self.say(&bytes).await;
     }
 
-    /// Whether the server ends the connection, having said no more than an alert.
+    /// Whether the server ends the connection, having sent no more than an alert.
     async fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         match self.0.read_to_end(&mut rest).await {
@@ -338,7 +338,7 @@ fn bytes_in_the_clear_behind_starttls_end_the_connection() {
     for demand in [Demand::Network, Demand::Optional] {
         let tls = Some((pki.server_tls(), demand));
         serving(one(), Limits::default(), tls, |address| async move {
-            // An option right behind STARTTLS, which whoever is on the way could have put there.
+            // An option right behind STARTTLS, which an attacker on the path could have injected.
             let mut raw = Raw::connect(address).await;
             let mut bytes = b"IHAVEOPT\0\0\0\x05\0\0\0\0".to_vec();
             bytes.extend(b"IHAVEOPT\0\0\0\x03\0\0\0\0");
@@ -372,7 +372,7 @@ fn garbage_for_tls_ends_the_connection_and_nothing_else() {
         ];
         for bytes in garbage {
             let mut raw = Raw::before_tls(address).await;
-            // The server may have had enough before all is said.
+            // The server may close the connection before all is sent.
             drop(raw.0.write_all(bytes).await);
             assert!(raw.is_closed().await, "{:?}", &bytes[..5]);
         }

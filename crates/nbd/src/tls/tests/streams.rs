@@ -36,7 +36,7 @@ fn receive(side: &(Link, End), len: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Bytes that tell where they belong.
+/// Bytes that depend on their position.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| (at ^ (at >> 8) ^ (at >> 16)).to_le_bytes()[0])
@@ -44,7 +44,7 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 /// Moves `data` from one side to the other, in calls of `step` bytes on either side. Asserts that
-/// nobody waits for what will not come.
+/// neither side waits for bytes that will not come.
 fn carry(from: &(Link, End), to: &(Link, End), data: &[u8], step: usize) -> Vec<u8> {
     let (mut sent, mut got) = (0, Vec::new());
     while got.len() < data.len() {
@@ -252,7 +252,7 @@ struct Foreign {
     link: Link,
     end: End,
     theirs: End,
-    /// What the client has received and nobody looked at.
+    /// Bytes that the client has received and the test has not checked.
     got: Vec<u8>,
 }
 
