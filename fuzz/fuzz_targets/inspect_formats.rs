@@ -50,7 +50,7 @@ fn superblock(at: u64, bytes: &[u8]) {
 }
 
 fn label(bytes: &[u8]) {
-    let Err(volume::Problem::Checksum { computed, .. }) = Header::decode(bytes) else {
+    let Err(volume::VolumeProblem::Checksum { computed, .. }) = Header::decode(bytes) else {
         return;
     };
     let mut sectors = bytes.chunks(512);
@@ -75,7 +75,7 @@ fn area(at: u64, bytes: &[u8]) {
     // The area itself is right, and so is its checksum; the description of the text is not.
     header[24..32].copy_from_slice(&area.offset.to_le_bytes());
     header[32..40].copy_from_slice(&area.len.to_le_bytes());
-    if let Err(volume::Problem::Checksum { computed, .. }) = text_place(area, &header) {
+    if let Err(volume::VolumeProblem::Checksum { computed, .. }) = text_place(area, &header) {
         header[..4].copy_from_slice(&computed.to_le_bytes());
     }
     let Ok(Some(place)) = text_place(area, &header) else {

@@ -261,7 +261,7 @@ fn status_shows_exports_and_clients_and_a_client_can_be_ended() {
     let id = export["clients"][0]["id"].to_string();
     assert!(answer(folder.path(), &["client", "list"]).contains("127.0.0.1:"));
     let said = answer(folder.path(), &["client", "disconnect", &id]);
-    assert_eq!(said, format!("client {id} ends\n"));
+    assert_eq!(said, format!("client {id} is being disconnected\n"));
     assert!(client.read(512).is_none());
     assert!(
         failure(folder.path(), &["client", "disconnect", &id])

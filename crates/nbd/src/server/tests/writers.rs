@@ -179,10 +179,11 @@ fn who_comes_back_after_another_has_written_is_fenced() {
 #[test]
 fn a_takeover_is_answered_when_nothing_of_the_other_is_in_flight() {
     let held = HeldDisk::new(memory());
-    held.hold(true);
+    held.hold(false);
     let disk = held.clone();
     with_rules(held.clone(), one(), |address, control| async move {
         let first = ours(address, 1, AccessMode::Write).await.expect("free");
+        disk.hold(true);
         let late = {
             let first = first.clone();
             engine::spawn(async move { write(&first, 1).await })

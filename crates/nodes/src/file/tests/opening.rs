@@ -154,7 +154,7 @@ fn the_wait_for_a_lock_does_not_block_other_tasks() {
     });
     left_behind(&path);
     timed(async {
-        let file = std::fs::File::open(&path).unwrap();
+        let file = std::fs::OpenOptions::new().read(true).open(&path).unwrap();
         let mut lock = pin!(lock_exclusive(&file, &path));
         assert!(!is_ready(lock.as_mut()).await, "the lock is held");
         lock.await.unwrap();

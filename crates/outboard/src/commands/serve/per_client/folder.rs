@@ -41,7 +41,7 @@ pub(super) enum FolderError {
         source: io::Error,
     },
     #[error("{} cannot be used: {source}", path.display())]
-    OverlayRecord { path: PathBuf, source: RecordError },
+    Record { path: PathBuf, source: RecordError },
     #[error(
         "{} exists, but not the record of its client and its image; put it back, \
          or remove the overlay", .0.display()
