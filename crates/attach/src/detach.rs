@@ -1,4 +1,4 @@
-//! `detach`: asks the process that owns an attachment to take it down, or does it in its place when
+//! `detach`: has the process that owns an attachment take it down, or does so itself when
 //! that process is dead.
 
 use std::path::{Path, PathBuf};
@@ -17,15 +17,15 @@ use crate::worker;
 
 /// Steps of a teardown that may each take the whole time allowed, and one to spare.
 const STEPS: u32 = 4;
-/// How long an owner may take to say how it is.
+/// The timeout for an owner's health.
 const STATUS_FOR: Duration = Duration::from_secs(5);
-/// What an owner needs beside that.
+/// What an owner needs in addition.
 const OWNER_FOR: Duration = Duration::from_secs(20);
-/// How long an owner may take to end after its last word, and a killed one to be gone.
+/// How long an owner may take to end after its last reply, and after SIGKILL.
 const END_FOR: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// What became of one attachment.
+/// The result of one detach.
 #[derive(Debug)]
 pub struct DetachReport {
     /// Its device, or its short name where it had none.
@@ -60,7 +60,7 @@ pub fn detach(
             Err(_) => continue,
         };
         let Some(record) = record else {
-            // Whoever made the folder died before its first word.
+            // The process that created the folder died before it wrote a record.
             if *which == DetachTarget::All {
                 folder.remove()?;
             }
@@ -123,7 +123,7 @@ fn detach_one(
         timeout_ms,
         force: options.force,
     };
-    // Who does not say how it is will not take it down either.
+    // An owner that does not report its health will not detach either.
     if let Err(e) = send_request(&folder.socket_path(), ControlRequest::Status, STATUS_FOR) {
         return replace_unresponsive(folder, record, options, &e.to_string());
     }
@@ -138,13 +138,13 @@ fn detach_one(
             why,
         }),
         Ok(ControlReply::Status(_) | ControlReply::Size(_)) => {
-            replace_unresponsive(folder, record, options, "it answered another question")
+            replace_unresponsive(folder, record, options, "it sent an unexpected reply")
         }
         Err(e) => replace_unresponsive(folder, record, options, &e.to_string()),
     }
 }
 
-/// The owner lives and does not answer: its part is taken over.
+/// Kills an owner that does not reply, and detaches in its place.
 fn replace_unresponsive(
     folder: &Folder,
     record: &Record,

@@ -15,7 +15,7 @@ use crate::teardown::TeardownRefusal;
 /// Why something was not attached or not detached.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// Asked for what makes no sense.
+    /// The request contradicts itself.
     #[error("{0}")]
     Request(String),
     /// Not root.
@@ -24,7 +24,7 @@ pub enum AttachError {
     /// The runtime directory.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The disk could not be opened. Who tried says which and why.
+    /// The disk could not be opened: which one and why.
     #[error("{0}")]
     Disk(String),
     /// The server could not be reached, or would not serve the disk.
@@ -33,7 +33,7 @@ pub enum AttachError {
     /// The disk has a size or a block size that no block device can have.
     #[error("{source_text}: {why}")]
     Shape {
-        /// As it was asked for.
+        /// As requested.
         source_text: String,
         /// Which.
         why: String,
@@ -79,10 +79,10 @@ pub enum AttachError {
     /// The background process could not be started.
     #[error("the background process cannot be started: {0}")]
     Launch(#[source] io::Error),
-    /// Whoever asked for the attachment has ended.
-    #[error("nobody waits for this attachment any more: nothing is attached")]
+    /// The parent process has ended.
+    #[error("the process that started this attachment has ended: nothing is attached")]
     Abandoned,
-    /// The background process said why it failed.
+    /// The background process reported why it failed.
     #[error("{0}")]
     Background(String),
     /// It ended without a word.

@@ -1,4 +1,4 @@
-//! What is so just now: gathered once, before a teardown is planned.
+//! The state of an attachment, gathered once before a teardown is planned.
 
 use std::path::Path;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(crate) async fn gather(
     }
 }
 
-/// Programs that have the device open, and keep it open unless `at_once` is asked for.
+/// Programs that have the device open. Unless `at_once` is set, those that close it soon are waited for.
 async fn programs(device: &Path, at_once: bool) -> Vec<String> {
     let started = engine::clock::now();
     loop {

@@ -1,6 +1,6 @@
-//! Disks that grow while they are attached: when the server is asked, and how that is asked for.
+//! Disks that grow while they are attached: when the size is fetched, and how a client requests it.
 //!
-//! NBD tells nobody that an export has another size; who wants to know asks again. A disk that has
+//! NBD has no notification that an export has another size; a client fetches it again. A disk that has
 //! become smaller is never followed: what lies behind its end would be lost without a word.
 
 use std::time::Duration;
@@ -9,15 +9,15 @@ use tokio::sync::oneshot;
 
 use crate::kernel::KernelError;
 
-/// How often a server is asked for the size unbidden.
+/// How often the size is fetched without a request.
 pub(crate) const GROWTH_EVERY: Duration = Duration::from_secs(60);
-/// Questions for the size that wait.
+/// Pending requests for the size.
 pub(crate) const SIZE_REQUESTS_MAX: usize = 4;
 
-/// A question for the size, to be answered when the device has it.
+/// A request for the size, answered when the device has it.
 pub(crate) type SizeReply = oneshot::Sender<Result<u64, String>>;
 
-/// Answers a question, if there was one. Who asked may be gone.
+/// Replies to a request, if there was one. The client may have disconnected.
 pub(crate) fn answer(reply: Option<SizeReply>, size: Result<u64, String>) {
     if let Some(reply) = reply {
         drop(reply.send(size));

@@ -18,7 +18,7 @@ pub enum Health {
         /// Why.
         why: String,
     },
-    /// Requests fail: the last one that changes the disk did, or all do until the disk is attached anew.
+    /// Requests fail: the last one that changes the disk did, or all do until the disk is attached again.
     Failing {
         /// How.
         why: String,

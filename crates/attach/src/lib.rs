@@ -8,7 +8,7 @@
 //!
 //! * What attach makes, detach removes: device, mount, directory, process, socket, log, files.
 //! * A device is touched only after it was seen to be ours (a label that loop and nbd devices keep).
-//! * Whatever may not have reached the disk is said, and the exit status shows it.
+//! * Data that may not have reached the disk is reported, and the exit status shows it.
 //!
 //! # What this crate does not do
 //!

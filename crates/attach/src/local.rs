@@ -1,4 +1,4 @@
-//! [`LocalDisk`]: an opened disk of this machine, and who looks after it.
+//! [`LocalDisk`]: an opened disk of this machine, and its supervisor.
 
 use std::pin::Pin;
 
@@ -8,14 +8,14 @@ use block::Node;
 pub struct LocalDisk {
     /// The disk.
     pub disk: Node,
-    /// Who looks after it beside its requests, if anybody has to.
+    /// Its supervisor, if it has state of its own.
     pub supervisor: Option<Box<dyn DiskSupervisor>>,
 }
 
-/// Looks after a disk that has a state of its own: an array, which may go on with fewer members and
-/// wants to be stopped in order.
+/// Supervises a disk that has state of its own: an array, which may be degraded and
+/// must be stopped in order.
 pub trait DiskSupervisor: Send + Sync {
-    /// What is wrong with the disk although it answers, for `status`.
+    /// Why the disk is degraded although it answers, for `status`.
     fn problem(&self) -> Option<String>;
 
     /// Ends it in order, behind the last request and a flush.

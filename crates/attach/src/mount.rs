@@ -55,7 +55,7 @@ pub enum MountError {
         device: String,
         /// Where.
         dir: PathBuf,
-        /// What mount(8) said.
+        /// The message of mount(8).
         why: String,
     },
 }
@@ -144,7 +144,7 @@ pub(crate) fn mount(device: &Path, dir: &Path, read_only: bool) -> Result<(), Mo
     })
 }
 
-/// What a tool said, in one line.
+/// The message of a tool, in one line.
 pub(crate) fn tool_message(stderr: &str) -> String {
     let lines = stderr.lines().map(str::trim).filter(|l| !l.is_empty());
     let lines: Vec<_> = lines.filter(|l| !l.contains("dmesg(1)")).collect();

@@ -45,7 +45,7 @@ pub enum MkfsError {
     Name(String),
     /// blkid is not there.
     #[error(
-        "blkid cannot be run: {0}; install util-linux: without it nobody knows what is on the disk"
+        "blkid cannot be run: {0}; install util-linux: without it the content of the disk is unknown"
     )]
     NoBlkid(#[source] io::Error),
     /// blkid failed.
@@ -66,7 +66,7 @@ pub enum MkfsError {
     Failed {
         /// Which filesystem.
         fs: String,
-        /// What it said.
+        /// Its message.
         why: String,
     },
 }

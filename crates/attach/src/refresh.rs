@@ -10,13 +10,13 @@ use crate::error::AttachError;
 use crate::request::DetachTarget;
 use crate::state::RuntimeDir;
 
-/// How long the owner may take: it may make its connections anew.
+/// How long the owner may take: it may have to reconnect.
 const ANSWER_FOR: Duration = Duration::from_secs(90);
 
 /// The size, bytes, that the device or mount at `path` has now.
 ///
 /// # Errors
-/// [`AttachError::NotAttached`]; [`AttachError::RefusedThere`] where the server cannot be asked or the
+/// [`AttachError::NotAttached`]; [`AttachError::RefusedThere`] where the server cannot be reached or the
 /// disk has become smaller.
 pub fn refresh(path: &Path) -> Result<u64, AttachError> {
     let which = DetachTarget::Path(path.to_owned());

@@ -12,7 +12,7 @@ use nbd::client::{
 
 use crate::request::AttachRequest;
 
-/// How long the goodbye to a server may take.
+/// How long a disconnect may take.
 const CLOSE_FOR: Duration = Duration::from_secs(2);
 
 /// A negotiated connection, before its first request.
@@ -42,7 +42,7 @@ pub(crate) enum DialError {
 }
 
 /// Negotiates one connection as the kernel's client understands it: without structured replies. `writer`
-/// is who the connections of one device are to the server.
+/// is the identity that the connections of one device have in common.
 ///
 /// # Errors
 /// One line that names the server.
@@ -110,7 +110,7 @@ impl Remote {
         Ok((Self(client.clone()), client))
     }
 
-    /// Why no request succeeds any more until the disk is attached anew.
+    /// Why no request succeeds any more until the disk is attached again.
     pub(crate) fn failed(&self) -> Option<String> {
         self.0.health().failed
     }
@@ -120,7 +120,7 @@ impl Remote {
         gone(self.0.health())
     }
 
-    /// Asks the server for the size; a larger one is the disk's from then on.
+    /// Fetches the size from the server; a larger one is the disk's from then on.
     ///
     /// # Errors
     /// One line that names the server.

@@ -1,4 +1,4 @@
-//! What `attach` and `detach` are asked for: plain data, checked before anything is touched.
+//! The requests of `attach` and `detach`: plain data, validated before anything is touched.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -10,12 +10,12 @@ use crate::error::AttachError;
 
 /// Connections to one export.
 pub const CONNECTIONS_MAX: usize = 16;
-/// Connections where nobody said how many: one carries little over a long way, more than a few
+/// The default number of connections: one carries little over a long way, more than a few
 /// gain nothing over a short one.
 pub const CONNECTIONS_DEFAULT: usize = 4;
-/// How long requests wait for a server that is away before they fail, where nobody said.
+/// The default for how long requests wait for an unreachable server before they fail.
 pub const TIMEOUT: Duration = Duration::from_secs(300);
-/// Longest time they may be told to wait; the kernel counts it in ticks.
+/// The longest such time; the kernel counts it in ticks.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 /// A server that has answered nothing for so long is away, although its connection stands; but for one
 /// that a flush is waited for (not with the kernel's client, which knows no difference).
@@ -96,9 +96,9 @@ pub struct AttachRequest {
     pub wait: Duration,
     /// Whether others may write to the disk meanwhile: a cluster filesystem or an application coordinates.
     pub shared: bool,
-    /// A name of its own, by which the device is found whatever its number.
+    /// A name of its own, by which the device is found under any number.
     pub name: Option<String>,
-    /// Whether the root filesystem will be on it: its process must outlive the initramfs and whatever
+    /// Whether the root filesystem will be on it: its process must outlive the initramfs and what
     /// ends processes at shutdown.
     pub for_root: bool,
 }
@@ -128,7 +128,7 @@ impl AttachRequest {
         self.timeout.min(SILENT_FOR)
     }
 
-    /// Refuses what makes no sense, whatever the machine.
+    /// Refuses contradictions, independent of the machine.
     ///
     /// # Errors
     /// [`AttachError::Request`].

@@ -21,7 +21,7 @@ const ANSWER_FOR: Duration = Duration::from_secs(2);
 pub struct AttachmentStatus {
     /// Its short name.
     pub id: String,
-    /// The disk, as it was asked for.
+    /// The disk, as requested.
     pub source: String,
     /// The block device, once there is one.
     pub device: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! What a block device can be, and what the kernel tells of one below `/sys/block`.
+//! The limits of a block device, and what the kernel reports of one below `/sys/block`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ pub(crate) fn holders(device: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Loop devices whose file is one of these devices.
+/// Loop devices over one of these devices.
 pub(crate) fn loops_over(paths: &[PathBuf]) -> Vec<String> {
     let all = Path::new("/sys/block");
     let is_over = |name: &String| {

@@ -1,4 +1,4 @@
-//! Who uses a device or a mount: programs by name and number, swap, devices that stand on it.
+//! The users of a device or a mount: programs by name and number, swap, devices on top of it.
 //!
 //! All of it is read from `/proc` and `/sys` at the moment of asking; a program that opens the device
 //! a moment later is not seen.
@@ -18,7 +18,7 @@ const NAMED_MAX: usize = 3;
 pub(crate) fn users_of_mount(dir: &Path) -> String {
     let programs = processes().filter(|process| has_files_below(process, dir));
     match list(programs.map(|process| name(&process)).collect()) {
-        none if none.is_empty() => "by whom cannot be seen".to_owned(),
+        none if none.is_empty() => "by an unknown process".to_owned(),
         users => format!("by {users}"),
     }
 }
@@ -44,21 +44,21 @@ pub(crate) fn all_holders(device: &Path) -> Vec<String> {
     found
 }
 
-/// Who keeps a device from going away, in one line; for the moment when it does not.
+/// What keeps a device from being removed, in one line.
 pub(crate) fn users_of_device(device: &Path) -> String {
     let numbers = sysfs::numbers(device);
     let mut users = all_holders(device);
     users.extend(programs(device));
     users.extend(
         mounts_in_other_namespaces(&numbers)
-            .map(|who| format!("{who}, which has it mounted in a namespace of its own")),
+            .map(|user| format!("{user}, which has it mounted in a namespace of its own")),
     );
     let waiting = match sysfs::in_flight(device) {
         0 => String::new(),
         count => format!("; {count} requests wait"),
     };
     match list(users) {
-        none if none.is_empty() => format!("by whom cannot be seen{waiting}"),
+        none if none.is_empty() => format!("by an unknown process{waiting}"),
         users => format!("by {users}{waiting}"),
     }
 }
@@ -114,7 +114,7 @@ fn has_files_below(process: &Path, dir: &Path) -> bool {
 
 fn has_open(process: &Path, numbers: &[DeviceNumber]) -> bool {
     open_files(process)
-        // Looking at any other file could wait for a server that is away.
+        // A stat of any other file could wait for an unreachable server.
         .filter(|link| fs::read_link(link).is_ok_and(|target| target.starts_with("/dev")))
         .filter_map(|link| fs::metadata(link).ok())
         .any(|file| file.rdev() != 0 && numbers.contains(&DeviceNumber::from_raw(file.rdev())))
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_program_with_an_open_file_below_a_directory_is_named() {
         let temp = tempfile::tempdir().unwrap();
-        assert_eq!(users_of_mount(temp.path()), "by whom cannot be seen");
+        assert_eq!(users_of_mount(temp.path()), "by an unknown process");
         let file = fs::File::create(temp.path().join("open")).unwrap();
         let own = std::process::id().to_string();
         let users = users_of_mount(temp.path());

@@ -1,6 +1,6 @@
 //! One writer per disk on this machine: a second attachment of an export is refused.
 //!
-//! Our server refuses a second writing client by itself, whatever machine it is on. Other servers do not, so the
+//! Our server refuses a second writing client by itself, on any machine. Other servers do not, so the
 //! records of this machine's attachments are compared here: same server, same export, both writing. Names of
 //! servers are compared as they are written and by the addresses that they resolve to.
 //!
@@ -19,7 +19,7 @@ use crate::request::{AttachRequest, Source};
 use crate::state::{self, DeviceDriver, Folder, Record, RuntimeDir};
 use crate::sysfs;
 
-/// Refuses a request whose disk another attachment writes to already.
+/// Refuses a request for a disk that another attachment writes to.
 ///
 /// # Errors
 /// [`AttachError::AlreadyAttached`], and what keeps the runtime directory from being read.
@@ -29,7 +29,7 @@ pub(crate) fn refuse_second(
     request: &AttachRequest,
 ) -> Result<(), AttachError> {
     let Source::Remote(uri) = &request.source else {
-        // A local disk's files are locked by whoever writes to them.
+        // The writer of a local disk locks its files.
         return Ok(());
     };
     if request.read_only || request.shared {

@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// Loop devices of this world's attachments. Those of other processes do not count: they may be a neighbour container's, whose
+    /// Loop devices of this world's attachments. Those of other processes do not count: they may be those of another container, with its
     /// processes cannot be seen from here.
     fn devices(&self) -> Vec<String> {
         let all = fs::read_dir("/sys/block").unwrap().flatten();
@@ -457,7 +457,7 @@ fn two_attachments_coexist_and_are_detached_together() {
     world.assert_nothing_left();
 }
 
-/// `cargo xtask test` failed beside a container with an attachment: its loop device is in our `/sys/block`, and the process in the device's
+/// `cargo xtask test` failed next to a container with an attachment: its loop device is in our `/sys/block`, and the process in the device's
 /// label is not in our `/proc`, which was taken for a device that an attachment of a test had left.
 #[test]
 fn a_loop_device_of_a_neighbour_container_is_no_leftover_and_one_of_our_own_is() {

@@ -102,7 +102,7 @@ fn tool_message(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Writes past every cache of this machine, so that the server acknowledges it and nobody flushes.
+/// Writes past every cache of this machine, so that the server acknowledges it and no flush follows.
 fn write_past_caches(from: &Path, device: &str) {
     let mut dd = Command::new("dd");
     dd.arg(format!("if={}", from.display()))
@@ -141,14 +141,14 @@ fn writes_that_a_server_lost_with_its_power_are_there_after_the_next_flush() {
     let left = first.durable();
     assert!(left[..data.len()] != data, "and would lose it");
 
-    // A server that is told to stop flushes its disk; what it flushes is not what is served afterwards.
+    // A server that receives SIGTERM flushes its disk; what it flushes is not what is served afterwards.
     let port = up.port;
     up.end();
     let second = Arc::new(CrashDisk::from_bytes(left).identified(identity));
     let up = Up::start(second.clone(), port);
     tool_message(Command::new("sync").arg(&device));
     let durable = second.durable();
-    assert!(durable[..data.len()] == data, "the flush told the truth");
+    assert!(durable[..data.len()] == data, "the flush was durable");
     world.attachment(&["detach", &device]);
     up.end();
 }

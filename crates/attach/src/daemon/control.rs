@@ -14,14 +14,14 @@ use super::message::{ControlReply, ControlRequest, LINE_LEN_MAX};
 use crate::growth::SizeReply;
 use crate::health::Health;
 
-/// Conversations at a time.
-const CONVERSATIONS_MAX: usize = 8;
-/// How long an asker may take to say what it wants.
+/// Connections at a time.
+const CONNECTIONS_MAX: usize = 8;
+/// How long a client of the socket may take to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Questions to take it down that wait.
+/// Pending requests to detach.
 pub(super) const DETACHES_MAX: usize = 4;
 
-/// A question to take the attachment down, and where the answer goes.
+/// A request to detach, and the channel for its reply.
 #[derive(Debug)]
 pub(super) struct DetachRequest {
     pub(super) timeout: Duration,
@@ -29,16 +29,16 @@ pub(super) struct DetachRequest {
     pub(super) reply: oneshot::Sender<ControlReply>,
 }
 
-/// Where answers come from.
+/// What handles requests.
 pub(super) struct ControlHandlers {
     pub(super) health: Box<dyn Fn() -> Health + Send + Sync>,
     pub(super) detach: mpsc::Sender<DetachRequest>,
     pub(super) grow: Option<mpsc::Sender<SizeReply>>,
 }
 
-/// Answers questions until it is dropped.
+/// Serves requests until it is dropped.
 pub(super) async fn listen(listener: UnixListener, handlers: Arc<ControlHandlers>) {
-    let room = Arc::new(Semaphore::new(CONVERSATIONS_MAX));
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else {
             return;
@@ -48,7 +48,7 @@ pub(super) async fn listen(listener: UnixListener, handlers: Arc<ControlHandlers
                 let handlers = handlers.clone();
                 drop(engine::spawn(async move {
                     if let Err(e) = handle_connection(stream, &handlers).await {
-                        tracing::debug!("a conversation broke off: {e}");
+                        tracing::debug!("a control connection failed: {e}");
                     }
                     drop(permit);
                 }));
@@ -103,7 +103,7 @@ async fn refresh(grow: Option<&mpsc::Sender<SizeReply>>) -> ControlReply {
     }
 }
 
-/// Asks the owner behind `socket`. Blocks, up to `timeout` for the answer.
+/// Sends a request to the owner behind `socket` and waits up to `timeout` for the reply.
 ///
 /// # Errors
 /// If there is no owner, or no answer.

@@ -31,8 +31,8 @@ const PAUSE_LAST: Duration = Duration::from_secs(4);
 const PREPARE_FOR: Duration = Duration::from_secs(20);
 
 impl Session {
-    /// Brings the device up. A server that cannot be reached is tried again for as long as was asked, and for
-    /// as long as somebody waits for it.
+    /// Brings the device up. An unreachable server is retried for the requested time, and as long as the parent
+    /// process waits.
     pub(super) async fn attach<F, Fut>(&mut self, open_local: F) -> Result<PathBuf, AttachError>
     where
         F: FnOnce(String, bool) -> Fut,

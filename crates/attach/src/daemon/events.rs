@@ -1,5 +1,5 @@
-//! What an attachment's owner waits for beside questions: signals, the end of the device, and the end of
-//! whoever waits for the attachment.
+//! Events of an attachment's owner other than control requests: signals, the end of the device, and the end of the
+//! parent process.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Signals {
     }
 }
 
-/// The process that asked for the attachment and waits for word of it.
+/// The `attach` process that started this one and waits until the disk is attached.
 pub(super) struct ParentWatch(Option<pipe::Sender>);
 
 impl ParentWatch {
@@ -64,7 +64,7 @@ impl ParentWatch {
     }
 }
 
-/// Resolves when the device was taken down by somebody else.
+/// Resolves when another process has taken the device down.
 pub(super) async fn wait_for_device_end(device_teardown: &mut DeviceTeardown) {
     let result = match device_teardown {
         DeviceTeardown::Loop(LoopTeardown {
@@ -100,7 +100,7 @@ pub(super) fn unreachable(
         .or_else(|| reachability.gone())
 }
 
-/// All that tells how the attachment is.
+/// The sources of the attachment's health.
 pub(super) struct HealthSources {
     pub(super) remote: Option<Remote>,
     pub(super) reachability: Arc<Reachability>,
@@ -109,7 +109,7 @@ pub(super) struct HealthSources {
 }
 
 impl HealthSources {
-    /// How the attachment is: the worst there is to say.
+    /// The attachment's health: the worst that any source reports.
     pub(super) fn health(&self) -> Health {
         let failed = self.remote.as_ref().and_then(Remote::failed);
         if let Some(why) = failed.or_else(|| self.reachability.failed()) {

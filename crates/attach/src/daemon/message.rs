@@ -1,4 +1,4 @@
-//! What the processes say to each other: one JSON line each way.
+//! Messages between the processes: one JSON line each way.
 //!
 //! parent -> child (standard input): [`Launch`] · child -> parent (standard output): [`LaunchResult`] ·
 //! `status`, `detach` -> owner (control socket): [`ControlRequest`] · owner -> them: [`ControlReply`].
@@ -31,7 +31,7 @@ pub struct Attachment {
     pub id: String,
     /// The block device.
     pub device: PathBuf,
-    /// A link to it that keeps its name, if one was asked for.
+    /// A link to it with a stable name, if one was requested.
     pub link: Option<PathBuf>,
     /// Where it is mounted.
     pub mount: Option<MountPlace>,
@@ -46,28 +46,28 @@ pub struct Attachment {
     pub read_only: bool,
     /// Where its process writes what happens.
     pub log: PathBuf,
-    /// What it warned of while it was attached.
+    /// Warnings that were logged while it was attached.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
-/// How the start ended.
+/// The result of the start.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LaunchResult {
     /// Attached.
     Ready(Attachment),
-    /// Nothing is left of the try.
+    /// Failed, with nothing left.
     Failed(String),
 }
 
-/// A question to the owner.
+/// A request to the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ControlRequest {
-    /// How it is.
+    /// Report the health.
     Status,
-    /// Ask the server for the size, and grow with it.
+    /// Fetch the size from the server, and grow with it.
     Refresh,
     /// Take it down.
     Detach {
@@ -78,7 +78,7 @@ pub(crate) enum ControlRequest {
     },
 }
 
-/// What could not be done, for people.
+/// What a detach could not do, as text for users.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leftovers {
     /// What may not have reached the disk, and why.
@@ -95,7 +95,7 @@ impl Leftovers {
     }
 }
 
-/// The owner's answer.
+/// The owner's reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ControlReply {

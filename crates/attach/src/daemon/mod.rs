@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //!
-//! * The parent hears of success after everything asked for is there, and of failure after everything
-//!   made on the way is gone again.
+//! * The owner reports success to its parent after everything that was requested exists, and failure after everything
+//!   that it made has been removed.
 //! * What must be taken down is in the record before it exists.
 
 pub(crate) mod control;
@@ -37,13 +37,13 @@ pub use start::start;
 /// and hopping to another costs more than it gains.
 const CORES: usize = 1;
 
-/// Runs the background process: reads what to do from standard input, tells how it went on standard
-/// output, and returns when the attachment is down again.
+/// Runs the background process: reads its [`Launch`] from standard input, writes its [`LaunchResult`] to standard
+/// output, and returns when the disk is detached.
 ///
 /// `open_local` opens a disk expression on the engine, writable if its second argument says so.
 ///
 /// # Errors
-/// [`AttachError`], which the parent was told too.
+/// [`AttachError`], which was also reported to the parent.
 pub fn run<F, Fut>(open_local: F) -> Result<(), AttachError>
 where
     F: FnOnce(String, bool) -> Fut,
@@ -52,7 +52,7 @@ where
     let launch = match read_launch() {
         Ok(launch) => launch,
         Err(e) => {
-            // Whoever made the folder has ended before it said what for.
+            // The parent that created the folder has ended before it sent the request.
             if let Some(folder) = std::env::var_os(FOLDER_VARIABLE) {
                 Folder::at(folder.into()).remove()?;
             }
@@ -77,8 +77,8 @@ where
     engine::run(&config, |_| run_session(launch, folder, open_local))?
 }
 
-/// Keeps this process in memory, whatever is short of it: what it would be read from again is the
-/// disk that it serves.
+/// Locks this process into memory, and exempts it from the OOM killer: its pages would be read back from the disk
+/// that it serves.
 pub(crate) fn lock_in_memory() {
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     if let Err(e) = rustix::mm::mlockall(flags) {
@@ -121,10 +121,10 @@ where
     };
     match session.bring_up(open_local).await {
         Ok(attached) => {
-            // Whoever is told may ask at once.
+            // The parent may send a request as soon as it has the result.
             let control = session.answer();
             if let Err(e) = report_launch(&LaunchResult::Ready(attached)) {
-                tracing::warn!("nobody waits for this attachment ({e}): taking it down");
+                tracing::warn!("the parent process has ended ({e}): detaching");
                 session.abandon().await;
                 return Ok(());
             }

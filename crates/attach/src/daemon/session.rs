@@ -40,12 +40,12 @@ pub(super) struct Session {
     pub(super) record: Record,
     pub(super) device_teardown: DeviceTeardown,
     pub(super) disk: Option<Node>,
-    /// Who looks after a disk of this machine.
+    /// Supervises a local disk.
     pub(super) supervisor: Option<Arc<dyn DiskSupervisor>>,
     pub(super) remote: Option<Remote>,
     pub(super) faults: Arc<Faults>,
     pub(super) reachability: Arc<Reachability>,
-    /// Where questions for the size go; a local disk takes none.
+    /// Takes requests to refresh the size; absent for a local disk.
     pub(super) grow: Option<mpsc::Sender<SizeReply>>,
 }
 
@@ -67,7 +67,7 @@ impl Session {
         })
     }
 
-    /// Attaches, makes a filesystem and mounts, as asked.
+    /// Attaches, makes a filesystem and mounts, as requested.
     pub(super) async fn bring_up<F, Fut>(
         &mut self,
         open_local: F,
@@ -139,7 +139,7 @@ impl Session {
         unreachable(self.remote.as_ref(), &self.reachability).map(|(_, why)| why)
     }
 
-    /// Answers questions from here on; those to take it down, and signals, wait for
+    /// Starts to serve control requests; detach requests and signals wait for
     /// [`serve`](Self::serve).
     pub(super) fn answer(&self) -> ControlQueue {
         let (detach_sender, detach_requests) = mpsc::channel(DETACHES_MAX);
@@ -174,7 +174,7 @@ impl Session {
                 break;
             }
         }
-        // The answer to `detach` is on its way in a task; this gives it its turn.
+        // A task still has to send the reply to `detach`.
         engine::clock::sleep(Duration::from_millis(20)).await;
         listener.abort();
     }
@@ -213,7 +213,7 @@ impl Session {
             }
             Event::Detach(request) => match self.take_down(request.timeout, request.force).await {
                 Ok(leftovers) => {
-                    // Who asked may be gone.
+                    // The client may have disconnected.
                     drop(request.reply.send(ControlReply::Detached(leftovers)));
                     true
                 }
@@ -226,7 +226,7 @@ impl Session {
                     false
                 }
             },
-            // Whoever ends all processes at shutdown must not take the root filesystem away.
+            // A shutdown that terminates all processes must not take the root filesystem away.
             Event::Terminate if self.request.for_root => false,
             Event::Terminate => match self.take_down(self.terminate_timeout(), false).await {
                 Ok(leftovers) => {
@@ -234,19 +234,19 @@ impl Session {
                     true
                 }
                 Err(refusal) => {
-                    tracing::warn!("asked to end, but {refusal}");
+                    tracing::warn!("SIGTERM is ignored: {refusal}");
                     false
                 }
             },
             Event::Ended => {
-                tracing::info!("the device was taken down by somebody else");
+                tracing::info!("another process has taken the device down");
                 self.abandon().await;
                 true
             }
         }
     }
 
-    /// Takes down whatever is there, without asking.
+    /// Takes down what exists, in use or not.
     pub(super) async fn abandon(&mut self) {
         match self.take_down(DETACH_TIMEOUT, true).await {
             Ok(leftovers) if leftovers.is_clean() => {}
@@ -258,7 +258,7 @@ impl Session {
         }
     }
 
-    /// How long a step may take after SIGTERM: who sends it sends SIGKILL soon after.
+    /// The timeout of a step after SIGTERM, which is usually followed by SIGKILL.
     fn terminate_timeout(&self) -> Duration {
         match self.unreachable() {
             Some(_) => UNREACHABLE_FOR,
@@ -266,7 +266,7 @@ impl Session {
         }
     }
 
-    /// What users know it by.
+    /// The name for messages: the device, or the disk.
     fn name(&self) -> String {
         match &self.record.device {
             Some(device) => device.display().to_string(),
@@ -324,7 +324,7 @@ impl Session {
     }
 }
 
-/// Who answers questions, and where those go that change something.
+/// The listener on the control socket, and the requests to end.
 pub(super) struct ControlQueue {
     detach_requests: mpsc::Receiver<DetachRequest>,
     listener: JoinHandle<()>,

@@ -1,4 +1,4 @@
-//! The parent's part: starts the background process, waits for its word, and goes.
+//! The parent's part: starts the background process and waits for its result.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,8 +15,8 @@ use crate::state::{
 };
 use crate::writers;
 
-/// What a process that the root filesystem needs is called: systemd leaves processes whose name begins
-/// with `@` alone when it ends all others (`systemd.io/ROOT_STORAGE_DAEMONS`).
+/// The name of a process that the root filesystem needs: at shutdown systemd does not kill processes whose name begins
+/// with `@` (`systemd.io/ROOT_STORAGE_DAEMONS`).
 pub(crate) const ROOT_NAME: &str = "@outboard";
 
 /// Attaches a disk: runs this program again with `background_args`, which must lead to
@@ -45,8 +45,8 @@ pub fn start(
     result
 }
 
-/// What is known before the background process says more. It names this process, so that a folder
-/// whose start was interrupted can be told from one that is starting.
+/// The record before the background process completes it. It names this process, so that an interrupted start is
+/// distinguished from one in progress.
 pub(super) fn first_record(
     folder: &Folder,
     request: &AttachRequest,
@@ -73,7 +73,7 @@ pub(super) fn first_record(
     })
 }
 
-/// Names the folder to the background process, which removes it where nobody says what to do.
+/// Passes the folder to the background process, which removes it where no request arrives.
 pub(super) const FOLDER_VARIABLE: &str = "OUTBOARD_ATTACHMENT";
 
 fn launch(
@@ -116,7 +116,7 @@ fn launch(
     }
 }
 
-/// Says what to do and waits for how it went; `None` if the child ended without a word.
+/// Sends the request and waits for the result; `None` if the child ended without one.
 fn hand_over(
     child: &mut Child,
     request: &AttachRequest,
@@ -147,7 +147,7 @@ fn read_log(folder: &Folder) -> String {
     std::fs::read_to_string(folder.log_path()).unwrap_or_default()
 }
 
-/// What the lines of a log warn of, without time and level.
+/// The warnings in a log, without time and level.
 fn warnings(log: &str) -> Vec<String> {
     let lines = log.lines().filter_map(|line| line.split_once(' '));
     let warnings = lines.filter_map(|(_, rest)| rest.trim_start().strip_prefix("WARN "));

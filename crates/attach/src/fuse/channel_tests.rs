@@ -1,7 +1,7 @@
 //! Tests of the server against a double of `/dev/fuse`: a socket that keeps the bounds of messages.
 //!
 //! A request that could not be decoded was logged and never answered, and so was one whose reply the kernel
-//! did not take: the kernel's request waited for ever, with whoever had made it.
+//! did not take: the kernel's request waited for ever, with the process that had made it.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

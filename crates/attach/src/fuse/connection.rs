@@ -13,8 +13,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, minor, statx};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
-/// The number of the connection of the filesystem mounted as `mount`: its device's minor number. Asks
-/// nothing of the filesystem's server.
+/// The number of the connection of the filesystem mounted as `mount`: its device's minor number. Sends
+/// no request to the filesystem's server.
 pub(crate) fn connection_of(mount: &OwnedFd) -> Option<u32> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let found = statx(mount, "", flags, StatxFlags::INO).ok()?;
@@ -25,7 +25,7 @@ pub(crate) fn connection_of(mount: &OwnedFd) -> Option<u32> {
 }
 
 /// Whether the loop device at `device` stands on the FUSE file `label`. As long as it does, the file's
-/// connection keeps its number. Asks nothing of the file's server.
+/// connection keeps its number. Sends no request to the file's server.
 pub(crate) fn is_backed_by(device: &Path, label: &str) -> bool {
     let Some(name) = device.file_name() else {
         return false;

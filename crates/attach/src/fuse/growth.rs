@@ -1,7 +1,7 @@
 //! Lets the loop device grow with the disk below it: the file first, then the device.
 //!
 //! The file's size is what the FUSE server answers from the disk's geometry; the kernel keeps a copy
-//! that it is told here to fetch again.
+//! that it fetches again here.
 
 use std::time::{Duration, Instant};
 
@@ -23,14 +23,14 @@ pub(crate) struct SizeFollower {
     pub(crate) remote: Remote,
     /// The disk.
     pub(crate) disk: Node,
-    /// Who has the disk's file and the device on it open.
+    /// The worker that has the disk's file and the device on it open.
     pub(crate) device: DeviceWorker,
     /// The size both have, bytes.
     pub(crate) size: u64,
 }
 
 impl SizeFollower {
-    /// Asks the server now and then, and when it is asked to, for as long as it is not dropped.
+    /// Fetches the size from the server at intervals and at each request, until it is dropped.
     pub(crate) async fn follow(mut self, mut size_requests: mpsc::Receiver<SizeReply>) {
         let mut looked: Instant = engine::clock::now();
         loop {

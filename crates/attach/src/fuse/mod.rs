@@ -1,7 +1,7 @@
 //! A disk as the one file of a FUSE filesystem, for a loop device to stand on.
 //!
-//! [`serve`] is one task: it takes every request that waits, asks the disk, and answers as the disk
-//! does, in any order. All requests in flight live in that task, so dropping it ends them, closes the
+//! [`serve`] is one task: it takes every pending request, submits it to the disk, and replies as the disk
+//! completes, in any order. All requests in flight live in that task, so dropping it ends them, closes the
 //! channel, and the kernel fails what it still waits for: that is how a disk whose server is gone is cut off.
 //!
 //! # Invariants
@@ -9,7 +9,7 @@
 //! * At most [`IN_FLIGHT_MAX`] requests are taken before one is answered; the rest waits in the kernel.
 //! * Every request that wants a reply gets one: a request that cannot be decoded gets EIO, and where the kernel
 //!   does not take a reply the server ends, which aborts the connection and so ends the request.
-//! * A flush is asked of the disk after every write that was answered before it (the kernel sends
+//! * A flush is submitted to the disk after every write that was answered before it (the kernel sends
 //!   it then), and no failure is answered as success.
 //!
 //! # What it does not do
@@ -79,7 +79,7 @@ enum ChannelStatus {
     End,
 }
 
-/// Serves until the filesystem ends: when nobody has the file open any more.
+/// Serves until the filesystem ends, when no process has the file open.
 ///
 /// # Errors
 /// [`FuseError::Channel`].

@@ -27,7 +27,7 @@ const FALLOC_KEEP_SIZE: u32 = 1;
 const FALLOC_PUNCH_HOLE: u32 = 2;
 const FALLOC_ZERO_RANGE: u32 = 16;
 
-/// Smallest unit of discards told to the loop device.
+/// Smallest unit of discards, reported to the loop device.
 const DISCARD_UNIT_MIN: u32 = 4096;
 
 /// What one request comes to.
@@ -37,7 +37,7 @@ pub(crate) enum RequestPlan<'a> {
     Answer(Vec<u8>),
     /// Answer at once with this errno.
     Refuse(i32),
-    /// Ask the disk, then answer.
+    /// Submit to the disk, then answer.
     Disk(DiskRequest<'a>),
     /// No answer is wanted.
     Nothing,
@@ -45,7 +45,7 @@ pub(crate) enum RequestPlan<'a> {
     End,
 }
 
-/// What is asked of the disk.
+/// A request to the disk.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DiskRequest<'a> {
     /// Read, then answer with the bytes.
@@ -66,7 +66,7 @@ pub(crate) fn shape(geometry: &Geometry) -> FileShape {
     }
 }
 
-/// What to do about `request` on a disk of this geometry whose file is called `name`.
+/// Plans `request` for a disk of this geometry and the file name `name`.
 pub(crate) fn plan<'a>(request: &Request<'a>, geometry: &Geometry, name: &str) -> RequestPlan<'a> {
     let shape = shape(geometry);
     match request.call {

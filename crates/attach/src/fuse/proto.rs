@@ -37,18 +37,18 @@ mod opcode {
     pub(super) const FALLOCATE: u32 = 43;
 }
 
-/// A request and whom to answer.
+/// A request and the number for its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Request<'a> {
     /// Names the request in its answer.
     pub(crate) unique: u64,
     /// The inode it is about; 1 is the root.
     pub(crate) node: u64,
-    /// What is asked.
+    /// The operation.
     pub(crate) call: Call<'a>,
 }
 
-/// What is asked.
+/// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call<'a> {
     /// The first request: version and abilities of the kernel.

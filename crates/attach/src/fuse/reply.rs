@@ -63,7 +63,7 @@ pub(crate) struct FileShape {
     pub(crate) block_size: u32,
 }
 
-/// `struct fuse_init_out`. `offered` is what the kernel can, `max_readahead` what it asked for.
+/// `struct fuse_init_out`. `offered` are the kernel's abilities, `max_readahead` its limit.
 pub(crate) fn init(offered: u32, max_readahead: u32) -> Vec<u8> {
     let wanted = INIT_ASYNC_READ | INIT_BIG_WRITES | INIT_ASYNC_DIO | INIT_MAX_PAGES;
     let mut out = Vec::with_capacity(64);
@@ -79,7 +79,7 @@ pub(crate) fn init(offered: u32, max_readahead: u32) -> Vec<u8> {
     out
 }
 
-/// `struct fuse_init_out` that asks the kernel to begin again with the version spoken here.
+/// `struct fuse_init_out` that makes the kernel retry with the version implemented here.
 pub(crate) fn init_version() -> Vec<u8> {
     let mut out = Vec::with_capacity(64);
     out.extend_from_slice(&MAJOR.to_le_bytes());
@@ -121,7 +121,7 @@ pub(crate) fn entry(shape: FileShape) -> Vec<u8> {
     out
 }
 
-/// `struct fuse_open_out`: past the page cache, writes beside each other, no word on close.
+/// `struct fuse_open_out`: no page cache, parallel writes, no request on close.
 pub(crate) fn open() -> Vec<u8> {
     let flags = FOPEN_DIRECT_IO | FOPEN_NOFLUSH | FOPEN_PARALLEL_DIRECT_WRITES;
     let mut out = vec![0; 8];

@@ -55,10 +55,10 @@ pub enum KernelError {
     /// The netlink socket failed.
     #[error("netlink failed: {0}")]
     Socket(#[source] io::Error),
-    /// The kernel said no.
+    /// The kernel refused.
     #[error("the kernel's nbd refuses to {what}: {source}")]
     Refused {
-        /// What was asked.
+        /// The operation.
         what: &'static str,
         /// Why.
         source: io::Error,
@@ -69,10 +69,10 @@ pub enum KernelError {
         /// How long it was waited for.
         limit: Duration,
     },
-    /// What was to be asked cannot be put into a message.
-    #[error("the kernel's nbd cannot be asked to {what}: {why}")]
+    /// The request cannot be encoded.
+    #[error("the request to {what} cannot be encoded for the kernel's nbd: {why}")]
     Message {
-        /// What was to be asked.
+        /// The operation.
         what: &'static str,
         /// Why.
         why: String,
@@ -153,7 +153,7 @@ pub(crate) struct NbdSetup {
     pub(crate) timeout: Duration,
     /// The device's name.
     pub(crate) backend: String,
-    /// Who the next connection is to the server.
+    /// The identity of the next connection to the server.
     pub(crate) writer: WriterAccess,
 }
 
@@ -166,7 +166,7 @@ pub(crate) struct Device {
     pub(crate) link: NbdLink,
     /// Size, bytes.
     pub(crate) size: u64,
-    /// Whether writes are refused, by wish or by the server.
+    /// Whether writes are refused, as requested or by the server.
     pub(crate) read_only: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The nbd family's messages: what is asked and what is read from an answer. Pure; `neli` has the
+//! The nbd family's messages: requests and what is read from replies. Pure; `neli` has the
 //! encoding, [`super::control`] the socket.
 //!
 //! Numbers of `include/uapi/linux/nbd-netlink.h`.
@@ -17,7 +17,7 @@ use neli::{Size, ToBytes};
 pub(crate) const FAMILY: &str = "nbd";
 const VERSION: u8 = 1;
 
-/// What a message asks for or answers.
+/// The command of a message.
 #[neli_enum(serialized_type = "u8")]
 pub(crate) enum Command {
     Connect = 1,
@@ -156,7 +156,7 @@ pub(crate) fn reconnect(
     )
 }
 
-/// Gives the device another size. For a device whose connections are alive, see [`reconnect`].
+/// Resizes the device. Its connections must be alive, see [`reconnect`].
 pub(crate) fn resize(
     index: NbdIndex,
     backend: &str,
@@ -178,7 +178,7 @@ pub(crate) fn disconnect(index: NbdIndex) -> Result<Message, MessageError> {
     message(Command::Disconnect, [attribute(Attr::NbdIndex, index.0)?])
 }
 
-/// Asks whether a device is connected.
+/// Queries whether a device is connected.
 pub(crate) fn status(index: NbdIndex) -> Result<Message, MessageError> {
     message(Command::Status, [attribute(Attr::NbdIndex, index.0)?])
 }

@@ -6,7 +6,7 @@
 //! those under way are sent again over a fresh connection when their own time is over.
 //!
 //! A connection keeps the size it was negotiated with. So for a disk that has grown all of them are
-//! made anew, and the device gets its size when they live.
+//! replaced, and the device gets its size when they live.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(4);
 /// A connection shows its end a moment before the kernel counts it as dead.
 const SETTLE_FOR: Duration = Duration::from_millis(100);
-/// How long a moment without requests is waited for before connections are made anew: what is under
+/// How long a moment without requests is waited for before connections are replaced: what is under
 /// way then waits until its own time is over.
 const QUIET_FOR: Duration = Duration::from_secs(5);
 const QUIET_LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -142,7 +142,7 @@ impl NbdLink {
         Ok(())
     }
 
-    /// Asks the server for the size of the disk; the device has it then if it is larger.
+    /// Fetches the size of the disk from the server; the device gets it if it is larger.
     async fn grow(&mut self) -> Result<u64, KernelError> {
         let (uri, timeout) = (&self.setup.uri, self.setup.silent_for);
         let size = remote::size(uri, timeout)
@@ -171,7 +171,7 @@ impl NbdLink {
     }
 }
 
-/// When what happens next.
+/// The timers of [`watch`].
 #[derive(Debug)]
 struct WatchTimers {
     wait: Duration,
@@ -240,7 +240,7 @@ async fn refuse_all(error: &KernelError, mut size_requests: mpsc::Receiver<SizeR
     std::future::pending().await
 }
 
-/// A status that cannot be had counts as connected: it is asked for again at the next try.
+/// An unknown status counts as connected: the next attempt queries it again.
 async fn is_connected(index: NbdIndex) -> bool {
     let reply = move || Control::open()?.connected(index);
     within(ANSWER_FOR, reply, drop).await.unwrap_or(true)

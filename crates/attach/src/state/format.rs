@@ -1,6 +1,6 @@
 //! [`Record`]: what an attachment writes down about itself. JSON, one file.
 //!
-//! The file is all that `status` and `detach` know of an attachment whose process is gone, so it
+//! `status` and `detach` have only this file of an attachment without a process, so it
 //! names everything that must be taken down. Unknown fields are ignored, another version is refused.
 
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ pub(crate) struct Record {
     pub(crate) id: String,
     /// The process that owns it.
     pub(crate) process: ProcessId,
-    /// The disk, as it was asked for.
+    /// The disk, as requested.
     pub(crate) source: String,
     /// What drives the device.
     #[serde(rename = "way")]
@@ -66,7 +66,7 @@ pub(crate) struct Record {
     pub(crate) name: Option<String>,
     /// The block device, once there is one.
     pub(crate) device: Option<PathBuf>,
-    /// Where it is mounted, if it was asked to be. Written before the directory is touched.
+    /// Where it is mounted, if requested. Written before the directory is touched.
     pub(crate) mount: Option<MountPlace>,
     /// The number of its FUSE connection, below `/sys/fs/fuse/connections`.
     #[serde(default)]

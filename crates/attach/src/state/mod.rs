@@ -8,9 +8,9 @@
 //! # Invariants
 //!
 //! * A folder is made by one process only (`mkdir` decides) and names the attachment.
-//! * A record is replaced whole (written beside, then renamed).
+//! * A record is replaced atomically (written to a temporary file, then renamed).
 //! * Removing the last folder removes the runtime directory too.
-//! * It belongs to who attaches, and nobody else may write to it: root acts on what it reads there. So it is no
+//! * It belongs to the user that attaches, and no other user may write to it: root acts on what it reads there. So it is no
 //!   directory of a service (systemd removes and chowns those), and one that another user owns is refused.
 //! * Others may see that there are attachments, and nothing of them.
 
@@ -31,7 +31,7 @@ pub(crate) use process::{current_process, is_alive, kill};
 
 /// Where attachments of root are written down.
 const ROOT_DIR: &str = "/run/outboard-attach";
-/// Where an earlier version wrote them down, beside the sockets of root's servers.
+/// Where an earlier version kept them, next to the sockets of root's servers.
 const OLD_ROOT_DIR: &str = "/run/outboard";
 
 /// Names the runtime directory, for tests and for several instances on one machine.
@@ -58,7 +58,7 @@ pub enum StateError {
         "no runtime directory: XDG_RUNTIME_DIR is not set; set {RUNTIME_DIR_VARIABLE} to a directory of your own"
     )]
     NoDirectory,
-    /// Somebody else could change what is written there.
+    /// Another user could change what is written there.
     #[error(
         "{path}: it belongs to another user, or others may write to it; attachments are not written down there. \
          Remove it, or set {RUNTIME_DIR_VARIABLE} to a directory of your own"
@@ -207,7 +207,7 @@ impl RuntimeDir {
     }
 }
 
-/// Whether the directory is this user's, and nobody else may write to it.
+/// Whether the directory is this user's, and no other user may write to it.
 fn is_own(dir: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
     let found = fs::symlink_metadata(dir)?;
@@ -273,7 +273,7 @@ impl Folder {
         self.path.join("control.sock")
     }
 
-    /// What its process said.
+    /// The log of its process.
     pub(crate) fn log_path(&self) -> PathBuf {
         self.path.join("log")
     }

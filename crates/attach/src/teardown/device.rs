@@ -1,4 +1,4 @@
-//! [`DeviceTeardown`]: what a teardown does to the device itself, for each way a disk is attached.
+//! [`DeviceTeardown`]: how the device itself is taken down, for each driver.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -69,9 +69,9 @@ impl DeviceTeardown {
 pub(crate) struct LoopTeardown {
     /// Where it is.
     pub(crate) path: PathBuf,
-    /// By this it is known to be ours.
+    /// Its label, which identifies it as ours.
     pub(crate) label: String,
-    /// Who has the device open. It clears itself when nobody has.
+    /// The worker that has the device open. It clears itself when no process has.
     pub(crate) worker: Option<DeviceWorker>,
     /// What answers its requests.
     pub(crate) serving: Option<JoinHandle<Result<(), FuseError>>>,
@@ -80,7 +80,7 @@ pub(crate) struct LoopTeardown {
 }
 
 impl LoopTeardown {
-    /// A device whose process is dead.
+    /// A device without an owner process.
     pub(crate) const fn orphan(path: PathBuf, label: String) -> Self {
         Self {
             path,

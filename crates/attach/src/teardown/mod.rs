@@ -1,7 +1,7 @@
 //! Carries out a [`plan`]: the same for the process that owns an attachment and for `detach` when that
 //! process is dead.
 //!
-//! Calls that may not return (umount(2), fsync(2) of a device whose server is gone) are made by processes of
+//! Calls that may not return (umount(2), fsync(2) of a device without a server) are made by processes of
 //! their own ([`crate::worker`]) and are given up after the time allowed; cutting the device off lets them return.
 
 mod device;
@@ -19,7 +19,7 @@ pub(crate) use device::{DeviceTeardown, LoopTeardown};
 pub use plan::TeardownRefusal;
 pub(crate) use plan::{Outcome, Teardown, TeardownAction, TeardownFacts, TeardownReport};
 
-/// How often a device that somebody still has open is looked at again.
+/// How often a device that a program still has open is checked again.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 /// How long programs that look at every device (udev, blkid) are waited for.
 const OPENERS_FOR: Duration = Duration::from_secs(5);

@@ -12,8 +12,8 @@
 //!
 //! * Nothing is changed before a refusal.
 //! * The device is cleared after it was unmounted and flushed, or cut off because that had no end.
-//! * Whatever may not have reached the disk is in the report.
-//! * It ends: every step is asked for at most once, a clear at most twice, an unmount at most three times.
+//! * Data that may not have reached the disk is in the report.
+//! * It ends: every step is planned at most once, a clear at most twice, an unmount at most three times.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ pub(crate) struct TeardownFacts {
     pub(crate) cut: bool,
     /// Whether it takes no writes, so that nothing can be lost.
     pub(crate) read_only: bool,
-    /// Whether the user insists.
+    /// Whether `--force` was given.
     pub(crate) force: bool,
 }
 
@@ -71,7 +71,7 @@ pub(crate) enum TeardownAction {
 pub(crate) enum Outcome {
     /// Done.
     Done,
-    /// Somebody uses it: who.
+    /// In use: the names of its users.
     Busy(String),
     /// No end within the time allowed.
     NoEnd,
@@ -83,12 +83,12 @@ pub(crate) enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TeardownRefusal {
     /// Programs use the mount.
-    #[error("{} is in use ({who}); end that, or detach with --force", dir.display())]
+    #[error("{} is in use ({used_by}); end that, or detach with --force", dir.display())]
     Busy {
         /// The mount.
         dir: PathBuf,
-        /// By whom.
-        who: String,
+        /// Its users.
+        used_by: String,
     },
     /// The device is mounted where attach did not mount it.
     #[error("it is also mounted on {}; unmount that first, or detach with --force", dir.display())]
@@ -97,10 +97,10 @@ pub enum TeardownRefusal {
         dir: PathBuf,
     },
     /// Programs have the device itself open.
-    #[error("programs have it open ({who}); end them, or detach with --force")]
+    #[error("programs have it open ({used_by}); end them, or detach with --force")]
     Open {
         /// Which.
-        who: String,
+        used_by: String,
     },
     /// Other devices, or swap, stand on it.
     #[error("{holders} stands on it; take that down first")]
@@ -145,7 +145,7 @@ impl Teardown {
         let open_by = users::list(facts.programs.clone());
         let insists = facts.force || facts.cut || facts.unreachable.is_some();
         if !open_by.is_empty() && !insists {
-            return Err(TeardownRefusal::Open { who: open_by });
+            return Err(TeardownRefusal::Open { used_by: open_by });
         }
         let mut queue: VecDeque<_> = facts
             .mounted
@@ -196,7 +196,7 @@ impl Teardown {
             (TeardownAction::Flush, Outcome::Failed(why) | Outcome::Busy(why)) => {
                 self.lose(&format!("its flush failed: {why}"));
             }
-            // Whatever still waits is ended by the clearing that follows.
+            // The clear that follows ends what still waits.
             (TeardownAction::Cut | TeardownAction::Sync(_), _) => {}
             (TeardownAction::UnmountLazily(dir), outcome) => {
                 self.leave(&dir.display().to_string(), &outcome)
@@ -220,8 +220,8 @@ impl Teardown {
 
     fn not_unmounted(&mut self, dir: PathBuf, outcome: Outcome) -> Result<(), TeardownRefusal> {
         match outcome {
-            Outcome::Busy(who) if !self.may_force() => {
-                return Err(TeardownRefusal::Busy { dir, who });
+            Outcome::Busy(used_by) if !self.may_force() => {
+                return Err(TeardownRefusal::Busy { dir, used_by });
             }
             Outcome::NoEnd if !self.cut => {
                 self.queue.push_front(TeardownAction::Unmount(dir));
@@ -232,9 +232,9 @@ impl Teardown {
                     .push_front(TeardownAction::UnmountLazily(dir.clone()));
                 if let (Some(why), false) = (self.facts.unreachable.clone(), self.cut) {
                     self.cut_off(&why);
-                } else if let Outcome::Busy(who) = outcome {
+                } else if let Outcome::Busy(used_by) = outcome {
                     self.queue.push_front(TeardownAction::Sync(dir));
-                    self.lose(&format!("programs still had it open ({who})"));
+                    self.lose(&format!("programs still had it open ({used_by})"));
                 }
             }
         }
@@ -270,7 +270,7 @@ impl Teardown {
     fn leave(&mut self, what: &str, outcome: &Outcome) {
         let why = match outcome {
             Outcome::Done => return,
-            Outcome::Busy(who) => format!("in use ({who})"),
+            Outcome::Busy(used_by) => format!("in use ({used_by})"),
             Outcome::NoEnd => "it had no end".to_owned(),
             Outcome::Failed(why) => why.clone(),
         };

@@ -19,7 +19,7 @@ fn mounted() -> TeardownFacts {
     }
 }
 
-/// Runs a teardown whose steps come to what `world` says.
+/// Runs a teardown whose steps have the outcomes of `world`.
 fn run(
     facts: TeardownFacts,
     mut world: impl FnMut(&TeardownAction) -> Outcome,
@@ -56,7 +56,7 @@ fn all_goes_well_in_order_and_nothing_is_lost() {
 fn a_mount_in_use_is_refused_and_nothing_else_was_done() {
     let (done, result) = run(mounted(), |_| Outcome::Busy("by bash 7".into()));
     assert_eq!(done, [TeardownAction::Unmount(dir())]);
-    assert!(matches!(result, Err(TeardownRefusal::Busy { who, .. }) if who == "by bash 7"));
+    assert!(matches!(result, Err(TeardownRefusal::Busy { used_by, .. }) if used_by == "by bash 7"));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_device_that_programs_have_open_is_refused_and_nothing_was_done() {
     };
     let (done, result) = run(facts, |_| Outcome::Done);
     assert_eq!(done, []);
-    assert!(matches!(result, Err(TeardownRefusal::Open { who }) if who == "dd 7, qemu 8"));
+    assert!(matches!(result, Err(TeardownRefusal::Open { used_by }) if used_by == "dd 7, qemu 8"));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn an_unmount_timeout_cuts_the_disk_off_and_reports_possible_data_loss() {
     ];
     assert_eq!(done, expected);
     let lost = result.unwrap().lost;
-    assert_eq!(lost.len(), 1, "it is said once: {lost:?}");
+    assert_eq!(lost.len(), 1, "it is reported once: {lost:?}");
     assert!(lost[0].contains("may be lost") && lost[0].contains("connection refused"));
 }
 
@@ -224,7 +224,7 @@ fn what_could_not_be_removed_is_named() {
 fn outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
         3 => Just(Outcome::Done),
-        1 => Just(Outcome::Busy("somebody".into())),
+        1 => Just(Outcome::Busy("a program".into())),
         1 => Just(Outcome::NoEnd),
         1 => Just(Outcome::Failed("why".into())),
     ]

@@ -1,6 +1,6 @@
 //! The device worker: opens the disk's FUSE file, puts a loop device on it, and holds both until its owner ends.
 //!
-//! The loop device clears itself when nobody has it open, and its last close writes what its page cache
+//! The loop device clears itself when no process has it open, and its last close writes what its page cache
 //! holds. Both need the FUSE file's server, so another process than that has the device open.
 
 use std::io::{self, BufReader};
@@ -35,7 +35,7 @@ pub(crate) struct DeviceTask {
     pub(crate) for_root: bool,
 }
 
-/// The first answer.
+/// The reply to the task.
 #[derive(Debug, Serialize, Deserialize)]
 enum DeviceReply {
     /// The device is there.
@@ -44,7 +44,7 @@ enum DeviceReply {
     Failed(String),
 }
 
-/// A later question.
+/// A later request.
 #[derive(Debug, Serialize, Deserialize)]
 enum DeviceRequest {
     /// Give the device the size that the FUSE file has now.

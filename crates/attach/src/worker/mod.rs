@@ -11,7 +11,7 @@
 //! * The process that serves a FUSE file makes no call that waits for an answer of that file. A task that
 //!   waits in the kernel keeps all descriptors of its process open, `/dev/fuse` among them, even after SIGKILL: the
 //!   kernel would wait for a process that waits for the kernel, and `sync` of the whole machine with it.
-//! * Only the owner has `/dev/fuse` open. When it ends, for whatever reason, the kernel aborts the FUSE
+//! * Only the owner has `/dev/fuse` open. When it ends, for any reason, the kernel aborts the FUSE
 //!   connection, what waits fails, and every worker returns from its call and ends.
 //! * Workers ignore SIGTERM, SIGINT and SIGHUP: they end with their owner, or with their one call.
 //!
@@ -42,7 +42,7 @@ pub const WORKER: &str = "attach-worker";
 /// This program, also after its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
 
-/// What a worker is to do.
+/// The task of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 enum Task {
     /// Set a loop device up, and hold it until the owner ends.

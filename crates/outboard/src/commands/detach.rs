@@ -20,11 +20,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "what")]
     name: Option<String>,
 
-    /// Everything that is attached
+    /// Every attachment
     #[arg(long, conflicts_with_all = ["what", "name"])]
     all: bool,
 
-    /// Also what is in use: what was not written by then is lost
+    /// Detach what is in use: data that was not written by then is lost
     #[arg(long)]
     force: bool,
 
@@ -43,7 +43,7 @@ struct DetachJson<'a> {
     error: Option<String>,
 }
 
-/// Detaches, and says what could not be done.
+/// Detaches, and reports what could not be done.
 pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     let target = match (args.what, args.name) {
         (Some(path), _) => DetachTarget::Path(path),
@@ -57,7 +57,7 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     let all = attach::detach(&target, &options).map_err(Failure::new)?;
     let failures: Vec<Failure> = all.iter().flat_map(failures_of).collect();
     if format == Format::Json {
-        // One object, whatever came of it: the failures are in it.
+        // One object in any case: the failures are in it.
         format.print(&report(&target, &all), String::new)?;
         return match failures.is_empty() {
             true => Ok(()),

@@ -54,7 +54,7 @@ fn text(status: &Status) -> String {
     parts.join("\n\n")
 }
 
-/// What a user is told of root's attachments.
+/// The line about root's attachments for other users.
 fn of_root(count: usize) -> Option<String> {
     let what = match count {
         0 => return None,

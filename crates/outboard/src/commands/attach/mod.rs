@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
 
-    /// Which way to take: the kernel's nbd, FUSE and loop, or what there is
+    /// Driver: the kernel's nbd, FUSE and loop, or the first that is available
     #[arg(long, value_name = "WAY", default_value = "auto", value_parser = ["auto", "kernel", "fuse"])]
     via: String,
 
@@ -41,15 +41,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TYPE")]
     mkfs: Option<String>,
 
-    /// Seconds that requests wait for a server that is away, before they fail
+    /// Seconds that requests wait for an unreachable server before they fail
     #[arg(long, value_name = "SECONDS", default_value_t = attach::TIMEOUT.as_secs())]
     timeout: u64,
 
-    /// Seconds to try for if the server cannot be reached at first
+    /// Seconds to retry if the server is unreachable at first
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     wait: u64,
 
-    /// Others may write to it too: a cluster filesystem or an application coordinates
+    /// Allow other writers, coordinated by a cluster filesystem or an application
     #[arg(long)]
     shared: bool,
 
@@ -77,7 +77,7 @@ pub(crate) fn run(args: Args, verbose: u8, format: Format) -> Result<(), Failure
     request.check().map_err(Failure::usage)?;
     if print_unit {
         let program = std::env::current_exe()
-            .map_err(|error| Failure::because("cannot tell where this program is", &error))?;
+            .map_err(|error| Failure::because("cannot find the path of this program", &error))?;
         let boot = unit::at_boot(&request, &program).map_err(Failure::usage)?;
         return format.print(&boot, || boot.text());
     }
@@ -103,12 +103,12 @@ pub(crate) fn attach(request: &AttachRequest, verbose: u8) -> Result<Attachment,
     attach::start(request, &background)
 }
 
-/// Owns the attachment until it is taken down. Its standard input says what to do.
+/// Owns the attachment until it is detached. Its request is on standard input.
 pub(crate) fn background() -> Result<(), Failure> {
     attach::daemon::run(open).map_err(Failure::new)
 }
 
-/// Makes a call that may block on behalf of a background process, or of `detach`.
+/// Runs a worker process of a background process, or of `detach`.
 pub(crate) fn worker() -> Result<(), Failure> {
     attach::run_worker().map_err(Failure::new)
 }
@@ -123,7 +123,7 @@ async fn open(text: String, writable: bool) -> Result<LocalDisk, String> {
     Ok(LocalDisk { disk, supervisor })
 }
 
-/// The request of `outboard attach DISK` with nothing else said.
+/// The request of `outboard attach DISK` without options.
 pub(crate) fn plain(disk: &str) -> Result<AttachRequest, Failure> {
     request(Args {
         disk: disk.to_owned(),

@@ -9,10 +9,10 @@ use std::path::Path;
 use attach::{AttachRequest, Source, Via};
 use serde::Serialize;
 
-/// How long a unit tries to reach its server at boot where nothing else is said: both may have lost
+/// The default for how long a unit tries to reach its server at boot: both may have lost
 /// their power together, and the one with the disks takes longer.
 const WAIT_SECONDS: u64 = 300;
-/// What starting takes beside the wait, and stopping at most: every step of a teardown has its limit.
+/// What starting takes in addition to the wait, and stopping at most: every step of a teardown has its limit.
 const MARGIN_SECONDS: u64 = 60;
 const STOP_SECONDS: u64 = 200;
 
@@ -128,7 +128,7 @@ WantedBy=remote-fs.target"
 /// The line that lets an expression's paths mean at boot what they mean here.
 fn working_directory() -> Result<String, String> {
     let here = std::env::current_dir();
-    let here = here.map_err(|error| format!("cannot tell the working directory: {error}"))?;
+    let here = here.map_err(|error| format!("cannot find the working directory: {error}"))?;
     let here = utf8(&here)?.replace('%', "%%");
     Ok(format!("WorkingDirectory={here}\n"))
 }
