@@ -123,7 +123,7 @@ impl World {
         self.find_processes(|command| command == b"attach-worker")
     }
 
-    /// The processes of our binary in this world whose first argument matches.
+    /// The processes of our binary in this world with a matching first argument.
     fn find_processes(&self, matches: impl Fn(&[u8]) -> bool) -> Vec<u32> {
         let here = self.folder.path().to_string_lossy().into_owned();
         let all = std::fs::read_dir("/proc").into_iter().flatten();
@@ -174,7 +174,7 @@ impl World {
     }
 }
 
-/// What `attach` is to be told, put together piece by piece.
+/// Builder of an `attach` command.
 #[derive(Debug, Clone)]
 pub struct Attachment<'a> {
     world: &'a World,
@@ -194,7 +194,7 @@ impl<'a> Attachment<'a> {
         self.with(&["--mkfs", "ext4"])
     }
 
-    /// With whatever else.
+    /// With other options.
     #[must_use]
     pub fn with(mut self, args: &[&'a str]) -> Self {
         self.args.extend(args);

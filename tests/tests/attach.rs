@@ -55,21 +55,27 @@ fn a_filesystem_is_not_made_over_another_one() {
 }
 
 #[test]
-fn status_tells_what_is_attached_as_long_as_it_is() {
+fn status_lists_an_attachment_until_it_is_detached() {
     let Some(world) = World::new() else { return };
     let server = Server::start(&["disk=memory(8M)"]);
     let uri = server.uri("disk");
     let device = world.attach(&uri);
-    let told = world.run(&["--json", "status"]).ok();
-    assert!(told.contains(&device) && told.contains(&uri), "{told}");
-    let told = world.run(&["status"]).ok();
-    assert!(told.contains(&device) && told.contains(&uri), "{told}");
+    let printed = world.run(&["--json", "status"]).ok();
+    assert!(
+        printed.contains(&device) && printed.contains(&uri),
+        "{printed}"
+    );
+    let printed = world.run(&["status"]).ok();
+    assert!(
+        printed.contains(&device) && printed.contains(&uri),
+        "{printed}"
+    );
     let size = program("blockdev", &["--getsize64", &device]).ok();
     assert_eq!(size.trim(), (8 * MIB).to_string());
     world.run(&["detach", &device]).ok();
     world.assert_clean();
-    let told = world.run(&["--json", "status"]).ok();
-    assert!(!told.contains(&device), "{told}");
+    let printed = world.run(&["--json", "status"]).ok();
+    assert!(!printed.contains(&device), "{printed}");
 }
 
 #[test]
@@ -113,7 +119,7 @@ fn a_mount_in_use_is_not_taken_away() {
 }
 
 #[test]
-fn what_cannot_be_attached_is_told_in_one_line_and_leaves_nothing() {
+fn a_failed_attach_prints_one_line_and_leaves_nothing() {
     let Some(world) = World::new() else { return };
     let server = Server::start(&["known=memory(4M)"]);
     let full = world.mount_point();
@@ -159,7 +165,7 @@ fn a_disk_without_a_filesystem_is_not_mounted_and_leaves_nothing() {
 }
 
 #[test]
-fn without_fuse_or_without_loop_devices_it_says_which() {
+fn without_fuse_or_loop_devices_the_error_names_the_missing_one() {
     if !requires::all(&[requires::command("unshare")]) {
         return;
     }

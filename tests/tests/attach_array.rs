@@ -25,11 +25,11 @@ fn state(member: &str) -> Option<String> {
     if !requires::all(&[requires::command("mdadm")]) {
         return None;
     }
-    let told = program("mdadm", &["--examine", member]).ok();
-    let line = told
+    let printed = program("mdadm", &["--examine", member]).ok();
+    let line = printed
         .lines()
         .find_map(|line| line.trim().strip_prefix("State : "));
-    Some(line.unwrap_or_else(|| panic!("{told}")).to_owned())
+    Some(line.unwrap_or_else(|| panic!("{printed}")).to_owned())
 }
 
 #[test]
@@ -44,8 +44,11 @@ fn a_mirror_is_mounted_written_and_clean_after_it_was_detached() {
     if let Some(state) = state(&a) {
         assert_eq!(state, "active", "it is in use");
     }
-    let told = world.run(&["array", "status", "--json"]).ok();
-    assert!(told.contains(&a) && told.contains("in_sync"), "{told}");
+    let printed = world.run(&["array", "status", "--json"]).ok();
+    assert!(
+        printed.contains(&a) && printed.contains("in_sync"),
+        "{printed}"
+    );
     world.run(&["detach", &mount]).ok();
     world.assert_clean();
     for member in [&a, &b] {
@@ -63,7 +66,7 @@ fn a_mirror_is_mounted_written_and_clean_after_it_was_detached() {
 }
 
 #[test]
-fn a_member_that_goes_away_under_an_attachment_is_told_of_and_the_mount_goes_on() {
+fn a_lost_member_under_an_attachment_is_reported_and_the_mount_goes_on() {
     let Some(world) = World::new() else { return };
     let folder = Folder::new();
     let [a, b] = mirror(&folder);
@@ -75,8 +78,8 @@ fn a_member_that_goes_away_under_an_attachment_is_told_of_and_the_mount_goes_on(
     backup.kill();
     std::fs::write(format!("{mount}/file"), vec![b'm'; 10 << 20]).unwrap();
     run(Command::new("sync").args(["-f", &mount])).ok();
-    let told = world.run(&["status"]).ok();
-    assert!(told.contains("degraded"), "{told}");
+    let printed = world.run(&["status"]).ok();
+    assert!(printed.contains("degraded"), "{printed}");
     world.run(&["detach", &mount]).ok();
     world.assert_clean();
     if let Some(state) = state(&a) {
@@ -96,25 +99,25 @@ fn the_array_below_an_attachment_is_changed_by_commands_while_it_is_mounted() {
     let file = format!("{mount}/file");
     std::fs::write(&file, vec![b'm'; 5 << 20]).unwrap();
     let array = |args: &[&str]| world.run(&[&["array"], args].concat());
-    let told = array(&["fail", "m", "--member", &b]).ok();
-    assert!(told.contains("degraded: 1 of 2 parts work"), "{told}");
+    let printed = array(&["fail", "m", "--member", &b]).ok();
+    assert!(printed.contains("degraded: 1 of 2 parts work"), "{printed}");
     std::fs::write(&file, vec![b'n'; 10 << 20]).unwrap();
-    let told = array(&["re-add", "m", "--disk", &b, "--wait"]).ok();
-    assert!(told.contains("complete"), "{told}");
+    let printed = array(&["re-add", "m", "--disk", &b, "--wait"]).ok();
+    assert!(printed.contains("complete"), "{printed}");
     array(&["grow", "m", "--copies", "3"]).ok();
-    let told = array(&["add", "m", "--disk", &c, "--wait"]).ok();
+    let printed = array(&["add", "m", "--disk", &c, "--wait"]).ok();
     assert!(
-        told.contains("raid1 of 3") && told.contains("complete"),
-        "{told}"
+        printed.contains("raid1 of 3") && printed.contains("complete"),
+        "{printed}"
     );
     run(Command::new("sync").args(["-f", &mount])).ok();
-    let told = array(&["scrub", "m", "--wait"]).ok();
+    let printed = array(&["scrub", "m", "--wait"]).ok();
     assert!(
-        told.contains("last scrub  all copies are identical"),
-        "{told}"
+        printed.contains("last scrub  all copies are identical"),
+        "{printed}"
     );
-    let told = array(&["stop", "m"]).complaint(1);
-    assert!(told.contains("outboard detach"), "{told}");
+    let printed = array(&["stop", "m"]).complaint(1);
+    assert!(printed.contains("outboard detach"), "{printed}");
     world.run(&["detach", &mount]).ok();
     world.assert_clean();
     assert_alike(&a, &b);

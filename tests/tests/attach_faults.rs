@@ -23,7 +23,7 @@ const WRITER: &str = "
 ";
 
 /// How long the writer may stand still.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn acknowledged(folder: &Folder) -> usize {
     std::fs::read_to_string(folder.at("acknowledged")).map_or(0, |text| text.lines().count())
@@ -32,7 +32,7 @@ fn acknowledged(folder: &Folder) -> usize {
 #[track_caller]
 fn wait_for_more(writer: &mut Process, folder: &Folder, more: usize) {
     let wanted = acknowledged(folder) + more;
-    let progress = writer.wait_until("progress of the writer", PATIENCE, |_| {
+    let progress = writer.wait_until("progress of the writer", PROGRESS_TIMEOUT, |_| {
         (acknowledged(folder) >= wanted).then_some(())
     });
     progress.unwrap_or_else(|e| panic!("{e}"));
@@ -92,7 +92,7 @@ fn a_mount_outlives_a_server_that_is_killed_and_started_again_and_again() {
 }
 
 #[test]
-fn detach_takes_everything_down_when_the_server_is_gone_and_says_what_may_be_lost() {
+fn detach_without_a_server_removes_everything_and_reports_possible_data_loss() {
     let Some(world) = World::new() else { return };
     let folder = Folder::new();
     let image = folder.empty("a.img", 64 * MIB);
@@ -123,9 +123,9 @@ fn a_server_that_comes_back_with_another_size_is_not_taken_for_the_old_one() {
     let answered = read.wait(Duration::from_secs(3));
     let is_read = answered.is_ok_and(|status| status.success());
     assert!(!is_read, "it read from another disk");
-    let told = world.run(&["status"]).ok();
-    let is_told = told.contains("reconnecting") || told.contains("changed");
-    assert!(is_told, "{told}");
+    let printed = world.run(&["status"]).ok();
+    let is_reported = printed.contains("reconnecting") || printed.contains("changed");
+    assert!(is_reported, "{printed}");
     drop(other);
     // Whether a flush counts as failed is not the matter here.
     let said = world.run(&["detach", &device, "--timeout", "2"]);
@@ -164,15 +164,16 @@ fn requests_fail_when_the_server_was_away_for_longer_than_the_timeout() {
     let status = waits.wait(LIMIT).unwrap();
     assert!(!status.success(), "it failed, and did not wait for ever");
     let mut server = Server::start_on(port, &[image]);
-    let reads =
-        server
-            .process()
-            .wait_until("a read from the server that is back", PATIENCE, |_| {
-                reader(&device)
-                    .output()
-                    .is_ok_and(|output| output.status.success())
-                    .then_some(())
-            });
+    let reads = server.process().wait_until(
+        "a read from the server that is back",
+        PROGRESS_TIMEOUT,
+        |_| {
+            reader(&device)
+                .output()
+                .is_ok_and(|output| output.status.success())
+                .then_some(())
+        },
+    );
     reads.unwrap_or_else(|e| panic!("{e}"));
     world.run(&["detach", &device]).ok();
     world.assert_clean();
@@ -192,7 +193,7 @@ fn a_server_that_is_not_there_yet_is_waited_for() {
         "it does not give up"
     );
     let server = Server::start_on(port, &["memory(8M)"]);
-    assert_eq!(attach.wait(PATIENCE).unwrap().code(), Some(0));
+    assert_eq!(attach.wait(PROGRESS_TIMEOUT).unwrap().code(), Some(0));
     world.run(&["detach", "--all"]).ok();
     world.assert_clean();
     drop(server);

@@ -1,10 +1,10 @@
-//! Attachments whose server is dead while data waits to be written: their processes can be ended at any time,
+//! Attachments with a dead server and dirty pages: their processes can be killed at any time,
 //! and nothing on the machine waits for them afterwards.
 //!
 //! The process that served the FUSE file called fsync(2) and umount(2) itself. With the server dead these wait for
 //! the process, and a thread that waits in the kernel keeps the process's descriptors open even after SIGKILL:
 //! the FUSE connection was never aborted. `sync` of the whole machine hung, and no container shut down,
-//! until somebody aborted the connection by hand.
+//! until the connection was aborted by hand.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 use std::path::Path;
@@ -20,7 +20,7 @@ use testkit::proc::Process;
 /// Until when the machine must be free again.
 const FREE_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long somebody who stops a machine waits between SIGTERM and SIGKILL, at least.
+/// The least time between SIGTERM and SIGKILL at a shutdown.
 const PAUSE: Duration = Duration::from_secs(3);
 
 /// A mounted attachment with dirty pages, its server dead.
@@ -57,7 +57,7 @@ impl Orphaned {
         program("kill", &[signal, &self.owner.to_string()]).ok();
     }
 
-    /// Waits until the process is gone, with all of its threads; what they do if they stay.
+    /// Waits until the process is gone, with all of its threads; prints their states if they stay.
     #[track_caller]
     fn assert_ends_within(&self, limit: Duration) {
         let tasks = format!("/proc/{}/task", self.owner);

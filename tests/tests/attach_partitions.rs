@@ -69,12 +69,12 @@ fn the_partitions_of_a_disk_appear_and_go_with_it() {
         return;
     }
     let said = world.run(&["attach", &image, "--json"]);
-    let told: serde_json::Value = serde_json::from_str(&said.ok()).unwrap();
-    let device = told["device"].as_str().unwrap();
-    let second = &told["partitions"][1];
-    assert_eq!(second["number"], 2, "{told}");
-    assert_eq!(second["size"], 64 * MIB, "{told}");
-    assert_eq!(second["device"], format!("{device}p2"), "{told}");
+    let printed: serde_json::Value = serde_json::from_str(&said.ok()).unwrap();
+    let device = printed["device"].as_str().unwrap();
+    let second = &printed["partitions"][1];
+    assert_eq!(second["number"], 2, "{printed}");
+    assert_eq!(second["size"], 64 * MIB, "{printed}");
+    assert_eq!(second["device"], format!("{device}p2"), "{printed}");
     assert_eq!(shown(device).len(), 2);
     world.run(&["detach", device]).ok();
     assert_eq!(shown(device), Vec::<String>::new());

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use testkit::proc::Process;
 use testkit::requires;
 
-/// How long a background process may take to see that nobody waits for it.
+/// How long a background process may take to notice that its parent has ended.
 const END_FOR: Duration = Duration::from_secs(10);
 
 /// Another project's server, which knows nothing of writers.
@@ -71,7 +71,7 @@ fn a_second_writing_attachment_of_an_export_is_refused_unless_it_is_shared() {
     world.assert_clean();
 }
 
-// Our server is asked for the access that was asked for here; it knows the writers of every machine.
+// `attach` requests the access from our server that its options name; the server knows the writers of every machine.
 #[test]
 fn a_server_of_ours_takes_shared_attachments_where_it_has_many_writers() {
     let Some(world) = World::new() else { return };
@@ -123,7 +123,7 @@ fn an_attachment_that_is_interrupted_while_it_waits_is_never_made() {
 }
 
 #[test]
-fn another_user_is_told_that_root_has_attachments() {
+fn status_of_another_user_mentions_the_attachments_of_root() {
     let Some(world) = World::new() else { return };
     if !requires::all(&[requires::command("setpriv")]) {
         return;
@@ -143,14 +143,14 @@ fn another_user_is_told_that_root_has_attachments() {
             .env("OUTBOARD_RUNTIME_DIR", &folder);
         run(&mut command).ok()
     };
-    let told = user(&["status"]);
-    assert!(!told.contains("nothing is attached"), "{told}");
+    let printed = user(&["status"]);
+    assert!(!printed.contains("nothing is attached"), "{printed}");
     assert!(
-        told.contains("attachment of root") || told.contains("attachments of root"),
-        "{told}"
+        printed.contains("attachment of root") || printed.contains("attachments of root"),
+        "{printed}"
     );
-    let told: serde_json::Value = serde_json::from_str(&user(&["status", "--json"])).unwrap();
-    assert!(told["root_attachments"].as_u64() >= Some(1), "{told}");
+    let printed: serde_json::Value = serde_json::from_str(&user(&["status", "--json"])).unwrap();
+    assert!(printed["root_attachments"].as_u64() >= Some(1), "{printed}");
     world.run(&["detach", &device]).ok();
     world.assert_clean();
 }
@@ -164,7 +164,7 @@ fn tempfile_copy(program: &std::ffi::OsStr) -> Folder {
 }
 
 #[test]
-fn what_is_cut_off_the_end_of_an_image_is_said() {
+fn attach_warns_of_bytes_that_are_cut_off_the_end_of_an_image() {
     let Some(world) = World::new() else { return };
     let folder = Folder::new();
     let image = folder.filled("odd.img", MIB + 100, 3);
@@ -179,18 +179,18 @@ fn what_is_cut_off_the_end_of_an_image_is_said() {
 }
 
 #[test]
-fn status_shows_no_mount_after_somebody_has_unmounted_it() {
+fn status_shows_no_mount_after_umount() {
     let Some(world) = World::new() else { return };
     let mount = world.at("mnt");
     world.attachment("memory(32M)").ext4().on(&mount).device();
     let shown = || -> serde_json::Value {
-        let told = world.run(&["status", "--json"]).ok();
-        serde_json::from_str(&told).unwrap()
+        let printed = world.run(&["status", "--json"]).ok();
+        serde_json::from_str(&printed).unwrap()
     };
     assert_eq!(shown()["attachments"][0]["mount"]["dir"], mount);
     program("umount", &[&mount]).ok();
-    let told = shown();
-    assert!(told["attachments"][0]["mount"].is_null(), "{told}");
+    let printed = shown();
+    assert!(printed["attachments"][0]["mount"].is_null(), "{printed}");
     world.run(&["detach", "--all"]).ok();
     world.assert_clean();
 }
@@ -221,22 +221,29 @@ fn detach_prints_exactly_one_object_for_programs() {
         assert!(value.is_object(), "{printed}");
         value
     };
-    let told = object(&["detach", "--all", "--json"], 0);
-    assert_eq!(told["detached"], serde_json::json!([]));
-    let told = object(&["detach", "/dev/loop9999", "--json"], 1);
-    assert!(told["error"].is_string(), "{told}");
+    let printed = object(&["detach", "--all", "--json"], 0);
+    assert_eq!(printed["detached"], serde_json::json!([]));
+    let printed = object(&["detach", "/dev/loop9999", "--json"], 1);
+    assert!(printed["error"].is_string(), "{printed}");
 
     let mount = world.at("mnt");
     let device = world.attachment("memory(32M)").ext4().on(&mount).device();
     assert!(world.attach("memory(8M)").starts_with("/dev/"));
     let user = Process::start(Command::new("sleep").arg("600").current_dir(&mount)).unwrap();
-    let told = object(&["detach", &mount, "--json"], 1);
-    assert_eq!(told["device"], device);
-    assert!(told["error"].as_str().unwrap().contains("in use"), "{told}");
-    let told = object(&["detach", "--all", "--json"], 1);
-    assert_eq!(told["detached"].as_array().map(Vec::len), Some(2), "{told}");
+    let printed = object(&["detach", &mount, "--json"], 1);
+    assert_eq!(printed["device"], device);
+    assert!(
+        printed["error"].as_str().unwrap().contains("in use"),
+        "{printed}"
+    );
+    let printed = object(&["detach", "--all", "--json"], 1);
+    assert_eq!(
+        printed["detached"].as_array().map(Vec::len),
+        Some(2),
+        "{printed}"
+    );
     drop(user);
-    let told = object(&["detach", &mount, "--json"], 0);
-    assert!(told["error"].is_null(), "{told}");
+    let printed = object(&["detach", &mount, "--json"], 0);
+    assert!(printed["error"].is_null(), "{printed}");
     world.assert_clean();
 }
