@@ -9,9 +9,9 @@ use tokio::sync::broadcast;
 use super::format::Level;
 use super::parity::Parity;
 use super::striped::Striped;
-#[cfg(test)]
-use super::sync::Keeper;
 use super::sync::Kept;
+#[cfg(test)]
+use super::sync::SyncManager;
 use super::{ArrayError, ArrayEvent, ArrayStatus, Candidate, SyncKind};
 
 /// An array that is open.
@@ -192,9 +192,9 @@ impl Array {
         }
     }
 
-    /// Does what is done in the background by the clock, for callers that opened it without: see [`Keeper`].
+    /// Does what is done in the background by the clock, for callers that opened it without: see [`SyncManager`].
     #[cfg(test)]
-    pub(super) fn by_hand(&self) -> &Keeper {
+    pub(super) fn by_hand(&self) -> &SyncManager {
         match &self.kind {
             Kind::Mirror(mirror) => mirror,
             other => panic!("{other:?} has nothing to do"),

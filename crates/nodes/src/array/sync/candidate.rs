@@ -12,7 +12,7 @@ use super::super::format::{PLACE_LEN, Role, Superblock};
 use super::super::logs;
 use super::super::mirror::{SlotId, Standing, in_blocks, not_understood};
 use super::super::{ArrayError, Candidate};
-use super::keeper::Keeper;
+use super::manager::SyncManager;
 use crate::read_within;
 
 /// Members that the array has had since it was opened, at most: each that comes takes a place.
@@ -29,7 +29,7 @@ pub(super) struct Found {
     pub(super) bitmap: Option<Bitmap>,
 }
 
-impl Keeper {
+impl SyncManager {
     /// The disk of a candidate that is not in use by the array, and on which nothing lands late.
     pub(super) async fn fresh(&self, disk: &Candidate) -> Result<Node, ArrayError> {
         self.must_write()?;

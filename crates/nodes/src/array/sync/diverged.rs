@@ -12,7 +12,7 @@ use super::super::assemble::{Picture, Standing};
 use super::super::format::Superblock;
 use super::super::{ArrayError, logs};
 use super::candidate::Found;
-use super::keeper::Keeper;
+use super::manager::SyncManager;
 
 /// Whether `member` holds data that none of `holders` has. Pure.
 fn has_diverged(member: &Superblock, holders: &[&Superblock]) -> bool {
@@ -32,7 +32,7 @@ fn has_diverged(member: &Superblock, holders: &[&Superblock]) -> bool {
     }
 }
 
-impl Keeper {
+impl SyncManager {
     /// Refuses a member that diverged, and reports what would be lost.
     pub(super) async fn refuse_diverged(&self, found: &Found) -> Result<(), ArrayError> {
         let written = self.mirror.written();

@@ -18,7 +18,7 @@ use std::time::Duration;
 use engine::clock;
 use tokio::sync::Notify;
 
-use super::keeper::Keeper;
+use super::manager::SyncManager;
 
 /// How long nothing was written before the array is marked clean: md's own time.
 const IDLE: Duration = Duration::from_millis(200);
@@ -38,7 +38,7 @@ struct Looks {
 }
 
 /// Starts the driver of an array, on this core. It ends by itself.
-pub(super) fn start(keeper: &Arc<Keeper>) {
+pub(super) fn start(keeper: &Arc<SyncManager>) {
     drop(engine::spawn(by_the_clock(
         Arc::downgrade(keeper),
         keeper.wanted.clone(),
@@ -50,7 +50,7 @@ pub(super) fn start(keeper: &Arc<Keeper>) {
 }
 
 /// Does jobs as they come.
-async fn as_it_comes(keeper: Weak<Keeper>, wanted: Arc<Notify>) {
+async fn as_it_comes(keeper: Weak<SyncManager>, wanted: Arc<Notify>) {
     loop {
         let again = wanted.notified();
         let mut again = std::pin::pin!(again);
@@ -69,7 +69,7 @@ async fn as_it_comes(keeper: Weak<Keeper>, wanted: Arc<Notify>) {
 }
 
 /// Does what is due by the clock.
-async fn by_the_clock(keeper: Weak<Keeper>, wanted: Arc<Notify>) {
+async fn by_the_clock(keeper: Weak<SyncManager>, wanted: Arc<Notify>) {
     let mut looks = Looks::default();
     loop {
         let again = wanted.notified();
@@ -87,7 +87,7 @@ async fn by_the_clock(keeper: Weak<Keeper>, wanted: Arc<Notify>) {
     }
 }
 
-impl Keeper {
+impl SyncManager {
     /// One look: what is due now is done. How long until the next one.
     async fn look(&self, looks: &mut Looks) -> Duration {
         let name = self.mirror.name();

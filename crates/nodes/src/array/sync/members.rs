@@ -17,12 +17,12 @@ use super::super::member::Member;
 use super::super::{AddOptions, ArrayError, ArrayEvent, Candidate, Reopen, SyncKind, logs};
 use super::absent::{Absences, Way};
 use super::candidate::{Found, silent};
-use super::keeper::Keeper;
+use super::manager::SyncManager;
 
 /// A disk may take so many times longer to be taken in than a member for one answer.
 const TAKING_IN: u32 = 12;
 
-impl Keeper {
+impl SyncManager {
     /// Makes a disk a member: by the bitmap where that is enough, else a spare, all of which is copied once a part
     /// has no holder. A member that diverged is refused, unless `options` say to overwrite it.
     pub(in crate::array) async fn add(
@@ -160,14 +160,14 @@ impl Keeper {
                 "add a member first",
             ));
         }
-        self.doing().wish = Some(kind);
+        self.state().requested = Some(kind);
         self.wanted.notify_waiters();
         Ok(())
     }
 
     /// Ends a scrub early.
     pub(in crate::array) fn stop_scrub(&self) {
-        self.doing().wish = None;
+        self.state().requested = None;
         self.wanted.notify_waiters();
     }
 
@@ -181,7 +181,7 @@ impl Keeper {
 
     /// Members changed: what could not be done may be possible now.
     pub(super) fn changed(&self) {
-        self.doing().try_again();
+        self.state().try_again();
         self.wanted.notify_waiters();
     }
 
@@ -195,7 +195,7 @@ impl Keeper {
         if let Some(takeover) = self.mirror.takeover() {
             return Err(ArrayError::refused(takeover.to_string(), None));
         }
-        if self.doing().stopped {
+        if self.state().stopped {
             return Err(ArrayError::refused("the array was stopped", None));
         }
         Ok(())

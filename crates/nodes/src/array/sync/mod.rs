@@ -18,16 +18,16 @@
 mod absent;
 mod candidate;
 mod diverged;
-mod doing;
 mod driver;
 mod job;
-mod keeper;
+mod manager;
 mod members;
 mod newcomer;
 mod plan;
 mod probe;
 mod progress;
 mod rate;
+mod sync_state;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -35,19 +35,19 @@ mod window;
 use std::ops::Deref;
 use std::sync::Arc;
 
-pub(super) use self::keeper::Keeper;
+pub(super) use self::manager::SyncManager;
 pub(super) use self::probe::Expected;
 use super::ArrayOptions;
 use super::mirror::Mirror;
 
 /// A mirror that is kept in sync, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Kept(Arc<Keeper>);
+pub(super) struct Kept(Arc<SyncManager>);
 
 impl Kept {
     /// Keeps `mirror` in sync: by the clock, if the options say so.
     pub(super) fn new(mirror: Arc<Mirror>, expected: Expected, options: &ArrayOptions) -> Self {
-        let keeper = Arc::new(Keeper::new(mirror, options));
+        let keeper = Arc::new(SyncManager::new(mirror, options));
         keeper.expect(expected);
         if options.background && !options.read_only {
             driver::start(&keeper);
@@ -57,9 +57,9 @@ impl Kept {
 }
 
 impl Deref for Kept {
-    type Target = Keeper;
+    type Target = SyncManager;
 
-    fn deref(&self) -> &Keeper {
+    fn deref(&self) -> &SyncManager {
         &self.0
     }
 }

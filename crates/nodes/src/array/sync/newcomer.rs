@@ -14,10 +14,10 @@ use super::super::format::{PLACE_LEN, Superblock, encode};
 use super::super::member::Member;
 use super::super::outside::random_uuid;
 use super::super::{AddOptions, ArrayError, Candidate};
-use super::keeper::Keeper;
+use super::manager::SyncManager;
 use super::members::not_told;
 
-impl Keeper {
+impl SyncManager {
     /// Makes a disk a spare, no matter what it held.
     pub(super) async fn take_in(
         &self,

@@ -10,7 +10,7 @@ use super::super::member::Member;
 use super::super::mirror::Standing;
 use super::super::{AddOptions, ArrayError, ArrayOptions, Candidate, Reopen, ReopenError};
 use super::absent::Way;
-use super::keeper::{Anew, Keeper};
+use super::manager::{Anew, SyncManager};
 
 /// A member's name, whether it is on another machine, and how it is opened again.
 type KnownWay = (String, bool, Option<Arc<dyn Reopen>>);
@@ -66,7 +66,7 @@ fn candidate(member: &Member) -> Candidate {
     }
 }
 
-impl Keeper {
+impl SyncManager {
     /// Takes note of an assembly before it is opened: how members are opened again, and which come back at once.
     pub(in crate::array) fn expect(&self, expected: Expected) {
         for (name, remote, reopen) in expected.ways {

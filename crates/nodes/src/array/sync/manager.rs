@@ -1,4 +1,4 @@
-//! [`Keeper`]: resyncs the copies of a mirror, one job after the other.
+//! [`SyncManager`]: resyncs the copies of a mirror, one job after the other.
 //!
 //! ```text
 //! copies may differ (crash)            ─► resync
@@ -33,10 +33,10 @@ use super::super::{
     ArrayError, ArrayEvent, ArrayOptions, ArrayStatus, Candidate, SyncKind, SyncRates,
 };
 use super::absent::Absences;
-use super::doing::Doing;
 use super::job::Job;
 use super::plan::Walk;
 use super::rate::Rate;
+use super::sync_state::SyncState;
 use super::window::{self, Done, Stop};
 
 /// How often it is written down how far a job is.
@@ -61,11 +61,11 @@ pub(super) type Anew = bool;
 
 /// Keeps the copies of a mirror in sync.
 #[derive(Debug)]
-pub(in crate::array) struct Keeper {
+pub(in crate::array) struct SyncManager {
     pub(in crate::array) mirror: Arc<Mirror>,
     rates: SyncRates,
     since: Instant,
-    doing: Mutex<Doing>,
+    state: Mutex<SyncState>,
     /// One worker at a time.
     worker: tokio::sync::Mutex<()>,
     /// One change of members at a time.
@@ -85,7 +85,7 @@ type Ended = (Range, Duration, Result<Done, Stop>);
 type Open<'a> = FuturesUnordered<BoxFuture<'a, Ended>>;
 
 /// A job that is under way.
-struct Course {
+struct SyncJob {
     job: Job,
     walk: Walk,
     rate: Rate,
@@ -98,14 +98,14 @@ struct Course {
     needs: u64,
 }
 
-impl Keeper {
+impl SyncManager {
     pub(in crate::array) fn new(mirror: Arc<Mirror>, options: &ArrayOptions) -> Self {
         Self {
             wanted: mirror.work(),
             mirror,
             rates: options.rates,
             since: clock::now(),
-            doing: Mutex::default(),
+            state: Mutex::default(),
             worker: tokio::sync::Mutex::default(),
             life: tokio::sync::Mutex::default(),
             absences: Mutex::default(),
@@ -114,8 +114,8 @@ impl Keeper {
         }
     }
 
-    pub(super) fn doing(&self) -> MutexGuard<'_, Doing> {
-        self.doing.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn state(&self) -> MutexGuard<'_, SyncState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Time since the array was opened.
@@ -134,7 +134,7 @@ impl Keeper {
             self.carry_out(job).await;
         }
         self.ended.notify_waiters();
-        match self.doing().why() {
+        match self.state().why() {
             Some(why) => Err(ArrayError::refused(why, None)),
             None => Ok(()),
         }
@@ -154,12 +154,12 @@ impl Keeper {
             let ended = self.ended.notified();
             let mut ended = std::pin::pin!(ended);
             ended.as_mut().enable();
-            if self.doing().stopped || !self.has_work() {
+            if self.state().stopped || !self.has_work() {
                 break;
             }
             ended.await;
         }
-        match self.doing().why() {
+        match self.state().why() {
             Some(why) => Err(ArrayError::refused(why, None)),
             None => Ok(()),
         }
@@ -168,7 +168,7 @@ impl Keeper {
     /// What is to be done next. A spare gets the part that it is to hold.
     async fn next(&self) -> Option<Job> {
         loop {
-            if self.doing().stopped {
+            if self.state().stopped {
                 return None;
             }
             let job = self.choose();
@@ -187,18 +187,18 @@ impl Keeper {
                     from: 0,
                     by_bitmap: false,
                 };
-                self.doing().give_up(job, error.to_string());
+                self.state().record_failure(job, error.to_string());
             }
         }
     }
 
     fn choose(&self) -> Option<Job> {
-        let doing = self.doing();
-        let is_over = doing.stopped || self.mirror.takeover().is_some();
+        let state = self.state();
+        let is_over = state.stopped || self.mirror.takeover().is_some();
         if is_over || self.mirror.geometry().read_only {
             return None;
         }
-        if self.mirror.needed(0).is_some() && !doing.gave_up(Job::Resync) {
+        if self.mirror.needed(0).is_some() && !state.has_failed(Job::Resync) {
             return Some(Job::Resync);
         }
         let rebuilding = self.mirror.rebuilding().into_iter();
@@ -207,18 +207,18 @@ impl Keeper {
             from,
             by_bitmap,
         });
-        if let Some(job) = recoveries.find(|job| !doing.gave_up(*job)) {
+        if let Some(job) = recoveries.find(|job| !state.has_failed(*job)) {
             return Some(job);
         }
-        let repair = doing.wish? == SyncKind::Repair;
+        let repair = state.requested? == SyncKind::Repair;
         Some(Job::Scrub { repair })
     }
 
     /// A spare, and a part that has no holder.
     fn free_spare(&self) -> Option<(SlotId, u16)> {
         let (vacant, spares) = self.mirror.vacancies();
-        let doing = self.doing();
-        let is_over = doing.stopped || self.mirror.takeover().is_some();
+        let state = self.state();
+        let is_over = state.stopped || self.mirror.takeover().is_some();
         if is_over || self.mirror.geometry().read_only {
             return None;
         }
@@ -228,7 +228,7 @@ impl Keeper {
             by_bitmap: false,
         };
         let mut vacant = vacant.into_iter();
-        let part = vacant.find(|part| !doing.gave_up(recovery(*part)))?;
+        let part = vacant.find(|part| !state.has_failed(recovery(*part)))?;
         Some((*spares.first()?, part))
     }
 
@@ -238,7 +238,7 @@ impl Keeper {
         self.mirror.tell(ArrayEvent::RebuildStarted(kind));
         tracing::debug!("{name}: {kind} begins");
         let ended = self.run(job).await;
-        let mismatches = self.doing().end(job, matches!(ended, Ok(End::Well)));
+        let mismatches = self.state().end(job, matches!(ended, Ok(End::Well)));
         match ended {
             Ok(end) => {
                 tracing::debug!("{name}: {kind} has ended: {end:?}");
@@ -247,8 +247,8 @@ impl Keeper {
             }
             Err(Stop::Failed(error) | Stop::Lost(error)) => {
                 tracing::error!("{name}: {kind} cannot go on: {error}");
-                self.doing()
-                    .give_up(job, format!("{kind} cannot go on: {error}"));
+                self.state()
+                    .record_failure(job, format!("{kind} cannot go on: {error}"));
             }
         }
         self.ended.notify_waiters();
@@ -256,38 +256,38 @@ impl Keeper {
 
     /// Carries out a job, windows of it side by side.
     async fn run(&self, job: Job) -> Result<End, Stop> {
-        let mut course = self.course(job);
+        let mut sync_job = self.sync_job(job);
         if job == Job::Resync && self.mirror.view().holders().nth(1).is_none() {
             // One copy is like itself.
-            return self.conclude(&course).await;
+            return self.conclude(&sync_job).await;
         }
         let mut open = Open::new();
         loop {
             if self.is_over(job) {
                 while let Some(ended) = open.next().await {
-                    self.ended(&mut course, ended)?;
+                    self.ended(&mut sync_job, ended)?;
                 }
-                if self.has_come_on(&mut course) {
+                if self.has_come_on(&mut sync_job) {
                     self.mirror.checkpoint().await.map_err(Stop::Failed)?;
                 }
                 return Ok(End::Early);
             }
-            let wait = self.pause(&mut course);
-            if wait.is_zero() && open.len() < course.rate.windows() {
-                if self.begin(&mut course, &open) {
+            let wait = self.pause(&mut sync_job);
+            if wait.is_zero() && open.len() < sync_job.rate.windows() {
+                if self.begin(&mut sync_job, &open) {
                     continue;
                 }
                 if open.is_empty() {
-                    return self.conclude(&course).await;
+                    return self.conclude(&sync_job).await;
                 }
             }
             tokio::select! {
                 biased;
-                Some(ended) = open.next() => self.ended(&mut course, ended)?,
+                Some(ended) = open.next() => self.ended(&mut sync_job, ended)?,
                 () = clock::sleep(wait.min(LOOK)), if !wait.is_zero() => {}
             }
-            if self.is_noted(&mut course) {
-                self.note(&mut course, &mut open).await?;
+            if self.is_noted(&mut sync_job) {
+                self.note(&mut sync_job, &mut open).await?;
             }
         }
     }
@@ -295,39 +295,42 @@ impl Keeper {
     /// Checkpoints a job. A task that is not polled keeps its turn in the queue of a member: windows go on
     /// meanwhile, or the flush behind them waits for ever. Where users fill the members that takes seconds: others
     /// begin meanwhile, too, behind what is written down.
-    async fn note<'a>(&'a self, course: &mut Course, open: &mut Open<'a>) -> Result<(), Stop> {
+    async fn note<'a>(&'a self, sync_job: &mut SyncJob, open: &mut Open<'a>) -> Result<(), Stop> {
         let mut told = std::pin::pin!(self.mirror.checkpoint());
         loop {
-            let wait = self.pause(course);
-            let may = wait.is_zero() && open.len() < course.rate.windows();
-            if may && course.rate.yields() && !self.is_over(course.job) && self.begin(course, open)
+            let wait = self.pause(sync_job);
+            let may = wait.is_zero() && open.len() < sync_job.rate.windows();
+            if may
+                && sync_job.rate.yields()
+                && !self.is_over(sync_job.job)
+                && self.begin(sync_job, open)
             {
                 continue;
             }
             tokio::select! {
                 biased;
                 told = &mut told => return told.map_err(Stop::Failed),
-                Some(ended) = open.next() => self.ended(course, ended)?,
+                Some(ended) = open.next() => self.ended(sync_job, ended)?,
                 () = clock::sleep(wait.min(LOOK)), if !wait.is_zero() => {}
             }
         }
     }
 
     /// Looks for users; how long to wait before another window may begin.
-    fn pause(&self, course: &mut Course) -> Duration {
+    fn pause(&self, sync_job: &mut SyncJob) -> Duration {
         let now = self.now();
-        course.rate.users_have(self.mirror.under_way());
-        course.rate.look(now, self.mirror.requests());
-        course.rate.wait(now)
+        sync_job.rate.users_have(self.mirror.under_way());
+        sync_job.rate.look(now, self.mirror.requests());
+        sync_job.rate.wait(now)
     }
 
     /// Begins the next window. Whether there is one.
-    fn begin<'a>(&'a self, course: &mut Course, open: &Open<'a>) -> bool {
-        let Some(window) = self.next_window(course) else {
+    fn begin<'a>(&'a self, sync_job: &mut SyncJob, open: &Open<'a>) -> bool {
+        let Some(window) = self.next_window(sync_job) else {
             return false;
         };
-        let job = course.job;
-        course.rate.take(self.now(), window.len);
+        let job = sync_job.job;
+        sync_job.rate.take(self.now(), window.len);
         open.push(Box::pin(async move {
             let begun = self.now();
             let answer = self.one(job, window).await;
@@ -336,11 +339,11 @@ impl Keeper {
         true
     }
 
-    fn course(&self, job: Job) -> Course {
+    fn sync_job(&self, job: Job) -> SyncJob {
         let (from, end) = job.span(&self.mirror);
         let now = self.now();
-        self.doing().begin(job, now, from, end);
-        Course {
+        self.state().begin(job, now, from, end);
+        SyncJob {
             job,
             walk: Walk::new(from, end),
             rate: Rate::new(self.rates, now, self.mirror.requests()),
@@ -351,17 +354,17 @@ impl Keeper {
         }
     }
 
-    fn next_window(&self, course: &mut Course) -> Option<Range> {
-        let len = course.rate.window().min(course.end / CHECKPOINTS);
+    fn next_window(&self, sync_job: &mut SyncJob) -> Option<Range> {
+        let len = sync_job.rate.window().min(sync_job.end / CHECKPOINTS);
         let len = (len / WINDOW_MIN * WINDOW_MIN).max(WINDOW_MIN);
-        let job = course.job;
-        course.walk.next(len, |at| job.wanted(&self.mirror, at))
+        let job = sync_job.job;
+        sync_job.walk.next(len, |at| job.wanted(&self.mirror, at))
     }
 
     /// Whether a job need not, or cannot, go on.
     fn is_over(&self, job: Job) -> bool {
-        let doing = self.doing();
-        if doing.stopped {
+        let state = self.state();
+        if state.stopped {
             return true;
         }
         match job {
@@ -371,7 +374,7 @@ impl Keeper {
                 !rebuilding.iter().any(|(other, ..)| *other == part)
             }
             Job::Scrub { .. } => {
-                doing.wish.is_none()
+                state.requested.is_none()
                     || self.mirror.needed(0).is_some()
                     || !self.mirror.rebuilding().is_empty()
             }
@@ -387,52 +390,52 @@ impl Keeper {
     }
 
     /// A window has ended.
-    fn ended(&self, course: &mut Course, (window, took, answer): Ended) -> Result<(), Stop> {
+    fn ended(&self, sync_job: &mut SyncJob, (window, took, answer): Ended) -> Result<(), Stop> {
         let done = answer?;
         if done.worked > 0 {
-            course.rate.took(done.worked, took);
+            sync_job.rate.took(done.worked, took);
         }
-        course.walk.finish(window);
-        let mut doing = self.doing();
-        doing.advance(self.now(), done.worked, course.walk.reached());
-        doing.differed(done.mismatches, &done.places);
+        sync_job.walk.finish(window);
+        let mut state = self.state();
+        state.advance(self.now(), done.worked, sync_job.walk.reached());
+        state.differed(done.mismatches, &done.places);
         Ok(())
     }
 
     /// Reports to the mirror how far the job is. Whether that is further than its members know.
-    fn has_come_on(&self, course: &mut Course) -> bool {
-        let reached = course.walk.reached();
-        match course.job {
-            Job::Resync if self.mirror.needs() == course.needs => {
-                let from = self.mirror.chunk_of(course.told);
+    fn has_come_on(&self, sync_job: &mut SyncJob) -> bool {
+        let reached = sync_job.walk.reached();
+        match sync_job.job {
+            Job::Resync if self.mirror.needs() == sync_job.needs => {
+                let from = self.mirror.chunk_of(sync_job.told);
                 self.mirror.synced(Range::new(from, reached - from));
             }
             Job::Recovery { part, .. } => self.mirror.rebuilt(part, reached),
             _ => {}
         }
-        course.told = reached;
-        !matches!(course.job, Job::Scrub { .. }) && reached > course.noted.0
+        sync_job.told = reached;
+        !matches!(sync_job.job, Job::Scrub { .. }) && reached > sync_job.noted.0
     }
 
     /// The same, and whether a checkpoint is due now.
-    fn is_noted(&self, course: &mut Course) -> bool {
-        let come_on = self.has_come_on(course);
-        let (at, when) = course.noted;
-        let (reached, now) = (course.told, self.now());
-        let far = reached - at >= (course.end / CHECKPOINTS).max(1);
+    fn is_noted(&self, sync_job: &mut SyncJob) -> bool {
+        let come_on = self.has_come_on(sync_job);
+        let (at, when) = sync_job.noted;
+        let (reached, now) = (sync_job.told, self.now());
+        let far = reached - at >= (sync_job.end / CHECKPOINTS).max(1);
         let late = now.saturating_sub(when) >= CHECKPOINT;
         if !come_on || !(far || late) {
             return false;
         }
-        course.noted = (reached, now);
+        sync_job.noted = (reached, now);
         true
     }
 
     /// All windows of a job have ended.
-    async fn conclude(&self, course: &Course) -> Result<End, Stop> {
-        match course.job {
-            Job::Resync if self.mirror.needs() == course.needs => {
-                self.mirror.synced(Range::new(0, course.end));
+    async fn conclude(&self, sync_job: &SyncJob) -> Result<End, Stop> {
+        match sync_job.job {
+            Job::Resync if self.mirror.needs() == sync_job.needs => {
+                self.mirror.synced(Range::new(0, sync_job.end));
                 self.mirror.checkpoint().await.map_err(Stop::Failed)?;
             }
             // Copies began to differ meanwhile: it is done again.
@@ -459,7 +462,7 @@ impl Keeper {
 
     /// How the array is, and what is being done.
     pub(in crate::array) fn status(&self) -> ArrayStatus {
-        let (sync, scrubbed) = self.doing().status(self.now());
+        let (sync, scrubbed) = self.state().status(self.now());
         let status = self.mirror.status();
         let resyncs = sync
             .as_ref()
@@ -474,12 +477,12 @@ impl Keeper {
 
     /// Whether it is to end.
     pub(super) fn is_left(&self) -> bool {
-        self.doing().stopped || self.mirror.takeover().is_some()
+        self.state().stopped || self.mirror.takeover().is_some()
     }
 
     /// The same, at once: the worker sees it.
     pub(in crate::array) fn leave(&self) {
-        self.doing().stopped = true;
+        self.state().stopped = true;
         self.wanted.notify_waiters();
     }
 }

@@ -1,4 +1,4 @@
-//! [`Doing`]: the background work that is under way, was requested, and has ended. Pure.
+//! [`SyncState`]: the background work that is under way, was requested, and has ended. Pure.
 
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ struct Running {
 
 /// What is done in the background of one array.
 #[derive(Debug, Default)]
-pub(super) struct Doing {
+pub(super) struct SyncState {
     running: Option<Running>,
     /// A scrub that was requested.
-    pub(super) wish: Option<SyncKind>,
+    pub(super) requested: Option<SyncKind>,
     scrubbed: Option<Scrubbed>,
     /// Nothing is begun any more.
     pub(super) stopped: bool,
     /// Jobs that ended badly and are not tried again before members change, and why.
-    gave_up: Vec<(Job, String)>,
+    failed: Vec<(Job, String)>,
 }
 
-impl Doing {
+impl SyncState {
     /// `job` begins.
     pub(super) fn begin(&mut self, job: Job, now: Duration, done: u64, of: u64) {
         self.running = Some(Running {
@@ -69,33 +69,33 @@ impl Doing {
         if let (Job::Scrub { .. }, Some(scrubbed)) = (job, &mut self.scrubbed) {
             scrubbed.finished = well;
             scrubbed.places.sort_unstable();
-            self.wish = None;
+            self.requested = None;
         }
         running.map_or(0, |running| running.mismatches)
     }
 
     /// `job` ended badly: it is left until members change.
-    pub(super) fn give_up(&mut self, job: Job, why: String) {
-        self.gave_up.push((job, why));
+    pub(super) fn record_failure(&mut self, job: Job, why: String) {
+        self.failed.push((job, why));
     }
 
     /// Members changed: what ended badly is tried again.
     pub(super) fn try_again(&mut self) {
-        self.gave_up.clear();
+        self.failed.clear();
     }
 
     /// Whether it ended badly, as far as the same would be done again.
-    pub(super) fn gave_up(&self, job: Job) -> bool {
+    pub(super) fn has_failed(&self, job: Job) -> bool {
         let same = |other: &Job| match (job, *other) {
             (Job::Recovery { part, .. }, Job::Recovery { part: other, .. }) => part == other,
             (job, other) => job == other,
         };
-        self.gave_up.iter().any(|(other, _)| same(other))
+        self.failed.iter().any(|(other, _)| same(other))
     }
 
     /// Why something ended badly.
     pub(super) fn why(&self) -> Option<&str> {
-        self.gave_up.first().map(|(_, why)| why.as_str())
+        self.failed.first().map(|(_, why)| why.as_str())
     }
 
     /// Its status at `now`.
