@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! spec, disks ──► checked ──────────► superblocks, bitmap ──► written
-//!                 wish.rs, check.rs   plan.rs, places.rs      write.rs
+//!                 create_spec.rs, check.rs   plan.rs, places.rs      write.rs
 //! ```
 //!
 //! # Invariants
@@ -17,12 +17,12 @@
 //! It does not resync the copies: the first process that opens the array does, unless the spec says that they are identical.
 
 mod check;
+mod create_spec;
 pub(super) mod join;
 mod places;
 mod plan;
 #[cfg(test)]
 mod tests;
-mod wish;
 pub(super) mod write;
 
 use block::Node;
@@ -130,8 +130,8 @@ async fn make(
     stamp: &Stamp,
 ) -> Result<Created, ArrayError> {
     check::disks(parts, spares)?;
-    let wish = wish::Wish::of(parts, spares, options);
-    let plan = plan::plan(&wish, stamp)?;
+    let spec = create_spec::CreateSpec::of(parts, spares, options);
+    let plan = plan::plan(&spec, stamp)?;
     let all = parts.iter().chain(spares);
     let disks = all.filter_map(|member| Some((member.name.as_str(), member.disk.as_ref()?)));
     write::write(disks.zip(&plan.members).collect()).await?;

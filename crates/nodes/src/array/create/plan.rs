@@ -1,7 +1,7 @@
 //! [`plan`]: a spec and the sizes of disks become superblocks, or a refusal. Pure.
 
+use super::create_spec::{CreateSpec, Disk, members, name, refused, shape, too_small};
 use super::places::{self, Places};
-use super::wish::{Disk, Wish, members, name, refused, shape, too_small};
 use super::{BitmapChoice, Stamp};
 use crate::array::ArrayError;
 use crate::array::format::bitmap::{self, Bitmap, Shape};
@@ -32,23 +32,23 @@ pub(super) struct Planned {
 }
 
 /// What to write, or why not.
-pub(super) fn plan(wish: &Wish<'_>, stamp: &Stamp) -> Result<Plan, ArrayError> {
-    members(wish)?;
-    name(wish)?;
-    let (chunk, layout) = shape(wish)?;
-    let first = wish.here().next().map_or(0, |(_, size)| size);
-    let data_offset = places::data_offset(wish.options.version, first, chunk);
-    let sizes = Sizes::of(wish, chunk, data_offset)?;
-    let model = superblock(wish, stamp, &sizes, chunk, layout);
-    let bits = bits(wish, &model)?;
+pub(super) fn plan(spec: &CreateSpec<'_>, stamp: &Stamp) -> Result<Plan, ArrayError> {
+    members(spec)?;
+    name(spec)?;
+    let (chunk, layout) = shape(spec)?;
+    let first = spec.here().next().map_or(0, |(_, size)| size);
+    let data_offset = places::data_offset(spec.options.version, first, chunk);
+    let sizes = Sizes::of(spec, chunk, data_offset)?;
+    let model = superblock(spec, stamp, &sizes, chunk, layout);
+    let bits = bits(spec, &model)?;
     let mut plan = Plan {
-        members: Vec::with_capacity(wish.disks.len()),
+        members: Vec::with_capacity(spec.disks.len()),
         size: 0,
         remarks: sizes.remarks,
     };
-    for (number, disk) in wish.disks.iter().enumerate() {
+    for (number, disk) in spec.disks.iter().enumerate() {
         let Some(size) = disk.size else { continue };
-        let version = wish.options.version;
+        let version = spec.options.version;
         let places = places::of(version, size, data_offset, model.member_size, bits.as_ref());
         let places = places.ok_or_else(|| too_small(disk.name, size))?;
         let superblock = member(&model, disk, number, stamp, &places, bits.is_some());
@@ -62,8 +62,8 @@ pub(super) fn plan(wish: &Wish<'_>, stamp: &Stamp) -> Result<Plan, ArrayError> {
             bitmap,
         });
     }
-    unequal(wish, &mut plan, chunk)?;
-    plan.size = array_size(wish, &plan, chunk);
+    unequal(spec, &mut plan, chunk)?;
+    plan.size = array_size(spec, &plan, chunk);
     Ok(plan)
 }
 
@@ -77,11 +77,11 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(wish: &Wish<'_>, chunk: u64, data_offset: u64) -> Result<Self, ArrayError> {
-        let version = wish.options.version;
+    fn of(spec: &CreateSpec<'_>, chunk: u64, data_offset: u64) -> Result<Self, ArrayError> {
+        let version = spec.options.version;
         let round = |bytes: u64| bytes - bytes.checked_rem(chunk).unwrap_or(0);
-        let mut free = Vec::with_capacity(wish.disks.len());
-        for (disk, size) in wish.here() {
+        let mut free = Vec::with_capacity(spec.disks.len());
+        for (disk, size) in spec.here() {
             let room = round(places::free(version, size, data_offset));
             if room == 0 {
                 return Err(too_small(disk.name, size));
@@ -89,19 +89,19 @@ impl Sizes {
             free.push((disk, room));
         }
         let mut remarks = Vec::new();
-        let member = match (wish.has_copies(), wish.options.size) {
+        let member = match (spec.has_copies(), spec.options.size) {
             (false, None) => 0,
             (false, Some(_)) => {
-                let what = format!("{} uses all of each member", wish.options.level);
+                let what = format!("{} uses all of each member", spec.options.level);
                 return Err(refused(what, "leave the size out"));
             }
             (true, asked) => {
-                let member = used(wish, &free, asked.map(|asked| round(asked / KIB * KIB)))?;
+                let member = used(spec, &free, asked.map(|asked| round(asked / KIB * KIB)))?;
                 remarks.extend(larger(&free, member));
                 member
             }
         };
-        if wish.is_old() && member > SIZE_MAX_0_90 {
+        if spec.is_old() && member > SIZE_MAX_0_90 {
             let what = "superblocks 0.90 have room for 4 TiB of each member";
             return Err(refused(what, "use less of each, or superblocks 1.2"));
         }
@@ -114,7 +114,11 @@ impl Sizes {
 }
 
 /// What is used of each member: what was requested, or what the smallest one has.
-fn used(wish: &Wish<'_>, free: &[(&Disk<'_>, u64)], asked: Option<u64>) -> Result<u64, ArrayError> {
+fn used(
+    spec: &CreateSpec<'_>,
+    free: &[(&Disk<'_>, u64)],
+    asked: Option<u64>,
+) -> Result<u64, ArrayError> {
     let smallest = free.iter().min_by_key(|(_, room)| *room);
     let Some((disk, room)) = smallest else {
         return Err(refused("no member is there", "give at least one"));
@@ -133,7 +137,7 @@ fn used(wish: &Wish<'_>, free: &[(&Disk<'_>, u64)], asked: Option<u64>) -> Resul
         }
         Some(asked) => Ok(asked),
         // A mirror may become something with chunks one day.
-        None if wish.options.level == Level::Raid1 => match room / (64 * KIB) * (64 * KIB) {
+        None if spec.options.level == Level::Raid1 => match room / (64 * KIB) * (64 * KIB) {
             0 => Err(too_small(disk.name, disk.size.unwrap_or(0))),
             used => Ok(used),
         },
@@ -153,33 +157,33 @@ fn larger(free: &[(&Disk<'_>, u64)], member: u64) -> Option<String> {
 
 /// What all members say.
 fn superblock(
-    wish: &Wish<'_>,
+    spec: &CreateSpec<'_>,
     stamp: &Stamp,
     sizes: &Sizes,
     chunk: u64,
     layout: u32,
 ) -> Superblock {
-    let options = wish.options;
+    let options = spec.options;
     let number = |number: usize| u16::try_from(number).expect("members were counted");
     let mut roles: Vec<Role> = Vec::with_capacity(ROLES);
-    for (index, disk) in wish.disks.iter().enumerate() {
+    for (index, disk) in spec.disks.iter().enumerate() {
         roles.push(match disk.size {
-            Some(_) if index < wish.parts => Role::Active(number(index)),
-            None if wish.is_old() => Role::Faulty,
+            Some(_) if index < spec.parts => Role::Active(number(index)),
+            None if spec.is_old() => Role::Faulty,
             _ => Role::Spare,
         });
     }
-    if !wish.is_old() {
+    if !spec.is_old() {
         // To the end of the last sector.
         let len = (256 + 2 * roles.len()).next_multiple_of(512);
         let most = MEMBERS_MAX as usize;
         roles.resize(((len - 256) / 2).min(most), Role::Spare);
     }
-    let dirty = wish.has_copies() && !options.assume_clean;
+    let dirty = spec.has_copies() && !options.assume_clean;
     Superblock {
         version: options.version,
         array: stamp.uuid,
-        name: match wish.is_old() {
+        name: match spec.is_old() {
             true => device_number(&options.name).to_string(),
             false => options.name.clone(),
         },
@@ -188,7 +192,7 @@ fn superblock(
         level: options.level,
         layout,
         chunk,
-        members: u32::try_from(wish.parts).expect("members were counted"),
+        members: u32::try_from(spec.parts).expect("members were counted"),
         member_size: sizes.member,
         data: block::Range::new(sizes.data_offset, 0),
         events: 0,
@@ -217,8 +221,8 @@ fn device_number(name: &str) -> u32 {
 }
 
 /// How the bits of its bitmap lie, if it has one.
-fn bits(wish: &Wish<'_>, model: &Superblock) -> Result<Option<Shape>, ArrayError> {
-    let asked = match wish.options.bitmap {
+fn bits(spec: &CreateSpec<'_>, model: &Superblock) -> Result<Option<Shape>, ArrayError> {
+    let asked = match spec.options.bitmap {
         BitmapChoice::None => return Ok(None),
         BitmapChoice::Usual => None,
         BitmapChoice::Chunk(chunk) => Some(chunk),
@@ -271,8 +275,8 @@ fn member(
 }
 
 /// RAID 0 of unequal members says how it lies.
-fn unequal(wish: &Wish<'_>, plan: &mut Plan, chunk: u64) -> Result<(), ArrayError> {
-    if wish.options.level != Level::Raid0 {
+fn unequal(spec: &CreateSpec<'_>, plan: &mut Plan, chunk: u64) -> Result<(), ArrayError> {
+    if spec.options.level != Level::Raid0 {
         return Ok(());
     }
     let mut chunks = plan.members.iter().map(|m| m.places.data.len / chunk);
@@ -280,7 +284,7 @@ fn unequal(wish: &Wish<'_>, plan: &mut Plan, chunk: u64) -> Result<(), ArrayErro
     if chunks.all(|chunks| Some(chunks) == first) {
         return Ok(());
     }
-    if wish.is_old() {
+    if spec.is_old() {
         let what = "superblocks 0.90 cannot tell how raid0 of unequal members lies";
         return Err(refused(what, "use superblocks 1.2, or equal members"));
     }
@@ -290,13 +294,13 @@ fn unequal(wish: &Wish<'_>, plan: &mut Plan, chunk: u64) -> Result<(), ArrayErro
     Ok(())
 }
 
-fn array_size(wish: &Wish<'_>, plan: &Plan, chunk: u64) -> u64 {
+fn array_size(spec: &CreateSpec<'_>, plan: &Plan, chunk: u64) -> u64 {
     let round = |bytes: u64| bytes - bytes.checked_rem(chunk).unwrap_or(0);
     let members = plan.members.iter();
     match plan.members.first().and_then(|m| m.superblock.array_size()) {
         Some(size) => size,
         None => members
-            .take(wish.parts)
+            .take(spec.parts)
             .map(|member| round(member.places.data.len))
             .sum(),
     }

@@ -1,4 +1,4 @@
-//! [`Wish`]: what an array shall be, and whether there can be such a one. Pure; sizes are judged in `plan.rs`.
+//! [`CreateSpec`]: what an array shall be, and whether there can be such a one. Pure; sizes are judged in `plan.rs`.
 
 use super::{CreateOptions, NAME_MAX, NewMember};
 use crate::array::ArrayError;
@@ -17,7 +17,7 @@ const ORIGINAL: u32 = 1;
 
 /// What is to be made, as plain data.
 #[derive(Debug)]
-pub(super) struct Wish<'a> {
+pub(super) struct CreateSpec<'a> {
     pub(super) options: &'a CreateOptions,
     pub(super) disks: Vec<Disk<'a>>,
     /// The others are spares.
@@ -34,7 +34,7 @@ pub(super) struct Disk<'a> {
     pub(super) fail_fast: bool,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> CreateSpec<'a> {
     pub(super) fn of(
         parts: &'a [NewMember],
         spares: &'a [NewMember],
@@ -78,9 +78,9 @@ pub(super) fn refused(what: impl Into<String>, next: &'static str) -> ArrayError
 }
 
 /// How many there are.
-pub(super) fn members(wish: &Wish<'_>) -> Result<(), ArrayError> {
-    let (level, parts) = (wish.options.level, wish.parts);
-    let spares = wish.disks.len() - parts;
+pub(super) fn members(spec: &CreateSpec<'_>) -> Result<(), ArrayError> {
+    let (level, parts) = (spec.options.level, spec.parts);
+    let spares = spec.disks.len() - parts;
     if !matches!(
         level,
         Level::Linear | Level::Raid0 | Level::Raid1 | Level::Raid10
@@ -93,15 +93,15 @@ pub(super) fn members(wish: &Wish<'_>) -> Result<(), ArrayError> {
         let next = "write `missing` for one that is to come";
         return Err(refused(what, next));
     }
-    let most = numbers_max(wish.options.version);
-    if wish.disks.len() > most {
-        let count = wish.disks.len();
-        let version = wish.options.version;
+    let most = numbers_max(spec.options.version);
+    if spec.disks.len() > most {
+        let count = spec.disks.len();
+        let version = spec.options.version;
         let what = format!("superblocks {version} have room for {most} members, {count} given");
         return Err(refused(what, "use fewer, or superblocks 1.2"));
     }
-    if !wish.has_copies() {
-        let missing = wish.disks.iter().find(|disk| disk.size.is_none());
+    if !spec.has_copies() {
+        let missing = spec.disks.iter().find(|disk| disk.size.is_none());
         if missing.is_some() {
             let what = format!("{level} has no copies: no member can be missing");
             return Err(refused(what, "give all of them"));
@@ -110,7 +110,7 @@ pub(super) fn members(wish: &Wish<'_>) -> Result<(), ArrayError> {
             let what = format!("{level} has no copies: a spare could not help");
             return Err(refused(what, "leave it out"));
         }
-        if let Some(disk) = wish.disks.iter().find(|d| d.write_mostly || d.fail_fast) {
+        if let Some(disk) = spec.disks.iter().find(|d| d.write_mostly || d.fail_fast) {
             let what = format!("{level} reads each byte from one place");
             tracing::debug!("write-mostly or failfast was asked for {}", disk.name);
             return Err(refused(what, "leave write-mostly and failfast out"));
@@ -120,8 +120,8 @@ pub(super) fn members(wish: &Wish<'_>) -> Result<(), ArrayError> {
 }
 
 /// Whether a superblock has room for its name.
-pub(super) fn name(wish: &Wish<'_>) -> Result<(), ArrayError> {
-    let name = &wish.options.name;
+pub(super) fn name(spec: &CreateSpec<'_>) -> Result<(), ArrayError> {
+    let name = &spec.options.name;
     if name.len() > NAME_MAX {
         let what = format!("the name {name} is longer than {NAME_MAX} bytes");
         return Err(refused(what, "choose a shorter one"));
@@ -134,8 +134,8 @@ pub(super) fn name(wish: &Wish<'_>) -> Result<(), ArrayError> {
 }
 
 /// Chunk and layout.
-pub(super) fn shape(wish: &Wish<'_>) -> Result<(u64, u32), ArrayError> {
-    let options = wish.options;
+pub(super) fn shape(spec: &CreateSpec<'_>) -> Result<(u64, u32), ArrayError> {
+    let options = spec.options;
     let level = options.level;
     let chunk = match (level, options.chunk) {
         (Level::Raid1, Some(_)) => {
@@ -152,9 +152,9 @@ pub(super) fn shape(wish: &Wish<'_>) -> Result<(u64, u32), ArrayError> {
         return Err(refused(what, "use a power of two from 4 KiB to 1 GiB"));
     }
     let layout = match (level, options.layout) {
-        (Level::Raid10, layout) => raid10(wish, layout.unwrap_or(NEAR_2))?,
+        (Level::Raid10, layout) => raid10(spec, layout.unwrap_or(NEAR_2))?,
         // Not recorded there: all members are equal.
-        (Level::Raid0, None) if wish.is_old() => 0,
+        (Level::Raid0, None) if spec.is_old() => 0,
         (Level::Raid0, None) => ORIGINAL,
         (Level::Raid0, Some(layout @ (1 | 2))) => layout,
         (Level::Raid0, Some(layout)) => {
@@ -168,7 +168,7 @@ pub(super) fn shape(wish: &Wish<'_>) -> Result<(u64, u32), ArrayError> {
         }
     };
     // Whether what is there is enough to begin with.
-    let present = wish.disks[..wish.parts].iter();
+    let present = spec.disks[..spec.parts].iter();
     let present: Vec<bool> = present.map(|disk| disk.size.is_some()).collect();
     if !level.survives(layout, &present) {
         let what = "too many members are missing: some data would be nowhere";
@@ -177,15 +177,15 @@ pub(super) fn shape(wish: &Wish<'_>) -> Result<(u64, u32), ArrayError> {
     Ok((chunk, layout))
 }
 
-fn raid10(wish: &Wish<'_>, layout: u32) -> Result<u32, ArrayError> {
+fn raid10(spec: &CreateSpec<'_>, layout: u32) -> Result<u32, ArrayError> {
     let (near, far) = (layout & 0xff, layout >> 8 & 0xff);
     let copies = usize::try_from(near * far).unwrap_or(usize::MAX);
     if layout >> 17 != 0 || copies < 2 {
         let what = format!("raid10 has no layout {layout:#x}");
         return Err(refused(what, "use n2, f2 or o2, or as many copies"));
     }
-    if copies > wish.parts {
-        let what = format!("{copies} copies need as many members, {} given", wish.parts);
+    if copies > spec.parts {
+        let what = format!("{copies} copies need as many members, {} given", spec.parts);
         return Err(refused(what, "use fewer copies or more members"));
     }
     Ok(layout)
