@@ -41,7 +41,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
-pub use self::assemble::{Picture, Standing};
+pub use self::assemble::{Membership, Picture};
 pub use self::create::{BitmapChoice, CreateOptions, Created, NAME_MAX, NewMember, create};
 pub use self::error::ArrayError;
 pub use self::examine::{Found, examine, newest};

@@ -17,12 +17,12 @@
 //!
 //! It reads nothing and knows no disks: members are named by their place among the witnesses.
 
-mod alone;
-mod between;
 mod comeback;
-mod enough;
+mod completeness;
+mod consistency;
 mod facts;
 mod picture;
+mod single_member;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -33,7 +33,7 @@ use super::format::{Level, Superblock, features};
 use super::{ArrayError, Raid0Layout};
 
 pub(super) use self::comeback::by_bitmap;
-pub use self::picture::{Picture, Standing};
+pub use self::picture::{Membership, Picture};
 
 /// What is known of a member.
 #[derive(Debug, Clone)]
@@ -109,17 +109,17 @@ pub(super) fn assemble(witnesses: &[Witness], rules: &Rules) -> Result<Verdict, 
         return Err(none(rules));
     };
     for witness in witnesses {
-        between::same_array(first, witness)?;
-        alone::check(witness, rules)?;
+        consistency::same_array(first, witness)?;
+        single_member::check(witness, rules)?;
     }
-    between::no_copies(witnesses)?;
+    consistency::no_copies(witnesses)?;
     let superblocks: Vec<&Superblock> = witnesses.iter().map(|w| &w.superblock).collect();
     let picture = Picture::of(&superblocks, rules.prefer).expect("there is a first one");
-    between::agreement(witnesses, &picture)?;
-    between::one_for_each_part(witnesses, &picture)?;
-    between::no_split(witnesses, &picture, rules)?;
+    consistency::agreement(witnesses, &picture)?;
+    consistency::one_for_each_part(witnesses, &picture)?;
+    consistency::no_split(witnesses, &picture, rules)?;
     let facts = facts::of(witnesses, &picture, rules)?;
-    enough::check(witnesses, &picture, rules)?;
+    completeness::check(witnesses, &picture, rules)?;
     Ok(verdict::of(witnesses, &picture, facts, rules))
 }
 

@@ -14,7 +14,7 @@ use crate::array::format::{Role, Superblock, features};
 
 /// How a member stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum Membership {
     /// It holds its part.
     InSync {
         /// Which.
@@ -50,7 +50,7 @@ pub enum Standing {
     Journal,
 }
 
-impl Standing {
+impl Membership {
     /// The part that it holds, all or some of it.
     #[must_use]
     pub const fn holds(self) -> Option<u16> {
@@ -67,7 +67,7 @@ pub struct Picture {
     /// Index of the member with the superblock that counts.
     pub freshest: usize,
     /// By member.
-    pub standings: Vec<Standing>,
+    pub memberships: Vec<Membership>,
 }
 
 impl Picture {
@@ -80,18 +80,18 @@ impl Picture {
             _ => freshest(superblocks, |_| true)?,
         };
         let fresh = superblocks[freshest];
-        let mut standings: Vec<Standing> = superblocks
+        let mut memberships: Vec<Membership> = superblocks
             .iter()
-            .map(|member| standing(member, fresh, prefer.is_some()))
+            .map(|member| membership(member, fresh, prefer.is_some()))
             .collect();
-        for index in went_their_own_way(superblocks, &standings) {
-            if let Standing::Stale { part } = standings[index] {
-                standings[index] = Standing::Split { part };
+        for index in went_their_own_way(superblocks, &memberships) {
+            if let Membership::Stale { part } = memberships[index] {
+                memberships[index] = Membership::Split { part };
             }
         }
         Some(Self {
             freshest,
-            standings,
+            memberships,
         })
     }
 
@@ -99,11 +99,12 @@ impl Picture {
     #[must_use]
     pub fn holders(&self, parts: u32) -> Vec<Option<usize>> {
         let holder = |part: u32| {
-            let all = || self.standings.iter().enumerate();
+            let all = || self.memberships.iter().enumerate();
             let in_sync = all().find(
-                |(_, standing)| matches!(standing, Standing::InSync { part: own } if u32::from(*own) == part),
+                |(_, membership)| matches!(membership, Membership::InSync { part: own } if u32::from(*own) == part),
             );
-            let any = || all().find(|(_, standing)| standing.holds().map(u32::from) == Some(part));
+            let any =
+                || all().find(|(_, membership)| membership.holds().map(u32::from) == Some(part));
             in_sync.or_else(any).map(|(index, _)| index)
         };
         (0..parts).map(holder).collect()
@@ -113,9 +114,9 @@ impl Picture {
     #[must_use]
     pub fn in_sync(&self, parts: u32) -> Vec<bool> {
         let held = |part: u32| {
-            let mut standings = self.standings.iter();
-            standings
-                .any(|standing| matches!(standing, Standing::InSync { part: own } if u32::from(*own) == part))
+            let mut memberships = self.memberships.iter();
+            memberships
+                .any(|membership| matches!(membership, Membership::InSync { part: own } if u32::from(*own) == part))
         };
         (0..parts).map(held).collect()
     }
@@ -166,11 +167,11 @@ fn side(members: &[&Superblock], preferred: usize) -> usize {
 
 /// How `member` stands by the word of `fresh`. With a preferred side, what lies beyond it may have seen
 /// more changes than it.
-fn standing(member: &Superblock, fresh: &Superblock, preferred: bool) -> Standing {
+fn membership(member: &Superblock, fresh: &Superblock, preferred: bool) -> Membership {
     let own = match member.role {
-        Role::Journal => return Standing::Journal,
-        Role::Spare => return Standing::Spare,
-        Role::Faulty => return Standing::Failed,
+        Role::Journal => return Membership::Journal,
+        Role::Spare => return Membership::Spare,
+        Role::Faulty => return Membership::Failed,
         Role::Active(own) => own,
     };
     if std::ptr::eq(member, fresh) {
@@ -180,25 +181,25 @@ fn standing(member: &Superblock, fresh: &Superblock, preferred: bool) -> Standin
     let up_to_date = member.events.saturating_add(1) >= fresh.events && !ahead;
     match told(fresh, member) {
         Role::Active(part) if up_to_date => holding(member, part),
-        _ => Standing::Stale { part: own },
+        _ => Membership::Stale { part: own },
     }
 }
 
-const fn holding(member: &Superblock, part: u16) -> Standing {
+const fn holding(member: &Superblock, part: u16) -> Membership {
     if member.features & features::REPLACEMENT != 0 {
-        return Standing::Replacement { part };
+        return Membership::Replacement { part };
     }
     match member.rebuilt_to {
-        Some(to) => Standing::Rebuilding { part, to },
-        None => Standing::InSync { part },
+        Some(to) => Membership::Rebuilding { part, to },
+        None => Membership::InSync { part },
     }
 }
 
 /// Stale members that no chain of members leads from to one that works now.
-fn went_their_own_way(members: &[&Superblock], standings: &[Standing]) -> Vec<usize> {
-    let is_stale = |index: &usize| matches!(standings[*index], Standing::Stale { .. });
+fn went_their_own_way(members: &[&Superblock], memberships: &[Membership]) -> Vec<usize> {
+    let is_stale = |index: &usize| matches!(memberships[*index], Membership::Stale { .. });
     let mut known: Vec<usize> = (0..members.len())
-        .filter(|&index| standings[index].holds().is_some())
+        .filter(|&index| memberships[index].holds().is_some())
         .collect();
     let mut left: Vec<usize> = (0..members.len()).filter(is_stale).collect();
     loop {

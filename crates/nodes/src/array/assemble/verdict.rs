@@ -1,13 +1,13 @@
 //! [`Verdict`] of a set of members that makes an array. Pure.
 
-use super::{Picture, Rules, Standing, UsedBitmap, Verdict, Witness};
+use super::{Membership, Picture, Rules, UsedBitmap, Verdict, Witness};
 use crate::array::assembly::{Facts, OtherKind};
 
 /// The holders.
 pub(super) fn of(witnesses: &[Witness], picture: &Picture, facts: Facts, rules: &Rules) -> Verdict {
     let holders = picture.holders(facts.parts);
-    let rebuilt_to = |index: usize| match picture.standings[index] {
-        Standing::Rebuilding { to, .. } => Some(to),
+    let rebuilt_to = |index: usize| match picture.memberships[index] {
+        Membership::Rebuilding { to, .. } => Some(to),
         _ => None,
     };
     let parts = holders
@@ -17,7 +17,7 @@ pub(super) fn of(witnesses: &[Witness], picture: &Picture, facts: Facts, rules: 
     let has_none = |index: &usize| !holders.contains(&Some(*index));
     let others = (0..witnesses.len())
         .filter(has_none)
-        .map(|index| (index, other(picture.standings[index])))
+        .map(|index| (index, other(picture.memberships[index])))
         .collect();
     let mut remarks = remarks(witnesses, picture, rules);
     let bitmap = used_bitmap(witnesses, picture, &mut remarks);
@@ -32,40 +32,40 @@ pub(super) fn of(witnesses: &[Witness], picture: &Picture, facts: Facts, rules: 
 }
 
 /// What a member is that holds no part.
-const fn other(standing: Standing) -> OtherKind {
-    match standing {
+const fn other(membership: Membership) -> OtherKind {
+    match membership {
         // It holds nothing that is relied on.
-        Standing::Spare | Standing::Replacement { .. } => OtherKind::Spare,
-        Standing::Stale { part } => OtherKind::Stale {
+        Membership::Spare | Membership::Replacement { .. } => OtherKind::Spare,
+        Membership::Stale { part } => OtherKind::Stale {
             part,
             by_bitmap: false,
         },
         // One that would hold a part has one that the array does not have.
-        Standing::InSync { .. }
-        | Standing::Rebuilding { .. }
-        | Standing::Failed
-        | Standing::Split { .. }
-        | Standing::Journal => OtherKind::Failed,
+        Membership::InSync { .. }
+        | Membership::Rebuilding { .. }
+        | Membership::Failed
+        | Membership::Split { .. }
+        | Membership::Journal => OtherKind::Failed,
     }
 }
 
 fn remarks(witnesses: &[Witness], picture: &Picture, rules: &Rules) -> Vec<String> {
     let fresh = &witnesses[picture.freshest];
     let mut remarks = Vec::new();
-    for (witness, standing) in witnesses.iter().zip(&picture.standings) {
+    for (witness, membership) in witnesses.iter().zip(&picture.memberships) {
         let name = &witness.name;
         let seen = witness.superblock.events;
-        remarks.extend(match standing {
-            Standing::Stale { .. } => Some(format!(
+        remarks.extend(match membership {
+            Membership::Stale { .. } => Some(format!(
                 "{name} is stale: it has seen {seen} events, the array {}",
                 fresh.superblock.events
             )),
-            Standing::Split { .. } => Some(format!(
+            Membership::Split { .. } => Some(format!(
                 "{name} is to be copied anew, all of it: the side of {} is preferred",
                 fresh.name
             )),
-            Standing::Failed => Some(format!("{name} has failed")),
-            Standing::Replacement { .. } => Some(format!(
+            Membership::Failed => Some(format!("{name} has failed")),
+            Membership::Replacement { .. } => Some(format!(
                 "{name} was to take the place of another member and is not used"
             )),
             _ => None,

@@ -13,7 +13,7 @@ use block::{Errno, IoError, Range, WriteFlags};
 
 use super::super::member_guard::is_not_ours;
 use super::Mirror;
-use super::member_table::{Failing, Standing};
+use super::member_table::{Failing, SlotState};
 use super::members::{SlotId, Target, is_timeout};
 use super::state::State;
 use super::write::Change;
@@ -65,7 +65,7 @@ impl Answers {
     /// Whether a member in sync has what another one could not write.
     fn is_elsewhere(&self, piece: usize, state: &State) -> bool {
         let mut others = self.answers.iter().filter(|answer| answer.piece == piece);
-        let in_sync = |slot: SlotId| state.members.slots[slot.0].standing == Standing::InSync;
+        let in_sync = |slot: SlotId| state.members.slots[slot.0].state == SlotState::InSync;
         !self.everybody || others.any(|other| other.result.is_ok() && in_sync(other.target.slot))
     }
 }

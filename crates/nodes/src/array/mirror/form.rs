@@ -10,7 +10,7 @@ use super::super::format::bitmap::Bitmap;
 use super::super::format::{self, Superblock};
 use super::Mirror;
 use super::apart::Places;
-use super::member_table::Standing;
+use super::member_table::SlotState;
 use super::members::SlotId;
 
 /// How long bits are left alone that no write needs, where the bitmap does not say, and at most.
@@ -75,9 +75,9 @@ impl Mirror {
         let guarded = self.lock();
         let slots = guarded.state.members.slots.iter();
         let written = slots.filter_map(|slot| {
-            let in_sync = match slot.standing {
-                Standing::InSync => true,
-                Standing::Rebuilding(_) => false,
+            let in_sync = match slot.state {
+                SlotState::InSync => true,
+                SlotState::Rebuilding(_) => false,
                 _ => return None,
             };
             let version = slot.superblock.version;
@@ -146,9 +146,9 @@ impl Mirror {
     pub(in crate::array) fn forget(&self, name: &str, number: u32) {
         let mut guarded = self.lock();
         for slot in &mut guarded.state.members.slots {
-            let is_out = matches!(slot.standing, Standing::Failed(_) | Standing::Stale);
+            let is_out = matches!(slot.state, SlotState::Failed(_) | SlotState::Stale);
             if is_out && (slot.number == number || slot.target.name == name) {
-                slot.standing = Standing::Removed;
+                slot.state = SlotState::Removed;
             }
         }
     }
@@ -173,13 +173,13 @@ impl Mirror {
     }
 
     /// How every member stands that was not forgotten, by its name.
-    pub(in crate::array) fn standings(&self) -> Vec<(SlotId, String, Standing)> {
+    pub(in crate::array) fn slot_states(&self) -> Vec<(SlotId, String, SlotState)> {
         let guarded = self.lock();
         let slots = guarded.state.members.slots.iter();
-        let known = slots.filter(|slot| slot.standing != Standing::Removed);
+        let known = slots.filter(|slot| slot.state != SlotState::Removed);
         let told = known.map(|slot| {
             let target = &slot.target;
-            (target.slot, target.name.clone(), slot.standing.clone())
+            (target.slot, target.name.clone(), slot.state.clone())
         });
         told.collect()
     }

@@ -24,7 +24,7 @@ use super::read_errors::ReadErrors;
 
 /// How a member stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::array) enum Standing {
+pub(in crate::array) enum SlotState {
     /// It holds its part.
     InSync,
     /// It gets all writes, and holds its part up to this byte of its data.
@@ -47,7 +47,7 @@ pub(in crate::array) struct Slot {
     pub(super) number: u32,
     /// The part that it holds, or held last.
     pub(in crate::array) part: Option<u16>,
-    pub(in crate::array) standing: Standing,
+    pub(in crate::array) state: SlotState,
     /// Only what the bitmap says is copied to it.
     pub(super) by_bitmap: bool,
     /// How far it was rebuilt when it was flushed last.
@@ -111,10 +111,10 @@ impl Slot {
         target: Arc<Target>,
         member: Member,
         part: Option<u16>,
-        standing: Standing,
+        state: SlotState,
     ) -> Self {
-        let rebuilt_durably = match standing {
-            Standing::Rebuilding(to) => to,
+        let rebuilt_durably = match state {
+            SlotState::Rebuilding(to) => to,
             _ => 0,
         };
         let log = member.superblock.bad_blocks.and_then(|place| {
@@ -127,7 +127,7 @@ impl Slot {
             target,
             number: member.superblock.number,
             part,
-            standing,
+            state,
             by_bitmap,
             rebuilt_durably,
             superblock: member.superblock,
@@ -142,12 +142,12 @@ impl Slot {
 
     /// Whether it holds a part, or some of one.
     pub(super) const fn holds(&self) -> bool {
-        matches!(self.standing, Standing::InSync | Standing::Rebuilding(_))
+        matches!(self.state, SlotState::InSync | SlotState::Rebuilding(_))
     }
 
     /// Whether it holds some of one.
     pub(super) const fn is_rebuilding(&self) -> bool {
-        matches!(self.standing, Standing::Rebuilding(_))
+        matches!(self.state, SlotState::Rebuilding(_))
     }
 }
 
@@ -180,8 +180,8 @@ impl MemberTable {
     pub(super) fn rebuild_view(&mut self) {
         let holder = |slot: &Option<SlotId>| {
             let slot = &self.slots[(*slot)?.0];
-            let rebuilt_to = match slot.standing {
-                Standing::Rebuilding(to) => Some(to),
+            let rebuilt_to = match slot.state {
+                SlotState::Rebuilding(to) => Some(to),
                 _ => None,
             };
             Some(Holder {
@@ -206,7 +206,7 @@ impl MemberTable {
 
     /// Whether `slot` holds a part, all of it.
     fn is_in_sync(&self, slot: SlotId) -> bool {
-        self.slots[slot.0].standing == Standing::InSync
+        self.slots[slot.0].state == SlotState::InSync
     }
 
     /// Whether a part has a member in sync.
@@ -228,16 +228,18 @@ impl MemberTable {
     /// A member failed.
     pub(super) fn fail(&mut self, slot: SlotId, why: &str) -> Failing {
         let id = slot;
-        match self.slots[id.0].standing {
-            Standing::InSync => {
+        match self.slots[id.0].state {
+            SlotState::InSync => {
                 if !self.survives(id) {
                     return Failing::Last;
                 }
             }
-            Standing::Rebuilding(_) | Standing::Spare => {}
-            Standing::Failed(_) | Standing::Stale | Standing::Removed => return Failing::Already,
+            SlotState::Rebuilding(_) | SlotState::Spare => {}
+            SlotState::Failed(_) | SlotState::Stale | SlotState::Removed => {
+                return Failing::Already;
+            }
         }
-        self.slots[id.0].standing = Standing::Failed(why.to_owned());
+        self.slots[id.0].state = SlotState::Failed(why.to_owned());
         for part in &mut self.parts {
             part.take_if(|holder| *holder == id);
         }
@@ -248,7 +250,7 @@ impl MemberTable {
     /// A member cannot write some places: they are not read of it any more.
     pub(super) fn log_bad(&mut self, slot: SlotId, bad: &[Range]) -> LogChange {
         let member = &mut self.slots[slot.0];
-        let holds = member.standing == Standing::InSync || member.is_rebuilding();
+        let holds = member.state == SlotState::InSync || member.is_rebuilding();
         let Some(mut log) = member.log.clone().filter(|_| holds) else {
             return LogChange::Impossible;
         };
@@ -301,7 +303,7 @@ impl MemberTable {
         let Some(slot) = self.parts[usize::from(part)] else {
             return;
         };
-        if let Standing::Rebuilding(known) = &mut self.slots[slot.0].standing {
+        if let SlotState::Rebuilding(known) = &mut self.slots[slot.0].state {
             *known = (*known).max(to);
             self.rebuild_view();
         }
@@ -312,7 +314,7 @@ impl MemberTable {
         let vacant = self.parts.iter().zip(0..);
         let vacant = vacant.filter(|(slot, _)| slot.is_none());
         let spares = self.slots.iter();
-        let spares = spares.filter(|slot| slot.standing == Standing::Spare);
+        let spares = spares.filter(|slot| slot.state == SlotState::Spare);
         (
             vacant.map(|(_, part)| part).collect(),
             spares.map(|slot| slot.target.slot).collect(),
@@ -324,8 +326,8 @@ impl MemberTable {
         let rebuilding = self
             .slots
             .iter()
-            .filter_map(|slot| match (&slot.standing, slot.part) {
-                (Standing::Rebuilding(to), Some(part)) => Some((part, *to, slot.by_bitmap)),
+            .filter_map(|slot| match (&slot.state, slot.part) {
+                (SlotState::Rebuilding(to), Some(part)) => Some((part, *to, slot.by_bitmap)),
                 _ => None,
             });
         rebuilding.collect()
@@ -335,14 +337,14 @@ impl MemberTable {
     pub(super) fn give_part(&mut self, slot: SlotId, part: u16, by_bitmap: bool) {
         let member = &mut self.slots[slot.0];
         assert_eq!(
-            member.standing,
-            Standing::Spare,
+            member.state,
+            SlotState::Spare,
             "only a spare is given a part"
         );
         member.part = Some(part);
         member.by_bitmap = by_bitmap;
         member.rebuilt_durably = 0;
-        member.standing = Standing::Rebuilding(0);
+        member.state = SlotState::Rebuilding(0);
         let holder = &mut self.parts[usize::from(part)];
         assert_eq!(*holder, None, "a part has one holder");
         *holder = Some(slot);
@@ -356,7 +358,7 @@ impl MemberTable {
         if !member.is_rebuilding() {
             return None;
         }
-        member.standing = Standing::InSync;
+        member.state = SlotState::InSync;
         member.by_bitmap = false;
         let name = member.target.name.clone();
         self.rebuild_view();
@@ -379,7 +381,7 @@ impl MemberTable {
     /// Whether a member has that number that was not forgotten.
     pub(super) fn has_number(&self, number: u32) -> bool {
         let mut slots = self.slots.iter();
-        slots.any(|slot| slot.number == number && slot.standing != Standing::Removed)
+        slots.any(|slot| slot.number == number && slot.state != SlotState::Removed)
     }
 
     /// The lowest number that no member has, of those that have no part. `reuses`: those of lost members, too.

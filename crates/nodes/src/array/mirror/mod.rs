@@ -71,7 +71,7 @@ use self::state::State;
 use self::write::Change;
 #[allow(unused_imports, reason = "what `sync` works with")]
 pub(in crate::array) use self::{
-    member_table::{Failing, Standing},
+    member_table::{Failing, SlotState},
     members::{Holder, SlotId, Target, View},
     open::{in_blocks, not_understood},
     windows::Window,

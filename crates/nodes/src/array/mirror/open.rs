@@ -17,7 +17,7 @@ use super::bits::Bits;
 use super::layout::Layout;
 use super::ledger::CommitLedger;
 use super::locks::Table;
-use super::member_table::{MemberTable, Slot, Standing};
+use super::member_table::{MemberTable, Slot, SlotState};
 use super::members::{SlotId, Target};
 use super::state::State;
 use super::write::CHANGES_MAX;
@@ -341,27 +341,27 @@ fn state(
     } = assembly;
     let (roles, lead) = (roles(&parts, &others, &facts), is_one_away(&parts));
     let mut slots = Vec::new();
-    let mut add = |member: Member, part, standing| {
+    let mut add = |member: Member, part, state| {
         let id = SlotId(slots.len());
         let target = target(id, &member, options, fence);
-        slots.push(Slot::new(target, member, part, standing));
+        slots.push(Slot::new(target, member, part, state));
         id
     };
     let mut held = Vec::new();
     for (index, part) in (0_u16..).zip(parts) {
-        let standing = part
+        let state = part
             .rebuilt_to
-            .map_or(Standing::InSync, Standing::Rebuilding);
-        held.push(part.member.map(|member| add(member, Some(index), standing)));
+            .map_or(SlotState::InSync, SlotState::Rebuilding);
+        held.push(part.member.map(|member| add(member, Some(index), state)));
     }
     for other in others {
-        let (part, standing) = standing(&other.kind);
+        let (part, state) = slot_state(&other.kind);
         let disk = in_blocks(&other.member.name, &other.member.disk, block);
         let member = Member {
             disk,
             ..other.member
         };
-        add(member, part, standing);
+        add(member, part, state);
     }
     renumber(&mut slots);
     State {
@@ -390,13 +390,13 @@ fn target(
 }
 
 /// Which part a disk that serves none had, and how it stands.
-fn standing(kind: &OtherKind) -> (Option<u16>, Standing) {
+fn slot_state(kind: &OtherKind) -> (Option<u16>, SlotState) {
     match kind {
-        OtherKind::Spare => (None, Standing::Spare),
-        OtherKind::Stale { part, .. } => (Some(*part), Standing::Stale),
+        OtherKind::Spare => (None, SlotState::Spare),
+        OtherKind::Stale { part, .. } => (Some(*part), SlotState::Stale),
         OtherKind::Failed => {
             let told = "it had failed before the array was opened";
-            (None, Standing::Failed(told.to_owned()))
+            (None, SlotState::Failed(told.to_owned()))
         }
     }
 }

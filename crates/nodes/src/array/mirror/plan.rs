@@ -22,7 +22,7 @@ use bytes::Bytes;
 use super::super::format::{self, Changes, Role, Version};
 use super::bits::Page;
 use super::ledger::CommitScope;
-use super::member_table::{Failing, Slot, Standing};
+use super::member_table::{Failing, Slot, SlotState};
 use super::members::{SlotId, Target};
 use super::state::State;
 use crate::fields::put;
@@ -128,8 +128,8 @@ impl State {
     /// How far members are rebuilt, as far as it may be written.
     fn rebuilt(&self, flushed: bool) -> Vec<(SlotId, u64)> {
         let slots = self.members.slots.iter();
-        let rebuilding = slots.filter_map(|slot| match slot.standing {
-            Standing::Rebuilding(to) => {
+        let rebuilding = slots.filter_map(|slot| match slot.state {
+            SlotState::Rebuilding(to) => {
                 let to = if flushed { to } else { slot.rebuilt_durably };
                 Some((slot.target.slot, to))
             }
@@ -153,9 +153,9 @@ impl State {
         };
         let mut told = Vec::new();
         for slot in &mut self.members.slots {
-            let holds = match slot.standing {
-                Standing::InSync | Standing::Rebuilding(_) => true,
-                Standing::Spare => false,
+            let holds = match slot.state {
+                SlotState::InSync | SlotState::Rebuilding(_) => true,
+                SlotState::Spare => false,
                 _ => continue,
             };
             let log = now.and_then(|_| slot.log_to_write());
@@ -207,11 +207,11 @@ impl State {
             if roles.len() <= number {
                 roles.resize(number + 1, Role::Spare);
             }
-            roles[number] = match (&slot.standing, slot.part) {
-                (Standing::InSync, Some(part)) => Role::Active(part),
+            roles[number] = match (&slot.state, slot.part) {
+                (SlotState::InSync, Some(part)) => Role::Active(part),
                 // 0.90 has no word for a member that holds a part in part.
-                (Standing::Rebuilding(_), Some(part)) if !old => Role::Active(part),
-                (Standing::Rebuilding(_) | Standing::Spare, _) => Role::Spare,
+                (SlotState::Rebuilding(_), Some(part)) if !old => Role::Active(part),
+                (SlotState::Rebuilding(_) | SlotState::Spare, _) => Role::Spare,
                 _ => Role::Faulty,
             };
         }

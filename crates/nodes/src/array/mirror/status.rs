@@ -3,7 +3,7 @@
 use block::IoError;
 
 use super::super::{ArrayError, ArrayEvent, ArrayStatus, BitmapStatus, MemberState, MemberStatus};
-use super::member_table::{Failing, Slot, Standing};
+use super::member_table::{Failing, Slot, SlotState};
 use super::members::SlotId;
 use super::state::State;
 use super::{Bits, Mirror};
@@ -99,8 +99,7 @@ impl Mirror {
     pub(in crate::array) fn named(&self, name: &str) -> Result<SlotId, ArrayError> {
         let guarded = self.lock();
         let mut slots = guarded.state.members.slots.iter().rev();
-        let found =
-            slots.find(|slot| slot.target.name == name && slot.standing != Standing::Removed);
+        let found = slots.find(|slot| slot.target.name == name && slot.state != SlotState::Removed);
         let found = found.map(|slot| slot.target.slot);
         found.ok_or_else(|| {
             ArrayError::refused(
@@ -166,10 +165,10 @@ impl State {
     /// Forgets a member; false if it holds a part.
     fn remove(&mut self, slot: SlotId) -> bool {
         let member = &mut self.members.slots[slot.0];
-        if matches!(member.standing, Standing::InSync | Standing::Rebuilding(_)) {
+        if matches!(member.state, SlotState::InSync | SlotState::Rebuilding(_)) {
             return false;
         }
-        member.standing = Standing::Removed;
+        member.state = SlotState::Removed;
         self.change(true);
         true
     }
@@ -185,7 +184,7 @@ impl State {
         }
         let others = self.members.slots.iter().filter(|slot| {
             let holds = self.members.parts.contains(&Some(slot.target.slot));
-            !holds && slot.standing != Standing::Removed
+            !holds && slot.state != SlotState::Removed
         });
         members.extend(others.map(Slot::status));
         members
@@ -195,12 +194,12 @@ impl State {
 impl Slot {
     fn status(&self) -> MemberStatus {
         let corrected = &self.target.corrected;
-        let (state, why) = match &self.standing {
-            Standing::InSync => (MemberState::InSync, None),
-            Standing::Rebuilding(to) => (MemberState::Rebuilding(*to), None),
-            Standing::Spare => (MemberState::Spare, None),
-            Standing::Failed(why) => (MemberState::Failed, Some(why.clone())),
-            Standing::Stale | Standing::Removed => (MemberState::Stale, None),
+        let (state, why) = match &self.state {
+            SlotState::InSync => (MemberState::InSync, None),
+            SlotState::Rebuilding(to) => (MemberState::Rebuilding(*to), None),
+            SlotState::Spare => (MemberState::Spare, None),
+            SlotState::Failed(why) => (MemberState::Failed, Some(why.clone())),
+            SlotState::Stale | SlotState::Removed => (MemberState::Stale, None),
         };
         MemberStatus {
             name: self.target.name.clone(),

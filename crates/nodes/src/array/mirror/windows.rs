@@ -18,7 +18,7 @@ use super::super::member::Member;
 use super::Mirror;
 use super::layout::Piece;
 use super::locks::{GivenUp, Kind};
-use super::member_table::{Slot, Standing};
+use super::member_table::{Slot, SlotState};
 use super::members::{Holder, SlotId, Target, View};
 use super::read::Which;
 use super::state::State;
@@ -140,7 +140,7 @@ impl Mirror {
         });
         let (timeout, fence) = (self.member_timeout, self.fence.clone());
         let target = Arc::new(Target::new(id, &member, timeout, fence, guard));
-        let mut slot = Slot::new(target, member, None, Standing::Spare);
+        let mut slot = Slot::new(target, member, None, SlotState::Spare);
         if state.members.has_number(slot.number) {
             slot.number = state.free_number();
         }
@@ -163,7 +163,7 @@ impl Mirror {
             let guarded = self.lock();
             let is_it = |slot: &&Slot| {
                 let own = (slot.superblock.device, slot.number);
-                let failed = matches!(slot.standing, Standing::Failed(_));
+                let failed = matches!(slot.state, SlotState::Failed(_));
                 failed && own == (superblock.device, superblock.number)
             };
             let mut slots = guarded.state.members.slots.iter().rev();

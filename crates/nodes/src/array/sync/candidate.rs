@@ -10,7 +10,7 @@ use super::super::examine::{examine, newest};
 use super::super::format::bitmap::{Bitmap, Bits};
 use super::super::format::{PLACE_LEN, Role, Superblock};
 use super::super::logs;
-use super::super::mirror::{SlotId, Standing, in_blocks, not_understood};
+use super::super::mirror::{SlotId, SlotState, in_blocks, not_understood};
 use super::super::{ArrayError, Candidate};
 use super::manager::SyncManager;
 use crate::read_within;
@@ -42,16 +42,16 @@ impl SyncManager {
             let what = format!("{name} is read-only");
             return Err(ArrayError::refused(what, "open it for writing"));
         }
-        let standings = self.mirror.standings();
-        if standings.len() >= MEMBERS_MAX {
+        let states = self.mirror.slot_states();
+        if states.len() >= MEMBERS_MAX {
             let what = format!("the array has had {MEMBERS_MAX} members since it was opened");
             return Err(ArrayError::refused(what, "open it anew"));
         }
-        let uses = |(slot, other, standing): &(SlotId, String, Standing)| {
-            let is_used = !matches!(standing, Standing::Failed(_) | Standing::Stale);
+        let uses = |(slot, other, state): &(SlotId, String, SlotState)| {
+            let is_used = !matches!(state, SlotState::Failed(_) | SlotState::Stale);
             is_used && (other == name || Arc::ptr_eq(&self.mirror.disk_of(*slot), node))
         };
-        if standings.iter().any(uses) {
+        if states.iter().any(uses) {
             let what = format!("{name} is a member already");
             return Err(ArrayError::refused(what, None));
         }

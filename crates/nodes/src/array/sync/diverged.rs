@@ -8,7 +8,7 @@
 
 use engine::clock::Calendar;
 
-use super::super::assemble::{Picture, Standing};
+use super::super::assemble::{Membership, Picture};
 use super::super::format::Superblock;
 use super::super::{ArrayError, logs};
 use super::candidate::Found;
@@ -25,9 +25,9 @@ fn has_diverged(member: &Superblock, holders: &[&Superblock]) -> bool {
     let newest = holders.iter().map(|holder| holder.events).max();
     // One event more is a commit that a power cut tore: nothing was acknowledged behind it.
     let is_ahead = newest.is_some_and(|newest| member.events > newest.saturating_add(1));
-    match picture.standings.last() {
-        Some(Standing::Split { .. }) => true,
-        Some(Standing::Spare | Standing::Failed | Standing::Journal) | None => false,
+    match picture.memberships.last() {
+        Some(Membership::Split { .. }) => true,
+        Some(Membership::Spare | Membership::Failed | Membership::Journal) | None => false,
         Some(_) => is_ahead,
     }
 }

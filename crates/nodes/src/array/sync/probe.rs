@@ -7,7 +7,7 @@ use engine::clock;
 use super::super::assembly::{Assembly, OtherKind};
 use super::super::format::Role;
 use super::super::member::Member;
-use super::super::mirror::Standing;
+use super::super::mirror::SlotState;
 use super::super::{AddOptions, ArrayError, ArrayOptions, Candidate, Reopen, ReopenError};
 use super::absent::Way;
 use super::manager::{Anew, SyncManager};
@@ -159,15 +159,14 @@ impl SyncManager {
 
     /// Members that failed or were not there, by their names.
     pub(super) fn away(&self) -> Vec<String> {
-        let standings = self.mirror.standings();
-        let failed =
-            |standing: &Standing| matches!(standing, Standing::Failed(_) | Standing::Stale);
-        let known: Vec<&str> = standings.iter().map(|(_, name, _)| name.as_str()).collect();
+        let states = self.mirror.slot_states();
+        let failed = |state: &SlotState| matches!(state, SlotState::Failed(_) | SlotState::Stale);
+        let known: Vec<&str> = states.iter().map(|(_, name, _)| name.as_str()).collect();
         let absent = self.absences().names();
         let never_there = absent
             .into_iter()
             .filter(|name| !known.contains(&name.as_str()));
-        let away = standings.iter().filter(|(.., standing)| failed(standing));
+        let away = states.iter().filter(|(.., state)| failed(state));
         away.map(|(_, name, _)| name.clone())
             .chain(never_there)
             .collect()

@@ -1,10 +1,10 @@
-//! Tests of putting arrays together: [`standing`] of which member is fresh, [`refused`] of what is no array,
+//! Tests of putting arrays together: [`membership`] of which member is fresh, [`refused`] of what is no array,
 //! [`comeback`] of which may come back, [`hostile`] of what no program writes.
 
 mod comeback;
 mod hostile;
+mod membership;
 mod refused;
-mod standing;
 
 use super::{Rules, Verdict, Witness, assemble};
 use crate::array::ArrayError;

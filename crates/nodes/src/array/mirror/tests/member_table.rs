@@ -7,7 +7,7 @@ use testkit::MemDisk;
 use tokio::sync::{Notify, broadcast};
 
 use super::super::layout::Layout;
-use super::super::member_table::{Failing, LogChange, MemberTable, Slot, Standing};
+use super::super::member_table::{Failing, LogChange, MemberTable, Slot, SlotState};
 use super::super::members::{SlotId, Target};
 use super::kit::{DISK, MEMBER, Recipe};
 use crate::array::assembly::Facts;
@@ -36,11 +36,11 @@ fn table(recipe: &Recipe, members: u16) -> MemberTable {
         };
         let id = SlotId(number.into());
         let target = Target::new(id, &member, std::time::Duration::MAX, fence.clone(), None);
-        let (part, standing) = match u32::from(number) < recipe.parts {
-            true => (Some(number), Standing::InSync),
-            false => (None, Standing::Spare),
+        let (part, state) = match u32::from(number) < recipe.parts {
+            true => (Some(number), SlotState::InSync),
+            false => (None, SlotState::Spare),
         };
-        Slot::new(Arc::new(target), member, part, standing)
+        Slot::new(Arc::new(target), member, part, state)
     };
     let slots: Vec<Slot> = (0..members).map(slot).collect();
     let superblock = &slots[0].superblock;

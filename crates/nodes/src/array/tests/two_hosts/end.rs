@@ -9,7 +9,7 @@ use testkit::Op;
 use super::backup::Host;
 use super::world::World;
 use crate::array::mirror::tests::kit::{DATA, MEMBER, superblock};
-use crate::array::{Array, Candidate, MemberState, Picture, Standing, open};
+use crate::array::{Array, Candidate, MemberState, Membership, Picture, open};
 
 /// How long a recovery of so small disks may take.
 const WHOLE: Duration = Duration::from_secs(600);
@@ -35,13 +35,13 @@ impl World {
         let (local, far) = (self.local.clone() as Node, self.far.clone() as Node);
         let (a, b) = (superblock(&local).await, superblock(&far).await);
         let picture = Picture::of(&[&a, &b], None).expect("there are two");
-        let in_sync = |standing: &Standing| matches!(standing, Standing::InSync { .. });
+        let in_sync = |membership: &Membership| matches!(membership, Membership::InSync { .. });
         self.tell(format!(
             "local {} events, far {}: {:?}",
-            a.events, b.events, picture.standings
+            a.events, b.events, picture.memberships
         ));
         let is_clean = a.synced_to.is_none() && b.synced_to.is_none();
-        if !is_clean || !picture.standings.iter().all(in_sync) {
+        if !is_clean || !picture.memberships.iter().all(in_sync) {
             return Ok(());
         }
         let data = Range::new(DATA, MEMBER);

@@ -150,16 +150,16 @@ fn sets(members: &[Member]) -> Vec<Vec<&Member>> {
 }
 
 /// How a member stands, in a word.
-const fn standing(standing: array::Standing) -> FoundMemberState {
+const fn standing(standing: array::Membership) -> FoundMemberState {
     match standing {
-        array::Standing::InSync { .. } => FoundMemberState::InSync,
-        array::Standing::Rebuilding { .. } => FoundMemberState::Rebuilding,
-        array::Standing::Replacement { .. } => FoundMemberState::Replacement,
-        array::Standing::Stale { .. } => FoundMemberState::Stale,
-        array::Standing::Split { .. } => FoundMemberState::Split,
-        array::Standing::Spare => FoundMemberState::Spare,
-        array::Standing::Failed => FoundMemberState::Faulty,
-        array::Standing::Journal => FoundMemberState::Journal,
+        array::Membership::InSync { .. } => FoundMemberState::InSync,
+        array::Membership::Rebuilding { .. } => FoundMemberState::Rebuilding,
+        array::Membership::Replacement { .. } => FoundMemberState::Replacement,
+        array::Membership::Stale { .. } => FoundMemberState::Stale,
+        array::Membership::Split { .. } => FoundMemberState::Split,
+        array::Membership::Spare => FoundMemberState::Spare,
+        array::Membership::Failed => FoundMemberState::Faulty,
+        array::Membership::Journal => FoundMemberState::Journal,
     }
 }
 
@@ -269,7 +269,7 @@ fn array(set: &[&Member], opened: &[OpenedArray]) -> Array {
         false if fresh.level.survives(fresh.layout, &present) => ArrayCompleteness::Degraded,
         false => ArrayCompleteness::Incomplete,
     };
-    let members = set.iter().zip(&picture.standings);
+    let members = set.iter().zip(&picture.memberships);
     Array {
         name,
         uuid,
@@ -294,7 +294,7 @@ fn array(set: &[&Member], opened: &[OpenedArray]) -> Array {
     }
 }
 
-fn seen(member: &Member, stands: array::Standing) -> FoundMember {
+fn seen(member: &Member, stands: array::Membership) -> FoundMember {
     FoundMember {
         disk: member.place.name.clone(),
         source: member.place.source.clone(),
@@ -322,10 +322,10 @@ fn remarks(
     let events = set[picture.freshest].superblock.events;
     let stale = set
         .iter()
-        .zip(&picture.standings)
+        .zip(&picture.memberships)
         .filter_map(|(member, stands)| {
             let (name, own) = (&member.place.name, member.superblock.events);
-            matches!(stands, array::Standing::Stale { .. })
+            matches!(stands, array::Membership::Stale { .. })
                 .then(|| format!("{name} is stale: it has seen {own} events, the array {events}"))
         });
     let mut remarks: Vec<String> = stale.collect();

@@ -1,6 +1,6 @@
 //! Whether enough members are here. Pure.
 
-use super::{Picture, Rules, Standing, Witness};
+use super::{Membership, Picture, Rules, Witness};
 use crate::array::ArrayError;
 use crate::array::format::Level;
 
@@ -86,18 +86,18 @@ fn called(witnesses: &[Witness], picture: &Picture) -> String {
 fn aside(witnesses: &[Witness], picture: &Picture, rules: &Rules) -> String {
     let mut told: Vec<String> = Vec::new();
     let fresh = &witnesses[picture.freshest].superblock;
-    for (witness, standing) in witnesses.iter().zip(&picture.standings) {
+    for (witness, membership) in witnesses.iter().zip(&picture.memberships) {
         let name = &witness.name;
-        told.extend(match standing {
-            Standing::Stale { .. } | Standing::Split { .. } => Some(format!(
+        told.extend(match membership {
+            Membership::Stale { .. } | Membership::Split { .. } => Some(format!(
                 "{name} is stale: it has seen {} events, the array {}",
                 witness.superblock.events, fresh.events
             )),
-            Standing::Rebuilding { .. } => Some(format!("{name} is only partly rebuilt")),
-            Standing::Failed => Some(format!("{name} has failed")),
-            Standing::Spare => Some(format!("{name} is a spare")),
-            Standing::Replacement { .. } => Some(format!("{name} only replaces another member")),
-            Standing::InSync { .. } | Standing::Journal => None,
+            Membership::Rebuilding { .. } => Some(format!("{name} is only partly rebuilt")),
+            Membership::Failed => Some(format!("{name} has failed")),
+            Membership::Spare => Some(format!("{name} is a spare")),
+            Membership::Replacement { .. } => Some(format!("{name} only replaces another member")),
+            Membership::InSync { .. } | Membership::Journal => None,
         });
     }
     let unreachable = rules.unreachable.iter();
@@ -109,11 +109,11 @@ fn aside(witnesses: &[Witness], picture: &Picture, rules: &Rules) -> String {
 }
 
 fn next_of_too_few(picture: &Picture, rules: &Rules) -> &'static str {
-    let stale = |standing: &Standing| matches!(standing, Standing::Stale { .. });
+    let stale = |membership: &Membership| matches!(membership, Membership::Stale { .. });
     if !rules.unreachable.is_empty() {
         return "see that the servers of the other members run";
     }
-    if picture.standings.iter().any(stale) {
+    if picture.memberships.iter().any(stale) {
         return "find the missing members; or decide for the data of one that is stale: prefer=MEMBER";
     }
     "name all its members: `outboard inspect DISK…` shows what is on each"

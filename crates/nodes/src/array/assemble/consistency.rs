@@ -3,7 +3,7 @@
 use engine::clock::Calendar;
 
 use super::picture::{lists, own_part};
-use super::{Picture, Rules, Standing, Witness, layout_of};
+use super::{Membership, Picture, Rules, Witness, layout_of};
 use crate::array::ArrayError;
 use crate::array::format::{Superblock, Version};
 
@@ -111,8 +111,8 @@ pub(super) fn one_for_each_part(
     picture: &Picture,
 ) -> Result<(), ArrayError> {
     let holds = || {
-        let all = picture.standings.iter().enumerate();
-        all.filter_map(|(index, standing)| Some((index, standing.holds()?)))
+        let all = picture.memberships.iter().enumerate();
+        all.filter_map(|(index, membership)| Some((index, membership.holds()?)))
     };
     for (one, part) in holds() {
         let Some((other, _)) = holds().find(|(other, held)| *other > one && *held == part) else {
@@ -133,12 +133,12 @@ pub(super) fn no_split(
     picture: &Picture,
     rules: &Rules,
 ) -> Result<(), ArrayError> {
-    let is_split = |standing: &Standing| matches!(standing, Standing::Split { .. });
+    let is_split = |membership: &Membership| matches!(membership, Membership::Split { .. });
     let split: Vec<usize> = picture
-        .standings
+        .memberships
         .iter()
         .enumerate()
-        .filter(|(_, standing)| is_split(standing))
+        .filter(|(_, membership)| is_split(membership))
         .map(|(index, _)| index)
         .collect();
     if split.is_empty() || rules.prefer.is_some() {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{MIB, Set, superblock};
 use crate::array::assembly::OtherKind;
 use crate::array::format::{Level, Role, Superblock, features};
-use crate::array::{Picture, Standing};
+use crate::array::{Membership, Picture};
 
 fn picture(members: &[Superblock]) -> Picture {
     let members: Vec<&Superblock> = members.iter().collect();
@@ -112,7 +112,7 @@ fn two_halves_that_were_each_used_alone_are_told_apart() {
         assert_eq!(picture.freshest, freshest);
         let other = 1 - freshest;
         let part = u16::try_from(other).unwrap();
-        assert_eq!(picture.standings[other], Standing::Split { part });
+        assert_eq!(picture.memberships[other], Membership::Split { part });
     }
 }
 
@@ -242,10 +242,10 @@ proptest! {
         let picture = picture(&members);
         for (number, works) in (0..).zip(works) {
             let expected = match works {
-                true => Standing::InSync { part: number },
-                false => Standing::Stale { part: number },
+                true => Membership::InSync { part: number },
+                false => Membership::Stale { part: number },
             };
-            prop_assert_eq!(picture.standings[usize::from(number)], expected);
+            prop_assert_eq!(picture.memberships[usize::from(number)], expected);
         }
     }
 
