@@ -173,26 +173,26 @@ impl MemberGuard {
     /// The disk is not ours any more, or cannot be read.
     pub(in crate::array) async fn admit_change(
         self: &Arc<Self>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), IoError> {
         self.fence.check(Operation::Write, None)?;
         match self.freshness() {
             Freshness::Fresh => return Ok(()),
             Freshness::Aging => {
-                self.refresh(patience);
+                self.refresh(timeout);
                 return Ok(());
             }
             Freshness::Over => {}
         }
         let _one = self.turn.lock().await;
-        self.look_until_fresh(patience).await
+        self.look_until_fresh(timeout).await
     }
 
     /// Resolves once a read may be sent, or an answer of these connections be believed.
     ///
     /// # Errors
     /// The disk is not ours any more, or cannot be read.
-    pub(in crate::array) async fn admit_read(&self, patience: Duration) -> Result<(), IoError> {
+    pub(in crate::array) async fn admit_read(&self, timeout: Duration) -> Result<(), IoError> {
         if self.may_read_now() {
             return Ok(());
         }
@@ -200,16 +200,16 @@ impl MemberGuard {
         if self.may_read_now() {
             return Ok(());
         }
-        self.look(patience).await
+        self.look(timeout).await
     }
 
     /// Reads the superblock and compares it, however fresh the last look is.
     ///
     /// # Errors
     /// The disk is not ours any more, or cannot be read.
-    pub(in crate::array) async fn verify(&self, patience: Duration) -> Result<(), IoError> {
+    pub(in crate::array) async fn verify(&self, timeout: Duration) -> Result<(), IoError> {
         let _one = self.turn.lock().await;
-        self.look(patience).await
+        self.look(timeout).await
     }
 
     /// Carries out `write`, which writes `image` as the superblock.
@@ -219,12 +219,12 @@ impl MemberGuard {
     pub(in crate::array) async fn write(
         &self,
         image: Bytes,
-        patience: Duration,
+        timeout: Duration,
         write: impl Future<Output = Result<(), IoError>>,
     ) -> Result<(), IoError> {
         let _one = self.turn.lock().await;
         // The host may have been paused since the commit looked.
-        self.look_until_fresh(patience).await?;
+        self.look_until_fresh(timeout).await?;
         let epoch = self.epoch();
         {
             let mut known = self.known();
@@ -242,24 +242,24 @@ impl MemberGuard {
     }
 
     /// Reads it again concurrently with requests.
-    fn refresh(self: &Arc<Self>, patience: Duration) {
+    fn refresh(self: &Arc<Self>, timeout: Duration) {
         self.known().refreshing = true;
         let guard = self.clone();
         drop(engine::spawn(async move {
             // The next request reads it itself, and gets the error.
-            drop(guard.verify(patience).await);
+            drop(guard.verify(timeout).await);
             guard.known().refreshing = false;
         }));
     }
 
     /// Reads until it is fresh: the answer to the first read may have come to a host that was paused meanwhile. By the holder of
     /// the turn.
-    async fn look_until_fresh(&self, patience: Duration) -> Result<(), IoError> {
+    async fn look_until_fresh(&self, timeout: Duration) -> Result<(), IoError> {
         for _ in 0..LOOKS_MAX {
             if self.may_change_now() {
                 return Ok(());
             }
-            self.look(patience).await?;
+            self.look(timeout).await?;
         }
         if self.may_change_now() {
             return Ok(());
@@ -270,7 +270,7 @@ impl MemberGuard {
     }
 
     /// Reads the superblock and compares it. By the holder of the turn.
-    async fn look(&self, patience: Duration) -> Result<(), IoError> {
+    async fn look(&self, timeout: Duration) -> Result<(), IoError> {
         self.fence.check(Operation::Read, None)?;
         let images = self.known().images.clone();
         if images.is_empty() || is_off() {
@@ -278,7 +278,7 @@ impl MemberGuard {
         }
         let (epoch, begun) = (self.epoch(), clock::now());
         let place = Range::new(self.at, PLACE_LEN);
-        let found = read_in_time(&self.disk, place, patience).await;
+        let found = read_in_time(&self.disk, place, timeout).await;
         let found = found.map_err(|error| self.fence.notice(&self.name, error))?;
         match check(self.version, self.at, &images, &found) {
             SuperblockCheck::Ours => {
@@ -319,13 +319,13 @@ impl MemberGuard {
     }
 }
 
-async fn read_in_time(disk: &Node, place: Range, patience: Duration) -> Result<Vec<u8>, IoError> {
+async fn read_in_time(disk: &Node, place: Range, timeout: Duration) -> Result<Vec<u8>, IoError> {
     let read = read_within(disk, place);
-    if patience == Duration::MAX {
+    if timeout == Duration::MAX {
         return read.await;
     }
     let failed = |elapsed| IoError::new(Errno::Io, Operation::Read, Some(place)).because(elapsed);
-    clock::timeout(patience, read).await.map_err(failed)?
+    clock::timeout(timeout, read).await.map_err(failed)?
 }
 
 /// Whether a test turned the looks off, to see that its worlds notice.

@@ -84,7 +84,7 @@ impl Mirror {
         }
         let (told, kept) = self.lock().state.judge(range, answers, bad);
         for (slot, why) in told {
-            self.tell_failed(slot, &why);
+            self.report_failed(slot, &why);
         }
         kept.map_or(Ok(()), Err)
     }

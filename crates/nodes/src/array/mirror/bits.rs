@@ -250,7 +250,7 @@ impl Bits {
     }
 
     /// Copies of all chunks within `range` are resynced.
-    pub(super) fn made_alike(&mut self, range: Range) {
+    pub(super) fn resynced(&mut self, range: Range) {
         for index in self.chunks_within(range) {
             let cell = &mut self.cells[index];
             self.needed -= u64::from(cell.needed);

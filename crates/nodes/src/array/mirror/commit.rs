@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use super::super::outside::seconds;
 use super::bits::Page;
 use super::members::Target;
-use super::plan::{Outcome, Plan, Told};
+use super::plan::{CommitTarget, Outcome, Plan};
 use super::state::State;
 use super::{Guarded, Mirror};
 
@@ -125,7 +125,7 @@ impl Mirror {
         drop(guarded);
         drop(commit);
         for (slot, why) in failed {
-            self.tell_failed(slot, &why);
+            self.report_failed(slot, &why);
         }
         self.work.notify_waiters();
         result.map_err(|error| {
@@ -137,39 +137,54 @@ impl Mirror {
 
 async fn carry_out(plan: &Plan) -> Outcome {
     let mut outcome = Outcome::default();
-    let told = plan.members.iter().filter(|told| told.superblock.is_some());
-    each(told, &mut outcome, |told| Box::pin(told.target.verify())).await;
-    if !outcome.failures.is_empty() {
-        outcome.given_up = true;
-        return outcome;
-    }
-    if plan.flush_first {
-        let holders = plan.members.iter().filter(|told| told.holds);
-        each(holders, &mut outcome, |told| Box::pin(told.target.flush())).await;
-        if !outcome.failures.is_empty() {
-            outcome.given_up = true;
-            return outcome;
-        }
-    }
-    let behind = plan.members.iter().filter(|told| told.catch_up.is_some());
-    in_turn(behind, &mut outcome, |told| {
-        write_image(told, told.catch_up.as_ref())
+    let target = plan
+        .members
+        .iter()
+        .filter(|target| target.superblock.is_some());
+    each(target, &mut outcome, |target| {
+        Box::pin(target.target.verify())
     })
     .await;
     if !outcome.failures.is_empty() {
-        outcome.given_up = true;
+        outcome.cancelled = true;
+        return outcome;
+    }
+    if plan.flush_first {
+        let holders = plan.members.iter().filter(|target| target.holds);
+        each(holders, &mut outcome, |target| {
+            Box::pin(target.target.flush())
+        })
+        .await;
+        if !outcome.failures.is_empty() {
+            outcome.cancelled = true;
+            return outcome;
+        }
+    }
+    let behind = plan
+        .members
+        .iter()
+        .filter(|target| target.catch_up.is_some());
+    in_turn(behind, &mut outcome, |target| {
+        write_image(target, target.catch_up.as_ref())
+    })
+    .await;
+    if !outcome.failures.is_empty() {
+        outcome.cancelled = true;
         return outcome;
     }
     if !plan.pages.is_empty() {
         let runs = runs(&plan.pages);
-        let holders = plan.members.iter().filter(|told| told.bitmap_at.is_some());
-        each(holders, &mut outcome, |told| write_bitmap(told, &runs)).await;
+        let holders = plan
+            .members
+            .iter()
+            .filter(|target| target.bitmap_at.is_some());
+        each(holders, &mut outcome, |target| write_bitmap(target, &runs)).await;
     }
     let failed: Vec<_> = outcome.failures.iter().map(|(slot, _)| *slot).collect();
     let left = plan
         .members
         .iter()
-        .filter(|told| !failed.contains(&told.target.slot));
+        .filter(|target| !failed.contains(&target.target.slot));
     if plan.one_by_one {
         in_turn(left, &mut outcome, write_superblock).await;
     } else {
@@ -180,12 +195,13 @@ async fn carry_out(plan: &Plan) -> Outcome {
 
 /// Does the same for many members at once.
 async fn each<'a>(
-    members: impl Iterator<Item = &'a Told>,
+    members: impl Iterator<Item = &'a CommitTarget>,
     outcome: &mut Outcome,
-    each: impl Fn(&'a Told) -> IoFuture<'a, ()>,
+    each: impl Fn(&'a CommitTarget) -> IoFuture<'a, ()>,
 ) {
-    let (slots, requests): (Vec<_>, Vec<_>) =
-        members.map(|told| (told.target.slot, each(told))).unzip();
+    let (slots, requests): (Vec<_>, Vec<_>) = members
+        .map(|target| (target.target.slot, each(target)))
+        .unzip();
     for (slot, answer) in slots.into_iter().zip(join_all(requests).await) {
         outcome
             .failures
@@ -195,9 +211,9 @@ async fn each<'a>(
 
 /// Does the same for members, one after the other.
 async fn in_turn<'a>(
-    members: impl Iterator<Item = &'a Told>,
+    members: impl Iterator<Item = &'a CommitTarget>,
     outcome: &mut Outcome,
-    act: impl Fn(&'a Told) -> IoFuture<'a, ()>,
+    act: impl Fn(&'a CommitTarget) -> IoFuture<'a, ()>,
 ) {
     for member in members {
         each(std::iter::once(member), outcome, &act).await;
@@ -217,31 +233,34 @@ fn runs(pages: &[Page]) -> Vec<(u64, Bytes)> {
     runs.map(|(at, bytes)| (at as u64, bytes.into())).collect()
 }
 
-fn write_bitmap<'a>(told: &'a Told, runs: &'a [(u64, Bytes)]) -> IoFuture<'a, ()> {
+fn write_bitmap<'a>(target: &'a CommitTarget, runs: &'a [(u64, Bytes)]) -> IoFuture<'a, ()> {
     Box::pin(async move {
-        let start = told.bitmap_at.expect("asked for where there is one");
+        let start = target.bitmap_at.expect("asked for where there is one");
         for (at, bytes) in runs {
             let place = Range::new(start + at, bytes.len() as u64);
-            write(&told.target, place, bytes.clone()).await?;
+            write(&target.target, place, bytes.clone()).await?;
         }
         Ok(())
     })
 }
 
-fn write_superblock(told: &Told) -> IoFuture<'_, ()> {
+fn write_superblock(target: &CommitTarget) -> IoFuture<'_, ()> {
     Box::pin(async move {
         // The log first: the superblock says whether it has entries.
-        if let Some((place, bytes)) = &told.log {
-            write(&told.target, *place, bytes.clone()).await?;
+        if let Some((place, bytes)) = &target.log {
+            write(&target.target, *place, bytes.clone()).await?;
         }
-        write_image(told, told.superblock.as_ref()).await
+        write_image(target, target.superblock.as_ref()).await
     })
 }
 
-fn write_image<'a>(told: &'a Told, image: Option<&'a (Range, Bytes)>) -> IoFuture<'a, ()> {
+fn write_image<'a>(
+    target: &'a CommitTarget,
+    image: Option<&'a (Range, Bytes)>,
+) -> IoFuture<'a, ()> {
     Box::pin(async move {
         match image {
-            Some((place, bytes)) => told.target.write_superblock(*place, bytes.clone()).await,
+            Some((place, bytes)) => target.target.write_superblock(*place, bytes.clone()).await,
             None => Ok(()),
         }
     })

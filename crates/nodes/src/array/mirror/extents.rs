@@ -19,7 +19,7 @@ use super::read::Reading;
 const PIECES_MAX: usize = 16_384;
 
 /// What is queried of one member: all bytes between the first and the last.
-struct Asked {
+struct MemberExtents {
     target: Arc<Target>,
     start: u64,
     end: u64,
@@ -37,7 +37,7 @@ const fn data(range: Range) -> Extent {
 impl Mirror {
     /// What is known of the allocation of `range`.
     pub(super) async fn all_extents(&self, range: Range) -> Result<Vec<Extent>, IoError> {
-        let mut asked: BTreeMap<SlotId, Asked> = BTreeMap::new();
+        let mut asked: BTreeMap<SlotId, MemberExtents> = BTreeMap::new();
         let mut pieces = Vec::new();
         let reading = Reading {
             view: self.view(),
@@ -48,7 +48,7 @@ impl Mirror {
             let from = from.filter(|_| !self.lock().state.is_needed(piece.range));
             let from = from.map(|(holder, within)| {
                 let target = &holder.target;
-                let known = asked.entry(target.slot).or_insert_with(|| Asked {
+                let known = asked.entry(target.slot).or_insert_with(|| MemberExtents {
                     target: target.clone(),
                     start: within.offset,
                     end: within.end(),
@@ -60,7 +60,7 @@ impl Mirror {
             });
             pieces.push((piece.range, from));
         }
-        let questions = asked.values().map(Asked::ask);
+        let questions = asked.values().map(MemberExtents::ask);
         let answers = join_all(questions).await;
         for (known, answer) in asked.values_mut().zip(answers) {
             known.told = answer;
@@ -81,7 +81,7 @@ impl Mirror {
     }
 }
 
-impl Asked {
+impl MemberExtents {
     async fn ask(&self) -> Vec<Extent> {
         let within = Range::new(self.start, self.end - self.start);
         let below = self.target.place(within);

@@ -14,9 +14,9 @@ use futures_util::future::join_all;
 use super::Mirror;
 use super::commit::Driven;
 use super::layout::Piece;
-use super::locks::{Abandoned, GivenUp};
 use super::member_table::Failing;
 use super::members::Target;
+use super::range_locks::{Cancelled, CancelledChange};
 use super::read::Which;
 use super::state::State;
 use super::write::{Change, holders};
@@ -72,13 +72,13 @@ impl Mirror {
             // The tasks that wait for it get its result.
             drop(commit.await);
         }
-        let abandoned = self.lock().state.locks.take_abandoned();
+        let cancelled = self.lock().state.locks.take_cancelled();
         self.on_all(|target| Box::pin(target.settle())).await?;
-        for given_up in abandoned {
-            self.make_alike(given_up).await?;
-            let Abandoned {
+        for cancelled in cancelled {
+            self.resync_cancelled(cancelled).await?;
+            let CancelledChange {
                 turn, range, kind, ..
-            } = given_up;
+            } = cancelled;
             let wakers = self.lock().state.end(turn, range, kind);
             wakers.into_iter().for_each(std::task::Waker::wake);
         }
@@ -88,17 +88,17 @@ impl Mirror {
         self.record(State::is_recorded).await
     }
 
-    async fn make_alike(&self, given_up: Abandoned) -> Result<(), IoError> {
-        let range = given_up.range;
-        match given_up.what {
-            GivenUp::Trim => Ok(()),
-            GivenUp::Zeroes => {
+    async fn resync_cancelled(&self, cancelled: CancelledChange) -> Result<(), IoError> {
+        let range = cancelled.range;
+        match cancelled.what {
+            Cancelled::Trim => Ok(()),
+            Cancelled::Zeroes => {
                 let answers = self
                     .send(range, &Change::Zeroes, WriteFlags::empty(), None)
                     .await;
                 self.conclude(range, &answers).await
             }
-            GivenUp::Data { .. } => {
+            Cancelled::Data { .. } => {
                 let mut rest = range;
                 while !rest.is_empty() {
                     let window = Range::new(rest.offset, rest.len.min(WINDOW));

@@ -9,9 +9,9 @@ use super::super::assembly::Facts;
 use super::super::format::bitmap::Bitmap;
 use super::super::format::{self, Superblock};
 use super::Mirror;
-use super::apart::Places;
 use super::member_table::SlotState;
 use super::members::SlotId;
+use super::placement::Places;
 
 /// How long bits are left alone that no write needs, where the bitmap does not say, and at most.
 const DAEMON_SLEEP: Duration = Duration::from_secs(5);
@@ -128,7 +128,7 @@ impl Mirror {
     }
 
     /// How long a member may take for an answer.
-    pub(in crate::array) const fn patience(&self) -> Duration {
+    pub(in crate::array) const fn member_timeout(&self) -> Duration {
         self.member_timeout
     }
 
@@ -168,7 +168,7 @@ impl Mirror {
     ///
     /// # Errors
     /// They cannot be written.
-    pub(in crate::array) async fn tell_members(&self) -> Result<(), IoError> {
+    pub(in crate::array) async fn commit_pending(&self) -> Result<(), IoError> {
         self.record_pending().await
     }
 

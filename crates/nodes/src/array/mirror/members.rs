@@ -32,7 +32,7 @@ use crate::ErrorDisk;
 
 /// Flushes, and all that members must make durable, may take so much longer than other requests, of a member that is
 /// there; so may all requests to disks of this machine: their kernel gives up on a drive itself.
-const PATIENCE: u32 = 6;
+const LONG_TIMEOUT_FACTOR: u32 = 6;
 /// Writes for which a member is not tried on the fast path again after it would have blocked.
 const WAITS: u32 = 64;
 
@@ -62,8 +62,8 @@ pub(in crate::array) struct Target {
     pub(in crate::array) remote: bool,
     pub(in crate::array) write_mostly: bool,
     pub(in crate::array) fail_fast: bool,
-    patience: Duration,
-    long_patience: Duration,
+    timeout: Duration,
+    long_timeout: Duration,
     /// Whether the array may still be used.
     fence: Arc<ArrayFence>,
     /// Of a member on another machine: whether it is still ours.
@@ -89,7 +89,7 @@ impl Target {
         fence: Arc<ArrayFence>,
         guard: Option<Arc<MemberGuard>>,
     ) -> Self {
-        let long = timeout.saturating_mul(PATIENCE);
+        let long = timeout.saturating_mul(LONG_TIMEOUT_FACTOR);
         Self {
             fence,
             guard,
@@ -100,8 +100,8 @@ impl Target {
             remote: member.remote,
             write_mostly: member.superblock.write_mostly,
             fail_fast: member.superblock.fail_fast,
-            patience: if member.remote { timeout } else { long },
-            long_patience: long,
+            timeout: if member.remote { timeout } else { long },
+            long_timeout: long,
             alone: AtomicBool::new(false),
             load: ReadLoad::default(),
             corrected: AtomicU64::new(member.superblock.corrected.into()),
@@ -137,13 +137,13 @@ impl Target {
         let _counted = self.load.begin();
         self.fence.check(Operation::Read, Some(below))?;
         if let Some(guard) = &self.guard {
-            guard.admit_read(self.patience()).await?;
+            guard.admit_read(self.timeout()).await?;
         }
         let read = self.disk.read(below);
         let read = self
-            .ask(self.patience, Operation::Read, Some(below), read)
+            .with_timeout(self.timeout, Operation::Read, Some(below), read)
             .await;
-        self.believed(read).await
+        self.checked_answer(read).await
     }
 
     /// Writes; durably where the flags say so, also if the disk must be flushed for that.
@@ -165,7 +165,7 @@ impl Target {
     ) -> Result<(), IoError> {
         self.admit_change(Operation::Write, below).await?;
         let written = self.send_write(below, data, flags).await;
-        self.believed(written).await
+        self.checked_answer(written).await
     }
 
     /// Sends a write, and the flush that makes it durable where the disk has no other way.
@@ -178,9 +178,12 @@ impl Target {
         let (flags, flush) = self.durably(flags);
         let write = self.disk.write(below, data, flags);
         match flags.contains(WriteFlags::FUA) {
-            true => self.ask_long(Operation::Write, Some(below), write).await?,
+            true => {
+                self.with_long_timeout(Operation::Write, Some(below), write)
+                    .await?
+            }
             false => {
-                self.ask(self.patience, Operation::Write, Some(below), write)
+                self.with_timeout(self.timeout, Operation::Write, Some(below), write)
                     .await?;
             }
         }
@@ -196,30 +199,33 @@ impl Target {
         self.admit_change(Operation::WriteZeroes, below).await?;
         let zeroed = self.disk.write_zeroes(below, flags);
         let zeroed = async {
-            self.ask_long(Operation::WriteZeroes, Some(below), zeroed)
+            self.with_long_timeout(Operation::WriteZeroes, Some(below), zeroed)
                 .await?;
             self.flush_if(flush).await
         };
-        self.believed(zeroed.await).await
+        self.checked_answer(zeroed.await).await
     }
 
     pub(super) async fn trim(&self, within: Range) -> Result<(), IoError> {
         let below = self.place(within);
         self.admit_change(Operation::Trim, below).await?;
         let trim = self.disk.trim(below);
-        let trimmed = self.ask_long(Operation::Trim, Some(below), trim).await;
-        self.believed(trimmed).await
+        let trimmed = self
+            .with_long_timeout(Operation::Trim, Some(below), trim)
+            .await;
+        self.checked_answer(trimmed).await
     }
 
     pub(super) async fn flush(&self) -> Result<(), IoError> {
         self.fence.check(Operation::Flush, None)?;
         let flushed = self.flush_if(true).await;
-        self.believed(flushed).await
+        self.checked_answer(flushed).await
     }
 
     pub(super) async fn settle(&self) -> Result<(), IoError> {
         let settled = self.disk.settle();
-        self.ask_long(Operation::Write, None, settled).await
+        self.with_long_timeout(Operation::Write, None, settled)
+            .await
     }
 
     async fn flush_if(&self, wanted: bool) -> Result<(), IoError> {
@@ -227,7 +233,8 @@ impl Target {
             return Ok(());
         }
         let flushed = self.disk.flush();
-        self.ask_long(Operation::Flush, None, flushed).await
+        self.with_long_timeout(Operation::Flush, None, flushed)
+            .await
     }
 
     /// Resolves once the disk may be changed.
@@ -235,16 +242,16 @@ impl Target {
         self.fence.check(operation, Some(below))?;
         match &self.guard {
             None => Ok(()),
-            Some(guard) => guard.admit_change(self.patience()).await,
+            Some(guard) => guard.admit_change(self.timeout()).await,
         }
     }
 
     /// An answer of the disk: what came over connections over which the superblock was not read counts only once it was. An
     /// error that says that another host took the disk over ends the array.
-    async fn believed<T>(&self, answer: Result<T, IoError>) -> Result<T, IoError> {
+    async fn checked_answer<T>(&self, answer: Result<T, IoError>) -> Result<T, IoError> {
         let answer = answer.map_err(|error| self.fence.notice(&self.name, error))?;
         if let Some(guard) = &self.guard {
-            guard.admit_read(self.patience()).await?;
+            guard.admit_read(self.timeout()).await?;
         }
         Ok(answer)
     }
@@ -254,7 +261,7 @@ impl Target {
         self.fence.check(Operation::Write, None)?;
         match &self.guard {
             None => Ok(()),
-            Some(guard) => guard.verify(self.patience()).await,
+            Some(guard) => guard.verify(self.timeout()).await,
         }
     }
 
@@ -275,8 +282,8 @@ impl Target {
             let written = written.await;
             written.map_err(|error| self.fence.notice(&self.name, error))
         };
-        guard.write(image, self.patience(), written).await?;
-        self.believed(Ok(())).await
+        guard.write(image, self.timeout(), written).await?;
+        self.checked_answer(Ok(())).await
     }
 
     /// The flags that the disk knows, and whether it must be flushed behind the write instead.
@@ -297,16 +304,16 @@ impl Target {
     }
 
     /// How long a check of its superblock may take.
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         match self.is_alone() {
             true => Duration::MAX,
-            false => self.patience,
+            false => self.timeout,
         }
     }
 
     /// Waits for an answer for so long, or for as long as no other member holds what it does: that is checked again each
     /// time, for another member may have come meanwhile. No clock is read where it answers at once.
-    async fn ask<T>(
+    async fn with_timeout<T>(
         &self,
         limit: Duration,
         operation: Operation,
@@ -327,22 +334,22 @@ impl Target {
     }
 
     /// Sends a request that may take long.
-    async fn ask_long<T>(
+    async fn with_long_timeout<T>(
         &self,
         operation: Operation,
         range: Option<Range>,
         mut request: IoFuture<'_, T>,
     ) -> Result<T, IoError> {
-        if !self.remote || self.is_alone() || self.patience == Duration::MAX {
-            let limit = self.long_patience;
-            return self.ask(limit, operation, range, request).await;
+        if !self.remote || self.is_alone() || self.timeout == Duration::MAX {
+            let limit = self.long_timeout;
+            return self.with_timeout(limit, operation, range, request).await;
         }
         let first = poll_fn(|context| Poll::Ready(request.as_mut().poll(context))).await;
         if let Poll::Ready(answer) = first {
             return answer;
         }
-        let half = self.patience / 2;
-        for _ in 0..PATIENCE {
+        let half = self.timeout / 2;
+        for _ in 0..LONG_TIMEOUT_FACTOR {
             if let Ok(answer) = clock::timeout(half, &mut request).await {
                 return answer;
             }
@@ -351,11 +358,11 @@ impl Target {
                 biased;
                 answer = &mut request => return answer,
                 is_there = is_there => if !matches!(is_there, Ok(Ok(_))) {
-                    return Err(timed_out(self.patience, operation, range));
+                    return Err(timed_out(self.timeout, operation, range));
                 }
             }
         }
-        Err(timed_out(self.long_patience, operation, range))
+        Err(timed_out(self.long_timeout, operation, range))
     }
 
     fn first_block(&self) -> Range {
@@ -387,8 +394,8 @@ impl Target {
     }
 }
 
-fn timed_out(patience: Duration, operation: Operation, range: Option<Range>) -> IoError {
-    IoError::new(Errno::Io, operation, range).because(TimedOut(patience))
+fn timed_out(timeout: Duration, operation: Operation, range: Option<Range>) -> IoError {
+    IoError::new(Errno::Io, operation, range).because(TimedOut(timeout))
 }
 
 /// The holder of a part.

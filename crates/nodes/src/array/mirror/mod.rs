@@ -6,7 +6,7 @@
 //!           └─ overlapping changes, and windows of a resync, in order of arrival ┘
 //! ```
 //!
-//! `layout`, `apart`, `phase`, `ledger`, `member_table`, `bits`, `locks`, `read_balance`, `read_errors`, `state` and `plan` are pure: they decide. `commit` writes what members must
+//! `layout`, `placement`, `phase`, `ledger`, `member_table`, `bits`, `range_locks`, `read_balance`, `read_errors`, `state` and `plan` are pure: they decide. `commit` writes what members must
 //! know; `write`, `answers`, `read` and `flush` carry out requests; `windows` is the interface of background work.
 //!
 //! # Invariants
@@ -27,7 +27,6 @@
 //! called for (`super::sync`).
 
 mod answers;
-mod apart;
 mod bits;
 mod close;
 mod commit;
@@ -36,12 +35,13 @@ mod flush;
 mod form;
 pub(in crate::array) mod layout;
 mod ledger;
-mod locks;
 mod member_table;
 mod members;
 mod open;
 mod phase;
+mod placement;
 mod plan;
+mod range_locks;
 mod read;
 mod read_balance;
 mod read_errors;
@@ -168,7 +168,7 @@ impl Mirror {
     }
 
     /// Counts a request of a user.
-    fn asked(&self) {
+    fn count_request(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -220,7 +220,7 @@ impl BlockDevice for Mirror {
 
     fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
         assert_checked(&self.geometry, range);
-        self.asked();
+        self.count_request();
         Box::pin(async move {
             if range.is_empty() {
                 return Ok(IoBufs::new());
@@ -232,7 +232,7 @@ impl BlockDevice for Mirror {
 
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            self.asked();
+            self.count_request();
             admit(&self.geometry, Operation::Write, range)?;
             assert_len(range, len_of(&data));
             self.change_whole(range, Change::Data(data), flags).await
@@ -241,7 +241,7 @@ impl BlockDevice for Mirror {
 
     fn flush(&self) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            self.asked();
+            self.count_request();
             if self.read_only() {
                 return Ok(());
             }
@@ -251,7 +251,7 @@ impl BlockDevice for Mirror {
 
     fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            self.asked();
+            self.count_request();
             admit_change(&self.geometry, Operation::WriteZeroes, range, flags)?;
             self.change_whole(range, Change::Zeroes, flags).await
         })
@@ -259,7 +259,7 @@ impl BlockDevice for Mirror {
 
     fn trim(&self, range: Range) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            self.asked();
+            self.count_request();
             admit_change(&self.geometry, Operation::Trim, range, WriteFlags::empty())?;
             self.change_whole(range, Change::Trim, WriteFlags::empty())
                 .await
@@ -292,7 +292,7 @@ impl BlockDevice for Mirror {
     fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
         assert_checked(&self.geometry, range);
         assert_len(range, into.len());
-        self.asked();
+        self.count_request();
         if range.is_empty() {
             return Now::Done;
         }
@@ -305,13 +305,13 @@ impl BlockDevice for Mirror {
         if self.read_only() || range.is_empty() {
             return Now::WouldWait;
         }
-        self.asked();
+        self.count_request();
         self.change_now(range, data)
     }
 
     fn file_region(&self, range: Range) -> Option<FileRegion> {
         assert_checked(&self.geometry, range);
-        self.asked();
+        self.count_request();
         self.region(range)
     }
 }

@@ -12,13 +12,13 @@ use super::super::format::{Role, Superblock, Version, features};
 use super::super::member::Member;
 use super::super::member_guard::ArrayFence;
 use super::super::{ArrayError, ArrayEvent, ArrayOptions};
-use super::apart::Places;
 use super::bits::Bits;
 use super::layout::Layout;
 use super::ledger::CommitLedger;
-use super::locks::Table;
 use super::member_table::{MemberTable, Slot, SlotState};
 use super::members::{SlotId, Target};
+use super::placement::Places;
+use super::range_locks::RangeLocks;
 use super::state::State;
 use super::write::CHANGES_MAX;
 use super::{Guarded, Mirror};
@@ -371,7 +371,7 @@ fn state(
         ledger: CommitLedger::new(events, lead),
         bits: None,
         synced_to: None,
-        locks: Table::default(),
+        locks: RangeLocks::default(),
         stopped: false,
         needs: 0,
     }

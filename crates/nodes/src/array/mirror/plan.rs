@@ -42,7 +42,7 @@ pub(super) struct Plan {
     /// Pages of the bitmap.
     pub(super) pages: Vec<Page>,
     /// The members that it writes to.
-    pub(super) members: Vec<Told>,
+    pub(super) members: Vec<CommitTarget>,
     /// Superblocks are written one after the other.
     pub(super) one_by_one: bool,
     /// What its end changes.
@@ -51,7 +51,7 @@ pub(super) struct Plan {
 
 /// A member that a commit writes to.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct CommitTarget {
     pub(super) target: Arc<Target>,
     /// It holds a part.
     pub(super) holds: bool,
@@ -80,7 +80,7 @@ pub(super) struct After {
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// It was given up before anything was written.
-    pub(super) given_up: bool,
+    pub(super) cancelled: bool,
     /// Members that failed at it, and why.
     pub(super) failures: Vec<(SlotId, block::IoError)>,
 }
@@ -115,7 +115,7 @@ impl State {
                 None => Vec::new(),
             },
         };
-        let members = self.told(&after, scope.events.map(|_| now));
+        let members = self.targets(&after, scope.events.map(|_| now));
         Plan {
             flush_first: scope.flush_first,
             pages,
@@ -144,14 +144,14 @@ impl State {
     }
 
     /// What is written to which member. `now`: superblocks, too.
-    fn told(&mut self, after: &After, now: Option<u64>) -> Vec<Told> {
+    fn targets(&mut self, after: &After, now: Option<u64>) -> Vec<CommitTarget> {
         let roles = self.roles();
         let synced_to = if self.ledger.writes_dirty() {
             Some(0)
         } else {
             self.synced_to()
         };
-        let mut told = Vec::new();
+        let mut target = Vec::new();
         for slot in &mut self.members.slots {
             let holds = match slot.state {
                 SlotState::InSync | SlotState::Rebuilding(_) => true,
@@ -183,7 +183,7 @@ impl State {
                 (slot.patch(&changes), catch_up)
             });
             let (superblock, catch_up) = superblock.unzip();
-            told.push(Told {
+            target.push(CommitTarget {
                 target: slot.target.clone(),
                 holds,
                 bitmap_at: slot.superblock.bitmap_at.filter(|_| holds),
@@ -192,7 +192,7 @@ impl State {
                 catch_up: catch_up.flatten(),
             });
         }
-        told
+        target
     }
 
     /// The roles of all members by their numbers. A member that is not here holds nothing.
@@ -235,7 +235,7 @@ impl State {
                 Failing::Last => result = Err(error),
             }
         }
-        let durable = result.is_ok() && !outcome.given_up;
+        let durable = result.is_ok() && !outcome.cancelled;
         if let Some(bits) = &mut self.bits {
             bits.end_commit(durable);
         }

@@ -19,9 +19,9 @@ use smallvec::SmallVec;
 use super::super::member_guard::is_not_ours;
 use super::Mirror;
 use super::layout::{Copy, Piece};
-use super::locks::{GivenUp, Kind};
 use super::member_table::Failing;
 use super::members::{Holder, SlotId, Target, View, is_timeout};
+use super::range_locks::{Cancelled, Kind};
 use super::read_balance::{ReadRank, choose};
 use super::read_errors::READ_ERRORS_MAX;
 use super::state::State;
@@ -109,7 +109,7 @@ impl Mirror {
     async fn read_piece(&self, piece: &Piece) -> Result<IoBufs, IoError> {
         let found = self.read_any(piece, Which::Any, None).await?;
         for (slot, error) in found.tried {
-            self.put_right(piece, slot, error).await;
+            self.repair_read_error(piece, slot, error).await;
         }
         Ok(found.data)
     }
@@ -145,7 +145,7 @@ impl Mirror {
     }
 
     /// A member could not be read where another could.
-    async fn put_right(&self, piece: &Piece, slot: SlotId, error: IoError) {
+    async fn repair_read_error(&self, piece: &Piece, slot: SlotId, error: IoError) {
         if self.read_only() {
             return;
         }
@@ -157,7 +157,7 @@ impl Mirror {
             Err((piece.range, error))
         } else {
             tracing::info!("{}: {error}: it is written anew", target.name);
-            self.write_anew(piece, &target).await
+            self.rewrite_copy(piece, &target).await
         };
         if let Err((within, error)) = written {
             // Where it cannot be failed it goes on: what was read came from another member.
@@ -208,7 +208,7 @@ impl Mirror {
     }
 
     /// Rewrites what cannot be read of a member, from another one, and reads it again.
-    async fn write_anew(&self, piece: &Piece, target: &Target) -> Result<(), (Range, IoError)> {
+    async fn rewrite_copy(&self, piece: &Piece, target: &Target) -> Result<(), (Range, IoError)> {
         let turn = self.turn(Operation::Read, piece.range, Kind::Window).await;
         // The array is being stopped, or what was given up there cannot be put right: it is left as it is.
         let Ok(mut turn) = turn else {
@@ -226,10 +226,10 @@ impl Mirror {
         let Ok(found) = self.read_any(piece, Which::Any, Some(target.slot)).await else {
             return Ok(());
         };
-        turn.half_way = Some(GivenUp::Data { landed: false });
+        turn.in_flight = Some(Cancelled::Data { landed: false });
         let written = target.write(within, found.data, WriteFlags::empty()).await;
         let late = written.as_ref().is_err_and(is_timeout);
-        turn.half_way = turn.half_way.filter(|_| late);
+        turn.in_flight = turn.in_flight.filter(|_| late);
         written.map_err(|error| (within, error))?;
         target.read(within).await.map_err(|error| (within, error))?;
         target.corrected.fetch_add(1, Ordering::Relaxed);

@@ -17,9 +17,9 @@ use super::super::format::Version;
 use super::super::member_guard::ArrayFence;
 use super::bits::Bits;
 use super::ledger::CommitLedger;
-use super::locks::Table;
 use super::member_table::{Failing, LogChange, MemberTable};
 use super::members::SlotId;
+use super::range_locks::RangeLocks;
 
 /// What a mirror knows.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(in crate::array) struct State {
     pub(super) bits: Option<Bits>,
     /// Without a bitmap: copies may differ from here on, byte of the array. With one its bits say where.
     pub(super) synced_to: Option<u64>,
-    pub(super) locks: Table,
+    pub(super) locks: RangeLocks,
     /// Nothing is changed any more.
     pub(super) stopped: bool,
     /// How often copies were found to differ since it was opened.
@@ -133,11 +133,11 @@ impl State {
     }
 
     /// Copies of `range` are resynced. Without a bitmap that counts where all before it are.
-    pub(super) fn made_alike(&mut self, range: Range) {
+    pub(super) fn resynced(&mut self, range: Range) {
         let before = self.is_unsynced();
         let size = self.members.layout.size();
         match &mut self.bits {
-            Some(bits) => bits.made_alike(range),
+            Some(bits) => bits.resynced(range),
             None => {
                 if let Some(to) = self.synced_to
                     && range.offset <= to

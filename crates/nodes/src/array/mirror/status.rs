@@ -113,13 +113,13 @@ impl Mirror {
     pub(in crate::array) fn fail_slot(&self, slot: SlotId, why: &str) -> Failing {
         let failing = self.lock().state.fail(slot, why);
         if failing == Failing::Failed {
-            self.tell_failed(slot, why);
+            self.report_failed(slot, why);
         }
         failing
     }
 
     /// Reports that a member failed.
-    pub(super) fn tell_failed(&self, slot: SlotId, why: &str) {
+    pub(super) fn report_failed(&self, slot: SlotId, why: &str) {
         let guarded = self.lock();
         let member = guarded.state.members.slots[slot.0].target.name.clone();
         let degraded = guarded.state.is_degraded();
@@ -127,15 +127,15 @@ impl Mirror {
         let name = self.name();
         tracing::debug!("{name}: {member} has failed: {why}; the array goes on without it");
         let why = why.to_owned();
-        self.tell(ArrayEvent::Fail { member, why });
+        self.send_event(ArrayEvent::Fail { member, why });
         if degraded {
-            self.tell(ArrayEvent::DegradedArray);
+            self.send_event(ArrayEvent::DegradedArray);
         }
         self.work.notify_waiters();
     }
 
     /// Sends an event to all listeners.
-    pub(in crate::array) fn tell(&self, event: ArrayEvent) {
+    pub(in crate::array) fn send_event(&self, event: ArrayEvent) {
         // There may be no listener.
         drop(self.events.send(event));
     }

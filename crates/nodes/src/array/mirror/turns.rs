@@ -7,7 +7,7 @@
 
 use block::Range;
 
-use super::locks::{GivenUp, Kind, Turn, Wakers};
+use super::range_locks::{Cancelled, Kind, Turn, Wakers};
 use super::state::State;
 
 impl State {
@@ -68,8 +68,8 @@ impl State {
 
     /// A change was given up while it was under way.
     #[must_use]
-    pub(super) fn give_up(&mut self, turn: Turn, what: GivenUp) -> Wakers {
-        self.locks.give_up(turn, what)
+    pub(super) fn cancel(&mut self, turn: Turn, what: Cancelled) -> Wakers {
+        self.locks.cancel(turn, what)
     }
 
     /// A change takes over what was given up in line, where it fills all of that. Whether there was any.

@@ -17,9 +17,9 @@ use super::super::format::{Superblock, bitmap};
 use super::super::member::Member;
 use super::Mirror;
 use super::layout::Piece;
-use super::locks::{GivenUp, Kind};
 use super::member_table::{Slot, SlotState};
 use super::members::{Holder, SlotId, Target, View};
+use super::range_locks::{Cancelled, Kind};
 use super::read::Which;
 use super::state::State;
 use super::write::Changing;
@@ -31,12 +31,12 @@ pub(in crate::array) struct Window<'a>(Changing<'a>);
 impl Window<'_> {
     /// Copies are written here: if this is dropped in flight, they are resynced before they may be changed again.
     pub(in crate::array) const fn begin(&mut self) {
-        self.0.half_way = Some(GivenUp::Data { landed: false });
+        self.0.in_flight = Some(Cancelled::Data { landed: false });
     }
 
     /// They were: nothing is under way.
     pub(in crate::array) const fn end(&mut self) {
-        self.0.half_way = None;
+        self.0.in_flight = None;
     }
 }
 
@@ -113,7 +113,7 @@ impl Mirror {
 
     /// Copies of `range` are identical now; whole chunks of the bitmap count. Not durable before the next commit.
     pub(in crate::array) fn synced(&self, range: Range) {
-        self.lock().state.made_alike(range);
+        self.lock().state.resynced(range);
     }
 
     /// The next bytes at or behind `from` that the bitmap has as changed; all of them where there is no bitmap.
@@ -225,7 +225,7 @@ impl Mirror {
             return Ok(());
         };
         self.record(State::is_recorded).await?;
-        self.tell(super::ArrayEvent::SpareActive { member: name });
+        self.send_event(super::ArrayEvent::SpareActive { member: name });
         Ok(())
     }
 
@@ -244,7 +244,7 @@ impl Mirror {
     /// # Errors
     /// Members cannot be written.
     pub(in crate::array) async fn mark_clean(&self) -> Result<bool, IoError> {
-        if self.lock().state.locks.abandoned_count() > 0 {
+        if self.lock().state.locks.cancelled_count() > 0 {
             self.settle_all().await?;
         }
         if !self.lock().state.let_go() {

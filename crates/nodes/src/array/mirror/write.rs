@@ -19,15 +19,15 @@ use super::super::member_guard::is_not_ours;
 use super::Mirror;
 use super::answers::{Answer, Answers};
 use super::layout::{Copy, Piece};
-use super::locks::{GivenUp, Kind, Place, Turn};
 use super::members::{Holder, SlotId, Target, View, is_timeout};
+use super::range_locks::{Cancelled, Kind, Turn, TurnState};
 use crate::blocks::slice;
 use crate::zeroes::zeroes;
 
 /// Changes under way, or waiting for their turns; more of them wait for these, in order.
 pub(super) const CHANGES_MAX: usize = 256;
 /// Changes that were given up; with more of them the next one settles first.
-const GIVEN_UP_MAX: usize = 64;
+const CANCELLED_MAX: usize = 64;
 
 /// Zeroes that are written together, where a member cannot zero.
 const ZEROES_LEN: u64 = 1 << 20;
@@ -49,11 +49,11 @@ impl Change {
         }
     }
 
-    const fn given_up(&self) -> GivenUp {
+    const fn cancelled(&self) -> Cancelled {
         match self {
-            Self::Data(_) => GivenUp::Data { landed: false },
-            Self::Zeroes => GivenUp::Zeroes,
-            Self::Trim => GivenUp::Trim,
+            Self::Data(_) => Cancelled::Data { landed: false },
+            Self::Zeroes => Cancelled::Zeroes,
+            Self::Trim => Cancelled::Trim,
         }
     }
 
@@ -77,19 +77,19 @@ pub(in crate::array) struct Changing<'a> {
     range: Range,
     kind: Kind,
     /// What is under way below, or must not be left as it is.
-    pub(super) half_way: Option<GivenUp>,
+    pub(super) in_flight: Option<Cancelled>,
 }
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         let mut guarded = self.mirror.lock();
-        let wakers = match self.half_way {
-            Some(what) => guarded.state.give_up(self.turn, what),
+        let wakers = match self.in_flight {
+            Some(what) => guarded.state.cancel(self.turn, what),
             None => guarded.state.end(self.turn, self.range, self.kind),
         };
         drop(guarded);
         wakers.into_iter().for_each(std::task::Waker::wake);
-        if self.half_way.is_some() {
+        if self.in_flight.is_some() {
             self.mirror.work.notify_waiters();
         }
     }
@@ -105,23 +105,23 @@ impl Mirror {
     ) -> Result<(), IoError> {
         let place = self.places.acquire().await;
         let _place = place.expect("the semaphore is never closed");
-        if self.lock().state.locks.abandoned_count() > GIVEN_UP_MAX {
+        if self.lock().state.locks.cancelled_count() > CANCELLED_MAX {
             self.settle_all().await?;
         }
         let mut changing = self.turn(what.operation(), range, Kind::Change).await?;
         self.record(|state| state.is_ready(range)).await?;
-        changing.half_way = Some(what.given_up());
+        changing.in_flight = Some(what.cancelled());
         let answers = self.send(range, &what, flags, None).await;
         let failed = self.conclude(range, &answers).await;
         // What was not answered may land at any time, on a member that goes on.
-        changing.half_way = changing
-            .half_way
+        changing.in_flight = changing
+            .in_flight
             .filter(|_| failed.is_err() && answers.are_late());
         self.record(super::state::State::is_recorded).await?;
         failed
     }
 
-    /// Waits for a turn on `range`.
+    /// Waiting for a turn on `range`.
     pub(super) async fn turn(
         &self,
         operation: Operation,
@@ -151,20 +151,20 @@ impl Mirror {
             turn,
             range,
             kind,
-            half_way: over.then_some(GivenUp::Data { landed: true }),
+            in_flight: over.then_some(Cancelled::Data { landed: true }),
         })
     }
 
-    /// Waits until `turn` may go on, and puts right what was given up before it.
+    /// Waiting until `turn` may go on, and puts right what was given up before it.
     pub(super) async fn wait_for(&self, turn: Turn) -> Result<(), IoError> {
         loop {
             let place = std::future::poll_fn(|context| {
                 match self.lock().state.locks.place(turn, context.waker()) {
-                    Place::Waits => std::task::Poll::Pending,
+                    TurnState::Waiting => std::task::Poll::Pending,
                     place => std::task::Poll::Ready(place),
                 }
             });
-            if place.await == Place::Ready {
+            if place.await == TurnState::Ready {
                 return Ok(());
             }
             self.settle_all().await?;
@@ -223,12 +223,12 @@ impl Mirror {
             turn,
             range,
             kind: Kind::Change,
-            half_way: None,
+            in_flight: None,
         };
         let done = send_now(range, data, &view);
         if done == Now::WouldWait {
             // The caller writes it again, and goes over what is there now.
-            changing.half_way = Some(GivenUp::Data { landed: true });
+            changing.in_flight = Some(Cancelled::Data { landed: true });
         }
         done
     }

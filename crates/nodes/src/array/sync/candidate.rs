@@ -60,7 +60,7 @@ impl SyncManager {
         if let Some(way) = before {
             way.reopen.sever().await;
         }
-        let settled = clock::timeout(self.mirror.patience(), node.settle()).await;
+        let settled = clock::timeout(self.mirror.member_timeout(), node.settle()).await;
         match settled {
             Ok(Ok(())) => Ok(in_blocks(name, node, self.mirror.geometry().block_size)),
             Ok(Err(error)) => Err(read_error(name, error)),
@@ -71,7 +71,7 @@ impl SyncManager {
     /// What a disk says of itself, if it is a member of this array.
     pub(super) async fn known(&self, name: &str, node: &Node) -> Result<Option<Found>, ArrayError> {
         let failed = |error| read_error(name, error);
-        let looked = clock::timeout(self.mirror.patience(), examine(node)).await;
+        let looked = clock::timeout(self.mirror.member_timeout(), examine(node)).await;
         let looked = looked.map_err(|elapsed| silent(name, elapsed))?;
         let all = looked.map_err(failed)?;
         let Some((place, superblock)) = newest(&all) else {

@@ -235,7 +235,7 @@ impl SyncManager {
     async fn carry_out(&self, job: Job) {
         let kind = job.kind();
         let name = self.mirror.name();
-        self.mirror.tell(ArrayEvent::RebuildStarted(kind));
+        self.mirror.send_event(ArrayEvent::RebuildStarted(kind));
         tracing::debug!("{name}: {kind} begins");
         let ended = self.run(job).await;
         let mismatches = self.state().end(job, matches!(ended, Ok(End::Well)));
@@ -243,7 +243,7 @@ impl SyncManager {
             Ok(end) => {
                 tracing::debug!("{name}: {kind} has ended: {end:?}");
                 self.mirror
-                    .tell(ArrayEvent::RebuildFinished { kind, mismatches });
+                    .send_event(ArrayEvent::RebuildFinished { kind, mismatches });
             }
             Err(Stop::Failed(error) | Stop::Lost(error)) => {
                 tracing::error!("{name}: {kind} cannot go on: {error}");

@@ -76,7 +76,7 @@ impl SyncManager {
         name: &str,
         taking: impl Future<Output = Result<(), ArrayError>>,
     ) -> Result<(), ArrayError> {
-        let limit = self.mirror.patience().saturating_mul(TAKING_IN);
+        let limit = self.mirror.member_timeout().saturating_mul(TAKING_IN);
         let taken = clock::timeout(limit, taking).await;
         taken.unwrap_or_else(|elapsed| Err(silent(name, elapsed)))
     }
@@ -230,7 +230,8 @@ impl SyncManager {
         self.mirror.note_bits(own);
         let given = self.mirror.give_part(slot, part, true).await;
         given.map_err(|error| not_told(&error))?;
-        self.mirror.tell(ArrayEvent::MemberBack { member: name });
+        self.mirror
+            .send_event(ArrayEvent::MemberBack { member: name });
         self.changed();
         Ok(())
     }

@@ -71,7 +71,7 @@ impl SyncManager {
         };
         self.mirror.adopt(member, true);
         self.remember(name, disk.remote, disk.reopen.as_ref());
-        let told = self.mirror.tell_members().await;
+        let told = self.mirror.commit_pending().await;
         told.map_err(|error| not_told(&error))?;
         self.changed();
         Ok(())

@@ -125,7 +125,7 @@ impl SyncManager {
     }
 
     async fn look_for(&self, name: &str, way: &Way) -> bool {
-        let opened = clock::timeout(self.mirror.patience(), way.reopen.reopen()).await;
+        let opened = clock::timeout(self.mirror.member_timeout(), way.reopen.reopen()).await;
         let disk = match opened {
             Ok(Ok(disk)) => disk,
             Ok(Err(ReopenError::Fenced(why))) => {

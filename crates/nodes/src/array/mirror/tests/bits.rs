@@ -100,7 +100,7 @@ fn a_bit_is_kept_while_a_write_is_under_way_or_copies_may_differ_or_somebody_is_
     assert!(!all.will_clear());
     all.sweep(true);
     assert_eq!(set_in(&commit(&mut all, true)), [1, 2]);
-    all.made_alike(Range::new(CHUNK, 2 * CHUNK));
+    all.resynced(Range::new(CHUNK, 2 * CHUNK));
     all.end(chunk(1));
     all.sweep(true);
     all.sweep(true);
@@ -131,12 +131,12 @@ fn the_last_chunk_may_be_cut_short_and_what_is_behind_it_means_nothing() {
     assert_eq!((bits.count(), bits.set()), (COUNT, COUNT));
     bits.need_all_set(0);
     assert_eq!(bits.next_needed(0), Some(Range::new(0, SIZE)));
-    bits.made_alike(Range::new(0, SIZE - 512));
+    bits.resynced(Range::new(0, SIZE - 512));
     assert_eq!(
         bits.next_needed(0),
         Some(Range::new(SIZE + 512 - CHUNK, CHUNK - 512))
     );
-    bits.made_alike(Range::new(SIZE - 3 * CHUNK, 3 * CHUNK));
+    bits.resynced(Range::new(SIZE - 3 * CHUNK, 3 * CHUNK));
     assert_eq!(bits.next_needed(0), None);
     assert_eq!(bits.needed(), 0);
 }

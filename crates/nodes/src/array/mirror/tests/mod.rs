@@ -7,13 +7,13 @@ mod commits;
 mod faults;
 pub(in crate::array) mod kit;
 mod layout;
-mod locks;
 mod member_table;
 mod model;
 mod order;
-mod patience;
+mod range_locks;
 mod restart;
 mod steady_load;
+mod timeouts;
 mod windows;
 
 use std::sync::Arc;

@@ -67,7 +67,7 @@ fn a_checkpoint_waits_for_its_own_change_only() {
 fn a_newcomer_is_told_of_in_two_commits() {
     let took = time_under_load(async |mirror| {
         mirror.lock().state.change(false);
-        mirror.tell_members().await
+        mirror.commit_pending().await
     });
     assert!(took <= TWO_COMMITS, "{took:?}");
 }

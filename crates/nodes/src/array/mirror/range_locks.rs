@@ -1,11 +1,11 @@
-//! [`Table`]: which bytes of the array are being changed, in order of arrival. Pure, but for the wakers it keeps.
+//! [`RangeLocks`]: which bytes of the array are being changed, in order of arrival. Pure, but for the wakers it keeps.
 //!
 //! # Invariants
 //!
 //! * Of two that overlap, the one that came first goes first: none starves, and all copies of a byte get the same
 //!   changes in the same order.
 //! * A change that was cancelled in flight keeps its place: no other comes past it before it was
-//!   undone or finished ([`Table::take_abandoned`]). Copies may differ there.
+//!   undone or finished ([`RangeLocks::take_cancelled`]). Copies may differ there.
 //! * A change that fills all of what was given up in line goes over it: nothing of that can land late.
 
 use std::task::Waker;
@@ -19,7 +19,7 @@ pub(super) struct Turn(u64);
 
 /// What was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum GivenUp {
+pub(super) enum Cancelled {
     /// A write: copies may differ.
     Data {
         /// Nothing of it can land any more.
@@ -42,22 +42,22 @@ pub(super) enum Kind {
 
 /// What was cancelled, and its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Abandoned {
+pub(super) struct CancelledChange {
     pub(super) turn: Turn,
     pub(super) range: Range,
     pub(super) kind: Kind,
-    pub(super) what: GivenUp,
+    pub(super) what: Cancelled,
 }
 
 /// How a change stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum TurnState {
     /// It may go on.
     Ready,
     /// Another change is before it.
-    Waits,
+    Waiting,
     /// What is before it was given up, and must be put right first.
-    Haunted,
+    Blocked,
 }
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ struct Entry {
     turn: Turn,
     range: Range,
     kind: Kind,
-    given_up: Option<GivenUp>,
+    cancelled: Option<Cancelled>,
     waker: Option<Waker>,
 }
 
@@ -74,17 +74,17 @@ pub(super) type Wakers = SmallVec<[Waker; 4]>;
 
 /// All changes that are under way, wait, or were given up.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct RangeLocks {
     entries: Vec<Entry>,
     next: u64,
-    given_up: usize,
+    cancelled: usize,
     /// Changes that have not ended: in flight, waiting, or given up.
     changes: u64,
     /// Changes that arrived, ever.
     begun: u64,
 }
 
-impl Table {
+impl RangeLocks {
     /// A change of `range` arrives.
     pub(super) fn enter(&mut self, range: Range, kind: Kind) -> Turn {
         let turn = Turn(self.next);
@@ -96,7 +96,7 @@ impl Table {
             turn,
             range,
             kind,
-            given_up: None,
+            cancelled: None,
             waker: None,
         });
         turn
@@ -113,18 +113,18 @@ impl Table {
     }
 
     /// How a change stands; where it waits, `waker` is called when that may have changed.
-    pub(super) fn place(&mut self, turn: Turn, waker: &Waker) -> Place {
+    pub(super) fn place(&mut self, turn: Turn, waker: &Waker) -> TurnState {
         let at = self.position(turn);
         let (before, own) = self.entries.split_at_mut(at);
         let own = &mut own[0];
-        let mut place = Place::Ready;
+        let mut place = TurnState::Ready;
         for earlier in before.iter().filter(|e| e.range.overlaps(&own.range)) {
-            if earlier.given_up.is_some() {
-                return Place::Haunted;
+            if earlier.cancelled.is_some() {
+                return TurnState::Blocked;
             }
-            place = Place::Waits;
+            place = TurnState::Waiting;
         }
-        if place == Place::Waits {
+        if place == TurnState::Waiting {
             match &mut own.waker {
                 Some(known) => known.clone_from(waker),
                 empty => *empty = Some(waker.clone()),
@@ -143,18 +143,18 @@ impl Table {
     pub(super) fn leave(&mut self, turn: Turn) -> Wakers {
         let at = self.position(turn);
         let gone = self.entries.remove(at);
-        self.given_up -= usize::from(gone.given_up.is_some());
+        self.cancelled -= usize::from(gone.cancelled.is_some());
         self.changes -= u64::from(gone.kind == Kind::Change);
         self.wakers_behind(at, gone.range)
     }
 
     /// It was given up while it was under way.
     #[must_use]
-    pub(super) fn give_up(&mut self, turn: Turn, what: GivenUp) -> Wakers {
+    pub(super) fn cancel(&mut self, turn: Turn, what: Cancelled) -> Wakers {
         let at = self.position(turn);
-        self.entries[at].given_up = Some(what);
+        self.entries[at].cancelled = Some(what);
         self.entries[at].waker = None;
-        self.given_up += 1;
+        self.cancelled += 1;
         let range = self.entries[at].range;
         self.wakers_behind(at + 1, range)
     }
@@ -169,13 +169,13 @@ impl Table {
     /// over it must not leave it half done either.
     pub(super) fn go_over(&mut self, turn: Turn) -> SmallVec<[Range; 2]> {
         let mut over = SmallVec::new();
-        if self.given_up == 0 {
+        if self.cancelled == 0 {
             return over;
         }
         let range = self.entries[self.position(turn)].range;
         let covers = |other: Range| range.offset <= other.offset && other.end() <= range.end();
         self.entries.retain(|entry| {
-            let landed = entry.given_up == Some(GivenUp::Data { landed: true });
+            let landed = entry.cancelled == Some(Cancelled::Data { landed: true });
             let goes = landed && entry.turn < turn && covers(entry.range);
             if goes {
                 over.push(entry.range);
@@ -183,32 +183,32 @@ impl Table {
             }
             !goes
         });
-        self.given_up -= over.len();
+        self.cancelled -= over.len();
         over
     }
 
     /// What was cancelled, in order. The caller repairs it: no change goes over it from now on.
-    pub(super) fn take_abandoned(&mut self) -> Vec<Abandoned> {
-        let given_up = self.entries.iter_mut().filter_map(|entry| {
-            let what = entry.given_up?;
-            if what == (GivenUp::Data { landed: true }) {
-                entry.given_up = Some(GivenUp::Data { landed: false });
+    pub(super) fn take_cancelled(&mut self) -> Vec<CancelledChange> {
+        let cancelled = self.entries.iter_mut().filter_map(|entry| {
+            let what = entry.cancelled?;
+            if what == (Cancelled::Data { landed: true }) {
+                entry.cancelled = Some(Cancelled::Data { landed: false });
             }
-            Some(Abandoned {
+            Some(CancelledChange {
                 turn: entry.turn,
                 range: entry.range,
                 kind: entry.kind,
                 what,
             })
         });
-        given_up.collect()
+        cancelled.collect()
     }
 
     /// Bytes that users requested to change and wait for.
     pub(super) fn under_way(&self) -> u64 {
         let changes = self.entries.iter().filter(|entry| {
             // No caller waits for what was cancelled.
-            entry.kind == Kind::Change && entry.given_up.is_none()
+            entry.kind == Kind::Change && entry.cancelled.is_none()
         });
         changes.fold(0, |bytes, change| bytes.saturating_add(change.range.len))
     }
@@ -224,7 +224,7 @@ impl Table {
     }
 
     /// How many were given up.
-    pub(super) const fn abandoned_count(&self) -> usize {
-        self.given_up
+    pub(super) const fn cancelled_count(&self) -> usize {
+        self.cancelled
     }
 }

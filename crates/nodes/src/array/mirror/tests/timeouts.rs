@@ -15,7 +15,7 @@ use crate::array::member::Member;
 use crate::array::member_guard::ArrayFence;
 use crate::timed::{on_stopped_clock, timed};
 
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 /// Far beyond it.
 const LONG: Duration = Duration::from_millis(500);
 
@@ -37,7 +37,7 @@ fn remote() -> (Arc<HeldDisk>, Target) {
     };
     let events = broadcast::Sender::new(1);
     let fence = ArrayFence::new("media", events, Arc::default());
-    (held, Target::new(SlotId(0), &member, PATIENCE, fence, None))
+    (held, Target::new(SlotId(0), &member, TIMEOUT, fence, None))
 }
 
 /// Lets a request wait while `others` say what others meet.
@@ -75,7 +75,7 @@ fn a_flush_of_a_member_that_answers_nothing_fails_in_time() {
         let error = flush.await.unwrap_err();
         let took = clock::now().duration_since(begin);
         assert!(is_timeout(&error), "{error}");
-        assert!(took >= PATIENCE && took < 2 * PATIENCE, "{took:?}");
+        assert!(took >= TIMEOUT && took < 2 * TIMEOUT, "{took:?}");
     });
 }
 
@@ -128,7 +128,7 @@ fn who_is_alone_no_longer_is_not_waited_for_any_more() {
                 target.set_alone(false);
             };
             let both = async { tokio::join!(asked, comes).0 };
-            let error = clock::timeout(20 * PATIENCE, both).await;
+            let error = clock::timeout(20 * TIMEOUT, both).await;
             assert!(is_timeout(&error.expect("it ends").unwrap_err()));
         }
     });
