@@ -1,9 +1,9 @@
 //! `assemble`: superblocks to holders, or why that is no array that can be opened. Pure.
 //!
 //! ```text
-//! witnesses ──► alone ──► between ──► picture ──► enough ──► verdict
-//!               each by   what all    which      which
-//!               itself    agree on    fresh      missing
+//! witnesses ──► single_member ──► consistency ──► picture ──► completeness ──► verdict
+//!               each by itself    what all        which       which are
+//!                                 agree on        is fresh    missing
 //! ```
 //!
 //! # Invariants

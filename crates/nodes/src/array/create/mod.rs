@@ -1,7 +1,7 @@
 //! Makes a new array: superblocks, bitmaps and logs of bad blocks, as mdadm would.
 //!
 //! ```text
-//! spec, disks ──► checked ──────────► superblocks, bitmap ──► written
+//! spec, disks ──► checked ─────────────────► superblocks, bitmap ──► written
 //!                 create_spec.rs, check.rs   plan.rs, places.rs      write.rs
 //! ```
 //!

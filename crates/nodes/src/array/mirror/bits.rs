@@ -32,7 +32,7 @@ pub(super) const SWEEPS: u8 = 2;
 /// One chunk.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
-    /// Writes under way, and those given up.
+    /// Writes under way, and those cancelled.
     writes: u32,
     phase: Phase,
     /// Sweeps since the last write.

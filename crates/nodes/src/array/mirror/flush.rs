@@ -1,4 +1,4 @@
-//! Flushing, and settling what was given up.
+//! Flushing, and settling what was cancelled.
 //!
 //! # Invariants
 //!

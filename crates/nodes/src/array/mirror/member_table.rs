@@ -64,7 +64,7 @@ pub(in crate::array) struct Slot {
     pub(super) log: Option<BadBlocks>,
     /// The next commit writes it.
     pub(super) log_changed: bool,
-    /// Read errors that were put right lately.
+    /// Read errors that were repaired lately.
     pub(super) read_errors: ReadErrors,
 }
 

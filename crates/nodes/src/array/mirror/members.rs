@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! * No request to a member takes longer than its timeout. What was not answered by then may still land: the
-//!   member has failed then, or what it may land on was given up ([`super::locks`]).
+//!   member has failed then, or what it may land on was cancelled ([`super::range_locks`]).
 //! * Nothing is sent to a member once the array was taken over, and to a remote one only while it is known to be ours
 //!   ([`MemberGuard`]).
 //! * The only holder of a part is waited for as long as the disk itself waits: failing it would fail the array.
@@ -72,7 +72,7 @@ pub(in crate::array) struct Target {
     alone: AtomicBool,
     /// Reads in flight.
     pub(super) load: ReadLoad,
-    /// Read errors that were put right.
+    /// Read errors that were repaired.
     pub(super) corrected: AtomicU64,
     /// Writes until the fast path is tried again.
     waits: AtomicU32,

@@ -17,9 +17,20 @@
 //! * Changes that overlap are carried out one behind the other, on all members: copies end equal.
 //! * Once another host took the array over, every request fails, and no member is written any more
 //!   ([`super::member_guard`]).
-//! * A future that is dropped leaves nothing half known: a commit goes on without it, and what was given up half way
+//! * A future that is dropped leaves nothing half known: a commit goes on without it, and what was cancelled in flight
 //!   keeps its turn until [`BlockDevice::settle`] resynced its copies.
 //! * An array that is open read-only is never written, and one that is open for writing not before the first change.
+//!
+//! # Objects of their own
+//!
+//! | object | owns | does not know |
+//! |---|---|---|
+//! | [`ledger`] | what members know durably, what the next commit owes | any format: `plan` encodes md, other metadata gets a plan of its own |
+//! | [`member_table`] | holders of the parts, which members may fail, the view of requests | bitmaps and commits |
+//! | [`range_locks`] | the order of overlapping changes, and what was cancelled | members, and what a change does |
+//! | [`read_balance`] | which of several copies is read | what a copy is |
+//!
+//! The engines to come (parity, reshape) are to use the same four; what is the mirror's alone is in `write`, `read` and `flush`.
 //!
 //! # What it does not do
 //!

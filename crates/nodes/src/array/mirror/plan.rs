@@ -79,7 +79,7 @@ pub(super) struct After {
 /// How a commit went.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// It was given up before anything was written.
+    /// It was aborted before anything was written.
     pub(super) cancelled: bool,
     /// Members that failed at it, and why.
     pub(super) failures: Vec<(SlotId, block::IoError)>,

@@ -6,7 +6,7 @@
 //!   changes in the same order.
 //! * A change that was cancelled in flight keeps its place: no other comes past it before it was
 //!   undone or finished ([`RangeLocks::take_cancelled`]). Copies may differ there.
-//! * A change that fills all of what was given up in line goes over it: nothing of that can land late.
+//! * A change that fills all of what was cancelled on the fast path goes over it: nothing of that can land late.
 
 use std::task::Waker;
 
@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Turn(u64);
 
-/// What was given up.
+/// What was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cancelled {
     /// A write: copies may differ.
@@ -56,7 +56,7 @@ pub(super) enum TurnState {
     Ready,
     /// Another change is before it.
     Waiting,
-    /// What is before it was given up, and must be put right first.
+    /// What is before it was cancelled, and must be repaired first.
     Blocked,
 }
 
@@ -72,13 +72,13 @@ struct Entry {
 /// Wakers to call once the lock of the state is free again.
 pub(super) type Wakers = SmallVec<[Waker; 4]>;
 
-/// All changes that are under way, wait, or were given up.
+/// All changes that are under way, wait, or were cancelled.
 #[derive(Debug, Default)]
 pub(super) struct RangeLocks {
     entries: Vec<Entry>,
     next: u64,
     cancelled: usize,
-    /// Changes that have not ended: in flight, waiting, or given up.
+    /// Changes that have not ended: in flight, waiting, or cancelled.
     changes: u64,
     /// Changes that arrived, ever.
     begun: u64,
@@ -148,7 +148,7 @@ impl RangeLocks {
         self.wakers_behind(at, gone.range)
     }
 
-    /// It was given up while it was under way.
+    /// It was cancelled in flight.
     #[must_use]
     pub(super) fn cancel(&mut self, turn: Turn, what: Cancelled) -> Wakers {
         let at = self.position(turn);
@@ -223,7 +223,7 @@ impl RangeLocks {
         self.begun
     }
 
-    /// How many were given up.
+    /// How many were cancelled.
     pub(super) const fn cancelled_count(&self) -> usize {
         self.cancelled
     }

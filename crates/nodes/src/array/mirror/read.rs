@@ -210,7 +210,7 @@ impl Mirror {
     /// Rewrites what cannot be read of a member, from another one, and reads it again.
     async fn rewrite_copy(&self, piece: &Piece, target: &Target) -> Result<(), (Range, IoError)> {
         let turn = self.turn(Operation::Read, piece.range, Kind::Window).await;
-        // The array is being stopped, or what was given up there cannot be put right: it is left as it is.
+        // The array is being stopped, or what was cancelled there cannot be repaired: it is left as it is.
         let Ok(mut turn) = turn else {
             return Ok(());
         };

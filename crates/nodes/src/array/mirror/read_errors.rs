@@ -1,4 +1,4 @@
-//! [`ReadErrors`]: how many read errors of a member are put right before it has failed. Pure.
+//! [`ReadErrors`]: how many read errors of a member are repaired before it has failed. Pure.
 //!
 //! A member that cannot be read here and there is rewritten there and goes on; one on which that happens again and again
 //! is dying. The bound is that of md (`max_corr_read_errors`, `check_decay_read_errors` in drivers/md).
@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-/// As many read errors are put right; the next one fails the member.
+/// As many read errors are repaired; the next one fails the member.
 pub(super) const READ_ERRORS_MAX: u32 = 20;
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -1,8 +1,8 @@
-//! Changes that are under way: begun, counted, ended, given up. Pure; part of [`State`].
+//! Changes that are under way: begun, counted, ended, cancelled. Pure; part of [`State`].
 //!
 //! # Invariants
 //!
-//! * What is counted is uncounted once: at its end, or when what was given up has settled.
+//! * What is counted is uncounted once: at its end, or when what was cancelled has settled.
 //! * A change begins in line only where nothing at all has to be waited for.
 
 use block::Range;
@@ -66,13 +66,13 @@ impl State {
         self.locks.leave(turn)
     }
 
-    /// A change was given up while it was under way.
+    /// A change was cancelled in flight.
     #[must_use]
     pub(super) fn cancel(&mut self, turn: Turn, what: Cancelled) -> Wakers {
         self.locks.cancel(turn, what)
     }
 
-    /// A change takes over what was given up in line, where it fills all of that. Whether there was any.
+    /// A change takes over what was cancelled on the fast path, where it fills all of that. Whether there was any.
     pub(super) fn go_over(&mut self, turn: Turn) -> bool {
         let over = self.locks.go_over(turn);
         for range in &over {

@@ -44,7 +44,7 @@ impl Mirror {
     /// Waits for changes of `range`, and holds new ones until the window is dropped.
     ///
     /// # Errors
-    /// What was given up there cannot be put right, or the array is being stopped.
+    /// What was cancelled there cannot be repaired, or the array is being stopped.
     pub(in crate::array) async fn lock_range(&self, range: Range) -> Result<Window<'_>, IoError> {
         let changing = self.turn(Operation::Write, range, Kind::Window).await?;
         Ok(Window(changing))
@@ -282,7 +282,7 @@ impl Mirror {
         self.lock().state.locks.begun()
     }
 
-    /// Resolves when there may be something to do: a member failed or came, a commit ended, something was given up.
+    /// Resolves when there may be something to do: a member failed or came, a commit ended, something was cancelled.
     pub(in crate::array) fn work(&self) -> Arc<tokio::sync::Notify> {
         self.work.clone()
     }

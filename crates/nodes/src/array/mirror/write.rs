@@ -8,7 +8,7 @@
 //!
 //! * A change goes to all members that hold a part, in sync or being rebuilt, and is acknowledged once all of these that have
 //!   not failed have it.
-//! * What was given up half way keeps its turn, and its bits, until [`settle`](block::BlockDevice::settle) made the
+//! * What was cancelled in flight keeps its turn, and its bits, until [`settle`](block::BlockDevice::settle) made the
 //!   copies identical.
 //! * What is answered in line allocates nothing.
 
@@ -26,7 +26,7 @@ use crate::zeroes::zeroes;
 
 /// Changes under way, or waiting for their turns; more of them wait for these, in order.
 pub(super) const CHANGES_MAX: usize = 256;
-/// Changes that were given up; with more of them the next one settles first.
+/// Changes that were cancelled; with more of them the next one settles first.
 const CANCELLED_MAX: usize = 64;
 
 /// Zeroes that are written together, where a member cannot zero.
@@ -69,7 +69,7 @@ impl Change {
     }
 }
 
-/// A turn; over when it is dropped. Where that is half way, the range is given up.
+/// A turn; over when it is dropped. Where that is in flight, the range is cancelled.
 #[derive(Debug)]
 pub(in crate::array) struct Changing<'a> {
     mirror: &'a Mirror,
@@ -121,7 +121,7 @@ impl Mirror {
         failed
     }
 
-    /// Waiting for a turn on `range`.
+    /// Waits for a turn on `range`.
     pub(super) async fn turn(
         &self,
         operation: Operation,
@@ -155,7 +155,7 @@ impl Mirror {
         })
     }
 
-    /// Waiting until `turn` may go on, and puts right what was given up before it.
+    /// Waits until `turn` may go on, and repairs what was cancelled before it.
     pub(super) async fn wait_for(&self, turn: Turn) -> Result<(), IoError> {
         loop {
             let place = std::future::poll_fn(|context| {

@@ -38,48 +38,48 @@ struct Looks {
 }
 
 /// Starts the driver of an array, on this core. It ends by itself.
-pub(super) fn start(keeper: &Arc<SyncManager>) {
+pub(super) fn start(manager: &Arc<SyncManager>) {
     drop(engine::spawn(by_the_clock(
-        Arc::downgrade(keeper),
-        keeper.wanted.clone(),
+        Arc::downgrade(manager),
+        manager.wanted.clone(),
     )));
     drop(engine::spawn(as_it_comes(
-        Arc::downgrade(keeper),
-        keeper.wanted.clone(),
+        Arc::downgrade(manager),
+        manager.wanted.clone(),
     )));
 }
 
 /// Does jobs as they come.
-async fn as_it_comes(keeper: Weak<SyncManager>, wanted: Arc<Notify>) {
+async fn as_it_comes(manager: Weak<SyncManager>, wanted: Arc<Notify>) {
     loop {
         let again = wanted.notified();
         let mut again = std::pin::pin!(again);
         again.as_mut().enable();
-        let Some(keeper) = keeper.upgrade().filter(|keeper| !keeper.is_left()) else {
+        let Some(manager) = manager.upgrade().filter(|manager| !manager.is_left()) else {
             return;
         };
-        if keeper.has_work() {
+        if manager.has_work() {
             // What could not be done was logged.
-            drop(keeper.work().await);
+            drop(manager.work().await);
             continue;
         }
-        drop(keeper);
+        drop(manager);
         again.await;
     }
 }
 
 /// Does what is due by the clock.
-async fn by_the_clock(keeper: Weak<SyncManager>, wanted: Arc<Notify>) {
+async fn by_the_clock(manager: Weak<SyncManager>, wanted: Arc<Notify>) {
     let mut looks = Looks::default();
     loop {
         let again = wanted.notified();
         let mut again = std::pin::pin!(again);
         again.as_mut().enable();
-        let Some(keeper) = keeper.upgrade().filter(|keeper| !keeper.is_left()) else {
+        let Some(manager) = manager.upgrade().filter(|manager| !manager.is_left()) else {
             return;
         };
-        let wait = keeper.look(&mut looks).await;
-        drop(keeper);
+        let wait = manager.look(&mut looks).await;
+        drop(manager);
         tokio::select! {
             () = again => {}
             () = clock::sleep(wait) => {}

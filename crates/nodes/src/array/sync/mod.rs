@@ -2,7 +2,7 @@
 //! come and come back, and the driver that does all of it in the background.
 //!
 //! ```text
-//! driver ─► keeper ─► job: what is to be done ─► plan: which window next ─► window: copies, compares
+//! driver ─► manager ─► job: what is to be done ─► plan: which window next ─► window: copies, compares
 //!   │         └─ rate: how fast                                               └─► mirror
 //!   └─► absent: members that are away ─► members: come back, by the bitmap or in full
 //! ```
@@ -47,12 +47,12 @@ pub(super) struct Kept(Arc<SyncManager>);
 impl Kept {
     /// Keeps `mirror` in sync: by the clock, if the options say so.
     pub(super) fn new(mirror: Arc<Mirror>, expected: Expected, options: &ArrayOptions) -> Self {
-        let keeper = Arc::new(SyncManager::new(mirror, options));
-        keeper.expect(expected);
+        let manager = Arc::new(SyncManager::new(mirror, options));
+        manager.expect(expected);
         if options.background && !options.read_only {
-            driver::start(&keeper);
+            driver::start(&manager);
         }
-        Self(keeper)
+        Self(manager)
     }
 }
 

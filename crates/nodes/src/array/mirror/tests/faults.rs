@@ -341,7 +341,7 @@ fn a_failed_member_can_be_forgotten_and_a_working_one_cannot() {
     });
 }
 
-/// md's `max_corr_read_errors`: one that is put right again and again is dying, and says so.
+/// md's `max_corr_read_errors`: one that is repaired again and again is dying, and says so.
 #[test]
 fn a_member_whose_read_errors_do_not_end_has_failed() {
     block_on(async {

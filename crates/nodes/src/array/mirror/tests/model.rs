@@ -1,4 +1,4 @@
-//! Mirrors of every kind against the model: one by one, many at once, cut off from power, dropped half way.
+//! Mirrors of every kind against the model: one by one, many at once, cut off from power, dropped in flight.
 
 use block::{BlockDevice, IoError, Node};
 use proptest::prelude::*;

@@ -149,7 +149,7 @@ fn a_change_counts_until_it_ended_and_a_window_never() {
     assert_eq!((locks.has_changes(), locks.begun()), (true, 2));
     drop(locks.leave(first));
     drop(locks.cancel(late, LANDED));
-    assert!(locks.has_changes(), "what was given up has not ended");
+    assert!(locks.has_changes(), "what was cancelled has not ended");
     let over = enter(&mut locks, 40, 10);
     assert_eq!(locks.go_over(over).len(), 1);
     drop(locks.leave(over));

@@ -70,7 +70,7 @@ fn a_commit_goes_on_with_the_next_one_who_needs_it() {
         let superblocks = all.iter().filter(|h| h.is_superblock() && h.done);
         assert_eq!(superblocks.count(), 2);
         assert_eq!(superblock(&disks[1]).await.events, 11);
-        // The bit of the one that was given up is set, too, or is not: it wrote nothing.
+        // The bit of the one that was cancelled is set, too, or is not: it wrote nothing.
         assert!(bits(&disks[1]).await.1.contains(&2));
         assert!(mirror.mark_clean().await.unwrap());
         let last = heard(&journal);
