@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::client::dial::Dialed;
 use crate::client::disk::geometry;
 use crate::client::growth::whole_blocks;
-use crate::client::session::work::{Brought, Message, Submission, Work};
+use crate::client::session::work::{Message, Response, Submission, Work};
 use crate::client::session::{Aborted, Inbox, Session, Shared, connect_all, pause};
 use crate::client::{Changed, ClientConfig, ClientError, ClientHealth, Target, describe, limits};
 
@@ -202,7 +202,7 @@ impl Client {
     }
 
     /// Another handle of the same session, if the export is larger now than when this one was made.
-    pub(super) async fn measured_anew(&self) -> Result<Option<Self>, ClientError> {
+    pub(super) async fn refreshed(&self) -> Result<Option<Self>, ClientError> {
         let size = self.refresh_size().await?;
         let again = || Self {
             target: self.target.clone(),
@@ -223,10 +223,10 @@ impl Client {
     /// Whether the server tells of holes and zeroes. Where it does not, all is data.
     #[must_use]
     pub fn knows_extents(&self) -> bool {
-        self.shared.tells_extents()
+        self.shared.reports_extents()
     }
 
-    pub(super) async fn request(&self, work: Work, range: Range) -> Result<Brought, IoError> {
+    pub(super) async fn request(&self, work: Work, range: Range) -> Result<Response, IoError> {
         let operation = work.operation();
         let (answer, answered) = oneshot::channel();
         let submission = Submission {

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use nbd_proto::{CommandFlags, ExportInfo, TransmissionFlags};
 
 use crate::client::growth::whole_blocks;
-use crate::client::session::work::{Brought, Work};
+use crate::client::session::work::{Response, Work};
 use crate::client::{Client, limits};
 
 /// Zeroes written at once where the server cannot zero.
@@ -54,8 +54,8 @@ pub(super) fn geometry(export: &ExportInfo, read_only: bool) -> Geometry {
 impl Client {
     async fn bytes(&self, range: Range) -> Result<IoBufs, IoError> {
         match self.request(Work::Read, range).await? {
-            Brought::Bytes(bytes) => Ok(bytes),
-            Brought::Nothing | Brought::Extents(_) => panic!("a read brings bytes"),
+            Response::Bytes(bytes) => Ok(bytes),
+            Response::Nothing | Response::Extents(_) => panic!("a read brings bytes"),
         }
     }
 
@@ -68,9 +68,9 @@ impl Client {
             let rest = Range::new(offset, range.end() - offset);
             let more = match self.knows_extents() && all.len() < limits::EXTENTS_MAX {
                 true => self.request(Work::Extents, rest).await?,
-                false => Brought::Nothing,
+                false => Response::Nothing,
             };
-            let Brought::Extents(more) = more else {
+            let Response::Extents(more) = more else {
                 let kind = ExtentKind::Data;
                 all.push(Extent { range: rest, kind });
                 break;
@@ -233,7 +233,7 @@ impl BlockDevice for Client {
 
     fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(async {
-            let measured = self.measured_anew().await;
+            let measured = self.refreshed().await;
             let measured = measured.map_err(|why| {
                 let failure = IoError::new(Errno::Io, Operation::Measure, None);
                 failure.because(why)

@@ -3,7 +3,7 @@
 
 mod abort;
 mod basics;
-mod dialing;
+mod dial;
 mod extents;
 mod fake;
 mod hostile;

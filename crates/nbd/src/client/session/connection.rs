@@ -12,7 +12,7 @@ use nbd_proto::{
 
 use crate::client::ClientConfig;
 use crate::client::dial::Dialed;
-use crate::client::session::ages::Ages;
+use crate::client::session::deadlines::DeadlineBuckets;
 use crate::client::session::fill::ReadBuffer;
 #[cfg(test)]
 use crate::client::session::mutation::{self, Mutation};
@@ -76,8 +76,8 @@ pub(crate) struct Connection {
     long: usize,
     last_progress: Instant,
     /// Since when TCP has been seen to ask the server's machine.
-    asked_since: Option<Instant>,
-    ages: Ages,
+    probed_since: Option<Instant>,
+    deadlines: DeadlineBuckets,
 }
 
 impl Connection {
@@ -100,8 +100,8 @@ impl Connection {
             read_bytes: 0,
             long: 0,
             last_progress: now,
-            asked_since: None,
-            ages: Ages::new(config.request_timeout, config.flush_timeout),
+            probed_since: None,
+            deadlines: DeadlineBuckets::new(config.request_timeout, config.flush_timeout),
         }
     }
 
@@ -125,7 +125,7 @@ impl Connection {
 
     /// Whether a request waits for its answer for too long.
     pub(crate) fn overdue(&self, now: Instant) -> bool {
-        self.ages.overdue(now)
+        self.deadlines.overdue(now)
     }
 
     /// Whether a request is in flight that may take long.
@@ -134,23 +134,23 @@ impl Connection {
     }
 
     /// For `time` no request's time ran.
-    pub(crate) fn put_off(&mut self, time: Duration) {
-        self.ages.put_off(time);
+    pub(crate) fn extend(&mut self, time: Duration) {
+        self.deadlines.extend(time);
     }
 
     /// How long TCP has asked the server's machine in vain, as far as that was looked at. A probe
     /// that was sent just now, after a long silence, is not in vain yet.
     pub(crate) fn unheard_for(&mut self, now: Instant) -> Duration {
         let Some(unheard) = self.stream.unheard_for() else {
-            self.asked_since = None;
+            self.probed_since = None;
             return Duration::ZERO;
         };
-        let asked = *self.asked_since.get_or_insert(now);
+        let asked = *self.probed_since.get_or_insert(now);
         unheard.min(now.duration_since(asked))
     }
 
     /// Whether it can be asked for extents.
-    pub(crate) const fn tells_extents(&self) -> bool {
+    pub(crate) const fn reports_extents(&self) -> bool {
         self.allocation.is_some()
     }
 
@@ -180,7 +180,7 @@ impl Connection {
             _ => None,
         };
         self.outstanding += part.payload();
-        part.age = self.ages.begin(now, self.outstanding + elsewhere);
+        part.age = self.deadlines.begin(now, self.outstanding + elsewhere);
         self.long += usize::from(part.may_take_long());
         if command == Command::Read {
             self.reads += 1;
@@ -304,12 +304,12 @@ impl Connection {
                 if let Some(part) = self.decoder.token_mut(cookie)
                     && !text.is_empty()
                 {
-                    part.said.get_or_insert(text);
+                    part.server_text.get_or_insert(text);
                 }
             }
             ReplyEvent::Done { token, error, .. } => {
                 self.outstanding -= token.payload();
-                self.ages.end(token.age);
+                self.deadlines.end(token.age);
                 self.long -= usize::from(token.may_take_long());
                 if token.command() == Command::Read {
                     self.reads -= 1;

@@ -15,12 +15,12 @@ use tokio::sync::oneshot;
 use crate::client::session::allocation::Allocation;
 use crate::client::session::fill::ReadBuffer;
 use crate::client::session::work::{
-    Answer, Body, Brought, FlushMark, Owner, Part, PartLimits, Submission, Work, take_front,
+    Answer, Body, FlushMark, Owner, Part, PartLimits, Response, Submission, Work, take_front,
 };
 
 /// What one part brought.
 #[derive(Debug)]
-pub(crate) enum PartBrought {
+pub(crate) enum PartResponse {
     Nothing,
     Bytes(Bytes),
     Extents(Vec<Extent>),
@@ -132,14 +132,14 @@ impl Jobs {
         &mut self,
         key: usize,
         nth: usize,
-        result: Result<PartBrought, IoError>,
+        result: Result<PartResponse, IoError>,
     ) {
         let job = &mut self.jobs[key];
         job.parts_out -= 1;
         match result {
-            Ok(PartBrought::Bytes(bytes)) => job.read[nth] = bytes,
-            Ok(PartBrought::Extents(extents)) => job.extents = extents,
-            Ok(PartBrought::Nothing) => {}
+            Ok(PartResponse::Bytes(bytes)) => job.read[nth] = bytes,
+            Ok(PartResponse::Extents(extents)) => job.extents = extents,
+            Ok(PartResponse::Nothing) => {}
             Err(failure) => {
                 if job.failure.is_none() && !job.is_cut() {
                     self.waiting.retain(|waiting| *waiting != key);
@@ -175,9 +175,9 @@ impl Jobs {
         let changed = job.work.changes();
         let result = match (job.failure, job.work) {
             (Some(failure), _) => Err(failure),
-            (None, Work::Read) => Ok(Brought::Bytes(job.read)),
-            (None, Work::Extents) => Ok(Brought::Extents(job.extents)),
-            (None, _) => Ok(Brought::Nothing),
+            (None, Work::Read) => Ok(Response::Bytes(job.read)),
+            (None, Work::Extents) => Ok(Response::Extents(job.extents)),
+            (None, _) => Ok(Response::Nothing),
         };
         deliver(job.answer, result);
         if changed {
@@ -198,6 +198,6 @@ impl Jobs {
 }
 
 /// A caller that no longer waits has dropped its future; its answer goes nowhere.
-fn deliver(answer: Answer, result: Result<Brought, IoError>) {
+fn deliver(answer: Answer, result: Result<Response, IoError>) {
     drop(answer.send(result));
 }

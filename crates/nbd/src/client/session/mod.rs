@@ -20,15 +20,16 @@
 //! the journal and before what is new.
 
 mod abort;
-pub(super) mod ages;
 pub(super) mod allocation;
+mod connect;
 mod connection;
-mod dialing;
+pub(super) mod deadlines;
 mod dispatch;
 mod failures;
 pub(super) mod fill;
 pub(super) mod flush_order;
 mod identity;
+pub(super) mod idle_timer;
 mod inbox;
 mod jobs;
 pub(super) mod journal;
@@ -37,7 +38,6 @@ mod known_disk;
 pub(super) mod mutation;
 mod outbox;
 mod pool;
-pub(super) mod quiet;
 mod reconnect;
 mod recovery;
 mod renewal;
@@ -62,8 +62,9 @@ use tokio::sync::oneshot;
 use crate::client::dial::Dialed;
 use crate::client::{ClientConfig, ClientError, Target, limits};
 pub(super) use abort::Aborted;
+pub(super) use connect::{connect_all, pause};
 use connection::Finished;
-pub(super) use dialing::{connect_all, pause};
+use idle_timer::IdleTimer;
 use inbox::Arrived;
 pub(super) use inbox::Inbox;
 use jobs::Jobs;
@@ -72,7 +73,6 @@ use known_disk::KnownDisk;
 #[cfg(test)]
 use mutation::Mutation;
 use pool::ConnectionPool;
-use quiet::Quiet;
 use reconnect::Reconnect;
 pub(super) use shared::Shared;
 use time_limits::LimitTimer;
@@ -123,7 +123,7 @@ pub(super) struct Session {
     /// Parts of lost connections, to be sent before anything new.
     resend: VecDeque<Part>,
     reconnect: Reconnect,
-    quiet: Quiet,
+    idle_timer: IdleTimer,
     limit_timer: LimitTimer,
     /// Who waits for new connections.
     renewed: Option<Renewed>,
@@ -165,7 +165,7 @@ impl Session {
         let part_limits = PartLimits::new(export.block_size_min, export.block_size_max, false);
         let now = clock::now();
         let mut session = Self {
-            quiet: Quiet::new(config.request_timeout, config.flush_timeout),
+            idle_timer: IdleTimer::new(config.request_timeout, config.flush_timeout),
             target,
             config,
             export,

@@ -58,12 +58,12 @@ impl ConnectionPool {
 
     /// Whether the server reports extents on all of them.
     pub(crate) fn report_extents(&self) -> bool {
-        self.connections.iter().all(Connection::tells_extents)
+        self.connections.iter().all(Connection::reports_extents)
     }
 
     /// Whether the server reports extents on this one.
     pub(crate) fn reports_extents(&self, connection: usize) -> bool {
-        self.connections[connection].tells_extents()
+        self.connections[connection].reports_extents()
     }
 
     pub(crate) fn has_room(&self, connection: usize) -> bool {
@@ -137,9 +137,9 @@ impl ConnectionPool {
     }
 
     /// For `time` the limits of all requests in flight were suspended.
-    pub(crate) fn put_off(&mut self, time: Duration) {
+    pub(crate) fn extend(&mut self, time: Duration) {
         for connection in &mut self.connections {
-            connection.put_off(time);
+            connection.extend(time);
         }
     }
 

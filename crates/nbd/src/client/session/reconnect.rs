@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use engine::clock;
 
 use crate::client::dial::Dialed;
-use crate::client::session::dialing::{connect_all, pause};
+use crate::client::session::connect::{connect_all, pause};
 use crate::client::{ClientConfig, ClientError, Target};
 
 /// Connections that lived for less are not made again without a pause.

@@ -7,8 +7,8 @@ use block::Errno;
 use nbd_proto::WireError;
 
 use crate::client::dial::Dialed;
+use crate::client::session::connect::part_limits;
 use crate::client::session::connection::Connection;
-use crate::client::session::dialing::part_limits;
 use crate::client::session::known_disk::Verdict;
 #[cfg(test)]
 use crate::client::session::mutation::{self, Mutation};
@@ -261,7 +261,10 @@ impl Session {
         if mutation::is_on(Mutation::RefusedReplayIsIgnored) {
             return;
         }
-        let why = part.said.clone().unwrap_or_else(|| error.to_string());
+        let why = part
+            .server_text
+            .clone()
+            .unwrap_or_else(|| error.to_string());
         let target = self.target.clone();
         failure.get_or_insert(ClientError::Replay { target, why });
     }

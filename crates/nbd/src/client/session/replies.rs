@@ -8,7 +8,7 @@ use nbd_proto::WireError;
 
 use crate::client::session::connection::{Finished, Loss};
 use crate::client::session::failures::spoils_flushes;
-use crate::client::session::jobs::PartBrought;
+use crate::client::session::jobs::PartResponse;
 #[cfg(test)]
 use crate::client::session::mutation::{self, Mutation};
 use crate::client::session::work::{Body, FlushMark, Owner, Part};
@@ -104,10 +104,10 @@ impl Session {
     }
 
     /// What a part brought that succeeded.
-    pub(super) fn succeeded(&mut self, part: Part) -> PartBrought {
+    pub(super) fn succeeded(&mut self, part: Part) -> PartResponse {
         match part.body {
-            Body::Read(buffer) => return PartBrought::Bytes(buffer.finish()),
-            Body::Extents(allocation) => return PartBrought::Extents(allocation.finish()),
+            Body::Read(buffer) => return PartResponse::Bytes(buffer.finish()),
+            Body::Extents(allocation) => return PartResponse::Extents(allocation.finish()),
             #[cfg(test)]
             Body::Flush { mark } if mutation::is_on(Mutation::FlushCoversLaterWrites) => {
                 let journal = self.unflushed.journal().mark();
@@ -116,7 +116,7 @@ impl Session {
             Body::Flush { mark } => self.flushed(mark),
             body => self.unflushed.acknowledged(part.range, part.flags, body),
         }
-        PartBrought::Nothing
+        PartResponse::Nothing
     }
 
     /// A flush succeeded.
@@ -128,7 +128,7 @@ impl Session {
     /// What the server answered to a part, for its caller.
     fn answered(&self, part: &Part, error: WireError) -> IoError {
         let failure = Self::refused(part, from_wire(error));
-        match &part.said {
+        match &part.server_text {
             Some(text) => failure.because(format!("{}: {text}", self.target)),
             None => failure.because(format!("{}: {error}", self.target)),
         }

@@ -75,7 +75,7 @@ impl Shared {
         health
     }
 
-    pub(crate) fn tells_extents(&self) -> bool {
+    pub(crate) fn reports_extents(&self) -> bool {
         self.state().health.extents
     }
 

@@ -78,7 +78,7 @@ impl LimitTimer {
 impl Session {
     /// Looks at every limit of time.
     pub(super) fn check_time(&mut self, now: Instant) {
-        self.put_off(now);
+        self.extend(now);
         if let Some(error) = self.overdue(now) {
             self.lose(error, now);
         }
@@ -94,16 +94,16 @@ impl Session {
     }
 
     /// Puts everything off by the time since the last look, where a request may take long.
-    fn put_off(&mut self, now: Instant) {
-        self.quiet.moved(self.pool.last_progress());
+    fn extend(&mut self, now: Instant) {
+        self.idle_timer.moved(self.pool.last_progress());
         // One that is to be sent again may still be what the server's disk is busy with.
         let waits_long = self.pool.waits_long() || self.resend.iter().any(Part::may_take_long);
         if !waits_long {
             return;
         }
         let passed = self.limit_timer.passed(now);
-        self.pool.put_off(passed);
-        if self.quiet.put_off(passed, now) {
+        self.pool.extend(passed);
+        if self.idle_timer.extend(passed, now) {
             let after = self.config.request_timeout.as_secs_f64();
             tracing::warn!(
                 target = %self.target,
@@ -133,7 +133,7 @@ impl Session {
         // A server that works off what one connection sent may leave the others waiting: it is silent
         // where nothing moves on any of them.
         if self.pool.has_in_flight()
-            && let Some(after) = self.quiet.too_long(now)
+            && let Some(after) = self.idle_timer.too_long(now)
         {
             return Some(ClientError::Silent {
                 target: target(),

@@ -94,7 +94,7 @@ impl Verification {
             (None, Body::Read(buffer)) => self.read[connection][nth].1 = Some(buffer.finish()),
             (error, _) => {
                 let why = error.map(|error| error.to_string());
-                self.failure = part.said.or(why);
+                self.failure = part.server_text.or(why);
             }
         }
     }

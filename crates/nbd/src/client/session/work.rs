@@ -14,7 +14,7 @@ use crate::client::{ClientError, limits};
 
 /// What a request brought.
 #[derive(Debug)]
-pub(crate) enum Brought {
+pub(crate) enum Response {
     /// That it was done.
     Nothing,
     /// Bytes of a read.
@@ -24,7 +24,7 @@ pub(crate) enum Brought {
 }
 
 /// Where a caller waits.
-pub(crate) type Answer = oneshot::Sender<Result<Brought, IoError>>;
+pub(crate) type Answer = oneshot::Sender<Result<Response, IoError>>;
 
 /// Where whoever asked for new connections waits.
 pub(crate) type Renewed = oneshot::Sender<Result<u64, ClientError>>;
@@ -162,8 +162,8 @@ pub(crate) struct Part {
     pub(crate) flags: CommandFlags,
     pub(crate) body: Body,
     /// What the server said about its failure.
-    pub(crate) said: Option<String>,
-    /// Its bucket in the connection's [`Ages`](super::ages::Ages).
+    pub(crate) server_text: Option<String>,
+    /// Its bucket in the connection's [`DeadlineBuckets`](super::deadlines::DeadlineBuckets).
     pub(crate) age: u64,
     /// Its number in the [`FlushOrder`](super::flush_order::FlushOrder).
     pub(crate) flush_number: Option<u64>,
@@ -179,7 +179,7 @@ impl Part {
             range,
             flags,
             body,
-            said: None,
+            server_text: None,
             age: 0,
             flush_number: None,
             lost_since: None,
@@ -228,7 +228,7 @@ impl Part {
 
     /// Ready to be sent once more.
     pub(crate) fn again(mut self) -> Self {
-        self.said = None;
+        self.server_text = None;
         match &mut self.body {
             Body::Read(buffer) => *buffer = ReadBuffer::new(self.range),
             Body::Extents(allocation) => allocation.again(),

@@ -10,12 +10,12 @@ use testkit::Model;
 
 use crate::client::growth::Growth;
 use crate::client::limits;
-use crate::client::session::ages::{Ages, RATE_MIN};
 use crate::client::session::allocation::Allocation;
+use crate::client::session::deadlines::{DeadlineBuckets, RATE_MIN};
 use crate::client::session::fill::ReadBuffer;
 use crate::client::session::flush_order::FlushOrder;
+use crate::client::session::idle_timer::IdleTimer;
 use crate::client::session::journal::Journal;
-use crate::client::session::quiet::Quiet;
 use crate::client::session::work::{Body, FlushMark, Owner, Part, PartLimits, Work, take_front};
 
 const NONE: CommandFlags = CommandFlags::empty();
@@ -214,7 +214,7 @@ fn parts_are_whole_blocks_below_every_limit() {
 #[test]
 fn a_request_is_overdue_after_its_limit_and_the_time_of_the_payload_before_it() {
     let at = from_now();
-    let mut ages = Ages::new(Duration::from_secs(2), Duration::ZERO);
+    let mut ages = DeadlineBuckets::new(Duration::from_secs(2), Duration::ZERO);
     assert!(!ages.overdue(at(1_000_000)));
     let first = ages.begin(at(0), 0);
     assert!(!ages.overdue(at(1999)));
@@ -230,7 +230,7 @@ fn a_request_is_overdue_after_its_limit_and_the_time_of_the_payload_before_it() 
 #[test]
 fn an_age_is_kept_whatever_is_over_before_it() {
     let at = from_now();
-    let mut ages = Ages::new(Duration::from_secs(1), Duration::ZERO);
+    let mut ages = DeadlineBuckets::new(Duration::from_secs(1), Duration::ZERO);
     let stuck = ages.begin(at(0), 0);
     for ms in 0..900 {
         let other = ages.begin(at(ms), 0);
@@ -249,15 +249,15 @@ fn an_age_is_kept_whatever_is_over_before_it() {
 #[test]
 fn a_request_is_put_off_by_so_much_and_no_more() {
     let at = from_now();
-    let mut ages = Ages::new(Duration::from_secs(1), Duration::from_secs(5));
+    let mut ages = DeadlineBuckets::new(Duration::from_secs(1), Duration::from_secs(5));
     let first = ages.begin(at(0), 0);
-    ages.put_off(Duration::from_secs(2));
+    ages.extend(Duration::from_secs(2));
     assert!(!ages.overdue(at(2999)));
     assert!(ages.overdue(at(3000)));
     // What comes later has all of its own time.
     let second = ages.begin(at(2500), 0);
     for _ in 0..100 {
-        ages.put_off(Duration::from_secs(1));
+        ages.extend(Duration::from_secs(1));
     }
     assert!(!ages.overdue(at(5999)));
     assert!(ages.overdue(at(6000)));
@@ -271,48 +271,48 @@ fn a_request_is_put_off_by_so_much_and_no_more() {
 #[test]
 fn limits_beyond_the_end_of_time_can_be_put_off() {
     let now = engine::clock::now();
-    for (limit, put_off_max) in [
+    for (limit, extension_max) in [
         (Duration::MAX, Duration::MAX),
         (Duration::ZERO, Duration::MAX),
     ] {
-        let mut ages = Ages::new(limit, put_off_max);
+        let mut ages = DeadlineBuckets::new(limit, extension_max);
         let first = ages.begin(now, 0);
-        ages.put_off(Duration::MAX);
+        ages.extend(Duration::MAX);
         assert!(!ages.overdue(now));
         ages.end(first);
-        let mut quiet = Quiet::new(limit, put_off_max);
-        quiet.moved(Some(now));
-        quiet.put_off(Duration::MAX, now);
-        quiet.put_off(Duration::MAX, now);
-        assert_eq!(quiet.too_long(now), None);
+        let mut idle = IdleTimer::new(limit, extension_max);
+        idle.moved(Some(now));
+        idle.extend(Duration::MAX, now);
+        idle.extend(Duration::MAX, now);
+        assert_eq!(idle.too_long(now), None);
     }
 }
 
 #[test]
 fn silence_is_put_off_by_so_much_and_no_more_and_told_of_once() {
     let at = from_now();
-    let mut quiet = Quiet::new(Duration::from_secs(1), Duration::from_secs(3));
-    assert_eq!(quiet.too_long(at(1_000_000)), None, "nothing was sent yet");
-    quiet.moved(Some(at(0)));
-    assert_eq!(quiet.too_long(at(999)), None);
-    assert_eq!(quiet.too_long(at(1000)), Some(Duration::from_secs(1)));
-    assert!(!quiet.put_off(Duration::from_millis(500), at(500)));
-    assert!(quiet.put_off(Duration::from_millis(500), at(1000)));
-    assert!(!quiet.put_off(Duration::from_millis(500), at(1500)));
-    assert_eq!(quiet.too_long(at(2499)), None);
-    assert_eq!(quiet.too_long(at(2500)), Some(Duration::from_millis(2500)));
+    let mut idle = IdleTimer::new(Duration::from_secs(1), Duration::from_secs(3));
+    assert_eq!(idle.too_long(at(1_000_000)), None, "nothing was sent yet");
+    idle.moved(Some(at(0)));
+    assert_eq!(idle.too_long(at(999)), None);
+    assert_eq!(idle.too_long(at(1000)), Some(Duration::from_secs(1)));
+    assert!(!idle.extend(Duration::from_millis(500), at(500)));
+    assert!(idle.extend(Duration::from_millis(500), at(1000)));
+    assert!(!idle.extend(Duration::from_millis(500), at(1500)));
+    assert_eq!(idle.too_long(at(2499)), None);
+    assert_eq!(idle.too_long(at(2500)), Some(Duration::from_millis(2500)));
     for _ in 0..100 {
-        quiet.put_off(Duration::from_secs(1), at(3000));
+        idle.extend(Duration::from_secs(1), at(3000));
     }
-    assert_eq!(quiet.too_long(at(3999)), None);
-    assert_eq!(quiet.too_long(at(4000)), Some(Duration::from_secs(4)));
+    assert_eq!(idle.too_long(at(3999)), None);
+    assert_eq!(idle.too_long(at(4000)), Some(Duration::from_secs(4)));
     // The same moment is no news; another one is.
-    quiet.moved(Some(at(0)));
-    assert!(quiet.too_long(at(4000)).is_some());
-    quiet.moved(Some(at(3500)));
-    assert_eq!(quiet.too_long(at(4499)), None);
-    assert_eq!(quiet.too_long(at(4500)), Some(Duration::from_secs(1)));
-    assert!(quiet.put_off(Duration::from_millis(1), at(4500)));
+    idle.moved(Some(at(0)));
+    assert!(idle.too_long(at(4000)).is_some());
+    idle.moved(Some(at(3500)));
+    assert_eq!(idle.too_long(at(4499)), None);
+    assert_eq!(idle.too_long(at(4500)), Some(Duration::from_secs(1)));
+    assert!(idle.extend(Duration::from_millis(1), at(4500)));
 }
 
 #[test]

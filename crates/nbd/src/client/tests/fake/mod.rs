@@ -72,7 +72,7 @@ pub(super) struct World {
     /// Where a client looks what disk it is, cut as it cuts; taken when the first one connects.
     pub(super) regions: Vec<Range>,
     /// Connections on which that was looked at.
-    pub(super) looked_at: usize,
+    pub(super) verified_on: usize,
     /// Requests, in the order they came, without goodbyes and without those looks.
     pub(super) log: Vec<Request>,
     pub(super) goodbyes: usize,
@@ -174,7 +174,7 @@ impl Fake {
                 durable: bytes,
                 crash: None,
                 regions: Vec::new(),
-                looked_at: 0,
+                verified_on: 0,
                 log: Vec::new(),
                 goodbyes: 0,
                 connections: 0,

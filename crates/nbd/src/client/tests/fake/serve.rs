@@ -34,7 +34,7 @@ pub(super) async fn serve(mut stream: UnixStream, world: Arc<Mutex<World>>) -> i
         let range = Range::new(request.offset, request.len);
         let act = if request.command == Command::Read && looks.front() == Some(&range) {
             looks.pop_front();
-            world.lock().unwrap().looked_at += usize::from(looks.is_empty());
+            world.lock().unwrap().verified_on += usize::from(looks.is_empty());
             Act::Serve
         } else {
             looks.clear();

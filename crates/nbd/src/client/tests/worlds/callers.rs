@@ -8,7 +8,7 @@ use engine::clock;
 use testkit::{SECTOR, gather, single};
 use tokio::task::JoinHandle;
 
-use super::checker::{Asked, Checker};
+use super::checker::{Checker, Op};
 use super::disk::{index, pattern, sectors_of, zeroes};
 use super::shape::Shape;
 use crate::client::Client;
@@ -51,8 +51,8 @@ impl Caller {
             if think > 0 {
                 clock::sleep(Duration::from_millis(think)).await;
             }
-            let ask = self.ask();
-            let (number, task) = self.start(ask);
+            let request = self.draw();
+            let (number, task) = self.start(request);
             match self.rng.u8(0..10) {
                 0 => {
                     clock::sleep(Duration::from_millis(self.rng.u64(0..40))).await;
@@ -90,29 +90,31 @@ impl Caller {
     }
 
     /// The next request.
-    fn ask(&mut self) -> Ask {
+    fn draw(&mut self) -> CallerRequest {
         let range = self.range();
         let flags = match self.rng.u8(0..5) {
             0 => WriteFlags::FUA,
             _ => WriteFlags::empty(),
         };
         match self.rng.u8(0..20) {
-            0..10 => Ask::Write(range, flags),
-            10..12 => Ask::Zeroes(range, flags),
-            12 if self.client.geometry().trim.any() => Ask::Trim(range),
-            12..17 => Ask::Flush,
-            _ => Ask::Read(range),
+            0..10 => CallerRequest::Write(range, flags),
+            10..12 => CallerRequest::Zeroes(range, flags),
+            12 if self.client.geometry().trim.any() => CallerRequest::Trim(range),
+            12..17 => CallerRequest::Flush,
+            _ => CallerRequest::Read(range),
         }
     }
 
     /// Starts a request, as a task of its own that nothing but the answer wakes: callers learn of
     /// their answers in the order in which they are given.
-    pub(super) fn start(&self, ask: Ask) -> (u64, JoinHandle<()>) {
-        let number = self.checker.begin(|number| ask.asked(number));
-        self.checker.record().log(format_args!("{number}: {ask:?}"));
+    pub(super) fn start(&self, request: CallerRequest) -> (u64, JoinHandle<()>) {
+        let number = self.checker.begin(|number| request.op(number));
+        self.checker
+            .record()
+            .log(format_args!("{number}: {request:?}"));
         let (client, checker) = (Arc::clone(&self.client), Arc::clone(&self.checker));
         let task = engine::spawn(async move {
-            let result = ask.carry_out(&client, number).await;
+            let result = request.carry_out(&client, number).await;
             checker.ended(number, result);
         });
         (number, task)
@@ -126,7 +128,7 @@ async fn join(task: JoinHandle<()>) {
 
 /// A request of a caller.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Ask {
+pub(super) enum CallerRequest {
     Read(Range),
     Write(Range, WriteFlags),
     Zeroes(Range, WriteFlags),
@@ -134,11 +136,11 @@ pub(super) enum Ask {
     Flush,
 }
 
-impl Ask {
-    fn asked(self, number: u64) -> Asked {
+impl CallerRequest {
+    fn op(self, number: u64) -> Op {
         let (range, content, flags, is_trim) = match self {
-            Self::Read(range) => return Asked::Read(range),
-            Self::Flush => return Asked::Flush,
+            Self::Read(range) => return Op::Read(range),
+            Self::Flush => return Op::Flush,
             Self::Write(range, flags) => {
                 let content = sectors_of(range).map(|sector| pattern(number, sector));
                 (range, content.collect(), flags, false)
@@ -153,7 +155,7 @@ impl Ask {
             }
         };
         let fua = flags.contains(WriteFlags::FUA);
-        Asked::Change {
+        Op::Change {
             range,
             content,
             fua,

@@ -24,7 +24,7 @@ use crate::client::ClientError;
 
 /// What a caller asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum Op {
     Read(Range),
     /// What each sector is to hold, and whether at once durably.
     Change {
@@ -48,7 +48,7 @@ enum Progress {
 
 #[derive(Debug)]
 struct Request {
-    asked: Asked,
+    op: Op,
     number: u64,
     progress: Progress,
     /// Of a read: the state of each sector when it began; of a flush: what it covers.
@@ -136,20 +136,20 @@ impl Checker {
     }
 
     /// A caller asks for this; returns the request's number. `content` of a write is made of it.
-    pub(super) fn begin(&self, ask: impl FnOnce(u64) -> Asked) -> u64 {
+    pub(super) fn begin(&self, ask: impl FnOnce(u64) -> Op) -> u64 {
         let number = self.record.stamp();
-        let asked = ask(number);
+        let op = ask(number);
         let mut state = lock(&self.state);
         let mut before = Vec::new();
-        match &asked {
-            Asked::Read(range) => {
+        match &op {
+            Op::Read(range) => {
                 before.extend(state.touched(*range).iter().map(SectorHistory::state));
             }
-            Asked::Flush => {
+            Op::Flush => {
                 let covered = state.sectors.iter().map(SectorHistory::covered);
                 before.extend(covered.map(|order| (true, order)));
             }
-            Asked::Change {
+            Op::Change {
                 range,
                 content,
                 is_trim,
@@ -165,7 +165,7 @@ impl Checker {
             }
         }
         state.requests.push(Request {
-            asked,
+            op,
             number,
             progress: Progress::InFlight,
             before,
@@ -193,11 +193,11 @@ impl Checker {
     }
 
     fn failed(&self, state: &mut State, at: usize, error: &IoError, now: u64) {
-        let asked = state.requests[at].asked.clone();
+        let op = state.requests[at].op.clone();
         let number = state.requests[at].number;
         self.record.log(format_args!("{number} failed: {error}"));
         state.failures += 1;
-        if let Asked::Change { range, .. } = asked {
+        if let Op::Change { range, .. } = op {
             let promised = state.is_promised;
             for sector in state.touched(range) {
                 sector.end(false, promised);
@@ -207,11 +207,11 @@ impl Checker {
             let detail = format!("{number}: {error}");
             self.record.violate(Invariant::FailuresHaveAReason, detail);
         }
-        let ends_the_past = match asked {
-            Asked::Read(_) => false,
-            Asked::Flush => true,
-            Asked::Change { fua: true, .. } if self.native_fua => true,
-            Asked::Change { .. } => error.operation == Operation::Flush || !is_answer(error),
+        let ends_the_past = match op {
+            Op::Read(_) => false,
+            Op::Flush => true,
+            Op::Change { fua: true, .. } if self.native_fua => true,
+            Op::Change { .. } => error.operation == Operation::Flush || !is_answer(error),
         };
         if ends_the_past && state.past_dropped.is_none() {
             self.record.log("the past is dropped");
@@ -224,16 +224,13 @@ impl Checker {
 
     fn succeeded(&self, state: &mut State, at: usize, bytes: &[u8]) {
         let Request {
-            asked,
-            number,
-            before,
-            ..
+            op, number, before, ..
         } = &state.requests[at];
-        let (asked, number, before) = (asked.clone(), *number, before.clone());
+        let (op, number, before) = (op.clone(), *number, before.clone());
         self.record.log(format_args!("{number} is acknowledged"));
-        match asked {
-            Asked::Read(range) => self.check_read(state, (number, range), &before, bytes),
-            Asked::Change { range, fua, .. } => {
+        match op {
+            Op::Read(range) => self.check_read(state, (number, range), &before, bytes),
+            Op::Change { range, fua, .. } => {
                 let promised = state.is_promised;
                 for sector in state.touched(range) {
                     sector.end(true, promised);
@@ -246,7 +243,7 @@ impl Checker {
                     self.check_medium(state, &format!("durable write {number}"));
                 }
             }
-            Asked::Flush => {
+            Op::Flush => {
                 state.flushes += 1;
                 state.flushed = state.flushed.max(number);
                 if state.past_dropped.is_some() {
@@ -334,13 +331,13 @@ impl Checker {
             let found = state.requests.iter().find(|one| one.number == *number);
             let Some(Request {
                 progress: Progress::Dropped,
-                asked,
+                op,
                 ..
             }) = found
             else {
                 continue;
             };
-            if let Asked::Change { range, .. } = asked.clone() {
+            if let Op::Change { range, .. } = op.clone() {
                 for sector in state.touched(range) {
                     sector.end(false, promised);
                 }
@@ -398,7 +395,7 @@ impl State {
     /// Whether the client may have a write to repeat.
     fn has_unflushed(&self) -> bool {
         self.requests.iter().any(|request| {
-            let is_kept = matches!(request.asked, Asked::Change { is_trim: false, .. });
+            let is_kept = matches!(request.op, Op::Change { is_trim: false, .. });
             let acknowledged =
                 matches!(request.progress, Progress::Acknowledged(at) if at > self.flushed);
             is_kept && (acknowledged || request.progress == Progress::Dropped)
@@ -440,12 +437,12 @@ impl State {
 impl Request {
     /// Whether the request that a server received is this one or a part of it.
     fn is_on_the_wire_as(&self, received: &Received) -> bool {
-        let Asked::Change {
+        let Op::Change {
             range,
             content,
             is_trim,
             ..
-        } = &self.asked
+        } = &self.op
         else {
             return false;
         };

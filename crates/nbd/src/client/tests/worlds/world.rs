@@ -7,7 +7,7 @@ use block::Range;
 use engine::clock;
 use testkit::SECTOR;
 
-use super::callers::{Ask, Caller};
+use super::callers::{Caller, CallerRequest};
 use super::checker::{Checker, Tally};
 use super::disk::{SIGNATURE, Sector, ServerDisk, index, signature, zeroes};
 use super::network::{Installed, Network};
@@ -176,8 +176,12 @@ impl World {
     async fn end(&mut self) {
         let caller = self.caller(0);
         let whole = Range::new(0, self.shape.sectors * SECTOR);
-        for ask in [Ask::Read(whole), Ask::Flush, Ask::Read(whole)] {
-            let (number, task) = caller.start(ask);
+        for request in [
+            CallerRequest::Read(whole),
+            CallerRequest::Flush,
+            CallerRequest::Read(whole),
+        ] {
+            let (number, task) = caller.start(request);
             if clock::timeout(REQUESTS_MAX, task).await.is_err() {
                 let detail = format!("{number}, the server is back");
                 self.record.violate(Invariant::EveryRequestEnds, detail);

@@ -1,4 +1,4 @@
-//! [`Ages`]: whether a request in flight has waited for too long, while others may have been
+//! [`DeadlineBuckets`]: whether a request in flight has waited for too long, while others may have been
 //! answered. Pure.
 //!
 //! Requests are counted in buckets by the time they were taken up; who keeps the time limit costs
@@ -29,20 +29,20 @@ struct Bucket {
 
 /// The ages of the requests in flight on one connection.
 #[derive(Debug)]
-pub(crate) struct Ages {
+pub(crate) struct DeadlineBuckets {
     limit: Duration,
-    put_off_max: Duration,
+    extension_max: Duration,
     buckets: VecDeque<Bucket>,
     /// Number of the first bucket.
     first: u64,
 }
 
-impl Ages {
-    /// For requests that are to be answered within `limit`, put off by `put_off_max` at most.
-    pub(crate) const fn new(limit: Duration, put_off_max: Duration) -> Self {
+impl DeadlineBuckets {
+    /// For requests that are to be answered within `limit`, put off by `extension_max` at most.
+    pub(crate) const fn new(limit: Duration, extension_max: Duration) -> Self {
         Self {
             limit,
-            put_off_max,
+            extension_max,
             buckets: VecDeque::new(),
             first: 0,
         }
@@ -55,7 +55,7 @@ impl Ages {
             .saturating_add(Duration::from_secs(ahead / RATE_MIN));
         // A limit beyond the end of time is none: the next look is in a year.
         let due = now.checked_add(allowed).unwrap_or(now + YEAR);
-        let due_max = due.checked_add(self.put_off_max).unwrap_or(due + YEAR);
+        let due_max = due.checked_add(self.extension_max).unwrap_or(due + YEAR);
         let width = self.limit / DIVISIONS;
         let stale = |last: &Bucket| now.duration_since(last.from) >= width;
         let full = self.buckets.len() >= BUCKETS_MAX;
@@ -86,7 +86,7 @@ impl Ages {
     }
 
     /// For `time` no request's time ran.
-    pub(crate) fn put_off(&mut self, time: Duration) {
+    pub(crate) fn extend(&mut self, time: Duration) {
         for bucket in &mut self.buckets {
             let due = bucket.due.checked_add(time);
             bucket.due = due.map_or(bucket.due_max, |due| due.min(bucket.due_max));
