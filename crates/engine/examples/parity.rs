@@ -1,7 +1,7 @@
 //! How fast parity gives back two missing members of a RAID 6, on one core: `cargo xtask bench parity`
 //! runs it.
 //!
-//! `parity NAME SECONDS` prints, for the way to reckon of that name (`best`: the one that is used), its
+//! `parity NAME SECONDS` prints, for the kernel of that name (`best`: the one that is used), its
 //! name and two figures in 10^6 bytes for each second of processor time: data of the stripes that were
 //! dealt with, as Linux counts in its `raid6: … gen() … MB/s`, and of these the data that was missing.
 //! Without arguments it prints the names, the fastest last.

@@ -1,4 +1,4 @@
-//! The clock. Everything that asks for the time asks here, so that a test can tell where time
+//! The clock. Everything that needs the time gets it here, so that a test can set where time
 //! enters.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 #[error("timed out")]
 pub struct Elapsed;
 
-/// Monotonic time, by the same clock as [`sleep`]: where a test has stopped that, it stands still here, too.
+/// Monotonic time, by the same clock as [`sleep`]: where a test has stopped that, it is stopped here, too.
 #[must_use]
 pub fn now() -> Instant {
     tokio::time::Instant::now().into_std()
@@ -113,23 +113,23 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
 mod tests {
     use super::Calendar;
 
-    fn told(seconds: u64) -> (u64, u64, u64, u64, u64, u64) {
+    fn calendar_fields(seconds: u64) -> (u64, u64, u64, u64, u64, u64) {
         let at = Calendar::of(seconds);
         (at.year, at.month, at.day, at.hour, at.minute, at.second)
     }
 
     #[test]
     fn known_moments_have_their_dates() {
-        assert_eq!(told(0), (1970, 1, 1, 0, 0, 0));
-        assert_eq!(told(951_782_399), (2000, 2, 28, 23, 59, 59));
-        assert_eq!(told(951_827_696), (2000, 2, 29, 12, 34, 56));
-        assert_eq!(told(1_735_689_599), (2024, 12, 31, 23, 59, 59));
-        assert_eq!(told(1_795_288_099), (2026, 11, 21, 19, 8, 19));
-        assert_eq!(told(253_402_300_799), (9999, 12, 31, 23, 59, 59));
+        assert_eq!(calendar_fields(0), (1970, 1, 1, 0, 0, 0));
+        assert_eq!(calendar_fields(951_782_399), (2000, 2, 28, 23, 59, 59));
+        assert_eq!(calendar_fields(951_827_696), (2000, 2, 29, 12, 34, 56));
+        assert_eq!(calendar_fields(1_735_689_599), (2024, 12, 31, 23, 59, 59));
+        assert_eq!(calendar_fields(1_795_288_099), (2026, 11, 21, 19, 8, 19));
+        assert_eq!(calendar_fields(253_402_300_799), (9999, 12, 31, 23, 59, 59));
     }
 
     #[test]
-    fn moments_are_told_to_the_second_and_to_the_minute() {
+    fn moments_are_formatted_to_the_second_and_to_the_minute() {
         let text = |seconds| Calendar::of(seconds).to_string();
         assert_eq!(text(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(text(951_782_399), "2000-02-28 23:59:59 UTC");

@@ -87,7 +87,7 @@ impl DiskFile {
         &self.fd
     }
 
-    /// What its filesystem calls it, whatever its path.
+    /// The filesystem's handle of it, under any path.
     ///
     /// # Errors
     /// Those of name_to_handle_at(2): not every filesystem has such names.
@@ -232,7 +232,7 @@ impl DiskFile {
     }
 
     /// Has the kernel begin to write what is dirty to the disk (sync_file_range), without waiting for
-    /// it. Nothing is durable after it, and an error of the disk is still the next sync's to tell.
+    /// it. Nothing is durable after it, and the next sync still reports an error of the disk.
     ///
     /// # Errors
     /// Those of sync_file_range(2).

@@ -1,4 +1,4 @@
-//! What a filesystem calls a file, whatever its path: name_to_handle_at(2).
+//! The handle of a file, the same under any path: name_to_handle_at(2).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};

@@ -1,7 +1,7 @@
-//! [`InFlight`]: counts operations that the kernel still owes, also those nobody waits for.
+//! [`InFlight`]: counts operations that the kernel still owes, also those that no future waits for.
 //!
 //! A [`Ticket`] moves into an operation and is dropped with its buffers, when the kernel is done
-//! with them. That is later than the drop of the future that asked for it.
+//! with them. That is later than the drop of the future that submitted it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,7 +58,7 @@ impl InFlight {
 }
 
 impl Ticket {
-    /// A ticket that nobody counts, for reads.
+    /// A ticket that is not counted, for reads.
     #[must_use]
     pub const fn none() -> Self {
         Self(None)

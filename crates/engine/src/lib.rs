@@ -3,13 +3,13 @@
 //! [`run`] starts one current-thread tokio runtime per core. Each has its own io_uring ring on the
 //! same thread, so that a request never hops between threads on its way to a file; where io_uring
 //! is missing or forbidden a small pool of blocking threads stands behind the same interface.
-//! Which one runs is chosen at start ([`Backend`]) and said in the log.
+//! Which one runs is chosen at start ([`Backend`]) and logged.
 //!
 //! # Invariants
 //!
 //! * All `unsafe` of the workspace is in this crate.
 //! * An operation owns its buffers and its file until the kernel is done with them, whether or not
-//!   its future is still there. [`InFlight`] tells when that is.
+//!   its future is still there. [`InFlight`] reports when that is.
 //! * Time, threads and tasks come from here ([`clock`], [`spawn`], [`thread`]).
 //!
 //! # What this crate does not do

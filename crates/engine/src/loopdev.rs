@@ -5,9 +5,9 @@
 //!
 //! # Invariants
 //!
-//! * A device is configured in one step (`LOOP_CONFIGURE`, Linux 5.8): nobody sees it half made.
+//! * A device is configured in one step (`LOOP_CONFIGURE`, Linux 5.8): no process sees it half made.
 //! * Every device set up here clears itself when its last opener is gone, so that a process that
-//!   dies leaves none behind once nobody uses it. Its partitions go with it.
+//!   dies leaves none behind once it is not in use. Its partitions go with it.
 
 use std::io;
 use std::mem::size_of;
@@ -33,7 +33,7 @@ const LO_FLAGS_DIRECT_IO: u32 = 16;
 
 /// Bytes of a device's label, with the closing zero.
 const LABEL_MAX: usize = 64;
-/// Another process may take the free device that was told; so many times another one is asked for.
+/// Another process may take the free device that the kernel returned; so many times another one is requested.
 const FREE_TRIES_MAX: usize = 16;
 
 /// `struct loop_info64`.
@@ -90,7 +90,7 @@ impl Info {
 /// How a loop device is set up.
 #[derive(Debug, Clone, Copy)]
 pub struct LoopOptions<'a> {
-    /// Kept by the device and told by [`LoopDevice::status`]; cut at 63 bytes.
+    /// Kept by the device and returned by [`LoopDevice::status`]; cut at 63 bytes.
     pub label: &'a str,
     /// Logical block size, bytes, a power of two from 512 to the size of a page.
     pub block_size: u32,
@@ -98,7 +98,7 @@ pub struct LoopOptions<'a> {
     pub read_only: bool,
 }
 
-/// What stands on a loop device, as the device tells it.
+/// The state of a loop device, as the kernel reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopStatus {
     /// The label it was set up with (by other programs usually the file's path).
@@ -107,7 +107,7 @@ pub struct LoopStatus {
     pub direct_io: bool,
 }
 
-/// An open loop device. Dropping it closes the device; it clears when nobody else has it open.
+/// An open loop device. Dropping it closes the device; it clears when no other process has it open.
 #[derive(Debug)]
 pub struct LoopDevice {
     fd: OwnedFd,
@@ -142,7 +142,7 @@ struct Request<'a, T> {
 }
 
 // SAFETY: the opcodes above are the kernel's. Each call site pairs one with the structure that the
-// kernel reads or fills for it, whose size is asserted, or with none where the kernel takes none;
+// kernel reads or fills for it, of the asserted size, or with none where the kernel takes none;
 // the borrow outlives the call. The return value is handed on as a plain number.
 unsafe impl<T> Ioctl for Request<'_, T> {
     type Output = IoctlOutput;

@@ -10,7 +10,7 @@ use rustix::io::ReadWriteFlags;
 /// The same number on every architecture that outboard runs on (arch/*/tools/syscall.tbl).
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// Set once the kernel said that it has no cachestat (before 6.5).
+/// Set once the kernel returned that it has no cachestat (before 6.5).
 static NO_CACHESTAT: AtomicBool = AtomicBool::new(false);
 
 /// `struct cachestat_range` (include/uapi/linux/mman.h).
@@ -63,8 +63,8 @@ pub fn cached_pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<u
 }
 
 /// Whether reading `len` bytes at `offset` gives them all and would not wait for the disk. False
-/// where the file ends before. Where the kernel cannot tell for every page, the first and the last
-/// are asked for.
+/// where the file ends before. Where the kernel cannot report every page, the first and the last
+/// are checked.
 #[must_use]
 pub fn is_cached(file: BorrowedFd<'_>, offset: u64, len: u64) -> bool {
     if len == 0 {
@@ -73,7 +73,7 @@ pub fn is_cached(file: BorrowedFd<'_>, offset: u64, len: u64) -> bool {
     let Some(end) = offset.checked_add(len) else {
         return false;
     };
-    // Cheaper than fstat(2). Nobody uses the position that it sets.
+    // Cheaper than fstat(2). The position that it sets is not used.
     if !rustix::fs::seek(file, SeekFrom::End(0)).is_ok_and(|size| end <= size) {
         return false;
     }
@@ -111,9 +111,9 @@ mod tests {
     }
 
     /// Kernels since 6.14 refuse cachestat on a file that one may not write: that says nothing
-    /// about other files, which were no longer asked about either.
+    /// about other files, which were no longer checked either.
     #[test]
-    fn a_file_that_may_not_be_asked_about_does_not_spoil_the_others() {
+    fn a_file_that_may_not_be_queried_does_not_spoil_the_others() {
         use std::os::fd::AsFd;
         let own = tempfile::tempfile().expect("a temporary file");
         if cached_pages(own.as_fd(), 0, 4096).is_err() {
@@ -124,7 +124,7 @@ mod tests {
         let open = |path: &std::path::Path| crate::DiskFile::open(path, crate::OpenMode::default());
         let foreign = open(foreign.path()).expect("opened");
         let ask = move || {
-            // For this thread only: a user who owns nothing.
+            // For this thread only: a user that owns nothing.
             let nobody = rustix::process::Uid::from_raw(65_534);
             rustix::thread::set_thread_res_uid(nobody, nobody, nobody).ok()?;
             Some(cached_pages(foreign.fd().as_fd(), 0, 4096).is_err())

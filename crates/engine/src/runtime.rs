@@ -48,7 +48,7 @@ pub struct Config {
 /// Why the engine did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// io_uring was asked for and cannot be had.
+    /// io_uring was requested and is not available.
     #[error("io_uring cannot be used here: {0}; choose the threads engine")]
     NoUring(#[source] io::Error),
     /// A runtime or a thread could not be created.
@@ -61,7 +61,7 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Debug)]
 struct Shared {
     backend: Backend,
-    /// One sender a core. Jobs are few (a connection, a FUSE request): who sends bounds them.
+    /// One sender a core. Jobs are few (a connection, a FUSE request): the senders bound them.
     jobs: Vec<mpsc::UnboundedSender<Job>>,
     next: AtomicUsize,
 }
@@ -141,7 +141,7 @@ pub fn thread<T: Send + 'static>(
         .spawn(work)
 }
 
-/// Runs `main` on this thread with the other cores beside it.
+/// Runs `main` on this thread and the other cores on threads of their own.
 ///
 /// # Errors
 /// [`StartError`]; nothing has run then.
@@ -168,7 +168,7 @@ struct Cores {
     others: Others,
 }
 
-/// The threads of the cores beside the first. They end when `stop` is dropped.
+/// The threads of the cores but the first. They end when `stop` is dropped.
 struct Others {
     stop: watch::Sender<()>,
     threads: Vec<std::thread::JoinHandle<()>>,
@@ -239,7 +239,7 @@ fn start_others(
                 Ok(core) => (Some(core), Ok(())),
                 Err(e) => (None, Err(e)),
             };
-            // Nobody listens any more where another core has failed; `stopped` tells.
+            // The receiver is gone where another core has failed; `stopped` reports that.
             drop(tell.send(started));
             drop(tell);
             if let Some(core) = core {

@@ -1,4 +1,4 @@
-//! What the kernel knows of a TCP connection that no byte tells: whether the other machine is there, or
+//! What the kernel knows of a TCP connection beyond its bytes: whether the other machine is there, or
 //! is this one.
 
 use std::io;
@@ -53,14 +53,14 @@ impl TcpInfo {
 }
 
 /// How long nothing was heard of the machine at the other end of `socket`, if it owes an answer to
-/// data or to a probe; `None`: it owes none. A machine that is there answers, whatever its programs do.
+/// data or to a probe; `None`: it owes none. A machine that is there answers, even if its programs hang.
 ///
 /// # Errors
 /// Those of getsockopt(2); also where `socket` is not of TCP.
 pub fn unheard_for(socket: BorrowedFd<'_>) -> io::Result<Option<Duration>> {
     let mut info = TcpInfo::default();
     let mut len = LEN;
-    // SAFETY: the structure is as the kernel declares its beginning, of the length that is told, and
+    // SAFETY: the structure is as the kernel declares its beginning, of the length that is passed, and
     // outlives the call.
     let status = unsafe {
         libc::getsockopt(
@@ -80,11 +80,11 @@ pub fn unheard_for(socket: BorrowedFd<'_>) -> io::Result<Option<Duration>> {
 /// The congestion control that every kernel has and every process may choose.
 const RENO: &str = "reno";
 
-/// Has the bytes of a connection within this machine leave at once, whatever congestion control the
-/// machine prefers. BBR, for one, spaces them by a rate that it reckons from the times they take, and
-/// those tell of the scheduler alone where there is no wire; Reno, where nothing is lost, never waits
+/// Has the bytes of a connection within this machine leave at once, with any congestion control that the
+/// machine prefers. BBR, for one, spaces them by a rate that it computes from the times they take, and
+/// those depend on the scheduler alone where there is no wire; Reno, where nothing is lost, never waits
 /// (docs/adr/0003-large-reads.md). A connection to another machine is left as it is, and so is one
-/// whose options cannot be set.
+/// with options that cannot be set.
 pub fn unpace_within_machine(socket: BorrowedFd<'_>) {
     let is_within = || -> rustix::io::Result<bool> {
         let local: SocketAddr = rustix::net::getsockname(socket)?.try_into()?;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_no_machine_is_told_by_its_addresses() {
+    fn a_connection_within_a_machine_is_found_by_its_addresses() {
         let one = |local: &str, peer: &str| {
             let parse = |text: &str| text.parse().expect("an address");
             are_of_one_machine(parse(local), parse(peer))
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_of_tcp_and_of_nothing_else() {
+    fn the_kernel_reports_on_tcp_sockets_only() {
         let (stream, _listener) = connected();
         // Nothing was sent, so nothing is owed.
         assert_eq!(unheard_for(stream.as_fd()).expect("told"), None);

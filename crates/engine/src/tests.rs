@@ -263,7 +263,7 @@ fn every_core_works_or_the_engine_does_not_start() {
 }
 
 #[test]
-fn what_is_cached_is_told_of_whole_ranges_that_the_file_holds() {
+fn cached_pages_are_counted_for_whole_ranges_within_the_file() {
     use std::os::fd::AsFd;
     let file = file_with(&[1; 65_536]);
     let cached = |offset, len| crate::page_cache::is_cached(file.fd().as_fd(), offset, len);
@@ -283,7 +283,7 @@ fn a_buffer_longer_than_memory_is_refused() {
 
 proptest! {
     #[test]
-    fn buffers_are_aligned_and_as_long_as_asked(lens in prop::collection::vec(0usize..300_000, 1..20)) {
+    fn buffers_are_aligned_and_as_long_as_requested(lens in prop::collection::vec(0usize..300_000, 1..20)) {
         for round in 0u8..2 {
             let mut held = Vec::new();
             for &len in &lens {

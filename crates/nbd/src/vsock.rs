@@ -11,7 +11,7 @@ use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
-/// Listens for whoever can reach this machine (`VMADDR_CID_ANY`).
+/// Listens for every peer that can reach this machine (`VMADDR_CID_ANY`).
 pub const ANY_CID: u32 = u32::MAX;
 /// Clients that may wait to be accepted.
 const BACKLOG: i32 = 1024;

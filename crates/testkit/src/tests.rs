@@ -58,7 +58,7 @@ fn two_fills_differ_in_every_byte() {
 }
 
 #[test]
-fn garbage_after_a_trim_is_told_as_data() {
+fn garbage_after_a_trim_is_reported_as_data() {
     let disk = MemDisk::new(SIZE).trims_leave(TrimLeaves::Garbage);
     let range = Range::new(1024, 1024);
     block_on(disk.trim(range)).unwrap();
@@ -213,7 +213,7 @@ fn a_program_is_waited_for_by_line_and_by_file() {
 }
 
 #[test]
-fn a_program_that_ends_or_hangs_is_told_with_what_it_printed() {
+fn a_program_that_ends_or_hangs_is_reported_with_its_output() {
     let mut ends =
         Process::start(Command::new("sh").args(["-c", "echo broken >&2; exit 3"])).unwrap();
     let error = ends.wait_for_line("never", LIMIT).unwrap_err();

@@ -1,10 +1,10 @@
 //! [`Buffer`]: page-aligned memory, kept in pools: small buffers in one of each thread, which takes
-//! no lock, large ones in one of the process, since who fills those is often not who lets them go.
+//! no lock, large ones in one of the process, since those are often filled by one thread and freed by another.
 //!
 //! # Invariants
 //!
 //! * A buffer's bytes are initialised from its birth, so handing it out again shows old data but
-//!   never undefined data; who takes one fills it before it shows it.
+//!   never undefined data; its owner fills it before it is read.
 //! * A thread's pool keeps at most [`SMALL_BYTES_MAX`], the process's at most [`LARGE_BYTES_MAX`].
 
 mod pool;

@@ -1,4 +1,4 @@
-//! [`Raw`]: an allocation, and [`Pool`]: those that nobody uses.
+//! [`Raw`]: an allocation, and [`Pool`]: the free ones.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 /// Alignment of every buffer: a page, enough for any O_DIRECT transfer.
 const ALIGN: usize = 4096;
 
-/// Allocations that nobody uses, up to a bound.
+/// Free allocations, up to a bound.
 #[derive(Debug)]
 pub(super) struct Pool {
     free: Vec<Raw>,

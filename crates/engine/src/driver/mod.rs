@@ -58,7 +58,7 @@ enum State {
 }
 
 impl Slot {
-    /// Stores the result and wakes who waits for it.
+    /// Stores the result and wakes the task that waits for it.
     pub(crate) fn finish(&self, op: Op, result: io::Result<usize>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *state, State::Finished(op, result));

@@ -121,7 +121,7 @@ impl Ring {
         // addresses, and stays there until the completion.
         let pushed = unsafe { self.ring.submission().push(entry) };
         pushed.expect("the queue is empty between submissions");
-        // Asked of the queue, not counted: reaping may submit too.
+        // Read from the queue, not counted: reaping may submit too.
         while !self.ring.submission().is_empty() {
             match self.ring.submit() {
                 Ok(_) => {}

@@ -1,4 +1,4 @@
-//! The field of 256 elements in which RAID 6 reckons: polynomial 0x11d, generator 2. Pure.
+//! The field of 256 elements in which RAID 6 computes: polynomial 0x11d, generator 2. Pure.
 //!
 //! A byte is a polynomial over bits; adding is exclusive or. Each non-zero element is a power of 2, so
 //! that products are sums of logarithms.

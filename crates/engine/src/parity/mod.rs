@@ -1,18 +1,18 @@
 //! Parity of RAID 4, 5 and 6: sums of slices in the field of 256 elements, and what was lost from them.
 //!
 //! P is the sum of all terms, Q the sum in which the term at `i` counts 2^i times. A [`Kernel`] is one
-//! way to reckon: byte by byte, or with the wide registers that this CPU has; all of them give the same
+//! kernel: byte by byte, or with the wide registers that this CPU has; all of them give the same
 //! bytes. [`Kernel::best`] is chosen once.
 //!
 //! # Invariants
 //!
 //! * Slices of one call are of one length, which may be any; nothing needs to be aligned.
 //! * Each byte is read once and each result is written once: no result is kept between.
-//! * Wide registers are used only after the CPU was asked for them.
+//! * Wide registers are used only after CPUID reported them.
 //!
 //! # What it does not do
 //!
-//! It knows no disks and no layouts: what a term's exponent is, is told.
+//! It knows no disks and no layouts: callers pass the exponents of the terms.
 
 mod field;
 #[cfg(target_arch = "aarch64")]
@@ -28,14 +28,14 @@ use std::sync::LazyLock;
 pub use self::field::{inverse, power, product};
 use self::work::{FromBoth, FromQ, MultiplyAdd, Syndrome, Work, Xor};
 
-/// Terms that Q can tell apart: powers of 2 repeat behind them.
+/// Terms that Q can distinguish: powers of 2 repeat behind them.
 pub const TERMS_MAX: usize = 255;
 
-/// One way to reckon.
+/// One kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kernel(Registers);
 
-/// What it reckons with.
+/// The registers that it uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Registers {
     /// Single bytes, with tables of logarithms.

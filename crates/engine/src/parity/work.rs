@@ -1,4 +1,4 @@
-//! What is reckoned, once for registers of any width and once byte by byte.
+//! The computations, once for registers of any width and once byte by byte.
 //!
 //! Each [`Work`] says what becomes of a few registers' worth of bytes at one place. Sums are kept in
 //! registers from the first term to the last: every byte is read once and every result written once.
@@ -59,7 +59,7 @@ pub(super) trait Lanes: Copy {
     unsafe fn multiply(self, times: Self::Times) -> Self;
 }
 
-/// Something to reckon over slices of one length.
+/// A computation over slices of one length.
 pub(super) trait Work {
     /// Length of every slice, bytes.
     fn len(&self) -> usize;

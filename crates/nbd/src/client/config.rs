@@ -1,4 +1,4 @@
-//! What a client may be told, what it tells of itself, and its limits.
+//! Configuration of a client, what it reports of itself, and its limits.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub mod limits {
     pub const SURVEY_AT_ONCE: usize = 8;
     /// Requests that wait to be taken up by the session.
     pub const INBOX_MAX: usize = 1024;
-    /// Requests in flight on one connection, whatever the configuration says.
+    /// Requests in flight on one connection; a larger configured number is cut to it.
     pub const IN_FLIGHT_MAX: usize = 4096;
     /// Bytes of acknowledged writes that wait for a flush.
     pub const JOURNAL_MAX: u64 = 64 << 20;
@@ -31,7 +31,7 @@ pub mod limits {
     pub const REACH_MAX: u64 = 1 << 62;
     /// Extents kept of one answer; the next question begins behind them.
     pub const EXTENTS_AT_ONCE: usize = 64 << 10;
-    /// Extents told of one range; the rest of it is called data.
+    /// Extents reported of one range; the rest of it counts as data.
     pub const EXTENTS_MAX: usize = 1 << 20;
 }
 
@@ -43,9 +43,9 @@ pub struct ClientConfig {
     pub connections: usize,
     /// A request is answered within this time, or its connection is given up as if it had been
     /// lost: at once where no byte moved on any for so long, and where bytes moved, but not for this
-    /// request, with a second more for each 120 KB that were in flight, on whatever connection, when
+    /// request, with a second more for each 120 KB that were in flight, on any connection, when
     /// it was sent: what a wire of 1 Mb/s carries. While a request is waited for that may take its
-    /// disk long, this time stands still; see [`Self::flush_timeout`]. Also the limit of connecting and
+    /// disk long, the limit is suspended; see [`Self::flush_timeout`]. Also the limit of connecting and
     /// of the handshake, and of a machine that acknowledges nothing (TCP).
     pub request_timeout: Duration,
     /// So much longer do requests wait at most while one is waited for that may take the server's disk
@@ -59,7 +59,7 @@ pub struct ClientConfig {
     pub read_only: bool,
     /// Requests in flight on one connection, at most [`limits::IN_FLIGHT_MAX`].
     pub in_flight_max: usize,
-    /// Who the client is and what its first connection asks for; the others, and those made later, ask for
+    /// Identity of the client, and the access that its first connection requests; the others, and those made later, request
     /// [`WriterAccess::again`]. `None`: a client of its own that reads where [`Self::read_only`] is set,
     /// and else is to be the one writer.
     pub writer: Option<WriterAccess>,
@@ -78,7 +78,7 @@ pub fn random_token() -> ClientToken {
 }
 
 impl ClientConfig {
-    /// What the first connection asks for.
+    /// The access that the first connection requests.
     pub(super) fn first_access(&self) -> WriterAccess {
         let mode = match self.read_only {
             true => AccessMode::Read,
@@ -118,7 +118,7 @@ pub struct ClientHealth {
     pub size: u64,
     /// Whether requests may have lengths of 64 bits.
     pub extended: bool,
-    /// Whether the server tells of holes and zeroes.
+    /// Whether the server reports holes and zeroes.
     pub extents: bool,
     /// How often the connections were lost, or given up to see a new size, and made again.
     pub reconnects: u64,
@@ -130,6 +130,6 @@ pub struct ClientHealth {
     pub unflushed: u64,
     /// Whether a flush failed, so that none will succeed any more.
     pub flush_failed: bool,
-    /// Why no request at all will succeed any more, until the disk is opened anew.
+    /// Why no request at all will succeed any more, until the disk is opened again.
     pub failed: Option<String>,
 }

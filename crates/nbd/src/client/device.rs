@@ -31,7 +31,7 @@ pub struct Client {
     shared: Arc<Shared>,
 }
 
-/// Ends a client at once, which somebody else may hold. It keeps no connection alive by itself.
+/// Ends a client at once, while others hold handles of it. It keeps no connection alive by itself.
 #[derive(Debug, Clone)]
 pub struct Cutter(mpsc::Sender<Aborted>);
 
@@ -127,13 +127,13 @@ impl Client {
         Ok(client)
     }
 
-    /// What the server said of the export when it was first reached.
+    /// The export as the server described it when it was first reached.
     #[must_use]
     pub fn export(&self) -> &ExportInfo {
         &self.export
     }
 
-    /// Which disk the server said that it is when it was first reached.
+    /// The identity that the server reported when it was first reached.
     #[must_use]
     pub fn disk_identity(&self) -> &DiskIdentity {
         &self.disk
@@ -168,19 +168,19 @@ impl Client {
         self.cutter().cut().await;
     }
 
-    /// What [`abort`](Self::abort)s it, for who does not keep it.
+    /// A handle that can [`abort`](Self::abort) it and does not keep it open.
     #[must_use]
     pub fn cutter(&self) -> Cutter {
         Cutter(self.aborts.clone())
     }
 
-    /// Asks the server for the export's size, and returns it. Where it has grown, the connections
-    /// are made anew, because a server may hold an old one to the old size, and
+    /// Queries the server for the export's size, and returns it. Where it has grown, the connections
+    /// are made again, because a server may hold an old one to the old size, and
     /// [`BlockDevice::geometry`](block::BlockDevice::geometry) grows. Requests go on meanwhile.
     ///
     /// # Errors
     /// [`ClientError::Changed`] if the export has shrunk: nothing changes, what is beyond its end
-    /// fails at the server. Else why the server could not be asked, or not be reached anew.
+    /// fails at the server. Else why the server could not be queried, or not be connected to again.
     pub async fn refresh_size(&self) -> Result<u64, ClientError> {
         let _one_at_a_time = self.shared.refreshing().await;
         let described = describe(&self.target, self.request_timeout).await?;
@@ -220,7 +220,7 @@ impl Client {
         Ok((size > self.measured).then(again))
     }
 
-    /// Whether the server tells of holes and zeroes. Where it does not, all is data.
+    /// Whether the server reports holes and zeroes. Where it does not, all is data.
     #[must_use]
     pub fn knows_extents(&self) -> bool {
         self.shared.reports_extents()
@@ -245,7 +245,7 @@ impl Client {
         Err(error.because(ClientError::ShutDown { target }))
     }
 
-    /// Waits for every change that was asked for before.
+    /// Waits for every change that was submitted before.
     pub(super) async fn settled(&self) {
         let (done, over) = oneshot::channel();
         if self.inbox.send(Message::Settle(done)).await.is_ok() {

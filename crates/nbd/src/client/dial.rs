@@ -18,7 +18,7 @@ use crate::tls::{ClientTls, Handshake, Step as TlsStep, TlsFailure};
 /// Bytes received at once in the handshake.
 const RECEIVE: usize = 4096;
 
-/// A connection in transmission on which nothing was asked yet.
+/// A connection in transmission on which no request was sent yet.
 #[derive(Debug)]
 pub struct Dialed {
     stream: Stream,
@@ -49,7 +49,7 @@ impl Dialed {
         self.negotiated.framing.is_extended()
     }
 
-    /// The socket, blocking and (TCP) without delay, for whoever goes on with the transmission. No
+    /// The socket, blocking and (TCP) without delay, for the caller to go on with the transmission. No
     /// byte of it was received before.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ pub(super) enum Shaken {
 }
 
 /// Connects to `target` and negotiates what `config` says; `timeout` limits both together. The one
-/// way to a server: whatever is agreed before the options (TLS) is agreed here.
+/// way to a server: what is negotiated before the options (TLS) is negotiated here.
 pub(super) async fn shake(
     target: &Target,
     config: ClientHandshakeConfig,
@@ -171,7 +171,7 @@ async fn negotiate(
                 Step::Waits => break,
                 Step::Again => {}
                 Step::StartTls => {
-                    // Asked for only with certificates at hand.
+                    // Requested only with certificates at hand.
                     let tls = tls.as_ref().ok_or(TlsFailure::Left).map_err(refused)?;
                     start_tls(&mut stream, tls).await.map_err(refused)?;
                     handshake.tls_started();
@@ -207,7 +207,7 @@ fn handshake_error(target: &Target, failure: HandshakeFailure) -> ClientError {
     }
 }
 
-/// What the target says of certificates, read anew for each connection: they are replaced now and
+/// The certificates of the target, read again for each connection: they are replaced now and
 /// then.
 async fn certificates(target: &Target) -> Result<Option<ClientTls>, ClientError> {
     let Some(tls) = target.tls.clone() else {

@@ -1,7 +1,7 @@
 //! The export as a [`BlockDevice`]: what it can do, and how it does what the server cannot.
 //!
-//! Unlike other nodes it may grow in place: a reconnect can find a larger export, and whoever holds
-//! the disk ([`BlockDevice::geometry`] asked anew) may use all of it. Whoever keeps a size of their
+//! Unlike other nodes it may grow in place: a reconnect can find a larger export, and a caller that holds
+//! the disk ([`BlockDevice::geometry`] called again) may use all of it. A caller that keeps a size of its
 //! own learns of the new one by [`BlockDevice::remeasure`], as with any disk.
 
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Client {
         }
     }
 
-    /// Asks on where an answer ends, until the range is covered, or the answer is as long as it may
+    /// Sends further requests from where a reply ends, until the range is covered, or the answer is as long as it may
     /// be: of the rest nothing is known but that it can be read.
     async fn all_extents(&self, range: Range) -> Result<Vec<Extent>, IoError> {
         let mut all: Vec<Extent> = Vec::new();

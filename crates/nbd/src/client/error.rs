@@ -41,7 +41,7 @@ pub enum ClientError {
     Busy {
         /// Where to.
         target: Target,
-        /// Who, since when, and what to do, as the server says it.
+        /// The other client, since when, and what to do, in the server's words.
         text: String,
     },
     /// Another client has taken over, or has written, since this one did.
@@ -49,10 +49,10 @@ pub enum ClientError {
     Fenced {
         /// Where to.
         target: Target,
-        /// Who and when, as the server says it.
+        /// The other client and the time, in the server's words.
         text: String,
     },
-    /// TLS was asked for and did not come about.
+    /// TLS was requested and not negotiated.
     #[error("{target}: no TLS: {why}")]
     Tls {
         /// Where to.
@@ -82,7 +82,7 @@ pub enum ClientError {
         /// Where to.
         target: Target,
     },
-    /// TCP asked the server's machine in vain.
+    /// TCP probes of the server's machine were not acknowledged.
     #[error("{target}: the server's machine has acknowledged nothing for {} s", seconds(.after))]
     Unheard {
         /// Where to.
@@ -210,7 +210,7 @@ impl ClientError {
         }
     }
 
-    /// Whether the server speaks with nobody in the clear.
+    /// Whether the server refuses connections without TLS.
     #[must_use]
     pub const fn wants_tls(&self) -> bool {
         let Self::Handshake { failure, .. } = self else {

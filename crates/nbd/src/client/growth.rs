@@ -1,6 +1,6 @@
 //! [`Growth`]: the geometry of an export that may grow while it is used.
 //!
-//! Who asked before may still hold what it was told, so nothing is overwritten: each growth adds a
+//! A caller may still hold the geometry that it got before, so nothing is overwritten: each growth adds a
 //! link to a chain that lives as long as the client, of at most [`limits::GROWTHS_MAX`] links. One
 //! task adds, anyone reads.
 

@@ -6,7 +6,7 @@
 //!
 //! One task (`session`) owns the connections and every request. It waits without changing
 //! anything, then applies what arrived without waiting. Requests that came together leave in one
-//! send. What the server has of everything beyond the plain protocol is asked for and used: replies
+//! send. The client negotiates and uses what the server has beyond the plain protocol: replies
 //! in chunks, lengths of 64 bits, and `base:allocation`, which is what the disk's extents are.
 //!
 //! [`list`], [`describe`] and [`survey()`] ask a server what it has and use none of it.
@@ -20,14 +20,14 @@
 //! * **A reconnect does not lie.** Writes that were acknowledged but not yet covered by a flush are
 //!   kept ([`limits::JOURNAL_MAX`] bytes at most; a flush is sent before it is full) and written
 //!   again, in order, before anything else. Where that fails, no request succeeds any more.
-//! * **A failed flush stays failed**: none succeeds after one that was reported as failed, for whatever reason.
+//! * **A failed flush stays failed**: none succeeds after one that was reported as failed, for any reason.
 //! * **A timeout ends the past**: once a change was failed because of time, nothing of before is sent again and no flush
-//!   succeeds; where acknowledged writes were given up with it, no request does, until the disk is opened anew.
+//!   succeeds; where acknowledged writes were given up with it, no request does, until the disk is opened again.
 //! * **Every request ends**: one without an answer costs its connection after
-//!   [`ClientConfig::request_timeout`], whatever else is answered, and fails after
+//!   [`ClientConfig::request_timeout`], even while others are answered, and fails after
 //!   [`ClientConfig::reconnect_for`] of that. A slow disk is no lost server: while a flush is waited
-//!   for, that time stands still, for [`ClientConfig::flush_timeout`] at most.
-//! * **Data unless told otherwise**: what a server does not tell of, tells of in part or only in parts
+//!   for, the limit is suspended, for [`ClientConfig::flush_timeout`] at most.
+//! * **Data unless reported otherwise**: what a server does not report, or reports only in part or in parts
 //!   of a block, is data.
 //! * **Same disk or no I/O**: after a reconnect, before anything is written again, the server's name of the disk
 //!   (`nbd_proto::DiskIdentity`) and what identifies its content (`fingerprint`) are compared. Another disk is final. Where

@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! * Who hears that fewer bytes were sent than it gave comes again with the rest, the same bytes:
+//! * A caller whose bytes were sent in part sends the rest again, the same bytes:
 //!   under TLS some of them may be sealed already.
-//! * A machine that is gone is found: over TCP it is asked, by the kernel. The end of a Unix or vsock
+//! * A machine that is gone is detected: over TCP the kernel probes it. The end of a Unix or vsock
 //!   peer is its socket's.
 
 use std::io::{self, IoSlice};
@@ -159,7 +159,7 @@ impl Stream {
             #[cfg(test)]
             Plain::Simulated(socket) => socket.poll_read_ready(cx),
         };
-        // What is wrong is told by the next receive.
+        // The next receive returns the error.
         ready.map(drop)
     }
 
@@ -183,7 +183,7 @@ impl Stream {
         let Plain::Tcp(stream) = &self.plain else {
             return None;
         };
-        // Where the kernel does not tell, its own limits are what there is.
+        // Where the kernel does not report it, its own limits apply.
         engine::tcp::unheard_for(stream.as_fd()).ok().flatten()
     }
 
@@ -229,7 +229,7 @@ impl Stream {
     /// The bare socket, blocking.
     ///
     /// # Errors
-    /// `Unsupported` under TLS, which whoever gets the socket would have to know of.
+    /// `Unsupported` under TLS, which the new owner of the socket would have to know of.
     pub(super) fn into_blocking(self) -> io::Result<OwnedFd> {
         if self.link.is_some() {
             let text = "a connection under TLS cannot be handed on";

@@ -24,11 +24,11 @@ pub struct Listed {
 /// What a server says of one export, and what it agreed to on the way there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// The export that was asked for.
+    /// The export that was requested.
     pub target: Target,
     /// Name, description, size, abilities and block sizes.
     pub export: ExportInfo,
-    /// Whether all of this was said under TLS.
+    /// Whether all of this was sent under TLS.
     pub tls: bool,
     /// Whether replies come in chunks: a read may skip holes, an error comes with a text.
     pub structured: bool,
@@ -50,11 +50,11 @@ pub struct Survey {
 pub struct Surveyed {
     /// As the server lists it.
     pub listed: Listed,
-    /// As the server describes it when asked for it; an export that is listed may be refused.
+    /// As the server describes it; an export that is listed may be refused.
     pub described: Result<Description, ClientError>,
 }
 
-/// Asks the server of `target` for its exports. `timeout` limits all of it. Only inside
+/// Queries the server of `target` for its exports. `timeout` limits all of it. Only inside
 /// [`engine::run`].
 ///
 /// # Errors
@@ -69,7 +69,7 @@ pub async fn list(target: &Target, timeout: Duration) -> Result<Vec<Listed>, Cli
     Ok(listed.collect())
 }
 
-/// Asks for the export of `target`, without using it. `timeout` limits all of it. Only inside
+/// Queries the export of `target`, without using it. `timeout` limits all of it. Only inside
 /// [`engine::run`].
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Tests of the client against [`fake::Fake`], a server that does what a test tells it, and
+//! Tests of the client against [`fake::Fake`], a server that follows the script of a test, and
 //! against the servers that are installed.
 
 mod abort;
@@ -44,7 +44,7 @@ fn in_engine<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
 }
 
 /// Short times, so that tests of limits are short; but a busy machine needed half a second for a greeting.
-fn impatient() -> ClientConfig {
+fn short_limits() -> ClientConfig {
     ClientConfig {
         connections: 1,
         request_timeout: Duration::from_secs(1),

@@ -164,7 +164,7 @@ fn a_node_that_is_right_passes() {
 }
 
 #[test]
-fn wrong_content_is_told_with_its_place() {
+fn wrong_content_is_reported_with_its_offset() {
     let error = modelled(Wrong::Place).unwrap_err();
     assert!(
         matches!(error, Mismatch::Content { offset: 1024, .. }),
@@ -178,7 +178,7 @@ fn wrong_content_is_told_with_its_place() {
 }
 
 #[test]
-fn a_short_read_is_told() {
+fn a_short_read_is_reported() {
     assert!(matches!(
         modelled(Wrong::Short),
         Err(Mismatch::Length { found: 512, .. })
@@ -186,7 +186,7 @@ fn a_short_read_is_told() {
 }
 
 #[test]
-fn holes_with_data_and_gaps_are_told() {
+fn holes_with_data_and_gaps_are_reported() {
     for wrong in [Wrong::Holes, Wrong::Gap] {
         assert!(
             matches!(modelled(wrong), Err(Mismatch::Extents { .. })),
@@ -196,7 +196,7 @@ fn holes_with_data_and_gaps_are_told() {
 }
 
 #[test]
-fn a_failing_request_is_told() {
+fn a_failing_request_is_reported() {
     let fault =
         crate::Fault::new(crate::Effect::Fail(block::Errno::Io)).on(block::Operation::Write);
     let disk = FaultDisk::new(Arc::new(MemDisk::new(SIZE)), 1, vec![fault]);

@@ -87,7 +87,7 @@ fn a_dropped_read_vanishes() {
 }
 
 #[test]
-fn settle_does_not_wait_for_requests_that_somebody_waits_for() {
+fn settle_does_not_wait_for_requests_whose_futures_live() {
     let (_, disk) = disks();
     block_on(async {
         let mut trim = pin!(disk.trim(RANGE));

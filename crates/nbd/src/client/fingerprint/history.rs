@@ -10,7 +10,7 @@ const VALUES_MAX: usize = 64;
 pub(super) struct History {
     /// With the number of the change that made it.
     values: Vec<(u64, Option<Value>)>,
-    /// What is there is not known for sure, whatever is flushed: a change failed, or left it undefined.
+    /// What is there is not known for sure, even after a flush: a change failed, or left it undefined.
     pub(super) is_uncertain: bool,
     /// Values were dropped by this change; they may be there all the same.
     dropped_at: Option<u64>,

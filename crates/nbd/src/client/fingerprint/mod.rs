@@ -47,9 +47,9 @@ pub(crate) enum Change<'a> {
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Everything: nobody else writes.
+    /// Everything: there is no other writer.
     All,
-    /// What stays the same while somebody else uses the disk.
+    /// What stays the same while another client uses the disk.
     Identity,
 }
 

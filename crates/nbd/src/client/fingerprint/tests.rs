@@ -120,7 +120,7 @@ fn a_blank_disk_is_another_one_where_something_was_and_known_by_nothing_where_no
 }
 
 #[test]
-fn an_older_copy_of_a_member_is_another_disk_but_not_for_one_who_only_reads() {
+fn an_older_copy_of_a_member_is_another_disk_but_not_for_a_reader() {
     let member = fingerprint(&with_md(1, 9));
     let (expected, found) = differs(&member, &with_md(1, 8), Scope::All).unwrap();
     assert!(expected.contains("with 9 events") && found.contains("with 8 events"));
@@ -135,7 +135,7 @@ fn a_value_is_expected_until_a_flush_that_was_sent_after_its_successor_was_answe
     let range = Range::new(1024, 512);
     let early = disk.mark();
     disk.sent(range, Change::Write(&sector(2)), false);
-    // Its answer is not there yet: both may be there, whatever is flushed.
+    // Its answer is not there yet: both may be there, even after a flush.
     let between = disk.mark();
     disk.flushed(early);
     disk.flushed(between);
@@ -289,7 +289,7 @@ impl Sectors {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever was on it, is written to it, and is lost.
+    /// For any content, any writes and any loss.
     #[test]
     fn the_disk_itself_is_never_another_one(
         begin in prop::collection::vec(sectors(), 0..6),

@@ -1,6 +1,6 @@
 //! [`Allocation`]: what a server says of the allocation of a range, as it arrives. Pure.
 //!
-//! A server may say less than it was asked for, or end behind it; the extents here begin where the
+//! A server may report less than was requested, or end behind it; the extents here begin where the
 //! range begins, follow each other without a gap, end with or before the range, and lie on blocks.
 //! A block of which a part may hold data is data.
 
@@ -14,11 +14,11 @@ use crate::client::limits;
 pub(crate) struct Allocation {
     range: Range,
     block_size: u64,
-    /// End of what the server told.
+    /// End of what the server reported.
     told: u64,
     /// Neighbours of one kind are one.
     extents: Vec<Extent>,
-    /// More extents do not fit: who wants them asks again from the end of these.
+    /// More extents do not fit: the caller gets them by a request from the end of these on.
     full: bool,
 }
 
@@ -83,7 +83,7 @@ impl Allocation {
         }
     }
 
-    /// What was told; where that is nothing, all may be data.
+    /// What was reported; where that is nothing, all may be data.
     pub(crate) fn finish(self) -> Vec<Extent> {
         if self.extents.is_empty() {
             return vec![Extent {

@@ -66,7 +66,7 @@ pub(crate) struct Connection {
     decoder: ReplyDecoder<Part>,
     outbox: Outbox,
     received: BytesMut,
-    /// Whose payload comes next on the stream, and where it belongs.
+    /// The read whose payload comes next on the stream, and its offset.
     payload: Option<(u64, u64)>,
     /// Payload of everything in flight, bytes, and the reads among it.
     outstanding: u64,
@@ -138,7 +138,7 @@ impl Connection {
         self.deadlines.extend(time);
     }
 
-    /// How long TCP has asked the server's machine in vain, as far as that was looked at. A probe
+    /// How long TCP probes of the server's machine have not been acknowledged, since the first check that found one. A probe
     /// that was sent just now, after a long silence, is not in vain yet.
     pub(crate) fn unheard_for(&mut self, now: Instant) -> Duration {
         let Some(unheard) = self.stream.unheard_for() else {
@@ -149,7 +149,7 @@ impl Connection {
         unheard.min(now.duration_since(asked))
     }
 
-    /// Whether it can be asked for extents.
+    /// Whether the server reports extents on it.
     pub(crate) const fn reports_extents(&self) -> bool {
         self.allocation.is_some()
     }

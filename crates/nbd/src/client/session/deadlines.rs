@@ -1,9 +1,9 @@
 //! [`DeadlineBuckets`]: whether a request in flight has waited for too long, while others may have been
 //! answered. Pure.
 //!
-//! Requests are counted in buckets by the time they were taken up; who keeps the time limit costs
+//! Requests are counted in buckets by the time they were taken up; a request that is answered in time costs
 //! one count up and one down. A bucket is overdue when the last of its limits has passed, so a
-//! request is found at most one bucket's width late. Limits are put off while time stands still, by so
+//! request is found at most one bucket's width late. Limits are extended while they are suspended, by so
 //! much in all.
 
 use std::collections::VecDeque;

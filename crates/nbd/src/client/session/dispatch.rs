@@ -15,7 +15,7 @@ use crate::client::session::{Phase, Session};
 impl Session {
     /// Hands parts to the connections while there is room.
     pub(super) fn dispatch(&mut self, now: Instant) {
-        // Who is closed while the server is away has given its connections up, in any phase.
+        // A client that is closed while the server is unreachable has no connections, in any phase.
         if self.pool.is_empty() || matches!(self.phase, Phase::Lost | Phase::Dead(_)) {
             return;
         }

@@ -2,14 +2,14 @@
 //!
 //! # Invariants
 //!
-//! * **A failed flush stays failed**: once a flush was reported as failed, for whatever reason, none succeeds. So it
+//! * **A failed flush stays failed**: once a flush was reported as failed, for any reason, none succeeds. So it
 //!   is for a durable write (FUA) that failed after the server took it up: it was a write and a flush. A flush that was in
 //!   flight with it fails, too, whichever reply arrives first (`flush_order`).
 //! * **A timeout ends the past.** When a request is failed because of time, nothing of before is sent again, neither
 //!   it nor the journal, and no flush succeeds any more. A read that timed out while nothing waited for a flush ended nothing: there
 //!   was nothing to send.
 //! * **Nothing stale is read.** Where acknowledged writes were given up that the server may have lost, every request
-//!   fails until the disk is opened anew. That is so when a timeout gives up a journal, when the server
+//!   fails until the disk is opened again. That is so when a timeout gives up a journal, when the server
 //!   refuses a journal, and when a server is lost after a failed flush, because the journal keeps nothing from then on.
 //!
 //! A disk that only failed a write or a flush goes on with reads and new writes, as a local one does.
@@ -128,7 +128,7 @@ impl Session {
         }
     }
 
-    /// Drops every connection, and whatever was to be sent again.
+    /// Drops every connection, and all parts that were to be sent again.
     pub(super) fn drop_parts(&mut self) {
         drop(self.pool.abandon());
         self.resend.clear();

@@ -5,7 +5,7 @@ use nbd_proto::{ExportInfo, TransmissionFlags};
 
 use crate::client::Changed;
 
-/// What those who use the export were promised.
+/// What callers rely on.
 const RELIED_ON: TransmissionFlags = TransmissionFlags::SEND_FLUSH
     .union(TransmissionFlags::SEND_FUA)
     .union(TransmissionFlags::SEND_TRIM)

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-/// How long no byte has moved on any connection, without the time that stood still.
+/// How long no byte has moved on any connection, without the time in which the limit was suspended.
 #[derive(Debug)]
 pub(crate) struct IdleTimer {
     limit: Duration,
     extension_max: Duration,
     moved: Option<Instant>,
     extend: Duration,
-    /// It was told since bytes last moved that the limit was put off.
+    /// Since bytes last moved, the log has that the limit was extended.
     is_logged: bool,
 }
 
@@ -34,7 +34,7 @@ impl IdleTimer {
         }
     }
 
-    /// For `time` nothing had to move. Whether that is worth to be told: once, when the limit is over.
+    /// For `time` nothing had to move. Returns whether to log that: once, when the limit is over.
     pub(crate) fn extend(&mut self, time: Duration, now: Instant) -> bool {
         self.extend = self.extend.saturating_add(time).min(self.extension_max);
         let is_new = !self.is_logged && self.for_at(now) >= self.limit;

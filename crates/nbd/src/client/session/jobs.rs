@@ -1,4 +1,4 @@
-//! [`Jobs`]: requests of callers, their parts, and who waits for what. Pure.
+//! [`Jobs`]: requests of callers, their parts, and the callers that wait for them. Pure.
 //!
 //! A job is accepted, cut into parts as there is room for them, and answered when every part is
 //! over. The first failure stops the cutting.

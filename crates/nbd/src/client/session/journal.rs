@@ -16,7 +16,7 @@ use crate::client::session::mutation::{self, Mutation};
 use crate::client::session::supersede::Newest;
 use crate::client::session::work::{Body, Owner, Part, take_front};
 
-/// What an entry counts beside its data, bytes.
+/// Bytes that an entry counts in addition to its data.
 const ENTRY_COST: u64 = 128;
 
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 //! # Invariants
 //!
 //! * What was known once stays known: a server that named the disk and no longer does has another disk.
-//! * The server's name and the content count both. Who shares the disk with other writers goes by the name alone, because
-//!   they may change the content; who only reads goes by what a writer leaves as it is.
+//! * The server's name and the content count both. A client that shares the disk with other writers goes by the name alone, because
+//!   they may change the content; one that only reads goes by what a writer leaves as it is.
 //! * Where neither is known, nothing is concluded: [`Verdict::Unknown`].
 
 use block::Range;

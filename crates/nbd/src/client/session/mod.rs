@@ -125,7 +125,7 @@ pub(super) struct Session {
     reconnect: Reconnect,
     idle_timer: IdleTimer,
     limit_timer: LimitTimer,
-    /// Who waits for new connections.
+    /// The caller that waits for new connections.
     renewed: Option<Renewed>,
     closing: Option<Closing>,
     finished: Vec<Finished>,
@@ -313,7 +313,7 @@ impl Session {
                     self.timed_out(submission.work.is_change_or_flush(), &why, now);
                 }
                 let error = failure(errno, &submission.work, submission.range, why);
-                // Whoever no longer waits does not mind.
+                // A caller that no longer waits has dropped its end.
                 drop(submission.answer.send(Err(error)));
             }
         }
@@ -386,7 +386,7 @@ fn failure(errno: Errno, work: &Work, range: Range, why: Arc<ClientError>) -> Io
     let range = (!matches!(work, Work::Flush)).then_some(range);
     let error = IoError::new(errno, work.operation(), range);
     match &*why {
-        // Whoever stands on the disk must be able to see it, and does not know this crate.
+        // The nodes above the disk must be able to see it, and do not know this crate.
         ClientError::Fenced { text, .. } => error.because(Fenced(text.clone())),
         _ => error.because(why),
     }

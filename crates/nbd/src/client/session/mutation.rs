@@ -8,7 +8,7 @@ use std::cell::Cell;
 /// A fault of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::client) enum Mutation {
-    /// It goes on with whatever disk is at the address.
+    /// It goes on with any disk that is at the address.
     AnyDisk,
     /// It takes requests before it knows which disk it has.
     OpenBeforeVerification,

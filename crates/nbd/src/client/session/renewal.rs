@@ -14,7 +14,7 @@ use crate::client::session::{GOODBYE, Phase, Session};
 use crate::client::{ClientError, Target};
 
 impl Session {
-    /// Somebody wants new connections; one at a time does.
+    /// A caller wants new connections; there is one such caller at a time.
     pub(super) fn wants_renewal(&mut self, renewed: Renewed) {
         let target = self.target.clone();
         match &self.phase {
@@ -36,7 +36,7 @@ impl Session {
             }
             return;
         }
-        tracing::info!(target = %self.target, "makes its connections anew to see a new size");
+        tracing::info!(target = %self.target, "reconnecting to use the new size of the export");
         for connection in self.pool.take() {
             drop(engine::spawn(say_goodbye(self.target.clone(), connection)));
         }
@@ -44,14 +44,14 @@ impl Session {
         self.redial(now);
     }
 
-    /// Whoever waits for new connections has them, or never will.
+    /// Answers the caller that waits for new connections.
     pub(super) fn renewal_over(&mut self, result: Result<(), ClientError>) {
         if let Some(renewed) = self.renewed.take() {
             answer(renewed, result.map(|()| self.shared.geometry().size));
         }
     }
 
-    /// The export may have grown while nobody looked: `size` is what every connection has.
+    /// The export may have grown since it was last checked: `size` is what every connection has.
     pub(super) fn grow(&mut self, size: u64) {
         if size <= self.export.size {
             return;
@@ -72,7 +72,7 @@ pub(super) async fn say_goodbye(target: Target, connection: Connection) {
     }
 }
 
-/// Whoever no longer waits does not mind.
+/// A caller that no longer waits has dropped its end.
 fn answer(renewed: Renewed, result: Result<u64, ClientError>) {
     drop(renewed.send(result));
 }

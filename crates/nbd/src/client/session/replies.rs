@@ -1,4 +1,4 @@
-//! What the server answered: to callers, to the journal, to nobody.
+//! Replies of the server: to callers, to the journal, to the session itself.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -60,7 +60,7 @@ impl Session {
                 let brought = self.succeeded(part);
                 self.jobs.part_done(key, nth, Ok(brought));
             }
-            // The server does not tell after all.
+            // The server does not report extents after all.
             (Owner::Job { key, nth }, Some(WireError::Invalid | WireError::NotSupported))
                 if matches!(part.body, Body::Extents(_)) =>
             {

@@ -1,4 +1,4 @@
-//! [`Shared`]: what a session tells of itself to whoever asks.
+//! [`Shared`]: the state of a session that its handles may read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     growth: Growth,
     /// How often connections were lost or made.
     epoch: AtomicU64,
-    /// Held while the size is asked for: one question at a time.
+    /// Held while the size is queried: one query at a time.
     refreshing: tokio::sync::Mutex<()>,
 }
 
@@ -37,7 +37,7 @@ impl Shared {
         }
     }
 
-    /// Waits until nobody else asks for the size.
+    /// Waits until no other caller queries the size.
     pub(crate) async fn refreshing(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.refreshing.lock().await
     }

@@ -3,19 +3,19 @@
 //! A flush takes as long as the server's disk needs for what its caches hold: minutes for a GiB on an
 //! SD card. Meanwhile that disk is slow for reads and writes too, and many a server takes nothing else
 //! up. To come back to such a server gains nothing, and has it flush once more. So while a request is
-//! waited for that may take long, time stands still for all of them, on whichever connection.
+//! waited for that may take long, the limits are suspended for all of them, on whichever connection.
 //!
 //! # Invariants
 //!
-//! * Every request ends: time stands still for no longer than
+//! * Every request ends: the limits are suspended for no longer than
 //!   [`flush_timeout`](crate::client::ClientConfig::flush_timeout) in all for one request, and for one
 //!   silence.
-//! * Time does not stand still for a machine that is gone: TCP asks it, and gives up after the same limit
+//! * Limits are not suspended for a machine that is gone: TCP probes it, and gives up after the same limit
 //!   as for any request.
 //!
 //! # What it does not do
 //!
-//! While a flush is waited for, it cannot tell a server that hangs from one whose disk is slow.
+//! While a flush is waited for, it cannot distinguish a server that hangs from one whose disk is slow.
 
 use std::future::Future;
 use std::pin::Pin;

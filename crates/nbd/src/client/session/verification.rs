@@ -8,7 +8,7 @@
 //!
 //! * No request of a caller, nothing of the journal and nothing to be sent again is sent before it is known that the disk is the
 //!   same; where that cannot be known, only if it would change nothing.
-//! * Another disk is final: every request fails until the disk is opened anew.
+//! * Another disk is final: every request fails until the disk is opened again.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -27,14 +27,14 @@ use crate::client::session::work::{Body, Owner, Part};
 use crate::client::session::{Phase, Session};
 use crate::client::{Changed, ClientError};
 
-/// New connections whose disk is looked at.
+/// New connections whose disk is being verified.
 #[derive(Debug)]
 pub(super) struct Verification {
     /// What the server says of the disk.
     server: DiskIdentity,
     /// Size of the export, bytes.
     size: u64,
-    /// What is not asked for yet: connection, number of the range, range.
+    /// Reads that are not sent yet: connection, number of the range, range.
     waiting: VecDeque<(usize, usize, Range)>,
     in_flight: usize,
     /// What was read, by connection: in order, `None` where it cannot be read.

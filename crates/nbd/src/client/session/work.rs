@@ -26,17 +26,17 @@ pub(crate) enum Response {
 /// Where a caller waits.
 pub(crate) type Answer = oneshot::Sender<Result<Response, IoError>>;
 
-/// Where whoever asked for new connections waits.
+/// Where a caller waits that requested new connections.
 pub(crate) type Renewed = oneshot::Sender<Result<u64, ClientError>>;
 
-/// What the session is told.
+/// Messages from the handles of a client to its session.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Carry this out.
     Request(Submission),
-    /// Drop the sender when everything that changes the disk and was told before is over.
+    /// Drop the sender when everything that changes the disk and was submitted before is over.
     Settle(oneshot::Sender<()>),
-    /// Make the connections anew, in good order, and answer with the export's size then.
+    /// Make the connections again, in good order, and answer with the export's size then.
     Renew(Renewed),
     /// Finish what is in flight, say goodbye and drop the sender.
     Close(oneshot::Sender<()>),
@@ -121,7 +121,7 @@ impl PartLimits {
     }
 }
 
-/// On whose behalf a part is sent.
+/// What a part belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A caller's request; its part number `nth`.
@@ -161,7 +161,7 @@ pub(crate) struct Part {
     pub(crate) range: Range,
     pub(crate) flags: CommandFlags,
     pub(crate) body: Body,
-    /// What the server said about its failure.
+    /// The server's text about its failure.
     pub(crate) server_text: Option<String>,
     /// Its bucket in the connection's [`DeadlineBuckets`](super::deadlines::DeadlineBuckets).
     pub(crate) age: u64,

@@ -10,7 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
 use super::fake::{Act, Fake};
-use super::{connect, impatient, in_engine, poll_once, until};
+use super::{connect, in_engine, poll_once, short_limits, until};
 use crate::client::stream::Stream;
 use crate::client::{Address, Client, ClientConfig, limits};
 
@@ -32,7 +32,7 @@ fn what_waits_for_a_server_that_hangs_is_never_sent() {
         let fake = Fake::scripted(MIB, |_, _| Act::Silence);
         let config = ClientConfig {
             in_flight_max: 2,
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         // More than the session takes up, more than waits in its inbox.
@@ -57,7 +57,7 @@ fn what_waits_for_a_server_that_hangs_is_never_sent() {
 fn what_was_acknowledged_and_not_flushed_is_not_written_again() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         write(&client, 0).await.unwrap();
         assert!(client.health().unflushed > 0);
         fake.lose_power().await;
@@ -76,12 +76,12 @@ fn what_was_acknowledged_and_not_flushed_is_not_written_again() {
 fn a_client_can_be_aborted_twice_and_after_it_was_closed() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         client.settle().await.unwrap();
         client.abort().await;
         client.abort().await;
         client.settle().await.unwrap();
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         client.close().await;
         client.abort().await;
         assert!(!client.health().connected);

@@ -9,7 +9,7 @@ use testkit::{Op, OpSpace, check_in_batches, gather, ops, pattern, single};
 use tokio::sync::Notify;
 
 use super::fake::{Act, Fake};
-use super::{connect, impatient, in_engine, poll_once, until};
+use super::{connect, in_engine, poll_once, short_limits, until};
 use crate::client::ClientConfig;
 
 const MIB: u64 = 1 << 20;
@@ -74,7 +74,7 @@ fn replies_may_come_in_any_order() {
             0 => Act::Hold,
             _ => Act::Serve,
         });
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let data = pattern(7, Range::new(0, MIB));
         fake.world().live.copy_from_slice(&data);
         let (first, second) = futures_util::future::join(
@@ -93,7 +93,7 @@ fn huge_requests_are_split_at_the_server_s_maximum() {
         let fake = Fake::start(8 * MIB);
         fake.world().export.block_size_min = 4096;
         fake.world().export.block_size_max = 1_000_000;
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         assert_eq!(client.geometry().block_size, 4096);
         let whole = Range::new(0, 8 * MIB);
         let data = pattern(3, whole);
@@ -117,7 +117,7 @@ fn an_error_ends_one_request_and_brings_the_server_s_words() {
             Command::Write => Act::Refuse(WireError::NoSpace, "the pool is full"),
             _ => Act::Serve,
         });
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let range = Range::new(4096, 512);
         let error = client
             .write(range, single(vec![1; 512]), WriteFlags::empty())
@@ -141,7 +141,7 @@ fn one_failed_part_fails_the_whole_request_once() {
         fake.world().export.block_size_max = 1 << 20;
         let config = ClientConfig {
             in_flight_max: 2,
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         let error = client.read(Range::new(0, 8 * MIB)).await.unwrap_err();
@@ -158,7 +158,7 @@ fn one_connection_is_used_unless_the_server_says_that_flushes_cover_all() {
         fake.world().export.flags -= TransmissionFlags::CAN_MULTI_CONN;
         let config = ClientConfig {
             connections: 4,
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config.clone()).await;
         assert_eq!(client.health().connections, 1);
@@ -183,7 +183,7 @@ fn many_bytes_in_flight_are_spread_over_the_connections() {
         });
         let config = ClientConfig {
             connections: 3,
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         let reads = (0..8).map(|n| client.read(Range::new(n * MIB, MIB)));
@@ -199,7 +199,7 @@ fn what_the_server_cannot_do_is_done_by_other_requests_or_refused() {
     in_engine(|| async {
         let fake = Fake::start(4 * MIB);
         fake.world().export.flags = TransmissionFlags::HAS_FLAGS | TransmissionFlags::SEND_FLUSH;
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let geometry = client.geometry().clone();
         assert_eq!(geometry.fua, Support::Emulated);
         assert_eq!(geometry.write_zeroes, Support::Emulated);
@@ -229,7 +229,7 @@ fn what_the_server_cannot_do_is_done_by_other_requests_or_refused() {
 fn flags_reach_the_server() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let range = Range::new(0, 4096);
         let data = single(vec![9; 4096]);
         client.write(range, data, WriteFlags::FUA).await.unwrap();
@@ -249,7 +249,7 @@ fn a_read_only_export_is_never_sent_a_change() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
         fake.world().export.flags |= TransmissionFlags::READ_ONLY;
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let range = Range::new(0, 512);
         let write = client.write(range, single(vec![1; 512]), WriteFlags::empty());
         assert_eq!(write.await.unwrap_err().errno, Errno::NotPermitted);
@@ -264,10 +264,10 @@ fn a_read_only_export_is_never_sent_a_change() {
 #[test]
 fn settle_waits_for_a_write_whose_future_was_dropped() {
     in_engine(|| async {
-        let told = Arc::new(Notify::new());
-        let tell = Arc::clone(&told);
-        let fake = Fake::scripted(MIB, move |_, _| Act::After(Arc::clone(&tell)));
-        let client = connect(&fake, impatient()).await;
+        let notify = Arc::new(Notify::new());
+        let notifier = Arc::clone(&notify);
+        let fake = Fake::scripted(MIB, move |_, _| Act::After(Arc::clone(&notifier)));
+        let client = connect(&fake, short_limits()).await;
         let range = Range::new(0, 512);
         let mut write = client.write(range, single(vec![1; 512]), WriteFlags::empty());
         let polled = poll_once(&mut write).await;
@@ -279,7 +279,7 @@ fn settle_waits_for_a_write_whose_future_was_dropped() {
             poll_once(&mut settle).await.map(|r| r.is_ok()),
             Poll::Pending
         );
-        told.notify_one();
+        notify.notify_one();
         settle.await.unwrap();
         assert_eq!(fake.world().live[0], 1);
     });
@@ -291,7 +291,7 @@ fn closing_finishes_what_is_in_flight_and_says_goodbye() {
         let fake = Fake::start(MIB);
         let config = ClientConfig {
             connections: 2,
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         let range = Range::new(0, 512);
@@ -312,7 +312,7 @@ fn closing_finishes_what_is_in_flight_and_says_goodbye() {
 fn dropping_the_client_says_goodbye_too() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        drop(connect(&fake, impatient()).await);
+        drop(connect(&fake, short_limits()).await);
         until("the goodbye", || fake.world().goodbyes == 1).await;
     });
 }

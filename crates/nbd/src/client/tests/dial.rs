@@ -110,9 +110,9 @@ fn tcp_is_handed_out_without_delay_and_within_a_machine_unpaced() {
     });
 }
 
-/// Every machine that vanishes is asked for by TCP in time, whatever the server is waited for.
+/// TCP probes every machine in time, whichever request the client waits for.
 #[test]
-fn tcp_asks_a_silent_machine_often_enough_to_miss_it_within_the_limit() {
+fn tcp_probes_a_silent_machine_often_enough_to_detect_its_loss_within_the_limit() {
     in_engine(|| async {
         // Limit; seconds until the first question and between two, and how many.
         for (limit, every, times) in [
@@ -151,7 +151,7 @@ fn bytes_before_the_first_request_are_refused() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_not_waited_for_longer_than_told() {
+fn a_silent_server_is_waited_for_until_the_timeout() {
     in_engine(|| async {
         let target = says(Vec::new()).await;
         let error = dial(&target, false, None, Duration::from_millis(100)).await;
@@ -164,7 +164,7 @@ fn a_server_that_says_nothing_is_not_waited_for_longer_than_told() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_the_target() {
+fn errors_name_the_target() {
     in_engine(|| async {
         let fake = Fake::start(1 << 20);
         let mut target = fake.target();

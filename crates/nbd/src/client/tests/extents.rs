@@ -6,7 +6,7 @@ use nbd_proto::{
 };
 
 use super::fake::Fake;
-use super::{connect, impatient, in_engine};
+use super::{connect, in_engine, short_limits};
 use crate::client::{ClientConfig, describe};
 
 const MIB: u64 = 1 << 20;
@@ -15,15 +15,15 @@ const TIB: u64 = 1 << 40;
 const HOLE: u64 = 3;
 const ZERO: u64 = 2;
 
-fn tells(framing: Framing, extents: &[(u64, u64)]) -> Fake {
+fn reporting(framing: Framing, extents: &[(u64, u64)]) -> Fake {
     let fake = Fake::start(MIB);
     {
         let mut world = fake.world();
         world.framing = framing;
-        // Another one first: the right one is told by its id.
+        // Another one first: the right one is found by its id.
         world.contexts = vec!["other:context", BASE_ALLOCATION];
-        let told = extents.iter();
-        world.extents = told
+        let reported = extents.iter();
+        world.extents = reported
             .map(|(len, flags)| Told {
                 len: *len,
                 flags: *flags,
@@ -41,18 +41,18 @@ const fn extent(offset: u64, len: u64, kind: ExtentKind) -> Extent {
 }
 
 #[test]
-fn holes_zeroes_and_data_are_told_apart_and_cut_to_the_range() {
+fn holes_zeroes_and_data_are_distinguished_and_cut_to_the_range() {
     for framing in [Framing::Structured, Framing::Extended] {
         in_engine(|| async move {
-            let told = [
+            let reported = [
                 (4096, HOLE),
                 (4096, ZERO),
                 (4096, 0),
                 (4096, 1),
                 (8192, HOLE | 1 << 9),
             ];
-            let fake = tells(framing, &told);
-            let client = connect(&fake, impatient()).await;
+            let fake = reporting(framing, &reported);
+            let client = connect(&fake, short_limits()).await;
             assert!(client.knows_extents() && client.health().extents);
             assert_eq!(client.health().extended, framing == Framing::Extended);
             let expected = [
@@ -71,12 +71,12 @@ fn holes_zeroes_and_data_are_told_apart_and_cut_to_the_range() {
 }
 
 #[test]
-fn an_answer_that_ends_early_is_asked_on() {
+fn an_answer_that_ends_early_is_continued_by_another_request() {
     in_engine(|| async {
-        let told: Vec<(u64, u64)> = (0..100).map(|nth| (1000, HOLE * (nth % 2))).collect();
-        let fake = tells(Framing::Structured, &told);
+        let reported: Vec<(u64, u64)> = (0..100).map(|nth| (1000, HOLE * (nth % 2))).collect();
+        let fake = reporting(Framing::Structured, &reported);
         fake.world().extents_max = 3;
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let extents = client.extents(Range::new(0, MIB)).await.unwrap();
         assert_eq!(extents.len(), 101);
         for (nth, extent) in extents.iter().enumerate().take(100) {
@@ -110,25 +110,25 @@ fn an_answer_that_ends_early_is_asked_on() {
 fn long_ranges_take_one_question_with_64_bits_and_many_with_32() {
     for (framing, questions) in [(Framing::Extended, 1), (Framing::Structured, 512)] {
         in_engine(|| async move {
-            let fake = tells(framing, &[(TIB, HOLE)]);
+            let fake = reporting(framing, &[(TIB, HOLE)]);
             fake.world().export.size = TIB;
-            let client = connect(&fake, impatient()).await;
+            let client = connect(&fake, short_limits()).await;
             let extents = client.extents(Range::new(0, TIB)).await.unwrap();
             assert_eq!(extents, [extent(0, TIB, ExtentKind::Hole)]);
             let world = fake.world();
             assert_eq!(world.log.len(), questions);
-            let told: u64 = world.log.iter().map(|request| request.len).sum();
-            assert!(told >= TIB);
+            let reported: u64 = world.log.iter().map(|request| request.len).sum();
+            assert!(reported >= TIB);
         });
     }
 }
 
 #[test]
-fn a_server_without_contexts_is_not_asked_and_all_is_data() {
+fn a_server_without_contexts_gets_no_block_status_and_all_is_data() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
         fake.world().contexts = vec!["other:context"];
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         assert!(!client.knows_extents());
         let range = Range::new(512, 4096);
         let extents = client.extents(range).await.unwrap();
@@ -138,10 +138,10 @@ fn a_server_without_contexts_is_not_asked_and_all_is_data() {
 }
 
 #[test]
-fn extents_are_told_again_after_the_connection_was_lost_or_are_data_if_the_server_forgot() {
+fn extents_are_requested_again_after_a_lost_connection_or_are_data_if_the_server_forgot() {
     in_engine(|| async {
-        let fake = tells(Framing::Structured, &[(65_536, HOLE)]);
-        let client = connect(&fake, impatient()).await;
+        let fake = reporting(Framing::Structured, &[(65_536, HOLE)]);
+        let client = connect(&fake, short_limits()).await;
         let range = Range::new(0, MIB);
         let before = client.extents(range).await.unwrap();
         assert_eq!(before.len(), 2);
@@ -156,12 +156,12 @@ fn extents_are_told_again_after_the_connection_was_lost_or_are_data_if_the_serve
     });
 }
 
-/// Sends what changes terabytes and tells how it went over the wire: command, offset and length.
+/// Sends what changes terabytes and returns how it went over the wire: command, offset and length.
 async fn changes(framing: Framing) -> Vec<(Command, u64, u64)> {
-    let fake = tells(framing, &[]);
+    let fake = reporting(framing, &[]);
     fake.world().export.size = 16 * TIB;
     fake.world().export.block_size_min = 4096;
-    let client = connect(&fake, impatient()).await;
+    let client = connect(&fake, short_limits()).await;
     client.trim(Range::new(0, 16 * TIB)).await.unwrap();
     let fast = WriteFlags::FAST_ZERO | WriteFlags::FUA;
     let range = Range::new(4096, 5 << 30);
@@ -217,9 +217,9 @@ fn terabytes_are_trimmed_and_zeroed_in_one_request_where_lengths_have_64_bits() 
 #[test]
 fn a_server_that_comes_back_with_shorter_lengths_is_another_disk_if_it_must_hear_longer_ones() {
     let lost = |long: bool| async move {
-        let fake = tells(Framing::Extended, &[]);
+        let fake = reporting(Framing::Extended, &[]);
         fake.world().export.size = TIB;
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let len = if long { 5 << 30 } else { 1 << 30 };
         let fast = client.write_zeroes(Range::new(0, len), WriteFlags::FAST_ZERO);
         fast.await.unwrap();
@@ -242,9 +242,9 @@ fn a_server_that_comes_back_with_shorter_lengths_is_another_disk_if_it_must_hear
 }
 
 #[test]
-fn a_description_tells_what_was_agreed_on_and_which_contexts_there_are() {
+fn a_description_has_what_was_negotiated_and_the_contexts() {
     in_engine(|| async {
-        let fake = tells(Framing::Extended, &[]);
+        let fake = reporting(Framing::Extended, &[]);
         let timeout = std::time::Duration::from_secs(10);
         let description = describe(&fake.target(), timeout).await.unwrap();
         assert!(description.structured && description.extended && !description.tls);
@@ -258,14 +258,14 @@ fn a_description_tells_what_was_agreed_on_and_which_contexts_there_are() {
 
 /// Without one, extents of a connection are not what another one's server would say.
 #[test]
-fn every_connection_asks_for_the_same() {
+fn every_connection_negotiates_the_same() {
     in_engine(|| async {
-        let fake = tells(Framing::Extended, &[(65_536, HOLE)]);
+        let fake = reporting(Framing::Extended, &[(65_536, HOLE)]);
         fake.world().export.flags |= TransmissionFlags::CAN_MULTI_CONN;
         let config = ClientConfig {
             connections: 4,
             in_flight_max: 1,
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         let asked = (0..16).map(|_| client.extents(Range::new(0, MIB)));

@@ -13,7 +13,7 @@ use nbd_proto::{
 use testkit::{gather, single};
 
 use super::fake::{Act, Fake};
-use super::{connect, impatient, in_engine, poll_once, until};
+use super::{connect, in_engine, poll_once, short_limits, until};
 use crate::client::{Changed, Client, ClientConfig};
 
 const MIB: u64 = 1 << 20;
@@ -106,7 +106,7 @@ fn a_server_that_names_another_disk_gets_nothing() {
     for name in ["fake:2", ""] {
         in_engine(|| async {
             let fake = Fake::start(MIB);
-            let client = unflushed_write_lost(&fake, impatient()).await;
+            let client = unflushed_write_lost(&fake, short_limits()).await;
             fake.world().disk = named(name);
             is_over(
                 &fake,
@@ -125,7 +125,7 @@ fn a_disk_that_was_replaced_in_place_gets_nothing() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
         put_ext(&fake, 1);
-        let client = unflushed_write_lost(&fake, impatient()).await;
+        let client = unflushed_write_lost(&fake, short_limits()).await;
         put_ext(&fake, 2);
         let why =
             "expected ext2/3/4 UUID 01010101-0101-0101-0101-010101010101, found ext2/3/4 UUID 0202";
@@ -137,7 +137,7 @@ fn a_disk_that_was_replaced_in_place_gets_nothing() {
 fn on_a_server_that_names_no_disk_a_signature_recognizes_it() {
     in_engine(|| async {
         let fake = foreign_with_ext(1);
-        let client = unflushed_write_lost(&fake, impatient()).await;
+        let client = unflushed_write_lost(&fake, short_limits()).await;
         goes_on(&fake, &client).await;
         fake.stop().await;
         put_ext(&fake, 2);
@@ -152,7 +152,7 @@ fn a_client_that_only_reads_does_not_read_another_disk() {
         let fake = foreign_with_ext(1);
         let config = ClientConfig {
             read_only: true,
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         assert_eq!(read(&client).await, Ok(0));
@@ -173,7 +173,7 @@ fn a_client_that_only_reads_does_not_read_another_disk() {
 fn a_disk_that_nothing_recognizes_goes_on_only_where_nothing_is_to_be_written_again() {
     in_engine(|| async {
         let fake = foreign();
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         write(&client, 1 << 19, vec![7; 512]).await.unwrap();
         client.flush().await.unwrap();
         fake.lose_power().await;
@@ -187,7 +187,7 @@ fn a_disk_that_nothing_recognizes_goes_on_only_where_nothing_is_to_be_written_ag
     // A change without an answer is sent again, too.
     in_engine(|| async {
         let fake = foreign();
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         fake.world().script = Box::new(|_, _| Act::Silence);
         let mut trim = client.trim(Range::new(0, 512));
         assert!(poll_once(&mut trim).await.is_pending());
@@ -206,7 +206,7 @@ fn a_filesystem_made_by_the_client_is_the_same_disk() {
     for is_flushed in [false, true] {
         in_engine(|| async {
             let fake = foreign_with_ext(1);
-            let client = connect(&fake, impatient()).await;
+            let client = connect(&fake, short_limits()).await;
             let mut superblock = vec![0; 1024];
             superblock[56..58].copy_from_slice(&[0x53, 0xef]);
             superblock[104..120].fill(2);
@@ -236,7 +236,7 @@ fn content_that_others_change_is_no_other_disk_where_the_disk_is_shared() {
         };
         let config = ClientConfig {
             writer: Some(writer),
-            ..impatient()
+            ..short_limits()
         };
         let client = unflushed_write_lost(&fake, config).await;
         put_ext(&fake, 2);
@@ -251,7 +251,7 @@ fn content_that_others_change_is_no_other_disk_where_the_disk_is_shared() {
 fn a_client_that_was_taken_over_from_gets_no_further() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        let client = unflushed_write_lost(&fake, impatient()).await;
+        let client = unflushed_write_lost(&fake, short_limits()).await;
         let text = format!("{FENCED} 192.0.2.7 took over writing");
         fake.world().refuses = Some(Refusal::Policy(text));
         is_over(&fake, &client, "192.0.2.7 took over writing").await;
@@ -262,7 +262,7 @@ fn a_client_that_was_taken_over_from_gets_no_further() {
 fn a_disk_that_cannot_be_read_for_a_while_is_waited_for() {
     in_engine(|| async {
         let fake = foreign_with_ext(1);
-        let client = unflushed_write_lost(&fake, impatient()).await;
+        let client = unflushed_write_lost(&fake, short_limits()).await;
         fake.world().regions.clear();
         fake.world().regions.push(Range::new(0, 1));
         fake.world().script = Box::new(|_, _| Act::Refuse(WireError::Io, "not ready"));
@@ -283,7 +283,7 @@ fn closing_while_the_disk_is_looked_at_waits_for_nothing() {
         let fake = Fake::start(MIB);
         let config = ClientConfig {
             in_flight_max: 2,
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         assert_eq!(read(&client).await, Ok(0));
@@ -308,7 +308,7 @@ fn closing_while_the_disk_is_looked_at_waits_for_nothing() {
 fn the_error_carries_what_was_expected_and_what_was_found() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         fake.stop().await;
         fake.world().disk = named("fake:2");
         fake.listen();

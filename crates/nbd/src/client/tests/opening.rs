@@ -9,7 +9,7 @@ use block::Range;
 use nbd_proto::{AccessMode, Command, DiskIdentity};
 
 use super::fake::{Act, Fake};
-use super::{connect, impatient, in_engine};
+use super::{connect, in_engine, short_limits};
 use crate::client::{Client, ClientConfig, ClientError};
 
 const MIB: u64 = 1 << 20;
@@ -30,7 +30,7 @@ fn scripted(script: impl FnMut(usize) -> Act + Send + 'static) -> Fake {
 fn a_client_is_handed_out_once_its_disk_was_read() {
     in_engine(|| async {
         let fake = scripted(|_| Act::Serve);
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let reads = fake.world().commands();
         assert!(!reads.is_empty() && reads.iter().all(|command| *command == Command::Read));
         assert!(client.health().connected);
@@ -44,7 +44,7 @@ fn connections_that_are_lost_before_the_disk_was_read_are_made_again() {
             1 | 2 => Act::Hangup,
             _ => Act::Serve,
         });
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         assert_eq!(fake.world().connections, 3);
         // Nothing of the first ones is left: they were no client yet.
         assert_eq!(client.health().reconnects, 0);
@@ -62,7 +62,7 @@ fn a_disk_that_is_never_read_fails_the_connect_in_time() {
         let fake = scripted(|_| Act::Hangup);
         let config = ClientConfig {
             request_timeout: Duration::from_millis(500),
-            ..impatient()
+            ..short_limits()
         };
         let error = Client::connect(fake.target(), config).await.unwrap_err();
         let text = error.to_string();
@@ -72,9 +72,9 @@ fn a_disk_that_is_never_read_fails_the_connect_in_time() {
         );
         assert!(fake.world().connections > 1);
 
-        // Nobody hears the answer of a server that hangs.
+        // A server that hangs is not connected to again: its time is up.
         let fake = scripted(|_| Act::Silence);
-        let error = Client::connect(fake.target(), impatient()).await;
+        let error = Client::connect(fake.target(), short_limits()).await;
         let error = error.unwrap_err();
         let ClientError::FirstVerification { last } = &error else {
             panic!("{error}");
@@ -88,7 +88,7 @@ fn a_disk_that_is_never_read_fails_the_connect_in_time() {
 fn a_server_that_breaks_the_protocol_is_not_connected_to_again() {
     in_engine(|| async {
         let fake = scripted(|_| Act::Raw(vec![0xff; 32]));
-        let error = Client::connect(fake.target(), impatient()).await;
+        let error = Client::connect(fake.target(), short_limits()).await;
         let error = error.unwrap_err();
         assert!(error.to_string().contains("broke the protocol"), "{error}");
         assert_eq!(fake.world().connections, 1);
@@ -101,7 +101,7 @@ fn a_server_that_is_gone_when_the_disk_is_read_is_waited_for() {
         let fake = scripted(|_| Act::Silence);
         let config = ClientConfig {
             request_timeout: Duration::from_secs(5),
-            ..impatient()
+            ..short_limits()
         };
         let connecting = engine::spawn(Client::connect(fake.target(), config));
         super::until("a read arrives", || !fake.world().log.is_empty()).await;

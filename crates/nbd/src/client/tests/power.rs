@@ -1,8 +1,8 @@
 //! A server that loses power, on a disk that keeps any part of what was not flushed.
 //!
-//! The header of `unflushed.rs` tells why this matters. There the server loses everything that was
+//! The header of `unflushed.rs` says why this matters. There the server loses everything that was
 //! not flushed; here each sector is lost or not as the disk pleases, with requests in flight, over
-//! and over. What was written is there for whoever reads next, and what a flush covered is there
+//! and over. What was written is there for the next reader, and what a flush covered is there
 //! after the next cut.
 
 use block::{BlockDevice, IoFuture, Range};
@@ -10,7 +10,7 @@ use testkit::{Model, Op, OpSpace, gather, pattern, single};
 
 use super::basics::random_ops;
 use super::fake::Fake;
-use super::{connect, impatient, in_engine, poll_once};
+use super::{connect, in_engine, poll_once, short_limits};
 use crate::client::{Client, ClientConfig};
 
 const SIZE: u64 = 64 << 10;
@@ -41,7 +41,7 @@ async fn survives_cuts(seed: u64, ops: &[Op], connections: usize) {
     fake.world().lose_sectors();
     let config = ClientConfig {
         connections,
-        ..impatient()
+        ..short_limits()
     };
     let client = connect(&fake, config).await;
     let mut model = Model::new(SIZE);

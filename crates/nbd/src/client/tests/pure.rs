@@ -179,7 +179,7 @@ fn trims_are_not_kept_and_a_journal_that_is_off_keeps_nothing() {
 }
 
 #[test]
-fn a_full_journal_says_so_and_counts_what_is_in_flight() {
+fn a_full_journal_reports_it_and_counts_what_is_in_flight() {
     let mut journal = Journal::new(true, 10_000);
     keep(&mut journal, 0, 4096, 1);
     assert!(!journal.wants_flush());
@@ -289,7 +289,7 @@ fn limits_beyond_the_end_of_time_can_be_put_off() {
 }
 
 #[test]
-fn silence_is_put_off_by_so_much_and_no_more_and_told_of_once() {
+fn the_idle_limit_is_extended_up_to_a_maximum_and_logged_once() {
     let at = from_now();
     let mut idle = IdleTimer::new(Duration::from_secs(1), Duration::from_secs(3));
     assert_eq!(idle.too_long(at(1_000_000)), None, "nothing was sent yet");
@@ -348,7 +348,7 @@ fn a_geometry_grows_and_never_shrinks() {
     assert_eq!(grown.count(), limits::GROWTHS_MAX - 2);
 }
 
-/// Whatever a server tells in whatever pieces: extents on blocks, without a gap, and nothing that
+/// For any report of a server in any pieces: extents on blocks, without a gap, and nothing that
 /// may be data is called anything else.
 fn allocation_is_sound(offset: u64, len: u64, block_size: u32, told: &[(u64, u64)]) {
     let block = u64::from(block_size);
@@ -398,7 +398,7 @@ fn an_answer_of_too_many_extents_ends_where_it_is_full() {
 
 proptest! {
     #[test]
-    fn allocation_is_sound_whatever_the_server_tells(
+    fn allocation_is_sound_for_any_report_of_the_server(
         offset in 0_u64..10,
         len in 1_u64..20,
         block in 0_u32..6,

@@ -7,7 +7,7 @@ use nbd_proto::TransmissionFlags;
 use testkit::{gather, single};
 
 use super::fake::{Act, Fake};
-use super::{connect, impatient, in_engine, poll_once, until};
+use super::{connect, in_engine, poll_once, short_limits, until};
 use crate::client::{Client, ClientConfig};
 
 const MIB: u64 = 1 << 20;
@@ -18,7 +18,7 @@ fn requests_wait_for_a_server_that_comes_back() {
         let fake = Fake::start(MIB);
         let config = ClientConfig {
             connections: 3,
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         client.read(Range::new(0, 512)).await.unwrap();
@@ -48,7 +48,7 @@ fn requests_fail_when_the_server_stays_away_and_work_when_it_is_back_at_last() {
         let fake = Fake::start(MIB);
         let config = ClientConfig {
             reconnect_for: Duration::from_millis(300),
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         fake.stop().await;
@@ -100,7 +100,7 @@ async fn waits_for_the_export(fake: &Fake, client: &Client, reason: &str) {
 fn hasty() -> ClientConfig {
     ClientConfig {
         reconnect_for: Duration::from_millis(300),
-        ..impatient()
+        ..short_limits()
     }
 }
 
@@ -110,7 +110,7 @@ fn hasty() -> ClientConfig {
 fn an_export_that_comes_back_smaller_for_a_moment_is_waited_for() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let write = |byte| client.write(Range::new(0, 1), single(vec![byte]), WriteFlags::empty());
         write(7).await.unwrap();
         for flushed in [true, false] {
@@ -186,7 +186,7 @@ fn a_server_that_dies_over_and_over_loses_and_repeats_nothing() {
         });
         let config = ClientConfig {
             connections: 2,
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         for block in 0..64_u8 {
@@ -213,7 +213,7 @@ fn a_server_that_dies_over_and_over_loses_and_repeats_nothing() {
 fn closing_while_the_server_is_away_does_not_wait_for_it() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         fake.stop().await;
         let mut read = client.read(Range::new(0, 512));
         assert!(poll_once(&mut read).await.is_pending());
@@ -226,7 +226,7 @@ fn closing_while_the_server_is_away_does_not_wait_for_it() {
 fn closing_does_not_wait_for_a_silent_server_for_ever() {
     in_engine(|| async {
         let fake = Fake::scripted(MIB, |_, _| Act::Silence);
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let mut read = client.read(Range::new(0, 512));
         assert!(poll_once(&mut read).await.is_pending());
         client.close().await;

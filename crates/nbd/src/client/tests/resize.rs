@@ -5,7 +5,7 @@ use nbd_proto::{TransmissionFlags, WireError};
 use testkit::{gather, single};
 
 use super::fake::{Act, Fake};
-use super::{connect, impatient, in_engine, poll_once, until};
+use super::{connect, in_engine, poll_once, short_limits, until};
 use crate::client::{Changed, Client, ClientConfig, ClientError};
 
 const MIB: u64 = 1 << 20;
@@ -27,12 +27,12 @@ fn grown_only_for_the_new(connections: usize) -> Fake {
 }
 
 #[test]
-fn a_larger_size_is_seen_when_it_is_asked_for_and_used_over_new_connections() {
+fn a_larger_size_is_found_by_a_refresh_and_used_over_new_connections() {
     in_engine(|| async {
         let fake = grown_only_for_the_new(3);
         let config = ClientConfig {
             connections: 3,
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         assert_eq!(client.refresh_size().await.unwrap(), MIB);
@@ -52,7 +52,7 @@ fn a_larger_size_is_seen_when_it_is_asked_for_and_used_over_new_connections() {
 }
 
 #[test]
-fn what_is_in_flight_is_finished_before_the_connections_are_made_anew() {
+fn what_is_in_flight_is_finished_before_the_connections_are_made_again() {
     in_engine(|| async {
         let told = std::sync::Arc::new(tokio::sync::Notify::new());
         let tell = std::sync::Arc::clone(&told);
@@ -88,25 +88,25 @@ fn what_is_in_flight_is_finished_before_the_connections_are_made_anew() {
 }
 
 #[test]
-fn whoever_keeps_a_size_learns_of_the_new_one_by_measuring_anew() {
+fn a_caller_that_keeps_a_size_gets_the_new_one_by_remeasuring() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         assert!(client.remeasure().await.unwrap().is_none());
         fake.resize(2 * MIB);
         // Also when the client itself has seen it already.
         client.refresh_size().await.unwrap();
-        let anew = client.remeasure().await.unwrap().unwrap();
-        assert_eq!(anew.geometry().size, 2 * MIB);
-        assert!(anew.remeasure().await.unwrap().is_none());
+        let remeasured = client.remeasure().await.unwrap().unwrap();
+        assert_eq!(remeasured.geometry().size, 2 * MIB);
+        assert!(remeasured.remeasure().await.unwrap().is_none());
         write(&client, MIB, 5).await;
-        let read = anew.read(Range::new(MIB, 512)).await.unwrap();
+        let read = remeasured.read(Range::new(MIB, 512)).await.unwrap();
         assert_eq!(gather(&read), vec![5; 512]);
         // One session: it ends with the last of them.
         drop(client);
-        anew.flush().await.unwrap();
+        remeasured.flush().await.unwrap();
         assert_eq!(fake.world().goodbyes, 1);
-        drop(anew);
+        drop(remeasured);
         until("the goodbye", || fake.world().goodbyes == 2).await;
     });
 }
@@ -115,7 +115,7 @@ fn whoever_keeps_a_size_learns_of_the_new_one_by_measuring_anew() {
 fn a_smaller_size_is_refused_and_the_client_goes_on() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         fake.world().export.size = MIB / 2;
         let error = client.refresh_size().await.unwrap_err();
         let changed = Changed::Size {
@@ -140,7 +140,7 @@ fn an_export_that_comes_back_larger_has_grown() {
         let fake = Fake::start(MIB);
         let config = ClientConfig {
             reconnect_for: std::time::Duration::from_secs(2),
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         write(&client, 0, 9).await;
@@ -168,12 +168,12 @@ fn an_export_that_comes_back_larger_has_grown() {
 }
 
 #[test]
-fn whoever_waits_for_a_size_is_told_when_the_server_goes_away_or_the_client_is_closed() {
+fn a_refresh_of_the_size_fails_when_the_server_is_lost_or_the_client_is_closed() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
         let config = ClientConfig {
             reconnect_for: std::time::Duration::from_millis(300),
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         fake.stop().await;

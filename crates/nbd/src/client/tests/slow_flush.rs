@@ -1,7 +1,7 @@
 //! A server whose disk takes longer for a flush than requests may take, and one that is gone.
 //!
 //! An SD card under a GiB of page cache took minutes for one fdatasync. The client took the silence for a lost
-//! connection, made it anew, wrote again, flushed again, until the flush failed and the filesystem went
+//! connection, made it again, wrote again, flushed again, until the flush failed and the filesystem went
 //! read-only.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 use super::fake::{Act, Fake};
 use super::wire::Wire;
-use super::{connect, impatient, in_engine, poll_once, until};
+use super::{connect, in_engine, poll_once, short_limits, until};
 use crate::client::{Client, ClientConfig};
 
 const MIB: u64 = 1 << 20;
@@ -28,11 +28,11 @@ fn hasty() -> ClientConfig {
     ClientConfig {
         request_timeout: LIMIT,
         flush_timeout: Duration::from_secs(60),
-        ..impatient()
+        ..short_limits()
     }
 }
 
-/// A server that carries some requests out when it is told to, and takes up nothing behind one of these on the same
+/// A server that carries some requests out after a notification, and takes up nothing behind one of these on the same
 /// connection. `script` gets that act, too.
 fn scripted(size: u64, script: fn(usize, Command, Act) -> Act) -> (Fake, Arc<Notify>) {
     let told = Arc::new(Notify::new());
@@ -43,19 +43,19 @@ fn scripted(size: u64, script: fn(usize, Command, Act) -> Act) -> (Fake, Arc<Not
     (fake, tell)
 }
 
-/// Flushes are carried out when it is told to.
-fn flushes_when_told(_: usize, command: Command, when_told: Act) -> Act {
+/// Flushes are carried out after a notification.
+fn flushes_when_notified(_: usize, command: Command, when_notified: Act) -> Act {
     match command {
-        Command::Flush => when_told,
+        Command::Flush => when_notified,
         _ => Act::Serve,
     }
 }
 
-async fn until_asked(fake: &Fake, command: Command) {
+async fn until_sent(fake: &Fake, command: Command) {
     until("it is asked", || fake.world().commands().contains(&command)).await;
 }
 
-/// A client over TCP whose requests are answered within `limit`.
+/// A client over TCP that waits `limit` for replies.
 async fn connect_over(wire: &Wire, limit: Duration) -> Arc<Client> {
     let config = ClientConfig {
         request_timeout: limit,
@@ -82,7 +82,7 @@ async fn time_of<T>(asked: impl Future<Output = Result<T, IoError>>) -> Duration
     engine::clock::now().duration_since(begun)
 }
 
-/// One connection was lost, because of `why`, and made anew.
+/// One connection was lost, because of `why`, and made again.
 fn assert_lost_once(fake: &Fake, client: &Client, why: &str) {
     assert_eq!(fake.world().connections, 2);
     let error = client.health().last_error.unwrap();
@@ -100,7 +100,7 @@ fn assert_never_lost(fake: &Fake, client: &Client, connections: usize) {
 #[test]
 fn a_flush_of_four_times_the_limit_succeeds_and_so_does_what_waits_behind_it() {
     in_engine(|| async {
-        let (fake, tell) = scripted(MIB, flushes_when_told);
+        let (fake, tell) = scripted(MIB, flushes_when_notified);
         let client = connect(&fake, hasty()).await;
         write_sevens(&client, PLACE).await.unwrap();
         let mut both = join(client.flush(), client.read(PLACE));
@@ -116,10 +116,10 @@ fn a_flush_of_four_times_the_limit_succeeds_and_so_does_what_waits_behind_it() {
 }
 
 #[test]
-fn a_flush_on_one_connection_makes_the_others_patient_too() {
+fn a_flush_on_one_connection_suspends_the_limits_of_the_others_too() {
     in_engine(|| async {
-        let (fake, tell) = scripted(MIB, |_, command, when_told| match command {
-            Command::Flush | Command::Read => when_told,
+        let (fake, tell) = scripted(MIB, |_, command, when_notified| match command {
+            Command::Flush | Command::Read => when_notified,
             _ => Act::Serve,
         });
         let config = ClientConfig {
@@ -171,15 +171,15 @@ fn a_flush_that_is_never_answered_is_sent_again_after_a_limit_of_its_own() {
 #[test]
 fn a_request_is_lost_in_time_once_the_flush_is_over() {
     in_engine(|| async {
-        let (fake, tell) = scripted(MIB, |connection, command, when_told| match command {
+        let (fake, tell) = scripted(MIB, |connection, command, when_notified| match command {
             Command::Read if connection == 1 => Act::Silence,
-            Command::Flush => when_told,
+            Command::Flush => when_notified,
             _ => Act::Serve,
         });
         let client = connect(&fake, hasty()).await;
         let mut read = client.read(PLACE);
         assert!(poll_once(&mut read).await.is_pending());
-        until_asked(&fake, Command::Read).await;
+        until_sent(&fake, Command::Read).await;
         let mut flush = client.flush();
         wait_in_vain(2 * LIMIT, &mut flush).await;
         assert_eq!(client.health().reconnects, 0);
@@ -204,7 +204,7 @@ fn a_machine_that_vanishes_during_a_flush_is_found_within_the_limit() {
         let client = connect_over(&wire, limit).await;
         let mut flush = client.flush();
         assert!(poll_once(&mut flush).await.is_pending());
-        until_asked(&fake, Command::Flush).await;
+        until_sent(&fake, Command::Flush).await;
         wire.vanish();
         let took = time_of(flush).await;
         assert!(took < 4 * limit, "{took:?}");
@@ -232,7 +232,7 @@ fn a_machine_that_has_vanished_before_a_flush_reached_it_is_found_within_the_lim
 #[test]
 fn a_server_that_takes_nothing_over_tcp_while_it_flushes_is_there() {
     in_engine(|| async {
-        let (fake, tell) = scripted(32 * MIB, flushes_when_told);
+        let (fake, tell) = scripted(32 * MIB, flushes_when_notified);
         let wire = Wire::to(&fake).await;
         let client = connect_over(&wire, Duration::from_secs(1)).await;
         let writes = (0..24).map(|nth| write_sevens(&client, Range::new(nth * MIB, MIB)));

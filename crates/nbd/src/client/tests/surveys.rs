@@ -1,4 +1,4 @@
-//! What a server has, asked without using it.
+//! What a server has, queried without using it.
 
 use std::time::Duration;
 

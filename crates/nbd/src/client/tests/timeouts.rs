@@ -12,7 +12,7 @@ use nbd_proto::{Command, TransmissionFlags, WireError};
 use testkit::{gather, single};
 
 use super::fake::{Act, Fake};
-use super::{connect, impatient, in_engine, poll_once, until};
+use super::{connect, in_engine, poll_once, short_limits, until};
 use crate::client::{Client, ClientConfig};
 
 const MIB: u64 = 1 << 20;
@@ -21,7 +21,7 @@ const MIB: u64 = 1 << 20;
 fn hasty() -> ClientConfig {
     ClientConfig {
         reconnect_for: Duration::from_millis(300),
-        ..impatient()
+        ..short_limits()
     }
 }
 
@@ -37,7 +37,7 @@ async fn read(client: &Client, offset: u64) -> Result<u8, String> {
         .map_err(|error| error.to_string())
 }
 
-/// The server has been gone for longer than requests wait; a read was told so.
+/// The server has been gone for longer than requests wait; a read failed because of that.
 async fn outlast(client: &Client) {
     let error = read(client, 0).await.unwrap_err();
     assert!(error.contains("the server has been gone for"), "{error}");
@@ -187,7 +187,7 @@ fn after_a_durable_write_failed_no_flush_succeeds() {
             false => Act::Refuse(WireError::Io, "write-back failed"),
             true => Act::Serve,
         });
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         write(&client, 0, WriteFlags::FUA).await.unwrap_err();
         let error = client.flush().await.unwrap_err().to_string();
         assert!(error.contains("an earlier flush failed"), "{error}");
@@ -204,13 +204,13 @@ fn a_durable_write_that_the_server_does_not_allow_leaves_flushes_as_they_are() {
             false => Act::Refuse(WireError::Permission, "not here"),
             true => Act::Serve,
         });
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         write(&client, 0, WriteFlags::FUA).await.unwrap_err();
         client.flush().await.unwrap();
     });
 }
 
-/// The client flushed by itself, and nobody was told that it failed. What it covered is not in the journal any more.
+/// The client flushed by itself, and no caller got its failure. What it covered is not in the journal any more.
 #[test]
 fn a_server_that_is_lost_after_a_failed_flush_takes_the_disk_with_it() {
     in_engine(|| async {
@@ -218,7 +218,7 @@ fn a_server_that_is_lost_after_a_failed_flush_takes_the_disk_with_it() {
             Command::Flush => Act::Refuse(WireError::Io, "write-back failed"),
             _ => Act::Serve,
         });
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         write(&client, 0, WriteFlags::empty()).await.unwrap();
         client.flush().await.unwrap_err();
         assert_eq!(read(&client, 0).await, Ok(7));

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use testkit::single;
 
 use super::fake::{Act, Fake};
-use super::{connect, impatient, in_engine, poll_once};
+use super::{connect, in_engine, poll_once, short_limits};
 use crate::client::{Client, ClientConfig};
 
 const MIB: u64 = 1 << 20;
@@ -28,7 +28,7 @@ fn a_request_without_an_answer_costs_its_connection_and_is_sent_again() {
             0 if connection == 1 => Act::Silence,
             _ => Act::Serve,
         });
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let data = single(vec![7; 512]);
         let mut write = client.write(Range::new(0, 512), data, WriteFlags::empty());
         assert!(poll_once(&mut write).await.is_pending());
@@ -52,7 +52,7 @@ fn a_request_that_is_never_answered_fails_alone_and_in_time() {
         let config = ClientConfig {
             request_timeout: Duration::from_millis(200),
             reconnect_for: Duration::from_millis(500),
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         let mut stuck = client.read(Range::new(0, 512));
@@ -80,7 +80,7 @@ async fn connect_twice(fake: &Fake) -> Arc<Client> {
     let config = ClientConfig {
         connections: 2,
         request_timeout: Duration::from_millis(500),
-        ..impatient()
+        ..short_limits()
     };
     connect(fake, config).await
 }

@@ -9,7 +9,7 @@ use nbd_proto::{Command, Framing, ReplyTo, Request, WireError};
 use testkit::{gather, pattern, single};
 
 use super::fake::{Act, Fake};
-use super::{connect, impatient, in_engine, poll_once, until};
+use super::{connect, in_engine, poll_once, short_limits, until};
 use crate::client::{Client, ClientConfig};
 
 const MIB: u64 = 1 << 20;
@@ -27,7 +27,7 @@ fn acknowledged_writes_survive_a_power_cut_of_the_server_in_their_order() {
         let fake = Fake::start(MIB);
         let config = ClientConfig {
             connections: 4,
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         write(&client, 0, 1, 4096).await;
@@ -58,7 +58,7 @@ fn acknowledged_writes_survive_a_power_cut_of_the_server_in_their_order() {
 fn what_was_flushed_is_not_written_again() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         write(&client, 0, 1, 4096).await;
         client.flush().await.unwrap();
         write(&client, 4096, 2, 4096).await;
@@ -85,7 +85,7 @@ fn a_write_acknowledged_during_a_flush_is_kept() {
         });
         let config = ClientConfig {
             connections: 2,
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         let mut flush = client.flush();
@@ -117,7 +117,7 @@ fn when_the_lost_writes_cannot_be_repeated_no_request_succeeds_any_more() {
                 false => Act::Serve,
             }
         });
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         write(&client, 0, 1, 4096).await;
         fake.lose_power().await;
         full.store(true, Ordering::Relaxed);
@@ -145,7 +145,7 @@ fn after_a_failed_flush_no_flush_is_even_sent() {
             Command::Flush => Act::Refuse(WireError::Io, "write-back failed"),
             _ => Act::Serve,
         });
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         write(&client, 0, 1, 4096).await;
         let error = client.flush().await.unwrap_err().to_string();
         assert!(error.contains("write-back failed"), "{error}");
@@ -185,7 +185,7 @@ fn a_flush_does_not_succeed_before_an_older_one_has() {
                 }
                 _ => Act::Serve,
             });
-            let client = connect(&fake, impatient()).await;
+            let client = connect(&fake, short_limits()).await;
             write(&client, 0, 1, 4096).await;
             let (mut older, mut newer) = (client.flush(), client.flush());
             assert!(poll_once(&mut older).await.is_pending());
@@ -220,7 +220,7 @@ fn a_flush_does_not_succeed_before_an_older_one_has() {
 fn a_flush_is_sent_before_what_is_kept_grows_too_large() {
     in_engine(|| async {
         let fake = Fake::start(2 * MIB);
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let data = bytes::Bytes::from(pattern(1, Range::new(0, MIB)));
         for _ in 0..200 {
             let range = Range::new(0, MIB);
@@ -247,7 +247,7 @@ fn writes_wait_when_what_is_kept_is_full() {
         let config = ClientConfig {
             connections: 2,
             request_timeout: std::time::Duration::from_secs(20),
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         let data = bytes::Bytes::from(vec![1; 1 << 20]);
@@ -287,7 +287,7 @@ fn requests_behind_a_write_that_is_never_repeated_fail_in_time() {
         let config = ClientConfig {
             request_timeout: std::time::Duration::from_millis(200),
             reconnect_for: std::time::Duration::from_millis(500),
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         write(&client, 0, 1, 512).await;
@@ -311,7 +311,7 @@ fn requests_behind_a_write_that_is_never_repeated_fail_in_time() {
 fn a_durable_write_is_not_undone_while_the_journal_is_written_again() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         write(&client, 0, 1, 4096).await;
         let fua = client.write(Range::new(512, 512), single(vec![2; 512]), WriteFlags::FUA);
         fua.await.unwrap();

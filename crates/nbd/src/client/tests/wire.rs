@@ -1,4 +1,4 @@
-//! [`Wire`]: TCP to a fake server, whose machine can vanish.
+//! [`Wire`]: TCP to a fake server on a machine that can vanish.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Who a client says that it is, what it learns of the disk, and how it is refused for another writer.
+//! Identity and access mode that a client sends, the identity of the disk that it gets, and refusals for another writer.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use nbd_proto::{
 };
 
 use super::fake::Fake;
-use super::{connect, impatient, in_engine};
+use super::{connect, in_engine, short_limits};
 use crate::client::{Client, ClientConfig, ClientError, dial};
 
 const MIB: u64 = 1 << 20;
 
-/// Modes in the order they were said, and the token if all said the same.
-fn said(fake: &Fake) -> (Vec<AccessMode>, Option<ClientToken>) {
+/// Modes in the order they were sent, and the token if all sent the same.
+fn sent_access(fake: &Fake) -> (Vec<AccessMode>, Option<ClientToken>) {
     let writers = std::mem::take(&mut fake.world().writers);
     let writers: Vec<WriterAccess> = writers.into_iter().map(Option::unwrap).collect();
     let token = writers[0].token;
@@ -31,10 +31,10 @@ fn the_connections_of_a_client_share_a_token_and_only_the_first_claims() {
         let fake = Fake::start(MIB);
         let config = ClientConfig {
             connections: 3,
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config.clone()).await;
-        let (modes, token) = said(&fake);
+        let (modes, token) = sent_access(&fake);
         assert_eq!(modes, [Write, Resume, Resume]);
         assert!(token.is_some());
 
@@ -42,7 +42,7 @@ fn the_connections_of_a_client_share_a_token_and_only_the_first_claims() {
         fake.stop().await;
         fake.listen();
         client.read(Range::new(0, 512)).await.unwrap();
-        assert_eq!(said(&fake), (vec![Resume, Resume, Resume], token));
+        assert_eq!(sent_access(&fake), (vec![Resume, Resume, Resume], token));
 
         // Another client is another one, and one that only reads claims nothing.
         let reader = ClientConfig {
@@ -50,14 +50,14 @@ fn the_connections_of_a_client_share_a_token_and_only_the_first_claims() {
             ..config
         };
         let _reader = connect(&fake, reader).await;
-        let (modes, other) = said(&fake);
+        let (modes, other) = sent_access(&fake);
         assert_eq!(modes, [Read, Read, Read]);
         assert!(other.is_some() && other != token);
     });
 }
 
 #[test]
-fn a_client_says_of_itself_what_its_owner_says() {
+fn a_client_sends_the_access_of_its_configuration() {
     use AccessMode::{Resume, Shared, Takeover};
     in_engine(|| async {
         let fake = Fake::start(MIB);
@@ -70,16 +70,16 @@ fn a_client_says_of_itself_what_its_owner_says() {
             let config = ClientConfig {
                 connections: 2,
                 writer: Some(WriterAccess { token, mode }),
-                ..impatient()
+                ..short_limits()
             };
             let _client = connect(&fake, config).await;
-            assert_eq!(said(&fake), (expected.to_vec(), Some(token)));
+            assert_eq!(sent_access(&fake), (expected.to_vec(), Some(token)));
         }
     });
 }
 
 #[test]
-fn a_bare_connection_says_who_it_is_and_learns_which_disk_it_has() {
+fn a_dialed_connection_sends_its_token_and_gets_the_identity_of_the_disk() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
         let disk = DiskIdentity {
@@ -137,11 +137,11 @@ fn a_refusal_for_another_writer_has_a_name_of_its_own() {
 }
 
 #[test]
-fn further_connections_of_a_server_that_has_one_only_are_not_asked_for() {
+fn a_server_that_allows_one_connection_gets_no_further_ones() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
         fake.world().export.flags -= TransmissionFlags::CAN_MULTI_CONN;
-        let _client = connect(&fake, impatient()).await;
-        assert_eq!(said(&fake).0, [AccessMode::Write]);
+        let _client = connect(&fake, short_limits()).await;
+        assert_eq!(sent_access(&fake).0, [AccessMode::Write]);
     });
 }

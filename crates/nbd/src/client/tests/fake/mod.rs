@@ -26,19 +26,19 @@ use serve::serve;
 
 /// What the server does with one request.
 pub(super) enum Act {
-    /// What it asks for.
+    /// Serves it.
     Serve,
     /// An error with a text.
     Refuse(WireError, &'static str),
-    /// These bytes, whatever was asked.
+    /// These bytes, for any request.
     Raw(Vec<u8>),
     /// Nothing, ever.
     Silence,
     /// Closes the connection.
     Hangup,
-    /// What it asks for, when told so.
+    /// Serves it after a notification.
     After(Arc<Notify>),
-    /// What it asks for, but only behind the next request that is served.
+    /// Serves it behind the next request that is served.
     Hold,
 }
 
@@ -47,21 +47,21 @@ type Script = Box<dyn FnMut(usize, &Request) -> Act + Send>;
 /// The server's state, shared with the test.
 pub(super) struct World {
     pub(super) export: ExportInfo,
-    /// What it says when asked for its exports; it has none but the one above.
+    /// The reply to LIST; it has no export but the one above.
     pub(super) listed: Vec<(String, String)>,
     /// The best it has to offer.
     pub(super) framing: Framing,
     /// Which disk it says that it is.
     pub(super) disk: DiskIdentity,
-    /// Why it refuses whoever wants to use the export.
+    /// Why it refuses every client that wants to use the export.
     pub(super) refuses: Option<Refusal>,
-    /// Who wanted to use it, in order.
+    /// The clients that wanted to use it, in order.
     pub(super) writers: Vec<Option<WriterAccess>>,
     /// Metadata contexts of the export.
     pub(super) contexts: Vec<&'static str>,
     /// Length and status of the extents, from the export's beginning on; behind them all is data.
     pub(super) extents: Vec<Extent>,
-    /// Extents told at once.
+    /// Extents reported at once.
     pub(super) extents_max: usize,
     /// Reads are answered in several chunks, last one first, zeroes as holes.
     pub(super) scattered: bool,
@@ -145,7 +145,7 @@ pub(super) struct Fake {
 }
 
 impl Fake {
-    /// A server of `size` zero bytes that can do everything and serves what it is asked.
+    /// A server of `size` zero bytes that can do everything and serves every request.
     pub(super) fn start(size: u64) -> Self {
         let flags = TransmissionFlags::HAS_FLAGS
             | TransmissionFlags::SEND_FLUSH
@@ -272,7 +272,7 @@ impl Fake {
     }
 }
 
-/// Does on `disk` what was asked of the server.
+/// Carries a request out on `disk`.
 async fn mirror(disk: &CrashDisk, request: &Request, payload: &[u8]) -> Result<(), IoError> {
     let range = Range::new(request.offset, request.len);
     let mut flags = WriteFlags::empty();

@@ -44,7 +44,7 @@ pub(super) async fn serve(mut stream: UnixStream, world: Arc<Mutex<World>>) -> i
         };
         match act {
             Act::Serve => {}
-            Act::After(told) => told.notified().await,
+            Act::After(notify) => notify.notified().await,
             Act::Refuse(error, text) => {
                 let chunk = framing.error(to(&request), error, text, None);
                 stream.write_all(&chunk).await?;
@@ -93,7 +93,7 @@ fn reply(world: &World, negotiated: &Negotiated, request: &Request) -> Vec<u8> {
     match request.command {
         Command::Read => read(world, framing, request),
         Command::BlockStatus => {
-            let extents = told(world, request);
+            let extents = extents_of(world, request);
             let contexts = negotiated.contexts.iter();
             let last = negotiated.contexts.len() - 1;
             let chunks = contexts.enumerate().map(|(nth, context)| {
@@ -111,15 +111,15 @@ fn reply(world: &World, negotiated: &Negotiated, request: &Request) -> Vec<u8> {
 
 /// What the world says of the extents of a request, the first of them cut to where it begins. The
 /// last may end behind it.
-fn told(world: &World, request: &Request) -> Vec<Extent> {
+fn extents_of(world: &World, request: &Request) -> Vec<Extent> {
     let end = request.offset + request.len;
     let mut at = 0;
-    let mut told = Vec::new();
+    let mut extents = Vec::new();
     for extent in &world.extents {
         let start = at.max(request.offset);
         at += extent.len;
         if at > start && start < end {
-            told.push(Extent {
+            extents.push(Extent {
                 len: at - start,
                 flags: extent.flags,
             });
@@ -127,10 +127,10 @@ fn told(world: &World, request: &Request) -> Vec<Extent> {
     }
     if at < end {
         let len = end - at.max(request.offset);
-        told.push(Extent { len, flags: 0 });
+        extents.push(Extent { len, flags: 0 });
     }
-    told.truncate(world.extents_max);
-    told
+    extents.truncate(world.extents_max);
+    extents
 }
 
 fn read(world: &World, framing: Framing, request: &Request) -> Vec<u8> {

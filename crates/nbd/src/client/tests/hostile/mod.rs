@@ -12,7 +12,7 @@ use nbd_proto::{
 use testkit::{gather, pattern, single};
 
 use super::fake::{Act, Fake};
-use super::{connect, impatient, in_engine, poll_once};
+use super::{connect, in_engine, poll_once, short_limits};
 
 const LEN: u32 = 4096;
 
@@ -33,7 +33,7 @@ fn survives_in(framing: Framing, why: &'static str, reply: fn(&Request) -> Act) 
         let range = Range::new(8192, u64::from(LEN));
         let data = pattern(5, range);
         fake.world().live[8192..8192 + 4096].copy_from_slice(&data);
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         assert_eq!(gather(&client.read(range).await.unwrap()), data);
         let health = client.health();
         assert_eq!(health.reconnects, 1, "{why}");
@@ -123,7 +123,7 @@ fn silence_within_a_reply() {
 }
 
 #[test]
-fn a_server_that_says_it_goes_away_is_asked_again_when_it_is_back() {
+fn requests_refused_by_a_server_that_shuts_down_are_sent_again() {
     survives("shutting down", |request| {
         Act::Raw(error_chunk(
             request.cookie,
@@ -136,14 +136,14 @@ fn a_server_that_says_it_goes_away_is_asked_again_when_it_is_back() {
 }
 
 #[test]
-fn a_structured_reply_nobody_agreed_on() {
+fn a_structured_reply_that_was_not_negotiated() {
     in_engine(|| async {
         let fake = Fake::scripted(1 << 20, |connection, request| match connection {
             1 => Act::Raw(chunk_header(request.cookie, DONE, ChunkKind::None, 0).to_vec()),
             _ => Act::Serve,
         });
         fake.world().framing = Framing::Simple;
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let range = Range::new(0, 512);
         let write = client.write(range, single(vec![1; 512]), WriteFlags::empty());
         write.await.unwrap();
@@ -152,14 +152,14 @@ fn a_structured_reply_nobody_agreed_on() {
     });
 }
 
-/// A server that answers everything with rubbish is not asked forever.
+/// A server that answers everything with rubbish is given up in the end.
 #[test]
 fn a_server_that_is_always_wrong_fails_requests_in_time() {
     in_engine(|| async {
         let fake = Fake::scripted(1 << 20, |_, _| Act::Raw(vec![0x55; 64]));
         let config = crate::client::ClientConfig {
             reconnect_for: std::time::Duration::from_millis(400),
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         let error = client.read(Range::new(0, 512)).await.unwrap_err();
@@ -182,7 +182,7 @@ fn a_server_that_is_always_about_to_go_fails_requests_in_time() {
         });
         let config = crate::client::ClientConfig {
             reconnect_for: std::time::Duration::from_millis(400),
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         let mut refused = client.read(Range::new(0, 512));

@@ -1,4 +1,4 @@
-//! What a server can get wrong when it is asked for extents.
+//! What a server can get wrong when it reports extents.
 
 use block::{BlockDevice, Errno, ExtentKind, Range};
 use nbd_proto::{
@@ -6,7 +6,7 @@ use nbd_proto::{
 };
 
 use crate::client::tests::fake::{Act, Fake};
-use crate::client::tests::{connect, impatient, in_engine};
+use crate::client::tests::{connect, in_engine, short_limits};
 use crate::client::{ClientConfig, limits};
 
 const MIB: u64 = 1 << 20;
@@ -22,7 +22,7 @@ const fn to(request: &Request) -> ReplyTo {
     }
 }
 
-/// A server that tells of one hole at the beginning of its export.
+/// A server that reports one hole at the beginning of its export.
 fn fake(framing: Framing) -> Fake {
     let fake = Fake::start(MIB);
     {
@@ -48,7 +48,7 @@ fn survives(why: &'static str, reply: fn(Framing, ReplyTo) -> Vec<u8>) {
                 1 => Act::Raw(reply(framing, to(request))),
                 _ => Act::Serve,
             });
-            let client = connect(&fake, impatient()).await;
+            let client = connect(&fake, short_limits()).await;
             let extents = client.extents(Range::new(0, MIB)).await.unwrap();
             let kinds: Vec<_> = extents.iter().map(|extent| extent.kind).collect();
             assert_eq!(kinds, [ExtentKind::Hole, ExtentKind::Data]);
@@ -77,7 +77,7 @@ fn status(framing: Framing, to: ReplyTo, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_context_that_nobody_asked_for() {
+fn a_context_that_was_not_requested() {
     survives("context 77", |framing, to| {
         framing.block_status(to, DONE, 77, &[extent(512, 0)])
     });
@@ -154,7 +154,7 @@ fn an_extent_that_overflows() {
             let all = extent(u64::MAX - request.offset, 3);
             Act::Raw(Framing::Extended.block_status(to(request), DONE, FIRST_ID, &[all]))
         });
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let range = Range::new(4096, 512 * 1024);
         let extents = client.extents(range).await.unwrap();
         assert_eq!(extents.len(), 1);
@@ -166,12 +166,12 @@ fn an_extent_that_overflows() {
 }
 
 #[test]
-fn a_server_that_cannot_tell_after_all_has_data_everywhere() {
+fn a_server_that_refuses_block_status_has_data_everywhere() {
     for error in [WireError::Invalid, WireError::NotSupported] {
         in_engine(|| async move {
             let fake = fake(Framing::Structured);
             fake.world().script = Box::new(move |_, _| Act::Refuse(error, "not today"));
-            let client = connect(&fake, impatient()).await;
+            let client = connect(&fake, short_limits()).await;
             let range = Range::new(512, 4096);
             let extents = client.extents(range).await.unwrap();
             assert_eq!(extents.len(), 1);
@@ -188,7 +188,7 @@ fn an_error_is_an_error_and_not_a_hole() {
     in_engine(|| async {
         let fake = fake(Framing::Structured);
         fake.world().script = Box::new(|_, _| Act::Refuse(WireError::Io, "bad map"));
-        let client = connect(&fake, impatient()).await;
+        let client = connect(&fake, short_limits()).await;
         let error = client.extents(Range::new(0, MIB)).await.unwrap_err();
         assert_eq!(error.errno, Errno::Io);
         assert!(error.to_string().contains("extents of"), "{error}");
@@ -199,7 +199,7 @@ fn an_error_is_an_error_and_not_a_hole() {
 
 /// One byte at a time, of changing kinds: the answer has an end all the same.
 #[test]
-fn a_server_that_tells_byte_by_byte_is_asked_for_a_while_only() {
+fn a_server_that_reports_byte_by_byte_gets_a_bounded_number_of_requests() {
     in_engine(|| async {
         let fake = fake(Framing::Extended);
         fake.world().export.size = 1 << 40;
@@ -209,7 +209,7 @@ fn a_server_that_tells_byte_by_byte_is_asked_for_a_while_only() {
         });
         let config = ClientConfig {
             request_timeout: std::time::Duration::from_secs(20),
-            ..impatient()
+            ..short_limits()
         };
         let client = connect(&fake, config).await;
         let range = Range::new(0, 1 << 40);

@@ -1,4 +1,4 @@
-//! Extents, as the servers that are installed tell them.
+//! Extents, as the servers that are installed report them.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use block::{BlockDevice, Extent, ExtentKind, Range, WriteFlags};
 use testkit::{gather, requires, single};
 
 use super::{SIZE, empty_image, start_nbdkit, start_qemu_nbd};
-use crate::client::tests::{impatient, in_engine};
+use crate::client::tests::{in_engine, short_limits};
 use crate::client::{Client, Target, describe, list};
 
 const KIB: u64 = 1 << 10;
@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 const DATA: [Range; 2] = [Range::new(MIB, 64 * KIB), Range::new(3 * MIB, 128 * KIB)];
 
 async fn extents(target: Target) -> (Vec<Extent>, std::sync::Arc<Client>) {
-    let client = Client::connect(target, impatient()).await.unwrap();
+    let client = Client::connect(target, short_limits()).await.unwrap();
     assert!(client.knows_extents());
     let extents = client.extents(Range::new(0, SIZE)).await.unwrap();
     assert_eq!(extents.first().unwrap().range.offset, 0);
@@ -136,7 +136,7 @@ fn memory_that_was_never_written_is_a_hole_and_what_was_is_data() {
     });
 }
 
-/// Random runs of data, the same for one seed: what is told must be what is read.
+/// Random runs of data, the same for one seed: what is reported must be what is read.
 #[test]
 fn random_holes_are_found_and_read_as_zeroes() {
     if !requires::all(&[requires::command("nbdkit")]) {

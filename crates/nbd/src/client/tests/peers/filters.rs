@@ -6,7 +6,7 @@ use block::{BlockDevice, Errno, Range};
 use testkit::{gather, requires};
 
 use super::{SIZE, agrees_with_the_model, start_nbdkit};
-use crate::client::tests::{impatient, in_engine};
+use crate::client::tests::{in_engine, short_limits};
 use crate::client::{Client, ClientConfig, Target};
 
 /// Runs `test` with nbdkit on these arguments, if there is one.
@@ -31,7 +31,9 @@ fn sizes_that_the_server_insists_on_are_kept() {
         "blocksize-maximum=131072",
     ];
     with_nbdkit(&arguments, |target| async {
-        let client = Client::connect(target.clone(), impatient()).await.unwrap();
+        let client = Client::connect(target.clone(), short_limits())
+            .await
+            .unwrap();
         let geometry = client.geometry();
         assert_eq!(geometry.block_size, 4096);
         assert_eq!(geometry.preferred_block_size, 65_536);
@@ -54,13 +56,13 @@ fn a_slow_server_agrees_with_the_model() {
 }
 
 #[test]
-fn a_server_that_is_slower_than_allowed_fails_requests_and_says_so() {
+fn a_server_that_is_slower_than_allowed_fails_requests_with_the_reason() {
     let slow_at = |delay: &'static str| {
         // nbdkit 1.32 may crash when a connection ends while several of its threads are in a delay.
         ["--threads=1", "--filter=delay", "memory", "8M", delay]
     };
     with_nbdkit(&slow_at("delay-read=60"), |target| async {
-        let error = Client::connect(target, impatient()).await.unwrap_err();
+        let error = Client::connect(target, short_limits()).await.unwrap_err();
         let error = error.to_string();
         let expected = "no byte moved for 1 s with requests outstanding, while reading what identifies the disk";
         assert!(error.contains(expected), "{error}");
@@ -68,7 +70,7 @@ fn a_server_that_is_slower_than_allowed_fails_requests_and_says_so() {
     with_nbdkit(&slow_at("delay-extents=60"), |target| async {
         let config = ClientConfig {
             reconnect_for: Duration::from_millis(1500),
-            ..impatient()
+            ..short_limits()
         };
         let client = Client::connect(target, config).await.unwrap();
         let error = client.extents(Range::new(0, 512)).await.unwrap_err();
@@ -91,7 +93,7 @@ fn errors_end_their_request_alone_and_never_bring_wrong_bytes() {
         "error-pread-rate=50%",
     ];
     with_nbdkit(&arguments, |target| async {
-        let client = Client::connect(target, impatient()).await.unwrap();
+        let client = Client::connect(target, short_limits()).await.unwrap();
         let reads = (0..256).map(|nth| {
             let range = Range::new(nth * 32_768, 4096);
             let read = client.read(range);
@@ -125,7 +127,7 @@ fn words(range: Range) -> Vec<u8> {
 #[test]
 fn a_pattern_is_read_whole_in_pieces_of_any_size() {
     with_nbdkit(&["pattern", "8M"], |target| async {
-        let client = Client::connect(target, impatient()).await.unwrap();
+        let client = Client::connect(target, short_limits()).await.unwrap();
         let whole = gather(&client.read(Range::new(0, SIZE)).await.unwrap());
         assert!(whole == words(Range::new(0, SIZE)));
         for (offset, len) in [(1, 1), (7, 4097), (65_535, 100_001)] {

@@ -17,7 +17,7 @@ use testkit::proc::Process;
 use testkit::{OpSpace, check_in_batches, gather, requires, single};
 
 use super::basics::random_ops;
-use super::{impatient, in_engine, until};
+use super::{in_engine, short_limits, until};
 use crate::client::{Address, Client, ClientConfig, Target};
 
 const SIZE: u64 = 8 << 20;
@@ -125,7 +125,7 @@ impl Drop for Background {
     }
 }
 
-/// The reference server listens on TCP whatever else it is told, and takes no port 0.
+/// The reference server listens on TCP with any options, and takes no port 0.
 fn start_nbd_server(folder: &Path) -> (Background, u16) {
     let path = |name: &str| folder.join(name);
     std::fs::File::create(path("image"))
@@ -197,7 +197,7 @@ fn a_server_killed_over_and_over_loses_nothing() {
     };
     let mut nbdkit = start();
     in_engine(|| async {
-        let client = Client::connect(unix(&socket, ""), impatient())
+        let client = Client::connect(unix(&socket, ""), short_limits())
             .await
             .unwrap();
         let block = |nth: u64| Range::new(nth * 4096, 4096);

@@ -22,7 +22,7 @@ use super::server::Received;
 use super::shape::{Severity, Shape};
 use crate::client::ClientError;
 
-/// What a caller asks for.
+/// A request of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Op {
     Read(Range),
@@ -135,7 +135,7 @@ impl Checker {
         lock(&self.state).is_taken_over = true;
     }
 
-    /// A caller asks for this; returns the request's number. `content` of a write is made of it.
+    /// A caller submits this; returns the request's number. `content` of a write is made of it.
     pub(super) fn begin(&self, ask: impl FnOnce(u64) -> Op) -> u64 {
         let number = self.record.stamp();
         let op = ask(number);
@@ -456,7 +456,7 @@ impl Request {
     }
 }
 
-/// Whether the server itself said so: the client's own failures come with a [`ClientError`].
+/// Whether the server sent this error: the client's own failures come with a [`ClientError`].
 fn is_answer(error: &IoError) -> bool {
     let Some(source) = &error.source else {
         return false;

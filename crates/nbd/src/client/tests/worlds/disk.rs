@@ -29,7 +29,7 @@ pub(super) const fn zeroes() -> Sector {
     Bytes::from_static(&ZEROES)
 }
 
-/// Bytes that say who wrote them and where they belong.
+/// Bytes that contain their writer and their sector.
 pub(super) fn pattern(serial: u64, sector: u64) -> Sector {
     let word = (serial << 20 | sector).to_be_bytes();
     word.repeat(ZEROES.len() / word.len()).into()
@@ -49,7 +49,7 @@ pub(super) fn signature(uuid: u64) -> Vec<Sector> {
     sectors.map(Sector::copy_from_slice).collect()
 }
 
-/// Who wrote a sector, if it has a pattern for `sector`.
+/// The writer of a sector, if it has a pattern for `sector`.
 pub(super) fn writer_of(bytes: &[u8], sector: u64) -> Option<u64> {
     let word = u64::from_be_bytes(bytes.first_chunk().copied()?);
     let serial = word >> 20;
@@ -99,7 +99,7 @@ pub(super) struct Change {
 pub(super) struct ServerDisk {
     /// Equal for every state of one disk.
     pub(super) number: u32,
-    /// Another client took it over: durable beside the disk.
+    /// Another client took it over: durable next to the disk.
     fenced: AtomicBool,
     state: Mutex<DiskState>,
 }

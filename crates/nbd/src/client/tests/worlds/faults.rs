@@ -382,7 +382,7 @@ impl World {
         }
     }
 
-    /// The client is asked for the size of the export.
+    /// A caller refreshes the size of the export.
     fn refresh(&self) {
         let (client, record) = (Arc::clone(&self.client), Arc::clone(&self.record));
         drop(engine::spawn(async move {

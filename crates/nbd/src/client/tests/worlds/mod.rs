@@ -42,7 +42,7 @@ use self::record::{Record, Violation};
 use self::world::World;
 use crate::client::session::mutation::{self, Mutation};
 
-/// Worlds that are played if nobody asks for another number.
+/// Worlds that are played without another number in the environment.
 const WORLDS: u64 = 500;
 /// Worlds that are played twice.
 const TWICE: u64 = 30;

@@ -7,7 +7,7 @@
 //! * Each connection delays its bytes on its own: bytes keep their order on one connection and none
 //!   across connections.
 //! * A cut resets a connection. A severed link loses every packet in both directions, until it is
-//!   mended; neither side is told. A client that gives a severed connection up does not reach the
+//!   mended; neither side gets an error. A client that gives a severed connection up does not reach the
 //!   server with that: the server goes on with what it had received.
 //! * A server that is killed closes its connections; a machine without power says nothing, and resets
 //!   them when it is back, or never.

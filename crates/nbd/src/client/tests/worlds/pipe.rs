@@ -182,7 +182,7 @@ impl Pipe {
         }
     }
 
-    /// Ready when it takes bytes, or nobody will ever receive them.
+    /// Ready when it takes bytes, or has no receiver any more.
     pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.room() > 0 {
             return Poll::Ready(());

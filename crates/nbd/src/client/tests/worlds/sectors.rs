@@ -1,6 +1,6 @@
 //! [`SectorHistory`]: what one sector may hold. Pure.
 //!
-//! Versions are numbered in the order in which they were asked for. Two bounds say which of them the
+//! Versions are numbered in the order in which they were submitted. Two bounds say which of them the
 //! sector may hold:
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //!
 //! * `settled`: an acknowledged change has replaced everything older. While the client keeps the
 //!   promise to write again what a server loses, a read finds a version from there on.
-//! * `floor`: a flush, or a durable write, has covered everything up to there. Whatever happens, the
+//! * `floor`: a flush, or a durable write, has covered everything up to there. After any fault, the
 //!   medium holds a version from there on.
 //!
 //! Changes that are in flight together have no order: a group of them settles the sector when all are
@@ -70,7 +70,7 @@ impl SectorHistory {
         }
     }
 
-    /// A change was asked for.
+    /// A change was submitted.
     pub(super) fn begin(&mut self, order: u64, content: Content) {
         if self.in_flight == 0 {
             self.group = order;
@@ -97,7 +97,7 @@ impl SectorHistory {
         self.versions.push(Version { order, content });
     }
 
-    /// What a flush that is asked for now covers.
+    /// What a flush that is submitted now covers.
     pub(super) const fn covered(&self) -> u64 {
         self.settled
     }

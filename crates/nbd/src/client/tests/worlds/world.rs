@@ -35,7 +35,7 @@ pub(super) struct World {
     pub(super) disk: Arc<ServerDisk>,
     /// Servers that were started and not ended.
     pub(super) running: Vec<Arc<Process>>,
-    /// Servers whose machine is without power.
+    /// Servers on machines without power.
     pub(super) without_power: Vec<Arc<Process>>,
     disks: u32,
     servers: u64,
