@@ -6,6 +6,7 @@ mod basics;
 mod dial;
 mod extents;
 mod fake;
+mod flush_order;
 mod hostile;
 mod identity;
 mod opening;

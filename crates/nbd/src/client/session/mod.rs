@@ -38,7 +38,7 @@ mod known_disk;
 pub(super) mod mutation;
 mod outbox;
 mod pool;
-mod reconnect;
+pub(super) mod reconnect;
 mod recovery;
 mod renewal;
 mod replies;

@@ -13,7 +13,6 @@ use crate::client::limits;
 use crate::client::session::allocation::Allocation;
 use crate::client::session::deadlines::{DeadlineBuckets, RATE_MIN};
 use crate::client::session::fill::ReadBuffer;
-use crate::client::session::flush_order::FlushOrder;
 use crate::client::session::idle_timer::IdleTimer;
 use crate::client::session::journal::Journal;
 use crate::client::session::work::{Body, FlushMark, Owner, Part, PartLimits, Work, take_front};
@@ -49,80 +48,6 @@ fn a_flush_covers_what_was_acknowledged_before_it_was_sent() {
     assert_eq!(journal.replay(journal.first(), 10).len(), 1);
     journal.flushed(journal.mark());
     assert_eq!(journal.cost(), 0);
-}
-
-/// A flush or a durable write, numbered `nth` by its owner.
-fn sent(order: &mut FlushOrder, nth: usize, body: Body) -> Part {
-    let owner = Owner::Job { key: 0, nth };
-    let flags = match body {
-        Body::Flush { .. } => NONE,
-        _ => CommandFlags::FUA,
-    };
-    let mut part = Part::new(owner, Range::new(0, 0), flags, body);
-    order.sent(&mut part);
-    part
-}
-
-fn a_flush() -> Body {
-    let mark = FlushMark::default();
-    Body::Flush { mark }
-}
-
-/// The success of a flush arrives.
-fn succeeds(order: &mut FlushOrder, flush: Part) {
-    order.answered(&flush);
-    order.hold(flush);
-}
-
-fn ready(order: &mut FlushOrder, has_failed: bool) -> Vec<Owner> {
-    std::iter::from_fn(|| order.next_ready(has_failed))
-        .map(|part| part.owner)
-        .collect()
-}
-
-#[test]
-fn a_flush_waits_for_all_that_were_in_flight_when_its_reply_arrived() {
-    let owner = |nth| Owner::Job { key: 0, nth };
-    let mut order = FlushOrder::default();
-    let older = sent(&mut order, 0, a_flush());
-    let flush = sent(&mut order, 1, a_flush());
-    let write = sent(&mut order, 2, Body::WriteZeroes);
-    succeeds(&mut order, flush);
-    // What is sent later is not waited for.
-    let later = sent(&mut order, 3, a_flush());
-    assert_eq!(ready(&mut order, false), []);
-    order.answered(&write);
-    assert_eq!(ready(&mut order, false), []);
-    succeeds(&mut order, older);
-    // The oldest had the latest in flight with it.
-    assert_eq!(ready(&mut order, false), [owner(1)]);
-    succeeds(&mut order, later);
-    assert_eq!(ready(&mut order, false), [owner(0), owner(3)]);
-}
-
-#[test]
-fn a_failed_flush_ends_the_waiting_of_the_others() {
-    let owner = |nth| Owner::Job { key: 0, nth };
-    let mut order = FlushOrder::default();
-    let older = sent(&mut order, 0, a_flush());
-    let flush = sent(&mut order, 1, a_flush());
-    let _slow = sent(&mut order, 2, a_flush());
-    succeeds(&mut order, flush);
-    order.answered(&older);
-    assert_eq!(ready(&mut order, false), []);
-    assert_eq!(ready(&mut order, true), [owner(1)]);
-}
-
-#[test]
-fn a_flush_that_waits_is_sent_again_when_the_connections_are_lost() {
-    let mut order = FlushOrder::default();
-    let _older = sent(&mut order, 0, a_flush());
-    let flush = sent(&mut order, 1, a_flush());
-    succeeds(&mut order, flush);
-    assert_eq!(order.abandon().len(), 1);
-    let again = sent(&mut order, 2, a_flush());
-    succeeds(&mut order, again);
-    assert_eq!(ready(&mut order, false).len(), 1);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use testkit::{gather, single};
 
 use super::fake::{Act, Fake};
 use super::{connect, in_engine, poll_once, short_limits, until};
-use crate::client::{Client, ClientConfig};
+use crate::client::session::reconnect::Reconnect;
+use crate::client::{Client, ClientConfig, ClientError, Target};
 
 const MIB: u64 = 1 << 20;
 
@@ -232,4 +233,31 @@ fn closing_does_not_wait_for_a_silent_server_for_ever() {
         client.close().await;
         assert_eq!(read.await.unwrap_err().errno, Errno::ShuttingDown);
     });
+}
+
+#[test]
+fn an_outage_lasts_from_the_first_error_until_a_caller_is_answered() {
+    let target: Target = "nbd://disk.example/".parse().unwrap();
+    let closed = || ClientError::Closed {
+        target: target.clone(),
+    };
+    let shutdown = ClientError::ServerShutdown {
+        target: target.clone(),
+    };
+    let begin = engine::clock::now();
+    let mut reconnect = Reconnect::default();
+    assert!(reconnect.outage().is_none());
+    reconnect.note(shutdown, begin);
+    reconnect.note(closed(), begin + Duration::from_secs(3));
+    assert!(reconnect.is_known(&closed()));
+    reconnect.attempt_failed();
+    // Connections that were made may be lost before they are of use.
+    reconnect.attempt_succeeded();
+    assert_eq!(reconnect.count(), 1);
+    let outage = reconnect.outage().unwrap();
+    assert_eq!(outage.since, begin);
+    assert!(matches!(outage.last, ClientError::Closed { .. }));
+    reconnect.end_outage();
+    assert!(reconnect.outage().is_none() && !reconnect.is_known(&closed()));
+    assert_eq!(reconnect.count(), 1);
 }
