@@ -19,7 +19,7 @@ fn a_range_that_overflows_is_past_the_end() {
 }
 
 #[test]
-fn past_the_end_is_told_before_unaligned() {
+fn past_the_end_is_reported_before_unaligned() {
     let range = Range::new(1023, 2);
     assert!(matches!(
         range.check(1024, 512),

@@ -124,7 +124,7 @@ pub struct FaultDisk {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("a fault that the test asked for")]
+#[error("injected fault")]
 struct FaultRequest;
 
 impl FaultDisk {

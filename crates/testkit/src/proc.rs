@@ -246,7 +246,7 @@ pub fn outboard() -> Result<PathBuf, String> {
         .find(|path| path.is_file());
     found.ok_or_else(|| {
         format!(
-            "no outboard beside {}: run `cargo build -p outboard` or set OUTBOARD_BIN",
+            "no outboard next to {}: run `cargo build -p outboard` or set OUTBOARD_BIN",
             test.display()
         )
     })

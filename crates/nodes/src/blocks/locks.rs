@@ -51,7 +51,7 @@ impl Locks {
             left.await;
         }
         // A later request that could leave an abandoned write on these blocks needs a turn on them first.
-        if self.table().is_haunted(blocks) {
+        if self.table().is_blocked_by_abandoned(blocks) {
             self.settle(child).await?;
         }
         Ok(guard)
@@ -61,7 +61,7 @@ impl Locks {
     pub(super) fn try_take(&self, blocks: Range) -> Option<Guard<'_>> {
         let place = self.places.try_acquire().ok()?;
         let mut table = self.table();
-        if table.is_haunted(blocks) {
+        if table.is_blocked_by_abandoned(blocks) {
             return None;
         }
         let turn = table.enter(blocks, Access::Beside);

@@ -12,7 +12,7 @@
 use block::Range;
 
 /// Blocked ranges that are kept separate; beyond that they are joined.
-const HAUNTED_MAX: usize = 64;
+const ABANDONED_MAX: usize = 64;
 
 /// How a change shares its blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl TurnEntry {
 }
 
 #[derive(Debug)]
-struct Haunted {
+struct AbandonedRewrite {
     since: Turn,
     blocks: Range,
 }
@@ -52,7 +52,7 @@ struct Haunted {
 pub(super) struct TurnTable {
     entries: Vec<TurnEntry>,
     next: u64,
-    haunted: Vec<Haunted>,
+    abandoned: Vec<AbandonedRewrite>,
 }
 
 impl TurnTable {
@@ -89,12 +89,12 @@ impl TurnTable {
         };
         let blocks = self.entries.remove(at).blocks;
         let since = self.now();
-        if self.haunted.len() < HAUNTED_MAX {
-            self.haunted.push(Haunted { since, blocks });
-        } else if let Some(last) = self.haunted.last_mut() {
+        if self.abandoned.len() < ABANDONED_MAX {
+            self.abandoned.push(AbandonedRewrite { since, blocks });
+        } else if let Some(last) = self.abandoned.last_mut() {
             let start = last.blocks.offset.min(blocks.offset);
             let end = last.blocks.end().max(blocks.end());
-            *last = Haunted {
+            *last = AbandonedRewrite {
                 since,
                 blocks: Range::new(start, end - start),
             };
@@ -104,8 +104,8 @@ impl TurnTable {
     }
 
     /// Whether something may still land late on `blocks`.
-    pub(super) fn is_haunted(&self, blocks: Range) -> bool {
-        self.haunted.iter().any(|h| h.blocks.overlaps(&blocks))
+    pub(super) fn is_blocked_by_abandoned(&self, blocks: Range) -> bool {
+        self.abandoned.iter().any(|h| h.blocks.overlaps(&blocks))
     }
 
     /// The turn that would come now: what is given up later is newer.
@@ -115,6 +115,6 @@ impl TurnTable {
 
     /// The disk below has settled what was given up before `turn`.
     pub(super) fn settled(&mut self, turn: Turn) {
-        self.haunted.retain(|haunted| haunted.since >= turn);
+        self.abandoned.retain(|abandoned| abandoned.since >= turn);
     }
 }

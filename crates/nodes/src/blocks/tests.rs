@@ -178,7 +178,7 @@ fn eight_neighbours_in_one_block_are_all_written() {
 }
 
 #[test]
-fn whole_blocks_beside_each_other_do_not_wait() {
+fn neighbouring_whole_blocks_do_not_wait() {
     block_on(async {
         let child = HeldDisk::new(Arc::new(disk_of_4096(SIZE)));
         child.hold(true);
@@ -236,7 +236,7 @@ fn a_rewrite_that_lands_late_does_not_take_its_neighbours_back() {
 }
 
 #[test]
-fn an_error_below_is_told_with_the_range_that_was_asked_for() {
+fn an_error_below_is_returned_with_the_range_of_the_request() {
     let fault = Fault::new(Effect::Fail(Errno::NoSpace)).on(Operation::Write);
     let child = FaultDisk::new(Arc::new(disk_of_4096(SIZE)), 1, vec![fault]);
     let disk = Blocks::new(child.clone(), 512).unwrap();
@@ -294,7 +294,7 @@ fn reads_in_line_begin_and_end_anywhere() {
 /// A server writes whole blocks to where `remap` says that they are. Below a disk with larger blocks such a
 /// write would pass by a rewrite of one of them, which then brings back what it had read before.
 #[test]
-fn nobody_is_led_past_the_turns_where_blocks_are_rewritten() {
+fn remap_does_not_bypass_the_turns_where_blocks_are_rewritten() {
     let child = || Memory::new(SIZE);
     let rewrites = blocks(blocks(child(), 4096), 512);
     let whole = Range::new(4096, 4096);
@@ -304,7 +304,7 @@ fn nobody_is_led_past_the_turns_where_blocks_are_rewritten() {
 }
 
 #[test]
-fn extents_are_cut_to_what_was_asked() {
+fn extents_are_cut_to_the_request() {
     let kind = ExtentKind::Hole;
     let extents = [(0, 4096), (4096, 4096), (8192, 4096)].map(|(offset, len)| Extent {
         range: Range::new(offset, len),
@@ -316,7 +316,7 @@ fn extents_are_cut_to_what_was_asked() {
 }
 
 #[test]
-fn who_came_first_goes_first_and_what_was_given_up_haunts_until_it_settles() {
+fn turns_are_first_come_first_served_and_abandoned_rewrites_block_until_settled() {
     let mut table = TurnTable::default();
     let block = Range::new(0, 4096);
     let beside = table.enter(block, Access::Beside);
@@ -329,17 +329,17 @@ fn who_came_first_goes_first_and_what_was_given_up_haunts_until_it_settles() {
     assert!(table.is_ready(alone) && !table.is_ready(behind));
     let before = table.now();
     table.abandon(alone);
-    assert!(table.is_ready(behind) && table.is_haunted(block));
+    assert!(table.is_ready(behind) && table.is_blocked_by_abandoned(block));
     table.settled(before);
     assert!(
-        table.is_haunted(block),
+        table.is_blocked_by_abandoned(block),
         "it was given up after that settle began"
     );
     table.settled(table.now());
-    assert!(!table.is_haunted(block));
+    assert!(!table.is_blocked_by_abandoned(block));
     for n in 0..200 {
         let turn = table.enter(Range::new(n * 4096, 4096), Access::Alone);
         table.abandon(turn);
     }
-    assert!((0..200).all(|n| table.is_haunted(Range::new(n * 4096, 1))));
+    assert!((0..200).all(|n| table.is_blocked_by_abandoned(Range::new(n * 4096, 1))));
 }

@@ -16,13 +16,13 @@
 //! It resumes nothing and takes no snapshot: a source that is written meanwhile is copied as it is
 //! found, piece by piece.
 
-mod behind;
 mod error;
 mod pieces;
 mod plan;
 mod progress;
 #[cfg(test)]
 mod tests;
+mod writeback;
 
 use std::sync::Arc;
 
@@ -30,11 +30,11 @@ use block::{Extent, IoError, Node, Range};
 use futures_util::future::try_join;
 use futures_util::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
 
-use self::behind::Behind;
 pub use self::error::CopyError;
 use self::pieces::{Disks, spread};
 use self::plan::{Action, CELL_MIN, CopyQueue, CopyWindow, DataRun, PieceMax};
 pub use self::progress::{CopyProgress, CopyStage, Counts};
+use self::writeback::Behind;
 use crate::blocks::Blocks;
 
 /// Longest read and write, bytes. Measured on a copy of 1 GiB onto a new file, on a virtual machine that gives

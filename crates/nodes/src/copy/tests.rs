@@ -1,4 +1,4 @@
 //! Tests of the copy: what it decides, what it moves, and that no error is lost.
 
-mod moving;
+mod data;
 mod pure;

@@ -25,7 +25,7 @@ fn every_request_fails_but_a_flush() {
 }
 
 #[test]
-fn who_copies_it_is_told_that_there_is_data() {
+fn its_extents_are_data() {
     let range = Range::new(512, 4096);
     let extents = block_on(ErrorDisk::new(8192).extents(range)).unwrap();
     assert_eq!(extents.len(), 1);

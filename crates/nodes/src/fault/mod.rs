@@ -60,11 +60,11 @@ use crate::guard::{admit, assert_len, len_of, remeasured};
 /// Why a request failed that would not have.
 #[derive(Debug, thiserror::Error)]
 enum Cause {
-    #[error("a fault that was asked for")]
-    Asked,
+    #[error("injected fault")]
+    Injected,
     #[error("the drive is pulled")]
     Pulled,
-    #[error("acknowledged writes were lost when the drive was pulled; open the disk anew")]
+    #[error("acknowledged writes were lost when the drive was pulled; reopen the disk")]
     CacheLost,
 }
 
@@ -143,7 +143,7 @@ impl Fault {
             .decide(operation, range, unit, now);
         match verdict {
             FaultVerdict::Fail(errno) => {
-                Err(IoError::new(errno, operation, range).because(Cause::Asked))
+                Err(IoError::new(errno, operation, range).because(Cause::Injected))
             }
             other => Ok(other),
         }
@@ -270,7 +270,7 @@ impl BlockDevice for Fault {
                         self.store(kept, data, flags).await?;
                     }
                     then.map_or(Ok(()), |errno| {
-                        Err(IoError::new(errno, Operation::Write, at).because(Cause::Asked))
+                        Err(IoError::new(errno, Operation::Write, at).because(Cause::Injected))
                     })
                 }
                 _ => self.store(range, data, flags).await,

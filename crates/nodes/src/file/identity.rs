@@ -55,9 +55,9 @@ fn of_file(disk: &DiskFile, found: &Stat) -> Option<Identity> {
 
 /// When the file was made, as far as the filesystem keeps that.
 fn birth(disk: &DiskFile) -> Option<String> {
-    let told = statx(disk.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
-    let has_time = StatxFlags::from_bits_retain(told.stx_mask).contains(StatxFlags::BTIME);
-    let born = told.stx_btime;
+    let stat = statx(disk.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
+    let has_time = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
+    let born = stat.stx_btime;
     has_time.then(|| format!("{}.{:09}", born.tv_sec, born.tv_nsec))
 }
 

@@ -116,7 +116,10 @@ pub(super) fn release(fd: impl AsFd) {
 /// The holder of the file of `stat`, as far as the kernel reports it.
 pub(super) fn holder(path: &Path, stat: &Stat, read_only: bool) -> FileHolder {
     let listed = std::fs::read_to_string(LOCKS).unwrap_or_else(|e| {
-        tracing::debug!("{LOCKS} does not tell who holds {}: {e}", path.display());
+        tracing::debug!(
+            "{LOCKS} does not report the holder of {}: {e}",
+            path.display()
+        );
         String::new()
     });
     let device = (major(stat.st_dev), minor(stat.st_dev));

@@ -249,12 +249,12 @@ fn direct_align(
     disk: &DiskFile,
     queue: Option<&QueueLimits>,
 ) -> Result<DirectAlign, OpenError> {
-    let told = statx(disk.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
+    let stat = statx(disk.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
         .map_err(|e| OpenError::system(path, "statx", e))?;
-    let align = if StatxFlags::from_bits_retain(told.stx_mask).contains(StatxFlags::DIOALIGN) {
+    let align = if StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN) {
         DirectAlign {
-            offset: told.stx_dio_offset_align,
-            memory: told.stx_dio_mem_align,
+            offset: stat.stx_dio_offset_align,
+            memory: stat.stx_dio_mem_align,
         }
     } else {
         // A kernel before 6.1 reports nothing of files; it checks against the device's unit.
@@ -277,11 +277,12 @@ fn direct_align(
 }
 
 fn preferred(kind: FileKind, stat: &Stat, queue: Option<&QueueLimits>) -> u32 {
-    let told = match kind {
+    let reported = match kind {
         FileKind::Regular => u32::try_from(stat.st_blksize).ok(),
         FileKind::Device => queue.and_then(QueueLimits::physical_block_size),
     };
-    told.filter(|size| size.is_power_of_two())
+    reported
+        .filter(|size| size.is_power_of_two())
         .map_or(PAGE, |size| size.clamp(PAGE, BLOCK_SIZE_MAX))
 }
 

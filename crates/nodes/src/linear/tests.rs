@@ -114,7 +114,7 @@ fn a_dropped_future_leaves_nothing_behind_after_settle() {
 }
 
 #[test]
-fn a_window_shows_and_changes_nothing_beside_it() {
+fn a_window_shows_and_changes_nothing_outside_it() {
     let disk = Arc::new(MemDisk::from_bytes(pattern(1, Range::new(0, SIZE))));
     let below: Node = disk.clone();
     let window = Linear::new(vec![segment(&below, 4096, 8192)]).unwrap();
@@ -272,7 +272,7 @@ fn one_read_only_disk_makes_all_read_only() {
 }
 
 #[test]
-fn extents_of_all_segments_are_told_in_order() {
+fn extents_of_all_segments_are_reported_in_order() {
     let data: Node = Arc::new(MemDisk::from_bytes(vec![1; 4096]));
     let hole: Node = Arc::new(Null::new(4096));
     let linear = Linear::of_disks(vec![hole.clone(), data, hole.clone(), hole]).unwrap();
@@ -350,7 +350,7 @@ fn disks_in_a_row_grow_with_the_last() {
 }
 
 #[test]
-fn segments_stay_as_large_as_they_were_asked_for() {
+fn segments_stay_as_large_as_requested() {
     with_files(async |disks, last| {
         let segments = disks.into_iter().map(Segment::whole).collect();
         let linear = Linear::new(segments).unwrap();

@@ -21,7 +21,7 @@ fn what_is_written_is_gone() {
 }
 
 #[test]
-fn a_large_read_is_as_long_as_asked() {
+fn a_large_read_is_as_long_as_requested() {
     let disk = Null::new(SIZE);
     for len in [0, 1, 262_144, 262_145, 5_000_000] {
         let data = gather(&block_on(disk.read(Range::new(7, len))).unwrap());

@@ -47,7 +47,7 @@ pub enum FormatError {
     /// The kernel gave it up.
     #[error(
         "the kernel has marked it invalid, because it was full or failed: its changes cannot be \
-         trusted any more; remove it to begin anew from the base"
+         trusted any more; remove it to start over from the base"
     )]
     Invalid,
     /// A value of the field `valid` that no version writes.
@@ -62,7 +62,7 @@ pub enum FormatError {
     /// It ends before its last table.
     #[error(
         "it ends before its table {0}, which lies in chunk {1}: it was cut off; get back what it \
-         was, or remove it to begin anew from the base"
+         was, or remove it to start over from the base"
     )]
     CutOff(u64, u64),
     /// A change of what the base has not.

@@ -31,7 +31,7 @@ mod map;
 mod merge;
 mod open;
 mod plan;
-mod reading;
+mod read;
 mod state;
 mod status;
 mod store;

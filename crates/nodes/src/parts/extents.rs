@@ -71,7 +71,7 @@ pub(super) fn join(range: Range, shares: &[Share], answers: Vec<Vec<Extent>>) ->
     let mut row = 0;
     while row < rows && whole.extents.len() < EXTENTS_MAX {
         told.iter_mut().for_each(PartExtents::fill);
-        let alike = rows_alike(shares, &told, row);
+        let alike = identical_rows(shares, &told, row);
         if alike > 0 {
             let len = alike * shares[0].lay.chunk;
             told.iter_mut().for_each(|told| told.len -= len);
@@ -98,7 +98,7 @@ pub(super) fn join(range: Range, shares: &[Share], answers: Vec<Vec<Extent>>) ->
 }
 
 /// How many rows from `row` on are whole and of one kind.
-fn rows_alike(shares: &[Share], told: &[PartExtents], row: u64) -> u64 {
+fn identical_rows(shares: &[Share], told: &[PartExtents], row: u64) -> u64 {
     // The first runs may begin within a chunk.
     let Some(behind) = row.checked_sub(1) else {
         return 0;

@@ -48,7 +48,7 @@ proptest! {
     }
 
     #[test]
-    fn extents_of_parts_are_told_where_their_bytes_are(
+    fn extents_of_parts_are_reported_where_their_bytes_are(
         chunk in 1..7_u64,
         kinds in prop::collection::vec(prop::collection::vec(0..3_u8, 12), 1..4),
         start in 0..1000_u64,

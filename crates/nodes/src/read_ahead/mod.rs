@@ -24,7 +24,7 @@
 //! It is no cache: what has been read is not kept. What others write on a disk that is shared is seen
 //! when the pieces that were read before have been passed.
 
-mod ahead;
+mod piece_cache;
 mod pieces;
 mod plan;
 mod streams;
@@ -37,7 +37,7 @@ use block::{
     BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Now, Range, WriteFlags,
 };
 
-use self::ahead::{Ahead, gather};
+use self::piece_cache::{PieceCache, gather};
 use self::plan::AheadWindow;
 pub use self::plan::WindowError;
 use crate::guard::remeasured;
@@ -48,7 +48,7 @@ use crate::guard::{assert_checked, assert_len};
 pub struct ReadAhead {
     child: Node,
     window: AheadWindow,
-    ahead: Arc<Ahead>,
+    cache: Arc<PieceCache>,
 }
 
 impl ReadAhead {
@@ -62,14 +62,14 @@ impl ReadAhead {
         Ok(Self {
             child,
             window,
-            ahead: Arc::new(Ahead::new(&window)),
+            cache: Arc::new(PieceCache::new(&window)),
         })
     }
 
     /// Runs a change of `range` with nothing kept of it.
     fn change<'a>(&'a self, range: Range, change: IoFuture<'a, ()>) -> IoFuture<'a, ()> {
         Box::pin(async move {
-            let under_way = self.ahead.change(range);
+            let under_way = self.cache.change(range);
             let result = change.await;
             under_way.ended();
             result
@@ -85,7 +85,7 @@ impl BlockDevice for ReadAhead {
     fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
         Box::pin(async move {
             assert_checked(self.geometry(), range);
-            let (found, todo) = self.ahead.observe(range, &self.window);
+            let (found, todo) = self.cache.observe(range, &self.window);
             for job in todo.jobs {
                 drop(engine::spawn(job.run(self.child.clone())));
             }
@@ -126,7 +126,7 @@ impl BlockDevice for ReadAhead {
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {
-        Box::pin(self.ahead.settle(&*self.child))
+        Box::pin(self.cache.settle(&*self.child))
     }
 
     fn connection_epoch(&self) -> u64 {
@@ -138,7 +138,7 @@ impl BlockDevice for ReadAhead {
             Arc::new(Self {
                 window: self.window.on(child.geometry().size),
                 child,
-                ahead: self.ahead.clone(),
+                cache: self.cache.clone(),
             })
         }))
     }
@@ -146,7 +146,7 @@ impl BlockDevice for ReadAhead {
     fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
         assert_checked(self.geometry(), range);
         assert_len(range, into.len());
-        match self.ahead.copy_now(range, &self.window, into) {
+        match self.cache.copy_now(range, &self.window, into) {
             Some(true) => Now::Done,
             Some(false) => Now::WouldWait,
             None => self.child.read_now(range, into),
@@ -154,7 +154,7 @@ impl BlockDevice for ReadAhead {
     }
 
     fn write_now(&self, range: Range, data: &[u8]) -> Now {
-        let under_way = self.ahead.change(range);
+        let under_way = self.cache.change(range);
         let done = self.child.write_now(range, data);
         under_way.ended();
         done

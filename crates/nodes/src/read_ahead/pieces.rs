@@ -53,7 +53,7 @@ pub(super) struct AheadPieces<S> {
     reads: BTreeMap<PieceId, u64>,
     next: u64,
     changes: Vec<(ChangeId, Range)>,
-    haunted: Option<(Moment, Range)>,
+    abandoned: Option<(Moment, Range)>,
 }
 
 impl<S: Clone> AheadPieces<S> {
@@ -66,7 +66,7 @@ impl<S: Clone> AheadPieces<S> {
             reads: BTreeMap::new(),
             next: 0,
             changes: Vec::new(),
-            haunted: None,
+            abandoned: None,
         }
     }
 
@@ -95,12 +95,15 @@ impl<S: Clone> AheadPieces<S> {
             .changes
             .iter()
             .any(|(_, change)| change.overlaps(&range));
-        !range.is_empty() && !self.kept.contains_key(&index) && !changing && !self.is_haunted(range)
+        !range.is_empty()
+            && !self.kept.contains_key(&index)
+            && !changing
+            && !self.is_blocked_by_abandoned(range)
     }
 
     /// Whether a change of `range` was given up and may land late.
-    pub(super) fn is_haunted(&self, range: Range) -> bool {
-        self.haunted
+    pub(super) fn is_blocked_by_abandoned(&self, range: Range) -> bool {
+        self.abandoned
             .is_some_and(|(_, there)| there.overlaps(&range))
     }
 
@@ -189,8 +192,10 @@ impl<S: Clone> AheadPieces<S> {
             return;
         };
         self.changed(id);
-        let joined = self.haunted.map_or(range, |(_, there)| hull(there, range));
-        self.haunted = Some((Moment(self.tick()), joined));
+        let joined = self
+            .abandoned
+            .map_or(range, |(_, there)| hull(there, range));
+        self.abandoned = Some((Moment(self.tick()), joined));
     }
 
     /// Now.
@@ -200,7 +205,7 @@ impl<S: Clone> AheadPieces<S> {
 
     /// The disk below has settled what was given up before `moment`.
     pub(super) fn settled(&mut self, moment: Moment) {
-        self.haunted = self.haunted.take_if(|(since, _)| *since >= moment);
+        self.abandoned = self.abandoned.take_if(|(since, _)| *since >= moment);
     }
 
     /// Bytes that are kept or under way.

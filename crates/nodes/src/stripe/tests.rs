@@ -166,7 +166,7 @@ fn a_range_within_a_chunk_is_the_members() {
 }
 
 #[test]
-fn extents_are_told_in_the_order_of_the_chunks() {
+fn extents_are_reported_in_the_order_of_the_chunks() {
     let disks: Vec<Node> = vec![
         Arc::new(MemDisk::from_bytes(vec![1; 4096])),
         Arc::new(Null::new(4096)),
@@ -179,7 +179,7 @@ fn extents_are_told_in_the_order_of_the_chunks() {
 }
 
 #[test]
-fn a_huge_hole_is_told_in_no_time() {
+fn a_huge_hole_is_reported_in_no_time() {
     const EACH: u64 = 1 << 60;
     let disks: Vec<Node> = (0..4).map(|_| Arc::new(Null::new(EACH)) as Node).collect();
     let whole = Range::new(512, 4 * EACH - 1024);

@@ -51,7 +51,7 @@ fn a_disk_that_answers_otherwise_is_the_disk_below() {
 }
 
 #[test]
-fn a_composed_disk_is_told_by_its_disks_their_order_and_how_they_lie() {
+fn a_composed_disk_is_identified_by_its_disks_their_order_and_layout() {
     let (a, b) = (disk(), disk());
     let both = linear(&[(&a, 0, MIB), (&b, 0, MIB)]);
     assert!(both.is_some());

@@ -209,7 +209,7 @@ fn the_largest_rates_and_the_longest_requests_do_not_overflow() {
 }
 
 #[test]
-fn requests_end_in_the_order_in_which_they_came_at_the_rate_that_was_asked_for() {
+fn requests_end_in_the_order_of_arrival_at_the_configured_rate() {
     const READS: u64 = 20;
     on_stopped_clock(async {
         // 4 ms each, whole steps of the clock.
@@ -236,7 +236,7 @@ fn a_request_larger_than_the_burst_is_carried_out() {
 }
 
 #[test]
-fn who_gives_up_holds_nobody_up() {
+fn a_cancelled_request_delays_no_other() {
     on_stopped_clock(async {
         // 50 ms each: five seconds in line.
         let disk = throttle(Rates {
@@ -294,7 +294,7 @@ fn writes_that_wait_for_their_own_rate_hold_no_read_up() {
 }
 
 #[test]
-fn in_line_is_answered_what_was_saved_up_and_nobody_is_overtaken() {
+fn the_fast_path_uses_the_burst_and_overtakes_no_request() {
     on_stopped_clock(async {
         let disk = throttle(Rates {
             read_ops_per_s: per_s(5),

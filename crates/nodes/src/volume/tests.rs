@@ -55,7 +55,7 @@ fn a_disk_without_a_label_is_none() {
 }
 
 #[test]
-fn a_damaged_label_is_told() {
+fn a_damaged_label_is_reported() {
     let disk = disk(FIXTURES[0]);
     put(&disk, 512 + 100, vec![0xff]);
     let damaged = found(disk).unwrap();
@@ -100,7 +100,7 @@ fn a_text_goes_on_at_the_beginning_of_its_ring() {
 }
 
 #[test]
-fn a_disk_that_ends_too_early_is_told() {
+fn a_disk_that_ends_too_early_is_reported() {
     let disk = Memory::new(8192);
     put(&disk, 0, FIXTURES[0][..8192].to_vec());
     let volume = found(disk).unwrap().unwrap();

@@ -169,7 +169,10 @@ fn check_extents(model: &Model, range: Range, extents: &[Extent]) -> Result<(), 
     for extent in merge_extents(extents.to_vec()) {
         let zeroes = vec![0; extent.range.len_usize()];
         if extent.kind != ExtentKind::Data && !model.agrees(extent.range, &zeroes) {
-            return wrong(format!("{} are told as zeroes and are not", extent.range));
+            return wrong(format!(
+                "{} are reported as zeroes and are not",
+                extent.range
+            ));
         }
     }
     Ok(())

@@ -97,7 +97,7 @@ impl BlockDevice for Pass {
     }
 
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
-        let told = match self.wrong {
+        let message = match self.wrong {
             Wrong::Holes => range,
             Wrong::Gap => Range::new(range.offset, range.len - 512),
             _ => return self.child.extents(range),

@@ -1,8 +1,8 @@
-//! Tests of `fault`: `state` (which request goes wrong), `pulled` (the drive comes and goes),
-//! `cached` (what it loses), and here: the errors that a caller sees.
+//! Tests of `fault`: `state` (which request goes wrong), `pull` (the drive comes and goes),
+//! `cache` (what it loses), and here: the errors that a caller sees.
 
-mod cached;
-mod pulled;
+mod cache;
+mod pull;
 mod rules;
 
 use std::sync::Arc;
@@ -145,7 +145,7 @@ fn a_dropped_future_leaves_nothing_behind_after_settle() {
 }
 
 #[test]
-fn the_requests_fail_that_were_asked_for_with_the_error_that_was_asked_for() {
+fn the_requests_of_a_rule_fail_with_the_error_of_the_rule() {
     for wrong in KINDS {
         for errno in [Errno::Io, Errno::NoSpace] {
             let (_, disk) = with(on(wrong, FaultEffect::Fail(errno)));

@@ -62,12 +62,12 @@ fn a_device_is_open_for_writing_once() {
     let device = LoopDevice::over(&image(folder.path(), MIB)).unwrap();
     let writer = timed(File::open(device.path(), WRITABLE)).unwrap();
     for options in [WRITABLE, READ_ONLY] {
-        let told = timed(File::open(device.path(), options))
+        let message = timed(File::open(device.path(), options))
             .unwrap_err()
             .to_string();
         assert!(
-            told.contains("already open for writing by this process"),
-            "{told}"
+            message.contains("already open for writing by this process"),
+            "{message}"
         );
     }
     drop(writer);
@@ -166,7 +166,7 @@ fn after_a_failed_sync_nothing_is_durable_any_more() {
 
 /// A client goes away while its flush is in flight; the failure must not go with it.
 #[test]
-fn the_failure_of_a_flush_that_nobody_waits_for_is_remembered() {
+fn the_failure_of_a_cancelled_flush_is_recorded() {
     if !can_loop() {
         return;
     }
@@ -199,7 +199,7 @@ fn a_durable_write_that_cannot_be_kept_fails_and_poisons() {
 
 /// Of two concurrent flushes the kernel may report the failure to one only.
 #[test]
-fn no_flush_beside_a_failing_one_reports_success() {
+fn no_flush_concurrent_with_a_failing_one_reports_success() {
     if !can_loop() {
         return;
     }

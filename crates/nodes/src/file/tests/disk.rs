@@ -75,7 +75,7 @@ fn cached_data_is_read_and_written_in_line() {
 }
 
 #[test]
-fn holes_are_told_and_trims_make_them() {
+fn holes_are_reported_and_trims_make_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), SIZE);
     on_each_backend(async || {
@@ -88,13 +88,13 @@ fn holes_are_told_and_trims_make_them() {
         disk.trim(hole).await.unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().blocks(), allocated - 128);
         let extents = disk.extents(whole).await.unwrap();
-        let told: Vec<_> = extents.iter().map(|e| (e.range.offset, e.kind)).collect();
+        let message: Vec<_> = extents.iter().map(|e| (e.range.offset, e.kind)).collect();
         let kinds = [
             (0, ExtentKind::Data),
             (32_768, ExtentKind::Hole),
             (98_304, ExtentKind::Data),
         ];
-        assert_eq!(told, kinds);
+        assert_eq!(message, kinds);
         disk.write_zeroes(whole, WriteFlags::empty()).await.unwrap();
         assert_eq!(disk.extents(whole).await.unwrap()[0].kind, ExtentKind::Hole);
     });
@@ -153,10 +153,10 @@ fn a_truncated_file_says_where_it_ends_and_grows_where_it_is_written() {
         let behind = Range::new(8192, 4096);
         let error = disk.read(behind).await.unwrap_err();
         assert_eq!(error.errno, Errno::Io);
-        let told = error.to_string();
+        let message = error.to_string();
         assert!(
-            told.contains("the file ends at 10000: it was truncated while in use"),
-            "{told}"
+            message.contains("the file ends at 10000: it was truncated while in use"),
+            "{message}"
         );
         assert_eq!(disk.read_now(behind, &mut [0; 4096]), Now::WouldWait);
         let extents = disk.extents(Range::new(0, SIZE)).await.unwrap();

@@ -3,9 +3,9 @@
 mod devices;
 mod disk;
 mod identity;
-mod measuring;
-mod opening;
+mod open;
 mod pure;
+mod refresh_size;
 
 use std::path::{Path, PathBuf};
 

@@ -71,7 +71,7 @@ proptest! {
 }
 
 #[test]
-fn endless_holes_are_told_up_to_a_bound() {
+fn endless_holes_are_reported_up_to_a_bound() {
     let range = Range::new(0, u64::MAX / 2);
     let next = |what, at| {
         let odd = at % 2 == 1;
@@ -108,7 +108,7 @@ fn eio() -> io::Error {
 }
 
 #[test]
-fn after_a_failed_sync_none_begins_and_the_first_failure_is_told() {
+fn after_a_failed_sync_none_begins_and_the_first_failure_is_reported() {
     let mut state = SyncState::default();
     let first = state.begin().unwrap();
     let second = state.begin().unwrap();
@@ -126,14 +126,14 @@ fn after_a_failed_sync_none_begins_and_the_first_failure_is_told() {
 
 /// The kernel reports to one of two syncs in flight that a page of the other one was lost.
 #[test]
-fn a_success_counts_only_when_all_syncs_beside_it_were_good() {
+fn a_success_counts_only_when_all_concurrent_syncs_succeeded() {
     let mut state = SyncState::default();
     let lucky = state.begin().unwrap();
-    let told = state.begin().unwrap();
+    let message = state.begin().unwrap();
     assert!(state.end(lucky, Ok(())).is_none());
     let horizon = state.horizon();
     assert!(state.verdict(horizon).is_none(), "the other one still runs");
-    state.end(told, Err(eio()));
+    state.end(message, Err(eio()));
     assert!(state.verdict(horizon).unwrap().is_err());
 }
 
@@ -240,18 +240,18 @@ fn a_partition_turns_as_its_disk_does() {
 
 #[test]
 fn each_refusal_of_the_system_says_what_to_do() {
-    let told = |os, read_only, direct| {
+    let message = |os, read_only, direct| {
         let error = io::Error::from_raw_os_error(os);
         OpenError::of_open(Path::new("/srv/a.img"), read_only, direct, error).to_string()
     };
-    assert!(told(2, false, false).contains("outboard disk create /srv/a.img"));
-    assert!(told(13, false, false).contains("open it read-only"));
-    assert!(!told(13, true, false).contains("open it read-only"));
-    assert!(told(30, false, false).contains("read-only filesystem"));
-    assert!(told(16, false, false).contains("in use by the system"));
-    assert!(told(22, false, true).contains("leave `direct` out"));
-    assert!(told(22, false, false).contains("open failed"));
-    for text in [2, 13, 16, 22, 30].map(|os| told(os, false, true)) {
+    assert!(message(2, false, false).contains("outboard disk create /srv/a.img"));
+    assert!(message(13, false, false).contains("open it read-only"));
+    assert!(!message(13, true, false).contains("open it read-only"));
+    assert!(message(30, false, false).contains("read-only filesystem"));
+    assert!(message(16, false, false).contains("in use by the system"));
+    assert!(message(22, false, true).contains("leave `direct` out"));
+    assert!(message(22, false, false).contains("open failed"));
+    for text in [2, 13, 16, 22, 30].map(|os| message(os, false, true)) {
         assert!(
             text.starts_with("/srv/a.img ") && !text.contains('\n'),
             "{text}"
@@ -273,8 +273,8 @@ fn a_process_that_ends_is_known_by_its_state_its_flags_or_the_signal_that_waits_
         ("outboard", "D", 4_194_564, 0, true),
         ("outboard", "R", 4_194_560, 0x100, true),
     ] {
-        let told = is_ending(&stat(name, state, flags), &status(pending));
-        assert_eq!(told, ends, "{name} {state} {flags} {pending}");
+        let message = is_ending(&stat(name, state, flags), &status(pending));
+        assert_eq!(message, ends, "{name} {state} {flags} {pending}");
     }
     assert!(!is_ending("", ""));
 }

@@ -67,7 +67,7 @@ fn a_commit_moves_all_changes_and_empties_the_store() {
 /// Cut at every poll: base and store, opened as an overlay, read as before; and a restarted commit
 /// comes to its end.
 #[test]
-fn a_commit_that_is_cut_anywhere_can_be_begun_anew() {
+fn a_commit_that_is_cut_anywhere_can_be_restarted() {
     let (image, content) = block_on(changed());
     let mut polls = 0;
     while !block_on(cut_after(polls, &image, &content)) {

@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn a_base_whose_last_chunk_is_not_whole_is_covered(list in ops(SPACE, 0..30), width in 2_usize..9) {
+    fn a_base_that_ends_within_a_chunk_is_covered(list in ops(SPACE, 0..30), width in 2_usize..9) {
         check_model(16 * 1024, SIZE + 1536, &list, width);
     }
 
@@ -354,7 +354,7 @@ fn a_store_that_cannot_zero_is_written_zeroes() {
 
 /// Whole runs are read from the store or the base in one request each.
 #[test]
-fn a_large_read_asks_each_run_once() {
+fn a_large_read_reads_each_run_once() {
     block_on(async {
         let store = held(Arc::new(store_of(4096, store_size(SIZE, 4096))));
         let base = held(base_of(SIZE));

@@ -1,12 +1,12 @@
 //! Tests of `overlay`: its pure parts, requests, power cuts, dropped futures, stores that are opened,
 //! full or damaged, files.
 
+mod cancel;
 mod commit;
 mod crash;
 mod disk;
-mod dropped;
 mod files;
-mod opening;
+mod open;
 mod pure;
 mod space;
 

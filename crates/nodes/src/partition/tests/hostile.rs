@@ -104,9 +104,9 @@ fn a_header_cannot_point_behind_the_disk_or_wrap_around() {
             header.partition_entry_lba = gpt_disk_types::LbaLe::from_u64(lba);
             header.alternate_lba = gpt_disk_types::LbaLe::from_u64(lba);
         });
-        let told = read(&bytes).unwrap().unwrap().remarks()[0].to_string();
+        let message = read(&bytes).unwrap().unwrap().remarks()[0].to_string();
         let expected = GptFault::EntriesPlace(lba).to_string();
-        assert!(told.contains(&expected), "{told}");
+        assert!(message.contains(&expected), "{message}");
     }
     let bytes = with_header(two_partitions(512), 512, |header| {
         header.last_usable_lba = gpt_disk_types::LbaLe::from_u64(u64::MAX);

@@ -70,11 +70,11 @@ impl Disk {
     /// Runs both tools' checks.
     fn assert_sound(&self) {
         if self.table().scheme == Scheme::Gpt {
-            let told = self.run("sgdisk", &["-v"]);
-            assert!(told.contains("No problems found"), "{told}");
+            let message = self.run("sgdisk", &["-v"]);
+            assert!(message.contains("No problems found"), "{message}");
         }
-        let told = self.run("sfdisk", &["-V"]);
-        assert!(told.contains("No errors detected"), "{told}");
+        let message = self.run("sfdisk", &["-V"]);
+        assert!(message.contains("No errors detected"), "{message}");
     }
 }
 
@@ -117,8 +117,11 @@ fn what_sgdisk_writes_is_read() {
     let kinds: Vec<_> = found.partitions.iter().map(|it| it.kind.name()).collect();
     assert_eq!(kinds, [Some("efi"), Some("raid")]);
     assert!(found.partitions[1].bootable);
-    let told = disk.run("sgdisk", &["-i1"]).to_lowercase();
-    assert!(told.contains(&found.partitions[0].id.to_string()), "{told}");
+    let message = disk.run("sgdisk", &["-i1"]).to_lowercase();
+    assert!(
+        message.contains(&found.partitions[0].id.to_string()),
+        "{message}"
+    );
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Tests of `partition`: tables in memory, and those of other programs.
 
-mod growing;
+mod grow;
 mod hostile;
 mod interop;
 mod layout;
-mod opening;
-mod reading;
+mod open;
+mod read;
 
 use std::sync::Arc;
 

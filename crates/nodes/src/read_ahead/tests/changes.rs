@@ -43,7 +43,7 @@ async fn write(disk: &ReadAhead, range: Range, fill: u8) {
 
 /// The piece that the reader has requested is read below before a write, and returned after it.
 #[test]
-fn a_piece_that_was_read_before_a_write_is_not_given_to_who_reads_after_it() {
+fn a_piece_that_was_read_before_a_write_is_not_returned_to_a_read_after_it() {
     block_on(async {
         let (_, child, disk) = reading().await;
         go_on(&child, &disk).await;
@@ -157,7 +157,7 @@ fn where_a_write_was_dropped_it_is_read_ahead_again_once_it_has_landed() {
         others().await;
         let piece = Range::new(3 * 4096, PIECE - 3 * 4096);
         let covers = |held: &testkit::Held| held.range == Some(piece);
-        assert!(!child.held().iter().any(covers), "it would be haunted");
+        assert!(!child.held().iter().any(covers), "it would be abandoned");
         child.release_all().await;
         read.await;
         others().await;

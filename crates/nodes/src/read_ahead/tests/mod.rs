@@ -138,7 +138,7 @@ fn a_dropped_future_leaves_nothing_behind_after_settle() {
 }
 
 #[test]
-fn who_reads_from_front_to_back_asks_the_disk_below_for_a_few_large_pieces() {
+fn a_sequential_reader_becomes_a_few_large_reads_below() {
     block_on(async {
         let size = 8 * SIZE;
         let (disk, handle) = counted(Arc::new(Memory::new(size)), 4 * SIZE);
@@ -154,7 +154,7 @@ fn who_reads_from_front_to_back_asks_the_disk_below_for_a_few_large_pieces() {
 }
 
 #[test]
-fn readers_that_take_turns_are_told_apart() {
+fn readers_that_take_turns_are_distinguished() {
     block_on(async {
         let (disk, handle) = counted(Arc::new(Memory::new(8 * SIZE)), SIZE);
         fill(&disk).await;
@@ -204,7 +204,7 @@ fn random_reads_reach_the_disk_below_as_they_are() {
         }
         others().await;
         assert_eq!(handle.requests(), READS);
-        assert_eq!(disk.ahead.bytes(), 0);
+        assert_eq!(disk.cache.bytes(), 0);
     });
 }
 
@@ -220,7 +220,7 @@ fn memory_is_bounded_however_many_read() {
             for reader in 0..12 {
                 let offset = reader * (1 << 32) + at * 64 * KIB;
                 drop(disk.read(Range::new(offset, 64 * KIB)).await.unwrap());
-                most = most.max(disk.ahead.bytes());
+                most = most.max(disk.cache.bytes());
                 assert!(most <= bytes_max, "{most}");
             }
         }
@@ -250,7 +250,7 @@ fn a_read_in_line_takes_what_is_there_and_nothing_else() {
 }
 
 #[test]
-fn a_piece_that_cannot_be_read_fails_only_who_asks_for_its_bad_bytes() {
+fn a_piece_that_cannot_be_read_fails_only_reads_of_its_bad_bytes() {
     block_on(async {
         let bad = Range::new(100 * KIB, 4 * KIB);
         let (disk, handle) = counted(Arc::new(Memory::new(SIZE)), WINDOW);

@@ -45,7 +45,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_is_read_ahead_who_never_goes_on_where_it_was(offsets in prop::collection::vec(0..1000_u64, 0..200)) {
+    fn a_reader_that_never_goes_on_where_it_was_is_not_read_ahead(offsets in prop::collection::vec(0..1000_u64, 0..200)) {
         let mut streams = Streams::default();
         let mut ends = Vec::new();
         for offset in offsets {
@@ -111,7 +111,7 @@ fn a_window_opens_with_what_is_read() {
 }
 
 #[test]
-fn who_has_not_read_for_longest_is_forgotten() {
+fn the_reader_that_has_not_read_for_longest_is_forgotten() {
     let window = window();
     let mut streams = Streams::default();
     let far = |n: u64| n << 30;

@@ -72,7 +72,7 @@ impl Report {
             Validity::Invalid => {
                 return format!(
                     "{top}: invalid: the kernel gave it up because it was full or failed, and its \
-                     changes cannot be trusted; remove it to begin anew from the base"
+                     changes cannot be trusted; remove it to start over from the base"
                 );
             }
         }

@@ -203,7 +203,7 @@ fn a_target_without_room_or_without_leave_is_not_touched() {
 }
 
 #[test]
-fn the_first_difference_is_told() {
+fn the_first_difference_is_reported() {
     let source: Node = Arc::new(full(8 * MIB, 1));
     let target = full(8 * MIB, 1);
     for at in [7 * MIB, 5 * MIB + 4097] {
@@ -354,7 +354,7 @@ fn a_file_is_written_out_and_flushed_once() {
 }
 
 #[test]
-fn the_last_flush_is_asked_for_whatever_was_flushed_before() {
+fn the_last_flush_is_sent_even_if_all_was_flushed_before() {
     let source: Node = Arc::new(MemDisk::from_bytes(vec![7; 160 << 20]));
     let target: Node = Arc::new(Null::new(LONG));
     // Two behind what is written, one at the end.

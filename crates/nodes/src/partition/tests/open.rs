@@ -165,9 +165,9 @@ fn a_partition_that_cuts_blocks_of_the_disk_says_what_helps() {
     let bytes = with_slots(&[(0x83, 63, 4096)]);
     let change = |geometry: &mut Geometry| geometry.block_size = 4096;
     let large = Arc::new(MemDisk::from_bytes(bytes).with_geometry(change));
-    let told = block_on(open(large, 1)).unwrap_err().to_string();
+    let message = block_on(open(large, 1)).unwrap_err().to_string();
     assert!(
-        told.starts_with("partition 1: ") && told.contains("blocks(DISK, size=512)"),
-        "{told}"
+        message.starts_with("partition 1: ") && message.contains("blocks(DISK, size=512)"),
+        "{message}"
     );
 }

@@ -8,7 +8,7 @@ use super::plan::sections;
 use super::{Overlay, SECTION};
 
 /// Pieces in the store that are searched for holes; the others are reported as data.
-const ASKED_MAX: usize = 64;
+const SEARCHED_MAX: usize = 64;
 
 impl Overlay {
     pub(super) async fn read_pieces(&self, range: Range) -> Result<IoBufs, IoError> {
@@ -28,13 +28,13 @@ impl Overlay {
 
     pub(super) async fn all_extents(&self, range: Range) -> Result<Vec<Extent>, IoError> {
         let mut extents = Vec::new();
-        let mut asked = 0;
+        let mut searched = 0;
         for section in sections(range, SECTION) {
             let pieces = self.state().pieces(section);
             for piece in pieces {
                 let (node, at) = self.below(&piece);
-                asked += usize::from(piece.store.is_some());
-                if piece.store.is_some() && asked > ASKED_MAX {
+                searched += usize::from(piece.store.is_some());
+                if piece.store.is_some() && searched > SEARCHED_MAX {
                     let kind = ExtentKind::Data;
                     extents.push(Extent {
                         range: piece.at,
@@ -42,8 +42,8 @@ impl Overlay {
                     });
                     continue;
                 }
-                let told = node.extents(at).await?;
-                extents.extend(told.into_iter().map(|extent| Extent {
+                let found = node.extents(at).await?;
+                extents.extend(found.into_iter().map(|extent| Extent {
                     range: Range::new(
                         extent.range.offset - at.offset + piece.at.offset,
                         extent.range.len,

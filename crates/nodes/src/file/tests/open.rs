@@ -38,9 +38,9 @@ fn what_is_no_disk_is_refused_by_name() {
     ];
     for (path, part) in cases {
         for options in [WRITABLE, READ_ONLY, DIRECT] {
-            let told = timed(File::open(&path, options)).unwrap_err().to_string();
-            assert!(told.contains(part), "{told}");
-            assert!(told.contains(path.to_str().unwrap()), "{told}");
+            let message = timed(File::open(&path, options)).unwrap_err().to_string();
+            assert!(message.contains(part), "{message}");
+            assert!(message.contains(path.to_str().unwrap()), "{message}");
         }
     }
 }
@@ -52,11 +52,11 @@ fn a_file_is_open_for_writing_once() {
     let writer = timed(File::open(&path, WRITABLE)).unwrap();
     for options in [WRITABLE, READ_ONLY] {
         let error = timed(File::open(&path, options)).unwrap_err();
-        let told = error.to_string();
+        let message = error.to_string();
         assert!(matches!(error, OpenError::InUse { holder, .. } if holder.writes));
         assert!(
-            told.contains("already open for writing by this process"),
-            "{told}"
+            message.contains("already open for writing by this process"),
+            "{message}"
         );
     }
     drop(writer);
@@ -92,9 +92,9 @@ fn another_process_that_holds_the_file_is_named() {
     process
         .wait_for_line("held", Duration::from_secs(10))
         .unwrap();
-    let told = timed(File::open(&path, WRITABLE)).unwrap_err().to_string();
+    let message = timed(File::open(&path, WRITABLE)).unwrap_err().to_string();
     let named = format!("already open for writing by process {}", process.id());
-    assert!(told.contains(&named), "{told}");
+    assert!(message.contains(&named), "{message}");
     // Ends the sleep too: its copy of the lock's descriptor outlives flock itself.
     drop(process);
 }
@@ -122,8 +122,8 @@ fn left_behind(path: &Path) {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    let mut told = BufReader::new(flock.stdout.take().unwrap());
-    told.read_line(&mut line).unwrap();
+    let mut message = BufReader::new(flock.stdout.take().unwrap());
+    message.read_line(&mut line).unwrap();
     assert_eq!(line, "held\n");
     // The shell below it has the file still.
     flock.kill().unwrap();
@@ -208,8 +208,8 @@ fn an_image_is_opened_again_right_after_its_process_was_killed() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let told = BufReader::new(child.stdout.take().unwrap());
-        let mut lines = told.lines().map_while(Result::ok);
+        let message = BufReader::new(child.stdout.take().unwrap());
+        let mut lines = message.lines().map_while(Result::ok);
         assert!(
             lines.any(|line| line.ends_with("ready")),
             "it opened the image"

@@ -1,4 +1,4 @@
-//! [`Ahead`]: readers and pieces under one lock, and the guards that record what has ended.
+//! [`PieceCache`]: readers and pieces under one lock, and the guards that record what has ended.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,7 +41,7 @@ pub(super) struct Todo {
 
 /// What all requests share.
 #[derive(Debug)]
-pub(super) struct Ahead {
+pub(super) struct PieceCache {
     state: Mutex<AheadState>,
     ended: Notify,
 }
@@ -49,7 +49,7 @@ pub(super) struct Ahead {
 /// A piece to be read; it is recorded as failed if this is dropped before its end.
 #[derive(Debug)]
 pub(super) struct PieceRead {
-    ahead: Arc<Ahead>,
+    cache: Arc<PieceCache>,
     id: PieceId,
     range: Range,
     slot: watch::Sender<PieceOutcome>,
@@ -71,14 +71,14 @@ impl Drop for PieceRead {
         if !self.well {
             self.slot.send_replace(PieceOutcome::Failed);
         }
-        self.ahead.state().pieces.ended(self.id, self.well);
-        self.ahead.ended.notify_waiters();
+        self.cache.state().pieces.ended(self.id, self.well);
+        self.cache.ended.notify_waiters();
     }
 }
 
 /// A wait for changes that were dropped, where nothing is read ahead until they have ended.
 #[derive(Debug)]
-pub(super) struct Settling(Arc<Ahead>);
+pub(super) struct Settling(Arc<PieceCache>);
 
 impl Settling {
     /// Waits.
@@ -100,7 +100,7 @@ impl Drop for Settling {
 /// A change that is under way; given up if it is dropped before [`ChangeGuard::ended`].
 #[derive(Debug)]
 pub(super) struct ChangeGuard<'a> {
-    ahead: &'a Ahead,
+    cache: &'a PieceCache,
     id: Option<ChangeId>,
 }
 
@@ -108,7 +108,7 @@ impl ChangeGuard<'_> {
     /// It has ended, well or not.
     pub(super) fn ended(mut self) {
         if let Some(id) = self.id.take() {
-            self.ahead.state().pieces.changed(id);
+            self.cache.state().pieces.changed(id);
         }
     }
 }
@@ -116,12 +116,12 @@ impl ChangeGuard<'_> {
 impl Drop for ChangeGuard<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.ahead.state().pieces.abandon(id);
+            self.cache.state().pieces.abandon(id);
         }
     }
 }
 
-impl Ahead {
+impl PieceCache {
     pub(super) fn new(window: &AheadWindow) -> Self {
         let bytes_max = WINDOWS_MAX * (window.len() + 2 * window.piece);
         Self {
@@ -169,7 +169,7 @@ impl Ahead {
         let mut todo = Todo::default();
         for index in wanted.first..wanted.end {
             let range = window.part(index, wanted.next);
-            if pieces.is_haunted(range) && !*settling {
+            if pieces.is_blocked_by_abandoned(range) && !*settling {
                 *settling = true;
                 todo.settling = Some(Settling(self.clone()));
             }
@@ -184,7 +184,7 @@ impl Ahead {
             }
             let (slot, receiver) = watch::channel(PieceOutcome::UnderWay);
             todo.jobs.push(PieceRead {
-                ahead: self.clone(),
+                cache: self.clone(),
                 id: pieces.begin(index, range, wanted.stream, receiver),
                 range,
                 slot,
@@ -224,7 +224,7 @@ impl Ahead {
     /// A change of `range` begins.
     pub(super) fn change(&self, range: Range) -> ChangeGuard<'_> {
         let id = Some(self.state().pieces.change(range));
-        ChangeGuard { ahead: self, id }
+        ChangeGuard { cache: self, id }
     }
 
     /// Waits for what was dropped, and for the pieces that were under way.

@@ -77,7 +77,7 @@ fn a_damaged_entry_is_a_damaged_copy() {
 }
 
 #[test]
-fn a_damaged_backup_is_told_and_the_primary_used() {
+fn a_damaged_backup_is_reported_and_the_primary_used() {
     let mut bytes = two_partitions(512);
     let last = bytes.len() - 512;
     bytes[last..].fill(0);
@@ -90,7 +90,7 @@ fn a_damaged_backup_is_told_and_the_primary_used() {
 }
 
 #[test]
-fn two_whole_copies_that_differ_are_told() {
+fn two_whole_copies_that_differ_are_reported() {
     let mut bytes = two_partitions(512);
     let other = image(16 * MIB, &new_gpt(512, &[Some(8 * MIB), None]));
     let tail = bytes.len() - 33 * 512;
@@ -290,7 +290,7 @@ fn a_boot_sector_of_a_filesystem_is_no_table() {
 }
 
 #[test]
-fn partitions_that_begin_at_odd_places_are_told() {
+fn partitions_that_begin_at_odd_places_are_reported() {
     let bytes = with_record(image(16 * MIB, &new_mbr(512, &[None])), |record| {
         record.0.partitions[0] = slot(0x83, 63, 8192);
         record.0.partitions[1] = slot(0x83, 10_000, 8192);
@@ -305,7 +305,7 @@ fn partitions_that_begin_at_odd_places_are_told() {
 }
 
 #[test]
-fn the_blocks_of_a_boot_record_are_told_by_what_fits() {
+fn the_block_size_of_a_boot_record_is_derived_from_what_fits() {
     // 12 MiB at 1 MiB in blocks of 4096; in blocks of 512 it would begin at 128 KiB.
     let bytes = image(16 * MIB, &new_mbr(4096, &[Some(12 * MIB)]));
     let found = table(&bytes);

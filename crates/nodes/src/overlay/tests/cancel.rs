@@ -138,7 +138,7 @@ async fn poll(mut future: Pin<&mut IoFuture<'_, ()>>) -> bool {
 /// First writes that are cancelled after each number of requests below: nothing outside the
 /// range changes, a new write stays, and all of it is there when the store is opened again.
 #[test]
-fn a_first_write_that_is_dropped_anywhere_harms_nobody() {
+fn a_first_write_that_is_cancelled_anywhere_changes_nothing_else() {
     for op in some_ops() {
         let mut releases = 0;
         while !block_on(drop_after(op, releases)) {
