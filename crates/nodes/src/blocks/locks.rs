@@ -39,7 +39,7 @@ impl Locks {
             _place: place.expect("the semaphore is never closed"),
             locks: self,
             turn: self.table().enter(blocks, access),
-            under_way: false,
+            in_flight: false,
         };
         loop {
             let left = self.left.notified();
@@ -70,7 +70,7 @@ impl Locks {
             return Some(Guard {
                 locks: self,
                 turn,
-                under_way: false,
+                in_flight: false,
                 _place: place,
             });
         }
@@ -81,7 +81,7 @@ impl Locks {
         None
     }
 
-    /// Waits for what was given up.
+    /// Waits for what was abandoned.
     pub(super) async fn settle(&self, child: &dyn BlockDevice) -> Result<(), IoError> {
         let before = self.table().now();
         child.settle().await?;
@@ -100,16 +100,16 @@ pub(super) struct Guard<'a> {
     locks: &'a Locks,
     turn: Turn,
     /// A rewrite of blocks that are not filled is on its way below.
-    under_way: bool,
+    in_flight: bool,
     _place: SemaphorePermit<'a>,
 }
 
 impl Guard<'_> {
     /// Runs a rewrite. If it is dropped before its end, its blocks are blocked by an abandoned write.
     pub(super) async fn rewrite<T>(&mut self, below: impl Future<Output = T>) -> T {
-        self.under_way = true;
+        self.in_flight = true;
         let result = below.await;
-        self.under_way = false;
+        self.in_flight = false;
         result
     }
 }
@@ -117,7 +117,7 @@ impl Guard<'_> {
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         let mut table = self.locks.table();
-        if self.under_way {
+        if self.in_flight {
             table.abandon(self.turn);
         } else {
             table.leave(self.turn);

@@ -44,7 +44,7 @@ use crate::zeroes::zeroes;
 
 /// Largest block size of the contract, bytes.
 const BLOCK_SIZE_MAX: u32 = 65_536;
-/// Reads in line that begin or end within a block are tried up to this length, bytes.
+/// Reads on the fast path that begin or end within a block are tried up to this length, bytes.
 const READ_NOW_MAX: u64 = 128 * 1024;
 
 /// A block size that no disk can have.

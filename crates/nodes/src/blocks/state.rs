@@ -6,7 +6,7 @@
 //!   another change of those blocks. Changes of whole blocks ([`Access::Beside`]) are, among each
 //!   other.
 //! * First come, first served: no change starves.
-//! * A rewrite that was given up while it was under way below may land late, with the old bytes of
+//! * A rewrite that was abandoned while it was in flight below may land late, with the old bytes of
 //!   its neighbours. Its blocks are blocked by the abandoned write until the disk below has settled.
 
 use block::Range;
@@ -47,7 +47,7 @@ struct AbandonedRewrite {
     blocks: Range,
 }
 
-/// The changes that are in flight or wait, and what was given up.
+/// The changes that are in flight or wait, and what was abandoned.
 #[derive(Debug, Default)]
 pub(super) struct TurnTable {
     entries: Vec<TurnEntry>,
@@ -82,7 +82,7 @@ impl TurnTable {
         self.entries.retain(|entry| entry.turn != turn);
     }
 
-    /// It was given up while its rewrite was under way below.
+    /// It was abandoned while its rewrite was in flight below.
     pub(super) fn abandon(&mut self, turn: Turn) {
         let Some(at) = self.entries.iter().position(|entry| entry.turn == turn) else {
             return;
@@ -108,12 +108,12 @@ impl TurnTable {
         self.abandoned.iter().any(|h| h.blocks.overlaps(&blocks))
     }
 
-    /// The turn that would come now: what is given up later is newer.
+    /// The turn that would come now: what is abandoned later is newer.
     pub(super) const fn now(&self) -> Turn {
         Turn(self.next)
     }
 
-    /// The disk below has settled what was given up before `turn`.
+    /// The disk below has settled what was abandoned before `turn`.
     pub(super) fn settled(&mut self, turn: Turn) {
         self.abandoned.retain(|abandoned| abandoned.since >= turn);
     }

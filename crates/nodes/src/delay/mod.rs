@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! * Nothing goes around a delay: there is no `remap` and no file region, and what would be answered
-//!   in line takes the waiting path, unless its delay is zero.
+//!   on the fast path takes the waiting path, unless its delay is zero.
 //! * The seed decides the jitter: the `n`th delayed request of two disks with one seed waits equally
 //!   long.
 //! * A request that is dropped while it waits was never sent.

@@ -1,4 +1,4 @@
-//! Tests of `delay`. Times are exact by a clock that stands still while anything is done; of the real one the
+//! Tests of `delay`. Times are exact by a clock that is stopped while any task runs; of the real one the
 //! tests ask only that it goes on.
 
 use std::pin::pin;

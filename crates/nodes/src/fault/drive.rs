@@ -13,7 +13,7 @@ use super::cache::Cache;
 use super::plan::{FaultPlan, FaultRule};
 use super::state::{FaultState, Puller};
 
-/// How often requests under way look whether the file that pulls the drive has come.
+/// How often requests in flight look whether the file that pulls the drive has come.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// State and cache change together: a pull empties the cache.
@@ -31,8 +31,8 @@ pub(super) struct Drive {
     pulls: watch::Sender<u64>,
     pulled_while: Option<PathBuf>,
     started: Instant,
-    /// Changes given up under way, which may land late…
-    given_up: AtomicU64,
+    /// Changes abandoned in flight, which may land late…
+    abandoned: AtomicU64,
     /// …and how many of them the disk below has settled.
     settled: AtomicU64,
     /// Held while the cache is written back, or bypassed.
@@ -60,7 +60,7 @@ impl Drive {
             pulls: watch::Sender::new(0),
             pulled_while: plan.pulled_while,
             started: clock::now(),
-            given_up: AtomicU64::new(0),
+            abandoned: AtomicU64::new(0),
             settled: AtomicU64::new(0),
             writing: tokio::sync::Mutex::default(),
         }
@@ -116,9 +116,9 @@ impl Drive {
         }
     }
 
-    /// A change was given up while it was under way below: it may land late.
+    /// A change was abandoned while it was in flight below: it may land late.
     pub(super) fn give_up(&self) {
-        self.given_up.fetch_add(1, Ordering::SeqCst);
+        self.abandoned.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Runs a change below that others must not come behind if it is dropped.
@@ -132,12 +132,12 @@ impl Drive {
     /// Waits until nothing can land late any more.
     pub(super) async fn recover(&self, child: &dyn BlockDevice) -> Result<(), IoError> {
         loop {
-            let given_up = self.given_up.load(Ordering::SeqCst);
-            if self.settled.load(Ordering::SeqCst) >= given_up {
+            let abandoned = self.abandoned.load(Ordering::SeqCst);
+            if self.settled.load(Ordering::SeqCst) >= abandoned {
                 return Ok(());
             }
             child.settle().await?;
-            self.settled.fetch_max(given_up, Ordering::SeqCst);
+            self.settled.fetch_max(abandoned, Ordering::SeqCst);
         }
     }
 }
@@ -151,7 +151,7 @@ impl FaultHandle {
         Self(drive)
     }
 
-    /// Takes the drive away: every request fails at once, also those under way. Its cache is lost.
+    /// Takes the drive away: every request fails at once, also those in flight. Its cache is lost.
     pub fn pull(&self) {
         self.0.set_pulled(Puller::Hand, true);
     }

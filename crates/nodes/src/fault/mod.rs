@@ -24,7 +24,7 @@
 //!
 //! # Invariants
 //!
-//! * Nothing goes around the faults: there is no `remap`, no file region, nothing is answered in line.
+//! * Nothing goes around the faults: there is no `remap`, no file region, nothing is answered on the fast path.
 //! * Without rules, and while the drive is there, it is the disk below.
 //!
 //! # What it does not do

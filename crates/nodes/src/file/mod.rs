@@ -10,7 +10,7 @@
 //!   or the device can, else by writing.
 //! * An operation that was cancelled runs to its end in the engine and is counted until
 //!   then: [`settle`](BlockDevice::settle) waits for all that are counted.
-//! * Requests in line (`read_now`, `write_now`, the extents of short ranges) touch what is in memory
+//! * Requests on the fast path (`read_now`, `write_now`, the extents of short ranges) touch what is in memory
 //!   only; when one of them had to wait for the disk, the next ones are sent the waiting way for a while.
 //!
 //! # What it does not do

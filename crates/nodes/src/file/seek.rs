@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! * A long range is looked at on a thread that may block. A short one is looked at in line: the hop
+//! * A long range is looked at on a thread that may block. A short one is searched on the fast path: the hop
 //!   would cost many times the answer, and clients ask for maps in small steps. Where that took long
 //!   (a search runs to the next hole, however far, and the file's map may not be in memory), the next
 //!   ones take the hop for a while.
@@ -18,7 +18,7 @@ use super::open::file_size;
 use super::plan::{self, Seek};
 use super::state::Pace;
 
-/// Ranges up to this length are searched in line, bytes: as much as a server requests at first where a client
+/// Ranges up to this length are searched on the fast path, bytes: as much as a server requests at first where a client
 /// wants one extent. A search takes 1 or 2 us on ext4, so the worst, a hole between any two pages, takes as
 /// long as a few hops of some 25 us.
 const IN_LINE_MAX: u64 = 256 << 10;

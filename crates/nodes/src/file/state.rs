@@ -97,7 +97,7 @@ impl SyncState {
 /// several times dearer: many writes of one file queue for its lock.
 const STALL: Duration = Duration::from_millis(8);
 const STALL_PER_MIB: Duration = Duration::from_millis(1);
-/// How long requests in line pause after a stall: from…
+/// How long requests on the fast path pause after a stall: from…
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// …doubling, while they stall again, to…
 const PAUSE_MAX: Duration = Duration::from_millis(160);
@@ -129,7 +129,7 @@ impl Pace {
         }
     }
 
-    /// Whether a request may be tried in line.
+    /// Whether a request may be tried on the fast path.
     pub(super) fn allows(&self, now: Instant) -> bool {
         self.since_birth(now) >= self.paused_until.load(Ordering::Relaxed)
     }

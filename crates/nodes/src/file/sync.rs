@@ -21,7 +21,7 @@ use super::state::{SyncFailure, SyncId, SyncState};
 
 /// How a durable request ended in the kernel.
 enum SyncEnd {
-    /// The sync took place, with this result.
+    /// The sync was carried out, with this result.
     Synced(io::Result<()>),
     /// The write before the sync failed; nothing older is touched by that.
     WriteFailed(io::Error),

@@ -119,7 +119,7 @@ impl Allocator {
         }
     }
 
-    /// `place` is not used after all, but a write that was given up may still land on it.
+    /// `place` is not used after all, but a write that was abandoned may still land on it.
     pub(super) fn strand(&mut self, place: ops::Range<u64>) {
         self.stranded.push((self.mark, place));
     }

@@ -14,7 +14,7 @@ use crate::zeroes::zeroes;
 pub(super) const IN_FLIGHT: usize = 64;
 /// Bytes zeroed at a time: so many exceptions are made at once.
 const ZERO_LEN_MAX: u64 = 64 << 20;
-/// Largest change in line that takes something along from the base, bytes.
+/// Largest change on the fast path that takes something along from the base, bytes.
 const COPY_NOW_MAX: u64 = 64 * 1024;
 
 /// A change that has begun. What it claimed is given back when it is dropped before its end.
@@ -23,7 +23,7 @@ struct ChunkChange<'a> {
     overlay: &'a Overlay,
     work: ChunkWork,
     /// A part of it may be on its way below.
-    under_way: bool,
+    in_flight: bool,
 }
 
 impl ChunkChange<'_> {
@@ -38,7 +38,7 @@ impl ChunkChange<'_> {
 impl Drop for ChunkChange<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.work.claim.take() {
-            let settled = !self.under_way;
+            let settled = !self.in_flight;
             self.overlay.end_claim(|state| state.give_up(id, settled));
         }
     }
@@ -85,7 +85,7 @@ impl Overlay {
         ChunkChange {
             overlay: self,
             work,
-            under_way: false,
+            in_flight: false,
         }
     }
 
@@ -182,13 +182,13 @@ impl Overlay {
         let listed = fua && change.work.claim.is_none() && self.state().fresh().is_empty();
         let mut below = flags;
         below.set(WriteFlags::FUA, listed && self.store.geometry().fua.any());
-        change.under_way = true;
+        change.in_flight = true;
         let written = stream::iter(steps)
             .map(|step| self.step(step, below))
             .buffer_unordered(IN_FLIGHT)
             .fold(Ok(()), async |all, one| all.and(one))
             .await;
-        change.under_way = false;
+        change.in_flight = false;
         written?;
         change.publish();
         if fua && !below.contains(WriteFlags::FUA) {

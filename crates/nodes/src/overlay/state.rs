@@ -277,7 +277,7 @@ impl OverlayState {
         }
     }
 
-    /// A claim is given up. `settled`: nothing of it can land any more.
+    /// A claim is abandoned. `settled`: nothing of it can land any more.
     pub(super) fn give_up(&mut self, id: ClaimId, settled: bool) {
         let runs = self.end(id);
         self.promised -= runs_len(&runs);

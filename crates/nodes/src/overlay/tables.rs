@@ -11,9 +11,9 @@
 //!
 //! * An exception is listed only once its data is durable, and a table becomes full only once the
 //!   next one is.
-//! * A table's bytes are written by one task at a time. If that was given up, the store settles
+//! * A table's bytes are written by one task at a time. If that was abandoned, the store settles
 //!   before the next table is written: an old table never lands on a new one.
-//! * After a commit that was given up the disk may list more than is known here, so that tables which
+//! * After a commit that was abandoned the disk may list more than is known here, so that tables which
 //!   no reader should see are reached: the next commit flushes the data first of all.
 //! * After a failure nothing more is listed, and every flush fails.
 
@@ -28,10 +28,10 @@ use crate::zeroes::zeroes;
 
 /// Tables that are written at once.
 const TABLES_IN_FLIGHT: usize = 16;
-/// Largest table that is prepared in line, bytes.
+/// Largest table that is prepared on the fast path, bytes.
 const PREPARE_NOW_MAX: u64 = 64 * 1024;
 
-/// The tables, and whether a write of one was given up.
+/// The tables, and whether a write of one was abandoned.
 #[derive(Debug)]
 pub(super) struct Tables {
     tail: Tail,
@@ -169,7 +169,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// The same in line.
+    /// The same on the fast path.
     pub(super) fn prepare_now(&self, count: u64) -> Now {
         let Ok(tables) = self.tables.try_lock() else {
             return Now::WouldWait;

@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //!
-//! * What is opened is a window onto the disk: requests, places of bytes and answers in line are
+//! * What is opened is a window onto the disk: requests, places of bytes and answers on the fast path are
 //!   passed on as they are.
 //! * A partition that overlaps another, or ends behind the disk, is refused by name.
 //! * A table that only its backup, or only we, can read is opened read-only, with a

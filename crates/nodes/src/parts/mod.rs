@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //!
-//! * A request that lies on one part is its disk's: the future, the answer in line and the place of
+//! * A request that lies on one part is its disk's: the future, the answer on the fast path and the place of
 //!   the bytes are passed on as they are.
 //! * Another one is sent to each part it touches once, to all of them at the same time.
 //! * A change answers only once each of its parts has: nothing of it lands after the answer, also

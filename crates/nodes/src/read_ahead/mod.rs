@@ -6,12 +6,12 @@
 //! ```text
 //! already read     ···········|                 what was read ahead, by pieces
 //! pieces               [  1  ][  2  ][  3  ][  4  ]
-//!                       kept   there   under way        up to the window
+//!                       kept   there   in flight        up to the window
 //! ```
 //!
 //! # Invariants
 //!
-//! * A read sees what a read of the disk below would have given at some time while it was under way:
+//! * A read sees what a read of the disk below would have given at some time while it was in flight:
 //!   changes take the pieces that they touch out, and keep new ones away until they have ended; those
 //!   that were dropped, until the disk below has settled (`pieces.rs`).
 //! * Memory is bounded: `WINDOWS_MAX` (4) windows and two pieces more of each, for any number of readers.
@@ -69,9 +69,9 @@ impl ReadAhead {
     /// Runs a change of `range` with nothing kept of it.
     fn change<'a>(&'a self, range: Range, change: IoFuture<'a, ()>) -> IoFuture<'a, ()> {
         Box::pin(async move {
-            let under_way = self.cache.change(range);
+            let in_flight = self.cache.change(range);
             let result = change.await;
-            under_way.ended();
+            in_flight.ended();
             result
         })
     }
@@ -154,9 +154,9 @@ impl BlockDevice for ReadAhead {
     }
 
     fn write_now(&self, range: Range, data: &[u8]) -> Now {
-        let under_way = self.cache.change(range);
+        let in_flight = self.cache.change(range);
         let done = self.child.write_now(range, data);
-        under_way.ended();
+        in_flight.ended();
         done
     }
 }

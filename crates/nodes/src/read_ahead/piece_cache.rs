@@ -97,7 +97,7 @@ impl Drop for Settling {
     }
 }
 
-/// A change that is under way; given up if it is dropped before [`ChangeGuard::ended`].
+/// A change that is in flight; abandoned if it is dropped before [`ChangeGuard::ended`].
 #[derive(Debug)]
 pub(super) struct ChangeGuard<'a> {
     cache: &'a PieceCache,
@@ -227,7 +227,7 @@ impl PieceCache {
         ChangeGuard { cache: self, id }
     }
 
-    /// Waits for what was dropped, and for the pieces that were under way.
+    /// Waits for what was dropped, and for the pieces that were in flight.
     pub(super) async fn settle(&self, child: &dyn BlockDevice) -> Result<(), IoError> {
         let moment = self.state().pieces.now();
         child.settle().await?;
@@ -243,7 +243,7 @@ impl PieceCache {
         }
     }
 
-    /// Bytes that are kept or under way.
+    /// Bytes that are kept or in flight.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> u64 {
         self.state().pieces.bytes()

@@ -1,4 +1,4 @@
-//! [`AheadPieces`]: what has been read ahead, what is under way, and where nothing may be kept. Pure.
+//! [`AheadPieces`]: what has been read ahead, what is in flight, and where nothing may be kept. Pure.
 //!
 //! # Invariants
 //!
@@ -19,11 +19,11 @@ use super::streams::StreamId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PieceId(u64);
 
-/// Name of a change that is under way.
+/// Name of a change that is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChangeId(u64);
 
-/// A moment between changes that were given up.
+/// A moment between changes that were abandoned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(u64);
 
@@ -32,7 +32,7 @@ struct AheadPiece<S> {
     id: PieceId,
     range: Range,
     stream: StreamId,
-    under_way: bool,
+    in_flight: bool,
     slot: S,
 }
 
@@ -70,7 +70,7 @@ impl<S: Clone> AheadPieces<S> {
         }
     }
 
-    /// The pieces that hold `range`, if all of it is there or under way; `piece` is their length.
+    /// The pieces that hold `range`, if all of it is there or in flight; `piece` is their length.
     pub(super) fn find(&self, range: Range, piece: u64) -> Option<Vec<KnownPiece<S>>> {
         let mut found = Vec::new();
         let mut at = range.offset;
@@ -101,7 +101,7 @@ impl<S: Clone> AheadPieces<S> {
             && !self.is_blocked_by_abandoned(range)
     }
 
-    /// Whether a change of `range` was given up and may land late.
+    /// Whether a change of `range` was abandoned and may land late.
     pub(super) fn is_blocked_by_abandoned(&self, range: Range) -> bool {
         self.abandoned
             .is_some_and(|(_, there)| there.overlaps(&range))
@@ -125,7 +125,7 @@ impl<S: Clone> AheadPieces<S> {
             id,
             range,
             stream,
-            under_way: true,
+            in_flight: true,
             slot,
         };
         self.kept.insert(index, piece);
@@ -143,7 +143,7 @@ impl<S: Clone> AheadPieces<S> {
             return;
         };
         if let Some(piece) = self.kept.get_mut(&index) {
-            piece.under_way = false;
+            piece.in_flight = false;
         }
         if !well {
             self.remove(index);
@@ -186,7 +186,7 @@ impl<S: Clone> AheadPieces<S> {
         self.changes.retain(|(change, _)| *change != id);
     }
 
-    /// A change was dropped under way.
+    /// A change was dropped in flight.
     pub(super) fn abandon(&mut self, id: ChangeId) {
         let Some(&(_, range)) = self.changes.iter().find(|(change, _)| *change == id) else {
             return;
@@ -203,12 +203,12 @@ impl<S: Clone> AheadPieces<S> {
         Moment(self.next)
     }
 
-    /// The disk below has settled what was given up before `moment`.
+    /// The disk below has settled what was abandoned before `moment`.
     pub(super) fn settled(&mut self, moment: Moment) {
         self.abandoned = self.abandoned.take_if(|(since, _)| *since >= moment);
     }
 
-    /// Bytes that are kept or under way.
+    /// Bytes that are kept or in flight.
     #[cfg(test)]
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
@@ -232,7 +232,7 @@ impl<S: Clone> AheadPieces<S> {
 
     fn remove(&mut self, index: u64) {
         if let Some(piece) = self.kept.remove(&index)
-            && !piece.under_way
+            && !piece.in_flight
         {
             self.bytes -= piece.range.len;
         }

@@ -12,7 +12,7 @@
 //! # Invariants
 //!
 //! * Nothing goes around a rate: there is no `remap` and no file region, and what would be answered
-//!   in line is if it has been saved up, else it takes the waiting path.
+//!   on the fast path is if it has been saved up, else it takes the waiting path.
 //! * Each line is first come, first served: no request starves. Reads that wait for their own rate block
 //!   only other reads.
 //! * Rates are exact over time (`state.rs`) for every resolution of the clock, as long as the burst is

@@ -1,5 +1,5 @@
 //! Tests of `throttle`. What is exact is tested on the pure state, with a clock of its own, and on a clock that
-//! stands still while anything is done; of the real one the tests ask only that it goes on.
+//! is stopped while any task runs; of the real one the tests ask only that it goes on.
 
 use std::num::NonZeroU64;
 use std::pin::pin;

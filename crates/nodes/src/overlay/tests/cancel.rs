@@ -1,4 +1,4 @@
-//! Futures dropped at every await, and flushes that fail or are given up.
+//! Futures dropped at every await, and flushes that fail or are abandoned.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -195,7 +195,7 @@ async fn drop_after(op: Op, releases: usize) -> bool {
     done
 }
 
-/// A table of a flush that was given up would land on the table of a later one, and take back what
+/// A table of a flush that was abandoned would land on the table of a later one, and take back what
 /// that has listed.
 #[test]
 fn a_table_that_lands_late_takes_nothing_back() {

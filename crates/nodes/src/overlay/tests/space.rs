@@ -134,7 +134,7 @@ fn chunks_of_dropped_writes_are_used_again_once_the_store_has_settled() {
             assert!(pending.is_none());
         }
         store.hold(false);
-        // Every chunk of the store waits for a write that was given up.
+        // Every chunk of the store waits for a write that was abandoned.
         let mut writing = Box::pin(write(&disk, Range::new(0, 512), 2));
         assert!(writing.as_mut().now_or_never().is_none());
         store.release_all().await;

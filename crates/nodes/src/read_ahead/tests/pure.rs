@@ -61,16 +61,16 @@ proptest! {
         let window = of(DISK, 256 * KIB);
         let stream = stream();
         let mut pieces = AheadPieces::new(MAX);
-        let mut under_way = Vec::new();
+        let mut in_flight = Vec::new();
         let mut changes = Vec::new();
         for (what, n) in steps {
             let range = window.part(n, 0);
             match what {
                 0..3 if pieces.may_begin(n, range) && pieces.has_room(range.len) => {
-                    under_way.push(pieces.begin(n, range, stream, ()));
+                    in_flight.push(pieces.begin(n, range, stream, ()));
                 }
-                3 if !under_way.is_empty() => {
-                    let id = under_way.swap_remove(usize::try_from(n).unwrap() % under_way.len());
+                3 if !in_flight.is_empty() => {
+                    let id = in_flight.swap_remove(usize::try_from(n).unwrap() % in_flight.len());
                     pieces.ended(id, n % 3 > 0);
                 }
                 4 => changes.push(pieces.change(range)),
@@ -86,7 +86,7 @@ proptest! {
             prop_assert!(pieces.bytes() <= MAX && pieces.bytes() >= kept.count() as u64 * window.piece);
         }
         pieces.retain(|_| false);
-        under_way.into_iter().for_each(|id| pieces.ended(id, true));
+        in_flight.into_iter().for_each(|id| pieces.ended(id, true));
         prop_assert_eq!(pieces.bytes(), 0);
         prop_assert!(pieces.has_ended(pieces.now()));
     }
