@@ -10,7 +10,7 @@ use nbd_proto::{
     Negotiated, Refusal, ServerHandshake, ServerHandshakeConfig, TlsMode, WriterAccess,
 };
 
-use super::chosen::Chosen;
+use super::export_selection::ExportSelection;
 use super::exports::Exports;
 use super::peer::Peer;
 use super::socket::Socket;
@@ -67,27 +67,27 @@ impl ServerOffer<'_> {
         purpose: ExportPurpose,
         writer: Option<WriterAccess>,
         peer: &Peer,
-        chosen: &mut Chosen,
+        selection: &mut ExportSelection,
     ) -> Result<ExportInfo, Refusal> {
         let served = self.exports.find(name, peer).ok_or(Refusal::Unknown)?;
         if purpose == ExportPurpose::Info {
             return served.describe(None, self.payload_max);
         }
-        let lease = chosen.choose(&served, peer).await?;
+        let lease = selection.select(&served, peer).await?;
         let described = served.describe(lease, self.payload_max)?;
         if let Some(access) = writer {
-            chosen.claim(&served, peer, access).await?;
+            selection.claim(&served, peer, access).await?;
         }
         Ok(described)
     }
 }
 
-/// Runs the handshake. Under TLS `peer` gets the name that its certificate has; `chosen` gets the hold
+/// Runs the handshake. Under TLS `peer` gets the name that its certificate has; `selection` gets the hold
 /// on a disk that is opened for it, however this ends.
 pub(super) async fn negotiate(
     socket: &mut Socket,
     peer: &mut Peer,
-    chosen: &mut Chosen,
+    selection: &mut ExportSelection,
     offer: ServerOffer<'_>,
 ) -> Result<NegotiatedSession, NoSession> {
     let mut machine = ServerHandshake::new(ServerHandshakeConfig {
@@ -112,7 +112,7 @@ pub(super) async fn negotiate(
                 purpose,
                 writer,
             } => {
-                let found = offer.export(&name, purpose, writer, peer, chosen).await;
+                let found = offer.export(&name, purpose, writer, peer, selection).await;
                 machine.answer_export(found);
             }
             HandshakeEvent::FindContexts { name, .. } => {

@@ -14,7 +14,6 @@
 //!
 mod access;
 mod budget;
-mod chosen;
 mod client_disks;
 mod clients;
 mod connection;
@@ -22,6 +21,7 @@ mod control;
 mod counting;
 mod error;
 mod export_disks;
+mod export_selection;
 mod exports;
 mod handshake;
 mod limits;
@@ -64,11 +64,11 @@ pub use stats::{
 pub use writers::WriterRules;
 
 use crate::tls::{Demand, ServerTls};
-use chosen::Chosen;
 use clients::AdmittedClient;
 use connection::{Connection, ConnectionEnd, ConnectionSetup};
 use control::ServerCore;
 use counting::Counted;
+use export_selection::ExportSelection;
 use exports::Exports;
 use handshake::{NegotiatedSession, NoSession, ServerOffer, negotiate};
 use listener::{Acceptor, is_clients_fault};
@@ -284,9 +284,9 @@ async fn serve_client(
     stop: impl Future<Output = ()>,
 ) {
     tokio::pin!(stop);
-    let mut chosen = Chosen::new(core);
+    let mut selection = ExportSelection::new(core);
     let begun = {
-        let negotiation = agree(core, &mut socket, &mut peer, &mut chosen);
+        let negotiation = agree(core, &mut socket, &mut peer, &mut selection);
         tokio::select! {
             begun = negotiation => begun,
             () = &mut stop => None,
@@ -295,14 +295,14 @@ async fn serve_client(
     // A client that never used its disk does not come back for it.
     let mut said_goodbye = true;
     if let Some(session) = begun {
-        match admit(core, &session, &peer, &chosen) {
+        match admit(core, &session, &peer, &selection) {
             Ok(admitted) => {
                 said_goodbye = transmit(core, socket, session, &peer, admitted, stop).await;
             }
             Err(e) => tracing::warn!(peer = peer.label, "{e}"),
         }
     }
-    chosen.leave(said_goodbye).await;
+    selection.leave(said_goodbye).await;
 }
 
 /// The handshake with a client within its time, and the log line if it fails.
@@ -310,7 +310,7 @@ async fn agree(
     core: &ServerCore,
     socket: &mut Socket,
     peer: &mut Peer,
-    chosen: &mut Chosen,
+    selection: &mut ExportSelection,
 ) -> Option<NegotiatedSession> {
     let limits = &core.limits;
     let offer = ServerOffer {
@@ -318,7 +318,7 @@ async fn agree(
         payload_max: limits.payload_max,
         tls: core.tls.get(),
     };
-    let negotiation = Box::pin(negotiate(socket, peer, chosen, offer));
+    let negotiation = Box::pin(negotiate(socket, peer, selection, offer));
     let session = engine::clock::timeout(limits.handshake_timeout, negotiation).await;
     let peer_name = peer.label.as_str();
     let why = match session {
@@ -341,10 +341,10 @@ fn admit(
     core: &ServerCore,
     session: &NegotiatedSession,
     peer: &Peer,
-    chosen: &Chosen,
+    selection: &ExportSelection,
 ) -> Result<AdmittedClient, NotAdmitted> {
-    let (id, told) = (chosen.connection(), &session.agreed.export);
-    match chosen.held() {
+    let (id, told) = (selection.connection(), &session.agreed.export);
+    match selection.held() {
         Some((served, lease)) => served.admit(id, peer, told, Some(lease)),
         None => {
             let found = core.exports.find(&session.agreed.requested_name, peer);

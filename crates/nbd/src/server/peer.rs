@@ -13,7 +13,8 @@ pub struct Peer {
     pub user: Option<u32>,
     /// That process's number.
     pub process: Option<u32>,
-    /// The name in its certificate, once TLS has verified that.
+    /// The name in its certificate, once TLS has verified that (`tls/certificate_name.rs`).
+    /// [`NamedBy::name`](super::NamedBy::name) makes the [`ClientName`](super::ClientName) of it.
     pub certificate_name: Option<String>,
 }
 

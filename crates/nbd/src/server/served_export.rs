@@ -138,33 +138,8 @@ impl ServedExport {
         })
     }
 
-    /// A hold on the disk of `peer`, which is opened for it; none where there is one for all.
-    pub(super) async fn lease(&self, peer: &Peer) -> Result<Option<Lease>, Refusal> {
-        loop {
-            let mut sources = self.sources_for(peer)?;
-            let Some(current) = sources.pop() else {
-                return Ok(None);
-            };
-            for older in &sources {
-                if let Ok(name) = older.source().name(peer)
-                    && let Some(lease) = self.open(older, &name).await?
-                {
-                    return Ok(Some(lease));
-                }
-            }
-            let name = current.source().name(peer).map_err(|e| {
-                tracing::warn!(peer = peer.label, export = self.name, "refused: {e}");
-                Refusal::Policy(e.to_string())
-            })?;
-            if let Some(lease) = self.open(&current, &name).await? {
-                return Ok(Some(lease));
-            }
-            // Another one came in its place meanwhile.
-        }
-    }
-
     /// The sources that may open a disk for `peer`, the current one last; none where all share one disk.
-    fn sources_for(&self, peer: &Peer) -> Result<Vec<Arc<ClientDisks>>, Refusal> {
+    pub(super) fn sources_for(&self, peer: &Peer) -> Result<Vec<Arc<ClientDisks>>, Refusal> {
         let mut state = self.state();
         // No disk is opened for a client that would not be admitted.
         if state.is_retired || !state.rules.access.allows(peer) {
@@ -175,18 +150,6 @@ impl ServedExport {
         }
         state.disks.prune();
         Ok(state.disks.sources())
-    }
-
-    async fn open(
-        &self,
-        source: &Arc<ClientDisks>,
-        name: &ClientName,
-    ) -> Result<Option<Lease>, Refusal> {
-        source.acquire(name).await.map_err(|e| {
-            let client = name.to_string();
-            tracing::warn!(client, export = self.name, "its disk is not opened: {e}");
-            Refusal::Unavailable(e.told)
-        })
     }
 
     /// Admits `peer` as a client, if the export still is what the handshake described. `lease` is its hold on a

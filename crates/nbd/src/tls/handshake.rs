@@ -9,11 +9,11 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 
+use super::certificate_name::certificate_name;
 use super::channel::{Channel, REKEY_AFTER, Side};
 use super::client::ClientTls;
 use super::error::TlsFailure;
 use super::link::Link;
-use super::name::certificate_name;
 use super::record::{Opener, Sealer};
 use super::server::ServerTls;
 

@@ -14,13 +14,13 @@
 //! No pre-shared keys (rustls has none), no resumption, no TLS of the kernel.
 
 mod certificate_hosts;
+mod certificate_name;
 mod channel;
 mod client;
 mod error;
 mod files;
 mod handshake;
 mod link;
-mod name;
 mod provider;
 mod record;
 mod scratch;

@@ -15,7 +15,7 @@
 //!   are connected to it, and for [`RETURN_TIME`] for those that lost their connections: what comes
 //!   back to a filesystem that is mounted must be what was there.
 
-mod name;
+mod client_name;
 mod source;
 mod table;
 
@@ -26,7 +26,7 @@ use block::{IoError, Node};
 use engine::InFlight;
 use tokio::sync::{Notify, Semaphore};
 
-pub use name::{ClientName, NamedBy, Nameless};
+pub use client_name::{ClientName, NamedBy, Nameless};
 pub use source::{CannotOpen, ClientDiskFigures, ClientFuture, DiskPerClient};
 
 use self::table::{ClientDiskTable, JoinDecision, NotReserved, OpenDisk};

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use block::{Geometry, Node};
 use serde::{Deserialize, Serialize};
 
-use super::name::{ClientName, Nameless};
+use super::client_name::{ClientName, Nameless};
 use crate::server::peer::Peer;
 
 /// A future of a disk of one client.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use block::Node;
 use engine::InFlight;
 
-use super::name::ClientName;
+use super::client_name::ClientName;
 
 /// A client's open disk.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 //! sessions on sockets, and the programs of others, which use GnuTLS. Certificates are made for each
 //! test.
 
+mod certificate_name;
 mod certificates;
 mod handshakes;
-mod names;
 mod peers;
 mod pipe;
 pub(crate) mod pki;

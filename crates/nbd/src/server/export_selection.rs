@@ -1,4 +1,14 @@
-//! [`Chosen`]: a client's hold on the disk that was opened for it alone, from the handshake to its end.
+//! [`ExportSelection`]: the export that a client selected in its handshake, with its lease on a disk of its own.
+//!
+//! # How the certificate of a client selects its overlay
+//!
+//! 1. `tls/certificate_name.rs` reads the name from the verified certificate, `handshake.rs` stores it as
+//!    [`Peer::certificate_name`].
+//! 2. [`ServedExport::lease`], here, has the export's [`DiskPerClient`](super::DiskPerClient) turn the peer
+//!    into a [`ClientName`], by the rules in `client_disks/client_name.rs`.
+//! 3. `ClientDisks::acquire` (`client_disks/mod.rs`) opens the disk of that name, or joins the connections
+//!    that have it open. The overlay in a file is made by `PerClient` of the command `serve`
+//!    (`outboard/src/commands/serve/per_client/mod.rs`).
 //!
 //! # Invariants
 //!
@@ -10,15 +20,15 @@ use std::time::Duration;
 
 use nbd_proto::{Refusal, WriterAccess};
 
-use super::client_disks::{Lease, NotClosed, RETURN_TIME};
+use super::client_disks::{ClientDisks, ClientName, Lease, NotClosed, RETURN_TIME};
 use super::control::ServerCore;
 use super::peer::Peer;
 use super::served_export::ServedExport;
 use super::writers::Claim;
 
-/// What a client chose, if it is an export with a disk for each client.
+/// The selection of one connection.
 #[derive(Debug)]
-pub(super) struct Chosen {
+pub(super) struct ExportSelection {
     limit: Duration,
     /// How long a claim may take.
     claim_limit: Duration,
@@ -28,7 +38,7 @@ pub(super) struct Chosen {
     claim: Option<Claim>,
 }
 
-impl Chosen {
+impl ExportSelection {
     pub(super) fn new(core: &ServerCore) -> Self {
         Self {
             limit: core.limits.stop_timeout,
@@ -41,7 +51,7 @@ impl Chosen {
     }
 
     /// Holds the disk of `peer` at `served`, if it has one of its own there, instead of what it held.
-    pub(super) async fn choose(
+    pub(super) async fn select(
         &mut self,
         served: &Arc<ServedExport>,
         peer: &Peer,
@@ -108,5 +118,44 @@ impl Chosen {
                 served.upgrade().map(|served| served.prune());
             }));
         }
+    }
+}
+
+impl ServedExport {
+    /// A hold on the disk of `peer`, which is opened for it; none where there is one for all.
+    pub(super) async fn lease(&self, peer: &Peer) -> Result<Option<Lease>, Refusal> {
+        loop {
+            let mut sources = self.sources_for(peer)?;
+            let Some(current) = sources.pop() else {
+                return Ok(None);
+            };
+            for older in &sources {
+                if let Ok(name) = older.source().name(peer)
+                    && let Some(lease) = self.open(older, &name).await?
+                {
+                    return Ok(Some(lease));
+                }
+            }
+            let name = current.source().name(peer).map_err(|e| {
+                tracing::warn!(peer = peer.label, export = self.name(), "refused: {e}");
+                Refusal::Policy(e.to_string())
+            })?;
+            if let Some(lease) = self.open(&current, &name).await? {
+                return Ok(Some(lease));
+            }
+            // Another one came in its place meanwhile.
+        }
+    }
+
+    async fn open(
+        &self,
+        source: &Arc<ClientDisks>,
+        name: &ClientName,
+    ) -> Result<Option<Lease>, Refusal> {
+        source.acquire(name).await.map_err(|e| {
+            let client = name.to_string();
+            tracing::warn!(client, export = self.name(), "its disk is not opened: {e}");
+            Refusal::Unavailable(e.told)
+        })
     }
 }

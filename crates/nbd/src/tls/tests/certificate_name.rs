@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::tls::name::certificate_name;
+use crate::tls::certificate_name::certificate_name;
 use crate::tls::tests::pki::{Life, Pki};
 
 fn client_certificate(pki: &Pki) -> CertificateDer<'static> {

@@ -1,4 +1,7 @@
-//! The name in a client's certificate: what exports are given to. Pure.
+//! The name in a client's certificate, by which rules admit it and by which its own disk is found. Pure.
+//!
+//! The server's handshake stores it as `Peer::certificate_name`; `server/export_selection.rs` lists the steps
+//! from there to the client's overlay.
 //!
 //! It is the first DNS name among the certificate's alternative names, or, where it has none, the
 //! last common name of its subject. A name with anything but printable ASCII is none: names are
@@ -32,8 +35,8 @@ const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 17];
 
 /// The name that `certificate` is for.
 pub(super) fn certificate_name(certificate: &CertificateDer<'_>) -> Option<String> {
-    let mut outer = Items(certificate.as_ref()).expect_item(SEQUENCE)?;
-    let mut fields = Items(outer.expect_item(SEQUENCE)?.0);
+    let mut outer = DerItems(certificate.as_ref()).expect_item(SEQUENCE)?;
+    let mut fields = DerItems(outer.expect_item(SEQUENCE)?.0);
     // Version (may be missing), serial number, algorithm, issuer, validity.
     if fields.0.first() == Some(&VERSION) {
         fields.next();
@@ -56,22 +59,22 @@ fn is_printable(name: &str) -> bool {
 }
 
 fn dns_name(extensions: &[u8]) -> Option<&str> {
-    let mut list = Items(extensions).expect_item(SEQUENCE)?;
+    let mut list = DerItems(extensions).expect_item(SEQUENCE)?;
     let alternatives = list.find_map(|(tag, extension)| {
-        let mut parts = Items(extension);
+        let mut parts = DerItems(extension);
         let (_, id) = parts.next().filter(|_| tag == SEQUENCE)?;
         (id == SUBJECT_ALT_NAME).then_some(parts)
     });
     // A flag that says whether it is critical may come before the value.
     let (_, value) = alternatives?.find(|(tag, _)| *tag == OCTET_STRING)?;
-    let mut names = Items(value).expect_item(SEQUENCE)?;
+    let mut names = DerItems(value).expect_item(SEQUENCE)?;
     let (_, name) = names.find(|(tag, _)| *tag == DNS_NAME)?;
     std::str::from_utf8(name).ok()
 }
 
 fn common_name(subject: &[u8]) -> Option<&str> {
-    let names = Items(subject).filter_map(|(tag, set)| {
-        let mut pair = Items(set).expect_item(SEQUENCE).filter(|_| tag == SET)?;
+    let names = DerItems(subject).filter_map(|(tag, set)| {
+        let mut pair = DerItems(set).expect_item(SEQUENCE).filter(|_| tag == SET)?;
         let id = pair.expect_item(OBJECT_ID)?;
         let (kind, text) = pair.next()?;
         let is_text = [UTF8_STRING, PRINTABLE_STRING, IA5_STRING].contains(&kind);
@@ -82,9 +85,9 @@ fn common_name(subject: &[u8]) -> Option<&str> {
 
 /// Items of DER, one after the other; ends where the bytes are not DER any more.
 #[derive(Clone, Copy)]
-struct Items<'a>(&'a [u8]);
+struct DerItems<'a>(&'a [u8]);
 
-impl<'a> Items<'a> {
+impl<'a> DerItems<'a> {
     /// What is in the next item, which has to be such a one.
     fn expect_item(&mut self, tag: u8) -> Option<Self> {
         self.next()
@@ -93,7 +96,7 @@ impl<'a> Items<'a> {
     }
 }
 
-impl<'a> Iterator for Items<'a> {
+impl<'a> Iterator for DerItems<'a> {
     type Item = (u8, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,4 +1,7 @@
-//! [`ClientName`]: the name of a client that has a disk of its own. Pure.
+//! [`ClientName`]: the name of a client that has a disk of its own, by its certificate, address or user. Pure.
+//!
+//! `export_selection.rs` lists the steps from a certificate to an overlay; the next one after this is
+//! `ClientDisks::acquire` in `mod.rs`.
 //!
 //! # Invariants
 //!
