@@ -19,7 +19,10 @@ pub struct DecodeOutcome {
 }
 
 /// Hands the pieces over one after the other, as sockets do.
-pub fn receive<'a>(mut decoder: ReplyDecoder<u64>, pieces: impl Iterator<Item = &'a [u8]>) -> DecodeOutcome {
+pub fn receive<'a>(
+    mut decoder: ReplyDecoder<u64>,
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> DecodeOutcome {
     let (mut waiting, mut events, mut broken) = (Vec::new(), Vec::new(), None);
     for piece in pieces {
         waiting.extend_from_slice(piece);

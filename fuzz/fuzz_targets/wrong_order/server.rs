@@ -1,8 +1,8 @@
 //! Options of a client in any order, one by one or pipelined, against the server's handshake.
 
 use nbd_proto::{
-    BASE_ALLOCATION, ContextOffer, ExportInfo, Framing, HandshakeEvent, Negotiated, Refusal,
-    ServerHandshake, ServerHandshakeConfig, TlsMode, TransmissionFlags, ExportPurpose,
+    BASE_ALLOCATION, ContextOffer, ExportInfo, ExportPurpose, Framing, HandshakeEvent, Negotiated,
+    Refusal, ServerHandshake, ServerHandshakeConfig, TlsMode, TransmissionFlags,
 };
 
 use crate::counted;

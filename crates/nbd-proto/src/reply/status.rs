@@ -42,7 +42,7 @@ impl Framing {
         id: u32,
         extents: &[Extent],
     ) -> Vec<u8> {
-        assert!(!extents.is_empty(), "a status tells of one extent at least");
+        assert!(!extents.is_empty(), "a status has at least one extent");
         let extents = &extents[..extents.len().min(index(limits::EXTENTS_MAX))];
         assert!(extents.iter().all(|extent| extent.len > 0));
         if self.is_extended() {
@@ -110,7 +110,7 @@ pub enum BadFilter {
     #[error("status of context {0}, which was not negotiated")]
     Unknown(u32),
     /// Already requested.
-    #[error("status of context {0} asked for twice")]
+    #[error("status of context {0} requested twice")]
     Twice(u32),
 }
 

@@ -53,7 +53,7 @@ pub enum BrokenReply {
     #[error("a read answered in too many pieces")]
     TooManyPieces,
     /// Several chunks although one was requested.
-    #[error("a read answered in pieces although one was asked for")]
+    #[error("a read answered in several chunks although one was requested")]
     Fragmented,
     /// Success, but not of everything.
     #[error("a read succeeded with {missing} bytes missing")]
@@ -62,10 +62,10 @@ pub enum BrokenReply {
         missing: u64,
     },
     /// Status in a context that was not requested.
-    #[error("status of context {0}, which was not asked for")]
+    #[error("status of context {0}, which was not requested")]
     UnknownContext(u32),
     /// Status of one request in one context twice, or in one that the request left out.
-    #[error("status of context {0} comes twice, or although others were asked for")]
+    #[error("status of context {0} comes twice, or although others were requested")]
     ContextTwice(u32),
     /// Success, but not in every requested context.
     #[error("a status request succeeded without context {0}")]

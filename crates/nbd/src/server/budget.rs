@@ -165,7 +165,7 @@ impl Future for BudgetWait {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Charge> {
         let granted = std::task::ready!(Pin::new(&mut self.granted).poll(cx));
         self.is_over = true;
-        Poll::Ready(granted.expect("who waits keeps its place until it is served"))
+        Poll::Ready(granted.expect("a waiter keeps its place until it is served"))
     }
 }
 

@@ -78,7 +78,10 @@ pub fn lock_place(path: &Path) -> Option<OwnedFd> {
             Err(_) => return None,
         }
     }
-    tracing::warn!("somebody keeps the folder of {} locked", path.display());
+    tracing::warn!(
+        "another process keeps the folder of {} locked",
+        path.display()
+    );
     None
 }
 

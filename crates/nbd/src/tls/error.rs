@@ -62,7 +62,7 @@ pub enum TlsFailure {
     #[error("the other side sent too much for a TLS handshake")]
     TooMuch,
     /// Its certificate is no good, or it speaks no TLS that is spoken here, or it says no.
-    #[error("{}", tell(.0))]
+    #[error("{}", describe_error(.0))]
     Refused(rustls::Error),
 }
 
@@ -72,9 +72,9 @@ impl From<rustls::Error> for TlsFailure {
     }
 }
 
-fn tell(error: &rustls::Error) -> String {
+fn describe_error(error: &rustls::Error) -> String {
     let text = match error {
-        rustls::Error::InvalidCertificate(bad) => return tell_certificate(bad),
+        rustls::Error::InvalidCertificate(bad) => return describe_certificate_error(bad),
         rustls::Error::NoCertificatesPresented => "the client has shown no certificate",
         rustls::Error::PeerIncompatible(_) => "it speaks no TLS 1.3, or none of its ciphers",
         rustls::Error::InvalidMessage(_) => "it does not speak TLS here",
@@ -92,7 +92,7 @@ fn tell(error: &rustls::Error) -> String {
     text.to_owned()
 }
 
-fn tell_certificate(bad: &CertificateError) -> String {
+fn describe_certificate_error(bad: &CertificateError) -> String {
     use CertificateError as Bad;
     let text = match bad {
         Bad::Expired | Bad::ExpiredContext { .. } => "has expired",

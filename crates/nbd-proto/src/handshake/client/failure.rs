@@ -24,13 +24,13 @@ pub enum HandshakeFailure {
         text: String,
     },
     /// The server has no TLS, and the client does without the server rather than without TLS.
-    #[error("the server does not offer TLS, which was asked for: {text}")]
+    #[error("the server does not offer TLS, which was requested: {text}")]
     NoTls {
         /// What the server says about it.
         text: String,
     },
     /// Bytes behind the `ACK` of `STARTTLS` that are not under TLS.
-    #[error("somebody sent bytes in the clear between STARTTLS and TLS")]
+    #[error("bytes arrived in the clear between STARTTLS and TLS")]
     PlaintextBehindStartTls,
     /// The server wants TLS for this.
     #[error(
@@ -94,7 +94,7 @@ pub enum BadReply {
     #[error("option reply with magic {0:#018x}")]
     Magic(u64),
     /// A reply to something else.
-    #[error("{answered:?} was answered while {sent:?} was asked")]
+    #[error("{answered:?} was answered while {sent:?} was pending")]
     OtherOption {
         /// The option that the client sent.
         sent: OptionCode,
@@ -130,7 +130,7 @@ pub enum BadReply {
     #[error("a name or description is too long or no UTF-8")]
     BadString,
     /// A metadata context that was not requested, or twice, or has no name.
-    #[error("metadata context {id} ({name:?}) was not asked for, or comes twice")]
+    #[error("metadata context {id} ({name:?}) was not requested, or comes twice")]
     Context {
         /// Its id.
         id: u32,
@@ -171,7 +171,7 @@ pub(super) const fn reason(reply: OptionReply) -> &'static str {
         OptionReply::ErrInvalid => "invalid",
         OptionReply::ErrPlatform => "not supported on its platform",
         OptionReply::ErrShutdown => "it is shutting down",
-        OptionReply::ErrBlockSizeRequired => "it wants the block size to be asked for",
+        OptionReply::ErrBlockSizeRequired => "it requires the client to request the block size",
         OptionReply::ErrTooBig => "too big",
         OptionReply::ErrExtendedHeadersRequired => "it wants extended headers",
         _ => "an error of unknown kind",

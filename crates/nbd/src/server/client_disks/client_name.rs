@@ -48,7 +48,7 @@ pub enum Nameless {
     #[error("clients of this export are known by their certificates, and this one has none")]
     NoCertificate,
     /// Neither certificate nor address nor user.
-    #[error("nothing tells this client from others")]
+    #[error("nothing distinguishes this client from others")]
     Nothing,
 }
 

@@ -168,9 +168,9 @@ impl fmt::Display for Denied {
                 "the export takes one writer; --shared needs it to be served with --writers many",
             ),
             Self::Nameless => f.write_str(
-                "the export takes writers that say who they are (single-writer): attach it with outboard",
+                "the export takes writers that send their identity (single-writer): attach it with outboard",
             ),
-            Self::ReadOnly => f.write_str("the client asked to read only"),
+            Self::ReadOnly => f.write_str("the client requested to read only"),
             Self::Record(why) => write!(f, "the record of the last writer cannot be used: {why}"),
         }
     }

@@ -195,7 +195,7 @@ impl Writers {
     /// [`Decision::Commit`] was carried out.
     pub(super) fn commit(&mut self, asker: &ClaimRequest, record: Record) {
         assert_eq!(self.under_way, Some(asker.connection), "committed once");
-        assert!(self.holder.is_none(), "nobody came in between");
+        assert!(self.holder.is_none(), "no client came in between");
         self.under_way = None;
         self.generation = record.generation;
         self.fences = record.fences.into();
