@@ -40,7 +40,7 @@ fn export() -> Vec<u8> {
 }
 
 #[test]
-fn extended_headers_are_asked_for_first_and_structured_replies_for_want_of_them() {
+fn extended_headers_are_requested_first_and_structured_replies_as_the_fallback() {
     let (extended, structured) = (OptionCode::ExtendedHeaders, OptionCode::StructuredReply);
     let no = |code| reply(code, OptionReply::ErrUnsupported, b"");
     let cases: [(Framing, Vec<Vec<u8>>, Framing); 6] = [
@@ -93,7 +93,7 @@ fn contexts_are_chosen_for_the_export_and_kept_by_their_ids() {
 }
 
 #[test]
-fn no_contexts_are_asked_for_in_simple_framing() {
+fn no_contexts_are_requested_in_simple_framing() {
     let config = config(Framing::Simple, &[BASE_ALLOCATION]);
     let outcome = feed_replies(&config, &[export()]);
     assert!(finished(outcome).contexts.is_empty());
@@ -128,7 +128,7 @@ fn a_server_without_contexts_is_used_without_but_an_unknown_export_is_not() {
 }
 
 #[test]
-fn contexts_nobody_asked_for_or_twice_are_refused() {
+fn contexts_that_were_not_requested_or_come_twice_are_refused() {
     let config = config(Framing::Structured, &[BASE_ALLOCATION, "x-box:layer"]);
     let cases: [&[(u32, &str)]; 4] = [
         &[(1, "x-box:member")],
@@ -158,7 +158,7 @@ fn contexts_nobody_asked_for_or_twice_are_refused() {
 }
 
 #[test]
-fn a_description_tells_of_the_contexts_that_there_are() {
+fn a_description_lists_the_contexts_that_there_are() {
     let list = OptionCode::ListMetaContext;
     let config = ClientHandshakeConfig {
         goal: Goal::Info,

@@ -59,7 +59,7 @@ fn options(outcome: &ClientOutcome) -> Vec<OptionCode> {
 }
 
 #[test]
-fn the_disk_is_asked_for_behind_the_framing_and_before_the_contexts() {
+fn the_disk_is_requested_behind_the_framing_and_before_the_contexts() {
     use OptionCode::{ExtendedHeaders, Go, SetMetaContext};
     let outcome = feed_replies(
         &config(Framing::Extended, Goal::Go),
@@ -85,7 +85,7 @@ fn the_disk_is_asked_for_behind_the_framing_and_before_the_contexts() {
 }
 
 #[test]
-fn the_disk_is_asked_for_without_structured_replies_too() {
+fn the_disk_is_requested_without_structured_replies_too() {
     let config = config(Framing::Simple, Goal::Go);
     let outcome = feed_replies(
         &config,
@@ -96,7 +96,7 @@ fn the_disk_is_asked_for_without_structured_replies_too() {
 }
 
 #[test]
-fn whatever_a_server_says_against_the_question_the_handshake_goes_on_and_nothing_is_known() {
+fn any_error_to_the_query_for_the_disk_leaves_it_unknown_and_the_handshake_continues() {
     for kind in 1..12 {
         let refusal = OptionReply::from((1 << 31) + kind);
         let outcome = feed_replies(
@@ -171,7 +171,7 @@ fn a_description_names_the_disk_and_not_the_client() {
 }
 
 #[test]
-fn a_refusal_for_another_writer_is_told_from_other_refusals() {
+fn a_refusal_for_another_writer_is_distinguished_from_other_refusals() {
     let cases = [
         (
             OptionReply::ErrPolicy,

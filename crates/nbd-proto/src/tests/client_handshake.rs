@@ -9,7 +9,7 @@ use super::{option, reply};
 use crate::{BadReply, ClientEvent, Goal, HandshakeFailure, OptionCode, OptionReply, limits};
 
 #[test]
-fn a_plain_go_is_asked_for_with_all_information() {
+fn a_plain_go_requests_all_information() {
     let outcome = feed_replies(&[info_export(1 << 20, 1), ack(), b"data".to_vec()]);
     let mut data = vec![0, 0, 0, 4];
     data.extend(b"disk");
@@ -26,7 +26,7 @@ fn a_plain_go_is_asked_for_with_all_information() {
 }
 
 #[test]
-fn a_server_that_does_not_know_go_is_asked_by_export_name() {
+fn a_server_that_does_not_know_go_gets_export_name() {
     let mut input = greeting(3);
     input.extend(reply(OptionCode::Go, OptionReply::ErrUnsupported, b"?"));
     input.extend((7u64 << 20).to_be_bytes());
@@ -109,7 +109,7 @@ fn what_is_not_nbd_is_named_so() {
 }
 
 #[test]
-fn the_end_of_the_stream_is_explained_by_what_was_asked() {
+fn the_end_of_the_stream_is_explained_by_the_pending_option() {
     let mut asked = client(Goal::Go, true);
     assert_eq!(
         asked.end_of_stream(),

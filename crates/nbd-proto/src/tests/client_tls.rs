@@ -44,7 +44,7 @@ fn starttls_comes_first_and_everything_else_under_tls() {
 }
 
 #[test]
-fn a_server_without_tls_is_left_politely_and_told_nothing() {
+fn a_server_without_tls_gets_an_abort_and_nothing_else() {
     for kind in [
         OptionReply::ErrUnsupported,
         OptionReply::ErrPolicy,

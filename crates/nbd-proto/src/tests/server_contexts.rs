@@ -203,7 +203,7 @@ fn contexts_are_of_the_export_they_were_chosen_for_and_the_last_choice_counts() 
 }
 
 #[test]
-fn contexts_of_exports_a_client_does_not_get_are_refused_alike() {
+fn contexts_of_exports_a_client_does_not_get_are_refused_identically() {
     for (name, reply) in [
         ("nope", OptionReply::ErrUnknown),
         ("locked", OptionReply::ErrUnknown),
@@ -293,7 +293,7 @@ fn no_export_has_more_contexts_than_the_protocol_s_limit() {
 }
 
 #[test]
-fn flags_that_mean_nothing_in_a_framing_are_not_said() {
+fn flags_that_mean_nothing_in_a_framing_are_not_sent() {
     let said = TransmissionFlags::SEND_DF
         | TransmissionFlags::BLOCK_STATUS_PAYLOAD
         | TransmissionFlags::SEND_FAST_ZERO;
@@ -325,7 +325,7 @@ fn reported_flags(outcome: &ServerOutcome) -> TransmissionFlags {
 
 /// A client that selected no contexts has none to filter (proto.md, `NBD_FLAG_BLOCK_STAT_PAYLOAD`).
 #[test]
-fn a_filter_of_contexts_is_offered_to_who_chose_some_and_to_who_still_may() {
+fn a_filter_of_contexts_is_offered_to_clients_that_selected_some_or_still_may() {
     const FILTER: TransmissionFlags = TransmissionFlags::BLOCK_STATUS_PAYLOAD;
     let choose = |name| option(SET, &queries(name, &[BASE_ALLOCATION]));
     let none = option(SET, &queries("disk", &["x-box:none"]));
@@ -358,7 +358,7 @@ proptest! {
     }
 
     #[test]
-    fn set_selects_exactly_the_names_asked_for(picks in prop::collection::vec(0usize..5, 0..8)) {
+    fn set_selects_exactly_the_requested_names(picks in prop::collection::vec(0usize..5, 0..8)) {
         let known = [OFFERED[0], OFFERED[1], OFFERED[2], "base:", "x-box:none"];
         let asked: Vec<&str> = picks.iter().map(|pick| known[*pick]).collect();
         let outcome = negotiate_options(&[

@@ -54,7 +54,7 @@ fn reported_names(outcome: &ServerOutcome) -> (Vec<String>, OptionReply) {
 }
 
 #[test]
-fn the_disk_is_told_before_structured_replies_and_behind_them() {
+fn the_disk_is_reported_before_structured_replies_and_behind_them() {
     for before in [None, Some(OptionCode::StructuredReply)] {
         let mut parts: Vec<_> = before.map(|code| option(code, &[])).into_iter().collect();
         parts.push(list("disk", &["outboard:disk", &client("write")]));
@@ -71,7 +71,7 @@ fn the_disk_is_told_before_structured_replies_and_behind_them() {
 }
 
 #[test]
-fn contexts_of_status_keep_their_rules_beside_the_disk() {
+fn contexts_of_status_keep_their_rules_next_to_the_disk() {
     let structured = || option(OptionCode::StructuredReply, &[]);
     // Both are requested without structured replies: the same reply as without the disk.
     let outcome = feed_options(&[list("disk", &["outboard:disk", "base:allocation"])]);
@@ -101,7 +101,7 @@ fn contexts_of_status_keep_their_rules_beside_the_disk() {
 }
 
 #[test]
-fn who_asks_is_remembered_for_the_export_and_the_last_word_counts() {
+fn the_client_identity_is_kept_for_the_export_and_the_last_one_counts() {
     let said = |name: &str, mode: &str| list(name, &[&client(mode)]);
     let info = option(OptionCode::Info, &go(b"disk", 4, &[]));
     for (parts, expected) in [
@@ -150,7 +150,7 @@ fn a_client_that_cannot_be_understood_and_exports_it_does_not_get_are_refused_in
 }
 
 #[test]
-fn what_was_said_in_the_clear_is_forgotten_under_tls() {
+fn options_sent_in_the_clear_are_forgotten_under_tls() {
     let config = ServerHandshakeConfig {
         tls: TlsMode::Optional,
         ..config()

@@ -218,7 +218,7 @@ fn requests_pipelined_behind_go_are_left_for_transmission() {
 }
 
 #[test]
-fn info_tells_exactly_what_was_asked_for() {
+fn info_reports_exactly_what_was_requested() {
     let data = go(b"disk", 4, &[3, 1, 99, 2]);
     let input = session(&[option(OptionCode::Info, &data)]);
     let outcome = serve(&input, 1000);
@@ -233,7 +233,7 @@ fn info_tells_exactly_what_was_asked_for() {
 }
 
 #[test]
-fn a_list_leaves_out_what_cannot_be_said() {
+fn a_list_leaves_out_names_that_do_not_fit() {
     let mut server = ServerHandshake::new(ServerHandshakeConfig::default());
     let input = session(&[option(OptionCode::List, &[])]);
     assert_eq!(server.receive(&input), input.len());

@@ -117,7 +117,7 @@ fn export_name_of_an_export_that_needs_tls_closes_without_a_byte() {
 }
 
 #[test]
-fn under_tls_nobody_is_asked_for_it_again() {
+fn under_tls_no_client_must_start_it_again() {
     let outcome = upgraded(
         TlsMode::Required,
         &[],

@@ -354,7 +354,7 @@ fn status_that_fits_neither_request_nor_framing_is_refused() {
 }
 
 #[test]
-fn a_decoder_that_was_drained_in_the_middle_of_a_chunk_begins_anew() {
+fn a_decoder_that_was_drained_in_the_middle_of_a_chunk_starts_fresh() {
     let mut decoder = decoder(Framing::Structured);
     let cookie = decoder.begin(status(ANY, 0, 4096), "it").unwrap();
     let to = ReplyTo { cookie, offset: 0 };

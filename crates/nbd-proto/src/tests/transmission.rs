@@ -237,7 +237,7 @@ fn chunks_that_fit_no_request_are_refused() {
 }
 
 #[test]
-fn a_structured_reply_nobody_agreed_on_is_refused() {
+fn a_structured_reply_that_was_not_negotiated_is_refused() {
     let mut decoder = ReplyDecoder::new(Framing::Simple, 4);
     let cookie = decoder.begin(read(0, 8), "it").unwrap();
     let stream = chunk_header(cookie, DONE, ChunkKind::None, 0);
@@ -265,7 +265,7 @@ fn a_second_reply_to_one_request_finds_nothing_even_when_its_slot_is_used_again(
 /// The caller that sends the request again needs its token. A reply that claimed success with
 /// bytes missing used to take it away.
 #[test]
-fn a_request_whose_reply_is_broken_stays_in_flight() {
+fn a_request_with_a_broken_reply_stays_in_flight() {
     let mut decoder = ReplyDecoder::new(Framing::Structured, 4);
     let cookie = decoder.begin(read(0, 8), "it").unwrap();
     let stream = chunk_header(cookie, DONE, ChunkKind::None, 0);

@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_said_of_tls_is_read_back(
+    fn parameters_of_tls_are_parsed_back(
         certificates in prop::option::of("\\PC{1,20}"),
         hostname in prop::option::of("[^\0]{1,20}"),
         verify_peer: bool,

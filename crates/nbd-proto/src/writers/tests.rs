@@ -50,7 +50,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_of_a_peer_panics_and_what_is_read_is_printed_alike(text in "\\PC{0,300}") {
+    fn no_text_of_a_peer_panics_and_what_is_parsed_is_printed_back(text in "\\PC{0,300}") {
         if let Ok(access) = text.parse::<WriterAccess>() {
             prop_assert_eq!(access.to_string(), text.clone());
         }
@@ -145,7 +145,7 @@ fn a_refusal_is_known_by_how_its_text_begins() {
 }
 
 #[test]
-fn a_client_that_comes_back_takes_nothing_anew() {
+fn a_client_that_reconnects_takes_no_new_claim() {
     use AccessMode::{Read, Resume, Shared, Takeover, Write};
     for (first, again) in [
         (Read, Read),

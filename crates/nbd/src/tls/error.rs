@@ -150,7 +150,7 @@ mod tests {
     use super::plain_name;
 
     #[test]
-    fn names_of_certificates_are_told_without_code() {
+    fn names_of_certificates_are_formatted_without_code() {
         for (presented, plain) in [
             ("DnsName(\"nas.lan\")", "nas.lan"),
             ("DnsName(\"*.lan\")", "*.lan"),

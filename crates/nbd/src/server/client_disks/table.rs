@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_superseded_source_keeps_those_it_has_and_those_who_come_back_in_time() {
+    fn a_superseded_source_keeps_its_clients_and_those_that_reconnect_in_time() {
         let (mut table, now) = (ClientDiskTable::default(), engine::clock::now());
         for who in ["here", "lost", "gone"] {
             open(&mut table, who, now);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_closed_disk_can_be_reserved_and_nobody_opens_it_then() {
+    fn only_a_closed_disk_can_be_reserved_and_no_client_opens_it_then() {
         let (mut table, now) = (ClientDiskTable::default(), engine::clock::now());
         open(&mut table, "a", now);
         let held = table.reserve(&name("a"));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_joins_a_client_that_is_to_leave_until_it_may_stay_after_all() {
+    fn no_connection_joins_an_evicted_client_until_the_eviction_is_undone() {
         let (mut table, now) = (ClientDiskTable::default(), engine::clock::now());
         open(&mut table, "a", now);
         table.evict(&name("a"), true);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn who_left_is_forgotten_when_its_time_is_over() {
+    fn a_client_that_left_is_forgotten_after_its_return_time() {
         let (mut table, now) = (ClientDiskTable::default(), engine::clock::now());
         for who in ["a", "b"] {
             open(&mut table, who, now);

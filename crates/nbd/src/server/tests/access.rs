@@ -96,7 +96,7 @@ fn a_unix_client_comes_from_unix_and_from_no_address() {
 }
 
 #[test]
-fn a_certificate_is_compared_whole_and_needed_beside_the_address() {
+fn a_certificate_is_compared_whole_and_required_in_addition_to_the_address() {
     let access = Access {
         origins: Some(vec![origin("10.0.0.0/8")]),
         certificates: Some(vec!["pi".to_owned()]),
@@ -114,7 +114,7 @@ fn a_certificate_is_compared_whole_and_needed_beside_the_address() {
 }
 
 #[test]
-fn an_empty_list_lets_nobody_in() {
+fn an_empty_list_admits_no_client() {
     assert!(!lets_in(&[], "127.0.0.1"));
 }
 

@@ -60,7 +60,7 @@ fn a_request_that_lost_the_race_for_memory_waits_again_and_is_served() {
 /// begun: its future was first polled when the client took replies. A client that wants its
 /// write done before it reads on waited for ever.
 #[test]
-fn a_write_behind_replies_that_nobody_takes_is_carried_out() {
+fn a_write_behind_replies_that_are_not_read_is_carried_out() {
     let disk = Arc::new(MemDisk::new(SIZE));
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("socket");
@@ -312,7 +312,7 @@ fn headers_without_their_payload_do_not_hold_the_memory_of_all() {
 
 /// A client that holds memory and does nothing with it is sent away sooner while others wait.
 #[test]
-fn who_holds_memory_and_moves_nothing_goes_first() {
+fn clients_that_hold_memory_without_progress_are_disconnected_first() {
     let limits = Limits {
         payload_max: 1 << 20,
         in_flight_bytes_total_max: 2 << 20,

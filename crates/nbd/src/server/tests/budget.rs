@@ -41,7 +41,7 @@ proptest! {
     /// In every order of takes, waits, returns and cancellations: the queue is served from its front, no
     /// task passes it, and no memory is lost in the end.
     #[test]
-    fn who_waits_is_served_in_turn(
+    fn waiters_are_served_in_turn(
         max in 1usize..1000, acts in prop::collection::vec((0u8..4, 0usize..1200), 1..80),
     ) {
         let budget = Budget::new(max);
@@ -81,7 +81,7 @@ proptest! {
 
 /// A charge that was granted to a waiter that was dropped before it was polled is free again.
 #[test]
-fn a_grant_that_nobody_takes_goes_to_the_next() {
+fn a_grant_that_is_not_taken_goes_to_the_next() {
     let budget = Budget::new(100);
     let held = budget.try_take(100).expect("free");
     let (first, mut second) = (budget.wait_for(80), budget.wait_for(80));
@@ -106,7 +106,7 @@ fn the_default_is_a_quarter_of_the_memory_and_at_most_a_gibibyte() {
 
 /// Tasks on both cores that take, hold and give back: none waits for ever.
 #[test]
-fn everybody_who_waits_has_a_turn() {
+fn every_waiter_has_a_turn() {
     let config = engine::Config {
         cores: 2,
         ..engine::Config::default()

@@ -129,7 +129,7 @@ fn what_is_in_flight_at_a_removal_is_answered() {
 }
 
 #[test]
-fn a_disk_that_does_not_answer_is_named_and_keeps_nobody_else() {
+fn a_disk_that_does_not_answer_is_named_and_delays_no_other() {
     let held = HeldDisk::new(Arc::new(MemDisk::new(SIZE)));
     held.hold(true);
     let disk = held.clone();
@@ -156,7 +156,7 @@ fn a_disk_that_does_not_answer_is_named_and_keeps_nobody_else() {
 }
 
 #[test]
-fn a_failed_last_flush_is_told() {
+fn a_failed_last_flush_is_reported() {
     let fault = Fault::new(Effect::Fail(block::Errno::Io)).on(block::Operation::Flush);
     let disk = FaultDisk::new(memory(), 1, vec![fault]);
     let exports = vec![named("kept", memory()), named("bad", disk)];
@@ -228,7 +228,7 @@ fn an_export_for_others_is_unknown_and_not_listed() {
 }
 
 #[test]
-fn new_rules_end_those_whom_they_leave_out_and_nobody_else() {
+fn new_rules_disconnect_the_clients_that_they_exclude_and_no_others() {
     let exports = vec![named("disk", memory())];
     controlled(exports, Limits::default(), |address, control| async move {
         let (mut raw, _) = RawClient::to(address, "disk").await.expect("served");
@@ -292,7 +292,7 @@ fn a_grown_file_is_seen_by_new_clients_and_old_ones_go_on() {
 }
 
 #[test]
-fn a_client_can_be_shown_the_door_by_its_number() {
+fn a_client_can_be_disconnected_by_its_number() {
     let exports = vec![named("disk", memory())];
     controlled(exports, Limits::default(), |address, control| async move {
         let (mut a, _) = RawClient::to(address, "disk").await.expect("served");

@@ -14,7 +14,7 @@ use super::{EIO, Limits, RawClient, request, serving};
 const SIZE: u64 = 1 << 20;
 
 #[test]
-fn a_flush_covers_what_another_connection_was_told() {
+fn a_flush_covers_writes_acknowledged_on_another_connection() {
     let disk = Arc::new(CrashDisk::new(SIZE));
     serving(disk.clone(), Limits::default(), |address| async move {
         for round in 1..20u8 {
@@ -116,7 +116,7 @@ fn a_trim_with_fua_is_answered_when_the_flush_behind_it_is() {
 
 /// After a flush failed no reply to any client may report that data is safe.
 #[test]
-fn a_failed_flush_is_told_to_every_later_one() {
+fn a_failed_flush_fails_every_later_one() {
     let fault = testkit::Fault::new(testkit::Effect::Fail(Errno::Io));
     let fault = fault.on(Operation::Flush).times(1);
     let disk = testkit::FaultDisk::new(Arc::new(MemDisk::new(SIZE)), 1, vec![fault]);

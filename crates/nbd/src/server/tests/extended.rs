@@ -273,7 +273,7 @@ fn other_requests_are_answered_while_a_whole_disk_is_zeroed() {
 /// A client that had gone was waited for until its terabytes were zeroed, and so did the next client
 /// of the export.
 #[test]
-fn a_client_that_is_gone_holds_up_nobody_with_its_terabytes() {
+fn a_client_that_is_gone_delays_no_other_with_its_terabytes() {
     let disk = HeldDisk::new(Arc::new(nodes::Null::new(16 * TIB)));
     serving(disk.clone(), Limits::default(), |address| async move {
         for goes_by_reset in [true, false] {

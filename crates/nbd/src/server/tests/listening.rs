@@ -28,7 +28,7 @@ fn seqpacket() -> OwnedFd {
 }
 
 #[test]
-fn a_socket_whose_server_is_gone_is_replaced() {
+fn a_socket_of_a_server_that_is_gone_is_replaced() {
     let (_folder, path) = socket_path();
     drop(UnixListener::bind(&path).expect("bound"));
     assert!(path.exists(), "what a server that was killed leaves");
@@ -66,7 +66,7 @@ fn of_servers_that_start_at_once_one_gets_the_path_and_answers() {
 }
 
 #[test]
-fn a_socket_whose_server_answers_is_left_to_it() {
+fn a_socket_of_a_server_that_answers_is_left_to_it() {
     let (_folder, path) = socket_path();
     let other = UnixListener::bind(&path).expect("bound");
     let error = Listener::unix(&path).expect_err("in use");
@@ -77,7 +77,7 @@ fn a_socket_whose_server_answers_is_left_to_it() {
 
 /// No client can connect to a server too busy to accept: the probe waited for as long as it was busy.
 #[test]
-fn a_socket_whose_server_is_busy_is_left_to_it_without_waiting() {
+fn a_socket_of_a_busy_server_is_left_to_it_without_waiting() {
     let (_folder, path) = socket_path();
     let other = shortest_queue(&path);
     // One fits the queue besides the one that the listener requested.
@@ -198,7 +198,7 @@ fn what_is_handed_over_as_a_client_must_be_a_connected_stream_socket() {
 
 /// A client on a machine that lost its power sends nothing any more. Its connection stayed for ever.
 #[test]
-fn a_silent_peer_is_asked_for_now_and_then_and_one_of_this_machine_is_not_paced() {
+fn a_silent_peer_gets_keepalive_probes_and_one_of_this_machine_is_not_paced() {
     use rustix::net::sockopt;
     engine::run(&engine::Config::default(), |_| async {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");

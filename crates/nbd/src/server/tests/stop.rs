@@ -57,7 +57,7 @@ fn a_request_that_does_not_end_is_given_up_at_the_stop() {
 
 /// One disk that does not answer must not keep another one from being flushed.
 #[test]
-fn every_disk_is_flushed_at_the_stop_whatever_another_does() {
+fn every_disk_is_flushed_at_the_stop_even_if_another_hangs() {
     let good = Arc::new(CrashDisk::new(SIZE));
     let written: Node = good.clone();
     let exports = [("stuck", held() as Node), ("good", written.clone())];

@@ -156,7 +156,7 @@ fn clients_that_say_nothing_are_one_for_each_address() {
 }
 
 #[test]
-fn who_comes_back_after_another_has_written_is_fenced() {
+fn a_writer_that_returns_after_another_has_written_is_fenced() {
     with_rules(memory(), one(), |address, control| async move {
         let first = ours(address, 1, AccessMode::Write).await.expect("free");
         first.abort().await;
@@ -302,7 +302,7 @@ fn an_export_says_which_disk_it_is_and_each_opening_is_another_incarnation() {
 }
 
 #[test]
-fn nobody_needs_a_claim_where_nobody_can_write() {
+fn no_claim_is_needed_where_no_client_can_write() {
     let disk = MemDisk::new(1 << 20).with_geometry(|geometry| geometry.read_only = true);
     with_rules(Arc::new(disk), one(), |address, control| async move {
         let _first = ours(address, 1, AccessMode::Write)

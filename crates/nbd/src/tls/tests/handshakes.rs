@@ -107,7 +107,7 @@ fn a_certificate_made_for_a_server_does_not_let_a_client_in() {
 }
 
 #[test]
-fn a_client_without_a_certificate_is_let_in_only_where_that_is_said() {
+fn a_client_without_a_certificate_is_admitted_only_where_that_is_configured() {
     let pki = Pki::new();
     pki.remove("client-cert.pem");
     let client = pki.client_tls();
@@ -127,7 +127,7 @@ fn a_client_without_a_certificate_is_let_in_only_where_that_is_said() {
 }
 
 #[test]
-fn a_client_that_was_told_to_takes_any_server() {
+fn a_client_without_verification_accepts_any_server() {
     let (ours, other) = (Pki::new(), Pki::new());
     let mut files = ServerTlsFiles::in_folder(other.folder());
     files.clients = ClientCertificates::Ignored;
@@ -178,7 +178,7 @@ fn a_client_hello_without_end_is_not_kept_for_ever() {
 }
 
 #[test]
-fn a_tls_1_2_client_is_told_that_it_cannot_be_served() {
+fn a_tls_1_2_client_gets_an_alert_for_its_version() {
     let pki = Pki::new();
     let mut server = Handshake::server(&pki.server_tls()).expect("a server");
     // A hello of TLS 1.2 with one cipher and no extensions.

@@ -138,7 +138,7 @@ fn data_goes_both_ways_under_tls_from_memory_and_from_files() {
 }
 
 #[test]
-fn who_does_not_use_tls_where_it_is_required_sees_nothing() {
+fn a_client_without_tls_sees_nothing_where_it_is_required() {
     let pki = Pki::new();
     let tls = Some((pki.server_tls(), Demand::Network));
     serving(one(), Limits::default(), tls, |address| async move {
@@ -159,7 +159,7 @@ fn who_does_not_use_tls_where_it_is_required_sees_nothing() {
 }
 
 #[test]
-fn who_asks_for_tls_does_without_the_server_rather_than_without_tls() {
+fn a_client_with_tls_refuses_a_server_without_it() {
     let pki = Pki::new();
     let folder = pki.folder();
     serving(one(), Limits::default(), None, |address| async move {
@@ -261,7 +261,7 @@ fn a_reload_ends_no_session_and_decides_about_the_next() {
 }
 
 #[test]
-fn a_client_whose_certificate_is_refused_is_told_why() {
+fn a_client_with_a_refused_certificate_gets_the_reason() {
     let pki = Pki::new();
     pki.client("laptop", &[], Life::Expired);
     let folder = pki.folder();

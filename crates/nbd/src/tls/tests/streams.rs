@@ -106,7 +106,7 @@ proptest! {
 }
 
 #[test]
-fn bytes_are_told_of_only_when_they_have_left() {
+fn bytes_are_reported_only_when_they_have_left() {
     let (client, server) = ends(u64::MAX);
     server.1.limit(usize::MAX, 10_000);
     let data = pattern(WINDOW);

@@ -92,7 +92,7 @@ fn waits_in_vain_end_the_pattern_after_so_many() {
 proptest! {
     /// In every sequence: no waiting for a client that sent its last request longer ago than the maximum.
     #[test]
-    fn nobody_is_waited_for_too_long(
+    fn no_client_is_waited_for_too_long(
         events in prop::collection::vec((0u64..300, any::<bool>(), any::<bool>()), 0..400),
     ) {
         let mut wait = BusyWait::new(MAX);

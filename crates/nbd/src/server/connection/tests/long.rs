@@ -39,7 +39,7 @@ proptest! {
 }
 
 #[test]
-fn a_quick_disk_is_asked_a_few_times_for_a_hundred_terabytes() {
+fn a_quick_disk_gets_a_few_requests_for_a_hundred_terabytes() {
     let mut cutter = Cutter::new(Range::new(0, 100 << 40));
     let mut count = 0;
     while cutter.next().is_some() {
@@ -57,7 +57,7 @@ fn disk() -> Arc<HeldDisk> {
 }
 
 /// The operations of the disk while `job` runs and each request completes at once.
-async fn asked_of(
+async fn operations_of(
     disk: &Arc<HeldDisk>,
     job: impl Future<Output = Result<(), block::IoError>>,
     after: impl Fn(usize),
@@ -85,7 +85,7 @@ fn zeroing_a_whole_disk_durably_ends_with_one_flush() {
         let all = Range::new(0, SIZE);
         let cancel = CancelFlag::default();
         let zero = long::zero(&node, all, WriteFlags::FUA, &cancel);
-        let (operations, result) = asked_of(&held, zero, |_| {}).await;
+        let (operations, result) = operations_of(&held, zero, |_| {}).await;
         result.expect("zeroed");
         let (last, pieces) = operations.split_last().expect("asked");
         assert_eq!(*last, Operation::Flush);
@@ -101,7 +101,7 @@ fn what_fits_into_a_piece_is_handed_on_as_it_is() {
         let node: Node = held.clone();
         let cancel = CancelFlag::default();
         let zero = long::zero(&node, Range::new(512, 1 << 20), WriteFlags::FUA, &cancel);
-        let (operations, result) = asked_of(&held, zero, |_| {}).await;
+        let (operations, result) = operations_of(&held, zero, |_| {}).await;
         result.expect("zeroed");
         assert_eq!(operations, [Operation::WriteZeroes]);
     });
@@ -109,7 +109,7 @@ fn what_fits_into_a_piece_is_handed_on_as_it_is() {
 
 /// A client that had left was waited for until its terabytes were zeroed, and so was a stop.
 #[test]
-fn a_long_request_ends_soon_when_nobody_waits_for_it() {
+fn a_long_request_ends_soon_after_it_is_cancelled() {
     on_engine(|| async {
         let held = disk();
         let node: Node = held.clone();
@@ -128,7 +128,7 @@ fn a_long_request_ends_soon_when_nobody_waits_for_it() {
                     cancel.set();
                 }
             };
-            let (operations, result) = asked_of(&held, job, leave).await;
+            let (operations, result) = operations_of(&held, job, leave).await;
             assert_eq!(operations.len(), 3);
             let error = result.expect_err("given up");
             assert_eq!(error.errno, Errno::ShuttingDown);
@@ -139,13 +139,13 @@ fn a_long_request_ends_soon_when_nobody_waits_for_it() {
 
 /// Fetching more evicted from memory what had been fetched before it.
 #[test]
-fn the_cache_command_fetches_a_bounded_part_of_what_it_is_told() {
+fn the_cache_command_fetches_a_bounded_part_of_its_range() {
     on_engine(|| async {
         let held = disk();
         let node: Node = held.clone();
         let cancel = CancelFlag::default();
         let cache = long::cache(&node, Range::new(0, SIZE), &cancel);
-        let (operations, result) = asked_of(&held, cache, |_| {}).await;
+        let (operations, result) = operations_of(&held, cache, |_| {}).await;
         result.expect("fetched");
         assert_eq!(operations, vec![Operation::Read; 1024]);
     });

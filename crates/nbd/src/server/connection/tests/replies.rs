@@ -5,7 +5,7 @@ use block::{Errno, IoError, Operation, Range};
 use super::super::replies::place_of;
 
 #[test]
-fn a_place_is_told_where_the_disk_named_a_part_of_the_request() {
+fn an_offset_is_reported_where_the_disk_named_a_part_of_the_request() {
     let whole = Range::new(4096, 65_536);
     let place = |range| place_of(&IoError::new(Errno::Io, Operation::Read, range), whole);
     assert_eq!(place(Some(Range::new(8192, 512))), Some(8192));

@@ -26,7 +26,7 @@ proptest! {
     /// For every answer of the disk: all of the range, nothing else, in blocks, and no byte called zero
     /// that the disk did not call so.
     #[test]
-    fn all_of_the_range_is_told_and_no_byte_wrongly_called_zero(
+    fn all_of_the_range_is_reported_and_no_byte_wrongly_called_zero(
         shift in 0u32..13, first in 0u64..50, count in 1u64..200,
         lens in prop::collection::vec((0u64..30_000, kind()), 0..30),
     ) {
@@ -60,7 +60,7 @@ proptest! {
 }
 
 #[test]
-fn a_disk_of_one_kind_is_told_in_one_extent_however_large() {
+fn a_disk_of_one_kind_is_reported_in_one_extent_however_large() {
     on_engine(|| async {
         let disk: Node = Arc::new(nodes::Null::new(1 << 50));
         let all = Range::new(0, 1 << 50);
@@ -72,7 +72,7 @@ fn a_disk_of_one_kind_is_told_in_one_extent_however_large() {
 }
 
 #[test]
-fn only_the_first_extent_is_told_where_one_is_asked_for() {
+fn only_the_first_extent_is_reported_where_one_is_requested() {
     on_engine(|| async {
         let disk = Arc::new(MemDisk::new(1 << 20));
         let node: Node = disk.clone();

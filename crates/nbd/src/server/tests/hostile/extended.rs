@@ -40,7 +40,7 @@ fn no_extended_offset_and_no_length_leads_out_of_the_disk_or_out_of_step() {
 /// Under extended headers any request may say that a payload follows. It is skipped, up to twice the
 /// cap, and refused unless the command takes one.
 #[test]
-fn a_payload_that_nobody_asked_for_is_skipped_and_refused() {
+fn an_unexpected_payload_is_skipped_and_refused() {
     surviving(|address| async move {
         let mut client = Chunky::connect(address, true).await;
         for command in [0, 2, 3, 4, 5, 6, 8, 99, u16::MAX].map(Command::from) {
@@ -175,7 +175,7 @@ fn a_read_above_the_cap_overflows_only_where_it_must_not_be_cut() {
 
 /// An answer is some bytes for each extent: thousands of requests with replies that the client does not read.
 #[test]
-fn statuses_that_nobody_takes_are_bounded() {
+fn statuses_that_are_not_read_are_bounded() {
     surviving(|address| async move {
         let mut idler = Chunky::connect(address, true).await;
         let status = request(Command::BlockStatus, 0, SIZE);
@@ -192,7 +192,7 @@ fn statuses_that_nobody_takes_are_bounded() {
 
 /// Streams of valid extended requests with bytes turned over.
 #[test]
-fn extended_streams_with_bytes_turned_over_harm_nobody() {
+fn extended_streams_with_flipped_bytes_harm_no_other_client() {
     surviving(|address| async move {
         for seed in 0..100 {
             let mut rng = Dice(seed);

@@ -186,7 +186,7 @@ fn what_is_no_handshake_is_dropped() {
 }
 
 #[test]
-fn what_is_not_there_is_said_to_be_unsupported() {
+fn unknown_options_are_reported_as_unsupported() {
     surviving(|address| async move {
         let mut raw = RawClient::greeted(address).await;
         assert_eq!(raw.negotiate(STARTTLS, &[]).await, UNSUP);

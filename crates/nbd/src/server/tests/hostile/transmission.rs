@@ -192,7 +192,7 @@ fn thousands_of_requests_that_wait_are_answered_in_their_turn() {
 /// Streams of valid requests with bytes turned over: with any result, the server survives and
 /// the connection ends or goes on.
 #[test]
-fn streams_with_bytes_turned_over_harm_nobody() {
+fn streams_with_flipped_bytes_harm_no_other_client() {
     surviving(|address| async move {
         for seed in 0..150 {
             let mut rng = Dice(seed);

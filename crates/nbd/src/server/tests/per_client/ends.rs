@@ -9,7 +9,7 @@ use super::{SIZE, client, connected, export, maker, per_client, read, say_goodby
 use crate::server::{ChangeError, ExportDisk, Limits, Rules};
 
 #[test]
-fn a_new_image_is_for_new_clients_and_for_who_said_goodbye() {
+fn a_new_image_is_for_new_clients_and_for_those_that_disconnected() {
     let (old, new) = (Arc::new(maker("old")), Arc::new(maker("new")));
     let (before, after) = (old.clone(), new.clone());
     per_client(
@@ -115,7 +115,7 @@ fn an_export_with_disks_of_its_clients_ends_like_any_other_and_cannot_be_measure
 }
 
 #[test]
-fn a_stop_closes_the_disks_and_tells_of_one_that_could_not_be_flushed() {
+fn a_stop_closes_the_disks_and_reports_one_that_could_not_be_flushed() {
     let maker = Arc::new(maker("a"));
     let fault = Fault::new(Effect::Fail(block::Errno::Io)).on(block::Operation::Flush);
     maker.give(

@@ -262,7 +262,7 @@ fn a_disk_is_flushed_and_closed_behind_the_last_connection_and_found_again() {
 }
 
 #[test]
-fn nothing_is_made_for_who_only_asks_or_may_not_use_it() {
+fn no_disk_is_made_for_a_query_or_for_a_client_that_may_not_use_it() {
     let maker = Arc::new(maker("a"));
     let rules = Rules {
         access: Access {
@@ -308,7 +308,7 @@ async fn go(address: SocketAddr) -> (u32, String) {
 }
 
 #[test]
-fn a_disk_that_cannot_be_opened_is_told_in_the_handshake_without_paths() {
+fn a_disk_that_cannot_be_opened_is_reported_in_the_handshake_without_paths() {
     let failing = Arc::new(Maker {
         fails: true,
         ..maker("a")
@@ -342,7 +342,7 @@ fn a_disk_that_cannot_be_opened_is_told_in_the_handshake_without_paths() {
 }
 
 #[test]
-fn a_client_that_connects_twice_at_once_opens_one_disk_and_who_gave_up_is_in_nobodys_way() {
+fn a_client_that_connects_twice_at_once_opens_one_disk_and_a_cancelled_one_blocks_no_other() {
     let held = Arc::new(Maker {
         gate: Semaphore::new(0),
         ..maker("a")

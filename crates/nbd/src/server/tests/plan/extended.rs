@@ -81,7 +81,7 @@ fn status_needs_a_context_and_bytes_on_the_disk() {
 }
 
 #[test]
-fn a_filter_chooses_among_the_contexts_and_tells_the_length() {
+fn a_filter_selects_contexts_and_reports_the_length() {
     let terms = extended(&geometry());
     let request = |len| {
         of(
