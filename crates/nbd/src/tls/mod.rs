@@ -2,7 +2,7 @@
 //! state machine, and what comes after it over a non-blocking socket (`link.rs`).
 //!
 //! rustls does the handshake, verifies certificates and derives the keys; records are sealed and
-//! opened here with them (docs/adr/0007-tls.md says what that gains). Only TLS 1.3 is spoken.
+//! opened here with them (docs/adr/0007-tls.md compares this with the alternatives). Only TLS 1.3 is spoken.
 //!
 //! # Invariants
 //!
