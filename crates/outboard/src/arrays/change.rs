@@ -3,7 +3,7 @@
 
 use nodes::array::{AddOptions, Array, Candidate, SyncKind};
 
-use super::taking;
+use super::member_checks;
 use crate::control::ArrayStep;
 use crate::failure::Failure;
 use crate::graph::builder::{BuildError, Builder, FileClaim};
@@ -63,7 +63,7 @@ pub(crate) async fn carry_out(
             let candidate = member(array, &disk, opener).await?;
             if let (false, Some(open)) = (force, &candidate.disk) {
                 let own = super::report::uuid(&array.status().uuid);
-                taking::refuse_full(&disk, open, Some(&own)).await?;
+                member_checks::refuse_full(&disk, open, Some(&own)).await?;
             }
             array.add(candidate, options).await
         }
@@ -96,8 +96,8 @@ pub(crate) async fn carry_out_for(
 /// Opens a disk that is to be a member. One of its name that the array has failed is forgotten first.
 async fn member(array: &Array, disk: &str, opener: &mut impl Opener) -> Result<Candidate, Failure> {
     let named = resolve(disk)?;
-    taking::forget(array, &named.text).await?;
+    member_checks::forget(array, &named.text).await?;
     let candidate = opener.open(&named).await?;
-    taking::refuse_unreached(&candidate)?;
+    member_checks::refuse_unreached(&candidate)?;
     Ok(candidate)
 }

@@ -15,12 +15,12 @@
 //!
 //! It opens no array: those of an export are opened with its disk.
 
+pub(crate) mod attached;
 pub(crate) mod change;
 pub(crate) mod hook;
-pub(crate) mod kept;
+pub(crate) mod member_checks;
 pub(crate) mod report;
 pub(crate) mod show;
-pub(crate) mod taking;
 #[cfg(test)]
 pub(crate) mod tests;
 mod watch;

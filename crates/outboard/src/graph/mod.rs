@@ -34,7 +34,7 @@ pub(crate) mod builder;
 mod catalog;
 mod disk;
 mod error;
-mod hurdles;
+mod faults;
 mod parse;
 mod resolve;
 mod size;

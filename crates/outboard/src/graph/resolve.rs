@@ -9,7 +9,7 @@ use super::arrays;
 use super::catalog::{self, CallKind, CatalogEntry};
 use super::disk::{Disk, NamedDisk, Overlay};
 use super::error::{ExpressionError, ExpressionProblem};
-use super::hurdles;
+use super::faults;
 use super::parse::parse_named;
 use super::size::SECTOR;
 use super::syntax::{Call, Expression, Span, Word};
@@ -125,15 +125,15 @@ fn made(kind: CallKind, span: Span, arguments: &mut Arguments<'_>) -> Resolved<D
         },
         CallKind::Delay => Disk::Delay {
             disk: child(arguments)?,
-            times: hurdles::delay(arguments)?,
+            times: faults::delay(arguments)?,
         },
         CallKind::Throttle => Disk::Throttle {
             disk: child(arguments)?,
-            rates: hurdles::throttle(arguments)?,
+            rates: faults::throttle(arguments)?,
         },
         CallKind::Fault => Disk::Fault {
             disk: child(arguments)?,
-            plan: hurdles::fault(arguments)?,
+            plan: faults::fault(arguments)?,
         },
         CallKind::Array => Disk::Array(arrays::array(arguments, span, disk)?),
         CallKind::Overlay => Disk::Overlay(overlay(arguments)?),

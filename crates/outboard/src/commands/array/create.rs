@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::offline::{MISSING, candidate};
 use super::words;
+use crate::arrays::member_checks;
 use crate::arrays::report::uuid;
-use crate::arrays::taking;
 use crate::commands::inspect::on_the_engine;
 use crate::failure::Failure;
 use crate::graph::ByteSize;
@@ -189,7 +189,7 @@ async fn create(args: &Args) -> Result<nodes::array::Created, Failure> {
     if !args.force {
         for member in parts.iter().chain(&spares) {
             if let Some(disk) = &member.disk {
-                taking::refuse_full(&member.name, disk, None).await?;
+                member_checks::refuse_full(&member.name, disk, None).await?;
             }
         }
     }
@@ -211,7 +211,7 @@ async fn new_member(builder: &mut Builder, args: &Args, text: &str) -> Result<Ne
         None
     } else {
         let candidate = Box::pin(candidate(builder, text)).await?;
-        taking::refuse_unreached(&candidate)?;
+        member_checks::refuse_unreached(&candidate)?;
         candidate.disk
     };
     Ok(NewMember {

@@ -10,8 +10,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::arrays::member_checks::is_same;
 use crate::arrays::report::ArrayReport;
-use crate::arrays::taking::is_same;
 use crate::control::client::{self, ControlError};
 use crate::control::{ArrayRequest, ArrayStep, ControlAnswer, ControlRequest, place};
 use crate::failure::Failure;

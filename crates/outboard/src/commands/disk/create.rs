@@ -15,8 +15,8 @@ use rustix::fs::FallocateFlags;
 use serde::Serialize;
 
 use super::mkfs::{Filesystem, Keep};
+use super::part_options::PartOptions;
 use super::partitions::{MadeTable, PartitionPlan, TableKind};
-use super::parts::PartOptions;
 use crate::failure::Failure;
 use crate::graph::{ByteSize, SECTOR};
 use crate::interrupt::Interrupt;

@@ -3,8 +3,8 @@
 mod create;
 mod grow;
 mod mkfs;
+mod part_options;
 mod partitions;
-mod parts;
 
 use clap::Subcommand;
 

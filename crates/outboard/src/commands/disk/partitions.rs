@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::create::{UnfinishedImage, cannot_make};
 use super::mkfs::{Keep, Tool};
-use super::parts::PartOption;
+use super::part_options::PartOption;
 use crate::failure::Failure;
 use crate::graph::ByteSize;
 use crate::interrupt::Interrupt;

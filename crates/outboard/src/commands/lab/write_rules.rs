@@ -12,7 +12,7 @@ use nbd::client::Target as Export;
 use crate::cli;
 use crate::commands::array;
 use crate::graph;
-use crate::graph::builder::{WriteTarget, written};
+use crate::graph::builder::{WriteTarget, write_targets};
 
 /// What is ours, and what the user allowed beyond it.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl WriteRules for OwnWriteRules<'_> {
     fn check(&self, expression: &str) -> Result<(), String> {
         let named = graph::resolve(expression).map_err(|error| error.to_string())?;
         let mut files = Vec::new();
-        for one in written(&named).map_err(|error| error.to_string())? {
+        for one in write_targets(&named).map_err(|error| error.to_string())? {
             match one {
                 WriteTarget::File(path) => files.push(path),
                 WriteTarget::Export(export) => self.check_export(&export)?,

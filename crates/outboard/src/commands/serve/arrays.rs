@@ -10,7 +10,7 @@ use nbd::server::ChangeError;
 use nodes::array::Candidate;
 
 use super::live::{ActiveConfig, Live};
-use super::opened::{OpenExport, Opening};
+use super::open_export::{OpenExport, Opening};
 use crate::arrays::change::{self, Opener};
 use crate::arrays::report::ArrayReport;
 use crate::control::{ArrayRequest, ArrayStep, ControlAnswer};

@@ -15,7 +15,7 @@ use nbd::server::{ChangeError, Control, Export, ExportDisk};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::notify;
-use super::opened::{OpenExport, Opening};
+use super::open_export::{OpenExport, Opening};
 use super::overlays::{changed_images, drop_overlays};
 use crate::arrays::Arrays;
 use crate::config::{self, Changes, ExportPlan, ServerPlan};

@@ -3,7 +3,7 @@
 
 use nbd::server::{ClientDiskFigures, Control};
 
-use super::opened::{OpenExport, Opening};
+use super::open_export::{OpenExport, Opening};
 use crate::config::{Changes, ExportPlan, ServerPlan};
 use crate::control::{ControlAnswer, DropOverlay, DroppedOverlay};
 use crate::failure::Failure;

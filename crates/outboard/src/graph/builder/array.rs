@@ -6,10 +6,10 @@ use nbd::client::AccessMode;
 use nodes::array::format::Level;
 use nodes::array::{self, ArrayError, ArrayOptions, Candidate, MEMBER_TIMEOUT, Reopen};
 
-use super::again::{Links, MemberReopen};
-use super::built::BuiltDisk;
+use super::built_disk::BuiltDisk;
 use super::claims::Footprint;
 use super::compose::made;
+use super::member_reopen::{Links, MemberReopen};
 use super::{BuildError, BuildPlace, Builder, Result, refuse_collision};
 use crate::graph::disk::{self, Disk, NamedDisk};
 

@@ -7,7 +7,7 @@ use block::{Node, Range};
 use nodes::partition::{Partition, PartitionError, PartitionTable};
 use nodes::{Blocks, Linear, Overlay, OverlayOptions, Segment, Stripe};
 
-use super::built::{Below, BuiltDisk};
+use super::built_disk::{Below, BuiltDisk};
 use super::claims::{FileIdentity, Footprint};
 use super::{BuildError, BuildPlace, Builder, Result, refuse_collision};
 use crate::graph::disk::{self, Disk};

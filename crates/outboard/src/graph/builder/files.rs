@@ -8,7 +8,7 @@ use std::sync::Arc;
 use block::Node;
 use nodes::{File, FileOptions};
 
-use super::built::{Below, BuiltDisk};
+use super::built_disk::{Below, BuiltDisk};
 use super::claims::{FileIdentity, Footprint, Leaf};
 use super::{BuildError, BuildPlace, Builder, Result};
 use crate::graph::syntax::Span;

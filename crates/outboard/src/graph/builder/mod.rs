@@ -7,17 +7,17 @@
 //! * Disks that have different bytes of one file share the file: it is open, and locked, once.
 //! * What is below an overlay is opened for reading only.
 
-mod again;
 mod array;
-mod built;
+mod built_disk;
 mod claims;
 mod compose;
 mod error;
 mod files;
+mod member_reopen;
 mod table;
 #[cfg(test)]
 mod tests;
-mod written;
+mod write_targets;
 
 use std::io;
 use std::sync::Arc;
@@ -27,12 +27,12 @@ use nbd::client::{Address, Client, ClientConfig, Target};
 use nodes::array::Array;
 use nodes::{Delay, ErrorDisk, Fault, FaultPlan, Memory, Null, ReadAhead, Throttle, Zero};
 
-use self::again::Links;
-pub(crate) use self::built::BuiltDisk;
+pub(crate) use self::built_disk::BuiltDisk;
 pub(crate) use self::claims::FileClaim;
 use self::claims::{FileIdentity, Leaf, collision};
 pub(crate) use self::error::BuildError;
-pub(crate) use self::written::{WriteTarget, written};
+use self::member_reopen::Links;
+pub(crate) use self::write_targets::{WriteTarget, write_targets};
 use super::disk::{Disk, NamedDisk};
 use super::error::SourceMark;
 use super::size::ByteSize;

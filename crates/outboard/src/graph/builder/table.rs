@@ -9,7 +9,7 @@ use block::Range;
 use nodes::dm::{self, Device, DeviceName, Need};
 use nodes::{Overlay, OverlayOptions};
 
-use super::built::BuiltDisk;
+use super::built_disk::BuiltDisk;
 use super::claims::{FileIdentity, Footprint};
 use super::compose::made;
 use super::{BuildError, BuildPlace, Builder, Result};

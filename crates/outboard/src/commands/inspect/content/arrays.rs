@@ -7,7 +7,7 @@ use nodes::array::format::{Role, Superblock, layout_name};
 use nodes::array::{self, ArrayOptions, Candidate, Picture};
 use serde::Serialize;
 
-use super::look::{ContentSource, Member, NamedNode};
+use super::scan::{ContentSource, Member, NamedNode};
 use super::{BitmapOf, DiskContent, array_uuid};
 
 /// An array, as far as the disks show it.

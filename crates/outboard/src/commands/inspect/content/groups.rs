@@ -6,7 +6,7 @@ use nodes::volume::format::{LogicalVolume, VolumeGroup};
 use serde::Serialize;
 
 use super::DiskContent;
-use super::look::{NamedNode, Physical};
+use super::scan::{NamedNode, Physical};
 
 /// Volumes of one group that are looked into.
 const VOLUMES_MAX: usize = 256;

@@ -3,8 +3,8 @@
 
 pub(crate) mod arrays;
 pub(crate) mod groups;
-pub(crate) mod look;
 mod partitions;
+pub(crate) mod scan;
 
 use serde::Serialize;
 

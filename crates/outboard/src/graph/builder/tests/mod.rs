@@ -1,8 +1,8 @@
 //! Tests of opening disks: [`arrays`], [`claims`] of bytes without any file, [`opening`] and [`tables`] with them.
 
-mod again;
 mod arrays;
 mod claims;
+mod member_reopen;
 mod opening;
 mod tables;
 

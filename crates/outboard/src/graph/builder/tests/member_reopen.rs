@@ -16,7 +16,7 @@ use nodes::array::Reopen;
 use nodes::{Memory, Zero};
 use testkit::single;
 
-use super::super::again::{Links, MemberReopen};
+use super::super::member_reopen::{Links, MemberReopen};
 use super::super::{BuildPlace, Builder};
 use super::MIB;
 use crate::graph::resolve;

@@ -30,7 +30,7 @@ pub(crate) enum WriteTarget {
 }
 
 /// All that may be written through a disk, in the order in which it is named.
-pub(crate) fn written(named: &NamedDisk) -> Result<Vec<WriteTarget>> {
+pub(crate) fn write_targets(named: &NamedDisk) -> Result<Vec<WriteTarget>> {
     let place = BuildPlace::of(&named.text, false);
     let mut found = Vec::new();
     add(&named.disk, &place, &mut found)?;
