@@ -60,9 +60,9 @@ fn level(own: Level, verbose: u8) -> LevelFilter {
 /// Whether standard error is the journal's socket. The variable alone proves nothing: child processes with a
 /// redirected standard error inherit it.
 fn is_journal() -> bool {
-    let said = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    let journal = std::env::var("JOURNAL_STREAM").unwrap_or_default();
     let stat = rustix::fs::fstat(io::stderr());
-    stat.is_ok_and(|stat| said == format!("{}:{}", stat.st_dev, stat.st_ino))
+    stat.is_ok_and(|stat| journal == format!("{}:{}", stat.st_dev, stat.st_ino))
 }
 
 /// Lines for the journal.

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::tell(&failure, format);
+            output::print_failure(&failure, format);
             failure.exit_code()
         }
     }

@@ -56,7 +56,7 @@ pub(crate) fn remark(text: &str) {
 }
 
 /// Prints a failure on standard error. An error of that is ignored.
-pub(crate) fn tell(failure: &Failure, format: Format) {
+pub(crate) fn print_failure(failure: &Failure, format: Format) {
     if failure.is_reported() {
         return;
     }

@@ -34,14 +34,14 @@ impl AttachedArrays {
         let arrays = Arc::new(Arrays::new(None));
         arrays.add(text, opened);
         let held = Mutex::new(OpenClaims::by(builder));
-        let asked = Arc::new(AttachedControl {
+        let handler = Arc::new(AttachedControl {
             arrays: arrays.clone(),
             held,
         });
         let control = place::attached_path().and_then(|path| {
             let socket = ControlSocket::open(&path).map_err(|e| e.to_string());
             let started = socket.and_then(|socket| {
-                let started = server::start(&socket, asked);
+                let started = server::start(&socket, handler);
                 started.map(|()| socket).map_err(|failure| failure.line())
             });
             started
@@ -81,28 +81,28 @@ struct AttachedControl {
 }
 
 impl AttachedControl {
-    async fn change(&self, ask: ArrayRequest) -> Result<ControlAnswer, String> {
+    async fn change(&self, request: ArrayRequest) -> Result<ControlAnswer, String> {
         // One change at a time.
         let mut held = self.held.lock().await;
-        let ArrayRequest { export, uuid, step } = ask;
+        let ArrayRequest { export, uuid, step } = request;
         let array = self.arrays.find(&export, &uuid);
         let array = array.ok_or_else(|| format!("{export} has no array {uuid} now"))?;
         if let ArrayStep::Stop { .. } = step {
             let next = "`outboard detach` stops it";
             return Err(format!("the array is below an attached device; {next}"));
         }
-        change::carry_out_for(&array, step, &mut *held).await?;
+        change::apply_request(&array, step, &mut *held).await?;
         let report = ArrayReport::of(Some(&export), &array.status());
         Ok(ControlAnswer::Array(Box::new(report)))
     }
 }
 
 impl ControlHandler for AttachedControl {
-    fn answer(self: Arc<Self>, ask: ControlRequest) -> AnswerFuture {
+    fn handle(self: Arc<Self>, request: ControlRequest) -> AnswerFuture {
         Box::pin(async move {
-            match ask {
+            match request {
                 ControlRequest::Arrays => Ok(ControlAnswer::Arrays(self.arrays.reports())),
-                ControlRequest::Array(ask) => self.change(ask).await,
+                ControlRequest::Array(request) => self.change(request).await,
                 _ => Err("this is no server: a disk is attached here".to_owned()),
             }
         })

@@ -43,7 +43,7 @@ impl Opener for OpenClaims {
 }
 
 /// Applies `step`, which is not [`ArrayStep::Stop`]: the caller handles that, since it ends the export as well.
-pub(crate) async fn carry_out(
+pub(crate) async fn apply(
     array: &Array,
     step: ArrayStep,
     opener: &mut impl Opener,
@@ -82,14 +82,14 @@ pub(crate) async fn carry_out(
     Ok(done?)
 }
 
-/// [`carry_out`] for a request from another process: logs it, and returns an error of one line.
-pub(crate) async fn carry_out_for(
+/// [`apply`] for a request from another process: logs it, and returns an error of one line.
+pub(crate) async fn apply_request(
     array: &Array,
     step: ArrayStep,
     opener: &mut impl Opener,
 ) -> Result<(), String> {
     tracing::info!("array {}: {step} requested", array.status().name);
-    let done = carry_out(array, step, opener).await;
+    let done = apply(array, step, opener).await;
     done.map_err(|failure| failure.line())
 }
 

@@ -70,13 +70,13 @@ impl Hook {
     }
 
     /// Queues an event for the program.
-    pub(crate) fn tell(&self, told: HookEvent) {
+    pub(crate) fn send(&self, hook_event: HookEvent) {
         let queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(queue) = &*queue else {
             return;
         };
-        if let Err(TrySendError::Full(told)) = queue.try_send(told) {
-            let (event, array) = (told.event, &told.array);
+        if let Err(TrySendError::Full(hook_event)) = queue.try_send(hook_event) {
+            let (event, array) = (hook_event.event, &hook_event.array);
             tracing::error!(
                 "on_event: {event} of {array} is dropped: {WAITING_MAX} events are queued"
             );
@@ -107,9 +107,9 @@ impl Hook {
 }
 
 async fn work(command: Vec<String>, mut waiting: Receiver<HookEvent>) {
-    while let Some(told) = waiting.recv().await {
-        let (event, array) = (told.event, told.array.clone());
-        if let Err(why) = run(&command, &told).await {
+    while let Some(hook_event) = waiting.recv().await {
+        let (event, array) = (hook_event.event, hook_event.array.clone());
+        if let Err(why) = run(&command, &hook_event).await {
             let program = command.first().map_or("", String::as_str);
             tracing::error!("on_event: {program} {event} {array}: {why}");
         }
@@ -117,8 +117,9 @@ async fn work(command: Vec<String>, mut waiting: Receiver<HookEvent>) {
 }
 
 /// Runs the program and waits for it.
-async fn run(command: &[String], told: &HookEvent) -> Result<(), String> {
-    let mut child = start(command, told).map_err(|error| format!("cannot be run: {error}"))?;
+async fn run(command: &[String], hook_event: &HookEvent) -> Result<(), String> {
+    let mut child =
+        start(command, hook_event).map_err(|error| format!("cannot be run: {error}"))?;
     let begin = clock::now();
     loop {
         match child.try_wait() {
@@ -134,18 +135,21 @@ async fn run(command: &[String], told: &HookEvent) -> Result<(), String> {
     }
 }
 
-fn start(command: &[String], told: &HookEvent) -> io::Result<Child> {
+fn start(command: &[String], hook_event: &HookEvent) -> io::Result<Child> {
     let (program, first) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
-    command.args(first).arg(told.event).arg(&told.array);
-    command.args(&told.member);
-    command.env("OUTBOARD_EVENT", told.event);
-    command.env("OUTBOARD_ARRAY", &told.array);
+    command
+        .args(first)
+        .arg(hook_event.event)
+        .arg(&hook_event.array);
+    command.args(&hook_event.member);
+    command.env("OUTBOARD_EVENT", hook_event.event);
+    command.env("OUTBOARD_ARRAY", &hook_event.array);
     command.env(
         "OUTBOARD_MEMBER",
-        told.member.as_deref().unwrap_or_default(),
+        hook_event.member.as_deref().unwrap_or_default(),
     );
-    for (name, value) in &told.more {
+    for (name, value) in &hook_event.more {
         command.env(name, value);
     }
     // Variables of the service manager that are for this process only.

@@ -88,7 +88,7 @@ fn members(report: &ArrayReport) -> Vec<String> {
     let shown: Vec<&MemberReport> = report
         .members
         .iter()
-        .filter(|m| is_told(m, report))
+        .filter(|m| is_shown(m, report))
         .collect();
     let count = shown.len();
     let row = |(n, member): (usize, &&MemberReport)| {
@@ -107,7 +107,7 @@ fn members(report: &ArrayReport) -> Vec<String> {
 }
 
 /// Whether a member has a line. A missing member has none where a failed member of the same slot has one.
-fn is_told(member: &MemberReport, report: &ArrayReport) -> bool {
+fn is_shown(member: &MemberReport, report: &ArrayReport) -> bool {
     let held = |other: &MemberReport| {
         other.part == member.part
             && matches!(other.state, MemberHealth::Failed | MemberHealth::Stale)

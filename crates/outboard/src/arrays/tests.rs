@@ -233,11 +233,11 @@ fn events_have_mdadms_names() {
         ),
     ];
     for (event, name, has_member) in events {
-        let told = watched.told(&event);
+        let told = watched.hook_event(&event);
         assert_eq!((told.event, told.array.as_str()), (name, "media"));
         assert_eq!(told.member, has_member.then(member));
     }
-    let told = watched.told(&ArrayEvent::RebuildFinished {
+    let told = watched.hook_event(&ArrayEvent::RebuildFinished {
         kind,
         mismatches: 8,
     });
@@ -247,7 +247,7 @@ fn events_have_mdadms_names() {
     );
 }
 
-fn told(event: &'static str, member: Option<&str>) -> HookEvent {
+fn sample_event(event: &'static str, member: Option<&str>) -> HookEvent {
     HookEvent {
         event,
         array: "media; rm -rf x".to_owned(),
@@ -272,11 +272,11 @@ fn the_program_gets_its_words_in_order_and_no_shell_reads_them() {
     let command = ["/bin/sh", "-c", script, out.to_str().unwrap(), "own"].map(str::to_owned);
     on_an_engine(async || {
         let hook = Hook::start(command.to_vec());
-        hook.tell(told("Fail", Some("b.img")));
-        hook.tell(told("DegradedArray", None));
+        hook.send(sample_event("Fail", Some("b.img")));
+        hook.send(sample_event("DegradedArray", None));
         hook.finish().await;
         // After `finish` events are dropped, and a second `finish` returns at once.
-        hook.tell(told("Fail", None));
+        hook.send(sample_event("Fail", None));
         hook.finish().await;
     });
     assert_eq!(
@@ -295,8 +295,8 @@ fn a_program_that_is_not_there_or_fails_is_no_harm_to_the_next_event() {
     for command in [failing.to_vec(), vec!["/nonexistent/program".to_owned()]] {
         on_an_engine(async || {
             let hook = Hook::start(command);
-            hook.tell(told("Fail", None));
-            hook.tell(told("Fail", None));
+            hook.send(sample_event("Fail", None));
+            hook.send(sample_event("Fail", None));
             hook.finish().await;
         });
     }

@@ -28,7 +28,7 @@ pub(super) fn start(export: &str, array: &Arc<Array>, hook: Option<Hook>) {
         export: export.to_owned(),
     };
     if status.working < status.parts {
-        watched.happened(&ArrayEvent::DegradedArray, hook.as_ref());
+        watched.report(&ArrayEvent::DegradedArray, hook.as_ref());
     }
     drop(engine::spawn(watch(watched, events, hook)));
 }
@@ -36,7 +36,7 @@ pub(super) fn start(export: &str, array: &Arc<Array>, hook: Option<Hook>) {
 async fn watch(watched: ArrayWatch, mut events: Receiver<ArrayEvent>, hook: Option<Hook>) {
     loop {
         match events.recv().await {
-            Ok(event) => watched.happened(&event, hook.as_ref()),
+            Ok(event) => watched.report(&event, hook.as_ref()),
             Err(RecvError::Lagged(missed)) => {
                 tracing::error!("array {}: {missed} events were missed", watched.array);
             }
@@ -46,7 +46,7 @@ async fn watch(watched: ArrayWatch, mut events: Receiver<ArrayEvent>, hook: Opti
 }
 
 impl ArrayWatch {
-    fn happened(&self, event: &ArrayEvent, hook: Option<&Hook>) {
+    fn report(&self, event: &ArrayEvent, hook: Option<&Hook>) {
         let array = &self.array;
         let line = in_words(event);
         match event {
@@ -60,12 +60,12 @@ impl ArrayWatch {
             _ => tracing::info!("array {array}: {line}"),
         }
         if let Some(hook) = hook {
-            hook.tell(self.told(event));
+            hook.send(self.hook_event(event));
         }
     }
 
     /// The event by mdadm's names.
-    pub(super) fn told(&self, event: &ArrayEvent) -> HookEvent {
+    pub(super) fn hook_event(&self, event: &ArrayEvent) -> HookEvent {
         let mut more = vec![
             ("OUTBOARD_ARRAY_UUID", self.uuid.clone()),
             ("OUTBOARD_EXPORT", self.export.clone()),

@@ -2,7 +2,7 @@
 
 mod overlays;
 
-use crate::commands::reload::{WhichServer, strange};
+use crate::commands::reload::{WhichServer, unexpected_answer};
 use crate::commands::status::{CLIENT_HEAD, client_rows};
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::failure::Failure;
@@ -39,20 +39,20 @@ pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
         Command::DropOverlay(args) => overlays::drop(args, format),
         Command::Disconnect(args) => {
             let client = args.client;
-            match args.which.ask(ControlRequest::Disconnect { client })? {
+            match args.which.request(ControlRequest::Disconnect { client })? {
                 ControlAnswer::Disconnected => {
-                    let said = serde_json::json!({ "disconnected": client });
-                    format.print(&said, || format!("client {client} is being disconnected"))
+                    let answer = serde_json::json!({ "disconnected": client });
+                    format.print(&answer, || format!("client {client} is being disconnected"))
                 }
-                _ => Err(strange()),
+                _ => Err(unexpected_answer()),
             }
         }
     }
 }
 
 fn list(which: &WhichServer, format: Format) -> Result<(), Failure> {
-    let ControlAnswer::Status(status) = which.ask(ControlRequest::Status)? else {
-        return Err(strange());
+    let ControlAnswer::Status(status) = which.request(ControlRequest::Status)? else {
+        return Err(unexpected_answer());
     };
     let clients = status
         .figures

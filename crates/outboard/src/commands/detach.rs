@@ -69,7 +69,7 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
         return Ok(());
     };
     for failure in failures.rev() {
-        output::tell(&failure, format);
+        output::print_failure(&failure, format);
     }
     Err(last)
 }

@@ -1,6 +1,6 @@
 //! `outboard export`: the exports of a running server.
 
-use crate::commands::reload::{WhichServer, strange};
+use crate::commands::reload::{WhichServer, unexpected_answer};
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::failure::Failure;
 use crate::graph::ByteSize;
@@ -34,8 +34,8 @@ pub(crate) fn run(command: Command, format: Format) -> Result<(), Failure> {
 }
 
 fn list(which: &WhichServer, format: Format) -> Result<(), Failure> {
-    let ControlAnswer::Status(status) = which.ask(ControlRequest::Status)? else {
-        return Err(strange());
+    let ControlAnswer::Status(status) = which.request(ControlRequest::Status)? else {
+        return Err(unexpected_answer());
     };
     let exports = &status.figures.exports;
     format.print(exports, || {
@@ -54,9 +54,9 @@ fn list(which: &WhichServer, format: Format) -> Result<(), Failure> {
 
 fn resize(args: ResizeArgs, format: Format) -> Result<(), Failure> {
     let export = args.name.clone();
-    let answer = args.which.ask(ControlRequest::Resize { export })?;
+    let answer = args.which.request(ControlRequest::Resize { export })?;
     let ControlAnswer::Resized { from, to } = answer else {
-        return Err(strange());
+        return Err(unexpected_answer());
     };
     format.print(&serde_json::json!({ "from": from, "to": to }), || {
         let (from, to) = (ByteSize(from), ByteSize(to));

@@ -26,9 +26,9 @@ struct RefreshReport<'a> {
 /// Requests the refresh, and prints the size.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let size = attach::refresh(&args.what).map_err(Failure::new)?;
-    let told = RefreshReport {
+    let report = RefreshReport {
         what: &args.what,
         size,
     };
-    format.print(&told, || ByteSize(size).to_string())
+    format.print(&report, || ByteSize(size).to_string())
 }

@@ -1,7 +1,7 @@
 //! `outboard reload`: a running server reads its configuration again.
 
 use crate::commands::serve::live::summary;
-use crate::control::client::{ask, choose};
+use crate::control::client::{self, choose};
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::failure::Failure;
 use crate::output::Format;
@@ -16,21 +16,21 @@ pub(crate) struct WhichServer {
 
 impl WhichServer {
     /// Sends it a request.
-    pub(crate) fn ask(&self, question: ControlRequest) -> Result<ControlAnswer, Failure> {
+    pub(crate) fn request(&self, request: ControlRequest) -> Result<ControlAnswer, Failure> {
         let path = choose(self.server.as_deref())?;
-        ask(&path, question).map_err(Failure::new)
+        client::request(&path, request).map_err(Failure::new)
     }
 }
 
 /// The server sent an answer to another request.
-pub(crate) fn strange() -> Failure {
-    Failure::new("the server answered another question").next("is it of another version?")
+pub(crate) fn unexpected_answer() -> Failure {
+    Failure::new("the server answered another request").next("is it of another version?")
 }
 
 /// Reloads, and prints the changes.
 pub(crate) fn run(which: &WhichServer, format: Format) -> Result<(), Failure> {
-    let ControlAnswer::Reloaded(done) = which.ask(ControlRequest::Reload)? else {
-        return Err(strange());
+    let ControlAnswer::Reloaded(done) = which.request(ControlRequest::Reload)? else {
+        return Err(unexpected_answer());
     };
     format.print(&done, || summary(&done))?;
     match done.warnings.as_slice() {

@@ -210,9 +210,9 @@ fn limits(values: Values<'_>, table: &LimitsTable) -> Result<Limits, Slip> {
             &mut limits.in_flight_requests_max,
         ),
     ];
-    for (said, limit) in counts {
-        if let Some(said) = said {
-            *limit = values.count(said, 1..=COUNT_MAX)?;
+    for (value, limit) in counts {
+        if let Some(value) = value {
+            *limit = values.count(value, 1..=COUNT_MAX)?;
         }
     }
     let times = [
@@ -220,14 +220,14 @@ fn limits(values: Values<'_>, table: &LimitsTable) -> Result<Limits, Slip> {
         (&table.stall_timeout, &mut limits.stall_timeout),
         (&table.stop_timeout, &mut limits.stop_timeout),
     ];
-    for (said, limit) in times {
-        if let Some(said) = said {
-            *limit = values.time(said)?;
+    for (value, limit) in times {
+        if let Some(value) = value {
+            *limit = values.time(value)?;
         }
     }
-    if let Some(said) = &table.payload_max {
+    if let Some(value) = &table.payload_max {
         let cap = u64::from(Limits::default().payload_max);
-        let payload = values.size(said, PAYLOAD_MIN..=cap)?;
+        let payload = values.size(value, PAYLOAD_MIN..=cap)?;
         limits.payload_max = u32::try_from(payload).unwrap_or(limits.payload_max);
     }
     let payload = u64::from(limits.payload_max);
@@ -244,9 +244,9 @@ fn limits(values: Values<'_>, table: &LimitsTable) -> Result<Limits, Slip> {
             &mut limits.in_flight_bytes_total_max,
         ),
     ];
-    for (said, min, limit) in sizes {
-        if let Some(said) = said {
-            let bytes = values.size(said, min..=memory)?;
+    for (value, min, limit) in sizes {
+        if let Some(value) = value {
+            let bytes = values.size(value, min..=memory)?;
             *limit = usize::try_from(bytes).unwrap_or(usize::MAX);
         }
     }

@@ -35,15 +35,15 @@ impl Slip {
     /// What serde found wrong, in our words.
     pub(super) fn of_toml(text: &str, error: &toml::de::Error) -> Self {
         let start = error.span().map_or(0, |Range { start, .. }| start);
-        let said = error.message();
-        let said = said.lines().collect::<Vec<_>>().join(" ");
-        let what = match said.strip_prefix("unknown field ") {
+        let message = error.message();
+        let message = message.lines().collect::<Vec<_>>().join(" ");
+        let what = match message.strip_prefix("unknown field ") {
             Some(rest) => {
                 let rest = rest.replace(", expected one of ", "; the keys here are ");
                 let rest = rest.replace(", expected ", "; the key here is ");
                 format!("unknown key {rest}")
             }
-            None => said.replace("missing field", "missing key"),
+            None => message.replace("missing field", "missing key"),
         };
         Self::at(text, start, what)
     }

@@ -107,7 +107,7 @@ pub(super) fn writers(
     disk: &Disk,
 ) -> Result<WriterRules, Slip> {
     let many = table.writers.as_ref();
-    let many = many.map(|said| is_many(values, said)).transpose()?;
+    let many = many.map(|value| is_many(values, value)).transpose()?;
     let options = WriterOptions {
         many: many.unwrap_or_default(),
         single: table.single_writer,
@@ -124,10 +124,10 @@ pub(super) fn writers(
     rules.map_err(|why| values.slip(&table.name, why))
 }
 
-fn is_many(values: Values<'_>, said: &Spanned<Value>) -> Result<bool, Slip> {
-    match said.get_ref() {
+fn is_many(values: Values<'_>, value: &Spanned<Value>) -> Result<bool, Slip> {
+    match value.get_ref() {
         Value::Integer(1) => Ok(false),
         Value::String(text) if text == "many" => Ok(true),
-        _ => Err(values.slip(said, "the writers of an export are 1 or \"many\"")),
+        _ => Err(values.slip(value, "the writers of an export are 1 or \"many\"")),
     }
 }

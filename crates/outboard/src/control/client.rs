@@ -43,8 +43,8 @@ pub(crate) enum ControlError {
 }
 
 /// Sends a request to the server at `path` and waits for the answer.
-pub(crate) fn ask(path: &Path, ask: ControlRequest) -> Result<ControlAnswer, ControlError> {
-    let limit = match ask {
+pub(crate) fn request(path: &Path, request: ControlRequest) -> Result<ControlAnswer, ControlError> {
+    let limit = match request {
         ControlRequest::Status | ControlRequest::Arrays => STATUS_TIMEOUT,
         ControlRequest::Reload
         | ControlRequest::Resize { .. }
@@ -52,7 +52,7 @@ pub(crate) fn ask(path: &Path, ask: ControlRequest) -> Result<ControlAnswer, Con
         | ControlRequest::DropOverlay(_)
         | ControlRequest::Array(_) => CHANGE_TIMEOUT,
     };
-    let line = exchange(path, ask, limit).map_err(|source| match source.kind() {
+    let line = exchange(path, request, limit).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             ControlError::Nobody(path.to_owned())
         }
@@ -73,12 +73,15 @@ pub(crate) fn ask(path: &Path, ask: ControlRequest) -> Result<ControlAnswer, Con
     }
 }
 
-fn exchange(path: &Path, ask: ControlRequest, limit: Duration) -> io::Result<Vec<u8>> {
+fn exchange(path: &Path, request: ControlRequest, limit: Duration) -> io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(STATUS_TIMEOUT))?;
     let version = VERSION;
-    let mut line = serde_json::to_vec(&RequestLine { version, ask })?;
+    let mut line = serde_json::to_vec(&RequestLine {
+        version,
+        ask: request,
+    })?;
     line.push(b'\n');
     stream.write_all(&line)?;
     let mut answer = Vec::new();
@@ -87,9 +90,9 @@ fn exchange(path: &Path, ask: ControlRequest, limit: Duration) -> io::Result<Vec
 }
 
 /// The server that a command is about: the one that is named, or the only one.
-pub(crate) fn choose(said: Option<&str>) -> Result<PathBuf, Failure> {
-    if let Some(said) = said {
-        return place::named(said);
+pub(crate) fn choose(name: Option<&str>) -> Result<PathBuf, Failure> {
+    if let Some(name) = name {
+        return place::named(name);
     }
     let mut alive = place::all().into_iter().filter(|path| is_alive(path));
     match (alive.next(), alive.next()) {
@@ -120,7 +123,7 @@ fn is_alive(path: &Path) -> bool {
 pub(crate) fn statuses() -> Vec<ServerStatus> {
     let mut statuses = Vec::new();
     for path in place::all() {
-        match ask(&path, ControlRequest::Status) {
+        match request(&path, ControlRequest::Status) {
             Ok(ControlAnswer::Status(status)) => statuses.push(*status),
             // Left behind by a server that was killed.
             Err(ControlError::Nobody(_)) => place::sweep(&path),

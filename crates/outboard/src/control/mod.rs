@@ -208,7 +208,7 @@ impl Reply {
 }
 
 /// Parses a request. The version is checked first: other versions may have other fields.
-pub(crate) fn question(line: &[u8]) -> Result<ControlRequest, String> {
+pub(crate) fn parse_request(line: &[u8]) -> Result<ControlRequest, String> {
     #[derive(Deserialize)]
     struct VersionField {
         version: u32,

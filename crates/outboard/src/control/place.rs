@@ -68,16 +68,16 @@ pub(crate) fn with_arrays() -> Vec<PathBuf> {
 }
 
 /// The path that `--server` means: a path, a server's name, or its process.
-pub(crate) fn named(said: &str) -> Result<PathBuf, Failure> {
-    if said.contains('/') {
-        return Ok(PathBuf::from(said));
+pub(crate) fn named(server: &str) -> Result<PathBuf, Failure> {
+    if server.contains('/') {
+        return Ok(PathBuf::from(server));
     }
-    let names = [said.to_owned(), format!("{PREFIX}{said}")];
+    let names = [server.to_owned(), format!("{PREFIX}{server}")];
     let all = with_arrays();
     let found = all.iter().find(|path| names.contains(&name(path)));
     found.cloned().ok_or_else(|| {
         let known: Vec<String> = all.iter().map(|path| name(path)).collect();
-        Failure::new(format!("no server named `{said}` runs here")).next(match known.as_slice() {
+        Failure::new(format!("no server named `{server}` runs here")).next(match known.as_slice() {
             [] => "`outboard status` shows those that run".to_owned(),
             known => format!("these run: {}", known.join(", ")),
         })

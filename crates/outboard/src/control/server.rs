@@ -11,7 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
 use super::place::ControlSocket;
-use super::{ASK_MAX, ControlAnswer, ControlRequest, Reply, question};
+use super::{ASK_MAX, ControlAnswer, ControlRequest, Reply, parse_request};
 use crate::failure::Failure;
 
 /// Connections at once; more must wait.
@@ -27,13 +27,13 @@ pub(crate) type AnswerFuture = Pin<Box<dyn Future<Output = Result<ControlAnswer,
 /// Handles the requests of a control socket.
 pub(crate) trait ControlHandler: Send + Sync + 'static {
     /// Handles one request.
-    fn answer(self: Arc<Self>, ask: ControlRequest) -> AnswerFuture;
+    fn handle(self: Arc<Self>, request: ControlRequest) -> AnswerFuture;
 }
 
 /// Starts to accept connections on this core.
 pub(crate) fn start(
     socket: &ControlSocket,
-    oracle: Arc<impl ControlHandler>,
+    handler: Arc<impl ControlHandler>,
 ) -> Result<(), Failure> {
     let failed = |e: io::Error| {
         let what = format!("cannot use the control socket {}", socket.path().display());
@@ -41,19 +41,19 @@ pub(crate) fn start(
     };
     let listener = socket.listener().try_clone().map_err(failed)?;
     let listener = UnixListener::from_std(listener).map_err(failed)?;
-    drop(engine::spawn(accept(listener, oracle)));
+    drop(engine::spawn(accept(listener, handler)));
     Ok(())
 }
 
-async fn accept(listener: UnixListener, oracle: Arc<impl ControlHandler>) {
+async fn accept(listener: UnixListener, handler: Arc<impl ControlHandler>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     // Never closed.
     while let Ok(place) = places.clone().acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let oracle = oracle.clone();
+                let handler = handler.clone();
                 drop(engine::spawn(async move {
-                    if let Err(e) = talk(stream, oracle).await {
+                    if let Err(e) = serve_request(stream, handler).await {
                         tracing::debug!("control socket: {e}");
                     }
                     drop(place);
@@ -67,19 +67,19 @@ async fn accept(listener: UnixListener, oracle: Arc<impl ControlHandler>) {
     }
 }
 
-async fn talk(stream: UnixStream, oracle: Arc<impl ControlHandler>) -> io::Result<()> {
+async fn serve_request(stream: UnixStream, handler: Arc<impl ControlHandler>) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut line = Vec::new();
     let mut bounded = BufReader::new(read.take(ASK_MAX as u64));
-    let asked = engine::clock::timeout(TALK_TIMEOUT, bounded.read_until(b'\n', &mut line));
-    asked.await.map_err(io::Error::other)??;
+    let received = engine::clock::timeout(TALK_TIMEOUT, bounded.read_until(b'\n', &mut line));
+    received.await.map_err(io::Error::other)??;
     if line.is_empty() {
         // A client only checked whether a process listens.
         return Ok(());
     }
     let result = if line.ends_with(b"\n") {
-        match question(&line) {
-            Ok(ask) => oracle.answer(ask).await,
+        match parse_request(&line) {
+            Ok(request) => handler.handle(request).await,
             Err(why) => Err(why),
         }
     } else {

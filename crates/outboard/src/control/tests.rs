@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::client::{ControlError, ask};
+use super::client::{ControlError, request};
 use super::place::ControlSocket;
 use super::server::{AnswerFuture, ControlHandler, start};
 use super::*;
@@ -16,13 +16,13 @@ use super::*;
 struct Echo;
 
 impl ControlHandler for Echo {
-    fn answer(self: Arc<Self>, ask: ControlRequest) -> AnswerFuture {
+    fn handle(self: Arc<Self>, request: ControlRequest) -> AnswerFuture {
         Box::pin(async move {
-            match ask {
+            match request {
                 ControlRequest::Resize { export } if export == "a" => {
                     Ok(ControlAnswer::Resized { from: 1, to: 2 })
                 }
-                other => Err(format!("asked {other:?}")),
+                other => Err(format!("unexpected {other:?}")),
             }
         })
     }
@@ -48,13 +48,13 @@ fn with_server(client: impl FnOnce(&std::path::Path) + Send + 'static) {
 }
 
 #[test]
-fn a_question_is_answered_and_a_refusal_told() {
+fn a_request_is_answered_and_a_refusal_returned() {
     with_server(|path| {
         let export = "a".to_owned();
-        let answer = ask(path, ControlRequest::Resize { export }).expect("an answer");
+        let answer = request(path, ControlRequest::Resize { export }).expect("an answer");
         assert_eq!(answer, ControlAnswer::Resized { from: 1, to: 2 });
-        let refused = ask(path, ControlRequest::Reload).expect_err("a refusal");
-        assert!(matches!(&refused, ControlError::Refused(why) if why == "asked Reload"));
+        let refused = request(path, ControlRequest::Reload).expect_err("a refusal");
+        assert!(matches!(&refused, ControlError::Refused(why) if why == "unexpected Reload"));
     });
 }
 
@@ -77,7 +77,7 @@ fn a_stale_socket_is_replaced() {
     let path = folder.path().join("x.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
     assert!(matches!(
-        ask(&path, ControlRequest::Status),
+        request(&path, ControlRequest::Status),
         Err(ControlError::Nobody(_))
     ));
     ControlSocket::open(&path).expect("replaced");
@@ -100,7 +100,7 @@ fn only_sockets_of_processes_that_are_gone_are_swept() {
 }
 
 #[test]
-fn a_question_without_end_is_cut_off_and_the_server_lives() {
+fn a_request_without_end_is_cut_off_and_the_server_lives() {
     with_server(|path| {
         let mut stream = UnixStream::connect(path).expect("it listens");
         let endless = vec![b'x'; ASK_MAX + 1];
@@ -110,28 +110,28 @@ fn a_question_without_end_is_cut_off_and_the_server_lives() {
         drop(stream.read_to_string(&mut told));
         assert!(told.is_empty() || told.contains("at most"), "{told}");
         let export = "a".to_owned();
-        ask(path, ControlRequest::Resize { export }).expect("an answer");
+        request(path, ControlRequest::Resize { export }).expect("an answer");
     });
 }
 
 #[test]
 fn another_version_is_told_and_nothing_is_done() {
-    let told = question(b"{\"version\":2,\"ask\":\"dance\"}").expect_err("another version");
+    let told = parse_request(b"{\"version\":2,\"ask\":\"dance\"}").expect_err("another version");
     assert!(
         told.contains("version 2") && told.contains("version 1"),
         "{told}"
     );
     assert_eq!(
-        question(b"{\"version\":1,\"ask\":\"status\"}\n"),
+        parse_request(b"{\"version\":1,\"ask\":\"status\"}\n"),
         Ok(ControlRequest::Status)
     );
-    assert!(question(b"{\"version\":1,\"ask\":\"dance\"}").is_err());
-    assert!(question(b"{\"ask\":\"status\"}").is_err());
+    assert!(parse_request(b"{\"version\":1,\"ask\":\"dance\"}").is_err());
+    assert!(parse_request(b"{\"ask\":\"status\"}").is_err());
 }
 
 proptest! {
     #[test]
-    fn no_question_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        drop(question(&bytes));
+    fn no_request_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        drop(parse_request(&bytes));
     }
 }

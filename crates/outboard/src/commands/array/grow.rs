@@ -1,6 +1,6 @@
 //! `outboard array grow`: another number of copies.
 
-use super::outcome::{Change, Waits, Whose, carry_out};
+use super::outcome::{Change, Waits, Whose, apply};
 use super::target::ArrayArgs;
 use crate::arrays::report::ArrayReport;
 use crate::control::ArrayStep;
@@ -23,7 +23,7 @@ pub(crate) struct Args {
 
 /// Grows.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
-    carry_out(&args.array, args, args.waits, format)
+    apply(&args.array, args, args.waits, format)
 }
 
 impl Change for Args {

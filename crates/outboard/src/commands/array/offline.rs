@@ -89,8 +89,8 @@ impl Offline {
     }
 
     /// Does something with it.
-    pub(super) async fn carry_out(&mut self, step: ArrayStep) -> Result<(), Failure> {
-        change::carry_out(&self.array, step, &mut self.beside).await
+    pub(super) async fn apply(&mut self, step: ArrayStep) -> Result<(), Failure> {
+        change::apply(&self.array, step, &mut self.beside).await
     }
 
     /// Stops it, and reports how it was at last if what was done with it went well.

@@ -59,7 +59,7 @@ impl Whose {
 }
 
 /// Does `change`, and prints how the array is then.
-pub(super) fn carry_out(
+pub(super) fn apply(
     array: &ArrayArgs,
     change: &impl Change,
     waits: Waits,
@@ -83,7 +83,7 @@ pub(super) fn carry_out(
                 let mut offline = Box::pin(Offline::open(&members, &array.how, true)).await?;
                 let done = async {
                     if let Some(step) = change.step(&offline.report(), Whose::Own)? {
-                        offline.carry_out(step).await?;
+                        offline.apply(step).await?;
                     }
                     match waits.no_wait {
                         false => wait_here(offline.array(), &interrupt).await,

@@ -1,6 +1,6 @@
 //! `outboard array remove`: a member that failed, or a spare, is forgotten.
 
-use super::outcome::{Change, Waits, Whose, carry_out};
+use super::outcome::{Change, Waits, Whose, apply};
 use super::target::{ArrayArgs, member};
 use crate::arrays::report::ArrayReport;
 use crate::control::ArrayStep;
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 /// Does it.
 pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     // What a spare begins to do now is not waited for.
-    carry_out(&args.array, &args, Waits::NOT, format)
+    apply(&args.array, &args, Waits::NOT, format)
 }
 
 impl Change for Args {

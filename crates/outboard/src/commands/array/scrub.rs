@@ -1,6 +1,6 @@
 //! `outboard array scrub`: all copies are read and compared.
 
-use super::outcome::{Change, Waits, Whose, carry_out};
+use super::outcome::{Change, Waits, Whose, apply};
 use super::target::{ArrayArgs, Target};
 use crate::arrays::report::ArrayReport;
 use crate::control::ArrayStep;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         wait: args.wait,
         no_wait: false,
     };
-    carry_out(&args.array, args, waits, format)
+    apply(&args.array, args, waits, format)
 }
 
 impl Change for Args {

@@ -104,7 +104,7 @@ pub(super) fn servers(how: &How) -> Result<Vec<Server>, Failure> {
 }
 
 fn arrays_of(socket: &Path) -> Result<Vec<ArrayReport>, ControlError> {
-    match client::ask(socket, ControlRequest::Arrays)? {
+    match client::request(socket, ControlRequest::Arrays)? {
         ControlAnswer::Arrays(arrays) => Ok(arrays),
         _ => Err(ControlError::Answer {
             path: socket.to_owned(),
@@ -221,9 +221,9 @@ impl Served {
             uuid: self.report.uuid.clone(),
             step,
         };
-        match client::ask(&self.socket, ControlRequest::Array(ask)).map_err(Failure::new)? {
+        match client::request(&self.socket, ControlRequest::Array(ask)).map_err(Failure::new)? {
             ControlAnswer::Array(report) => self.report = *report,
-            _ => return Err(crate::commands::reload::strange()),
+            _ => return Err(crate::commands::reload::unexpected_answer()),
         }
         Ok(())
     }

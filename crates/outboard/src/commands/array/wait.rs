@@ -1,6 +1,6 @@
 //! `outboard array wait`: until copies are in sync, and nothing is left to do.
 
-use super::outcome::{Change, Waits, Whose, carry_out, wait_for_server};
+use super::outcome::{Change, Waits, Whose, apply, wait_for_server};
 use super::target::{ArrayArgs, Target};
 use crate::arrays::report::ArrayReport;
 use crate::arrays::show;
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
             wait_for_server(&mut served)?;
             format.print(&served.report, || show::tree(&served.report))
         }
-        Target::Members(_) => carry_out(&args.array, args, Waits::default(), format),
+        Target::Members(_) => apply(&args.array, args, Waits::default(), format),
     }
 }
 

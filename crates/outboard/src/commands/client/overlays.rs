@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use nbd::server::ClientDiskFigures;
 use serde::Serialize;
 
-use crate::commands::reload::{WhichServer, strange};
+use crate::commands::reload::{WhichServer, unexpected_answer};
 use crate::commands::status::rounded;
 use crate::control::{ControlAnswer, ControlRequest, DropOverlay};
 use crate::failure::Failure;
@@ -57,8 +57,8 @@ struct OverlayRow<'a> {
 
 /// Lists them.
 pub(super) fn list(args: &ListArgs, format: Format) -> Result<(), Failure> {
-    let ControlAnswer::Status(status) = args.which.ask(ControlRequest::Status)? else {
-        return Err(strange());
+    let ControlAnswer::Status(status) = args.which.request(ControlRequest::Status)? else {
+        return Err(unexpected_answer());
     };
     let meant = |name: &str| args.export.as_deref().is_none_or(|export| export == name);
     let exports = status.figures.exports.iter().filter(|e| meant(&e.name));
@@ -143,14 +143,16 @@ fn ago(time: Duration) -> String {
 
 /// Removes them.
 pub(super) fn drop(args: &DropArgs, format: Format) -> Result<(), Failure> {
-    let answer = args.which.ask(ControlRequest::DropOverlay(DropOverlay {
-        export: args.export.clone(),
-        client: args.client.clone(),
-        older: args.older,
-        force: args.force,
-    }))?;
+    let answer = args
+        .which
+        .request(ControlRequest::DropOverlay(DropOverlay {
+            export: args.export.clone(),
+            client: args.client.clone(),
+            older: args.older,
+            force: args.force,
+        }))?;
     let ControlAnswer::Dropped { dropped, kept } = answer else {
-        return Err(strange());
+        return Err(unexpected_answer());
     };
     let said = serde_json::json!({ "dropped": dropped, "kept": kept });
     format.print(&said, || {

@@ -162,7 +162,7 @@ impl Copying<'_> {
             .unless_interrupted(targets.build(&self.ends.target))
             .await??;
         let progress = CopyProgress::default();
-        let outcome = self.carry_out(&source, &target, &prepared, &progress).await;
+        let outcome = self.apply(&source, &target, &prepared, &progress).await;
         let counts = progress.counts();
         if matches!(outcome, Outcome::Interrupted) {
             // What is on its way may not land on what is left behind.
@@ -202,7 +202,7 @@ impl Copying<'_> {
         }
     }
 
-    async fn carry_out(
+    async fn apply(
         &self,
         source: &Node,
         target: &Node,

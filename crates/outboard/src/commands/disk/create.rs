@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         tool.run(&args.path, keep, &interrupt)?;
     }
     if let Some(plan) = &plan {
-        plan.carry_out(&image, &interrupt)?;
+        plan.apply(&image, &interrupt)?;
     }
     image.finish(&interrupt)?;
     let filesystem = whole.map(Filesystem::name);

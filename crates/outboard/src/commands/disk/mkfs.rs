@@ -207,13 +207,13 @@ fn wait(child: &mut Child, interrupt: &Interrupt) -> io::Result<ExitStatus> {
 
 /// The first line of the child's standard error.
 fn complaint(child: &mut Child) -> String {
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     if let Some(stderr) = child.stderr.take() {
         // A failed read leaves the message incomplete.
-        drop(stderr.take(COMPLAINT_MAX).read_to_end(&mut said));
+        drop(stderr.take(COMPLAINT_MAX).read_to_end(&mut output));
     }
-    let said = String::from_utf8_lossy(&said);
-    let first = said.lines().map(str::trim).find(|line| !line.is_empty());
+    let output = String::from_utf8_lossy(&output);
+    let first = output.lines().map(str::trim).find(|line| !line.is_empty());
     let first = first.unwrap_or("it reported no reason");
     first.trim_end_matches('.').to_owned()
 }

@@ -109,7 +109,7 @@ impl PartitionPlan {
     }
 
     /// Puts the table on the image, and the filesystems into it.
-    pub(super) fn carry_out(
+    pub(super) fn apply(
         &self,
         image: &UnfinishedImage<'_>,
         interrupt: &Interrupt,
@@ -120,7 +120,7 @@ impl PartitionPlan {
                 written.map_err(|error| cannot_make(image.path, &error))?;
             }
         }
-        for ((entry, _), tool) in self.asked().zip(&self.tools) {
+        for ((entry, _), tool) in self.requested().zip(&self.tools) {
             if let Some(tool) = tool {
                 fill(image, entry, tool, interrupt)?;
             }
@@ -129,7 +129,7 @@ impl PartitionPlan {
     }
 
     /// The requested partitions with their filesystems, without the extended one that contains logical ones.
-    fn asked(
+    fn requested(
         &self,
     ) -> impl Iterator<Item = (&nodes::partition::PartitionEntry, Option<&'static str>)> {
         let entries = self.table.partitions.iter();
@@ -153,14 +153,14 @@ impl PartitionPlan {
             scheme: self.table.scheme.to_string().to_lowercase(),
             id: self.table.id.to_string(),
             block_size: self.table.block_size,
-            partitions: self.asked().map(partition).collect(),
+            partitions: self.requested().map(partition).collect(),
         }
     }
 
     /// What was made, for people: a line for each partition.
     pub(super) fn shown(&self) -> String {
         let rows: Vec<[String; 5]> = self
-            .asked()
+            .requested()
             .map(|(entry, filesystem)| {
                 [
                     format!("  {}", entry.number),

@@ -67,7 +67,7 @@ struct GraphReport {
 }
 
 /// Opens the disk and prints its tree.
-pub(super) async fn tell(
+pub(super) async fn print(
     named: &NamedDisk,
     offset: Option<Offset>,
     format: Format,
@@ -90,12 +90,12 @@ pub(super) async fn tell(
         });
         places.collect()
     });
-    let told = GraphReport {
+    let report = GraphReport {
         disk: named.text.clone(),
         graph,
         path,
     };
-    format.print(&told, || told.text())
+    format.print(&report, || report.text())
 }
 
 impl Tree {

@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
             return Err(Failure::usage(format!("{option} is for one disk")).next("name one"));
         };
         if args.graph {
-            return on_the_engine(async || Box::pin(graph::tell(only, args.offset, format)).await);
+            return on_the_engine(async || Box::pin(graph::print(only, args.offset, format)).await);
         }
     }
     if named.len() > DISKS_MAX {

@@ -34,7 +34,7 @@ impl Live {
             open: &mut running.open,
             export: &export,
         };
-        change::carry_out_for(&array, step, &mut opener).await?;
+        change::apply_request(&array, step, &mut opener).await?;
         let report = ArrayReport::of(Some(&export), &array.status());
         Ok(ControlAnswer::Array(Box::new(report)))
     }

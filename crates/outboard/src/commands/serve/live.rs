@@ -77,9 +77,9 @@ impl Live {
     /// Reads the configuration again and does what it says.
     pub(super) async fn reload(&self) -> Result<Reloaded, String> {
         let mut running = self.running.lock().await;
-        notify::tell(&notify::reloading());
+        notify::send(&notify::reloading());
         let result = self.reload_as(&mut running).await;
-        notify::tell("READY=1");
+        notify::send("READY=1");
         match &result {
             Ok(done) => tracing::info!("configuration read again: {}", summary(done)),
             Err(why) => tracing::error!("{why}"),
@@ -309,9 +309,9 @@ impl Live {
 }
 
 impl ControlHandler for Live {
-    fn answer(self: Arc<Self>, ask: ControlRequest) -> AnswerFuture {
+    fn handle(self: Arc<Self>, request: ControlRequest) -> AnswerFuture {
         Box::pin(async move {
-            match ask {
+            match request {
                 ControlRequest::Status => Ok(ControlAnswer::Status(Box::new(self.status().await))),
                 ControlRequest::Reload => self.reload().await.map(ControlAnswer::Reloaded),
                 ControlRequest::Resize { export } => self.resize(&export).await,
@@ -326,7 +326,7 @@ impl ControlHandler for Live {
                     drop_overlays(&self.control, which).await
                 }
                 ControlRequest::Arrays => Ok(ControlAnswer::Arrays(self.arrays.reports())),
-                ControlRequest::Array(ask) => self.array(ask).await,
+                ControlRequest::Array(request) => self.array(request).await,
             }
         })
     }
@@ -372,12 +372,12 @@ pub(crate) fn summary(done: &Reloaded) -> String {
         ("updated", &done.updated),
         ("only seen at the next start:", &done.later),
     ];
-    let said = all.into_iter().filter(|(_, names)| !names.is_empty());
-    let said: Vec<String> = said
+    let changes = all.into_iter().filter(|(_, names)| !names.is_empty());
+    let changes: Vec<String> = changes
         .map(|(what, names)| format!("{what} {}", names.join(", ")))
         .collect();
-    if said.is_empty() {
+    if changes.is_empty() {
         return "nothing is different".to_owned();
     }
-    said.join("; ")
+    changes.join("; ")
 }

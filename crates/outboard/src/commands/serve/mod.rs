@@ -299,8 +299,8 @@ fn checked(args: &Args, plan: &ServerPlan, format: Format) -> Result<(), Failure
         user::named(user)?;
     }
     let names: Vec<&str> = plan.exports.iter().map(|e| e.name.as_str()).collect();
-    let said = serde_json::json!({ "exports": names });
-    format.print(&said, || {
+    let exports = serde_json::json!({ "exports": names });
+    format.print(&exports, || {
         let path = args.config.as_ref().map(|path| path.display().to_string());
         let exports = match names.len() {
             1 => "1 export".to_owned(),
@@ -349,17 +349,17 @@ async fn serve(
     if let Some((tls, demand)) = &tls {
         server = server.with_tls(tls.clone(), *demand);
     }
-    let (tell, told) = oneshot::channel();
-    let told = async {
+    let (stop_sender, stop_receiver) = oneshot::channel();
+    let stopped = async {
         // A sender that went away without a word means the same.
-        drop(told.await);
-        notify::tell("STOPPING=1");
+        drop(stop_receiver.await);
+        notify::send("STOPPING=1");
     };
     let sockets = match clients {
         Clients::One(socket) => {
-            let serving = server.serve_connection(&handle, socket, told);
+            let serving = server.serve_connection(&handle, socket, stopped);
             let serving = and_stop(serving, &arrays);
-            return Box::pin(stop.during(tell, serving, || ())).await;
+            return Box::pin(stop.during(stop_sender, serving, || ())).await;
         }
         Clients::Listen(wanted) => wanted.open()?,
         Clients::Wait(sockets) => sockets,
@@ -393,13 +393,13 @@ async fn serve(
     let _metrics = metrics
         .map(|listener| metrics::start(listener, controls, arrays.clone()))
         .transpose()?;
-    notify::tell("READY=1");
-    let serving = and_stop(server.serve(&handle, listeners, told), &arrays);
+    notify::send("READY=1");
+    let serving = and_stop(server.serve(&handle, listeners, stopped), &arrays);
     let clean_up = || {
         traces.remove();
         control.iter().for_each(place::ControlSocket::remove);
     };
-    stop.during(tell, serving, clean_up).await
+    stop.during(stop_sender, serving, clean_up).await
 }
 
 /// What this server is called: by its control socket, else by its process.

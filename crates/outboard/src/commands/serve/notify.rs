@@ -1,4 +1,4 @@
-//! Tells the service manager how the server is (sd_notify(3)): one datagram to `NOTIFY_SOCKET`.
+//! Notifies the service manager of the server's state (sd_notify(3)): one datagram to `NOTIFY_SOCKET`.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
@@ -7,21 +7,21 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// What is told while the configuration is read again. Since systemd 253 it wants to know when.
+/// The state during a reload of the configuration, with the time that systemd 253 and later require.
 pub(super) fn reloading() -> String {
     let now = clock_gettime(ClockId::Monotonic);
     let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1000;
     format!("RELOADING=1\nMONOTONIC_USEC={micros}")
 }
 
-/// Tells `state`, if anybody wants to know. A manager that does not listen is no failure.
-pub(super) fn tell(state: &str) {
-    if let Err(e) = send(state) {
-        tracing::warn!("the service manager could not be told {state:?}: {e}");
+/// Sends `state` if `NOTIFY_SOCKET` is set. An unreachable service manager is logged, and no failure.
+pub(super) fn send(state: &str) {
+    if let Err(e) = send_datagram(state) {
+        tracing::warn!("the service manager could not be notified of {state:?}: {e}");
     }
 }
 
-fn send(state: &str) -> io::Result<()> {
+fn send_datagram(state: &str) -> io::Result<()> {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty()) else {
         return Ok(());
     };

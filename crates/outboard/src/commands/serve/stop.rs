@@ -48,7 +48,7 @@ impl Reason {
         }
     }
 
-    const fn told(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Hangup => "SIGHUP",
             Self::Interrupt => "SIGINT",
@@ -104,7 +104,7 @@ impl StopSignals {
         tokio::select! {
             done = work => done,
             reason = self.signal() => {
-                Err(Failure::new(format!("{}: stopped before anything was served", reason.told())))
+                Err(Failure::new(format!("{}: stopped before anything was served", reason.name())))
             }
         }
     }
@@ -113,7 +113,7 @@ impl StopSignals {
     /// `clean_up`.
     pub(super) async fn during<E: Error>(
         &mut self,
-        tell: oneshot::Sender<()>,
+        stop: oneshot::Sender<()>,
         serving: impl Future<Output = Result<(), E>>,
         clean_up: impl FnOnce(),
     ) -> Result<(), Failure> {
@@ -122,11 +122,11 @@ impl StopSignals {
         tokio::select! {
             done = &mut serving => return ended(done),
             reason = self.first() => {
-                tracing::info!("{}: finishing what is in flight", reason.told());
+                tracing::info!("{}: finishing what is in flight", reason.name());
             }
         }
         // The receiver is gone if `serving` ended at this moment.
-        tell.send(()).unwrap_or_default();
+        stop.send(()).unwrap_or_default();
         tokio::select! {
             done = &mut serving => ended(done),
             reason = self.signal() => {

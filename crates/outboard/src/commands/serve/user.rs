@@ -22,13 +22,13 @@ pub(super) struct UserIdentity {
 }
 
 /// Finds a user by name or number in the texts of passwd(5) and group(5).
-pub(super) fn find(said: &str, passwd: &str, group: &str) -> Option<UserIdentity> {
+pub(super) fn find(user: &str, passwd: &str, group: &str) -> Option<UserIdentity> {
     let number = |text: &str| text.parse::<u32>().ok();
     let (name, uid, gid) = passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
         let (name, _) = (fields.next()?, fields.next()?);
         let (uid, gid) = (number(fields.next()?)?, number(fields.next()?)?);
-        (name == said || number(said) == Some(uid)).then_some((name, uid, gid))
+        (name == user || number(user) == Some(uid)).then_some((name, uid, gid))
     })?;
     let member_of = group.lines().filter_map(|line| {
         let mut fields = line.split(':').skip(2);
@@ -49,14 +49,14 @@ pub(super) fn find(said: &str, passwd: &str, group: &str) -> Option<UserIdentity
 }
 
 /// Looks up a user by name or number.
-pub(super) fn named(said: &str) -> Result<UserIdentity, Failure> {
+pub(super) fn named(user: &str) -> Result<UserIdentity, Failure> {
     let read = |path: &str| {
         let text = std::fs::read_to_string(path);
         text.map_err(|e| Failure::because(format!("cannot read {path}"), &e))
     };
-    let found = find(said, &read("/etc/passwd")?, &read("/etc/group")?);
+    let found = find(user, &read("/etc/passwd")?, &read("/etc/group")?);
     found.ok_or_else(|| {
-        let failure = Failure::new(format!("there is no user `{said}` in /etc/passwd"));
+        let failure = Failure::new(format!("there is no user `{user}` in /etc/passwd"));
         failure.next("make one: useradd --system NAME")
     })
 }

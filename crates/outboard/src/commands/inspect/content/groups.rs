@@ -138,10 +138,12 @@ fn shown(group: &VolumeGroup, volume: &LogicalVolume) -> bool {
 /// Puts groups together; `inner` is what was seen in their volumes.
 pub(super) fn assemble(physical: &[Physical], inner: &[(String, DiskContent)]) -> Vec<Group> {
     let groups = newest(physical).into_iter();
-    groups.map(|group| told(group, physical, inner)).collect()
+    groups
+        .map(|group| describe(group, physical, inner))
+        .collect()
 }
 
-fn told(group: &VolumeGroup, physical: &[Physical], inner: &[(String, DiskContent)]) -> Group {
+fn describe(group: &VolumeGroup, physical: &[Physical], inner: &[(String, DiskContent)]) -> Group {
     let parts = group.members.iter().map(|member| GroupMember {
         uuid: member.id.clone(),
         disk: found(physical, &member.id).map(|p| p.place.name.clone()),

@@ -198,8 +198,8 @@ impl ContentScanner {
         for remark in table.remarks() {
             content.remark(remark);
         }
-        let mut told = TableReport::of(table);
-        for partition in &mut told.partitions {
+        let mut report = TableReport::of(table);
+        for partition in &mut report.partitions {
             if partition.extended {
                 continue;
             }
@@ -222,7 +222,7 @@ impl ContentScanner {
                 },
             };
         }
-        content.table = Some(told);
+        content.table = Some(report);
     }
 
     /// Looks for md superblocks.

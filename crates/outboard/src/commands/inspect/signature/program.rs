@@ -11,7 +11,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 /// Where it is, even if the user's PATH leaves it out.
 const FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 /// Most bytes of its answer that are read.
-const SAID_MAX: u64 = 4 << 20;
+const OUTPUT_MAX: u64 = 4 << 20;
 /// Time between two looks whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -83,6 +83,6 @@ fn memory() -> io::Result<File> {
 fn text(file: &mut File) -> io::Result<String> {
     file.rewind()?;
     let mut bytes = Vec::new();
-    file.take(SAID_MAX).read_to_end(&mut bytes)?;
+    file.take(OUTPUT_MAX).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

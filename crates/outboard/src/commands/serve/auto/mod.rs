@@ -74,7 +74,7 @@ pub(super) fn plan(
         let failure = Failure::new(format!("nothing to serve was found: {}", why.join("; ")));
         return Err(failure.next("`outboard serve DISK` serves a disk as it is"));
     }
-    tell(&chosen, left_out, !writable, format)?;
+    print_report(&chosen, left_out, !writable, format)?;
     let plan = |chosen: ChosenDisk| {
         let mut plans = free(vec![chosen.disk], !writable);
         let plan = plans.pop().expect("each disk gives a plan");
@@ -86,7 +86,7 @@ pub(super) fn plan(
     Ok(chosen.into_iter().map(plan).collect())
 }
 
-fn tell(
+fn print_report(
     chosen: &[ChosenDisk],
     left_out: Vec<LeftOut>,
     read_only: bool,
