@@ -30,11 +30,24 @@ impl Text {
         }
     }
 
+    /// Writes all `metrics`, each with a value for every row of labels and their `T`.
+    fn families<T: ?Sized>(&mut self, metrics: &[Metric<T>], rows: &[(String, &T)]) {
+        for (name, kind, help, value) in metrics {
+            self.head(name, kind, help);
+            for (labels, of) in rows {
+                self.value(name, labels, value(of));
+            }
+        }
+    }
+
     fn line(&mut self, line: Arguments<'_>) {
         self.0.write_fmt(line).expect("a string takes all");
         self.0.push('\n');
     }
 }
+
+/// Name, kind and help of a metric, and its value for a `T`.
+type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> u64);
 
 /// The whole answer to a scrape.
 pub(super) fn of(figures: &ServerFigures, arrays: &[ArrayReport]) -> String {
@@ -88,16 +101,8 @@ fn server(text: &mut Text, figures: &ServerFigures) {
     }
 }
 
-/// A metric of each export.
-type OfExport = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&ExportFigures) -> u64,
-);
-
 fn exports(text: &mut Text, figures: &ServerFigures) {
-    let metrics: [OfExport; 3] = [
+    let metrics: [Metric<ExportFigures>; 3] = [
         (
             "outboard_export_size_bytes",
             "gauge",
@@ -117,24 +122,13 @@ fn exports(text: &mut Text, figures: &ServerFigures) {
             |e| e.clients_ever,
         ),
     ];
-    for (name, kind, help, value) in metrics {
-        text.head(name, kind, help);
-        for export in &figures.exports {
-            text.value(name, &label(export), value(export));
-        }
-    }
+    let exports = figures.exports.iter();
+    let rows: Vec<_> = exports.map(|export| (label(export), export)).collect();
+    text.families(&metrics, &rows);
 }
 
-/// A metric of the writers of each export.
-type OfWriters = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&WritersFigures) -> u64,
-);
-
 fn writers(text: &mut Text, figures: &ServerFigures) {
-    let metrics: [OfWriters; 2] = [
+    let metrics: [Metric<WritersFigures>; 2] = [
         (
             "outboard_export_has_writer",
             "gauge",
@@ -148,74 +142,53 @@ fn writers(text: &mut Text, figures: &ServerFigures) {
             |writers| writers.generation,
         ),
     ];
-    let exports = || {
-        let exports = figures.exports.iter();
-        exports.filter_map(|export| Some((export, export.writers.as_ref()?)))
-    };
-    // A server without any has no such metrics.
-    if exports().next().is_none() {
-        return;
-    }
-    for (name, kind, help, value) in metrics {
-        text.head(name, kind, help);
-        for (export, writers) in exports() {
-            text.value(name, &label(export), value(writers));
-        }
+    let exports = figures.exports.iter();
+    let rows = exports.filter_map(|export| Some((label(export), export.writers.as_ref()?)));
+    let rows: Vec<_> = rows.collect();
+    // A server without writable exports has no such metrics.
+    if !rows.is_empty() {
+        text.families(&metrics, &rows);
     }
 }
 
-/// A metric of the overlays of an export's clients.
-type OfOverlays = (&'static str, &'static str, fn(&[ClientDiskFigures]) -> u64);
-
 fn overlays(text: &mut Text, figures: &ServerFigures) {
-    let metrics: [OfOverlays; 4] = [
+    let metrics: [Metric<[ClientDiskFigures]>; 4] = [
         (
             "outboard_export_overlays",
+            "gauge",
             "Overlays of clients over the current image.",
             |disks| disks.iter().filter(|disk| !disk.is_older).count() as u64,
         ),
         (
             "outboard_export_overlays_older",
+            "gauge",
             "Overlays of clients over images that were replaced.",
             |disks| disks.iter().filter(|disk| disk.is_older).count() as u64,
         ),
         (
             "outboard_export_overlays_open",
+            "gauge",
             "Overlays of clients that are connected.",
             |disks| disks.iter().filter(|disk| disk.connections > 0).count() as u64,
         ),
         (
             "outboard_export_overlay_bytes",
+            "gauge",
             "What the overlays of all clients take.",
             |disks| disks.iter().map(|disk| disk.bytes).sum(),
         ),
     ];
-    let exports = || {
-        let exports = figures.exports.iter();
-        exports.filter_map(|export| Some((export, export.client_disks.as_deref()?)))
-    };
-    // A server without any has no such metrics.
-    if exports().next().is_none() {
-        return;
-    }
-    for (name, help, value) in metrics {
-        text.head(name, "gauge", help);
-        for (export, disks) in exports() {
-            text.value(name, &label(export), value(disks));
-        }
+    let exports = figures.exports.iter();
+    let rows = exports.filter_map(|export| Some((label(export), export.client_disks.as_deref()?)));
+    let rows: Vec<_> = rows.collect();
+    // A server without overlays of clients has no such metrics.
+    if !rows.is_empty() {
+        text.families(&metrics, &rows);
     }
 }
 
-/// A metric of each command at each export.
-type OfCommand = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&CommandFigures) -> u64,
-);
-
 fn commands(text: &mut Text, figures: &ServerFigures) {
-    let metrics: [OfCommand; 4] = [
+    let metrics: [Metric<CommandFigures>; 4] = [
         (
             "outboard_requests_total",
             "counter",
@@ -241,14 +214,11 @@ fn commands(text: &mut Text, figures: &ServerFigures) {
             |c| c.in_flight,
         ),
     ];
-    for (name, kind, help, value) in metrics {
-        text.head(name, kind, help);
-        for export in &figures.exports {
-            for command in &export.figures.commands {
-                text.value(name, &labels(export, command), value(command));
-            }
-        }
-    }
+    let rows = figures.exports.iter().flat_map(|export| {
+        let commands = export.figures.commands.iter();
+        commands.map(move |command| (labels(export, command), command))
+    });
+    text.families(&metrics, &rows.collect::<Vec<_>>());
 }
 
 fn latencies(text: &mut Text, figures: &ServerFigures) {

@@ -37,12 +37,8 @@ fn options_that_contradict_each_other_are_a_mistake_of_the_command_line() {
     }
 }
 
-#[test]
-fn each_new_writer_is_recorded_beside_the_image_and_readers_are_not() {
-    let folder = folder();
-    for name in ["a.img", "source.img"] {
-        image(folder.path(), name);
-    }
+/// A server of `a.img` with a single writer, and its URI.
+fn single_writer(folder: &Path) -> (Server, String) {
     let arguments = [
         "serve",
         "--listen",
@@ -50,13 +46,23 @@ fn each_new_writer_is_recorded_beside_the_image_and_readers_are_not() {
         "a.img",
         "--single-writer",
     ];
-    let (_server, line) = Server::start(outboard(folder.path(), &arguments));
+    let (server, line) = Server::start(outboard(folder, &arguments));
     let uri = line.split_whitespace().next().expect("a URI");
+    (server, uri.to_owned())
+}
+
+#[test]
+fn each_new_writer_is_recorded_beside_the_image_and_readers_are_not() {
+    let folder = folder();
+    for name in ["a.img", "source.img"] {
+        image(folder.path(), name);
+    }
+    let (_server, uri) = single_writer(folder.path());
     let record = folder.path().join("a.img.writer");
-    answer(folder.path(), &["copy", uri, "back.img"]);
+    answer(folder.path(), &["copy", &uri, "back.img"]);
     assert!(!record.exists());
     for generation in [1, 2] {
-        answer(folder.path(), &["copy", "source.img", uri]);
+        answer(folder.path(), &["copy", "source.img", &uri]);
         let text = std::fs::read_to_string(&record).expect("a record");
         assert!(
             text.starts_with(&format!(
@@ -74,17 +80,9 @@ fn a_damaged_record_refuses_writers_by_its_path_and_no_readers() {
         image(folder.path(), name);
     }
     std::fs::write(folder.path().join("a.img.writer"), "junk").expect("a file");
-    let arguments = [
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "a.img",
-        "--single-writer",
-    ];
-    let (_server, line) = Server::start(outboard(folder.path(), &arguments));
-    let uri = line.split_whitespace().next().expect("a URI");
-    let (status, told) = failure(folder.path(), &["copy", "source.img", uri]);
+    let (_server, uri) = single_writer(folder.path());
+    let (status, told) = failure(folder.path(), &["copy", "source.img", &uri]);
     assert_eq!(status, Some(1));
     assert!(told.contains("a.img.writer: it is damaged"), "{told}");
-    answer(folder.path(), &["copy", uri, "back.img"]);
+    answer(folder.path(), &["copy", &uri, "back.img"]);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use block::{Errno, Operation, Range};
 use nodes::{FaultEffect, FaultRule};
 
-use super::problem_of;
+use super::{problem_of, refused_there};
 use crate::graph::disk::{Disk, Overlay};
 use crate::graph::error::ExpressionProblem;
 use crate::graph::{ByteSize, resolve};
@@ -268,15 +268,6 @@ fn an_unknown_name_is_answered_with_what_exists() {
     );
     let (problem, _) = problem_of("xyz(1)");
     assert!(!problem.to_string().contains("did you mean"), "{problem}");
-}
-
-/// Each text is refused where it is marked, with a message that says so.
-fn refused_there(cases: &[(&str, &str, &str)]) {
-    for (text, place, message) in cases {
-        let (problem, marked) = problem_of(text);
-        assert_eq!(marked, *place, "{text}");
-        assert!(problem.to_string().contains(message), "{text}: {problem}");
-    }
 }
 
 #[test]

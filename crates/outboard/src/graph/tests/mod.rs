@@ -23,3 +23,12 @@ fn problem_of(text: &str) -> (ExpressionProblem, String) {
         Err(error) => (error.problem.clone(), marked(&error).to_owned()),
     }
 }
+
+/// Each text is refused where it is marked, with a message that says so.
+fn refused_there(cases: &[(&str, &str, &str)]) {
+    for (text, place, message) in cases {
+        let (problem, marked) = problem_of(text);
+        assert_eq!(marked, *place, "{text}");
+        assert!(problem.to_string().contains(message), "{text}: {problem}");
+    }
+}

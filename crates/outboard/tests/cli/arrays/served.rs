@@ -27,15 +27,21 @@ fn holds_data(folder: &Path, member: &str) -> bool {
         .any(|window| window == DATA)
 }
 
+/// A served mirror of `a.img` and `b.img` that was resynced, and a client that has written [`DATA`] to it.
+fn written_mirror(folder: &Path) -> (Server, Session<TcpStream>) {
+    mirror(folder, &["a.img", "b.img"]);
+    let (server, uri) = serving(folder, &["a.img", "b.img"], &[]);
+    answer(folder, &["array", "wait", "media"]);
+    let mut session = client(&uri);
+    session.write(&DATA).expect("it is written");
+    (server, session)
+}
+
 #[test]
 fn a_member_fails_another_is_added_and_everything_is_there_at_the_end() {
     let folder = images(&["a.img", "b.img", "c.img"]);
     let path = folder.path();
-    mirror(path, &["a.img", "b.img"]);
-    let (mut server, uri) = serving(path, &["a.img", "b.img"], &[]);
-    answer(path, &["array", "wait", "media"]);
-    let mut session = client(&uri);
-    session.write(&DATA).expect("it is written");
+    let (mut server, mut session) = written_mirror(path);
 
     let told = answer(path, &["array", "fail", "media", "--member", "b.img"]);
     assert!(told.contains("degraded: 1 of 2 parts work"), "{told}");
@@ -96,11 +102,7 @@ fn a_member_fails_another_is_added_and_everything_is_there_at_the_end() {
 fn a_server_that_is_told_to_end_leaves_its_arrays_clean() {
     let folder = images(&["a.img", "b.img"]);
     let path = folder.path();
-    mirror(path, &["a.img", "b.img"]);
-    let (mut server, uri) = serving(path, &["a.img", "b.img"], &[]);
-    answer(path, &["array", "wait", "media"]);
-    let mut session = client(&uri);
-    session.write(&DATA).expect("it is written");
+    let (mut server, _session) = written_mirror(path);
     server.signal(Signal::TERM);
     assert_eq!(server.ended().code(), Some(0));
     assert_clean(path, &["a.img", "b.img"]);
@@ -114,11 +116,7 @@ fn a_server_that_is_told_to_end_leaves_its_arrays_clean() {
 fn a_server_that_is_killed_leaves_little_to_do() {
     let folder = images(&["a.img", "b.img"]);
     let path = folder.path();
-    mirror(path, &["a.img", "b.img"]);
-    let (mut server, uri) = serving(path, &["a.img", "b.img"], &[]);
-    answer(path, &["array", "wait", "media"]);
-    let mut session = client(&uri);
-    session.write(&DATA).expect("it is written");
+    let (mut server, _session) = written_mirror(path);
     server.signal(Signal::KILL);
     server.ended();
     let told = answer(path, &["array", "wait", "a.img", "b.img"]);
