@@ -59,7 +59,7 @@ pub(crate) fn mirror() -> ArrayReport {
 }
 
 #[test]
-fn an_array_that_is_well_is_told_in_few_lines() {
+fn a_healthy_array_is_shown_in_few_lines() {
     assert_eq!(
         show::tree(&mirror()),
         "media: raid1 of 2, 4.00 GiB, complete, clean\n\
@@ -94,7 +94,7 @@ fn an_array_that_was_never_resynced_says_so() {
 }
 
 #[test]
-fn what_is_wrong_and_what_is_done_about_it_is_told() {
+fn failures_and_the_running_sync_are_shown() {
     let mut status = status();
     status.working = 1;
     status.clean = false;
@@ -132,7 +132,7 @@ fn what_is_wrong_and_what_is_done_about_it_is_told() {
 }
 
 #[test]
-fn a_scrub_tells_the_first_places_and_how_many_there_are() {
+fn a_scrub_shows_the_first_places_and_the_count() {
     let range = |n: u64| block::Range::new(n << 20, 4096);
     let scrubbed = |places: u64, repaired, finished| {
         let mut status = status();
@@ -304,7 +304,7 @@ fn a_program_that_is_not_there_or_fails_is_no_harm_to_the_next_event() {
 }
 
 #[test]
-fn members_that_came_are_named_for_the_next_start_and_others_are_not_told_of() {
+fn added_members_are_named_for_the_next_start_and_others_are_not() {
     let before = mirror();
     assert_eq!(show::with_newcomers(&before, &before), None);
     let mut now = status();

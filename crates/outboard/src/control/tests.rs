@@ -115,7 +115,7 @@ fn a_request_without_end_is_cut_off_and_the_server_lives() {
 }
 
 #[test]
-fn another_version_is_told_and_nothing_is_done() {
+fn another_version_is_refused_and_changes_nothing() {
     let told = parse_request(b"{\"version\":2,\"ask\":\"dance\"}").expect_err("another version");
     assert!(
         told.contains("version 2") && told.contains("version 1"),

@@ -18,7 +18,7 @@ fn missing() -> io::Error {
 }
 
 #[test]
-fn causes_are_told_once_and_without_numbers() {
+fn causes_are_reported_once_and_without_numbers() {
     let expected = "outboard: cannot start: reading the table failed: No such file or directory";
     for failure in [
         Failure::because("cannot start", &Quiet(missing())),
@@ -29,7 +29,7 @@ fn causes_are_told_once_and_without_numbers() {
 }
 
 #[test]
-fn a_failure_is_one_line_whatever_its_parts_hold() {
+fn a_failure_is_one_line_even_if_its_parts_have_several() {
     let failure = Failure::new("mkfs said:\n  too small\n").next("make it\nlarger");
     assert_eq!(
         failure.text(),

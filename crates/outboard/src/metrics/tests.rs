@@ -107,7 +107,7 @@ fn read(text: &str) -> HashMap<String, f64> {
 }
 
 #[test]
-fn the_text_follows_the_format_and_tells_the_figures() {
+fn the_text_follows_the_format_and_has_the_figures() {
     let samples = read(&text::of(&figures(), &[]));
     let labels = "export=\"a \\\"b\\\"\\\\\\nc\",command=\"read\"";
     let value = |series: String| samples[&series];
@@ -194,7 +194,7 @@ fn a_scrape_over_http_gets_the_text_and_nothing_else_is_there() {
 }
 
 #[test]
-fn arrays_are_told_with_their_members_and_what_is_done() {
+fn arrays_have_metrics_of_their_members_and_syncs() {
     let mut array = crate::arrays::tests::mirror();
     array.working = 1;
     array.members[1].state = MemberHealth::Rebuilding;

@@ -64,7 +64,7 @@ fn a_configuration_is_checked_without_serving_it() {
 }
 
 #[test]
-fn other_machines_are_not_served_in_the_clear_unless_that_is_said() {
+fn other_machines_are_not_served_without_tls_unless_permitted() {
     let folder = folder();
     let far = "listen = [\"0.0.0.0:0\"]\n";
     write(
@@ -271,7 +271,7 @@ fn status_shows_exports_and_clients_and_a_client_can_be_ended() {
 }
 
 #[test]
-fn a_grown_image_is_seen_by_who_connects_again() {
+fn a_client_that_reconnects_sees_that_an_image_has_grown() {
     let folder = folder();
     image(folder.path(), 1 << 20);
     let (_server, line) = Server::start(outboard(
@@ -300,7 +300,7 @@ fn a_grown_image_is_seen_by_who_connects_again() {
 }
 
 #[test]
-fn several_servers_are_told_apart() {
+fn several_servers_are_distinguished_by_name() {
     let folder = folder();
     let start = |arguments: &[&str]| {
         let mut all = vec!["serve", "memory(1M)", "--listen", "127.0.0.1:0"];
@@ -367,7 +367,7 @@ fn metrics_are_scraped_over_http() {
 }
 
 #[test]
-fn the_service_manager_is_told_what_happens() {
+fn the_service_manager_is_notified() {
     let folder = folder();
     let manager =
         std::os::unix::net::UnixDatagram::bind(folder.path().join("n")).expect("a socket");

@@ -25,7 +25,7 @@ fn assert_empty(folder: &Path) {
 }
 
 #[test]
-fn an_image_is_sparse_unless_told_otherwise() {
+fn an_image_is_sparse_by_default() {
     let folder = folder();
     let told = answer(folder.path(), &["disk", "create", "a.img", "1.5T"]);
     assert_eq!(told, "a.img: 1536G\n");
@@ -61,7 +61,7 @@ fn what_exists_is_not_overwritten() {
 }
 
 #[test]
-fn an_image_has_the_filesystem_that_was_asked_for() {
+fn an_image_has_the_requested_filesystem() {
     if !requires::all(&[requires::command("mkfs.ext4"), requires::command("blkid")]) {
         return;
     }

@@ -88,7 +88,7 @@ fn partitions_are_made_with_their_filesystems() {
 }
 
 #[test]
-fn programs_are_told_where_partitions_are() {
+fn the_json_has_the_places_of_partitions() {
     let folder = folder();
     let arguments = ["disk", "create", "a.img", "64M", "--block-size", "4096"];
     let partitions = ["--part", "8M:bios-boot", "--part", "rest:raid:r"];

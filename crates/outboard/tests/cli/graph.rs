@@ -46,7 +46,7 @@ linear              7.00 MiB  1      read
 }
 
 #[test]
-fn a_byte_is_told_down_to_its_file() {
+fn a_byte_is_traced_down_to_its_file() {
     let folder = folder();
     image(folder.path(), "a.img", MIB);
     image(folder.path(), "b.img", MIB);
@@ -184,7 +184,7 @@ fn partitions_that_share_bytes_with_another_disk_are_refused() {
 }
 
 #[test]
-fn a_copy_onto_several_files_asks_before_it_writes_over_one() {
+fn a_copy_onto_several_files_overwrites_none_without_force() {
     let folder = folder();
     fs::write(folder.path().join("source"), vec![7; 1 << 20]).expect("a file");
     image(folder.path(), "a", MIB / 2);

@@ -108,7 +108,7 @@ fn every_command_that_is_listed_has_a_help_text_here() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn the_version_is_printed() {
     let told = answer(Path::new("."), &["--version"]);
     assert_eq!(told, concat!("outboard ", env!("CARGO_PKG_VERSION"), "\n"));
 }

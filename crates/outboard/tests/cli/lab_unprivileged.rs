@@ -41,7 +41,7 @@ impl Ground {
             binary: built.clone(),
         };
         // The folder it was built in may be closed to others.
-        let starts = ground.as_nobody(&["--version"]).output();
+        let starts = ground.as_unprivileged(&["--version"]).output();
         if !starts.is_ok_and(|output| output.status.success()) {
             ground.binary = ground.path().join("outboard");
             fs::copy(built, &ground.binary).expect("there is space for it");
@@ -82,12 +82,12 @@ impl Ground {
         command
     }
 
-    fn as_nobody(&self, arguments: &[&str]) -> Command {
+    fn as_unprivileged(&self, arguments: &[&str]) -> Command {
         self.command(&self.words(arguments))
     }
 
     fn told(&self, arguments: &[&str]) -> Output {
-        self.as_nobody(arguments).output().expect("it runs")
+        self.as_unprivileged(arguments).output().expect("it runs")
     }
 
     /// Its one line.

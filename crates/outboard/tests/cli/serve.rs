@@ -63,7 +63,7 @@ fn it_says_the_uri_of_every_export_and_serves_it() {
 }
 
 #[test]
-fn programs_are_told_in_json() {
+fn places_and_uris_are_printed_as_json() {
     let folder = folder();
     let (_server, line) = serving(folder.path(), &["a=memory(64K)", "--json"]);
     let told: serde_json::Value = serde_json::from_str(&line).expect("JSON");
@@ -322,7 +322,7 @@ fn an_export_without_a_byte_is_warned_of() {
 /// The URI named this machine by its own name, even if the certificate did not have it, and the client's error quoted
 /// the names as code: `DnsName("store.test")`.
 #[test]
-fn under_tls_the_uri_has_a_name_of_the_certificate_and_refusals_tell_the_names() {
+fn under_tls_the_uri_has_a_name_of_the_certificate_and_refusals_list_the_names() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
     answer(path, &["tls", "init", "pki", "--name", "store.test"]);

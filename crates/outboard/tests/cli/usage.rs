@@ -131,7 +131,7 @@ fn a_disk_of_a_later_version_is_named_as_such() {
 }
 
 #[test]
-fn programs_get_failures_as_json() {
+fn failures_are_printed_as_json() {
     let output = run(Path::new("."), &["serve", "memory(1Q)", "--json"]);
     assert_eq!(output.status.code(), Some(2));
     let told: serde_json::Value = serde_json::from_slice(&output.stderr).expect("JSON");

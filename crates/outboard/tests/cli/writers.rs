@@ -52,7 +52,7 @@ fn single_writer(folder: &Path) -> (Server, String) {
 }
 
 #[test]
-fn each_new_writer_is_recorded_beside_the_image_and_readers_are_not() {
+fn each_new_writer_is_recorded_next_to_the_image_and_readers_are_not() {
     let folder = folder();
     for name in ["a.img", "source.img"] {
         image(folder.path(), name);

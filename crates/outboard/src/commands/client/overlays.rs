@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_told_in_its_largest_unit() {
+    fn a_time_is_shown_in_its_largest_unit() {
         let told = |seconds| ago(Duration::from_secs(seconds));
         assert_eq!(told(0), "just now");
         assert_eq!(told(1), "1 second ago");
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_over_a_replaced_image_is_told_from_one_over_the_image_of_now() {
+    fn overlays_over_the_current_and_a_replaced_image_are_distinguished() {
         let figures = |connections, is_older| ClientDiskFigures {
             name: ClientName::Certificate("pi".to_owned()),
             connections,

@@ -18,7 +18,7 @@ fn text(status: StoreStatus) -> String {
 }
 
 #[test]
-fn a_store_tells_what_changed_and_what_is_left() {
+fn the_status_of_a_store_has_what_changed_and_what_is_left() {
     assert_eq!(
         text(STATUS),
         "today.cow: valid, chunks of 4.00 KiB\n  changed  12.00 MiB in 3072 chunks\n  used     12.05 MiB of 1.00 GiB (1.1 %)\n  on disk  12.00 MiB"
@@ -38,7 +38,7 @@ fn a_store_without_valid_changes_says_so() {
 }
 
 #[test]
-fn a_share_is_told_in_tenths_of_a_percent() {
+fn a_share_is_shown_in_tenths_of_a_percent() {
     assert_eq!(share(0, 0), "0.0 %");
     assert_eq!(share(1, 3), "33.3 %");
     assert_eq!(share(u64::MAX, u64::MAX), "100.0 %");

@@ -44,7 +44,7 @@ fn a_place_for_virtual_machines_has_a_port_and_perhaps_a_context_id() {
 }
 
 #[test]
-fn a_virtual_machine_is_told_the_machine_that_it_is_on() {
+fn the_uri_of_a_vsock_has_the_address_of_the_host() {
     let anywhere = ListenAddress::Vsock(VsockAddress {
         cid: ANY_CID,
         port: 10810,

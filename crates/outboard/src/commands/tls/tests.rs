@@ -62,7 +62,7 @@ fn what_init_makes_is_what_both_sides_read() {
 }
 
 #[test]
-fn one_client_without_a_name_has_its_files_beside_the_server_s() {
+fn one_client_without_a_name_has_its_files_next_to_the_server_s() {
     let folder = tempfile::tempdir().expect("a folder");
     init(folder.path(), &[]).expect("made");
     assert!(ClientTls::load("localhost", Some(folder.path()), VerifyPeer::Yes).is_ok());

@@ -31,7 +31,7 @@ fn a_small_configuration_takes_defaults_for_the_rest() {
 }
 
 #[test]
-fn everything_that_can_be_said_is_understood() {
+fn all_keys_are_parsed() {
     let text = r#"
         listen = ["127.0.0.1:0", "unix:/run/x.sock"]
         control = "/run/c.sock"
@@ -102,7 +102,7 @@ fn assert_slip(text: &str, place: &str, word: &str) {
 }
 
 #[test]
-fn every_wrong_value_of_an_export_is_told_with_its_place() {
+fn every_wrong_value_of_an_export_is_reported_with_its_place() {
     for (line, place, word) in [
         (
             "allow = [\"10.0.0.1/8\"]",
@@ -127,7 +127,7 @@ fn every_wrong_value_of_an_export_is_told_with_its_place() {
 }
 
 #[test]
-fn every_wrong_value_of_the_server_is_told_with_its_place() {
+fn every_wrong_value_of_the_server_is_reported_with_its_place() {
     for (text, place, word) in [
         ("listen = [\"1:2:3\"]", "line 1, column 11", "ADDRESS"),
         ("metrics = \"9109\"", "line 1, column 11", "127.0.0.1:9109"),

@@ -23,7 +23,7 @@ fn overlays_need_no_more_than_their_folder() {
 }
 
 #[test]
-fn everything_that_can_be_said_of_overlays_is_understood() {
+fn all_keys_of_overlays_are_parsed() {
     let text =
         with("overlay_name = \"certificate\"\noverlay_quota = \"512M\"\noverlays_max = 200\n");
     let overlay = plan(&[TLS, &text].concat()).exports.remove(0).overlay;
@@ -37,7 +37,7 @@ fn everything_that_can_be_said_of_overlays_is_understood() {
 }
 
 #[test]
-fn every_slip_in_what_is_said_of_overlays_is_told_with_its_place() {
+fn every_wrong_value_of_overlays_is_reported_with_its_place() {
     for (text, place, word) in [
         (
             with("overlay_name = \"name\""),
@@ -78,7 +78,7 @@ fn every_slip_in_what_is_said_of_overlays_is_told_with_its_place() {
 }
 
 #[test]
-fn another_image_is_for_new_clients_only_but_a_disk_for_all_ends_everybody() {
+fn another_image_is_for_new_clients_only_but_another_shared_disk_disconnects_all() {
     let image = |name: &str, rest: &str| plan(&with(rest).replace("golden.img", name));
     let old = image("1.img", "");
     for new in [image("2.img", ""), image("1.img", "overlay_quota = \"1G\"")] {

@@ -4,7 +4,7 @@ use super::super::{answer, failure, run};
 use super::{bytes, examine, has_mdadm, image, images, json, value};
 
 #[test]
-fn a_mirror_is_one_that_mdadm_reads_and_the_next_command_is_told() {
+fn mdadm_reads_a_new_mirror_and_the_next_command_is_printed() {
     let folder = images(&["a.img", "b.img"]);
     let path = folder.path();
     let create = [
@@ -205,7 +205,7 @@ fn what_makes_no_array_is_one_line_and_writes_nothing() {
 }
 
 #[test]
-fn a_disk_that_somebody_serves_is_not_made_a_member() {
+fn a_disk_that_is_being_served_does_not_become_a_member() {
     let folder = images(&["a.img", "b.img"]);
     let serve = ["serve", "--listen", "unix:s", "a.img"];
     let (_server, _) = super::Server::start(super::outboard(folder.path(), &serve));

@@ -42,7 +42,7 @@ fn a_program_is_run_for_each_event_with_mdadms_names() {
 }
 
 #[test]
-fn metrics_tell_how_an_array_is() {
+fn metrics_have_the_state_of_an_array() {
     let folder = images(&["a.img", "b.img"]);
     let path = folder.path();
     mirror(path, &["a.img", "b.img"]);

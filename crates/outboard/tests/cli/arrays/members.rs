@@ -22,7 +22,7 @@ fn a_disk_is_added_and_synced_before_the_command_ends() {
 }
 
 #[test]
-fn work_that_is_left_for_later_is_done_by_who_opens_it_next() {
+fn pending_work_is_done_by_the_next_command_that_opens_the_array() {
     let folder = images(&["a.img", "b.img"]);
     let path = folder.path();
     answer(path, &["array", "create", "-l", "1", "a.img", "missing"]);
@@ -58,7 +58,7 @@ fn a_member_that_failed_comes_back() {
 }
 
 #[test]
-fn a_difference_is_found_told_and_repaired() {
+fn a_difference_is_found_reported_and_repaired() {
     let folder = images(&["a.img", "b.img"]);
     let path = folder.path();
     mirror(path, &["a.img", "b.img"]);
@@ -156,7 +156,7 @@ fn two_halves_that_were_written_apart_are_refused_and_one_is_preferred() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_and_the_array_is_closed_clean() {
+fn a_refused_change_is_reported_and_the_array_is_closed_clean() {
     let folder = images(&["a.img", "b.img", "c.img"]);
     let path = folder.path();
     mirror(path, &["a.img", "b.img"]);

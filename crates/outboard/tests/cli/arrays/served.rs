@@ -99,7 +99,7 @@ fn a_member_fails_another_is_added_and_everything_is_there_at_the_end() {
 }
 
 #[test]
-fn a_server_that_is_told_to_end_leaves_its_arrays_clean() {
+fn a_server_that_is_stopped_leaves_its_arrays_clean() {
     let folder = images(&["a.img", "b.img"]);
     let path = folder.path();
     let (mut server, _session) = written_mirror(path);

@@ -76,7 +76,7 @@ fn each_partition_is_what_blkid_says_it_is() {
 }
 
 #[test]
-fn a_damaged_backup_is_told() {
+fn a_damaged_backup_is_reported() {
     if !can_partition() {
         return;
     }
@@ -100,7 +100,7 @@ fn a_damaged_backup_is_told() {
 /// A damaged primary GPT was read-only in fact, and `inspect --graph` reported it as writable; the server did not log
 /// the warning that the guide promises.
 #[test]
-fn a_partition_of_a_damaged_table_is_read_only_and_said_to_be() {
+fn a_partition_of_a_damaged_table_is_read_only_and_reported_as_such() {
     if !can_partition() {
         return;
     }
@@ -123,7 +123,7 @@ fn a_partition_of_a_damaged_table_is_read_only_and_said_to_be() {
 }
 
 #[test]
-fn a_partition_at_an_odd_place_is_told() {
+fn an_unaligned_partition_is_reported() {
     if !requires::all(&[requires::command("sgdisk")]) {
         return;
     }
@@ -164,7 +164,7 @@ fn a_disk_that_is_being_served_can_be_looked_at() {
 }
 
 /// Runs as an unprivileged user where the tests run as root.
-fn as_nobody(folder: &Path, arguments: &[&str]) -> Command {
+fn as_unprivileged(folder: &Path, arguments: &[&str]) -> Command {
     let ours = outboard(folder, arguments);
     if !rustix::process::geteuid().is_root() {
         return ours;
@@ -187,7 +187,7 @@ fn a_disk_that_may_only_be_read_can_be_looked_at() {
     fs::set_permissions(folder.path(), mode).expect("it is ours");
     let image = folder.path().join("disk.img");
     fs::set_permissions(&image, fs::Permissions::from_mode(0o444)).expect("it is ours");
-    let output = as_nobody(folder.path(), &["inspect", "disk.img"]).output();
+    let output = as_unprivileged(folder.path(), &["inspect", "disk.img"]).output();
     let output = output.expect("it runs");
     let text = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() && text.is_empty() && rustix::process::geteuid().is_root() {
@@ -200,7 +200,7 @@ fn a_disk_that_may_only_be_read_can_be_looked_at() {
 }
 
 #[test]
-fn several_disks_are_told_together() {
+fn several_disks_are_inspected_together() {
     let folder = folder();
     for name in ["a.img", "b.img"] {
         empty(folder.path(), name, 4 * MIB);

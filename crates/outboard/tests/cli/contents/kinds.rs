@@ -199,7 +199,7 @@ fn images_are_named_and_not_opened() {
 }
 
 #[test]
-fn garbage_is_told_and_does_no_harm() {
+fn garbage_is_reported_and_does_no_harm() {
     if !requires::all(&["sgdisk", "mkfs.vfat", "mkfs.ext4", "mkswap"].map(requires::command)) {
         return;
     }

@@ -44,7 +44,7 @@ group vg0    180.00 MiB  3 of 3 physical volumes, 88.00 MiB free
 
 /// A copy of a physical volume was not in the group, without a remark.
 #[test]
-fn a_copy_of_a_physical_volume_is_told_by_its_name() {
+fn a_copy_of_a_physical_volume_is_reported_by_its_name() {
     let folder = folder();
     physical_volumes(folder.path());
     std::fs::copy(folder.path().join("pv1"), folder.path().join("copy")).expect("a copy");
@@ -169,7 +169,7 @@ fn of_an_array_a_member_that_is_not_given_is_missing() {
 }
 
 #[test]
-fn what_is_on_a_mirror_is_seen_and_the_same_member_twice_is_told() {
+fn the_content_of_a_mirror_is_shown_and_the_same_member_twice_is_reported() {
     if !requires::all(&[requires::command("mkfs.ext4"), requires::command("blkid")]) {
         return;
     }
@@ -192,7 +192,7 @@ fn what_is_on_a_mirror_is_seen_and_the_same_member_twice_is_told() {
 }
 
 #[test]
-fn arrays_of_which_each_member_says_that_the_other_failed_are_told() {
+fn arrays_with_members_that_record_each_other_as_failed_are_reported() {
     let folder = folder();
     members(folder.path());
     // The failed member went on alone, too: it says of the other one that it is gone.

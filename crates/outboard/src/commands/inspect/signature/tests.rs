@@ -38,7 +38,7 @@ fn an_answer_says_what_was_found_and_where_it_was_looked_for() {
 }
 
 #[test]
-fn nothing_several_things_and_a_failure_are_told_apart() {
+fn nothing_several_things_and_a_failure_are_distinguished() {
     let nothing = BlkidResult::read(&said(2, "", "")).unwrap();
     assert_eq!(nothing.signature, None);
     let several = "ID_FS_AMBIVALENT=other:swap:1 filesystem:btrfs\n";
@@ -99,7 +99,7 @@ fn an_image_is_known_by_its_beginning_and_a_text_is_none() {
 
 /// A swap signature in the last bytes of the first page, on a disk in blocks of 4096 bytes.
 #[test]
-fn a_disk_that_is_no_file_is_asked_about_too() {
+fn a_disk_that_is_no_file_is_probed_too() {
     if !requires::all(&[requires::command("blkid")]) {
         return;
     }

@@ -15,7 +15,7 @@ fn one_disk_needs_no_name_before_the_names_on_it() {
 }
 
 #[test]
-fn several_disks_are_told_apart_by_their_files() {
+fn several_disks_are_distinguished_by_their_files() {
     let names = disks(&["/srv/a.img", "x=/srv/a.img", "nbd://host/c"]);
     assert_eq!(prefixes(&names).unwrap(), ["a/", "x/", "c/"]);
     assert!(prefixes(&disks(&["/srv/a.img", "/mnt/a.raw"])).is_err());

@@ -103,7 +103,7 @@ async fn byte(disk: &Node) -> u8 {
 }
 
 #[test]
-fn an_overlay_is_kept_beside_its_record_and_found_again() {
+fn an_overlay_is_stored_next_to_its_record_and_found_again() {
     let stage = PerClientFixture::new();
     on_the_engine(|| async {
         let source = stage.open(8).await;
@@ -196,7 +196,7 @@ fn an_image_that_is_changed_while_it_is_served_gets_no_overlays_any_more() {
 }
 
 #[test]
-fn an_overlay_whose_record_is_gone_or_tells_of_another_is_refused() {
+fn an_overlay_without_its_record_or_with_that_of_another_is_refused() {
     let stage = PerClientFixture::new();
     on_the_engine(|| async {
         let source = stage.open(8).await;

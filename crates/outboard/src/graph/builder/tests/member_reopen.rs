@@ -90,7 +90,7 @@ fn what_the_first_opening_had_to_send_is_never_sent_after_the_second_one() {
 }
 
 #[test]
-fn a_member_whose_server_is_not_there_is_told_of() {
+fn a_member_on_an_unreachable_server_is_an_error() {
     served(Arc::new(Zero::new(MIB)), async |socket| {
         let member = member(&socket.with_file_name("nowhere"));
         let error = member.reopen().await.expect_err("nobody listens");
