@@ -29,7 +29,7 @@ impl OpenClaims {
     /// Opens a disk that is to become a member, and adds its claims.
     pub(crate) async fn candidate(&mut self, disk: &NamedDisk) -> Result<Candidate, BuildError> {
         self.0.retain(FileClaim::is_alive);
-        let mut builder = Builder::new(false).beside(self.0.clone());
+        let mut builder = Builder::new(false).with_claims(self.0.clone());
         let candidate = Box::pin(builder.candidate(disk)).await?;
         self.0 = builder.claims();
         Ok(candidate)

@@ -70,7 +70,7 @@ impl WriterOptions {
         }
         let record = match (record, of.disk) {
             (Some(path), _) => path,
-            (None, Disk::File { path, .. }) => beside(path),
+            (None, Disk::File { path, .. }) => record_path(path),
             (None, _) => {
                 return Err(
                     "the disk is not one file next to which the last writer could be recorded: set the path \
@@ -94,7 +94,7 @@ impl WriterOptions {
 }
 
 /// `IMAGE.writer`
-fn beside(image: &Path) -> PathBuf {
+fn record_path(image: &Path) -> PathBuf {
     let mut name = image.as_os_str().to_owned();
     name.push(".writer");
     name.into()

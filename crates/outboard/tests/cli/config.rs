@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::process::Signal;
 
 use super::serve::connect;
-use super::sockets::{Session, size_of_export};
+use super::sockets::{NbdSession, size_of_export};
 use super::{Server, answer, failure, outboard, run, within_a_minute};
 
 fn folder() -> tempfile::TempDir {
@@ -104,9 +104,9 @@ fn a_reload_adds_removes_and_changes_and_a_busy_client_of_another_export_does_no
     ];
     write(folder.path(), &before.concat());
     let (mut server, uri) = serving(folder.path());
-    let mut kept_client = Session::open(connect(&uri), "kept").expect("served");
-    let mut gone = Session::open(connect(&uri), "gone").expect("served");
-    let mut other = Session::open(connect(&uri), "other").expect("served");
+    let mut kept_client = NbdSession::open(connect(&uri), "kept").expect("served");
+    let mut gone = NbdSession::open(connect(&uri), "gone").expect("served");
+    let mut other = NbdSession::open(connect(&uri), "other").expect("served");
     assert!(gone.read(512).is_some() && other.read(512).is_some());
     kept_client.write(&[7; 4096]).expect("it is written");
 
@@ -174,7 +174,7 @@ fn a_bad_file_changes_nothing_and_says_why() {
     let good = [HEAD, &export("a", "disk = \"memory(1M)\"")].concat();
     write(folder.path(), &good);
     let (_server, uri) = serving(folder.path());
-    let mut client = Session::open(connect(&uri), "a").expect("served");
+    let mut client = NbdSession::open(connect(&uri), "a").expect("served");
     let missing = export("b", "disk = \"nowhere.img\"");
     for (text, word) in [
         ("x = 1\n".to_owned(), "unknown key"),
@@ -221,7 +221,7 @@ fn an_export_for_others_is_not_there_and_new_rules_count_at_once() {
     );
     write(folder.path(), &with("allow = [\"127.0.0.0/8\"]"));
     assert_eq!(answer(folder.path(), &["reload"]), "updated a\n");
-    let mut client = Session::open(connect(&uri), "a").expect("served");
+    let mut client = NbdSession::open(connect(&uri), "a").expect("served");
     write(folder.path(), &with("allow = [\"unix\"]"));
     answer(folder.path(), &["reload"]);
     assert!(client.read(512).is_none());
@@ -235,7 +235,7 @@ fn status_shows_exports_and_clients_and_a_client_can_be_ended() {
         &[HEAD, &export("a", "disk = \"memory(1M)\"")].concat(),
     );
     let (server, uri) = serving(folder.path());
-    let mut client = Session::open(connect(&uri), "a").expect("served");
+    let mut client = NbdSession::open(connect(&uri), "a").expect("served");
     assert!(client.read(4096).is_some());
     let status = || -> serde_json::Value {
         let told = answer(folder.path(), &["status", "--json"]);
@@ -278,7 +278,7 @@ fn a_client_that_reconnects_sees_that_an_image_has_grown() {
         folder.path(),
         &["serve", "a=a.img", "--listen", "127.0.0.1:0"],
     ));
-    let mut client = Session::open(connect(&line), "a").expect("served");
+    let mut client = NbdSession::open(connect(&line), "a").expect("served");
     let grown = std::fs::OpenOptions::new()
         .write(true)
         .open(folder.path().join("a.img"));

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::process::Signal;
 
 use super::serve::connect;
-use super::sockets::Session;
+use super::sockets::NbdSession;
 use super::{Server, answer, failure, outboard, within_a_minute};
 
 const CONFIG: &str = "\
@@ -26,11 +26,11 @@ fn golden(folder: &Path, byte: u8) {
     std::fs::rename(beside, folder.join("golden.img")).expect("its place");
 }
 
-fn client(uri: &str) -> Session<TcpStream> {
-    Session::open(connect(uri), "root").expect("served")
+fn client(uri: &str) -> NbdSession<TcpStream> {
+    NbdSession::open(connect(uri), "root").expect("served")
 }
 
-fn first_byte(session: &mut Session<TcpStream>) -> u8 {
+fn first_byte(session: &mut NbdSession<TcpStream>) -> u8 {
     session.read(512).expect("it goes on")[0]
 }
 

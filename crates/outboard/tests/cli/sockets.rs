@@ -65,9 +65,9 @@ fn handshake(stream: &mut (impl Read + Write), name: &str) -> Option<u64> {
 }
 
 /// A client with one request in flight.
-pub(super) struct Session<S>(S);
+pub(super) struct NbdSession<S>(S);
 
-impl<S: Read + Write> Session<S> {
+impl<S: Read + Write> NbdSession<S> {
     /// Chooses an export; `None` if the server closes the connection.
     pub(super) fn open(mut stream: S, name: &str) -> Option<Self> {
         handshake(&mut stream, name)?;

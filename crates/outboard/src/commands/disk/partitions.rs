@@ -223,7 +223,7 @@ fn fill(
     tool: &Tool,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
-    let path = beside(image.path, entry.number);
+    let path = hidden_sibling(image.path, entry.number);
     let scratch = UnfinishedImage::create(&path)?;
     let failed = |error: io::Error| cannot_make(image.path, &error);
     scratch.file.set_len(entry.range.len).map_err(failed)?;
@@ -250,7 +250,7 @@ fn fill(
 }
 
 /// A hidden name in the same folder, so that the data stays on the same filesystem.
-fn beside(path: &Path, number: u32) -> PathBuf {
+fn hidden_sibling(path: &Path, number: u32) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.partition-{number}"))
 }

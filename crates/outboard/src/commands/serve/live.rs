@@ -107,7 +107,7 @@ impl Live {
         };
         let renewing = changes.renew.iter().map(|export| export.name.clone());
         let others: Vec<String> = leaving.iter().cloned().chain(renewing).collect();
-        let mut opening = Opening::beside(&running.open, &others);
+        let mut opening = Opening::with_claims_of(&running.open, &others);
         let mut late = Vec::new();
         let opened = changes.add.iter().chain(&changes.replace);
         for export in opened.chain(&changes.renew) {
@@ -223,7 +223,7 @@ impl Live {
         let name = export.name.clone();
         let mut found = None;
         for candidate in [Some(export), before].into_iter().flatten() {
-            let mut opening = Opening::beside(&running.open, &[]);
+            let mut opening = Opening::with_claims_of(&running.open, &[]);
             match opening.open(&candidate).await {
                 Ok(()) => {
                     let mut opened = opening.done();

@@ -79,7 +79,7 @@ pub(super) struct Opening {
 impl Opening {
     /// Claims of the exports that are `open`, without those that are `leaving`: their locks show whether they block a
     /// new disk.
-    pub(super) fn beside(open: &[OpenExport], leaving: &[String]) -> Self {
+    pub(super) fn with_claims_of(open: &[OpenExport], leaving: &[String]) -> Self {
         let staying = open.iter().filter(|open| !leaving.contains(&open.name));
         Self {
             written: staying.flat_map(|open| open.written.clone()).collect(),
@@ -92,7 +92,7 @@ impl Opening {
         let known = self.written.len();
         // What is below overlays is never written.
         let read_only = export.read_only || export.overlay.is_some();
-        let mut builder = Builder::new(read_only).beside(self.written.clone());
+        let mut builder = Builder::new(read_only).with_claims(self.written.clone());
         let disk = Box::pin(builder.build(&export.disk)).await?;
         if disk.geometry().size == 0 {
             tracing::warn!(
@@ -133,7 +133,7 @@ impl Opening {
         }
         let held: Vec<FileClaim> = open.iter().flat_map(|open| open.written.clone()).collect();
         let known = held.len();
-        let mut builder = Builder::new(false).beside(held);
+        let mut builder = Builder::new(false).with_claims(held);
         let candidate = Box::pin(builder.candidate(disk)).await?;
         if let Some(opened) = open.iter_mut().find(|open| open.name == export) {
             opened.written.extend_from_slice(&builder.claims()[known..]);

@@ -15,7 +15,7 @@ struct Init {
 }
 
 #[derive(Debug, clap::Parser)]
-struct Client {
+struct ClientParser {
     #[command(flatten)]
     args: ClientArgs,
 }
@@ -31,7 +31,7 @@ fn init(dir: &Path, options: &[&str]) -> Result<(), String> {
 fn client(dir: &Path, name: &str) -> Result<(), String> {
     use clap::Parser;
     let dir = dir.to_str().expect("a name in UTF-8");
-    let parsed = Client::try_parse_from(["client", dir, name]).map_err(|e| e.to_string())?;
+    let parsed = ClientParser::try_parse_from(["client", dir, name]).map_err(|e| e.to_string())?;
     add_client(&parsed.args, Format::Json).map_err(|failure| failure.text())
 }
 

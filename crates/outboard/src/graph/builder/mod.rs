@@ -132,7 +132,7 @@ impl Builder {
     }
 
     /// A builder in a process where other disks have the claims `held`.
-    pub(crate) fn beside(self, held: Vec<FileClaim>) -> Self {
+    pub(crate) fn with_claims(self, held: Vec<FileClaim>) -> Self {
         Self { held, ..self }
     }
 

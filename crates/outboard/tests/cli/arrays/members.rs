@@ -116,7 +116,7 @@ pub(super) fn write_apart(path: &std::path::Path) {
         ));
         let uri = line.split_whitespace().next().expect("a URI");
         let stream = super::super::serve::connect(uri);
-        let mut session = super::super::sockets::Session::open(stream, "films").expect("served");
+        let mut session = super::super::sockets::NbdSession::open(stream, "films").expect("served");
         session
             .write(&[half.as_bytes()[0]; 4096])
             .expect("it is written");

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::process::Signal;
 
 use super::super::serve::connect;
-use super::super::sockets::Session;
+use super::super::sockets::NbdSession;
 use super::super::{Server, answer, failure, outboard};
 use super::{
     assert_clean, bytes, image, images, mirror, serving, state_of, status, within_a_minute,
@@ -14,8 +14,8 @@ use super::{
 
 const DATA: [u8; 4096] = [7; 4096];
 
-fn client(uri: &str) -> Session<TcpStream> {
-    Session::open(connect(uri), "films").expect("served")
+fn client(uri: &str) -> NbdSession<TcpStream> {
+    NbdSession::open(connect(uri), "films").expect("served")
 }
 
 /// Whether a member's data begin with `DATA`.
@@ -28,7 +28,7 @@ fn holds_data(folder: &Path, member: &str) -> bool {
 }
 
 /// A served mirror of `a.img` and `b.img` that was resynced, and a client that has written [`DATA`] to it.
-fn written_mirror(folder: &Path) -> (Server, Session<TcpStream>) {
+fn written_mirror(folder: &Path) -> (Server, NbdSession<TcpStream>) {
     mirror(folder, &["a.img", "b.img"]);
     let (server, uri) = serving(folder, &["a.img", "b.img"], &[]);
     answer(folder, &["array", "wait", "media"]);

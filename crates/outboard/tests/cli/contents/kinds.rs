@@ -9,7 +9,7 @@ use testkit::requires;
 use super::{MIB, answer, empty, folder, partitioned, physical_volumes, put, told, tool, write};
 
 /// A kind of disk: the tool that makes it, and what inspect must say of it.
-type Kind = (
+type KindCase = (
     &'static str,
     &'static str,
     &'static [&'static str],
@@ -19,7 +19,7 @@ type Kind = (
 const SMALL: u64 = 64 * MIB;
 
 /// Made in a file of [`SMALL`] bytes that is named as the last argument.
-const FILESYSTEMS: [Kind; 8] = [
+const FILESYSTEMS: [KindCase; 8] = [
     (
         "ext4",
         "mkfs.ext4",
@@ -125,7 +125,7 @@ fn large_filesystems_are_found_through_what_blkid_follows() {
         return;
     }
     let folder = folder();
-    let made: [Kind; 3] = [
+    let made: [KindCase; 3] = [
         ("xfs", "mkfs.xfs", &["-q", "-L", "label"], "xfs \"label\""),
         (
             "btrfs",

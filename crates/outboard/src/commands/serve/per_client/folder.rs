@@ -333,16 +333,16 @@ fn read(path: &Path) -> Result<Option<OverlayRecord>> {
 /// Replaces a record atomically: a reader finds the old or the new one, also after a power cut.
 fn write(path: &Path, record: &OverlayRecord) -> Result<()> {
     let work = || {
-        let beside = path.with_extension("new");
+        let new_path = path.with_extension("new");
         let mut options = std::fs::OpenOptions::new();
         let mut file = options
             .write(true)
             .create(true)
             .truncate(true)
-            .open(&beside)?;
+            .open(&new_path)?;
         file.write_all(record.text().as_bytes())?;
         file.sync_all()?;
-        std::fs::rename(&beside, path)
+        std::fs::rename(&new_path, path)
     };
     work().map_err(failed("cannot write", path))
 }

@@ -153,9 +153,9 @@ fn overlays_of_a_replaced_image_are_kept_apart_and_removed_by_its_number() {
     on_the_engine(|| async {
         let old = stage.open(8).await;
         write(&old.open(&client(1)).await.expect("made"), 1).await;
-        let beside = stage.folder.path().join("beside");
-        std::fs::write(&beside, vec![9; SIZE]).expect("an image");
-        std::fs::rename(&beside, stage.golden()).expect("replaced");
+        let replacement = stage.folder.path().join("replacement");
+        std::fs::write(&replacement, vec![9; SIZE]).expect("an image");
+        std::fs::rename(&replacement, stage.golden()).expect("replaced");
         assert!(old.image.is_unchanged(), "what it has open is as it was");
         let new = stage.open(8).await;
         assert_ne!(old.image(), new.image());
