@@ -9,14 +9,14 @@ use hyper::header::{
     ALLOW, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE,
 };
 use hyper::{Method, Request, Response, StatusCode};
-use lab::agent::local::{FioServerError, Host};
+use lab::agent::local::{AgentService, FioServerError};
 use lab::agent::protocol;
 use lab::agent::query::{DIRECTORIES_MAX, directories};
 use lab::units::Nanos;
 use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 
-use super::body::Content;
+use super::body::ResponseBody;
 use super::limits::{STREAMS_MAX, WRONG_TOKEN_PAUSE};
 use super::streams;
 use super::token::ServerToken;
@@ -24,7 +24,7 @@ use super::token::ServerToken;
 /// What answers are made of.
 #[derive(Debug, Clone)]
 pub(super) struct Answers {
-    pub(super) host: Arc<Host>,
+    pub(super) host: Arc<AgentService>,
     token: Arc<ServerToken>,
     /// Where the servers of fio and iperf3 listen.
     address: IpAddr,
@@ -36,23 +36,23 @@ pub(super) struct Answers {
 
 /// Why a request is refused.
 #[derive(Debug)]
-struct Refusal {
+struct RefusedRequest {
     status: StatusCode,
     reason: String,
 }
 
-impl Refusal {
+impl RefusedRequest {
     fn new(status: StatusCode, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self { status, reason }
     }
 }
 
-type Answer = Result<Content, Refusal>;
+type Answer = Result<ResponseBody, RefusedRequest>;
 
 impl Answers {
     pub(super) fn new(
-        host: Arc<Host>,
+        host: Arc<AgentService>,
         token: Arc<ServerToken>,
         address: IpAddr,
         stopping: watch::Receiver<bool>,
@@ -76,7 +76,7 @@ impl Answers {
     }
 
     /// Answers one request.
-    pub(super) async fn to<B: Body>(&self, request: Request<B>) -> Response<Content> {
+    pub(super) async fn to<B: Body>(&self, request: Request<B>) -> Response<ResponseBody> {
         let received = self.host.now();
         match self.answer(&request, received).await {
             Ok(content) => {
@@ -92,10 +92,13 @@ impl Answers {
     async fn answer<B: Body>(&self, request: &Request<B>, received: Nanos) -> Answer {
         if !self.knows(request) {
             engine::clock::sleep(WRONG_TOKEN_PAUSE).await;
-            return Err(Refusal::new(StatusCode::UNAUTHORIZED, "the token is wrong"));
+            return Err(RefusedRequest::new(
+                StatusCode::UNAUTHORIZED,
+                "the token is wrong",
+            ));
         }
         if !request.body().is_end_stream() {
-            return Err(Refusal::new(
+            return Err(RefusedRequest::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "requests have no body",
             ));
@@ -107,14 +110,14 @@ impl Answers {
             }
             protocol::DROP_CACHES | protocol::FIO | protocol::IPERF3 => Method::POST,
             _ => {
-                return Err(Refusal::new(
+                return Err(RefusedRequest::new(
                     StatusCode::NOT_FOUND,
                     "there is no such thing here",
                 ));
             }
         };
         if request.method() != wanted {
-            return Err(Refusal::new(
+            return Err(RefusedRequest::new(
                 StatusCode::METHOD_NOT_ALLOWED,
                 wanted.as_str(),
             ));
@@ -158,22 +161,25 @@ impl Answers {
     async fn samples(&self, port: Option<u16>) -> Answer {
         let Ok(place) = self.samples.clone().try_acquire_owned() else {
             let reason = "as many as can be are following this machine already";
-            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, reason));
+            return Err(RefusedRequest::new(StatusCode::SERVICE_UNAVAILABLE, reason));
         };
         let host = self.host.clone();
         let sampler = engine::blocking(move || {
             let server = port.and_then(|port| host.server_at(port));
-            Host::sampler(server)
+            AgentService::sampler(server)
         })
         .await;
         let (host, stopping) = (self.host.clone(), self.stopping.clone());
         let lines = streams::samples(host, sampler, place, stopping);
-        Ok(Content::Lines(lines))
+        Ok(ResponseBody::Lines(lines))
     }
 
     async fn drop_caches(&self, port: Option<u16>) -> Answer {
         if !self.host.rights().drop_caches {
-            return Err(Refusal::new(StatusCode::FORBIDDEN, "--allow-drop-caches"));
+            return Err(RefusedRequest::new(
+                StatusCode::FORBIDDEN,
+                "--allow-drop-caches",
+            ));
         }
         let host = self.host.clone();
         let dropped = engine::blocking(move || {
@@ -183,23 +189,23 @@ impl Answers {
         .await;
         let dropped = dropped.map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => {
-                Refusal::new(StatusCode::CONFLICT, "somebody else has it done right now")
+                RefusedRequest::new(StatusCode::CONFLICT, "somebody else has it done right now")
             }
-            _ => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            _ => RefusedRequest::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         })?;
         json(&dropped)
     }
 
     async fn fio(&self, query: Option<&str>) -> Answer {
         if !self.host.rights().fio {
-            return Err(Refusal::new(StatusCode::FORBIDDEN, "--allow-fio"));
+            return Err(RefusedRequest::new(StatusCode::FORBIDDEN, "--allow-fio"));
         }
         let directories = directories(query).ok_or_else(|| {
             let reason = format!("only ?in=/DIRECTORY can be asked for, {DIRECTORIES_MAX} at most");
-            Refusal::new(StatusCode::BAD_REQUEST, reason)
+            RefusedRequest::new(StatusCode::BAD_REQUEST, reason)
         })?;
         let Ok(place) = self.fio.clone().try_acquire_owned() else {
-            return Err(Refusal::new(
+            return Err(RefusedRequest::new(
                 StatusCode::CONFLICT,
                 "fio runs for somebody else",
             ));
@@ -210,49 +216,52 @@ impl Answers {
                 FioServerError::Folder { .. } => StatusCode::BAD_REQUEST,
                 _ => StatusCode::INTERNAL_SERVER_ERROR,
             };
-            Refusal::new(status, error.to_string())
+            RefusedRequest::new(status, error.to_string())
         })?;
-        Ok(Content::Lines(lines))
+        Ok(ResponseBody::Lines(lines))
     }
 
     async fn iperf3(&self) -> Answer {
         if !self.host.rights().iperf3 {
-            return Err(Refusal::new(StatusCode::FORBIDDEN, "--allow-iperf3"));
+            return Err(RefusedRequest::new(StatusCode::FORBIDDEN, "--allow-iperf3"));
         }
         let Ok(place) = self.iperf3.clone().try_acquire_owned() else {
-            return Err(Refusal::new(
+            return Err(RefusedRequest::new(
                 StatusCode::CONFLICT,
                 "iperf3 runs for somebody else",
             ));
         };
         let started = streams::iperf3(self.address, place, self.stopping.clone()).await;
-        let lines = started
-            .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-        Ok(Content::Lines(lines))
+        let lines = started.map_err(|error| {
+            RefusedRequest::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+        })?;
+        Ok(ResponseBody::Lines(lines))
     }
 }
 
 fn json(value: &impl Serialize) -> Answer {
     let text = serde_json::to_vec(value);
-    let text =
-        text.map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-    Ok(Content::whole(text))
+    let text = text.map_err(|error| {
+        RefusedRequest::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+    })?;
+    Ok(ResponseBody::whole(text))
 }
 
 /// `port=N` and nothing else.
-fn port(query: Option<&str>) -> Result<Option<u16>, Refusal> {
+fn port(query: Option<&str>) -> Result<Option<u16>, RefusedRequest> {
     let Some(query) = query else {
         return Ok(None);
     };
     let port = query.strip_prefix("port=").and_then(|n| n.parse().ok());
     let port = port.filter(|port| *port > 0);
-    port.map(Some)
-        .ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "only ?port=N can be asked about"))
+    port.map(Some).ok_or_else(|| {
+        RefusedRequest::new(StatusCode::BAD_REQUEST, "only ?port=N can be asked about")
+    })
 }
 
 /// What was refused once is not repeated on the same connection.
-fn refused(refusal: &Refusal) -> Response<Content> {
-    let mut response = Response::new(Content::whole(format!("{}\n", refusal.reason)));
+fn refused(refusal: &RefusedRequest) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::whole(format!("{}\n", refusal.reason)));
     *response.status_mut() = refusal.status;
     let headers = response.headers_mut();
     headers.insert(CONNECTION, HeaderValue::from_static("close"));

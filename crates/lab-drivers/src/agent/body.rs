@@ -9,21 +9,21 @@ use tokio::sync::mpsc::Receiver;
 
 /// What an answer consists of.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum ResponseBody {
     /// All of it.
     Whole(Option<Bytes>),
     /// As long as there is a sender.
     Lines(Receiver<Bytes>),
 }
 
-impl Content {
+impl ResponseBody {
     /// A text.
     pub(super) fn whole(text: impl Into<Bytes>) -> Self {
         Self::Whole(Some(text.into()))
     }
 }
 
-impl Body for Content {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use lab::agent::local::Host;
+use lab::agent::local::AgentService;
 use lab::agent::protocol::HEAD_LEN_MAX;
 use nbd::tls::ServerTls;
 use rustix::net::sockopt::set_tcp_user_timeout;
@@ -29,7 +29,7 @@ use crate::DriverError;
 #[derive(Debug)]
 pub struct AgentServer {
     /// What the agent may do.
-    pub host: Arc<Host>,
+    pub host: Arc<AgentService>,
     /// The token that requests must show.
     pub token: Arc<ServerToken>,
     /// The certificate, under TLS.

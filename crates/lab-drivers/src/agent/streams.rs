@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use lab::agent::local::{FioServer, FioServerError, Host, Iperf3Server, Iperf3ServerError};
+use lab::agent::local::{AgentService, FioServer, FioServerError, Iperf3Server, Iperf3ServerError};
 use lab::sensors::Sampler;
 use serde::Serialize;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -23,7 +23,7 @@ const INTERVAL: Duration = Duration::from_nanos(lab::sensors::INTERVAL.0);
 
 /// Sends a line of samples a second.
 pub(super) fn samples(
-    host: Arc<Host>,
+    host: Arc<AgentService>,
     sampler: Sampler,
     place: OwnedSemaphorePermit,
     stopping: watch::Receiver<bool>,

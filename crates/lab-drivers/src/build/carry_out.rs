@@ -19,7 +19,7 @@ use rustix::fs::FallocateFlags;
 use super::names::Names;
 use super::process::own_program;
 use super::serve::export_at;
-use super::step::{Recipe, RecipeResult, Step, line, loop_words, program_line};
+use super::step::{BuildStep, Recipe, RecipeResult, line, loop_words, program_line};
 use super::teardown::{Resource, Teardown};
 use super::{DiskAccess, WriteRules};
 use crate::attachment;
@@ -28,7 +28,7 @@ use crate::attachment;
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// What is known while steps are taken.
-pub(super) struct Work<'a> {
+pub(super) struct TargetBuild<'a> {
     pub(super) rules: Box<dyn WriteRules + 'a>,
     disks: &'a dyn DiskAccess,
     pub(super) names: Names,
@@ -43,7 +43,7 @@ pub(super) struct Work<'a> {
     pub(super) export: Option<String>,
 }
 
-impl<'a> Work<'a> {
+impl<'a> TargetBuild<'a> {
     /// Before the first step.
     pub(super) fn new(
         names: Names,
@@ -77,30 +77,30 @@ impl<'a> Work<'a> {
     }
 }
 
-impl Work<'_> {
-    fn take(&mut self, step: &Step) -> Result<(), String> {
+impl TargetBuild<'_> {
+    fn take(&mut self, step: &BuildStep) -> Result<(), String> {
         match step {
-            Step::Folder(path) => self.folder(path),
-            Step::Image { name, path, size } => {
+            BuildStep::Folder(path) => self.folder(path),
+            BuildStep::Image { name, path, size } => {
                 image(path, *size)?;
                 self.note(step);
                 self.names.set_path(name, path);
                 Ok(())
             }
-            Step::Own(words) => {
+            BuildStep::Own(words) => {
                 let words = self.names.words(words);
                 self.rules.check_command(&words)?;
                 self.note(step);
                 let program = own_program()?;
                 self.run(&program, &words).map(drop)
             }
-            Step::Serve {
+            BuildStep::Serve {
                 name,
                 disk,
                 transport,
                 folder,
             } => self.serve(name, disk, *transport, folder),
-            Step::Attach {
+            BuildStep::Attach {
                 disk,
                 via,
                 mount,
@@ -109,33 +109,33 @@ impl Work<'_> {
                 self.note(step);
                 self.attach(disk, *via, mount.as_ref(), *read_only)
             }
-            Step::Loop {
+            BuildStep::Loop {
                 image,
                 filesystem,
                 directory,
             } => self.looped(image, filesystem, directory),
-            Step::Sshfs {
+            BuildStep::Sshfs {
                 exported,
                 folder,
                 directory,
                 options,
             } => self.sshfs(exported, folder, directory, options.as_deref()),
-            Step::Nfs {
+            BuildStep::Nfs {
                 exported,
                 directory,
                 options,
             } => self.nfs(exported, directory, options.as_deref()),
-            Step::Smb {
+            BuildStep::Smb {
                 exported,
                 folder,
                 directory,
                 options,
             } => self.smb(exported, folder, directory, options.as_deref()),
-            Step::Kernel(step) => self.kernel(step),
+            BuildStep::Kernel(step) => self.kernel(step),
         }
     }
 
-    fn note(&mut self, step: &Step) {
+    fn note(&mut self, step: &BuildStep) {
         self.commands.extend(step.shown(&self.names));
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use lab::plan::{Image, Target, TargetKind, Via};
 use lab::runner::LeftOut;
 
-use super::step::{Recipe, Step};
+use super::step::{BuildStep, Recipe};
 
 /// Images, arrays on them, an attachment with a new filesystem.
 pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut> {
@@ -24,13 +24,13 @@ pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut
     Ok(match via {
         Via::Loop => {
             let image = bare(disk, images)?.name.clone();
-            Recipe::mounted(steps, &folder, |directory| Step::Loop {
+            Recipe::mounted(steps, &folder, |directory| BuildStep::Loop {
                 image,
                 filesystem: filesystem.clone(),
                 directory,
             })
         }
-        _ => Recipe::mounted(steps, &folder, |directory| Step::Attach {
+        _ => Recipe::mounted(steps, &folder, |directory| BuildStep::Attach {
             disk: disk.clone(),
             via: *via,
             mount: Some((directory, filesystem.clone())),
@@ -44,17 +44,17 @@ pub(super) fn below(
     images: &[Image],
     setup: &[String],
     folder: &Path,
-) -> Result<Vec<Step>, LeftOut> {
-    let mut steps = vec![Step::Folder(folder.to_owned())];
+) -> Result<Vec<BuildStep>, LeftOut> {
+    let mut steps = vec![BuildStep::Folder(folder.to_owned())];
     for image in images {
         let name = image.name.clone();
-        steps.push(Step::Image {
+        steps.push(BuildStep::Image {
             path: folder.join(format!("{name}.img")),
             name: name.clone(),
             size: image.size,
         });
         if let Some(transport) = image.served {
-            steps.push(Step::Serve {
+            steps.push(BuildStep::Serve {
                 disk: format!("{{{name}}}"),
                 name,
                 transport,
@@ -69,7 +69,7 @@ pub(super) fn below(
                 "its setup is {line:?}, and only `array create` is run"
             )));
         }
-        steps.push(Step::Own(words));
+        steps.push(BuildStep::Own(words));
     }
     Ok(steps)
 }

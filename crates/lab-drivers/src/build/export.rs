@@ -6,7 +6,7 @@ use lab::plan::{Target, TargetKind};
 use lab::runner::LeftOut;
 
 use super::disk::below;
-use super::step::{Recipe, RecipeResult, Step};
+use super::step::{BuildStep, Recipe, RecipeResult};
 
 /// The export's name.
 const EXPORT: &str = "disk";
@@ -29,7 +29,7 @@ pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut
         return Err(LeftOut(format!("an image cannot be named {EXPORT:?} here")));
     }
     let mut steps = below(images, setup, &folder)?;
-    steps.push(Step::Serve {
+    steps.push(BuildStep::Serve {
         name: EXPORT.to_owned(),
         disk: disk.clone(),
         transport: *transport,
@@ -41,10 +41,12 @@ pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut
             place: RecipeResult::Export,
         });
     };
-    Ok(Recipe::mounted(steps, &folder, |directory| Step::Attach {
-        disk: format!("{{{EXPORT}}}"),
-        via: *via,
-        mount: Some((directory, filesystem.clone())),
-        read_only: false,
+    Ok(Recipe::mounted(steps, &folder, |directory| {
+        BuildStep::Attach {
+            disk: format!("{{{EXPORT}}}"),
+            via: *via,
+            mount: Some((directory, filesystem.clone())),
+            read_only: false,
+        }
     }))
 }

@@ -8,7 +8,7 @@ const SYSTEM_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
 /// What was found.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Facts {
+pub(super) struct MachineFacts {
     /// Filesystems that the kernel has now, or can load.
     pub(super) filesystems: BTreeSet<String>,
     /// Modules that are loaded, built in, or can be loaded; with `-`, never `_`.
@@ -27,7 +27,7 @@ pub(super) struct Facts {
     pub(super) nfs_server: bool,
 }
 
-impl Facts {
+impl MachineFacts {
     /// Looks.
     pub(super) fn of_this_machine() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_a_proc_filesystem_and_a_shell() {
-        let facts = Facts::of_this_machine();
+        let facts = MachineFacts::of_this_machine();
         assert!(facts.filesystems.contains("proc"));
         assert!(facts.program("sh").is_some() && facts.program("no-such-program").is_none());
     }

@@ -8,7 +8,7 @@ use std::fmt;
 use lab::plan::{Image, Layer, MountType, Target, TargetKind, Via};
 use lab::runner::LeftOut;
 
-use super::facts::Facts;
+use super::facts::MachineFacts;
 
 /// Something a machine has or lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Feature {
         }
     }
 
-    fn is_there(&self, facts: &Facts) -> bool {
+    fn is_there(&self, facts: &MachineFacts) -> bool {
         match self {
             Self::Root => facts.root,
             Self::Fuse => facts.fuse,
@@ -231,7 +231,7 @@ fn of_client(client: MountType) -> Vec<Feature> {
 ///
 /// # Errors
 /// [`LeftOut`] when the plan requests something that is no feature.
-pub(super) fn lacking(target: &Target, facts: &Facts) -> Result<Option<String>, LeftOut> {
+pub(super) fn lacking(target: &Target, facts: &MachineFacts) -> Result<Option<String>, LeftOut> {
     let needed = needed(target)?;
     let lacking = needed.iter().find(|feature| !feature.is_there(facts));
     Ok(lacking.map(ToString::to_string))

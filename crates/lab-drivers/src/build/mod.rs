@@ -41,8 +41,8 @@ use attach::{AttachError, AttachRequest, Attachment};
 use lab::plan::{Target, TargetKind};
 use lab::runner::{BuildContext, Builder, Built, LeftOut};
 
-use carry_out::Work;
-use facts::Facts;
+use carry_out::TargetBuild;
+use facts::MachineFacts;
 pub use names::Names;
 use step::Recipe;
 
@@ -89,7 +89,7 @@ pub trait WriteRules {
 /// Builds the targets of a plan on this machine.
 #[derive(Debug)]
 pub struct TargetBuilder {
-    facts: Facts,
+    facts: MachineFacts,
     disks: Box<dyn DiskAccess>,
 }
 
@@ -98,7 +98,7 @@ impl TargetBuilder {
     #[must_use]
     pub fn new(disks: Box<dyn DiskAccess>) -> Self {
         Self {
-            facts: Facts::of_this_machine(),
+            facts: MachineFacts::of_this_machine(),
             disks,
         }
     }
@@ -127,7 +127,7 @@ impl Builder for TargetBuilder {
         let recipe = self.recipe(target, context)?;
         let names = Names::of(context);
         let rules = self.disks.write_rules(target, context);
-        let work = Work::new(names, rules, &*self.disks, context.cancel);
+        let work = TargetBuild::new(names, rules, &*self.disks, context.cancel);
         work.carry_out(recipe)
     }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use lab::plan::{MountType, Target, TargetKind};
 use lab::runner::LeftOut;
 
-use super::step::{Recipe, Step};
+use super::step::{BuildStep, Recipe};
 
 /// The folder that is exported and the mount.
 pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut> {
@@ -26,21 +26,24 @@ pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut
         ));
     }
     let exported = folder.join("exported");
-    let steps = vec![Step::Folder(folder.clone()), Step::Folder(exported.clone())];
+    let steps = vec![
+        BuildStep::Folder(folder.clone()),
+        BuildStep::Folder(exported.clone()),
+    ];
     let options = options.clone();
     Ok(Recipe::mounted(steps, &folder, |directory| match client {
-        MountType::Nfs => Step::Nfs {
+        MountType::Nfs => BuildStep::Nfs {
             exported,
             directory,
             options,
         },
-        MountType::Cifs => Step::Smb {
+        MountType::Cifs => BuildStep::Smb {
             exported,
             folder: folder.clone(),
             directory,
             options,
         },
-        MountType::Sshfs | MountType::Gvfs => Step::Sshfs {
+        MountType::Sshfs | MountType::Gvfs => BuildStep::Sshfs {
             exported,
             folder: folder.clone(),
             directory,

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::carry_out::Work;
+use super::carry_out::TargetBuild;
 use super::step::line;
 
 /// The hosts that may mount it.
@@ -41,7 +41,7 @@ pub(super) fn shown(exported: &Path, directory: &Path, options: Option<&str>) ->
     vec![line(&export), line(&mount)]
 }
 
-impl Work<'_> {
+impl TargetBuild<'_> {
     /// Exports `exported` and mounts it.
     pub(super) fn nfs(
         &mut self,

@@ -11,8 +11,8 @@ use lab::sensors::read;
 use lab::supervisor::Supervised;
 use lab::tools::Invocation;
 
-use super::carry_out::Work;
-use super::facts::Facts;
+use super::carry_out::TargetBuild;
+use super::facts::MachineFacts;
 use super::teardown::Resource;
 use crate::last_line::last_line;
 
@@ -26,14 +26,14 @@ pub(super) const DEAF: &str = "its server does not listen";
 
 /// A process that was started.
 #[derive(Debug)]
-pub(super) struct Started {
+pub(super) struct ServerProcess {
     /// Its id.
     pub(super) pid: u32,
     /// The file that it prints into.
     log: PathBuf,
 }
 
-impl Started {
+impl ServerProcess {
     /// What it has printed so far.
     pub(super) fn output(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
@@ -58,7 +58,7 @@ fn group_of(pid: u32) -> Option<u32> {
     stat(pid)?.split_whitespace().nth(2)?.parse().ok()
 }
 
-impl Work<'_> {
+impl TargetBuild<'_> {
     /// Starts `name`, which prints into `log`, and waits until it is `ready`. The error is the last line that the
     /// process printed, and `otherwise` if it printed nothing.
     pub(super) fn start(
@@ -67,8 +67,8 @@ impl Work<'_> {
         invocation: &Invocation,
         log: &Path,
         otherwise: &str,
-        ready: impl Fn(&Started) -> bool,
-    ) -> Result<Started, String> {
+        ready: impl Fn(&ServerProcess) -> bool,
+    ) -> Result<ServerProcess, String> {
         let program = &invocation.program;
         let failed = |error: std::io::Error| format!("cannot start {}: {error}", program.display());
         let open = || {
@@ -83,7 +83,7 @@ impl Work<'_> {
             .stdout(open()?)
             .stderr(open()?);
         let child = Supervised::spawn(&mut command).map_err(failed)?;
-        let started = Started {
+        let started = ServerProcess {
             pid: child.id(),
             log: log.to_owned(),
         };
@@ -109,7 +109,7 @@ pub(super) fn own_program() -> Result<PathBuf, String> {
 
 /// Where a program of the system's is.
 pub(super) fn program(name: &str) -> Result<PathBuf, String> {
-    let found = Facts::of_this_machine().program(name);
+    let found = MachineFacts::of_this_machine().program(name);
     found.ok_or_else(|| format!("there is no {name}"))
 }
 
@@ -138,7 +138,7 @@ mod tests {
             .process_group(0)
             .spawn()
             .expect("a shell");
-        let started = Started {
+        let started = ServerProcess {
             pid: child.id(),
             log: folder.path().join("log"),
         };

@@ -6,7 +6,7 @@ use lab::plan::{Target, TargetKind, Via};
 use lab::runner::LeftOut;
 
 use super::disk::below;
-use super::step::{Recipe, RecipeResult, Step};
+use super::step::{BuildStep, Recipe, RecipeResult};
 
 /// An attachment, or nothing.
 pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut> {
@@ -24,7 +24,7 @@ pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut
     match (disk, device, uri) {
         (Some(disk), None, None) => {
             let mut steps = below(images, setup, &folder)?;
-            steps.push(Step::Attach {
+            steps.push(BuildStep::Attach {
                 disk: disk.clone(),
                 via: Via::Auto,
                 mount: None,

@@ -6,13 +6,13 @@ use lab::plan::Transport;
 use lab::tools::Invocation;
 use lab::units::Bytes;
 
-use super::carry_out::Work;
+use super::carry_out::TargetBuild;
 use super::process::{DEAF, own_program};
 use super::step::{listen, socket};
 use crate::DriverError;
 use crate::runtime::on_engine;
 
-impl Work<'_> {
+impl TargetBuild<'_> {
     /// Serves `disk`, an expression with names in it, as the export `name`, which refers to its URI then.
     pub(super) fn serve(
         &mut self,

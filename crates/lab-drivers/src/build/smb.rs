@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use lab::tools::Invocation;
 use ring::rand::SecureRandom as _;
 
-use super::carry_out::Work;
-use super::process::{DEAF, Started, free_port, program};
+use super::carry_out::TargetBuild;
+use super::process::{DEAF, ServerProcess, free_port, program};
 use super::step::{line, program_line};
 use super::teardown::Resource;
 
@@ -91,7 +91,7 @@ fn config(port: u16, state: &Path, exported: &Path) -> String {
     )
 }
 
-impl Work<'_> {
+impl TargetBuild<'_> {
     /// A share of `exported` with a server of its own, mounted.
     pub(super) fn smb(
         &mut self,
@@ -120,7 +120,7 @@ impl Work<'_> {
         let args = server_args(&conf);
         self.note_words("smbd", &args);
         let smbd = Invocation::new(&program("smbd")?, args);
-        let ready = |_: &Started| TcpStream::connect(("127.0.0.1", port)).is_ok();
+        let ready = |_: &ServerProcess| TcpStream::connect(("127.0.0.1", port)).is_ok();
         let server = self.start("smbd", &smbd, &state.join(LOG), DEAF, ready)?;
         self.servers.push(server.pid);
         let mount = mount_words(&credentials, &port.to_string(), options);

@@ -7,14 +7,14 @@ use std::path::Path;
 
 use lab::tools::Invocation;
 
-use super::carry_out::Work;
-use super::process::{DEAF, Started, free_port, program};
+use super::carry_out::TargetBuild;
+use super::process::{DEAF, ServerProcess, free_port, program};
 use super::teardown::Resource;
 
 /// Where sshd wants a folder before it starts as root.
 const SSHD_FOLDER: &str = "/run/sshd";
 
-impl Work<'_> {
+impl TargetBuild<'_> {
     /// A server with keys of its own, for one user and one port of loopback.
     pub(super) fn sshfs(
         &mut self,
@@ -39,7 +39,7 @@ impl Work<'_> {
         self.note_words("sshd", &args);
         let sshd = Invocation::new(&program("sshd")?, args);
         // sshd writes this only once it listens: with -e, that is its first line.
-        let ready = |sshd: &Started| sshd.output().contains("listening on");
+        let ready = |sshd: &ServerProcess| sshd.output().contains("listening on");
         let server = self.start("sshd", &sshd, &folder.join("sshd.log"), DEAF, ready)?;
         let port = port.to_string();
         let own = "StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null,LogLevel=ERROR";
@@ -56,8 +56,9 @@ impl Work<'_> {
         let sshfs = Invocation::new(&program("sshfs")?, args);
         let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev()).ok();
         // Mounted is what is another filesystem than the folder around it.
-        let ready =
-            |_: &Started| device(directory).is_some_and(|found| Some(found) != device(folder));
+        let ready = |_: &ServerProcess| {
+            device(directory).is_some_and(|found| Some(found) != device(folder))
+        };
         let log = folder.join("sshfs.log");
         let client = self.start("sshfs", &sshfs, &log, "sshfs did not mount", ready)?;
         self.standing.add(Resource::Mount(directory.to_owned()));

@@ -14,7 +14,7 @@ use super::{nfs, smb};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Recipe {
     /// In this order.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<BuildStep>,
     /// Where it then is.
     pub(super) place: RecipeResult,
 }
@@ -36,7 +36,7 @@ pub(super) enum RecipeResult {
 
 /// One thing that is done.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Step {
+pub(super) enum BuildStep {
     /// Makes a folder.
     Folder(PathBuf),
     /// Makes an image, with all of its space taken, which `name` refers to from then on.
@@ -119,12 +119,12 @@ pub(super) enum Step {
 impl Recipe {
     /// After these steps a directory in `folder`, and the step that mounts a filesystem there: the target.
     pub(super) fn mounted(
-        mut steps: Vec<Step>,
+        mut steps: Vec<BuildStep>,
         folder: &Path,
-        mount: impl FnOnce(PathBuf) -> Step,
+        mount: impl FnOnce(PathBuf) -> BuildStep,
     ) -> Self {
         let directory = folder.join("mounted");
-        steps.push(Step::Folder(directory.clone()));
+        steps.push(BuildStep::Folder(directory.clone()));
         steps.push(mount(directory.clone()));
         Self {
             steps,
@@ -144,7 +144,7 @@ impl Recipe {
     }
 }
 
-impl Step {
+impl BuildStep {
     /// Notes what is known of its name before it is taken.
     fn name(&self, names: &mut Names) {
         match self {

@@ -7,10 +7,10 @@ use lab::Cancel;
 use lab::plan::Target;
 use lab::runner::{BuildContext, LeftOut};
 
-use super::facts::Facts;
+use super::facts::MachineFacts;
 use super::features::lacking;
 use super::names::Names;
-use super::step::{RecipeResult, Step};
+use super::step::{BuildStep, RecipeResult};
 use super::{DiskAccess, TargetBuilder, TargetKind, WriteRules};
 
 const RAID: &str = r#"
@@ -53,8 +53,8 @@ fn target(text: &str) -> Target {
 }
 
 /// A machine that can do everything requested here.
-fn able() -> Facts {
-    let mut facts = Facts::of_this_machine();
+fn able() -> MachineFacts {
+    let mut facts = MachineFacts::of_this_machine();
     facts.root = true;
     facts.fuse = true;
     facts.loops = true;
@@ -62,11 +62,11 @@ fn able() -> Facts {
     facts
 }
 
-fn lacks(text: &str, facts: &Facts) -> Option<String> {
+fn lacks(text: &str, facts: &MachineFacts) -> Option<String> {
     lacking(&target(text), facts).unwrap()
 }
 
-fn steps(text: &str) -> Result<(Vec<Step>, RecipeResult), LeftOut> {
+fn steps(text: &str) -> Result<(Vec<BuildStep>, RecipeResult), LeftOut> {
     let builder = TargetBuilder {
         facts: able(),
         disks: Box::new(NoDisks),
@@ -91,7 +91,7 @@ fn a_machine_that_can_do_it_lacks_nothing() {
 
 #[test]
 fn what_is_lacking_is_one_sentence_with_what_to_do() {
-    let change = |change: fn(&mut Facts)| {
+    let change = |change: fn(&mut MachineFacts)| {
         let mut facts = able();
         change(&mut facts);
         facts
@@ -137,7 +137,7 @@ fn nfs_needs_a_server_that_runs_and_smb_brings_its_own() {
         facts.filesystems.insert(name.into());
     }
     let mount = |kind: &str| format!("name = \"m\"\nkind = \"mount\"\ntype = \"{kind}\"");
-    let told = lacks(&mount("nfs"), &Facts::default()).unwrap();
+    let told = lacks(&mount("nfs"), &MachineFacts::default()).unwrap();
     assert!(told.contains("root"), "{told}");
     let told = lacks(&mount("nfs"), &facts).unwrap();
     assert!(told.contains("apt-get install nfs-common"), "{told}");
@@ -207,12 +207,12 @@ fn an_array_is_made_after_its_halves_can_be_reached_and_before_it_is_attached() 
     let kinds: Vec<&str> = steps
         .iter()
         .map(|step| match step {
-            Step::Folder(_) => "folder",
-            Step::Image { .. } => "image",
-            Step::Own(_) => "own",
-            Step::Serve { .. } => "serve",
-            Step::Attach { .. } => "attach",
-            Step::Loop { .. } => "loop",
+            BuildStep::Folder(_) => "folder",
+            BuildStep::Image { .. } => "image",
+            BuildStep::Own(_) => "own",
+            BuildStep::Serve { .. } => "serve",
+            BuildStep::Attach { .. } => "attach",
+            BuildStep::Loop { .. } => "loop",
             other => panic!("{other:?}"),
         })
         .collect();

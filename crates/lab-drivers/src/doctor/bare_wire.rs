@@ -10,11 +10,11 @@ use engine::clock;
 use lab::agent::RemoteIperf3;
 use lab::doctor::{BareWire, Examination, Stage, Unmeasured};
 use lab::host::link;
-use lab::tools::iperf3::{Options, PROGRAM};
+use lab::tools::iperf3::{Iperf3Options, PROGRAM};
 use lab::tools::{self, Installed, Tool, ToolError};
 use lab::units::Rate;
 
-use super::session::Session;
+use super::session::DoctorSession;
 use crate::DriverError;
 
 /// One way; iperf3 counts in whole seconds.
@@ -30,7 +30,7 @@ const STREAMS_MAX: usize = 8;
 
 /// Measures the wire to the server at `peer`, or says why that cannot be done.
 pub(super) fn both_ways(
-    session: &Session<'_>,
+    session: &DoctorSession<'_>,
     e: &mut Examination,
     peer: IpAddr,
 ) -> Result<(), DriverError> {
@@ -68,7 +68,7 @@ struct Iperf3Pair {
 }
 
 impl Iperf3Pair {
-    fn find(session: &Session<'_>, peer: IpAddr) -> Result<Self, String> {
+    fn find(session: &DoctorSession<'_>, peer: IpAddr) -> Result<Self, String> {
         let installed = tools::find(PROGRAM).map_err(|missing| missing.to_string())?;
         let far = match &session.watcher {
             _ if peer.is_loopback() => None,
@@ -86,7 +86,7 @@ impl Iperf3Pair {
         })
     }
 
-    fn both_ways(&self, session: &Session<'_>, way: Duration) -> Result<BareWire, String> {
+    fn both_ways(&self, session: &DoctorSession<'_>, way: Duration) -> Result<BareWire, String> {
         Ok(BareWire {
             by: PROGRAM.name.to_owned(),
             down: self.one_way(session, way, true)?,
@@ -96,10 +96,15 @@ impl Iperf3Pair {
         })
     }
 
-    fn one_way(&self, session: &Session<'_>, way: Duration, reverse: bool) -> Result<Rate, String> {
+    fn one_way(
+        &self,
+        session: &DoctorSession<'_>,
+        way: Duration,
+        reverse: bool,
+    ) -> Result<Rate, String> {
         let streams = session.args.connections.clamp(1, STREAMS_MAX);
         let (host, port) = self.far.as_ref().map(RemoteIperf3::place).unzip();
-        let test = Tool::Iperf3(Options {
+        let test = Tool::Iperf3(Iperf3Options {
             host: host.map(|host: IpAddr| host.to_string()),
             port,
             streams: u32::try_from(streams).unwrap_or(1),

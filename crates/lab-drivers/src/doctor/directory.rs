@@ -4,7 +4,7 @@ mod file;
 mod lower_layers;
 
 use lab::agent::Side;
-use lab::doctor::load::{Load, Measured, Source};
+use lab::doctor::load::{Load, LoadResult, LoadSource};
 use lab::doctor::{Bound, CpuUse, Examination, Job, Sign, Stage};
 use lab::fio::process::{Fio, RunError};
 use lab::host::residency;
@@ -16,7 +16,7 @@ use self::file::TestFile;
 use super::directory_info::DirectoryInfo;
 use super::export::{begun, queue};
 use super::remote::settle;
-use super::session::Session;
+use super::session::DoctorSession;
 use crate::DriverError;
 
 /// Less than this of what was read came from the device: memory answered.
@@ -26,18 +26,18 @@ const RESIDENT_ALL: f64 = 0.9;
 
 /// A directory that is examined.
 struct Directory<'a, 'b> {
-    session: &'a Session<'b>,
+    session: &'a DoctorSession<'b>,
     place: &'a DirectoryInfo,
     file: &'a TestFile,
     load: Load<'a>,
     job: Job,
-    source: Source,
+    source: LoadSource,
     /// The server's processes, where they are on this machine.
     server: Vec<u32>,
 }
 
 /// Examines reading, and writing too if a file may be written.
-pub(super) fn examine(session: &Session<'_>) -> Result<Vec<Examination>, DriverError> {
+pub(super) fn examine(session: &DoctorSession<'_>) -> Result<Vec<Examination>, DriverError> {
     let fio = Fio::find().map_err(DriverError::new)?;
     let place = DirectoryInfo::find(std::path::Path::new(&session.args.target))?;
     let file = TestFile::find(session, &place)?;
@@ -64,7 +64,7 @@ pub(super) fn examine(session: &Session<'_>) -> Result<Vec<Examination>, DriverE
                 direction,
                 ..session.job
             },
-            source: Source::File {
+            source: LoadSource::File {
                 path: file.path.clone(),
                 size: file.size,
                 engine,
@@ -77,7 +77,7 @@ pub(super) fn examine(session: &Session<'_>) -> Result<Vec<Examination>, DriverE
     Ok(all)
 }
 
-fn failed(session: &Session<'_>, error: &RunError) -> DriverError {
+fn failed(session: &DoctorSession<'_>, error: &RunError) -> DriverError {
     match session.go_on() {
         Err(stopped) => stopped,
         Ok(()) => DriverError::new(format!("fio on {}: {error}", session.args.target)),
@@ -102,7 +102,7 @@ impl Directory<'_, '_> {
         })?;
         let what = "fio by itself, on requests that are done at once";
         if self.session.has_time(&mut e, Stage::Generator, what)? {
-            let nothing = self.run(&Source::Nothing, self.job)?;
+            let nothing = self.run(&LoadSource::Nothing, self.job)?;
             e.bounds
                 .push(Bound::alone(Stage::Generator, nothing.rate, what));
         }
@@ -114,14 +114,14 @@ impl Directory<'_, '_> {
         Ok(e)
     }
 
-    fn run(&self, source: &Source, job: Job) -> Result<Measured, DriverError> {
+    fn run(&self, source: &LoadSource, job: Job) -> Result<LoadResult, DriverError> {
         let follow = [self.place.client(), self.server.clone()];
         let measured = self.load.run(source, &job, self.session.slice(), &follow);
         measured.map_err(|error| failed(self.session, &error))
     }
 
     /// The first run, with what is seen of the server meanwhile.
-    fn watched(&self) -> Result<Measured, DriverError> {
+    fn watched(&self) -> Result<LoadResult, DriverError> {
         let watcher = self.session.watcher.as_ref();
         let port = self.place.server_port();
         watcher.inspect(|watcher| watcher.drop_caches(port));
@@ -136,7 +136,7 @@ impl Directory<'_, '_> {
     }
 
     fn is_buffered(&self) -> bool {
-        matches!(self.source, Source::File { direct: false, .. })
+        matches!(self.source, LoadSource::File { direct: false, .. })
     }
 
     /// Bytes that the device has read since it was there.
@@ -189,7 +189,7 @@ impl Directory<'_, '_> {
         let Ok((engine, true)) = self.load.choose(&self.file.path, false) else {
             return;
         };
-        let source = Source::File {
+        let source = LoadSource::File {
             path: self.file.path.clone(),
             size: self.file.size,
             engine,
@@ -202,7 +202,7 @@ impl Directory<'_, '_> {
     }
 
     /// What the threads of both ends had to do.
-    fn busy(&self, e: &mut Examination, first: &Measured) {
+    fn busy(&self, e: &mut Examination, first: &LoadResult) {
         let followed = |index: usize| first.followed.get(index).cloned().flatten();
         let client = [first.generator.clone(), followed(0)];
         for cpu in client.into_iter().flatten() {

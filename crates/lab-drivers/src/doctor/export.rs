@@ -6,7 +6,7 @@ use nbd::client::Target;
 
 use super::read_load::{Measure, Opening, measure};
 use super::remote::{Remote, busy, settle};
-use super::session::Session;
+use super::session::DoctorSession;
 use crate::DriverError;
 
 /// So many times the requests at once show whether there were too few.
@@ -15,7 +15,10 @@ const DEEPER: u32 = 4;
 const DEPTH_MAX: u32 = 256;
 
 /// Examines an export by reading it.
-pub(super) fn examine(session: &Session<'_>, target: &Target) -> Result<Examination, DriverError> {
+pub(super) fn examine(
+    session: &DoctorSession<'_>,
+    target: &Target,
+) -> Result<Examination, DriverError> {
     let remote = Remote::new(session, target)?;
     let mut e = begun(session, about(&remote), remote.way());
     let plain = remote.plain()?;
@@ -61,7 +64,7 @@ fn about(remote: &Remote<'_, '_>) -> String {
 }
 
 /// An examination that nothing is known of yet.
-pub(super) fn begun(session: &Session<'_>, about: String, way: Vec<Stage>) -> Examination {
+pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>) -> Examination {
     Examination {
         target: session.args.target.clone(),
         about,
@@ -80,7 +83,7 @@ pub(super) fn begun(session: &Session<'_>, about: String, way: Vec<Stage>) -> Ex
 
 /// One request at a time, which gives its latency, and more in flight than requested.
 pub(super) fn queue(
-    session: &Session<'_>,
+    session: &DoctorSession<'_>,
     e: &mut Examination,
     at_depth: impl Fn(u32) -> Result<Rate, DriverError>,
 ) -> Result<(), DriverError> {
@@ -105,7 +108,10 @@ pub(super) fn queue(
 }
 
 /// The doctor's own load on nothing.
-pub(super) fn generator(session: &Session<'_>, e: &mut Examination) -> Result<(), DriverError> {
+pub(super) fn generator(
+    session: &DoctorSession<'_>,
+    e: &mut Examination,
+) -> Result<(), DriverError> {
     if session.has_time(e, Stage::Generator, "the doctor's own load on nothing")? {
         let how = Measure {
             job: session.job,

@@ -7,7 +7,7 @@ use super::export::{begun, generator, queue};
 use super::read_load::{Measure, Opening, measure};
 use super::remote::{busy, settle};
 use super::server::ServerDisk;
-use super::session::Session;
+use super::session::DoctorSession;
 use crate::DriverError;
 
 /// The path within one machine.
@@ -15,7 +15,7 @@ const WAY: [Stage; 4] = [Stage::Generator, Stage::Queue, Stage::Client, Stage::D
 
 /// Examines a disk by reading it.
 pub(super) fn examine(
-    session: &Session<'_>,
+    session: &DoctorSession<'_>,
     named: &ExaminedDisk,
 ) -> Result<Examination, DriverError> {
     let mut e = begun(session, "a disk of this machine".to_owned(), WAY.to_vec());
@@ -73,7 +73,7 @@ fn forget(named: &ExaminedDisk) {
 
 /// The only disk below this one: the bottleneck may be between them.
 fn below(
-    session: &Session<'_>,
+    session: &DoctorSession<'_>,
     e: &mut Examination,
     named: &ExaminedDisk,
     how: &Measure,

@@ -31,7 +31,7 @@ use lab::Cancel;
 use lab::doctor::{Examination, Job};
 use lab::runner::AgentSpec;
 
-use self::session::Session;
+use self::session::DoctorSession;
 use crate::DriverError;
 
 pub use self::disk::{DiskResolver, ExaminedDisk, OpenDisk, Opened};
@@ -80,7 +80,7 @@ pub fn examine(
     request: &DoctorRequest<'_>,
     target: &DoctorTarget,
 ) -> Result<Vec<Examination>, DriverError> {
-    let session = Session::begin(request)?;
+    let session = DoctorSession::begin(request)?;
     match target {
         DoctorTarget::Directory => directory::examine(&session),
         DoctorTarget::Export(export) => Ok(vec![export::examine(&session, export)?]),

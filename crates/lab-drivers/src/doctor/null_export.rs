@@ -8,7 +8,7 @@ use std::time::Duration;
 use lab::supervisor::{Supervised, Terminate};
 
 use super::disk::ExaminedDisk;
-use super::session::Session;
+use super::session::DoctorSession;
 use crate::DriverError;
 
 /// How long it may take to listen.
@@ -54,7 +54,7 @@ pub(super) struct NullExport {
 
 impl NullExport {
     /// Starts one that ends with this process at the latest.
-    pub(super) fn start(session: &Session<'_>, over: Over) -> Result<Self, DriverError> {
+    pub(super) fn start(session: &DoctorSession<'_>, over: Over) -> Result<Self, DriverError> {
         let folder = session.folder();
         let name = match over {
             Over::Unix => "unix",
@@ -103,7 +103,7 @@ impl NullExport {
     }
 
     /// Its only export.
-    pub(super) fn disk(&self, session: &Session<'_>) -> Result<ExaminedDisk, DriverError> {
+    pub(super) fn disk(&self, session: &DoctorSession<'_>) -> Result<ExaminedDisk, DriverError> {
         session.args.disks.resolve(&self.uri)
     }
 
@@ -112,7 +112,7 @@ impl NullExport {
     }
 
     /// Waits for a file and returns its first line; a socket has none.
-    fn wait_for(&self, session: &Session<'_>, path: &Path) -> Result<String, DriverError> {
+    fn wait_for(&self, session: &DoctorSession<'_>, path: &Path) -> Result<String, DriverError> {
         let line = || {
             let text = std::fs::read_to_string(path).unwrap_or_default();
             let is_whole = path.exists() && (self.over == Over::Unix || text.ends_with('\n'));

@@ -16,7 +16,7 @@ use lab::units::{Bytes, Nanos, Rate};
 use nodes::{File, Null};
 
 use super::disk::ExaminedDisk;
-use super::session::Session;
+use super::session::DoctorSession;
 use crate::DriverError;
 use crate::runtime::on_engine;
 
@@ -55,7 +55,7 @@ pub(super) struct Measure {
 
 /// What came of it.
 #[derive(Debug, Clone)]
-pub(super) struct Measured {
+pub(super) struct ReadResult {
     pub(super) rate: Rate,
     /// Bytes of it that are read again and again.
     pub(super) window: Bytes,
@@ -69,10 +69,10 @@ pub(super) struct Measured {
 
 /// Opens `opening`, measures it and closes it.
 pub(super) fn measure(
-    session: &Session<'_>,
+    session: &DoctorSession<'_>,
     opening: &Opening,
     measure: &Measure,
-) -> Result<Measured, DriverError> {
+) -> Result<ReadResult, DriverError> {
     on_engine(async || {
         let work = async {
             let disk = open(session, opening).await?;
@@ -95,7 +95,7 @@ pub(super) fn measure(
     })
 }
 
-async fn open(session: &Session<'_>, opening: &Opening) -> Result<Node, DriverError> {
+async fn open(session: &DoctorSession<'_>, opening: &Opening) -> Result<Node, DriverError> {
     match opening {
         Opening::Nothing => Ok(Arc::new(Null::new(1 << 40))),
         Opening::Look(path) => look(path).await,
@@ -113,7 +113,7 @@ async fn look(path: &std::path::Path) -> Result<Node, DriverError> {
 
 /// Whether the first bytes of a disk are reported as a hole.
 pub(super) fn is_hole(
-    session: &Session<'_>,
+    session: &DoctorSession<'_>,
     opening: &Opening,
     len: u64,
 ) -> Result<bool, DriverError> {
@@ -160,7 +160,7 @@ impl Run {
         }
     }
 
-    async fn measured(&self, measure: &Measure) -> Result<Measured, IoError> {
+    async fn measured(&self, measure: &Measure) -> Result<ReadResult, IoError> {
         let start = clock::now();
         let end = start + measure.time;
         let workers = join_all((0..self.job.depth).map(|_| self.work(end)));
@@ -177,7 +177,7 @@ impl Run {
         let busy = |before: &cpu::Threads, after: &cpu::Threads| {
             cpu::busiest(before, after, elapsed).map(|(busy, _)| busy)
         };
-        Ok(Measured {
+        Ok(ReadResult {
             rate: Rate::of(bytes, elapsed).unwrap_or(Rate(0.0)),
             window: Bytes(self.window),
             read: Bytes(self.read.get()),

@@ -9,9 +9,9 @@ use nbd::client::{ClientConfig, Target, list};
 use super::bare_wire;
 use super::disk::ExaminedDisk;
 use super::null_export::{NullExport, Over};
-use super::read_load::{Measure, Measured, Opening, is_hole, measure};
+use super::read_load::{Measure, Opening, ReadResult, is_hole, measure};
 use super::server::RemoteServer;
-use super::session::Session;
+use super::session::DoctorSession;
 use super::wire;
 use crate::DriverError;
 use crate::runtime::on_engine;
@@ -31,7 +31,7 @@ const IDLE_CLIENT: f64 = 0.6;
 
 /// An export that is examined.
 pub(super) struct Remote<'a, 'b> {
-    pub(super) session: &'a Session<'b>,
+    pub(super) session: &'a DoctorSession<'b>,
     pub(super) target: &'a Target,
     pub(super) named: ExaminedDisk,
     pub(super) far: RemoteServer,
@@ -41,13 +41,16 @@ pub(super) struct Remote<'a, 'b> {
 
 /// The doctor's own reading of the export.
 #[derive(Debug, Clone)]
-pub(super) struct Plain {
-    pub(super) measured: Measured,
+pub(super) struct PlainRead {
+    pub(super) measured: ReadResult,
     connect_idle: Option<std::time::Duration>,
 }
 
 impl<'a, 'b> Remote<'a, 'b> {
-    pub(super) fn new(session: &'a Session<'b>, target: &'a Target) -> Result<Self, DriverError> {
+    pub(super) fn new(
+        session: &'a DoctorSession<'b>,
+        target: &'a Target,
+    ) -> Result<Self, DriverError> {
         Ok(Self {
             session,
             target,
@@ -82,7 +85,7 @@ impl<'a, 'b> Remote<'a, 'b> {
     }
 
     /// Reads the export as the job says, with nothing of it in its server's memory where that can be had.
-    pub(super) fn plain(&self) -> Result<Plain, DriverError> {
+    pub(super) fn plain(&self) -> Result<PlainRead, DriverError> {
         if let Some(disk) = &self.far.disk {
             disk.forget();
         }
@@ -106,7 +109,7 @@ impl<'a, 'b> Remote<'a, 'b> {
         if let Some(watcher) = watcher.filter(|_| measured.server.is_none()) {
             measured.server = watcher.between(before, watcher.look(port, Side::After));
         }
-        Ok(Plain {
+        Ok(PlainRead {
             measured,
             connect_idle,
         })
@@ -123,7 +126,7 @@ impl<'a, 'b> Remote<'a, 'b> {
     pub(super) fn replace(
         &self,
         e: &mut Examination,
-        plain: &Plain,
+        plain: &PlainRead,
     ) -> Result<Ciphers, DriverError> {
         self.wire(e, plain);
         let ciphers = self.null_of_ours(e)?;
@@ -147,7 +150,7 @@ impl<'a, 'b> Remote<'a, 'b> {
         self.without.iter().chain(parts).copied().collect()
     }
 
-    fn wire(&self, e: &mut Examination, plain: &Plain) {
+    fn wire(&self, e: &mut Examination, plain: &PlainRead) {
         let Some(address) = self.far.address.filter(|a| !a.ip().is_loopback()) else {
             return;
         };
@@ -340,7 +343,7 @@ impl<'a, 'b> Remote<'a, 'b> {
 /// What came of a null export of our own.
 struct Null {
     named: &'static str,
-    measured: Measured,
+    measured: ReadResult,
 }
 
 /// How much of the time of each end encryption takes.
@@ -352,7 +355,7 @@ pub(super) struct Ciphers {
 
 impl Ciphers {
     /// What a byte costs more under TLS than in the clear, of what it costs under TLS.
-    fn between(tls: &Measured, clear: &Measured) -> Self {
+    fn between(tls: &ReadResult, clear: &ReadResult) -> Self {
         let share = |tls_cpu: &Option<CpuUse>, clear_cpu: &Option<CpuUse>| {
             let cost = |cpu: &Option<CpuUse>, rate: Rate| Some(cpu.as_ref()?.running / rate.0);
             let (with, without) = (cost(tls_cpu, tls.rate)?, cost(clear_cpu, clear.rate)?);

@@ -12,7 +12,7 @@ use nbd::client::{Address, Target};
 use super::disk::ExaminedDisk;
 use super::null_export::Over;
 use super::read_load::Opening;
-use super::session::Session;
+use super::session::DoctorSession;
 use super::sockets;
 
 /// Bytes of a file that are taken out of the page cache at a time at most: all of it.
@@ -47,7 +47,7 @@ pub(super) struct ServerDisk {
 
 impl RemoteServer {
     /// Finds out about the server of `target`.
-    pub(super) fn find(session: &Session<'_>, target: &Target) -> Self {
+    pub(super) fn find(session: &DoctorSession<'_>, target: &Target) -> Self {
         let (address, is_here, found) = match &target.address {
             Address::Tcp { host, port } => {
                 let address = (host.as_str(), *port).to_socket_addrs().ok();
@@ -135,7 +135,7 @@ impl ServerDisk {
 }
 
 /// The disk behind an export of a process: as our own servers report it, else the only file that it has open.
-fn disk_of(session: &Session<'_>, process: u32, export: &str) -> Result<ServerDisk, String> {
+fn disk_of(session: &DoctorSession<'_>, process: u32, export: &str) -> Result<ServerDisk, String> {
     if let Some(served) = session.args.disks.served(process, export) {
         return served.and_then(ServerDisk::of);
     }

@@ -1,4 +1,4 @@
-//! [`Session`]: one run of the doctor: its job, its time limit, its folder, and its cancellation.
+//! [`DoctorSession`]: one run of the doctor: its job, its time limit, its folder, and its cancellation.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const SLICE_MIN: Duration = Duration::from_millis(200);
 
 /// One run.
 #[derive(Debug)]
-pub(super) struct Session<'a> {
+pub(super) struct DoctorSession<'a> {
     pub(super) args: &'a DoctorRequest<'a>,
     pub(super) job: Job,
     /// What looks at the server's machine, if that was requested.
@@ -30,7 +30,7 @@ pub(super) struct Session<'a> {
     started: std::cell::Cell<Instant>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> DoctorSession<'a> {
     pub(super) fn begin(args: &'a DoctorRequest<'a>) -> Result<Self, DriverError> {
         let folder = tempfile::Builder::new()
             .prefix("outboard-doctor-")

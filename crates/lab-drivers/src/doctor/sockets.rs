@@ -6,7 +6,7 @@ const PROCESSES_MAX: usize = 100_000;
 
 /// One row of `/proc/net/tcp`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Row {
+struct SocketRow {
     local: String,
     remote: String,
     inode: u64,
@@ -19,7 +19,7 @@ pub(super) fn at_the_other_end(processes: &[u32]) -> Vec<u32> {
     let ours = rows.iter().filter(|row| own.contains(&row.inode));
     let theirs: Vec<u64> = ours
         .flat_map(|our| {
-            let back = |row: &&Row| (&row.local, &row.remote) == (&our.remote, &our.local);
+            let back = |row: &&SocketRow| (&row.local, &row.remote) == (&our.remote, &our.local);
             rows.iter().filter(back).map(|row| row.inode)
         })
         .filter(|inode| !own.contains(inode))
@@ -50,7 +50,7 @@ fn all() -> impl Iterator<Item = u32> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
-fn tcp_rows() -> Vec<Row> {
+fn tcp_rows() -> Vec<SocketRow> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
     let tables = tables
         .iter()
@@ -59,10 +59,10 @@ fn tcp_rows() -> Vec<Row> {
 }
 
 /// `sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode …`.
-fn rows_of(table: &str) -> Vec<Row> {
+fn rows_of(table: &str) -> Vec<SocketRow> {
     let row = |line: &str| {
         let cells: Vec<&str> = line.split_whitespace().collect();
-        Some(Row {
+        Some(SocketRow {
             local: (*cells.get(1)?).to_owned(),
             remote: (*cells.get(2)?).to_owned(),
             inode: cells.get(9)?.parse().ok()?,

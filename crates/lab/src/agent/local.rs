@@ -1,6 +1,6 @@
 //! What an agent does on its own machine. No sockets, no tokens: that is the binary's.
 //!
-//! Invariants: everything but [`Host::drop_caches`], [`FioServer`] and [`Iperf3Server`] only reads. Caches are dropped for
+//! Invariants: everything but [`AgentService::drop_caches`], [`FioServer`] and [`Iperf3Server`] only reads. Caches are dropped for
 //! one asker at a time. What is looked for in `/proc` is named by a port, never by a path.
 
 use std::fs::{self, OpenOptions};
@@ -28,7 +28,7 @@ const DROP: &str = "/proc/sys/vm/drop_caches";
 
 /// This machine, as an agent shows it.
 #[derive(Debug)]
-pub struct Host {
+pub struct AgentService {
     began: Instant,
     session: String,
     rights: Rights,
@@ -50,7 +50,7 @@ pub struct Rights {
     pub iperf3: bool,
 }
 
-impl Host {
+impl AgentService {
     /// An agent that begins now. `session` is another one at each start.
     #[must_use]
     pub fn new(session: String, rights: Rights) -> Self {

@@ -24,13 +24,13 @@ const LINES_MAX: usize = 3600;
 /// Samples of an agent's machine as they come.
 #[derive(Debug)]
 pub struct Samples {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<SharedSamples>>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedSamples {
     lines: VecDeque<SampleLine>,
     /// Why there are none at the moment.
     lost: Option<String>,
@@ -45,9 +45,9 @@ impl Samples {
         port: Option<u16>,
         (lines, socket): (Lines, TcpStream),
     ) -> io::Result<Self> {
-        let shared = Arc::new(Mutex::new(Shared {
+        let shared = Arc::new(Mutex::new(SharedSamples {
             socket: Some(socket),
-            ..Shared::default()
+            ..SharedSamples::default()
         }));
         let (stop, stopped) = mpsc::channel();
         let follow = Follow {
@@ -95,7 +95,7 @@ impl Drop for Samples {
 }
 
 /// Nothing is left half done under this lock.
-fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+fn locked(shared: &Mutex<SharedSamples>) -> MutexGuard<'_, SharedSamples> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -103,7 +103,7 @@ fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 struct Follow {
     agent: AgentAddress,
     port: Option<u16>,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<SharedSamples>>,
     stopped: Receiver<()>,
 }
 

@@ -10,16 +10,16 @@ use proptest::prelude::*;
 
 use super::client::Dialled;
 use super::http::{Head, parse_head};
-use super::local::{FioServer, Host, Iperf3Server, Rights};
+use super::local::{AgentService, FioServer, Iperf3Server, Rights};
 use super::protocol::{ANSWER_LEN_MAX, HEAD_LEN_MAX};
 use super::*;
 use crate::host::listeners;
 use crate::units::Nanos;
 
 #[derive(Debug)]
-struct Plain(SocketAddr);
+struct PlainDial(SocketAddr);
 
-impl Dial for Plain {
+impl Dial for PlainDial {
     fn dial(&self) -> std::io::Result<Dialled> {
         let socket = TcpStream::connect(self.0)?;
         socket.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -101,7 +101,7 @@ impl Dial for Interrupting {
 /// An agent that takes one request on each connection and sends a given answer.
 fn agent(answers: Vec<Vec<u8>>) -> AgentAddress {
     AgentAddress {
-        dial: Arc::new(Plain(listening(answers))),
+        dial: Arc::new(PlainDial(listening(answers))),
         token: secret(),
     }
 }
@@ -219,7 +219,7 @@ fn a_lost_agent_is_told_and_found_again() {
 fn dropping_the_samples_does_not_wait_for_the_agent() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = AgentAddress {
-        dial: Arc::new(Plain(listener.local_addr().unwrap())),
+        dial: Arc::new(PlainDial(listener.local_addr().unwrap())),
         token: secret(),
     };
     let silent = engine::thread("silent agent", move || {
@@ -261,7 +261,7 @@ fn may(drop_caches: bool, fio: bool) -> Rights {
 
 #[test]
 fn this_machine_shows_itself() {
-    let host = Host::new("s".into(), may(false, true));
+    let host = AgentService::new("s".into(), may(false, true));
     let about = host.about();
     assert_eq!(about.protocol, protocol::VERSION);
     assert!(about.machine.cores > 0 && !about.boot.is_empty());
@@ -274,7 +274,7 @@ fn this_machine_shows_itself() {
     assert!(counters.server.is_some() && counters.agent.is_some());
     assert!(counters.tick.0 > 0 && !counters.cores.is_empty());
     assert_eq!(host.counters(None).server, None);
-    let mut sampler = Host::sampler(None);
+    let mut sampler = AgentService::sampler(None);
     assert_eq!(
         host.line(&mut sampler),
         None,
@@ -284,7 +284,7 @@ fn this_machine_shows_itself() {
 
 #[test]
 fn what_a_server_has_in_memory_is_seen_and_gone_after_a_drop() {
-    if Host::can_drop_caches().is_err() {
+    if AgentService::can_drop_caches().is_err() {
         eprintln!("skipped: dropping caches needs root");
         return;
     }
@@ -293,7 +293,7 @@ fn what_a_server_has_in_memory_is_seen_and_gone_after_a_drop() {
     std::fs::write(&path, vec![1; 4 << 20]).unwrap();
     let mut disk = std::fs::OpenOptions::new().read(true).open(&path).unwrap();
     disk.read_to_end(&mut Vec::new()).unwrap();
-    let host = Host::new("s".into(), may(true, false));
+    let host = AgentService::new("s".into(), may(true, false));
     let dropped = host.drop_caches(Some(std::process::id())).unwrap();
     let Some(found) = dropped.residency else {
         eprintln!("skipped: this filesystem does not show its page cache");
@@ -382,7 +382,7 @@ fn iperf3_takes_tests_one_after_the_other_and_ends_when_dropped() {
         seed: 0,
     };
     for reverse in [true, false] {
-        let test = Tool::Iperf3(iperf3::Options {
+        let test = Tool::Iperf3(iperf3::Iperf3Options {
             host: Some(Ipv4Addr::LOCALHOST.to_string()),
             port: Some(port),
             streams: 2,

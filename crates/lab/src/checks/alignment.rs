@@ -15,7 +15,7 @@ const SECTOR: u64 = 512;
 
 /// A part of a disk that lies on another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Segment {
+pub struct DiskSegment {
     /// What it is: `the segment on sdd`, `vda1`.
     pub name: String,
     /// Where it begins on the upper disk.
@@ -28,7 +28,7 @@ pub struct Segment {
     pub physical: Bytes,
 }
 
-impl Segment {
+impl DiskSegment {
     /// How far an aligned request of the upper disk is off a physical block of the lower one.
     #[must_use]
     pub fn off(&self) -> Bytes {
@@ -42,7 +42,7 @@ pub(super) fn of_target(target: &TargetCheck<'_>) -> Vec<Finding> {
 }
 
 /// Every segment that is off.
-pub(crate) fn check(segments: &[Segment]) -> Vec<Finding> {
+pub(crate) fn check(segments: &[DiskSegment]) -> Vec<Finding> {
     segments
         .iter()
         .filter(|segment| segment.off().0 != 0)
@@ -80,14 +80,14 @@ mod tests {
     use super::*;
 
     /// The table that study D wrote: start, length.
-    fn study_d() -> Vec<Segment> {
+    fn study_d() -> Vec<DiskSegment> {
         [
             ("sda", 0, 121_077_760),
             ("sdb", 121_077_760, 121_077_760),
             ("sdc", 242_155_520, 121_077_761),
             ("sdd", 363_233_281, 483_321_640),
         ]
-        .map(|(drive, start, len)| Segment {
+        .map(|(drive, start, len)| DiskSegment {
             name: format!("the segment on {drive}"),
             start: Bytes(start * SECTOR),
             len: Bytes(len * SECTOR),
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_partition_at_sector_63_is_off_and_one_at_a_mebibyte_is_not() {
-        let partition = |sector: u64| Segment {
+        let partition = |sector: u64| DiskSegment {
             name: "sda1".into(),
             start: Bytes(0),
             len: Bytes(1 << 30),
@@ -143,7 +143,7 @@ mod tests {
             start in 0u64..1 << 40, on_lower in 0u64..1 << 40, power in 9u32..16, step in 0u64..1000
         ) {
             let physical = 1u64 << power;
-            let segment = Segment {
+            let segment = DiskSegment {
                 name: String::new(), start: Bytes(start), len: Bytes(u64::MAX), on_lower: Bytes(on_lower),
                 physical: Bytes(physical),
             };

@@ -18,7 +18,7 @@ const MEASURED_SLACK: f64 = 1.25;
 /// What a ceiling rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Source {
+pub enum CeilingSource {
     /// The speed a network interface is linked at, less what TCP over Ethernet needs.
     Link {
         /// Its name.
@@ -36,7 +36,7 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// Of what.
-    pub source: Source,
+    pub source: CeilingSource,
     /// How much.
     pub rate: Rate,
 }
@@ -46,7 +46,7 @@ impl Ceiling {
     #[must_use]
     pub fn of_link(interface: impl Into<String>, speed: BitRate) -> Self {
         Self {
-            source: Source::Link {
+            source: CeilingSource::Link {
                 interface: interface.into(),
                 speed,
             },
@@ -58,16 +58,16 @@ impl Ceiling {
     #[must_use]
     pub fn describe(&self) -> String {
         match &self.source {
-            Source::Link { interface, speed } => format!("TCP over {interface} ({speed})"),
-            Source::LoopbackSocket => "a loopback socket (measured)".into(),
-            Source::MemoryCopy => "copying in memory (measured)".into(),
+            CeilingSource::Link { interface, speed } => format!("TCP over {interface} ({speed})"),
+            CeilingSource::LoopbackSocket => "a loopback socket (measured)".into(),
+            CeilingSource::MemoryCopy => "copying in memory (measured)".into(),
         }
     }
 
     fn slack(&self) -> f64 {
         match self.source {
-            Source::Link { .. } => COMPUTED_SLACK,
-            Source::LoopbackSocket | Source::MemoryCopy => MEASURED_SLACK,
+            CeilingSource::Link { .. } => COMPUTED_SLACK,
+            CeilingSource::LoopbackSocket | CeilingSource::MemoryCopy => MEASURED_SLACK,
         }
     }
 }
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_little_above_a_measured_ceiling_is_a_remark() {
         let measured = Ceiling {
-            source: Source::LoopbackSocket,
+            source: CeilingSource::LoopbackSocket,
             rate: Rate(3e9),
         };
         assert_eq!(check(Rate(3.3e9), &measured).unwrap().level, Level::Remark);

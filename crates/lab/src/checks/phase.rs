@@ -3,7 +3,7 @@
 //! Invariants: subjects are plain data; no check reads a file, a clock or a counter.
 
 use super::Finding;
-use super::alignment::Segment;
+use super::alignment::DiskSegment;
 use super::asymmetry::JobShape;
 use super::cache::DroppedCaches;
 use super::ceiling::Ceiling;
@@ -60,7 +60,7 @@ pub(super) enum Phase {
 pub(crate) struct TargetCheck<'a> {
     pub(crate) facts: &'a TargetFacts,
     /// The partitions and segments that it lies on.
-    pub(crate) segments: &'a [Segment],
+    pub(crate) segments: &'a [DiskSegment],
 }
 
 /// What was recorded around one measurement.

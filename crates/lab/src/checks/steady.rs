@@ -4,7 +4,7 @@
 //! "varied a lot"; study A, which "had to space tests far apart to let the card catch up".
 
 use super::{Check, Finding};
-use crate::stats::steady::{DRIFT_MAX, RANGE_MAX, ROUNDS, Window, steady_from};
+use crate::stats::steady::{DRIFT_MAX, RANGE_MAX, ROUNDS, SteadyWindow, steady_from};
 
 /// Looks at the rates of each block, in their order.
 pub(super) fn check(rates: &[f64]) -> Option<Finding> {
@@ -15,7 +15,7 @@ pub(super) fn check(rates: &[f64]) -> Option<Finding> {
             rates.len()
         ));
     }
-    let window = Window::last(rates)?;
+    let window = SteadyWindow::last(rates)?;
     if !window.is_steady() {
         return remark(format!(
             "NOT STEADY: the last {ROUNDS} blocks range over {:.0} % of their mean ({:.0} % are allowed) and \

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::phase::MachineWatch;
 use super::{Check, Finding};
 use crate::sensors::Sample;
-use crate::stats::thermal::{Reach, Reading, ThermalFit};
+use crate::stats::thermal::{Reach, TemperatureReading, ThermalFit};
 use crate::store::RunRecord;
 use crate::units::Nanos;
 
@@ -106,14 +106,14 @@ fn clocks(samples: &[Sample]) -> Option<(f64, f64)> {
 
 /// The readings of the hottest thermometer, counted from the first of them: what a curve is fitted to.
 #[must_use]
-pub fn readings(samples: &[Sample]) -> Vec<Reading> {
+pub fn readings(samples: &[Sample]) -> Vec<TemperatureReading> {
     let of = || samples.iter().filter(|one| one.sensor == "temperature");
     let Some(hottest) = of().max_by(|a, b| a.value.total_cmp(&b.value)) else {
         return Vec::new();
     };
     let start = of().map(|one| one.at).min().unwrap_or_default();
     of().filter(|one| one.item == hottest.item)
-        .map(|one| Reading {
+        .map(|one| TemperatureReading {
             seconds: Nanos(one.at.0 - start.0).seconds(),
             celsius: one.value,
         })

@@ -20,7 +20,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(15);
 
 /// A file, or what fio makes of nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum LoadSource {
     /// The first bytes of a file or a device.
     File {
         /// Where it is.
@@ -38,7 +38,7 @@ pub enum Source {
 
 /// What came of a load.
 #[derive(Debug, Clone)]
-pub struct Measured {
+pub struct LoadResult {
     /// Throughput.
     pub rate: Rate,
     /// What fio's busiest thread took of a core; none if it could not be read.
@@ -67,24 +67,24 @@ impl Load<'_> {
     /// [`RunError`].
     pub fn run(
         &self,
-        source: &Source,
+        source: &LoadSource,
         job: &Job,
         time: Duration,
         follow: &[Vec<u32>],
-    ) -> Result<Measured, RunError> {
+    ) -> Result<LoadResult, RunError> {
         let output = self.work.join("doctor.json");
         let args = arguments(source, job, time, &output);
         let own = std::process::id();
         let before_fio = cpu::children(own);
-        let mut first: Option<Reading> = None;
-        let mut last: Option<Reading> = None;
+        let mut first: Option<CpuReading> = None;
+        let mut last: Option<CpuReading> = None;
         let begun = engine::clock::now();
         let counted_from = begun + time.mul_f64(RAMP);
         let text = self.fio.run(&args, &output, time + GRACE, &mut |now| {
             if now >= counted_from {
                 let mut started = cpu::children(own);
                 started.retain(|child| !before_fio.contains(child));
-                let reading = Reading::take(now, &started, follow);
+                let reading = CpuReading::take(now, &started, follow);
                 // fio is gone in the last look, and its figures with it.
                 if !reading.generator.is_empty() {
                     first.get_or_insert_with(|| reading.clone());
@@ -99,7 +99,7 @@ impl Load<'_> {
             (Some(first), Some(last)) => last.since(&first),
             _ => (None, vec![None; follow.len()]),
         };
-        Ok(Measured {
+        Ok(LoadResult {
             rate,
             generator,
             followed,
@@ -137,13 +137,13 @@ impl Load<'_> {
 
 /// The threads of all that is followed at one time.
 #[derive(Debug, Clone)]
-struct Reading {
+struct CpuReading {
     at: Instant,
     generator: cpu::Threads,
     followed: Vec<cpu::Threads>,
 }
 
-impl Reading {
+impl CpuReading {
     fn take(at: Instant, fio: &[u32], follow: &[Vec<u32>]) -> Self {
         Self {
             at,
@@ -169,7 +169,7 @@ impl Reading {
 }
 
 /// The arguments after `fio`. Reads are held to reads by fio itself.
-fn arguments(source: &Source, job: &Job, time: Duration, output: &Path) -> Vec<OsString> {
+fn arguments(source: &LoadSource, job: &Job, time: Duration, output: &Path) -> Vec<OsString> {
     let ramp = time.mul_f64(RAMP);
     let rw = match (job.pattern, job.direction) {
         (Pattern::Sequential, direction) => direction.as_str().to_owned(),
@@ -195,7 +195,7 @@ fn arguments(source: &Source, job: &Job, time: Duration, output: &Path) -> Vec<O
         ("output-format", "json+".to_owned()),
     ];
     match source {
-        Source::File {
+        LoadSource::File {
             size,
             engine,
             direct,
@@ -206,7 +206,7 @@ fn arguments(source: &Source, job: &Job, time: Duration, output: &Path) -> Vec<O
             options.push(("ioengine", engine.as_str().to_owned()));
             options.push(("direct", u8::from(*direct).to_string()));
         }
-        Source::Nothing => {
+        LoadSource::Nothing => {
             options.push(("size", "1g".to_owned()));
             options.push(("ioengine", "null".to_owned()));
         }
@@ -219,7 +219,7 @@ fn arguments(source: &Source, job: &Job, time: Duration, output: &Path) -> Vec<O
     if job.direction == Direction::Read {
         args.push("--readonly".into());
     }
-    if let Source::File { path, .. } = source {
+    if let LoadSource::File { path, .. } = source {
         args.push(command::file_name(path));
     }
     let mut to = OsString::from("--output=");

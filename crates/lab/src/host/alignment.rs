@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::checks::alignment::Segment;
+use crate::checks::alignment::DiskSegment;
 use crate::units::Bytes;
 
 /// The kernel's sectors, in which `/sys` and tables count.
@@ -12,7 +12,7 @@ const SECTOR: u64 = 512;
 
 /// The segments of the block device `name`: one of a partition, those of a mapping; none of a disk.
 #[must_use]
-pub fn segments(name: &str) -> Vec<Segment> {
+pub fn segments(name: &str) -> Vec<DiskSegment> {
     let folder = Path::new("/sys/class/block").join(name);
     let Ok(folder) = fs::canonicalize(folder) else {
         return Vec::new();
@@ -20,7 +20,7 @@ pub fn segments(name: &str) -> Vec<Segment> {
     if let Some(start) = number(&folder.join("start")).filter(|_| folder.join("partition").exists())
     {
         let whole = folder.parent().unwrap_or(&folder);
-        return vec![Segment {
+        return vec![DiskSegment {
             name: name.to_owned(),
             start: Bytes(0),
             len: Bytes(
@@ -50,14 +50,14 @@ pub fn segments(name: &str) -> Vec<Segment> {
 /// The linear segments of a table of the device mapper. `physical` gives the physical block of what a
 /// segment names: a number (`8:0`) or a path.
 #[must_use]
-pub(crate) fn table_segments(table: &str, physical: &dyn Fn(&str) -> Bytes) -> Vec<Segment> {
+pub(crate) fn table_segments(table: &str, physical: &dyn Fn(&str) -> Bytes) -> Vec<DiskSegment> {
     let segment = |line: &str| {
         let mut words = line.split_whitespace();
         let mut sectors = || words.next()?.parse::<u64>().ok()?.checked_mul(SECTOR);
         let (start, len) = (sectors()?, sectors()?);
         let (kind, disk, offset) = (words.next()?, words.next()?, words.next()?);
         (kind == "linear").then_some(())?;
-        Some(Segment {
+        Some(DiskSegment {
             name: format!("the segment on {}", disk.trim_start_matches("/dev/")),
             start: Bytes(start),
             len: Bytes(len),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fd::AsFd;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create, sendfile};
 
-use crate::checks::ceiling::{Ceiling, Source};
+use crate::checks::ceiling::{Ceiling, CeilingSource};
 use crate::units::{Bytes, Nanos, Rate};
 
 /// How long one try takes.
@@ -35,7 +35,7 @@ pub fn local_socket() -> Option<Ceiling> {
         .map(|rate| rate.0)
         .fold(0.0, f64::max);
     (best > 0.0).then_some(Ceiling {
-        source: Source::LoopbackSocket,
+        source: CeilingSource::LoopbackSocket,
         rate: Rate(best),
     })
 }
@@ -55,7 +55,7 @@ pub fn memory() -> Ceiling {
             .sum::<f64>()
     });
     Ceiling {
-        source: Source::MemoryCopy,
+        source: CeilingSource::MemoryCopy,
         rate: Rate(rates * 2.0),
     }
 }
@@ -65,9 +65,9 @@ pub fn memory() -> Ceiling {
 #[must_use]
 pub fn again(ceiling: &Ceiling) -> Ceiling {
     let measured = match ceiling.source {
-        Source::Link { .. } => None,
-        Source::LoopbackSocket => local_socket(),
-        Source::MemoryCopy => Some(memory()),
+        CeilingSource::Link { .. } => None,
+        CeilingSource::LoopbackSocket => local_socket(),
+        CeilingSource::MemoryCopy => Some(memory()),
     };
     measured
         .filter(|new| new.rate > ceiling.rate)

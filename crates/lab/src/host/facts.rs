@@ -126,7 +126,7 @@ impl TargetFacts {
 
 /// What the caller knows of a target.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct KnownTarget {
     /// Its name.
     pub name: String,
     /// What it is called.
@@ -141,7 +141,7 @@ pub struct Known {
 
 /// Finds out about a target. `measured` are the ceilings measured once for all of them.
 #[must_use]
-pub(crate) fn target_facts(known: Known, measured: &Measured) -> TargetFacts {
+pub(crate) fn target_facts(known: KnownTarget, measured: &MeasuredCeilings) -> TargetFacts {
     let mounts = mount_table();
     let mount = match &known.place {
         TargetPlace::Directory(path) => mounts::find(&mounts, path),
@@ -215,14 +215,14 @@ fn device_at(path: &Path) -> Option<DiskCounters> {
 
 /// Ceilings that are measured once for a run.
 #[derive(Debug, Clone)]
-pub struct Measured {
+pub struct MeasuredCeilings {
     /// Of memory.
     pub memory: Ceiling,
     /// Of local sockets, when a target may need it.
     pub socket: Option<Ceiling>,
 }
 
-impl Measured {
+impl MeasuredCeilings {
     /// Measures both: about half a second.
     #[must_use]
     pub fn now() -> Self {
@@ -288,7 +288,7 @@ fn server_of(
     }
 }
 
-fn ceilings_of(server: Server, peer: Option<IpAddr>, measured: &Measured) -> Vec<Ceiling> {
+fn ceilings_of(server: Server, peer: Option<IpAddr>, measured: &MeasuredCeilings) -> Vec<Ceiling> {
     let mut found = vec![measured.memory.clone()];
     match server {
         Server::None => {}

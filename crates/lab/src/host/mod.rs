@@ -19,7 +19,7 @@ pub mod route;
 pub mod safety;
 
 pub(crate) use facts::target_facts;
-pub use facts::{Known, Measured, Process, Role, TargetFacts, TargetPlace};
+pub use facts::{KnownTarget, MeasuredCeilings, Process, Role, TargetFacts, TargetPlace};
 pub use link::link;
 pub use machine::{Machine, machine};
 

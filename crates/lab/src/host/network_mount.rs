@@ -52,7 +52,7 @@ impl NetworkMount {
             "cifs" | "smb3" => Protocol::Smb,
             _ => return None,
         };
-        let options = Options(&mount.options);
+        let options = MountOptions(&mount.options);
         let size = |key| options.number(key).map(Bytes);
         Some(Self {
             protocol,
@@ -75,7 +75,7 @@ impl NetworkMount {
     }
 }
 
-fn transport(protocol: Protocol, options: &Options<'_>) -> String {
+fn transport(protocol: Protocol, options: &MountOptions<'_>) -> String {
     match protocol {
         // `tcp6` is TCP, too.
         Protocol::Nfs => {
@@ -87,7 +87,7 @@ fn transport(protocol: Protocol, options: &Options<'_>) -> String {
     }
 }
 
-fn connections(protocol: Protocol, options: &Options<'_>) -> u32 {
+fn connections(protocol: Protocol, options: &MountOptions<'_>) -> u32 {
     let count = match protocol {
         Protocol::Nfs => options.number("nconnect"),
         // Without the word, the number is only what would be the most.
@@ -98,7 +98,7 @@ fn connections(protocol: Protocol, options: &Options<'_>) -> u32 {
     count.filter(|count| *count > 0).unwrap_or(1)
 }
 
-fn is_encrypted(protocol: Protocol, options: &Options<'_>) -> bool {
+fn is_encrypted(protocol: Protocol, options: &MountOptions<'_>) -> bool {
     match protocol {
         Protocol::Nfs => {
             // krb5 and krb5i sign at most.
@@ -135,9 +135,9 @@ impl fmt::Display for NetworkMount {
 }
 
 /// `key`, `key=value`, separated by commas.
-struct Options<'a>(&'a str);
+struct MountOptions<'a>(&'a str);
 
-impl<'a> Options<'a> {
+impl<'a> MountOptions<'a> {
     fn value(&self, key: &str) -> Option<&'a str> {
         let mut pairs = self
             .0

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::*;
-use crate::checks::ceiling::{Ceiling, Source};
+use crate::checks::ceiling::{Ceiling, CeilingSource};
 use crate::units::{Bytes, MIB, Rate};
 
 const MOUNTINFO: &str = "\
@@ -61,8 +61,8 @@ fn this_machine_is_described() {
 fn local_sockets_and_memory_carry_something_plausible() {
     let socket = ceilings::local_socket().unwrap();
     let memory = ceilings::memory();
-    assert_eq!(socket.source, Source::LoopbackSocket);
-    assert_eq!(memory.source, Source::MemoryCopy);
+    assert_eq!(socket.source, CeilingSource::LoopbackSocket);
+    assert_eq!(memory.source, CeilingSource::MemoryCopy);
     // Anything from a busy small board to a large machine.
     for ceiling in [&socket, &memory] {
         assert!(
@@ -76,12 +76,12 @@ fn local_sockets_and_memory_carry_something_plausible() {
 #[test]
 fn a_ceiling_measured_again_is_never_lower_and_a_computed_one_stays() {
     let low = Ceiling {
-        source: Source::MemoryCopy,
+        source: CeilingSource::MemoryCopy,
         rate: Rate(1.0),
     };
     assert!(ceilings::again(&low).rate > low.rate);
     let high = Ceiling {
-        source: Source::MemoryCopy,
+        source: CeilingSource::MemoryCopy,
         rate: Rate(1e18),
     };
     assert_eq!(ceilings::again(&high), high);

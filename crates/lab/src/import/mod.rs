@@ -29,7 +29,7 @@ pub const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// A file of fio.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct ImportFile {
     /// What it is called in messages.
     pub name: String,
     /// What is in it.
@@ -40,7 +40,7 @@ pub struct Source {
 #[derive(Debug, Clone)]
 pub struct Import {
     /// In the order of their blocks: of two with the same job the second is block 2.
-    pub sources: Vec<Source>,
+    pub sources: Vec<ImportFile>,
     /// The name of the target; when not given, fio's file name.
     pub label: Option<String>,
     /// Milliseconds since 1970, for files without their time.
@@ -69,7 +69,7 @@ struct Tests {
 /// # Errors
 /// [`LabError::BadImport`] naming the first file that is none of fio's, or that counted nothing.
 pub fn read(import: &Import) -> Result<Read, LabError> {
-    let bad = |source: &Source, reason: String| LabError::BadImport {
+    let bad = |source: &ImportFile, reason: String| LabError::BadImport {
         file: source.name.clone(),
         reason,
     };

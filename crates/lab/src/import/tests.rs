@@ -20,14 +20,14 @@ const OLD: &str = r#"fio: this is a remark of fio
     "usr_cpu" : 1.5, "sys_cpu" : 3.5 } ]
 }"#;
 
-fn source(name: &str, text: &str) -> Source {
-    Source {
+fn source(name: &str, text: &str) -> ImportFile {
+    ImportFile {
         name: name.into(),
         text: text.into(),
     }
 }
 
-fn import(sources: Vec<Source>) -> Import {
+fn import(sources: Vec<ImportFile>) -> Import {
     Import {
         sources,
         label: None,

@@ -57,7 +57,7 @@ pub(super) struct Sweep {
 }
 
 /// One point.
-pub(super) struct Point {
+pub(super) struct SweepPoint {
     pub(super) series: Series,
     pub(super) name: String,
     pub(super) title: String,
@@ -102,7 +102,7 @@ impl Varies {
 
 impl Sweep {
     /// Every point in the order given.
-    pub(super) fn points(&self, name: &str, title: &str) -> Result<Vec<Point>, String> {
+    pub(super) fn points(&self, name: &str, title: &str) -> Result<Vec<SweepPoint>, String> {
         let (varies, values) = self.values()?;
         if values.len() > POINTS_MAX {
             return Err(format!(
@@ -110,7 +110,7 @@ impl Sweep {
                 values.len()
             ));
         }
-        let point = |value: u64| Point {
+        let point = |value: u64| SweepPoint {
             series: Series {
                 name: name.to_owned(),
                 title: title.to_owned(),

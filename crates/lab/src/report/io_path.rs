@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::short;
 use super::summary::{Row, Summary};
 use crate::checks::cache::Server;
-use crate::checks::ceiling::{Ceiling, Source};
+use crate::checks::ceiling::{Ceiling, CeilingSource};
 use crate::host::TargetFacts;
 use crate::store::RunRecord;
 use crate::units::Rate;
@@ -23,7 +23,7 @@ pub(super) struct IoPath {
     /// The test.
     pub(super) test: String,
     /// What is passed; between two of them is an edge.
-    pub(super) stops: Vec<Stop>,
+    pub(super) stops: Vec<PathStop>,
     /// One fewer than there are stops.
     pub(super) edges: Vec<Edge>,
     pub(super) limiter: Option<Limiter>,
@@ -31,7 +31,7 @@ pub(super) struct IoPath {
 
 /// One thing that is passed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Stop {
+pub(super) struct PathStop {
     /// `disk`, `server`, `client`, `filesystem`, `application`.
     pub(super) kind: &'static str,
     pub(super) name: String,
@@ -95,13 +95,17 @@ impl IoPath {
             ceiling: ceiling.map(|found| found.rate),
             what: ceiling.map_or_else(|| unknown.to_owned(), Ceiling::describe),
         };
-        let is_wire =
-            |found: &&Ceiling| matches!(found.source, Source::Link { .. } | Source::LoopbackSocket);
+        let is_wire = |found: &&Ceiling| {
+            matches!(
+                found.source,
+                CeilingSource::Link { .. } | CeilingSource::LoopbackSocket
+            )
+        };
         let wire = target.ceilings.iter().find(is_wire);
         let memory = target
             .ceilings
             .iter()
-            .find(|found| found.source == Source::MemoryCopy);
+            .find(|found| found.source == CeilingSource::MemoryCopy);
         let is_remote = target.server != Server::None;
         let mut way = Self {
             test: row.title.clone(),
@@ -184,8 +188,8 @@ fn stop(
     kind: &'static str,
     (name, detail): (String, Option<String>),
     of_core: Option<f64>,
-) -> Stop {
-    Stop {
+) -> PathStop {
+    PathStop {
         kind,
         name,
         detail,
@@ -194,7 +198,7 @@ fn stop(
 }
 
 /// What holds the bytes: our own device, or the server's disk.
-fn disk(target: &TargetFacts) -> Stop {
+fn disk(target: &TargetFacts) -> PathStop {
     let found = match (&target.server, &target.device) {
         (Server::None, Some(device)) => (device.clone(), target.model.clone()),
         (Server::None, None) => (target.source.clone(), None),
@@ -211,7 +215,7 @@ fn server(target: &TargetFacts) -> (String, Option<String>) {
 }
 
 /// The fullest of all that is full.
-fn limiter(stops: &[Stop], edges: &[Edge]) -> Option<Limiter> {
+fn limiter(stops: &[PathStop], edges: &[Edge]) -> Option<Limiter> {
     let stops = stops
         .iter()
         .enumerate()
@@ -236,7 +240,7 @@ mod tests {
     fn way(ceiling: f64) -> IoPath {
         let mut run = synthetic::run(5);
         for found in &mut run.manifest.targets[0].ceilings {
-            if found.source == Source::LoopbackSocket {
+            if found.source == CeilingSource::LoopbackSocket {
                 *found = Ceiling::of_link("eth0", BitRate::from_mbit(1000));
                 found.rate = Rate(ceiling);
             }

@@ -3,7 +3,7 @@
 use super::measure::CellRecord;
 use super::progress::{CellProgress, Progress};
 use super::resume::standing;
-use super::schedule::{Figures, RunState, Slot, block_order, blocks_expected, fits, next};
+use super::schedule::{CellSlot, Figures, RunState, block_order, blocks_expected, fits, next};
 use crate::LabError;
 use crate::plan::Plan;
 use crate::store::{Cell, Status};
@@ -17,12 +17,12 @@ pub(super) trait Executor {
     /// Since the run began.
     fn elapsed(&mut self) -> Nanos;
     /// Measures.
-    fn measure(&mut self, slot: Slot) -> Result<Measured, Stop>;
+    fn measure(&mut self, slot: CellSlot) -> Result<CellResult, StopReason>;
 }
 
 /// One measurement and what is kept of it besides.
 #[derive(Debug)]
-pub(super) struct Measured {
+pub(super) struct CellResult {
     pub(super) cell: Cell,
     /// As fio or the tool wrote it.
     pub(super) raw: String,
@@ -33,7 +33,7 @@ pub(super) struct Measured {
 
 /// Why there is no measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum StopReason {
     /// The user requested it.
     Cancelled,
     /// Something failed; what, on what.
@@ -67,7 +67,7 @@ pub(super) struct BlockPlan<'a> {
 
 impl BlockPlan<'_> {
     /// Whether a measurement was made before.
-    fn has(&self, slot: &Slot) -> bool {
+    fn has(&self, slot: &CellSlot) -> bool {
         let place = (slot.block, slot.workload, slot.target);
         self.made
             .iter()
@@ -155,8 +155,8 @@ impl Blocks<'_> {
             self.progress.cell_started(&shown);
             let measured = match self.executor.measure(*slot) {
                 Ok(measured) => measured,
-                Err(Stop::Cancelled) => return Some(Status::Cancelled),
-                Err(Stop::Failed(reason)) => return Some(Status::Failed { reason }),
+                Err(StopReason::Cancelled) => return Some(Status::Cancelled),
+                Err(StopReason::Failed(reason)) => return Some(Status::Failed { reason }),
             };
             self.figures.keep(&measured.cell);
             self.progress.cell_finished(&shown, &figure(&measured.cell));
@@ -204,7 +204,7 @@ fn figure(cell: &Cell) -> String {
     )
 }
 
-fn shown<'a>(course: &BlockPlan<'a>, slot: &Slot, at: RunState) -> CellProgress<'a> {
+fn shown<'a>(course: &BlockPlan<'a>, slot: &CellSlot, at: RunState) -> CellProgress<'a> {
     let plan = course.plan;
     let blocks = blocks_expected(&plan.budget, at);
     let per_block = u32::try_from(course.pairs.len()).unwrap_or(u32::MAX);

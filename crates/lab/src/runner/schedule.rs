@@ -14,7 +14,7 @@ const TRIES: u32 = 3;
 
 /// A measurement to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Slot {
+pub(super) struct CellSlot {
     pub(super) block: u32,
     pub(super) position: u32,
     pub(super) workload: usize,
@@ -23,14 +23,14 @@ pub(super) struct Slot {
 
 /// Every pair of a workload and a target once, in an order that `seed` and `block` give: what drifts
 /// during a run then hits each of them equally.
-pub(super) fn block_order(pairs: &[(usize, usize)], seed: u64, block: u32) -> Vec<Slot> {
+pub(super) fn block_order(pairs: &[(usize, usize)], seed: u64, block: u32) -> Vec<CellSlot> {
     let mut variants = pairs.to_vec();
     // Blocks far apart in the generator's sequence, or block 2 would repeat block 1 shifted by one.
     Rng::new(Rng::new(seed ^ (u64::from(block) << 32)).next()).shuffle(&mut variants);
     variants
         .into_iter()
         .zip(0u32..)
-        .map(|((workload, target), position)| Slot {
+        .map(|((workload, target), position)| CellSlot {
             block,
             position,
             workload,

@@ -16,7 +16,7 @@ pub const SAMPLES_MAX: usize = 500_000;
 
 /// One look at every sensor.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reading {
+pub(super) struct SensorReading {
     pub(super) at: Nanos,
     pub(super) cores: Vec<(u32, CoreTimes)>,
     pub(super) processes: Vec<(String, ProcessCpu)>,
@@ -49,7 +49,7 @@ pub struct Sampler {
     processes: Vec<(String, u32)>,
     disks: Disks,
     places: Places,
-    last: Option<Reading>,
+    last: Option<SensorReading>,
     samples: Vec<Sample>,
     taken: usize,
 }
@@ -97,7 +97,7 @@ impl Sampler {
         self.taken >= SAMPLES_MAX
     }
 
-    fn read(&mut self, at: Nanos) -> Reading {
+    fn read(&mut self, at: Nanos) -> SensorReading {
         let (mut gauges, slowed) = self.places.read();
         gauges.extend(read::load());
         gauges.extend(read::memory());
@@ -111,7 +111,7 @@ impl Sampler {
             .chain(read::pressure())
             .chain(slowed)
             .collect();
-        Reading {
+        SensorReading {
             at,
             cores: read::cores(),
             processes: self
@@ -126,7 +126,7 @@ impl Sampler {
 }
 
 /// What happened between two readings, and what is at the later one.
-pub(super) fn difference(earlier: &Reading, later: &Reading) -> Vec<Sample> {
+pub(super) fn difference(earlier: &SensorReading, later: &SensorReading) -> Vec<Sample> {
     let elapsed = Nanos(later.at.0.saturating_sub(earlier.at.0));
     if elapsed.0 == 0 {
         return Vec::new();
@@ -151,7 +151,7 @@ fn sample(at: Nanos, sensor: &str, item: String, value: f64) -> Sample {
     }
 }
 
-fn cores(earlier: &Reading, later: &Reading) -> Vec<Sample> {
+fn cores(earlier: &SensorReading, later: &SensorReading) -> Vec<Sample> {
     let mut samples = Vec::new();
     for (number, times) in &later.cores {
         let Some((_, before)) = earlier.cores.iter().find(|(same, _)| same == number) else {
@@ -167,7 +167,7 @@ fn cores(earlier: &Reading, later: &Reading) -> Vec<Sample> {
     samples
 }
 
-fn processes(earlier: &Reading, later: &Reading, elapsed: Nanos) -> Vec<Sample> {
+fn processes(earlier: &SensorReading, later: &SensorReading, elapsed: Nanos) -> Vec<Sample> {
     let of = |(role, cpu): &(String, ProcessCpu)| {
         let (_, before) = earlier
             .processes
@@ -181,7 +181,7 @@ fn processes(earlier: &Reading, later: &Reading, elapsed: Nanos) -> Vec<Sample> 
 }
 
 /// Of the sources of interrupts only the busiest are kept.
-fn rates(earlier: &Reading, later: &Reading, elapsed: Nanos) -> Vec<Sample> {
+fn rates(earlier: &SensorReading, later: &SensorReading, elapsed: Nanos) -> Vec<Sample> {
     let seconds = elapsed.seconds();
     let numbered = later.counters.iter().enumerate();
     let (mut sources, mut others): (Vec<Sample>, Vec<Sample>) = numbered

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::sampler::{Reading, difference};
+use super::sampler::{SensorReading, difference};
 use super::*;
 use crate::plan::Direction;
 use crate::units::{Bytes, SECOND};
@@ -70,13 +70,13 @@ fn a_counter_that_went_back_gives_zero() {
     assert_eq!((traffic.bytes, traffic.requests), (Bytes(0), 0));
 }
 
-fn reading(seconds: u64, busy: u64, started: u64) -> Reading {
+fn reading(seconds: u64, busy: u64, started: u64) -> SensorReading {
     let core = CoreTimes {
         user: busy,
         idle: seconds * 100 - busy,
         ..CoreTimes::default()
     };
-    Reading {
+    SensorReading {
         at: Nanos(seconds * SECOND),
         cores: vec![(0, core)],
         processes: vec![(

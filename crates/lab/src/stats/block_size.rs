@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::line::{Point, line};
+use super::line::{FitPoint, line};
 use crate::units::{Bytes, Nanos, Rate, round};
 
 /// The model holds where no rate is further from it than this part.
@@ -55,12 +55,12 @@ impl RequestCost {
         if sizes.len() < POINTS_MIN {
             return None;
         }
-        let times: Vec<Point> = usable
+        let times: Vec<FitPoint> = usable
             .iter()
             .map(|point| {
                 let size = point.size.0 as f64;
                 let time = size / point.rate.0;
-                Point {
+                FitPoint {
                     x: size,
                     y: time,
                     weight: time.powi(-2),
@@ -112,9 +112,9 @@ impl RequestCost {
 
 /// Seconds of a request and of a byte, neither of them negative: where the best line would have one
 /// below zero, the best line through the bound is taken.
-fn costs(times: &[Point]) -> Option<(f64, f64)> {
+fn costs(times: &[FitPoint]) -> Option<(f64, f64)> {
     let best = line(times)?;
-    let sum = |value: &dyn Fn(&Point) -> f64| times.iter().map(value).sum::<f64>();
+    let sum = |value: &dyn Fn(&FitPoint) -> f64| times.iter().map(value).sum::<f64>();
     if best.intercept < 0.0 {
         let per_byte = sum(&|p| p.weight * p.x * p.y) / sum(&|p| p.weight * p.x * p.x);
         return per_byte.is_finite().then_some((0.0, per_byte));

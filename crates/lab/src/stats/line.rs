@@ -6,7 +6,7 @@
 
 /// A value to be fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
+pub struct FitPoint {
     /// What was set.
     pub x: f64,
     /// What was seen.
@@ -15,7 +15,7 @@ pub struct Point {
     pub weight: f64,
 }
 
-impl Point {
+impl FitPoint {
     /// A point that counts as much as the others.
     #[must_use]
     pub const fn new(x: f64, y: f64) -> Self {
@@ -25,7 +25,7 @@ impl Point {
 
 /// `y = intercept + slope x`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Line {
+pub struct FittedLine {
     /// At x = 0.
     pub intercept: f64,
     /// Per unit of x.
@@ -34,7 +34,7 @@ pub struct Line {
     pub residual: f64,
 }
 
-impl Line {
+impl FittedLine {
     /// The line's value.
     #[must_use]
     pub fn at(&self, x: f64) -> f64 {
@@ -45,9 +45,9 @@ impl Line {
 /// The line with the least weighted squares; none through fewer than two different x, or through
 /// what is no number.
 #[must_use]
-pub fn line(points: &[Point]) -> Option<Line> {
+pub fn line(points: &[FitPoint]) -> Option<FittedLine> {
     let total: f64 = points.iter().map(|point| point.weight).sum();
-    let mean = |value: fn(&Point) -> f64| {
+    let mean = |value: fn(&FitPoint) -> f64| {
         points
             .iter()
             .map(|point| point.weight * value(point))
@@ -55,7 +55,7 @@ pub fn line(points: &[Point]) -> Option<Line> {
             / total
     };
     let (x, y) = (mean(|point| point.x), mean(|point| point.y));
-    let sum = |value: &dyn Fn(&Point) -> f64| {
+    let sum = |value: &dyn Fn(&FitPoint) -> f64| {
         points
             .iter()
             .map(|point| point.weight * value(point))
@@ -68,7 +68,7 @@ pub fn line(points: &[Point]) -> Option<Line> {
     if !slope.is_finite() || !intercept.is_finite() {
         return None;
     }
-    Some(Line {
+    Some(FittedLine {
         intercept,
         slope,
         residual: sum(&|point| (point.y - y - slope * (point.x - x)).powi(2)),
@@ -136,18 +136,21 @@ mod tests {
     #[test]
     fn a_line_needs_two_different_x() {
         assert_eq!(line(&[]), None);
-        assert_eq!(line(&[Point::new(1.0, 2.0)]), None);
-        assert_eq!(line(&[Point::new(1.0, 2.0), Point::new(1.0, 3.0)]), None);
+        assert_eq!(line(&[FitPoint::new(1.0, 2.0)]), None);
         assert_eq!(
-            line(&[Point::new(1.0, f64::NAN), Point::new(2.0, 3.0)]),
+            line(&[FitPoint::new(1.0, 2.0), FitPoint::new(1.0, 3.0)]),
+            None
+        );
+        assert_eq!(
+            line(&[FitPoint::new(1.0, f64::NAN), FitPoint::new(2.0, 3.0)]),
             None
         );
     }
 
     #[test]
     fn a_point_without_weight_does_not_count() {
-        let mut points = vec![Point::new(0.0, 1.0), Point::new(1.0, 3.0)];
-        points.push(Point {
+        let mut points = vec![FitPoint::new(0.0, 1.0), FitPoint::new(1.0, 3.0)];
+        points.push(FitPoint {
             x: 5.0,
             y: -100.0,
             weight: 0.0,
@@ -161,9 +164,9 @@ mod tests {
         fn points_of_a_line_give_that_line(
             intercept in -1e3f64..1e3, slope in -1e3f64..1e3, start in -1e9f64..1e9, n in 2usize..40
         ) {
-            let points: Vec<Point> = (0..n)
+            let points: Vec<FitPoint> = (0..n)
                 .map(|i| start + i as f64)
-                .map(|x| Point::new(x, intercept + slope * (x - start)))
+                .map(|x| FitPoint::new(x, intercept + slope * (x - start)))
                 .collect();
             let found = line(&points).unwrap();
             prop_assert!((found.slope - slope).abs() < 1e-5);
@@ -174,8 +177,8 @@ mod tests {
         fn no_other_line_has_fewer_squares(
             ys in prop::collection::vec(-1e3f64..1e3, 3..30), tilt in -1.0f64..1.0, lift in -10.0f64..10.0
         ) {
-            let points: Vec<Point> =
-                ys.iter().zip(0..).map(|(y, x)| Point::new(f64::from(x), *y)).collect();
+            let points: Vec<FitPoint> =
+                ys.iter().zip(0..).map(|(y, x)| FitPoint::new(f64::from(x), *y)).collect();
             let found = line(&points).unwrap();
             let other: f64 = points
                 .iter()

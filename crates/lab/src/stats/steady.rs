@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::line::{Point, line};
+use super::line::{FitPoint, line};
 
 /// Rounds of a measurement window.
 pub const ROUNDS: usize = 5;
@@ -20,7 +20,7 @@ pub(crate) const DRIFT_MAX: f64 = 0.10;
 
 /// Five rounds looked at together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Window {
+pub struct SteadyWindow {
     /// Of the five.
     pub mean: f64,
     /// Largest less smallest, as a part of the mean.
@@ -29,16 +29,16 @@ pub struct Window {
     pub drift: f64,
 }
 
-impl Window {
+impl SteadyWindow {
     /// Looks at the last five of `values`; none of fewer, and none of values around zero.
     #[must_use]
     pub fn last(values: &[f64]) -> Option<Self> {
         let window = values.last_chunk::<ROUNDS>()?;
         let mean = window.iter().sum::<f64>() / ROUNDS as f64;
-        let points: Vec<Point> = window
+        let points: Vec<FitPoint> = window
             .iter()
             .zip(0..)
-            .map(|(y, x)| Point::new(f64::from(x), *y))
+            .map(|(y, x)| FitPoint::new(f64::from(x), *y))
             .collect();
         let slope = line(&points)?.slope;
         if mean <= 0.0 {
@@ -65,7 +65,7 @@ impl Window {
 #[must_use]
 pub(crate) fn steady_from(values: &[f64]) -> Option<usize> {
     (ROUNDS..=values.len())
-        .find(|end| Window::last(&values[..*end]).is_some_and(|window| window.is_steady()))
+        .find(|end| SteadyWindow::last(&values[..*end]).is_some_and(|window| window.is_steady()))
         .map(|end| end - ROUNDS)
 }
 
@@ -77,18 +77,18 @@ mod tests {
 
     #[test]
     fn fewer_than_five_rounds_say_nothing() {
-        assert_eq!(Window::last(&[1.0; 4]), None);
+        assert_eq!(SteadyWindow::last(&[1.0; 4]), None);
         assert_eq!(steady_from(&[1.0; 4]), None);
     }
 
     #[test]
     fn a_range_just_within_and_just_beyond_a_fifth_of_the_mean() {
         // The mean is 100 in both; the line is flat by symmetry.
-        let within = Window::last(&[90.0, 110.0, 100.0, 110.0, 90.0]).unwrap();
+        let within = SteadyWindow::last(&[90.0, 110.0, 100.0, 110.0, 90.0]).unwrap();
         assert!((within.range - 0.20).abs() < 1e-12 && within.drift.abs() < 1e-12);
         assert!(within.is_steady());
         assert!(
-            !Window::last(&[89.0, 110.0, 102.0, 110.0, 89.0])
+            !SteadyWindow::last(&[89.0, 110.0, 102.0, 110.0, 89.0])
                 .unwrap()
                 .is_steady()
         );
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_slow_fall_is_no_steady_state_though_its_range_is_allowed() {
-        let falling = Window::last(&[106.0, 103.0, 100.0, 97.0, 94.0]).unwrap();
+        let falling = SteadyWindow::last(&[106.0, 103.0, 100.0, 97.0, 94.0]).unwrap();
         assert!(falling.range < RANGE_MAX);
         assert!((falling.drift + 0.12).abs() < 1e-12);
         assert!(!falling.is_steady());
@@ -106,7 +106,7 @@ mod tests {
     fn a_fresh_drive_is_steady_once_its_cache_is_full() {
         let rates = [400.0, 390.0, 210.0, 101.0, 99.0, 100.0, 102.0, 98.0, 100.0];
         assert_eq!(steady_from(&rates), Some(3));
-        assert!(Window::last(&rates).unwrap().is_steady());
+        assert!(SteadyWindow::last(&rates).unwrap().is_steady());
     }
 
     proptest! {
@@ -115,25 +115,25 @@ mod tests {
             values in prop::collection::vec(1.0f64..1e3, ROUNDS), before in prop::collection::vec(1.0f64..1e3, 0..9),
             unit in 1e-3f64..1e6
         ) {
-            let plain = Window::last(&values).unwrap();
+            let plain = SteadyWindow::last(&values).unwrap();
             let scaled: Vec<f64> = before.iter().chain(&values).map(|value| value * unit).collect();
-            let scaled = Window::last(&scaled).unwrap();
+            let scaled = SteadyWindow::last(&scaled).unwrap();
             prop_assert!((plain.range - scaled.range).abs() < 1e-9);
             prop_assert!((plain.drift - scaled.drift).abs() < 1e-9);
         }
 
         #[test]
         fn turned_round_a_window_drifts_the_other_way(values in prop::collection::vec(1.0f64..1e3, ROUNDS)) {
-            let there = Window::last(&values).unwrap();
+            let there = SteadyWindow::last(&values).unwrap();
             let back: Vec<f64> = values.iter().rev().copied().collect();
-            let back = Window::last(&back).unwrap();
+            let back = SteadyWindow::last(&back).unwrap();
             prop_assert!((there.drift + back.drift).abs() < 1e-9);
             prop_assert!((there.range - back.range).abs() < 1e-9);
         }
 
         #[test]
         fn a_line_never_gains_more_than_its_values_range(values in prop::collection::vec(1.0f64..1e3, ROUNDS)) {
-            let window = Window::last(&values).unwrap();
+            let window = SteadyWindow::last(&values).unwrap();
             prop_assert!(window.drift.abs() <= window.range * 1.2 + 1e-9);
         }
     }

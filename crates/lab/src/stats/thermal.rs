@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::line::{Line, Point, line};
+use super::line::{FitPoint, FittedLine, line};
 
 /// Fewer readings than this are not fitted.
 pub(crate) const READINGS_MIN: usize = 8;
@@ -24,7 +24,7 @@ const SECTIONS: u32 = 60;
 
 /// A temperature at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Reading {
+pub struct TemperatureReading {
     /// Seconds since the load began.
     pub seconds: f64,
     /// Degrees Celsius.
@@ -67,11 +67,11 @@ pub enum Reach {
 impl ThermalFit {
     /// Fits `readings`; none of too few, or of all at one time.
     #[must_use]
-    pub fn of(readings: &[Reading]) -> Option<Self> {
+    pub fn of(readings: &[TemperatureReading]) -> Option<Self> {
         if readings.len() < READINGS_MIN {
             return None;
         }
-        let of = |value: fn(&Reading) -> f64, pick: fn(f64, f64) -> f64, first| {
+        let of = |value: fn(&TemperatureReading) -> f64, pick: fn(f64, f64) -> f64, first| {
             readings.iter().map(value).fold(first, pick)
         };
         let most = of(|reading| reading.celsius, f64::max, f64::MIN);
@@ -132,7 +132,7 @@ impl ThermalFit {
     }
 }
 
-fn flat(readings: &[Reading], range: f64) -> ThermalFit {
+fn flat(readings: &[TemperatureReading], range: f64) -> ThermalFit {
     let mean = readings.iter().map(|reading| reading.celsius).sum::<f64>() / readings.len() as f64;
     ThermalFit {
         start: mean,
@@ -144,16 +144,16 @@ fn flat(readings: &[Reading], range: f64) -> ThermalFit {
 }
 
 /// The best curve of one time constant.
-fn given(readings: &[Reading], time_constant: f64) -> Option<Line> {
-    let points: Vec<Point> = readings
+fn given(readings: &[TemperatureReading], time_constant: f64) -> Option<FittedLine> {
+    let points: Vec<FitPoint> = readings
         .iter()
-        .map(|reading| Point::new((-reading.seconds / time_constant).exp(), reading.celsius))
+        .map(|reading| FitPoint::new((-reading.seconds / time_constant).exp(), reading.celsius))
         .collect();
     line(&points)
 }
 
 /// The time constant with the least squares, from a hundredth of the span to a hundred times it.
-fn search(readings: &[Reading], span: f64) -> Option<f64> {
+fn search(readings: &[TemperatureReading], span: f64) -> Option<f64> {
     const GOLDEN: f64 = 0.618_033_988_749_895;
     let (low, high) = ((span / 100.0).ln(), (span * 100.0).ln());
     let squares = |log: f64| given(readings, log.exp()).map_or(f64::INFINITY, |fit| fit.residual);
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     /// Half an hour at one reading in five seconds, rounded as the board's sensor rounds (0.487 degrees).
-    fn half_an_hour(start: f64, end: f64, time_constant: f64) -> Vec<Reading> {
+    fn half_an_hour(start: f64, end: f64, time_constant: f64) -> Vec<TemperatureReading> {
         let truth = ThermalFit {
             start,
             end,
@@ -191,7 +191,7 @@ mod tests {
         };
         (0..360)
             .map(|step| f64::from(step) * 5.0)
-            .map(|seconds| Reading {
+            .map(|seconds| TemperatureReading {
                 seconds,
                 celsius: (truth.at(seconds) / 0.487).round() * 0.487,
             })
@@ -245,7 +245,7 @@ mod tests {
             ThermalFit::of(&half_an_hour(42.0, 65.8, 660.0)[..READINGS_MIN - 1]),
             None
         );
-        let at_once = [Reading {
+        let at_once = [TemperatureReading {
             seconds: 1.0,
             celsius: 50.0,
         }; 20];

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::installed::FIO;
-use super::layout::{Layout, quoted, shown as line};
+use super::layout::{RigLayout, quoted, shown as line};
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::{Rig, random_mib};
 use super::{Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError};
@@ -26,7 +26,7 @@ pub const CLIENTS_MAX: u32 = 64;
 /// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Options {
+pub struct ClientsOptions {
     /// Clients at once.
     pub clients: u32,
     /// What each reads, from the start.
@@ -46,7 +46,7 @@ fn plain() -> String {
     "{image}".into()
 }
 
-impl Options {
+impl ClientsOptions {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.clients == 0 || self.clients > CLIENTS_MAX {
             let clients = self.clients;
@@ -86,7 +86,7 @@ impl Options {
 
 /// One client's command.
 #[must_use]
-pub fn command(options: &Options, installed: &Installed, uri: &str) -> Invocation {
+pub fn command(options: &ClientsOptions, installed: &Installed, uri: &str) -> Invocation {
     let args = [
         "--name=client".to_owned(),
         "--ioengine=nbd".to_owned(),
@@ -134,8 +134,12 @@ pub fn fairness(rates: &[f64]) -> f64 {
 }
 
 /// The image, the server and a client, of which so many are started.
-pub(super) fn shown(options: &Options, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
-    let layout = Layout::of(place);
+pub(super) fn shown(
+    options: &ClientsOptions,
+    installed: &Installed,
+    place: &ToolDirs<'_>,
+) -> Vec<String> {
+    let layout = RigLayout::of(place);
     let image = layout.path("image");
     let count = format!("count={}", options.bytes.0 / MIB);
     let fill = [
@@ -152,7 +156,7 @@ pub(super) fn shown(options: &Options, installed: &Installed, place: &ToolDirs<'
     ]
 }
 
-pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &ClientsOptions, start: Start<'_>) -> Result<Ran, ToolError> {
     let mut rig = Rig::new(*start.place)?;
     let image = rig.path("image");
     fill(&image, options.bytes, start.place.seed, start.tick)?;

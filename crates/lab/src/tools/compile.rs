@@ -62,7 +62,7 @@ static inline unsigned mix(unsigned a, unsigned b) {
 /// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Options {
+pub struct CompileOptions {
     /// Sources.
     pub files: u32,
     /// Compilers at once; one for each core when 0.
@@ -70,7 +70,7 @@ pub struct Options {
     pub jobs: u32,
 }
 
-impl Options {
+impl CompileOptions {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.files == 0 || self.files > FILES_MAX {
             return Err(format!(
@@ -128,14 +128,18 @@ pub fn commands(jobs: usize, installed: &Installed, directory: &Path) -> [Invoca
 }
 
 /// What is made before it, and both commands.
-pub(super) fn shown(options: &Options, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
+pub(super) fn shown(
+    options: &CompileOptions,
+    installed: &Installed,
+    place: &ToolDirs<'_>,
+) -> Vec<String> {
     let commands = commands(options.compilers(), installed, place.directory);
     let made = std::iter::once(made(options));
     made.chain(commands.each_ref().map(Invocation::shown))
         .collect()
 }
 
-fn made(options: &Options) -> String {
+fn made(options: &CompileOptions) -> String {
     format!("# {} C sources are made in {SOURCES}", options.files)
 }
 
@@ -194,7 +198,7 @@ fn main_of(files: u32) -> String {
 
 /// Writes the sources onto the target if they are not there yet; see [`super::prepare`].
 pub(super) fn prepare(
-    options: &Options,
+    options: &CompileOptions,
     place: &ToolDirs<'_>,
     tick: Tick<'_>,
 ) -> Result<String, ToolError> {
@@ -229,7 +233,7 @@ pub(super) fn prepare(
     Ok(said)
 }
 
-pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &CompileOptions, mut start: Start<'_>) -> Result<Ran, ToolError> {
     let compiler = super::find(COMPILER)?;
     let objects = start.place.directory.join(OBJECTS);
     removed(&objects)?;
@@ -267,7 +271,7 @@ pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolEr
 /// The figures: files over time, and what was read and written over time, as the paper counts.
 #[must_use]
 pub fn figures(
-    options: &Options,
+    options: &CompileOptions,
     sources: Bytes,
     written: Bytes,
     elapsed: Nanos,

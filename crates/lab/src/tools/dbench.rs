@@ -29,7 +29,7 @@ pub(crate) const RUNTIME_MIN_MS: u64 = 2000;
 /// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Options {
+pub struct DbenchOptions {
     /// Clients at once, each with a directory of its own.
     pub clients: u32,
     /// How long; whole seconds.
@@ -39,7 +39,7 @@ pub struct Options {
     pub sync: bool,
 }
 
-impl Options {
+impl DbenchOptions {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.clients == 0 || self.clients > CLIENTS_MAX {
             return Err(format!(
@@ -59,7 +59,7 @@ impl Options {
 
 /// The command.
 #[must_use]
-pub fn command(options: &Options, installed: &Installed, place: &ToolDirs<'_>) -> Invocation {
+pub fn command(options: &DbenchOptions, installed: &Installed, place: &ToolDirs<'_>) -> Invocation {
     let seconds = (options.runtime_ms / 1000).to_string();
     let mut args: Vec<OsString> = vec!["-t".into(), seconds.into()];
     args.extend(["-D".into(), directory(place).into()]);
@@ -114,7 +114,7 @@ fn mean_latency(text: &str, operation: &str) -> Option<f64> {
     row.nth(2)?.parse().ok()
 }
 
-pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &DbenchOptions, mut start: Start<'_>) -> Result<Ran, ToolError> {
     let command = command(options, start.installed, start.place);
     let directory = directory(start.place);
     let failed = |error| ToolError::system(format!("use {}", directory.display()), error);

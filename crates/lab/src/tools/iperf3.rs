@@ -32,7 +32,7 @@ const START: Duration = Duration::from_secs(5);
 /// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Options {
+pub struct Iperf3Options {
     /// Where a server runs; our own on loopback when there is none.
     #[serde(default)]
     pub host: Option<String>,
@@ -53,7 +53,7 @@ const fn one() -> u32 {
     1
 }
 
-impl Options {
+impl Iperf3Options {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.streams == 0 || self.streams > STREAMS_MAX {
             return Err(format!(
@@ -147,7 +147,7 @@ fn server(installed: &Installed, address: IpAddr, port: u16, tests: Tests) -> In
 
 /// The client's command.
 #[must_use]
-pub fn client(options: &Options, installed: &Installed, host: &str, port: u16) -> Invocation {
+pub fn client(options: &Iperf3Options, installed: &Installed, host: &str, port: u16) -> Invocation {
     let words = [port.into(), options.streams, seconds(options)].map(|number| number.to_string());
     let [port, streams, seconds] = words.each_ref().map(String::as_str);
     let mut args = vec![
@@ -159,7 +159,7 @@ pub fn client(options: &Options, installed: &Installed, host: &str, port: u16) -
     Invocation::new(&installed.program, args)
 }
 
-fn seconds(options: &Options) -> u32 {
+fn seconds(options: &Iperf3Options) -> u32 {
     u32::try_from(options.runtime_ms / 1000).unwrap_or(u32::MAX)
 }
 
@@ -208,7 +208,7 @@ pub fn parse(text: &str) -> Result<Iperf3Output, ToolError> {
 
 /// Both ends, or ours alone where the other one is another machine's. A server of ours gets a port that is
 /// free.
-pub(super) fn shown(options: &Options, installed: &Installed) -> Vec<String> {
+pub(super) fn shown(options: &Iperf3Options, installed: &Installed) -> Vec<String> {
     if let Some(host) = &options.host {
         let port = options.port.unwrap_or(PORT);
         return vec![client(options, installed, host, port).shown()];
@@ -220,7 +220,7 @@ pub(super) fn shown(options: &Options, installed: &Installed) -> Vec<String> {
     ]
 }
 
-pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &Iperf3Options, start: Start<'_>) -> Result<Ran, ToolError> {
     // Neither end has anything to do with the target.
     let ends = ["iperf3-server", "iperf3-client"].map(|name| start.place.work.join(name));
     for end in &ends {

@@ -8,9 +8,9 @@ use crate::units::Bytes;
 
 /// A folder with images, drives over them, and a place to mount them.
 #[derive(Debug, Clone)]
-pub(super) struct Layout(PathBuf);
+pub(super) struct RigLayout(PathBuf);
 
-impl Layout {
+impl RigLayout {
     /// The one in `place`.
     pub(super) fn of(place: &ToolDirs<'_>) -> Self {
         Self(place.directory.join("rig"))

@@ -59,34 +59,34 @@ pub use shown::Writes;
 pub enum Tool {
     /// The file operations of a Samba server.
     #[serde(rename = "dbench")]
-    Dbench(dbench::Options),
+    Dbench(dbench::DbenchOptions),
     /// Block writes, rewrites, reads and seeks; small files made, read and removed.
     #[serde(rename = "bonnie++")]
-    Bonnie(bonnie::Options),
+    Bonnie(bonnie::BonnieOptions),
     /// Many small files read, one large one written.
     #[serde(rename = "tar")]
-    Tar(tar::Options),
+    Tar(tar::TarOptions),
     /// Many small files read, a busy processor, objects written.
     #[serde(rename = "compile")]
-    Compile(compile::Options),
+    Compile(compile::CompileOptions),
     /// Load on the processor, without storage.
     #[serde(rename = "stress-ng")]
-    StressNg(stress_ng::Options),
+    StressNg(stress_ng::StressNgOptions),
     /// The bare wire.
     #[serde(rename = "iperf3")]
-    Iperf3(iperf3::Options),
+    Iperf3(iperf3::Iperf3Options),
     /// A scenario: clients of one server at once.
     #[serde(rename = "clients")]
-    Clients(clients::Options),
+    Clients(clients::ClientsOptions),
     /// A scenario: a drive of several is pulled.
     #[serde(rename = "pull")]
-    Pull(pull::Options),
+    Pull(pull::PullOptions),
     /// A scenario: a half of a mirror is resynced.
     #[serde(rename = "resync")]
-    Resync(resync::Options),
+    Resync(resync::ResyncOptions),
     /// A scenario: all drives of the run at once.
     #[serde(rename = "together")]
-    Together(together::Options),
+    Together(together::TogetherOptions),
 }
 
 /// Where a tool works.

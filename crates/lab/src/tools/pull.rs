@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::layout::{Layout, shown as line};
+use super::layout::{RigLayout, shown as line};
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::{Rig, random_mib};
 use super::{Program, Ran, Start, Tick, ToolDirs, ToolError};
@@ -32,7 +32,7 @@ pub(crate) const BYTES_MIN: Bytes = Bytes(16 << 20);
 /// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Options {
+pub struct PullOptions {
     /// The drive that is pulled: `a` is the first of four.
     pub drive: String,
     /// Files on them together, of 1 MiB each; the four drives have twice that.
@@ -40,7 +40,7 @@ pub struct Options {
     pub bytes: Bytes,
 }
 
-impl Options {
+impl PullOptions {
     pub(super) fn check(&self) -> Result<(), String> {
         if !DRIVES.contains(&self.drive.as_str()) {
             let (drive, all) = (&self.drive, DRIVES.join(", "));
@@ -122,14 +122,14 @@ pub fn figures(seen: &PullSeen) -> Vec<ToolFigure> {
 }
 
 /// The drives as one.
-fn disk(layout: &Layout) -> String {
+fn disk(layout: &RigLayout) -> String {
     let drives = DRIVES.map(|drive| layout.drive(drive)).join(", ");
     format!("linear({drives})")
 }
 
 /// What is run; files are written and read besides.
-pub(super) fn shown(options: &Options, place: &ToolDirs<'_>) -> Vec<String> {
-    let layout = Layout::of(place);
+pub(super) fn shown(options: &PullOptions, place: &ToolDirs<'_>) -> Vec<String> {
+    let layout = RigLayout::of(place);
     let images = DRIVES.map(|drive| layout.image_shown(drive, options.image()));
     let scenario = [
         line("outboard", layout.attach(&disk(&layout))),
@@ -140,13 +140,13 @@ pub(super) fn shown(options: &Options, place: &ToolDirs<'_>) -> Vec<String> {
     images.into_iter().chain(scenario).collect()
 }
 
-pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &PullOptions, start: Start<'_>) -> Result<Ran, ToolError> {
     let started = engine::clock::now();
     let mut rig = Rig::new(*start.place)?;
     for drive in DRIVES {
         rig.image(drive, options.image())?;
     }
-    let mounted = rig.attach(&disk(&Layout::of(start.place)), start.tick)?;
+    let mounted = rig.attach(&disk(&RigLayout::of(start.place)), start.tick)?;
     let files = write_all(&mounted, options.bytes, start.place.seed, start.tick)?;
 
     drop_caches(&files);

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::installed::FIO;
-use super::layout::{Layout, shown as line};
+use super::layout::{RigLayout, shown as line};
 use super::process::Running;
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::Rig;
@@ -42,7 +42,7 @@ const SHORT: Nanos = Nanos::from_ms(1000);
 /// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Options {
+pub struct ResyncOptions {
     /// Written while the half is away, and so copied when it is back.
     #[serde(with = "size")]
     pub bytes: Bytes,
@@ -58,7 +58,7 @@ const fn before() -> u64 {
     3000
 }
 
-impl Options {
+impl ResyncOptions {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.bytes < BYTES_MIN || !self.bytes.0.is_multiple_of(MIB) {
             let bytes = self.bytes;
@@ -78,7 +78,7 @@ impl Options {
     }
 
     /// The mirror, one half of which can be pulled and bounded.
-    fn disk(&self, layout: &Layout) -> String {
+    fn disk(&self, layout: &RigLayout) -> String {
         let [a, b] = HALVES.map(|half| layout.drive(half));
         let b = match &self.half {
             Some(bounds) => format!("throttle({b}, {bounds})"),
@@ -187,8 +187,12 @@ fn fresh(installed: &Installed, mounted: &Path, bytes: Bytes) -> Invocation {
 }
 
 /// What is run, the load during the resync as long as that takes.
-pub(super) fn shown(options: &Options, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
-    let layout = Layout::of(place);
+pub(super) fn shown(
+    options: &ResyncOptions,
+    installed: &Installed,
+    place: &ToolDirs<'_>,
+) -> Vec<String> {
+    let layout = RigLayout::of(place);
     let mounted = layout.mounted();
     let halves = HALVES.map(|half| layout.path(half).into());
     let create = CREATE.map(Into::into).into_iter().chain(halves);
@@ -208,7 +212,7 @@ pub(super) fn shown(options: &Options, installed: &Installed, place: &ToolDirs<'
     images.into_iter().chain(scenario).collect()
 }
 
-pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &ResyncOptions, mut start: Start<'_>) -> Result<Ran, ToolError> {
     let started = engine::clock::now();
     let mut scenario = Scenario::begin(options, &mut start)?;
     let load = scenario.load(options.before_ms)?;
@@ -263,13 +267,13 @@ struct Scenario<'a> {
 }
 
 impl<'a> Scenario<'a> {
-    fn begin(options: &Options, start: &mut Start<'a>) -> Result<Self, ToolError> {
+    fn begin(options: &ResyncOptions, start: &mut Start<'a>) -> Result<Self, ToolError> {
         let mut rig = Rig::new(*start.place)?;
         let paths = HALVES.map(|half| rig.image(half, options.half_size()));
         let [a, b] = paths;
         let [a, b] = [a?, b?].map(|path| path.to_string_lossy().into_owned());
         rig.outboard(&[&CREATE[..], &[&a, &b]].concat(), start.tick)?;
-        let disk = options.disk(&Layout::of(start.place));
+        let disk = options.disk(&RigLayout::of(start.place));
         let mounted = rig.attach(&disk, start.tick)?;
         Ok(Self {
             rig,

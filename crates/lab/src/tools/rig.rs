@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use super::layout::Layout;
+use super::layout::RigLayout;
 use super::process::Running;
 use super::{Invocation, Tick, ToolDirs, ToolError};
 use crate::stats::Rng;
@@ -28,7 +28,7 @@ const START: Duration = Duration::from_secs(20);
 pub(super) struct Rig<'a> {
     place: ToolDirs<'a>,
     outboard: PathBuf,
-    layout: Layout,
+    layout: RigLayout,
     attached: Option<PathBuf>,
     servers: Vec<Running>,
     /// What was run, as it can be pasted into a shell.
@@ -40,7 +40,7 @@ impl<'a> Rig<'a> {
     pub(super) fn new(place: ToolDirs<'a>) -> Result<Self, ToolError> {
         let outboard = std::env::current_exe()
             .map_err(|error| ToolError::system("tell where this program is", error))?;
-        let layout = Layout::of(&place);
+        let layout = RigLayout::of(&place);
         let rig = Self {
             place,
             outboard,

@@ -22,7 +22,7 @@ pub(crate) const WORKERS_MAX: u32 = 1024;
 /// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Options {
+pub struct StressNgOptions {
     /// Processes that compute; one for each core when 0.
     #[serde(default)]
     pub workers: u32,
@@ -37,7 +37,7 @@ fn method() -> String {
     "matrixprod".into()
 }
 
-impl Options {
+impl StressNgOptions {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.workers > WORKERS_MAX {
             return Err(format!(
@@ -55,7 +55,7 @@ impl Options {
 
 /// The command; its figures go to `figures`.
 #[must_use]
-pub fn command(options: &Options, installed: &Installed, figures: &Path) -> Invocation {
+pub fn command(options: &StressNgOptions, installed: &Installed, figures: &Path) -> Invocation {
     let seconds = format!("{}s", options.runtime_ms / 1000);
     let words = [
         "--cpu",
@@ -104,7 +104,7 @@ pub(super) fn figures_file(place: &ToolDirs<'_>) -> PathBuf {
     place.work.join("stress-ng.yaml")
 }
 
-pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &StressNgOptions, start: Start<'_>) -> Result<Ran, ToolError> {
     let yaml = figures_file(start.place);
     let command = command(options, start.installed, &yaml);
     // It writes temporary files where it is started.

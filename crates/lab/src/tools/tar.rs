@@ -34,7 +34,7 @@ pub(crate) const BYTES_MIN: Bytes = Bytes(MIB);
 /// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Options {
+pub struct TarOptions {
     /// The tree; one that most machines have when there is none.
     #[serde(default)]
     pub tree: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub struct Options {
     pub bytes_max: Bytes,
 }
 
-impl Options {
+impl TarOptions {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.bytes_max < BYTES_MIN {
             return Err(format!(
@@ -90,7 +90,11 @@ pub fn commands(installed: &Installed, directory: &Path) -> [Invocation; 2] {
 }
 
 /// The tree and both commands, as far as they are known before.
-pub(super) fn shown(options: &Options, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
+pub(super) fn shown(
+    options: &TarOptions,
+    installed: &Installed,
+    place: &ToolDirs<'_>,
+) -> Vec<String> {
     let source = options.tree.clone().or_else(tree::known);
     let source = source.unwrap_or_else(|| "TREE".into());
     let target = place.directory.join(TREE);
@@ -114,7 +118,7 @@ pub fn figures(tree: &Summary, archive: Bytes, elapsed: Nanos) -> Vec<ToolFigure
 
 /// Copies the tree onto the target if it is not there yet; see [`super::prepare`].
 pub(super) fn prepare(
-    options: &Options,
+    options: &TarOptions,
     place: &ToolDirs<'_>,
     tick: Tick<'_>,
 ) -> Result<String, ToolError> {
@@ -147,10 +151,10 @@ fn copied(summary: &Summary) -> String {
 }
 
 /// What the tree on the target is made of; another test's is none.
-fn summary(options: &Options, place: &ToolDirs<'_>) -> Result<Summary, ToolError> {
+fn summary(options: &TarOptions, place: &ToolDirs<'_>) -> Result<Summary, ToolError> {
     let not_there = |error| ToolError::system("read what the tree is made of", error);
     let text = fs::read_to_string(place.directory.join(SUMMARY)).map_err(not_there)?;
-    let read = serde_json::from_str::<(Options, Summary)>(&text);
+    let read = serde_json::from_str::<(TarOptions, Summary)>(&text);
     let (made_for, summary) = read.map_err(|error| not_there(error.into()))?;
     match made_for == *options {
         true => Ok(summary),
@@ -158,7 +162,7 @@ fn summary(options: &Options, place: &ToolDirs<'_>) -> Result<Summary, ToolError
     }
 }
 
-pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &TarOptions, mut start: Start<'_>) -> Result<Ran, ToolError> {
     let tree = summary(options, start.place)?;
     let archive = start.place.directory.join(ARCHIVE);
     let commands = commands(start.installed, start.place.directory);

@@ -125,7 +125,7 @@ fn stress_ngs_headline_falls_when_a_machine_throttles() {
 fn commands_are_what_the_manuals_say() {
     let (directory, work) = (Path::new("/mnt/a b"), Path::new("/work"));
     let place = place(directory, work);
-    let options = dbench::Options {
+    let options = dbench::DbenchOptions {
         clients: 4,
         runtime_ms: 30_000,
         sync: true,
@@ -133,7 +133,7 @@ fn commands_are_what_the_manuals_say() {
     let command = dbench::command(&options, &installed("dbench"), &place);
     assert_eq!(command.shown(), "dbench -t 30 -D '/mnt/a b/dbench' -s 4");
 
-    let options = bonnie::Options {
+    let options = bonnie::BonnieOptions {
         size: Bytes(64 << 20),
         block_size: Bytes(8192),
         files: 2,
@@ -156,7 +156,7 @@ fn commands_are_what_the_manuals_say() {
     );
     assert_eq!(sync.shown(), "sync '/mnt/a b/archive.tar'");
 
-    let options = iperf3::Options {
+    let options = iperf3::Iperf3Options {
         host: None,
         port: None,
         streams: 4,
@@ -283,7 +283,7 @@ fn a_server_of_its_own_is_brought_by_the_clients_and_by_iperf3_on_loopback() {
 /// In a guest bonnie++ on NFS was given up after a minute and a half, and the run with it.
 #[test]
 fn a_tool_gets_more_time_where_the_processor_is_a_program() {
-    let tool = Tool::Dbench(dbench::Options {
+    let tool = Tool::Dbench(dbench::DbenchOptions {
         clients: 1,
         runtime_ms: 2000,
         sync: false,

@@ -32,7 +32,7 @@ const LAY_OUT: Duration = Duration::from_secs(300);
 /// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Options {
+pub struct TogetherOptions {
     /// Which way the bytes go.
     pub direction: Direction,
     /// Bytes of one request.
@@ -45,7 +45,7 @@ pub struct Options {
     pub runtime_ms: u64,
 }
 
-impl Options {
+impl TogetherOptions {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.bytes.0 < MIB || !self.bytes.0.is_multiple_of(MIB) {
             return Err(format!("bytes is {}, it must be whole MiB", self.bytes));
@@ -66,7 +66,7 @@ impl Options {
 /// The command: a job for each directory, the target's own first.
 #[must_use]
 pub fn command<'a>(
-    options: &Options,
+    options: &TogetherOptions,
     installed: &Installed,
     directories: impl Iterator<Item = &'a Path>,
 ) -> Invocation {
@@ -125,7 +125,7 @@ pub fn figures(rates: &[f64]) -> Option<Vec<ToolFigure>> {
 
 /// Writes the file onto every drive that has none yet; see [`super::prepare`].
 pub(super) fn prepare(
-    options: &Options,
+    options: &TogetherOptions,
     place: &ToolDirs<'_>,
     tick: Tick<'_>,
 ) -> Result<String, ToolError> {
@@ -161,7 +161,7 @@ pub(super) fn directories<'a>(place: &ToolDirs<'a>) -> impl Iterator<Item = &'a 
     std::iter::once(place.directory).chain(beside)
 }
 
-pub(super) fn run(options: &Options, mut start: Start<'_>) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &TogetherOptions, mut start: Start<'_>) -> Result<Ran, ToolError> {
     let command = command(options, start.installed, directories(start.place));
     let printed = start.run(&command)?;
     let drives = start.place.beside.len() + 1;

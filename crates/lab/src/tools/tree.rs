@@ -27,7 +27,7 @@ pub const FILES_MAX: usize = 100_000;
 
 /// A file of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct TreeEntry {
     /// Below the tree.
     pub path: PathBuf,
     /// Its size.
@@ -73,7 +73,7 @@ pub fn known() -> Option<PathBuf> {
 ///
 /// # Errors
 /// When `source` cannot be read; what cannot be read below it is left out.
-pub(crate) fn walk(source: &Path, bytes_max: Bytes) -> io::Result<Vec<Entry>> {
+pub(crate) fn walk(source: &Path, bytes_max: Bytes) -> io::Result<Vec<TreeEntry>> {
     fs::read_dir(source)?;
     let mut entries = Vec::new();
     let mut room = bytes_max.0;
@@ -87,7 +87,7 @@ fn descend(
     below: &Path,
     depth: usize,
     room: &mut u64,
-    entries: &mut Vec<Entry>,
+    entries: &mut Vec<TreeEntry>,
 ) -> bool {
     let Ok(found) = fs::read_dir(root.join(below)) else {
         return true;
@@ -109,7 +109,7 @@ fn descend(
                 return false;
             }
             *room -= bytes;
-            entries.push(Entry {
+            entries.push(TreeEntry {
                 path,
                 bytes: Bytes(bytes),
             });

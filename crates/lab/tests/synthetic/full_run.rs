@@ -1,7 +1,7 @@
 //! A made-up run with everything that a report can show: a machine that gets hot, a wire that is full,
 //! results that are none, slow operations.
 
-use lab::checks::ceiling::{Ceiling, Source};
+use lab::checks::ceiling::{Ceiling, CeilingSource};
 use lab::checks::{Check, Finding};
 use lab::fio::Histogram;
 use lab::sensors::Sample;
@@ -39,7 +39,7 @@ pub(crate) fn full_run() -> RunRecord {
         }
     }
     for found in &mut run.manifest.targets[0].ceilings {
-        if found.source == Source::LoopbackSocket {
+        if found.source == CeilingSource::LoopbackSocket {
             *found = Ceiling::of_link("eth0", BitRate::from_mbit(2000));
             found.rate = Rate(235e6);
         }

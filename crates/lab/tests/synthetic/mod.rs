@@ -10,7 +10,7 @@ pub(crate) use layered::layered;
 pub(crate) use long::long;
 
 use lab::checks::cache::{Dropped, Server};
-use lab::checks::ceiling::{Ceiling, Source};
+use lab::checks::ceiling::{Ceiling, CeilingSource};
 use lab::checks::direct::{DioAlign, Residency, Traffic};
 use lab::fio::{Engine, Histogram, JobResult};
 use lab::host::{Machine, Process, Role, TargetFacts, TargetPlace};
@@ -147,7 +147,7 @@ fn manifest() -> Manifest {
         identity: None,
         data: None,
     };
-    let memory = ceiling(Source::MemoryCopy, 8e9);
+    let memory = ceiling(CeilingSource::MemoryCopy, 8e9);
     Manifest {
         machine: Machine {
             hostname: "pi<script>alert(1)</script>".into(),
@@ -174,7 +174,7 @@ fn manifest() -> Manifest {
                 "target",
                 "/mnt/<media>",
                 Server::Here,
-                vec![memory.clone(), ceiling(Source::LoopbackSocket, 3e9)],
+                vec![memory.clone(), ceiling(CeilingSource::LoopbackSocket, 3e9)],
             ),
             target("against", "/home/me", Server::None, vec![memory]),
         ],

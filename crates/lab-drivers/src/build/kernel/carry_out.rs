@@ -5,10 +5,10 @@
 use lab::plan::Via;
 
 use super::{KernelStep, layer, named};
-use crate::build::carry_out::Work;
+use crate::build::carry_out::TargetBuild;
 use crate::build::step::loop_words;
 
-impl Work<'_> {
+impl TargetBuild<'_> {
     /// Takes one of these steps.
     pub(in super::super) fn kernel(&mut self, step: &KernelStep) -> Result<(), String> {
         match step {

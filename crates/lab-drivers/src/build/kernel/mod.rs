@@ -17,7 +17,7 @@ use lab::runner::LeftOut;
 
 use super::disk::below;
 use super::names::Names;
-use super::step::{Recipe, Step, line, loop_words};
+use super::step::{BuildStep, Recipe, line, loop_words};
 use layer::LayerDevice;
 
 /// Placeholder of a device that is not there yet, where commands are shown.
@@ -72,7 +72,7 @@ pub(super) fn recipe(target: &Target, folder: PathBuf, number: usize) -> Result<
             device: format!("{{{made}}}"),
             size: None,
         };
-        steps.push(Step::Kernel(KernelStep::Layer {
+        steps.push(BuildStep::Kernel(KernelStep::Layer {
             layer: *layer,
             label: format!("outboard{}_{number}_{at}", std::process::id()),
             parts: std::mem::replace(&mut parts, vec![on_top]),
@@ -84,7 +84,7 @@ pub(super) fn recipe(target: &Target, folder: PathBuf, number: usize) -> Result<
     };
     let top = top.device.clone();
     Ok(Recipe::mounted(steps, &folder, |directory| {
-        Step::Kernel(KernelStep::Mount {
+        BuildStep::Kernel(KernelStep::Mount {
             device: top,
             filesystem: filesystem.clone(),
             directory,
@@ -92,9 +92,9 @@ pub(super) fn recipe(target: &Target, folder: PathBuf, number: usize) -> Result<
     }))
 }
 
-fn device(image: &Image) -> Step {
+fn device(image: &Image) -> BuildStep {
     let name = image.name.clone();
-    Step::Kernel(match image.served {
+    BuildStep::Kernel(match image.served {
         Some(_) => KernelStep::Nbd(name),
         None => KernelStep::Loop(name),
     })

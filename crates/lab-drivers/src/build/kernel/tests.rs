@@ -5,7 +5,7 @@ use std::path::Path;
 use lab::plan::Target;
 
 use super::super::names::Names;
-use super::super::step::{Recipe, RecipeResult, Step};
+use super::super::step::{BuildStep, Recipe, RecipeResult};
 use super::{KernelStep, recipe};
 
 const MIRROR: &str = r#"
@@ -28,13 +28,13 @@ fn devices_come_before_layers_and_layers_before_the_filesystem() {
         .steps
         .iter()
         .map(|step| match step {
-            Step::Folder(_) => "folder",
-            Step::Image { .. } => "image",
-            Step::Serve { .. } => "serve",
-            Step::Kernel(KernelStep::Loop(_)) => "loop",
-            Step::Kernel(KernelStep::Nbd(_)) => "nbd",
-            Step::Kernel(KernelStep::Layer { layer, .. }) => layer.as_str(),
-            Step::Kernel(KernelStep::Mount { .. }) => "mount",
+            BuildStep::Folder(_) => "folder",
+            BuildStep::Image { .. } => "image",
+            BuildStep::Serve { .. } => "serve",
+            BuildStep::Kernel(KernelStep::Loop(_)) => "loop",
+            BuildStep::Kernel(KernelStep::Nbd(_)) => "nbd",
+            BuildStep::Kernel(KernelStep::Layer { layer, .. }) => layer.as_str(),
+            BuildStep::Kernel(KernelStep::Mount { .. }) => "mount",
             other => panic!("{other:?}"),
         })
         .collect();

@@ -10,7 +10,7 @@ use lab::units::{Bytes, MIB};
 use tempfile::NamedTempFile;
 
 use super::super::directory_info::DirectoryInfo;
-use super::super::session::Session;
+use super::super::session::DoctorSession;
 use crate::DriverError;
 
 /// The size of a file of our own, if it can be written in time.
@@ -36,7 +36,10 @@ pub(super) struct TestFile {
 
 impl TestFile {
     /// The largest file of the directory and what is below it, or one that is made.
-    pub(super) fn find(session: &Session<'_>, place: &DirectoryInfo) -> Result<Self, DriverError> {
+    pub(super) fn find(
+        session: &DoctorSession<'_>,
+        place: &DirectoryInfo,
+    ) -> Result<Self, DriverError> {
         if session.args.write {
             return Self::make(session, place);
         }
@@ -65,7 +68,7 @@ impl TestFile {
         })
     }
 
-    fn make(session: &Session<'_>, place: &DirectoryInfo) -> Result<Self, DriverError> {
+    fn make(session: &DoctorSession<'_>, place: &DirectoryInfo) -> Result<Self, DriverError> {
         let directory = &place.directory;
         let failed = |error: std::io::Error| {
             let what = format!("cannot write a file into {}", directory.display());

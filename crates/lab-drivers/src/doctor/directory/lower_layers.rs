@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use lab::doctor::load::Source;
+use lab::doctor::load::LoadSource;
 use lab::doctor::{Bound, Examination, Stage, Substitution, Unmeasured};
 use lab::host::{ceilings, residency};
 use lab::plan::Direction;
@@ -14,7 +14,7 @@ use super::super::bare_wire;
 use super::super::directory_info::{DirectoryInfo, MountKind, Sshfs};
 use super::super::remote::{DEPTH_FULL, Remote};
 use super::super::server::RemoteServer;
-use super::super::session::Session;
+use super::super::session::DoctorSession;
 use super::super::wire;
 use super::Directory;
 use crate::DriverError;
@@ -23,7 +23,7 @@ use crate::DriverError;
 const WARM: Bytes = Bytes(16 * MIB);
 
 /// The processes of the server, where it is on this machine.
-pub(super) fn server(session: &Session<'_>, place: &DirectoryInfo) -> Vec<u32> {
+pub(super) fn server(session: &DoctorSession<'_>, place: &DirectoryInfo) -> Vec<u32> {
     if let Some(said) = session.args.server_pid {
         return vec![said];
     }
@@ -175,7 +175,7 @@ impl Directory<'_, '_> {
         let chosen = self.load.choose(path, false);
         let job = lab::doctor::Job { depth, ..self.job };
         let ran = chosen.map(|(engine, direct)| {
-            let source = Source::File {
+            let source = LoadSource::File {
                 path: path.to_owned(),
                 size,
                 engine,
@@ -206,7 +206,7 @@ impl Directory<'_, '_> {
 
     /// A few MiB again and again: a server that has memory answers from it.
     fn warm(&self, e: &mut Examination, on_the_server: Option<&Path>) -> Result<(), DriverError> {
-        let Source::File {
+        let LoadSource::File {
             path,
             engine,
             direct: true,
@@ -220,7 +220,7 @@ impl Directory<'_, '_> {
         if !self.session.has_time(e, Stage::Disk, &by)? {
             return Ok(());
         }
-        let source = Source::File {
+        let source = LoadSource::File {
             path: path.clone(),
             size,
             engine: *engine,

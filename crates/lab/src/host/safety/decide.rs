@@ -8,7 +8,7 @@ const SHOWN_MAX: usize = 3;
 
 /// What is at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum DeviceKind {
     /// A block device.
     Block,
     /// A regular file.
@@ -118,13 +118,13 @@ impl fmt::Display for Reason {
 
 /// What is known about a place that is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct DeviceFacts {
     /// As given.
     pub path: PathBuf,
     /// Without links.
     pub real: PathBuf,
     /// What it is.
-    pub kind: Kind,
+    pub kind: DeviceKind,
     /// What uses it or anything that shares bytes with it, what is on it, and what could not be
     /// found out.
     pub against: Vec<Reason>,
@@ -164,13 +164,13 @@ impl fmt::Display for Refusal {
 /// # Errors
 /// [`Refusal`] with every reason there is. The serial is required only when nothing else speaks
 /// against it: no user is led to type what does not help.
-pub(crate) fn decide(facts: &Facts, typed: &[String]) -> Result<(), Refusal> {
+pub(crate) fn decide(facts: &DeviceFacts, typed: &[String]) -> Result<(), Refusal> {
     let mut reasons = facts.against.clone();
     match facts.kind {
-        Kind::Other if reasons.is_empty() => reasons.push(Reason::Neither),
-        Kind::File if facts.holds_data => reasons.push(Reason::HoldsData),
-        Kind::Block if reasons.is_empty() => reasons.extend(serial(facts, typed)),
-        Kind::Other | Kind::File | Kind::Block => {}
+        DeviceKind::Other if reasons.is_empty() => reasons.push(Reason::Neither),
+        DeviceKind::File if facts.holds_data => reasons.push(Reason::HoldsData),
+        DeviceKind::Block if reasons.is_empty() => reasons.extend(serial(facts, typed)),
+        DeviceKind::Other | DeviceKind::File | DeviceKind::Block => {}
     }
     if reasons.is_empty() {
         return Ok(());
@@ -181,7 +181,7 @@ pub(crate) fn decide(facts: &Facts, typed: &[String]) -> Result<(), Refusal> {
     })
 }
 
-fn serial(facts: &Facts, typed: &[String]) -> Option<Reason> {
+fn serial(facts: &DeviceFacts, typed: &[String]) -> Option<Reason> {
     let Some(serial) = facts.serial.clone().filter(|serial| !serial.is_empty()) else {
         return Some(Reason::NoSerial);
     };

@@ -36,7 +36,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 pub(crate) use decide::decide;
-pub use decide::{Facts, Kind, Reason, Refusal};
+pub use decide::{DeviceFacts, DeviceKind, Reason, Refusal};
 pub use read::facts;
 pub use walk::System;
 
@@ -110,7 +110,7 @@ pub fn claim(path: &Path, serials: &[String]) -> Result<Claim, Refusal> {
         reasons: vec![reason],
     };
     let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
-    if found.kind == Kind::Block {
+    if found.kind == DeviceKind::Block {
         flags |= OFlags::EXCL;
     }
     match rustix::fs::open(&found.real, flags, Mode::empty()) {

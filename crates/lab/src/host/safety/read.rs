@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, SeekFrom, major, minor, seek};
 use rustix::io::Errno;
 
-use super::decide::{Facts, Kind, Reason};
+use super::decide::{DeviceFacts, DeviceKind, Reason};
 use super::walk::{Device, Family, Number, System, family};
 use super::{open, signature};
 use crate::host::identity;
@@ -20,11 +20,11 @@ const PIECE: usize = 1 << 20;
 
 /// What is known about `path`. A path at which nothing is becomes a reason.
 #[must_use]
-pub fn facts(system: &System, path: &Path) -> Facts {
-    let mut facts = Facts {
+pub fn facts(system: &System, path: &Path) -> DeviceFacts {
+    let mut facts = DeviceFacts {
         path: path.to_owned(),
         real: path.to_owned(),
-        kind: Kind::Other,
+        kind: DeviceKind::Other,
         against: Vec::new(),
         holds_data: false,
         serial: None,
@@ -41,10 +41,10 @@ pub fn facts(system: &System, path: &Path) -> Facts {
     };
     facts.real = real;
     if metadata.file_type().is_block_device() {
-        facts.kind = Kind::Block;
+        facts.kind = DeviceKind::Block;
         block(system, &mut facts, number(metadata.rdev()));
     } else if metadata.is_file() {
-        facts.kind = Kind::File;
+        facts.kind = DeviceKind::File;
         file(system, &mut facts);
     }
     facts
@@ -63,7 +63,7 @@ fn number_of(path: &Path) -> Option<Number> {
         .then(|| number(metadata.rdev()))
 }
 
-fn block(system: &System, facts: &mut Facts, number: Number) {
+fn block(system: &System, facts: &mut DeviceFacts, number: Number) {
     let Some(device) = system.device(number) else {
         facts.against.push(Reason::Unknown {
             what: "the kernel shows nothing of it below /sys".into(),
@@ -206,7 +206,7 @@ fn signed_whole(device: &Device) -> Option<Reason> {
     }
 }
 
-fn file(system: &System, facts: &mut Facts) {
+fn file(system: &System, facts: &mut DeviceFacts) {
     let own = facts.real.display().to_string();
     for (upper, file) in system.loops() {
         if is_same(&file, &facts.real) {

@@ -10,11 +10,11 @@ fn typed(serials: &[&str]) -> Vec<String> {
     serials.iter().map(|serial| (*serial).to_owned()).collect()
 }
 
-fn facts_of(against: Vec<Reason>) -> Facts {
-    Facts {
+fn facts_of(against: Vec<Reason>) -> DeviceFacts {
+    DeviceFacts {
         path: "/dev/sdb".into(),
         real: "/dev/sdb".into(),
-        kind: Kind::Block,
+        kind: DeviceKind::Block,
         against,
         holds_data: false,
         serial: Some("WD-1".into()),
@@ -41,7 +41,7 @@ fn a_device_that_nobody_uses_is_written_only_when_its_serial_was_typed() {
 #[test]
 fn a_device_without_a_serial_is_not_written_even_with_an_empty_one_typed() {
     for serial in [None, Some(String::new())] {
-        let facts = Facts {
+        let facts = DeviceFacts {
             serial,
             ..facts_of(Vec::new())
         };
@@ -90,19 +90,19 @@ fn no_serial_overrides_a_reason_and_none_is_asked_for_then() {
 
 #[test]
 fn a_file_with_data_and_what_is_neither_file_nor_device_are_refused() {
-    let file = Facts {
-        kind: Kind::File,
+    let file = DeviceFacts {
+        kind: DeviceKind::File,
         serial: None,
         ..facts_of(Vec::new())
     };
     assert_eq!(decide(&file, &[]), Ok(()));
-    let full = Facts {
+    let full = DeviceFacts {
         holds_data: true,
         ..file.clone()
     };
     assert_eq!(decide(&full, &[]).unwrap_err().reasons, [Reason::HoldsData]);
-    let other = Facts {
-        kind: Kind::Other,
+    let other = DeviceFacts {
+        kind: DeviceKind::Other,
         ..file
     };
     assert_eq!(decide(&other, &[]).unwrap_err().reasons, [Reason::Neither]);

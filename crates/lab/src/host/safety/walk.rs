@@ -144,7 +144,7 @@ fn names(folder: &Path) -> impl Iterator<Item = String> + use<> {
 
 /// A holder of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Holder {
+pub(super) struct DeviceHolder {
     pub(super) below: String,
     pub(super) upper: String,
 }
@@ -155,7 +155,7 @@ pub(super) struct Family {
     /// Itself, its partitions, its whole disk, their holders and what is below.
     pub(super) devices: Vec<Device>,
     /// Each device above one of them, but for the path down from where it began.
-    pub(super) standing: Vec<Holder>,
+    pub(super) standing: Vec<DeviceHolder>,
     /// Files below loop devices on the path down.
     pub(super) files: Vec<PathBuf>,
     /// There were more than are looked at.
@@ -236,7 +236,7 @@ impl Walk<'_> {
             if self.own.contains(&upper.number) {
                 continue;
             }
-            self.found.standing.push(Holder {
+            self.found.standing.push(DeviceHolder {
                 below: device.name(),
                 upper: upper.name(),
             });

@@ -4,7 +4,7 @@ use super::timeline::{Timeline, courses, end, named, rows, spans};
 use super::{Figure, ReportBlock, Section, Table};
 use crate::report::chart::{Along, Flag, Floor, Label, Panel, Plane};
 use crate::sensors::Sample;
-use crate::stats::thermal::{Reading, ThermalFit};
+use crate::stats::thermal::{TemperatureReading, ThermalFit};
 use crate::store::{AgentRecord, RunRecord};
 use crate::units::significant;
 
@@ -168,10 +168,10 @@ fn thermals(run: &RunRecord) -> Option<Figure> {
 
 /// Draws through a course how it warms, and says where that ends; none where too little is seen.
 fn warming(course: &mut Timeline) -> Option<String> {
-    let readings: Vec<Reading> = course
+    let readings: Vec<TemperatureReading> = course
         .points
         .iter()
-        .map(|(seconds, celsius)| Reading {
+        .map(|(seconds, celsius)| TemperatureReading {
             seconds: *seconds,
             celsius: *celsius,
         })

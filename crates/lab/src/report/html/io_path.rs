@@ -6,7 +6,7 @@
 
 use maud::{Markup, html};
 
-use crate::report::io_path::{Edge, IoPath, Limiter, Stop};
+use crate::report::io_path::{Edge, IoPath, Limiter, PathStop};
 use crate::units::significant;
 
 pub(super) fn picture(way: &IoPath) -> Markup {
@@ -25,7 +25,7 @@ pub(super) fn picture(way: &IoPath) -> Markup {
     }
 }
 
-fn stop(stop: &Stop, limits: bool) -> Markup {
+fn stop(stop: &PathStop, limits: bool) -> Markup {
     html! {
         li class={ "stop" (if limits { " limits" } else { "" }) } {
             span class="kind" { (stop.kind) }

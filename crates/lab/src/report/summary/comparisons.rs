@@ -9,7 +9,7 @@ use crate::store::{Cell, Outcome, RunRecord};
 
 /// One test on a target and on the baseline.
 #[derive(Clone, Copy)]
-struct Pair {
+struct RowPair {
     workload: usize,
     target: usize,
     baseline: usize,
@@ -23,7 +23,7 @@ pub(super) fn comparisons(run: &RunRecord, rows: &[Row]) -> Vec<TestComparison> 
     let targets = (0..run.manifest.targets.len()).filter(|target| *target != baseline);
     targets
         .flat_map(|target| {
-            (0..run.plan.workloads.len()).map(move |workload| Pair {
+            (0..run.plan.workloads.len()).map(move |workload| RowPair {
                 workload,
                 target,
                 baseline,
@@ -38,7 +38,7 @@ pub(super) fn comparisons(run: &RunRecord, rows: &[Row]) -> Vec<TestComparison> 
         .collect()
 }
 
-fn comparison(run: &RunRecord, pair: Pair, rows: &[Row]) -> TestComparison {
+fn comparison(run: &RunRecord, pair: RowPair, rows: &[Row]) -> TestComparison {
     let refused = refused(run, pair, rows);
     let found = match refused {
         Some(_) => None,
@@ -64,7 +64,7 @@ pub(super) fn of_two(
     target: usize,
     baseline: usize,
 ) -> Vec<(u32, f64)> {
-    let pair = Pair {
+    let pair = RowPair {
         workload,
         target,
         baseline,
@@ -72,7 +72,7 @@ pub(super) fn of_two(
     ratios(run, pair)
 }
 
-fn compared(run: &RunRecord, pair: Pair) -> Option<Comparison> {
+fn compared(run: &RunRecord, pair: RowPair) -> Option<Comparison> {
     let ratios: Vec<f64> = ratios(run, pair)
         .into_iter()
         .map(|(_, ratio)| ratio)
@@ -80,7 +80,7 @@ fn compared(run: &RunRecord, pair: Pair) -> Option<Comparison> {
     compare(&ratios, run.seed)
 }
 
-fn refused(run: &RunRecord, pair: Pair, rows: &[Row]) -> Option<String> {
+fn refused(run: &RunRecord, pair: RowPair, rows: &[Row]) -> Option<String> {
     let sides = [pair.target, pair.baseline];
     let is_of = |row: &&Row| row.workload == pair.workload && sides.contains(&row.target);
     for row in rows.iter().filter(is_of) {
@@ -144,7 +144,7 @@ fn job_shape((run, workload, cell): Side<'_>) -> Option<JobShape> {
 }
 
 /// Target over baseline in each block that has both, usable.
-fn ratios(run: &RunRecord, pair: Pair) -> Vec<(u32, f64)> {
+fn ratios(run: &RunRecord, pair: RowPair) -> Vec<(u32, f64)> {
     let usable = |target| {
         cells(run, pair.workload, target)
             .into_iter()
@@ -179,7 +179,7 @@ fn overall_of(run: &RunRecord, target: usize, all: &[TestComparison]) -> Option<
     let ratios: Vec<Vec<(u32, f64)>> = compared
         .iter()
         .map(|test| {
-            let pair = Pair {
+            let pair = RowPair {
                 workload: test.workload,
                 target,
                 baseline,

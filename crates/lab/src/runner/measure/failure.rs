@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::plan::Workload;
-use crate::runner::blocks::Stop;
+use crate::runner::blocks::StopReason;
 use crate::runner::prepare::ReadyTarget;
 use crate::tools::{Tool, ToolError};
 use crate::units::{Bytes, MIB};
@@ -16,14 +16,14 @@ use crate::units::{Bytes, MIB};
 const FULL: Bytes = Bytes(8 * MIB);
 
 /// The end of the run, with its test and its target.
-pub(super) fn failed(workload: &Workload, target: &ReadyTarget, why: &str) -> Stop {
+pub(super) fn failed(workload: &Workload, target: &ReadyTarget, why: &str) -> StopReason {
     // fio then only says that it may not create the file.
     let is_there = target.ground.file().is_none_or(Path::exists);
     let why = match is_there || workload.fio().is_none() {
         true => why,
         false => "its test file is gone; was it unmounted?",
     };
-    Stop::Failed(format!(
+    StopReason::Failed(format!(
         "{} on {} failed: {why}",
         workload.title.to_lowercase(),
         target.facts.label

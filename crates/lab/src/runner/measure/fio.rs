@@ -9,9 +9,9 @@ use super::{ToolExecutor, ToolOutput, since};
 use crate::fio::process::{Fio, RunError};
 use crate::fio::{Job, JobResult, command, parse};
 use crate::plan::{FioJob, Workload};
-use crate::runner::blocks::Stop;
+use crate::runner::blocks::StopReason;
 use crate::runner::prepare::{ReadyTarget, engine_for};
-use crate::runner::schedule::Slot;
+use crate::runner::schedule::CellSlot;
 use crate::store::Outcome;
 
 /// fio's time beyond what it was given: starting, and flushing what was written.
@@ -49,14 +49,14 @@ impl ToolExecutor<'_> {
     /// One start of fio.
     pub(super) fn fio(
         &mut self,
-        slot: Slot,
+        slot: CellSlot,
         workload: &Workload,
         asked: &FioJob,
         target: &ReadyTarget,
-    ) -> Result<ToolOutput, Stop> {
+    ) -> Result<ToolOutput, StopReason> {
         let prepared = self.prepared;
         let (Some(fio), Some(engine)) = (&prepared.tools.fio, prepared.engine) else {
-            return Err(Stop::Failed("fio was not made ready".into()));
+            return Err(StopReason::Failed("fio was not made ready".into()));
         };
         let job = Job {
             name: &workload.name,
@@ -74,7 +74,7 @@ impl ToolExecutor<'_> {
         let text = self
             .run_fio(fio, &args, &output, limit)
             .map_err(|error| match error {
-                RunError::Cancelled => Stop::Cancelled,
+                RunError::Cancelled => StopReason::Cancelled,
                 other => failed(workload, target, &other.to_string()),
             })?;
         let result = parse(&text).map_err(|error| failed(workload, target, &error.to_string()))?;

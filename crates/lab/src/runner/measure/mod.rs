@@ -17,11 +17,11 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::agents::Agents;
-use super::blocks::{Executor, Measured, Stop};
+use super::blocks::{CellResult, Executor, StopReason};
 use super::counters::Counters;
 use super::prepare::{Prepared, ReadyTarget, engine_for};
 use super::request::{Cancel, RunRequest};
-use super::schedule::Slot;
+use super::schedule::CellSlot;
 use crate::checks::ceiling::Ceiling;
 use crate::checks::{self, Finding, FioMeasurement, Measurement, ToolMeasurement, fio_cpu};
 use crate::host::{Process, ceilings};
@@ -42,7 +42,7 @@ pub(super) struct CellRecord<'a> {
 }
 
 impl<'a> CellRecord<'a> {
-    pub(super) fn of(measured: &'a Measured) -> Self {
+    pub(super) fn of(measured: &'a CellResult) -> Self {
         Self {
             cell: &measured.cell,
             raw: &measured.raw,
@@ -131,7 +131,7 @@ impl<'a> ToolExecutor<'a> {
         Counters::now(self.since_start(engine::clock::now()), target, &self.ours)
     }
 
-    fn make(&mut self, slot: Slot, workload: &'a Workload) -> Result<ToolOutput, Stop> {
+    fn make(&mut self, slot: CellSlot, workload: &'a Workload) -> Result<ToolOutput, StopReason> {
         let target = &self.prepared.targets[slot.target];
         match &workload.job {
             plan::Job::Fio(job) => self.fio(slot, workload, job, target),
@@ -142,7 +142,7 @@ impl<'a> ToolExecutor<'a> {
     /// What the checks say of it.
     fn judged(
         &mut self,
-        slot: Slot,
+        slot: CellSlot,
         made: &ToolOutput,
         evidence: &Evidence,
         samples: &[Sample],
@@ -224,7 +224,7 @@ impl Executor for ToolExecutor<'_> {
         self.since_start(engine::clock::now())
     }
 
-    fn measure(&mut self, slot: Slot) -> Result<Measured, Stop> {
+    fn measure(&mut self, slot: CellSlot) -> Result<CellResult, StopReason> {
         let prepared = self.prepared;
         let target = &prepared.targets[slot.target];
         let workload = &self.request.plan.workloads[slot.workload];
@@ -262,7 +262,7 @@ impl Executor for ToolExecutor<'_> {
             purpose: workload.name.clone(),
             line,
         });
-        Ok(Measured {
+        Ok(CellResult {
             cell: Cell {
                 block: slot.block,
                 position: slot.position,

@@ -7,9 +7,9 @@ use super::failure::{failed, of_target};
 use super::{ToolExecutor, ToolOutput, since};
 use crate::checks::{Check, Finding};
 use crate::plan::Workload;
-use crate::runner::blocks::Stop;
+use crate::runner::blocks::StopReason;
 use crate::runner::prepare::{Prepared, ReadyTarget};
-use crate::runner::schedule::Slot;
+use crate::runner::schedule::CellSlot;
 use crate::runner::scratch::Scratch;
 use crate::store::Outcome;
 use crate::tools::{self, Installed, Tool, ToolDirs, ToolError, ToolResult};
@@ -19,11 +19,11 @@ impl ToolExecutor<'_> {
     /// One start of a tool.
     pub(super) fn tool(
         &mut self,
-        slot: Slot,
+        slot: CellSlot,
         workload: &Workload,
         tool: &Tool,
         target: &ReadyTarget,
-    ) -> Result<ToolOutput, Stop> {
+    ) -> Result<ToolOutput, StopReason> {
         let prepared = self.prepared;
         let installed = installed(prepared, workload, tool, target)?;
         let directory = self.tool_directory(workload, target)?;
@@ -53,7 +53,7 @@ impl ToolExecutor<'_> {
     }
 
     /// Where a tool works on the other targets that have this test.
-    fn beside(&self, slot: Slot, workload: &Workload) -> Vec<PathBuf> {
+    fn beside(&self, slot: CellSlot, workload: &Workload) -> Vec<PathBuf> {
         let targets = self.prepared.targets.iter().enumerate();
         let others = targets
             .filter(|(index, other)| *index != slot.target && workload.is_for(&other.facts.name));
@@ -67,9 +67,9 @@ impl ToolExecutor<'_> {
     /// cannot be done.
     pub(super) fn prepare_tool(
         &self,
-        slot: Slot,
+        slot: CellSlot,
         workload: &Workload,
-    ) -> Result<Option<ToolOutput>, Stop> {
+    ) -> Result<Option<ToolOutput>, StopReason> {
         let target = &self.prepared.targets[slot.target];
         let (Some(tool), Some(_)) = (workload.tool(), target.ground.scratch()) else {
             return Ok(None);
@@ -95,9 +95,9 @@ impl ToolExecutor<'_> {
         tool: &Tool,
         target: &ReadyTarget,
         (error, elapsed): (ToolError, Nanos),
-    ) -> Result<ToolOutput, Stop> {
+    ) -> Result<ToolOutput, StopReason> {
         if matches!(error, ToolError::Cancelled) {
-            return Err(Stop::Cancelled);
+            return Err(StopReason::Cancelled);
         }
         if let Some(why) = of_target(tool, &error, target) {
             return Err(failed(workload, target, &why));
@@ -117,7 +117,11 @@ impl ToolExecutor<'_> {
     }
 
     /// Where it works: on the target, where that is a directory.
-    fn tool_directory(&self, workload: &Workload, target: &ReadyTarget) -> Result<PathBuf, Stop> {
+    fn tool_directory(
+        &self,
+        workload: &Workload,
+        target: &ReadyTarget,
+    ) -> Result<PathBuf, StopReason> {
         let directory = match target.ground.scratch() {
             Some(scratch) => scratch.tool_directory(),
             None => self.prepared.work.path().to_owned(),
@@ -160,7 +164,7 @@ fn installed<'a>(
     workload: &Workload,
     tool: &Tool,
     target: &ReadyTarget,
-) -> Result<&'a Installed, Stop> {
+) -> Result<&'a Installed, StopReason> {
     match prepared.tools.others.get(tool.program().name) {
         Some(Ok(installed)) => Ok(installed),
         _ => Err(failed(workload, target, "it is not installed")),

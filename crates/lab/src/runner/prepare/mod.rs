@@ -26,7 +26,7 @@ use super::work_area::WorkArea;
 use crate::LabError;
 use crate::checks::{Check, Finding};
 use crate::fio::Engine;
-use crate::host::{Measured, machine};
+use crate::host::{MeasuredCeilings, machine};
 use crate::store::{CommandLine, Manifest, Skipped};
 use crate::units::Bytes;
 
@@ -107,7 +107,7 @@ pub(super) fn prepare(
         .map_err(|error| LabError::system("make a temporary directory", error))?;
     let seed = request.seed.unwrap_or_else(draw_seed);
     progress.phase("measuring what this machine's sockets and memory carry");
-    let measured = Measured::now();
+    let measured = MeasuredCeilings::now();
     let mut readied = PreparedFile {
         size: smallest(&grounds, wanted),
         engine: None,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::checks::cache::Dropped;
 use crate::checks::direct::DioAlign;
-use crate::host::{Known, Measured, TargetFacts, data, residency, target_facts};
+use crate::host::{KnownTarget, MeasuredCeilings, TargetFacts, data, residency, target_facts};
 use crate::runner::request::TargetSpec;
 use crate::runner::work_area::WorkArea;
 use crate::units::Bytes;
@@ -25,9 +25,9 @@ pub(super) fn ready(
     ground: WorkArea,
     spec: &TargetSpec,
     size: Bytes,
-    measured: &Measured,
+    measured: &MeasuredCeilings,
 ) -> ReadyTarget {
-    let known = Known {
+    let known = KnownTarget {
         name: spec.name.clone(),
         label: spec.shown(),
         place: ground.place(),

@@ -9,7 +9,7 @@ use crate::checks::identity::Identity;
 use crate::plan::builtin;
 use crate::runner::blocks::{BlockPlan, run_blocks};
 use crate::runner::resume::{check, check_agents, standing};
-use crate::runner::schedule::{Slot, block_order};
+use crate::runner::schedule::{CellSlot, block_order};
 use crate::runner::{Cancel, Directories, RunRequest, Silent, resume, run};
 use crate::store::{AgentRecord, Cell, RunId, RunRecord, Status, Store};
 use crate::synthetic;
@@ -21,7 +21,7 @@ fn a_run_that_goes_on_makes_what_is_left_of_its_block_and_the_blocks_after_it_in
     plan.budget.blocks_max = 6;
     plan.budget.blocks_min = 6;
     let pairs = pairs(&plan, 2);
-    let whole: Vec<Slot> = (0..6)
+    let whole: Vec<CellSlot> = (0..6)
         .flat_map(|block| block_order(&pairs, 9, block))
         .collect();
     // Stopped after two blocks and three measurements.

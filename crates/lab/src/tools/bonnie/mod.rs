@@ -39,7 +39,7 @@ const OWN_CLOCK_MIN: Nanos = Nanos::from_ms(50);
 /// Its options, as a plan has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Options {
+pub struct BonnieOptions {
     /// The large file; whole MiB.
     #[serde(with = "size")]
     pub size: Bytes,
@@ -65,7 +65,7 @@ const fn small() -> Bytes {
     Bytes(4096)
 }
 
-impl Options {
+impl BonnieOptions {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.size < SIZE_MIN || !self.size.0.is_multiple_of(MIB) {
             let size = self.size;
@@ -108,7 +108,7 @@ impl Options {
 /// The command.
 #[must_use]
 pub fn command(
-    options: &Options,
+    options: &BonnieOptions,
     installed: &Installed,
     place: &ToolDirs<'_>,
     is_root: bool,
@@ -213,7 +213,7 @@ fn value(word: &str, unit: Unit) -> Option<f64> {
     (value.is_finite() && value >= 0.0).then_some(value)
 }
 
-pub(super) fn run(options: &Options, start: Start<'_>) -> Result<Ran, ToolError> {
+pub(super) fn run(options: &BonnieOptions, start: Start<'_>) -> Result<Ran, ToolError> {
     let is_root = rustix::process::geteuid().is_root();
     let command = command(options, start.installed, start.place, is_root);
     let mut running = command.start_with(start.place, Stdio::piped())?;

@@ -10,12 +10,12 @@ use crate::checks::Check;
 use crate::host::residency::{drop_caches, look};
 use crate::units::Bytes;
 
-struct Bench {
+struct ToolTest {
     target: TempDir,
     work: TempDir,
 }
 
-impl Bench {
+impl ToolTest {
     fn new() -> Self {
         let make = || tempfile::tempdir().unwrap();
         Self {
@@ -48,7 +48,7 @@ impl Bench {
 
 #[test]
 fn dbench_moves_data_and_leaves_nothing() {
-    let bench = Bench::new();
+    let bench = ToolTest::new();
     let ran = bench.run("tool = \"dbench\"\nclients = 1\nruntime_ms = 2000");
     assert!(ran.result.figures[0].value > 1e6, "{ran:?}");
     assert!(ran.result.elapsed >= Nanos::from_ms(1500), "{ran:?}");
@@ -58,7 +58,7 @@ fn dbench_moves_data_and_leaves_nothing() {
 
 #[test]
 fn bonnie_gives_its_headline_and_leaves_nothing() {
-    let bench = Bench::new();
+    let bench = ToolTest::new();
     let ran = bench.run("tool = \"bonnie++\"\nsize = \"16M\"\nfiles = 1");
     let read = &ran.result.figures[0];
     assert_eq!(read.name, "block read");
@@ -86,7 +86,7 @@ fn forgets(directory: &Path) -> bool {
 
 #[test]
 fn tar_makes_an_archive_of_a_real_tree_that_stays_and_removes_the_archive() {
-    let bench = Bench::new();
+    let bench = ToolTest::new();
     let text = "tool = \"tar\"\nbytes_max = \"2M\"";
     let first = bench.run(text);
     let second = bench.run(text);
@@ -102,7 +102,7 @@ fn tar_makes_an_archive_of_a_real_tree_that_stays_and_removes_the_archive() {
 /// Two tests of one plan work in the same directory.
 #[test]
 fn tar_takes_no_tree_that_another_test_has_left() {
-    let bench = Bench::new();
+    let bench = ToolTest::new();
     let large = bench.run("tool = \"tar\"\nbytes_max = \"2M\"");
     let small = bench.run("tool = \"tar\"\nbytes_max = \"1M\"");
     assert!(small.result.bytes < large.result.bytes, "{small:?}");
@@ -111,7 +111,7 @@ fn tar_takes_no_tree_that_another_test_has_left() {
 
 #[test]
 fn a_compilation_keeps_its_sources_and_removes_what_it_made() {
-    let bench = Bench::new();
+    let bench = ToolTest::new();
     let text = "tool = \"compile\"\nfiles = 3\njobs = 2";
     let first = bench.run(text);
     let second = bench.run(text);
@@ -127,7 +127,7 @@ fn a_compilation_keeps_its_sources_and_removes_what_it_made() {
 
 #[test]
 fn drives_that_work_together_each_have_a_figure_and_all_have_one() {
-    let bench = Bench::new();
+    let bench = ToolTest::new();
     let others = [0, 1].map(|_| tempfile::tempdir().unwrap());
     let beside = others.each_ref().map(|other| other.path().join("tools"));
     let place = ToolDirs {
@@ -151,7 +151,7 @@ fn drives_that_work_together_each_have_a_figure_and_all_have_one() {
 
 #[test]
 fn stress_ng_computes_beside_the_target() {
-    let bench = Bench::new();
+    let bench = ToolTest::new();
     let ran = bench.run("tool = \"stress-ng\"\nworkers = 1\nruntime_ms = 1000");
     assert!(ran.result.figures[0].value > 1.0, "{ran:?}");
     assert_eq!(bench.left(), Vec::<String>::new());
@@ -159,7 +159,7 @@ fn stress_ng_computes_beside_the_target() {
 
 #[test]
 fn iperf3_reaches_its_own_server_in_both_directions_and_ends_it() {
-    let bench = Bench::new();
+    let bench = ToolTest::new();
     for reverse in [false, true] {
         let ran = bench.run(&format!(
             "tool = \"iperf3\"\nstreams = 2\nreverse = {reverse}\nruntime_ms = 1000"
@@ -172,7 +172,7 @@ fn iperf3_reaches_its_own_server_in_both_directions_and_ends_it() {
 
 #[test]
 fn iperf3_says_that_nobody_listens() {
-    let bench = Bench::new();
+    let bench = ToolTest::new();
     let text = "tool = \"iperf3\"\nhost = \"127.0.0.1\"\nport = 1\nruntime_ms = 1000";
     let tool: Tool = toml::from_str(text).unwrap();
     let installed = find(tool.program()).unwrap();
@@ -181,7 +181,7 @@ fn iperf3_says_that_nobody_listens() {
 }
 
 /// A shell with a child, as a tool that starts processes of its own.
-fn forks(bench: &Bench, script: &str) -> (Invocation, PathBuf) {
+fn forks(bench: &ToolTest, script: &str) -> (Invocation, PathBuf) {
     let file = bench.target.path().join("child");
     let script = format!("{script} & echo $! > {}; wait", file.display());
     let command = Invocation::new(Path::new("sh"), ["-c".to_owned(), script]);
@@ -201,7 +201,7 @@ fn lives(file: &Path) -> bool {
 
 #[test]
 fn a_tool_that_is_stopped_takes_its_children_with_it() {
-    let bench = Bench::new();
+    let bench = ToolTest::new();
     let (command, file) = forks(&bench, "sleep 60");
     let started = engine::clock::now();
     let mut tick = |_: Instant| !fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n'));
@@ -215,7 +215,7 @@ fn a_tool_that_is_stopped_takes_its_children_with_it() {
 
 #[test]
 fn a_child_that_outlives_its_tool_is_ended_too() {
-    let bench = Bench::new();
+    let bench = ToolTest::new();
     let file = bench.target.path().join("child");
     let script = format!("sleep 60 & echo $! > {}", file.display());
     let command = Invocation::new(Path::new("sh"), ["-c".to_owned(), script]);
@@ -227,7 +227,7 @@ fn a_child_that_outlives_its_tool_is_ended_too() {
 
 #[test]
 fn a_tool_that_takes_too_long_or_prints_too_much_is_ended() {
-    let bench = Bench::new();
+    let bench = ToolTest::new();
     let run = |script: &str, limit| {
         let command = Invocation::new(Path::new("sh"), ["-c", script]);
         command
@@ -242,7 +242,7 @@ fn a_tool_that_takes_too_long_or_prints_too_much_is_ended() {
 
 #[test]
 fn a_tool_that_fails_is_quoted_in_one_line() {
-    let bench = Bench::new();
+    let bench = ToolTest::new();
     let command = Invocation::new(Path::new("sh"), ["-c", "echo a; echo b >&2; exit 3"]);
     let error = command
         .run(&bench.place(), Duration::from_secs(9), &mut |_| true)
@@ -270,7 +270,7 @@ fn a_tree_is_bounded_ordered_and_the_same_each_time() {
 
 #[test]
 fn a_tree_without_files_is_said_to_be_one() {
-    let bench = Bench::new();
+    let bench = ToolTest::new();
     let from = tempfile::tempdir().unwrap();
     let target = bench.target.path().join("tree");
     let error = tree::copy(from.path(), &target, Bytes(1 << 20), &mut |_| true).unwrap_err();

@@ -39,7 +39,7 @@ fn a_source_is_the_same_each_time_and_another_one_for_each_number() {
 
 #[test]
 fn a_compilation_is_counted_in_files_and_in_bytes() {
-    let options = compile::Options { files: 50, jobs: 0 };
+    let options = compile::CompileOptions { files: 50, jobs: 0 };
     let (sources, written) = (Bytes(3_000_000), Bytes(1_000_000));
     let figures = compile::figures(&options, sources, written, Nanos::from_ms(2000));
     assert_eq!(figures[0].value, 25.0);

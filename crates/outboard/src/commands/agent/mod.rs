@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lab::agent::local::{Host, Rights};
+use lab::agent::local::{AgentService, Rights};
 use lab_drivers::agent::{AgentServer, ServerToken, random};
 use nbd::tls::{ClientCertificates, ServerTls, ServerTlsFiles};
 use serde::Serialize;
@@ -79,7 +79,7 @@ struct AgentStarted {
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let tls = args.tls.as_deref().map(load).transpose()?;
     if args.allow_drop_caches {
-        Host::can_drop_caches().map_err(|error| {
+        AgentService::can_drop_caches().map_err(|error| {
             Failure::because("the page cache cannot be dropped here", &error)
                 .next("start the agent as root, or leave --allow-drop-caches away")
         })?;
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         fio: args.allow_fio,
         iperf3: args.allow_iperf3,
     };
-    let host = Arc::new(Host::new(session, rights));
+    let host = Arc::new(AgentService::new(session, rights));
     let _port_file = args
         .port_file
         .as_deref()

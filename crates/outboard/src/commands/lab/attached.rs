@@ -21,7 +21,7 @@ const NOT_MOUNTED: &str = "cannot be mounted";
 
 /// Something that can be measured.
 #[derive(Debug)]
-pub(super) enum Target {
+pub(super) enum RunTarget {
     /// A directory.
     Directory(PathBuf),
     /// A disk, while it is mounted.
@@ -54,7 +54,7 @@ pub(super) fn is_disk(text: &Path) -> bool {
     }
 }
 
-impl Target {
+impl RunTarget {
     /// The directory, or the disk under a directory of its own: the `number`th of this run.
     pub(super) fn find(text: &Path, number: usize, mkfs: Option<&str>) -> Result<Self, Failure> {
         let Some(disk) = text.to_str().filter(|_| is_disk(text)) else {

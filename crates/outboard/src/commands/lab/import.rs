@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lab::import::{FILE_BYTES_MAX, FILES_MAX, Import, Source};
+use lab::import::{FILE_BYTES_MAX, FILES_MAX, Import, ImportFile};
 use lab::{LabError, Store, report};
 
 use super::StoreArgs;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     }
 }
 
-fn source(path: &Path) -> Result<Source, Failure> {
+fn source(path: &Path) -> Result<ImportFile, Failure> {
     let name = path.display().to_string();
     let cannot = |error: std::io::Error| Failure::because(format!("cannot read {name}"), &error);
     let size = std::fs::metadata(path).map_err(cannot)?.len();
@@ -57,7 +57,7 @@ fn source(path: &Path) -> Result<Source, Failure> {
         return Err(Failure::new(LabError::BadImport { file: name, reason }));
     }
     let bytes = std::fs::read(path).map_err(cannot)?;
-    Ok(Source {
+    Ok(ImportFile {
         text: String::from_utf8_lossy(&bytes).into_owned(),
         name,
     })

@@ -11,7 +11,7 @@ use lab_drivers::attachment;
 use lab_drivers::build::TargetBuilder;
 
 use super::agents::AgentArgs;
-use super::attached::{self, Target};
+use super::attached::{self, RunTarget};
 use super::disk_access::OwnDisks;
 use super::progress::Bar;
 use super::{StoreArgs, chosen};
@@ -122,7 +122,7 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
         _ => request(&args, plan, &targets)?,
     };
     let made = measured(&request, number, &interrupt, format);
-    let closed = targets.into_iter().map(Target::close);
+    let closed = targets.into_iter().map(RunTarget::close);
     let closed = closed.collect::<Vec<_>>().into_iter().collect();
     made.and(closed)
 }
@@ -223,7 +223,7 @@ fn named(args: &Args) -> impl Iterator<Item = &PathBuf> {
 }
 
 /// The targets, of which none has to be attached.
-fn directories(args: &Args) -> Result<Vec<Target>, Failure> {
+fn directories(args: &Args) -> Result<Vec<RunTarget>, Failure> {
     if args.fio_on.is_some() {
         return Ok(Vec::new());
     }
@@ -231,20 +231,20 @@ fn directories(args: &Args) -> Result<Vec<Target>, Failure> {
         let what = format!("{} would have to be attached for that", disk.display());
         return Err(Failure::usage(what).next("attach it with --mount and give the directory"));
     }
-    Ok(named(args).cloned().map(Target::Directory).collect())
+    Ok(named(args).cloned().map(RunTarget::Directory).collect())
 }
 
 /// The targets, with disks attached.
-fn attached(args: &Args) -> Result<Vec<Target>, Failure> {
+fn attached(args: &Args) -> Result<Vec<RunTarget>, Failure> {
     if args.fio_on.is_some() {
         return Ok(Vec::new());
     }
     let numbered = named(args).enumerate();
-    let found = numbered.map(|(n, target)| Target::find(target, n, args.mkfs.as_deref()));
+    let found = numbered.map(|(n, target)| RunTarget::find(target, n, args.mkfs.as_deref()));
     found.collect()
 }
 
-fn request(args: &Args, plan: Plan, targets: &[Target]) -> Result<RunRequest, Failure> {
+fn request(args: &Args, plan: Plan, targets: &[RunTarget]) -> Result<RunRequest, Failure> {
     if let Some(agent) = &args.fio_on {
         return request_there(args, plan, agent);
     }

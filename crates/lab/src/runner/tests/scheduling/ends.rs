@@ -7,9 +7,9 @@ use crate::LabError;
 use crate::checks::{Check, Finding};
 use crate::plan::Budget;
 use crate::runner::Silent;
-use crate::runner::blocks::{Ended, Stop, run_blocks};
+use crate::runner::blocks::{Ended, StopReason, run_blocks};
 use crate::runner::measure::CellRecord;
-use crate::runner::schedule::{Figures, RunState, Slot, block_order, blocks_expected, next};
+use crate::runner::schedule::{CellSlot, Figures, RunState, block_order, blocks_expected, next};
 use crate::store::{Outcome, Status};
 use crate::tools::ToolResult;
 use crate::units::{MIB, Nanos, SECOND};
@@ -19,7 +19,10 @@ fn after(blocks: u32, status: Status) -> Ended {
 }
 
 /// So many measurements, and then no more: `stop`.
-fn stops_behind(measurements: usize, stop: Stop) -> impl FnMut(Slot) -> Result<u64, Stop> {
+fn stops_behind(
+    measurements: usize,
+    stop: StopReason,
+) -> impl FnMut(CellSlot) -> Result<u64, StopReason> {
     let made = std::iter::repeat_with(|| Ok(MIB)).take(measurements);
     let mut figures = made.chain([Err(stop)]);
     move |_| figures.next().expect("nothing is asked for behind a stop")
@@ -72,7 +75,7 @@ fn a_target_slower_than_its_time_still_gets_one_block() {
 #[test]
 fn a_failure_in_the_third_block_keeps_two_blocks_and_a_part() {
     let reason = "the mount is gone".to_owned();
-    let stops = stops_behind(19, Stop::Failed(reason.clone()));
+    let stops = stops_behind(19, StopReason::Failed(reason.clone()));
     let (ended, kept) = run(&plan(), Nanos(1), stops);
     assert_eq!(ended, after(2, Status::Failed { reason }));
     assert_eq!(kept.len(), 19);
@@ -100,7 +103,7 @@ fn what_cannot_be_kept_ends_the_run_with_the_blocks_that_were() {
 
 #[test]
 fn a_cancelled_run_keeps_what_was_made() {
-    let (ended, kept) = run(&plan(), Nanos(1), stops_behind(3, Stop::Cancelled));
+    let (ended, kept) = run(&plan(), Nanos(1), stops_behind(3, StopReason::Cancelled));
     assert_eq!(ended, after(0, Status::Cancelled));
     assert_eq!(kept.len(), 3);
 }

@@ -3,7 +3,7 @@
 use super::{plan, run_on};
 use crate::plan::Plan;
 use crate::runner::blocks::Ended;
-use crate::runner::schedule::Slot;
+use crate::runner::schedule::CellSlot;
 use crate::store::Status;
 use crate::units::{MIB, Nanos, SECOND};
 
@@ -11,7 +11,7 @@ use crate::units::{MIB, Nanos, SECOND};
 fn asked_of_layers(
     plan: &Plan,
     takes: Nanos,
-    figure: impl Fn(Slot) -> u64,
+    figure: impl Fn(CellSlot) -> u64,
 ) -> (Ended, Vec<(u32, usize, usize)>) {
     let (ended, kept) = run_on(&[(0, 1)], plan, takes, |slot| Ok(figure(slot)));
     let kept = kept
@@ -24,7 +24,7 @@ fn asked_of_layers(
 fn a_layer_that_is_faster_than_what_it_stands_on_is_measured_again_with_it_and_nothing_else_is() {
     let plan = plan();
     // The second test is out of order; so is the third, once.
-    let figure = |slot: Slot| match (slot.workload, slot.target, slot.block) {
+    let figure = |slot: CellSlot| match (slot.workload, slot.target, slot.block) {
         (1, 0, _) | (2, 0, 0) => 3 * MIB,
         _ => 2 * MIB,
     };
@@ -56,7 +56,7 @@ fn nothing_is_measured_again_beyond_the_time_of_a_run() {
     let mut plan = plan();
     let block = 8 * 3000;
     (plan.budget.time_ms, plan.budget.limit_ms) = (5 * block, 5 * block + 2 * 8 * 3000 + 1000);
-    let faster = |slot: Slot| MIB * (2 - slot.target as u64);
+    let faster = |slot: CellSlot| MIB * (2 - slot.target as u64);
     let (_, kept) = asked_of_layers(&plan, Nanos(3 * SECOND), faster);
     // All four tests are out of order, so each block again is a whole one.
     assert_eq!(kept.len(), (5 + 2) * 8);

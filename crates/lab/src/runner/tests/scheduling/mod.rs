@@ -6,9 +6,9 @@ mod order;
 
 use crate::plan::{Plan, builtin};
 use crate::runner::Silent;
-use crate::runner::blocks::{BlockPlan, Ended, Executor, Measured, Stop, run_blocks};
+use crate::runner::blocks::{BlockPlan, CellResult, Ended, Executor, StopReason, run_blocks};
 use crate::runner::measure::CellRecord;
-use crate::runner::schedule::Slot;
+use crate::runner::schedule::CellSlot;
 use crate::store::Cell;
 use crate::synthetic;
 use crate::units::{Bytes, Nanos};
@@ -38,7 +38,7 @@ pub(super) fn course<'a>(plan: &'a Plan, pairs: &'a [(usize, usize)]) -> BlockPl
 }
 
 /// What was measured in `slot`.
-pub(super) fn cell(slot: Slot) -> Cell {
+pub(super) fn cell(slot: CellSlot) -> Cell {
     let mut cell = synthetic::run(1).cells.remove(0);
     (cell.block, cell.position) = (slot.block, slot.position);
     (cell.workload, cell.target) = (slot.workload, slot.target);
@@ -52,16 +52,16 @@ pub(super) struct Mock<F> {
     pub(super) figure: F,
 }
 
-impl<F: FnMut(Slot) -> Result<u64, Stop>> Executor for Mock<F> {
+impl<F: FnMut(CellSlot) -> Result<u64, StopReason>> Executor for Mock<F> {
     fn elapsed(&mut self) -> Nanos {
         self.now
     }
 
-    fn measure(&mut self, slot: Slot) -> Result<Measured, Stop> {
+    fn measure(&mut self, slot: CellSlot) -> Result<CellResult, StopReason> {
         self.now = Nanos(self.now.0 + self.takes.0);
         let mut cell = cell(slot);
         cell.fio_mut().unwrap().bytes = Bytes((self.figure)(slot)?);
-        Ok(Measured {
+        Ok(CellResult {
             cell,
             raw: String::new(),
             commands: Vec::new(),
@@ -75,7 +75,7 @@ impl<F: FnMut(Slot) -> Result<u64, Stop>> Executor for Mock<F> {
 fn run(
     plan: &Plan,
     takes: Nanos,
-    figure: impl FnMut(Slot) -> Result<u64, Stop>,
+    figure: impl FnMut(CellSlot) -> Result<u64, StopReason>,
 ) -> (Ended, Vec<Cell>) {
     run_on(&[], plan, takes, figure)
 }
@@ -85,7 +85,7 @@ fn run_on(
     layers: &[(usize, usize)],
     plan: &Plan,
     takes: Nanos,
-    figure: impl FnMut(Slot) -> Result<u64, Stop>,
+    figure: impl FnMut(CellSlot) -> Result<u64, StopReason>,
 ) -> (Ended, Vec<Cell>) {
     let mut kept = Vec::new();
     let mut mock = Mock {
