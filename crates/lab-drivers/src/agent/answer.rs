@@ -189,7 +189,7 @@ impl Answers {
         .await;
         let dropped = dropped.map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => {
-                RefusedRequest::new(StatusCode::CONFLICT, "somebody else has it done right now")
+                RefusedRequest::new(StatusCode::CONFLICT, "another client is dropping them")
             }
             _ => RefusedRequest::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         })?;
@@ -201,13 +201,13 @@ impl Answers {
             return Err(RefusedRequest::new(StatusCode::FORBIDDEN, "--allow-fio"));
         }
         let directories = directories(query).ok_or_else(|| {
-            let reason = format!("only ?in=/DIRECTORY can be asked for, {DIRECTORIES_MAX} at most");
+            let reason = format!("only ?in=/DIRECTORY is known, {DIRECTORIES_MAX} at most");
             RefusedRequest::new(StatusCode::BAD_REQUEST, reason)
         })?;
         let Ok(place) = self.fio.clone().try_acquire_owned() else {
             return Err(RefusedRequest::new(
                 StatusCode::CONFLICT,
-                "fio runs for somebody else",
+                "fio runs for another client",
             ));
         };
         let started = streams::fio(self.address, directories, place, self.stopping.clone()).await;
@@ -228,7 +228,7 @@ impl Answers {
         let Ok(place) = self.iperf3.clone().try_acquire_owned() else {
             return Err(RefusedRequest::new(
                 StatusCode::CONFLICT,
-                "iperf3 runs for somebody else",
+                "iperf3 runs for another client",
             ));
         };
         let started = streams::iperf3(self.address, place, self.stopping.clone()).await;
@@ -254,9 +254,8 @@ fn port(query: Option<&str>) -> Result<Option<u16>, RefusedRequest> {
     };
     let port = query.strip_prefix("port=").and_then(|n| n.parse().ok());
     let port = port.filter(|port| *port > 0);
-    port.map(Some).ok_or_else(|| {
-        RefusedRequest::new(StatusCode::BAD_REQUEST, "only ?port=N can be asked about")
-    })
+    port.map(Some)
+        .ok_or_else(|| RefusedRequest::new(StatusCode::BAD_REQUEST, "only ?port=N is known"))
 }
 
 /// What was refused once is not repeated on the same connection.

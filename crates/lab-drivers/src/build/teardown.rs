@@ -127,7 +127,7 @@ fn end(name: &str, mut child: Supervised) -> Result<(), String> {
     match child.end(Terminate::Leader, GRACE) {
         Err(error) => Err(format!("{name} could not be ended: {error}")),
         Ok(ended) if ended.was_killed => {
-            Err(format!("{name} did not end when asked to, and was killed"))
+            Err(format!("{name} did not end after SIGTERM, and was killed"))
         }
         Ok(_) => Ok(()),
     }

@@ -130,6 +130,6 @@ impl Iperf3Pair {
         let figure = ran.result.headline();
         figure
             .map(|figure| Rate(figure.value))
-            .ok_or_else(|| "iperf3 told no figure".to_owned())
+            .ok_or_else(|| "iperf3 reported no figure".to_owned())
     }
 }

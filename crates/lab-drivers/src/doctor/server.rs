@@ -149,6 +149,8 @@ fn disk_of(session: &DoctorSession<'_>, process: u32, export: &str) -> Result<Se
     match files.as_slice() {
         [only] => Ok(ServerDisk::file(only.clone())),
         [] => Err("the server has no file open that could be its disk".to_owned()),
-        _ => Err("the server has several files open, and which is the disk is not told".to_owned()),
+        _ => Err(
+            "the server has several files open, and it is not known which is the disk".to_owned(),
+        ),
     }
 }

@@ -187,7 +187,7 @@ impl AgentAddress {
         let mut lines = connection.lines("POST", &query::fio_in(directories))?;
         let ready: FioReady = understood(&lines.next_line()?)?;
         if ready.folders.len() != directories.len() {
-            return Err(AgentError::answer("folders that were not asked for"));
+            return Err(AgentError::answer("folders that were not requested"));
         }
         let address = socket.peer_addr()?.ip();
         Ok(RemoteFio {

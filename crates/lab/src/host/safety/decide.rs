@@ -91,7 +91,7 @@ impl fmt::Display for Reason {
             }
             Self::Swap { device } => write!(f, "{device} is swap"),
             Self::Held { device, by } => write!(f, "{by} stands on {device}"),
-            Self::Exclusive { device } => write!(f, "{device} is claimed by somebody else"),
+            Self::Exclusive { device } => write!(f, "{device} is claimed by another process"),
             Self::Open { device, by } => write!(f, "{device} is open in {by}"),
             Self::Signature { device, kind } if kind.ends_with("_member") => {
                 write!(f, "{device} is a member ({kind})")
@@ -101,9 +101,7 @@ impl fmt::Display for Reason {
                 "the file holds data; name one that does not exist yet, or an empty one",
             ),
             Self::Neither => f.write_str("it is neither a block device nor a file"),
-            Self::NoSerial => {
-                f.write_str("it gives no serial by which it could be told from others")
-            }
+            Self::NoSerial => f.write_str("it gives no serial that identifies it"),
             Self::SerialNotTyped { serial } => write!(
                 f,
                 "all that is on it would be lost; if that is meant, add --write-serial '{serial}'"

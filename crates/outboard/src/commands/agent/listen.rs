@@ -62,7 +62,7 @@ pub(super) fn check(
     }
     if allow_fio {
         let what = format!(
-            "{address} can be reached by other machines, and fio asks none of them for a token"
+            "{address} can be reached by other machines, and fio requires no token of them"
         );
         return Err(Failure::new(what).next("leave --allow-fio away, or say --insecure"));
     }

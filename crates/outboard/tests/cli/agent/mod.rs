@@ -384,7 +384,7 @@ fn other_machines_are_not_let_in_unasked() {
         "--allow-fio",
     ];
     let (_, told) = failure(folder.path(), &with_fio);
-    assert!(told.contains("asks none of them for a token"), "{told}");
+    assert!(told.contains("requires no token of them"), "{told}");
     let (status, _) = failure(folder.path(), &["agent", "--listen", "nas.lan"]);
     assert_eq!(status, Some(2));
 }
