@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let folder = shell::target().join("guest");
     if !args.lab.is_empty() {
         let binary = stripped(&shell::build_release()?, &folder)?;
-        let printed = lab::run(&lab::build(&folder, &binary)?, &args.lab)?;
+        let printed = lab::run(&lab::build(&folder, &binary)?, &args.lab, 0)?;
         print!("{printed}");
         return Ok(());
     }

@@ -29,8 +29,9 @@ const MEMORY_MIB: u32 = 2048;
 /// The store of all runs that were made in a directory.
 pub(crate) const STORE: &str = "lab.sqlite";
 
-/// Makes the run in DIR with the plan and the options of `words`; returns what the lab printed.
-pub(crate) fn run(guest: &Guest, words: &[String]) -> Result<String> {
+/// Makes the run in DIR with the plan and the options of `words`, within `limit_s` seconds unless that is 0; returns what
+/// the lab printed.
+pub(crate) fn run(guest: &Guest, words: &[String], limit_s: u32) -> Result<String> {
     let [plan, directory, options @ ..] = words else {
         bail!("give PLAN, DIR and options of `outboard lab run`");
     };
@@ -65,7 +66,7 @@ pub(crate) fn run(guest: &Guest, words: &[String]) -> Result<String> {
         let drive = format!("file={file},format=raw,if=virtio,file.locking=off,{options}");
         command.args(["-drive", &drive]);
     }
-    let console = follow(command)?;
+    let console = follow(&command, limit_s)?;
     let out = path("out");
     std::fs::create_dir(&out)?;
     shell::output(
@@ -96,7 +97,8 @@ pub(crate) fn run(guest: &Guest, words: &[String]) -> Result<String> {
 fn job(plan: &str, options: &[String], store: &Path) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     let mut plan = plan.to_owned();
-    if Path::new(&plan).is_file() {
+    // As `outboard lab run` distinguishes them.
+    if plan.contains('/') || plan.ends_with(".toml") {
         archive.file("job/plan.toml", &std::fs::read(&plan)?)?;
         "/job/plan.toml".clone_into(&mut plan);
     }
@@ -119,8 +121,14 @@ fn job(plan: &str, options: &[String], store: &Path) -> Result<Vec<u8>> {
 
 /// Starts QEMU and shows its console until it ends; what was shown. A line `stop` on standard input ends the run with
 /// what was measured.
-fn follow(mut command: Command) -> Result<String> {
-    command.stdin(Stdio::inherit());
+fn follow(machine: &Command, limit_s: u32) -> Result<String> {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--pdeathsig", "KILL", "--", "timeout", "--foreground"])
+        .arg(limit_s.to_string())
+        .arg(machine.get_program())
+        .args(machine.get_args())
+        .stdout(Stdio::piped());
     let mut qemu = command.spawn().context("cannot start qemu-system-x86_64")?;
     let mut stdout = qemu.stdout.take().context("QEMU has no console")?;
     let (mut console, mut piece) = (Vec::new(), [0; 4096]);
