@@ -32,7 +32,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "tidy",
-        run: tidy::run,
+        run: || tidy::run(&tidy::Args::default()),
     },
     Step {
         name: "clippy",

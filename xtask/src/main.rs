@@ -56,7 +56,7 @@ enum Door {
     #[command(hide = true)]
     Bare(bench::bare::Args),
     /// Check the rules that no compiler checks.
-    Tidy,
+    Tidy(tidy::Args),
     /// Run scripts in a Linux guest against servers on this machine.
     Guest(guest::Args),
     /// Run the fuzz targets.
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
         Door::Ci => ci::run(),
         Door::Fuzz(args) => fuzz::run(&args),
         Door::Soak(args) => soak::run(&args),
-        Door::Tidy => tidy::run(),
+        Door::Tidy(args) => tidy::run(&args),
         Door::Guest(args) => guest::run(&args),
         Door::Units => units::run(),
     };

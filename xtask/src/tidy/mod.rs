@@ -9,6 +9,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod text;
+mod vocabulary;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,11 +56,27 @@ impl Finding {
     }
 }
 
+/// What to show.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Args {
+    /// List the lines of a crate (crates/nbd; all when none is named) whose words the vocabulary replaces.
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = "")]
+    words: Option<String>,
+}
+
 /// Checks the repository; prints each finding and fails when there is one.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let mut tree = Tree::new();
     read(&shell::root(), "", &mut tree)?;
-    let findings = check(&tree)?;
+    if let Some(folder) = &args.words {
+        for finding in vocabulary::list(&tree, folder.trim_end_matches('/')) {
+            println!("{finding}");
+        }
+        return Ok(());
+    }
+    let mut findings = check(&tree)?;
+    // Its limits are those of the whole repository.
+    findings.extend(vocabulary::check(&tree));
     for finding in &findings {
         println!("{finding}");
     }
