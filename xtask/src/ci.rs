@@ -3,21 +3,12 @@
 //! One profile builds everything, so that clippy, the tests, the guest's binary and the documentation share
 //! what is compiled. A step that fails does not hide what the later ones would say.
 
-use std::path::Path;
-use std::process::Command;
-
 use anyhow::{Result, bail};
 
-use crate::{browser, clock, fuzz, guest, packages, shell, soak, tidy};
+use crate::{browser, clock, fuzz, guest, packages, shell, soak, suite, tidy};
 
 /// Seconds that all fuzz targets share: enough to see that they run and to repeat what was once found.
 const FUZZ_SECONDS: u32 = 60;
-
-/// Says to tests that nothing may be skipped.
-const REQUIRE_ALL: &str = "OUTBOARD_REQUIRE_ALL";
-
-/// Tells the tests where the binary is.
-const BINARY: &str = "OUTBOARD_BIN";
 
 /// A part of what has to pass.
 struct Step {
@@ -102,15 +93,13 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The workspace's tests, those whose names contain the filter, and the report in a browser. `browser`
-/// alone runs that alone.
+/// The workspace's tests, or those that the filter selects, and the report in a browser. `browser` alone
+/// runs that alone.
 pub(crate) fn test(filter: Option<&str>) -> Result<()> {
     let mut failed = Vec::new();
     if filter != Some("browser") {
         packages::ensure(&[packages::TESTS])?;
-        let binary = shell::build()?;
-        build_tests()?;
-        let tests = shell::run(cargo_test(&binary).args(filter));
+        let tests = suite::run(filter, false);
         failed.extend(tests.err().map(|error| format!("{error:#}")));
     }
     if matches!(filter, None | Some("browser")) {
@@ -129,28 +118,7 @@ fn in_browser() -> Result<()> {
 }
 
 fn all_tests() -> Result<()> {
-    let binary = shell::build()?;
-    build_tests()?;
-    shell::run(cargo_test(&binary).env(REQUIRE_ALL, "1"))
-}
-
-/// Builds the tests with cargo's progress, which the quiet run of them has not.
-fn build_tests() -> Result<()> {
-    shell::run(&mut shell::cargo(["test", "--workspace", "--no-run"]))
-}
-
-/// The workspace's tests: a binary that fails does not hide what the later ones would say, and cargo lists those that failed at the end.
-fn cargo_test(binary: &Path) -> Command {
-    let cargo = shell::cargo(["test", "--quiet", "--workspace", "--no-fail-fast"]);
-    // Whoever started us may ignore signals (nohup does), and tests of signals would inherit that.
-    let mut command = Command::new("env");
-    command
-        .arg("--default-signal")
-        .arg(cargo.get_program())
-        .args(cargo.get_args())
-        .current_dir(shell::root())
-        .env(BINARY, binary);
-    command
+    suite::run(None, true)
 }
 
 fn format() -> Result<()> {
@@ -202,19 +170,4 @@ fn documentation() -> Result<()> {
 
 fn fuzz_briefly() -> Result<()> {
     fuzz::run_shared(FUZZ_SECONDS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `cargo xtask test` ended at the first binary with a failure, so the others were never seen.
-    #[test]
-    fn a_binary_that_fails_does_not_hide_the_others() {
-        let command = shell::words(&cargo_test(Path::new("outboard")));
-        assert!(
-            command.contains("test --quiet --workspace --no-fail-fast"),
-            "{command}"
-        );
-    }
 }

@@ -22,6 +22,7 @@ mod process;
 mod servers;
 mod shell;
 mod soak;
+mod suite;
 mod tidy;
 mod units;
 mod wire;
@@ -45,7 +46,7 @@ enum Door {
     Demo,
     /// Run the workspace's tests.
     Test {
-        /// Only tests whose names contain this.
+        /// A package (nbd), a program of tests (guides, cli, browser) or a part of tests' names.
         filter: Option<String>,
     },
     /// Run everything that has to pass.

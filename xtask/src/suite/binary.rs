@@ -1,0 +1,98 @@
+//! The test binaries, as cargo builds them.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use super::selection::Selection;
+use crate::shell;
+
+/// One program with tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Binary {
+    /// The package, and the target where it has another name: `nodes`, `outboard cli`.
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    /// The package's folder: tests run in it.
+    pub(super) folder: PathBuf,
+    pub(super) size: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Message {
+    executable: Option<PathBuf>,
+    manifest_path: Option<PathBuf>,
+    package_id: Option<String>,
+    target: Option<Target>,
+    profile: Option<Profile>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Target {
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// Builds what is selected with cargo's progress; the largest binaries come first, they have the most tests.
+pub(super) fn build(selection: &Selection) -> Result<Vec<Binary>> {
+    let mut command = shell::cargo([
+        "test",
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+    ]);
+    command.args(selection.arguments()).stdin(Stdio::null());
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot start {}", shell::words(&command)))?;
+    if !output.status.success() {
+        bail!("{} ended with {}", shell::words(&command), output.status);
+    }
+    let mut binaries = parse(&String::from_utf8_lossy(&output.stdout));
+    for binary in &mut binaries {
+        binary.size = std::fs::metadata(&binary.path)?.len();
+    }
+    binaries.sort_by_key(|binary| std::cmp::Reverse(binary.size));
+    Ok(binaries)
+}
+
+/// The programs that cargo's messages name.
+pub(super) fn parse(messages: &str) -> Vec<Binary> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .filter_map(binary)
+        .collect()
+}
+
+fn binary(message: Message) -> Option<Binary> {
+    if !message.profile?.test {
+        return None;
+    }
+    let (path, target) = (message.executable?, message.target?.name);
+    let folder = message.manifest_path?.parent()?.to_path_buf();
+    let package = package(&message.package_id?)?.to_owned();
+    let name = match target.replace('_', "-") == package {
+        true => package,
+        false => format!("{package} {target}"),
+    };
+    Some(Binary {
+        name,
+        path,
+        folder,
+        size: 0,
+    })
+}
+
+/// The name in `path+file:///folder/nbd#0.1.0` or `path+file:///folder/tests#outboard-tests@0.1.0`.
+fn package(id: &str) -> Option<&str> {
+    let (place, version) = id.rsplit_once('#')?;
+    match version.split_once('@') {
+        Some((name, _)) => Some(name),
+        None => place.rsplit('/').next(),
+    }
+}

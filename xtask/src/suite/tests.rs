@@ -1,0 +1,217 @@
+//! The runner on programs that report as libtest does, well or badly.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::binary::{self, Binary};
+use super::events::Events;
+use super::pool::{self, Limits, Task};
+use super::report::Report;
+use super::selection::{Package, Selection};
+use super::{exclusive, tasks};
+
+const TWO_AT_ONCE: Limits = Limits {
+    binaries: 2,
+    tests: 2,
+    free_bytes_min: 0,
+};
+
+/// A program that prints the lines and ends with the status.
+fn program(folder: &Path, name: &str, lines: &[&str], status: u8) -> Task {
+    let path = folder.join(name);
+    let text = format!(
+        "#!/bin/sh\ncat <<'E'\n{}\nE\nexit {status}\n",
+        lines.join("\n")
+    );
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    Task {
+        binary: Binary {
+            name: format!("suite-test {name}"),
+            path,
+            folder: folder.to_owned(),
+            size: 0,
+        },
+        arguments: Vec::new(),
+        outboard: PathBuf::from("outboard"),
+        strict: true,
+    }
+}
+
+const STARTED: &str = r#"{"type":"suite","event":"started","test_count":1}"#;
+const TEST: &str = r#"{"type":"test","event":"started","name":"a::b"}"#;
+const TEST_OK: &str = r#"{"type":"test","name":"a::b","event":"ok","exec_time":1.5}"#;
+const TEST_FAILED: &str =
+    r#"{"type":"test","name":"a::b","event":"failed","exec_time":0.5,"stdout":"left: 1\n"}"#;
+const OK: &str = r#"{"type":"suite","event":"ok","passed":1,"exec_time":1.5}"#;
+const FAILED: &str = r#"{"type":"suite","event":"failed","passed":0,"exec_time":0.5}"#;
+
+fn run(tasks: Vec<Task>) -> Option<String> {
+    let mut report = Report::default();
+    pool::run(tasks, TWO_AT_ONCE, &mut report).unwrap();
+    report.print(Duration::ZERO, Duration::ZERO, 0.0);
+    report.failure()
+}
+
+#[test]
+fn a_binary_that_passes_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = [STARTED, TEST, "text of a child", TEST_OK, OK];
+    assert_eq!(run(vec![program(folder.path(), "good", &lines, 0)]), None);
+}
+
+/// `cargo xtask test` ended at the first binary with a failure, so the others were never seen.
+#[test]
+fn a_binary_that_fails_does_not_hide_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = [STARTED, TEST, TEST_FAILED, FAILED];
+    let tasks = ["one", "two", "three"]
+        .map(|name| program(folder.path(), name, &bad, 101))
+        .to_vec();
+    assert_eq!(run(tasks).as_deref(), Some("3 tests failed"));
+}
+
+/// A binary that aborts, or that a signal ends, reports no failed test.
+#[test]
+fn a_binary_that_ends_before_its_tests_is_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let early = program(folder.path(), "early", &[STARTED, TEST], 0);
+    assert_eq!(run(vec![early]).as_deref(), Some("1 tests failed"));
+    let silent = program(folder.path(), "silent", &[], 0);
+    assert_eq!(run(vec![silent]).as_deref(), Some("1 tests failed"));
+    let status = program(folder.path(), "status", &[STARTED, TEST, TEST_OK, OK], 1);
+    assert_eq!(run(vec![status]).as_deref(), Some("1 tests failed"));
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut missing = program(folder.path(), "missing", &[], 0);
+    missing.binary.path = folder.path().join("nothing");
+    assert!(run(vec![missing]).is_some());
+}
+
+#[test]
+fn events_name_the_tests_that_run() {
+    let mut events = Events::default();
+    assert_eq!(events.read(STARTED), None);
+    assert_eq!(events.read(TEST), None);
+    assert_eq!(events.running().collect::<Vec<_>>(), ["a::b"]);
+    assert!(!events.is_complete());
+    let ended = events.read(TEST_OK).unwrap();
+    assert_eq!(
+        (ended.took, ended.is_ok),
+        (Duration::from_millis(1500), true)
+    );
+    assert_eq!(events.read(OK), None);
+    assert!(events.is_complete());
+}
+
+#[test]
+fn every_test_runs_with_others_or_exclusively() {
+    let strings = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
+    assert_eq!(exclusive::without(&[], None), strings(&[]));
+    assert_eq!(exclusive::only(&[], None), None);
+    assert_eq!(
+        exclusive::without(&["a::", "b"], None),
+        strings(&["--skip", "a::", "--skip", "b"])
+    );
+    assert_eq!(exclusive::only(&["a::", "b"], None), strings(&["a::", "b"]));
+    assert_eq!(exclusive::without(&[""], None), None);
+    assert_eq!(exclusive::only(&[""], None), strings(&[""]));
+    assert_eq!(exclusive::only(&[""], Some("x")), strings(&["x"]));
+    assert_eq!(
+        exclusive::only(&["a::"], Some("a::one")),
+        strings(&["a::one"])
+    );
+    assert_eq!(
+        exclusive::only(&["a::one"], Some("a::")),
+        strings(&["a::one"])
+    );
+    assert_eq!(exclusive::only(&["a::"], Some("other")), None);
+}
+
+/// An entry without such a binary or test would have no effect and no error.
+#[test]
+fn exclusive_tests_are_in_the_tree() {
+    for (binary, tests) in exclusive::EXCLUSIVE {
+        let last = binary.rsplit(' ').next().unwrap();
+        assert!(Selection::of(Some(last)).is_ok(), "{binary}");
+        for test in tests.iter().filter(|test| !test.is_empty()) {
+            let name = test.trim_end_matches("::");
+            assert!(Selection::of(Some(name)).is_ok(), "{binary} {test}");
+        }
+    }
+}
+
+#[test]
+fn cargo_names_the_binaries() {
+    let messages = r#"{"reason":"compiler-artifact","package_id":"path+file:///a/crates/nbd-proto#0.1.0","manifest_path":"/a/crates/nbd-proto/Cargo.toml","target":{"name":"nbd_proto"},"profile":{"test":true},"executable":"/t/nbd_proto-1"}
+{"reason":"compiler-artifact","package_id":"path+file:///a/tests#outboard-tests@0.1.0","manifest_path":"/a/tests/Cargo.toml","target":{"name":"guides"},"profile":{"test":true},"executable":"/t/guides-1"}
+{"reason":"compiler-artifact","package_id":"path+file:///a/crates/nbd#0.1.0","manifest_path":"/a/crates/nbd/Cargo.toml","target":{"name":"nbd"},"profile":{"test":false},"executable":null}
+{"reason":"build-finished","success":true}"#;
+    let names: Vec<(String, PathBuf)> = binary::parse(messages)
+        .into_iter()
+        .map(|binary| (binary.name, binary.folder))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            ("nbd-proto".to_owned(), PathBuf::from("/a/crates/nbd-proto")),
+            (
+                "outboard-tests guides".to_owned(),
+                PathBuf::from("/a/tests")
+            ),
+        ]
+    );
+}
+
+#[test]
+fn a_name_selects_a_package_a_program_or_tests() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = ["one", "two"].map(|name| {
+        let folder = folder.path().join(name);
+        std::fs::create_dir_all(folder.join("src/server")).unwrap();
+        std::fs::create_dir_all(folder.join("tests")).unwrap();
+        let name = name.to_owned();
+        Package { name, folder }
+    });
+    let two = &members[1].folder;
+    std::fs::write(
+        two.join("src/server/bounds.rs"),
+        "async fn a_full_disk() {}\n",
+    )
+    .unwrap();
+    std::fs::write(two.join("tests/cli.rs"), "").unwrap();
+    let arguments = |name: &str| {
+        let found = Selection::find(name, members.to_vec()).unwrap();
+        (found.arguments().join(" "), found.test)
+    };
+    assert_eq!(arguments("one"), ("--package one".to_owned(), None));
+    assert_eq!(
+        arguments("cli"),
+        ("--package two --test cli".to_owned(), None)
+    );
+    for test in ["a_full", "server::bounds", "server::bounds::a_full_disk"] {
+        assert_eq!(
+            arguments(test),
+            ("--package two".to_owned(), Some(test.to_owned()))
+        );
+    }
+    assert!(Selection::find("nothing", members.to_vec()).is_err());
+    assert_eq!(Selection::default().arguments(), ["--workspace"]);
+}
+
+#[test]
+fn an_exclusive_test_is_in_the_second_run_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let binary = program(folder.path(), "plain", &[], 0).binary;
+    let outboard = Path::new("outboard");
+    let everything = Selection::default();
+    let count = |is_exclusive| {
+        let binaries = std::slice::from_ref(&binary);
+        tasks(binaries, &everything, outboard, true, is_exclusive).len()
+    };
+    assert_eq!((count(false), count(true)), (1, 0));
+}
