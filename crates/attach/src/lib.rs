@@ -9,6 +9,14 @@
 //! * What attach makes, detach removes: device, mount, directory, process, socket, log, files.
 //! * A device is touched only after it was seen to be ours (a label that loop and nbd devices keep).
 //! * Data that may not have reached the disk is reported, and the exit status shows it.
+//! * The process that serves a FUSE file makes no call that waits for an answer of that file, and no other
+//!   process has its `/dev/fuse` open: its end, by any signal, aborts the connection. Workers (`worker`) make
+//!   the calls that may block.
+//! * Root acts only on records in a directory that belongs to root and that no other user can write to.
+//! * A device that another process uses is never taken without an option that says so.
+//! * The kernel gets another size only while the connections of the device live.
+//! * The caller hands in an opener of disks; a disk with a state of its own comes with a manager, which ends
+//!   it after the last request.
 //!
 //! # What this crate does not do
 //!

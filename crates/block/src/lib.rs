@@ -16,6 +16,9 @@
 //! * **Concurrency**: any number of requests may be in flight; overlapping writes in flight leave
 //!   either one's bytes, block by block.
 //! * The producer allocates; data moves by value and is shared, never copied on the way.
+//! * **Identity**: every node reports which disk it is, or that it does not know; there is no default.
+//! * Futures are boxed by hand, without `async_trait`: a node that only forwards returns the future of its
+//!   child.
 //!
 //! # What this crate does not do
 //!

@@ -11,6 +11,7 @@
 //! * An operation owns its buffers and its file until the kernel is done with them, whether or not
 //!   its future is still there. [`InFlight`] reports when that is.
 //! * Time, threads and tasks come from here ([`clock`], [`spawn`], [`thread`]).
+//! * Every vector kernel of parity has a scalar twin, and gives the same bytes.
 //!
 //! # What this crate does not do
 //!

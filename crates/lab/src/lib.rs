@@ -13,6 +13,22 @@
 //!   from the store each time and never stored.
 //! * Histograms are merged by addition. Percentiles are never averaged.
 //! * Invalid results are shown, and are in no median and no verdict.
+//! * A raw device is claimed by `host::safety` before it is written; no option overrides a mount, a holder or
+//!   a signature.
+//! * The failure of a tool belongs to its own measurement; only a target that is gone, full or silent ends a
+//!   run.
+//! * A run on an emulated processor is marked as such, with the processor's own name.
+//! * A measurement that a machine cannot make is left out of a run, with the reason in every report of it.
+//! * Statistics are made of `Cell::headline()` alone: one number with its unit and its better direction. An
+//!   imported run has only what its file counts; the rest is a remark, never a guess.
+//! * The doctor never names a part if replacing it did not change the result, and names parts together that
+//!   it cannot distinguish. It only reads, unless writing was requested, and then a file of its own.
+//! * An agent is queried only between measurements. Its times are on our clock with a bound on their error; a
+//!   lost agent never ends a run. It gets no path and no command, and only reads but for what it was started
+//!   with.
+//! * A report is built once (`report/contents`): the page, Markdown and JSON show the same sections and
+//!   figures.
+//! * A store is written only after it was found intact; reading one needs no right to write.
 //!
 //! # What this crate does not do
 //!

@@ -15,6 +15,10 @@
 //! * **In step or closed**: an option or reply answered with an error consumes exactly its own
 //!   bytes; where that cannot be known, the connection ends.
 //! * Bytes behind the end of the handshake belong to transmission and are never consumed by it.
+//! * **TLS is a step of the handshake**, not a layer over it: `StartTls` is an event, the owner of the stream
+//!   switches it, what was negotiated before is discarded, and bytes in between end the session.
+//! * The identity of an export and of a client is in a metadata namespace of our own (`writers/`), by an
+//!   option that every server may refuse: a peer that does not know it is used without.
 //!
 //! # What this crate does not do
 //!

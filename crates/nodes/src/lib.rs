@@ -9,6 +9,18 @@
 //! * Each node keeps the contract of [`block`], and is driven through the same checks for it
 //!   (`testkit::check_against_model` and its siblings).
 //! * A request that reaches a node was checked at the export; a node asserts and does not repair.
+//! * A request that lies within one part is forwarded unchanged. Another one sends one request to each part,
+//!   copies nothing, and completes only when nothing of it can land any more (`parts`).
+//! * `remap` never leads past a node that orders changes, nor to bytes that may not be written: its caller
+//!   may write there.
+//! * A delay, a rate or a fault cannot be bypassed: these nodes offer neither `remap` nor a file region. A
+//!   drive that is plugged in again starts nothing before the requests that the pull cut off have settled.
+//! * A copy of a partition table is written only when the other one is valid and durable; a table that Linux
+//!   would not use is opened read-only.
+//! * Read-ahead keeps no data of a range with a change in flight, or with a dropped change that has not
+//!   settled.
+//! * A change of part of a block never runs concurrently with another change of it, and waits until dropped
+//!   ones have settled (`blocks`).
 //!
 //! # What this crate does not do
 //!

@@ -8,6 +8,16 @@
 //! * A command that fails says so in one line ([`failure`]) and exits with 1, or with 2 if the
 //!   command line alone is wrong.
 //! * Standard output holds answers only, the log goes to standard error.
+//! * A configuration that is wrong changes nothing.
+//! * One builder makes all disks of a process. A file is open once; each disk claims its bytes of it, and
+//!   bytes of two disks, one of them writable, are refused at both positions of the expression
+//!   (`graph/builder/claims.rs`).
+//! * What may be written through a disk is decided in one place (`graph/builder/written.rs`), without a
+//!   default for kinds to come.
+//! * An array is stopped after the disk on it was flushed, never before. A command names an array
+//!   unambiguously. The program of `on_event` runs without a shell, one at a time, bounded.
+//! * `inspect` writes nothing; `serve --auto` writes only where an option permits it. An overlay is opened
+//!   only over the image that is recorded next to it.
 //!
 //! # What it does not do
 //!

@@ -34,6 +34,7 @@
 //!   neither says anything, the client goes on only if it has nothing to write again.
 //! * **An export that has less than was promised is waited for** as an unreachable server is: fewer bytes, larger blocks,
 //!   shorter requests, no writes. It may have grown.
+//! * **A size never shrinks.**
 //!
 //! # What it does not do
 //!

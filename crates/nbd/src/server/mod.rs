@@ -11,6 +11,20 @@
 //! * One client at a time writes to an export, unless its rules permit more (`writers`).
 //! * A stop finishes what is in flight and flushes every disk, each within a limit, and only then
 //!   returns.
+//! * The transmission code does not know whether it is under TLS; a short send is retried with the same
+//!   bytes.
+//! * A payload that has not arrived holds one piece of at most 1 MiB. Requests on the fast path allocate
+//!   nothing, and read no clock of their own for the metrics.
+//! * Bytes in flight are bounded for each connection and for the process.
+//! * A connection holds its disk, not the table of exports: a change of the table affects only clients of the
+//!   export that it names.
+//! * A counter has one writer, the connection; a reader may be a step late and never blocks it.
+//! * Export names are never paths.
+//! * A connection that holds the claim to write is ended before another client gets it; a takeover is
+//!   acknowledged when no request of the previous writer is in flight.
+//! * A client's own disk is opened after access was granted, shared by its connections alone, and settled,
+//!   flushed and closed after the last one before it is opened again. A new image is for new clients
+//!   (`client_disks`).
 //!
 mod access;
 mod budget;

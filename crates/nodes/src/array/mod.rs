@@ -14,6 +14,21 @@
 //! * Nothing is written before all members were read and understood; an array that is opened
 //!   read-only is never written at all.
 //! * What is not known is refused by name.
+//! * A disk that is added never changes the block size of an array that is in use.
+//! * Members record durably that an array is dirty, and which bits are set, before any of them sees data;
+//!   they are flushed before one of these is taken back. A write is acknowledged once every member has it
+//!   that has not failed, and the failures are durable. The last member in sync is never failed.
+//! * What members must record is written in one commit at a time, by a task of the array that outlives the
+//!   request and ends with the array. Two members with the same event count saw the same commits: an array
+//!   that continues without a member counts past it first.
+//! * A remote member rejoins only over new connections, after the old ones were cut: an aborted client sends
+//!   nothing more.
+//! * A remote member is written only while its superblock is known to be what this array wrote last
+//!   (`member_guard`): another disk is never written, and an array that another host took over writes nothing
+//!   any more.
+//! * A member rejoins by the bitmap only if the bitmap holds everything that it missed. Two halves that both
+//!   were written alone are never joined, and a half with data of its own is never overwritten, without
+//!   `--force`.
 //!
 //! # What it does not do
 //!
