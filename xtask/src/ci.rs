@@ -1,96 +1,183 @@
-//! `cargo xtask ci` and `cargo xtask test`: what has to pass, in the order that tells soonest what is wrong.
+//! `cargo xtask ci` and `cargo xtask test`: what has to pass, in the order that reports soonest what is wrong.
 //!
 //! One profile builds everything, so that clippy, the tests, the guest's binary and the documentation share
-//! what is compiled. A step that fails does not hide what the later ones would say.
+//! what is compiled. A step that fails does not hide what the later ones would report.
+//!
+//! The guest is emulated and waits for its own timers, and no step of [`Lane::Background`] measures anything: those
+//! run in a process of their own while the guest boots, with their output in a log that is printed at the end.
 
-use anyhow::{Result, bail};
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
 
 use crate::{browser, clock, fuzz, guest, packages, shell, soak, suite, tidy};
 
-/// Seconds that all fuzz targets share: enough to see that they run and to repeat what was once found.
-const FUZZ_SECONDS: u32 = 60;
+/// Seconds that all fuzz targets share: enough to see that they run and to repeat what was once found. They have
+/// about two thirds of a processor, next to the guest.
+const FUZZ_SECONDS: u32 = 90;
+
+/// Where a step runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    /// After the step before it.
+    Foreground,
+    /// In a process of its own while the guest runs.
+    Background,
+}
 
 /// A part of what has to pass.
 struct Step {
     name: &'static str,
+    lane: Lane,
     run: fn() -> Result<()>,
 }
 
+const fn step(name: &'static str, lane: Lane, run: fn() -> Result<()>) -> Step {
+    Step { name, lane, run }
+}
+
+/// The step that starts the background.
+const WITH_BACKGROUND: &str = "guest";
+
 const STEPS: &[Step] = &[
-    Step {
-        name: "format",
-        run: format,
-    },
-    Step {
-        name: "tidy",
-        run: || tidy::run(&tidy::Args::default()),
-    },
-    Step {
-        name: "clippy",
-        run: clippy,
-    },
-    Step {
-        name: "tests",
-        run: all_tests,
-    },
-    Step {
-        name: "browser",
-        run: in_browser,
-    },
-    Step {
-        name: "guest",
-        run: in_guest,
-    },
-    Step {
-        name: "soak",
-        run: soak_briefly,
-    },
-    Step {
-        name: "documentation",
-        run: documentation,
-    },
-    Step {
-        name: "fuzz",
-        run: fuzz_briefly,
-    },
+    step("format", Lane::Foreground, format),
+    step("tidy", Lane::Foreground, || {
+        tidy::run(&tidy::Args::default())
+    }),
+    step("clippy", Lane::Foreground, clippy),
+    step("tests", Lane::Foreground, all_tests),
+    step("browser", Lane::Foreground, in_browser),
+    step("documentation", Lane::Background, documentation),
+    step("fuzz", Lane::Background, fuzz_briefly),
+    step(WITH_BACKGROUND, Lane::Foreground, in_guest),
+    step("soak", Lane::Foreground, soak_briefly),
 ];
 
-/// Everything that has to pass, with the time each part took.
-pub(crate) fn run() -> Result<()> {
+/// Which steps.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Args {
+    /// Steps by name (format, tidy, clippy, tests, browser, documentation, fuzz, guest, soak); all when none is
+    /// given.
+    steps: Vec<String>,
+}
+
+/// Everything that has to pass, or the steps that are named, with the time each took.
+pub(crate) fn run(args: &Args) -> Result<()> {
     let begin = clock::now();
-    packages::ensure(&[
-        packages::TESTS,
-        packages::BROWSER,
-        packages::GUEST,
-        packages::FUZZ,
-    ])?;
-    let mut said = vec![format!(
-        "{:<14}{:>7.1} s",
-        "packages",
-        begin.elapsed().as_secs_f64()
-    )];
-    let mut failed = Vec::new();
-    for step in STEPS {
+    if let Some(unknown) = args.steps.iter().find(|name| find(name).is_none()) {
+        bail!("there is no step {unknown}");
+    }
+    let mut outcomes = Outcomes::default();
+    if args.steps.is_empty() {
+        packages::ensure(&[
+            packages::TESTS,
+            packages::BROWSER,
+            packages::GUEST,
+            packages::FUZZ,
+        ])?;
+        outcomes.add("packages", begin.elapsed(), Ok(()));
+    }
+    let has_lanes = args.steps.is_empty();
+    let chosen = |step: &&Step| match has_lanes {
+        true => step.lane == Lane::Foreground,
+        false => args.steps.iter().any(|name| name == step.name),
+    };
+    for step in STEPS.iter().filter(chosen) {
+        let background = match has_lanes && step.name == WITH_BACKGROUND {
+            true => Some(Background::start()?),
+            false => None,
+        };
+        outcomes.run(step);
+        if let Some(background) = background {
+            let start = clock::now();
+            let outcome = background.finish();
+            outcomes.add("background", start.elapsed(), outcome);
+        }
+    }
+    outcomes.finish(begin.elapsed())
+}
+
+fn find(name: &str) -> Option<&'static Step> {
+    STEPS.iter().find(|step| step.name == name)
+}
+
+/// What each step took, and whether it passed.
+#[derive(Debug, Default)]
+struct Outcomes {
+    lines: Vec<String>,
+    failed: Vec<&'static str>,
+}
+
+impl Outcomes {
+    fn run(&mut self, step: &Step) {
         println!("\n== {}", step.name);
         let start = clock::now();
         let outcome = (step.run)();
-        let seconds = start.elapsed().as_secs_f64();
+        self.add(step.name, start.elapsed(), outcome);
+    }
+
+    fn add(&mut self, name: &'static str, took: Duration, outcome: Result<()>) {
         let verdict = match outcome {
             Ok(()) => "ok".to_owned(),
             Err(error) => {
-                failed.push(step.name);
+                self.failed.push(name);
                 format!("FAILED: {error:#}")
             }
         };
-        println!("== {} {verdict}", step.name);
-        said.push(format!("{:<14}{seconds:>7.1} s  {verdict}", step.name));
+        println!("== {name} {verdict}");
+        let seconds = took.as_secs_f64();
+        self.lines
+            .push(format!("{name:<14}{seconds:>7.1} s  {verdict}"));
     }
-    println!("\n{}", said.join("\n"));
-    println!("in all {:.0} s", begin.elapsed().as_secs_f64());
-    if !failed.is_empty() {
-        bail!("did not pass: {}", failed.join(", "));
+
+    fn finish(self, took: Duration) -> Result<()> {
+        println!("\n{}", self.lines.join("\n"));
+        println!("in all {:.0} s", took.as_secs_f64());
+        if !self.failed.is_empty() {
+            bail!("did not pass: {}", self.failed.join(", "));
+        }
+        Ok(())
     }
-    Ok(())
+}
+
+/// The steps of the background, in one process of this program.
+#[derive(Debug)]
+struct Background {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Background {
+    fn start() -> Result<Self> {
+        let log = shell::target().join("ci-background.log");
+        let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let steps = STEPS.iter().filter(|step| step.lane == Lane::Background);
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg("ci")
+            .args(steps.map(|step| step.name))
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file);
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot start {}", shell::words(&command)))?;
+        Ok(Self { child, log })
+    }
+
+    /// Waits for the end and prints what the steps printed.
+    fn finish(mut self) -> Result<()> {
+        let status = self.child.wait()?;
+        let text = std::fs::read(&self.log)?;
+        println!("\n{}", String::from_utf8_lossy(&text).trim_end());
+        if !status.success() {
+            bail!("ended with {status}");
+        }
+        Ok(())
+    }
 }
 
 /// The workspace's tests, or those that the filter selects, and the report in a browser. `browser` alone
@@ -170,4 +257,40 @@ fn documentation() -> Result<()> {
 
 fn fuzz_briefly() -> Result<()> {
     fuzz::run_shared(FUZZ_SECONDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A step that is in no lane, or in a lane that never starts, would pass without having run.
+    #[test]
+    fn the_background_starts_with_a_step_and_ends_before_the_next() {
+        let starts = find(WITH_BACKGROUND).map(|step| step.lane);
+        assert_eq!(starts, Some(Lane::Foreground));
+        let last = STEPS.last().map(|step| (step.name, step.lane));
+        assert_eq!(
+            last,
+            Some(("soak", Lane::Foreground)),
+            "it has time limits of its own"
+        );
+    }
+
+    #[test]
+    fn a_failed_step_is_in_the_error_and_does_not_hide_the_next() {
+        let mut outcomes = Outcomes::default();
+        outcomes.run(&step("one", Lane::Foreground, || bail!("broken")));
+        outcomes.run(&step("two", Lane::Foreground, || Ok(())));
+        outcomes.run(&step("three", Lane::Foreground, || bail!("broken, too")));
+        assert_eq!(outcomes.lines.len(), 3);
+        let error = outcomes.finish(Duration::ZERO).unwrap_err();
+        assert_eq!(error.to_string(), "did not pass: one, three");
+    }
+
+    #[test]
+    fn an_unknown_step_is_refused() {
+        let steps = vec!["nothing".to_owned()];
+        let error = run(&Args { steps }).unwrap_err();
+        assert_eq!(error.to_string(), "there is no step nothing");
+    }
 }

@@ -50,7 +50,7 @@ enum Door {
         filter: Option<String>,
     },
     /// Run everything that has to pass.
-    Ci,
+    Ci(ci::Args),
     /// Measure our server and the peers side by side and print the ratios.
     Bench(bench::Args),
     /// Serve a file as the bench's bare loop does.
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
         Door::Bare(args) => bench::bare::run(&args),
         Door::Demo => demo::run(),
         Door::Test { filter } => ci::test(filter.as_deref()),
-        Door::Ci => ci::run(),
+        Door::Ci(args) => ci::run(&args),
         Door::Fuzz(args) => fuzz::run(&args),
         Door::Soak(args) => soak::run(&args),
         Door::Tidy(args) => tidy::run(&args),
