@@ -1,7 +1,7 @@
 //! The lab's report in headless Chromium: `tests/browser/report.js` on pages that the real
 //! `outboard lab report` makes of a store of made-up runs.
 //!
-//! Playwright is installed beside the builds and not in the repository, from the lock file and without a
+//! Playwright is installed next to the builds and not in the repository, from the lock file and without a
 //! browser of its own. Nothing is measured here.
 
 use std::fs;

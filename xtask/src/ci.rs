@@ -242,7 +242,7 @@ fn soak_briefly() -> Result<()> {
     soak::brief(&shell::build()?)
 }
 
-/// The documentation is for those who work here too, so it has the private items and links to them.
+/// The documentation is for developers too, so it has the private items and links to them.
 fn documentation() -> Result<()> {
     let args = [
         "doc",

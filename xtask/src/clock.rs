@@ -19,7 +19,7 @@ pub(crate) fn unix_seconds() -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-/// Asks `ready` every few milliseconds until it answers or `limit` has passed.
+/// Polls `ready` every few milliseconds until it answers or `limit` has passed.
 pub(crate) fn poll<T>(limit: Duration, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
     let end = now() + limit;
     loop {

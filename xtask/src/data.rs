@@ -11,11 +11,11 @@ use rustix::fs::{Advice, SeekFrom, fadvise, seek};
 ///
 /// A file that was written or read ahead in large pieces lies in large folios, and ext4 then walks
 /// 512 buffer heads for each 4 KiB write into one: on Linux 6.18 that is 40 us a write for every
-/// server alike, which hides the servers behind the filesystem. A disk image in use is written in
+/// server equally, which hides the servers behind the filesystem. A disk image in use is written in
 /// small pieces.
 const PIECE: usize = 4 << 10;
 
-/// Writes `size` pseudo-random bytes, told by `seed`, and waits until they are on the disk.
+/// Writes `size` pseudo-random bytes, determined by `seed`, and waits until they are on the disk.
 pub(crate) fn fill(path: &Path, size: u64, seed: u64) -> Result<()> {
     let what = || format!("cannot write {}", path.display());
     let mut file = std::fs::File::create(path).with_context(what)?;

@@ -129,7 +129,7 @@ fn one(name: &str, seconds: u32, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(&kept)?;
     std::fs::create_dir_all(&artifacts)?;
     let log = shell::target().join("fuzz").join(format!("{name}.log"));
-    let said =
+    let output =
         std::fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut command = Command::new(folder.join(name));
     command
@@ -142,18 +142,18 @@ fn one(name: &str, seconds: u32, folder: &Path) -> Result<()> {
             "-print_final_stats=1",
         ])
         .arg(kept)
-        .stderr(said);
+        .stderr(output);
     let given = shell::root().join("fuzz/seeds").join(name);
     if given.is_dir() {
         command.arg(given);
     }
     let outcome = shell::run(&mut command);
-    let said = std::fs::read_to_string(&log).unwrap_or_default();
+    let output = std::fs::read_to_string(&log).unwrap_or_default();
     if outcome.is_err() {
-        eprintln!("{said}");
+        eprintln!("{output}");
     }
     outcome?;
-    let count = said
+    let count = output
         .lines()
         .find_map(|line| line.strip_prefix("stat::number_of_executed_units: "))
         .context("it does not say how many inputs it tried")?;

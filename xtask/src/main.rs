@@ -39,7 +39,7 @@ struct Cli {
     command: Door,
 }
 
-/// What can be asked for.
+/// The commands.
 #[derive(Debug, Subcommand)]
 enum Door {
     /// Show the main job, from a disk image to a report.

@@ -44,16 +44,16 @@ pub(crate) const DEMO: &[Package] = &[
 /// What the tests run.
 pub(crate) const TESTS: &[Package] = &[
     package("bonnie++", "a workload of the lab"),
-    package("btrfs-progs", "a filesystem that inspect tells"),
-    package("cryptsetup-bin", "a LUKS disk that inspect tells"),
+    package("btrfs-progs", "a filesystem that inspect recognizes"),
+    package("cryptsetup-bin", "a LUKS disk that inspect recognizes"),
     package("dbench", "a workload of the lab"),
     package("dosfstools", "mkfs.vfat, in partitions that we make"),
     package("e2fsprogs", "mkfs.ext4 and fsck of what was attached"),
-    package("f2fs-tools", "a filesystem that inspect tells"),
+    package("f2fs-tools", "a filesystem that inspect recognizes"),
     package("fdisk", "sfdisk writes partition tables and judges ours"),
     package(
         "file",
-        "nbdinfo tells by it what an export holds; without it, its JSON is not UTF-8",
+        "nbdinfo detects with it what an export holds; without it, its JSON is not UTF-8",
     ),
     package("fio", "the lab, and the nbd engine as a client"),
     package("fuse3", "attach without the kernel's nbd"),
@@ -64,14 +64,14 @@ pub(crate) const TESTS: &[Package] = &[
     package("libc6-dev", "what gcc compiles and cargo links with"),
     package("libnbd-bin", "nbdinfo, nbdcopy and nbdfuse as clients"),
     package("make", "a workload of the lab"),
-    package("mdadm", "judges what inspect tells of arrays"),
+    package("mdadm", "judges what inspect reports of arrays"),
     package("nbdkit", "a server for our client, a client of our server"),
     package(
         "nbd-client",
         "the list of exports as the stock client sees it",
     ),
     package("nbd-server", "a server for our client"),
-    package("ntfs-3g", "a filesystem that inspect tells"),
+    package("ntfs-3g", "a filesystem that inspect recognizes"),
     package("openssh-client", "what sshfs talks through"),
     package("openssh-server", "the other end of SSHFS in the lab"),
     package("procps", "pgrep, on the hosts of the guides' consoles"),
@@ -84,7 +84,7 @@ pub(crate) const TESTS: &[Package] = &[
         "losetup, mount, nsenter, prlimit, setpriv, taskset, unshare",
     ),
     package("xfsprogs", "mkfs.xfs and its check"),
-    package("xz-utils", "a packed file that inspect tells"),
+    package("xz-utils", "a packed file that inspect recognizes"),
 ];
 
 /// What the tests of the report run.

@@ -79,7 +79,7 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// The process whose time and memory count.
+    /// The process that time and memory are read of.
     pub(crate) fn id(&self) -> u32 {
         self.id
     }
@@ -155,8 +155,8 @@ impl Launcher {
         let log = self.folder.join(format!("{server}.{port}.log"));
         self.start_logged(server, disk, port, &log)
             .with_context(|| {
-                let said = std::fs::read_to_string(&log).unwrap_or_default();
-                format!("{server} does not serve {disk}: {}", said.trim())
+                let logged = std::fs::read_to_string(&log).unwrap_or_default();
+                format!("{server} does not serve {disk}: {}", logged.trim())
             })
     }
 

@@ -148,7 +148,7 @@ impl Running {
         clock::poll(limit, || self.child.try_wait().ok().flatten())
     }
 
-    /// Asks the child to stop and waits for it.
+    /// Terminates the child and waits for it.
     pub(crate) fn terminate(&mut self, limit: Duration) -> Result<ExitStatus> {
         terminate(self.id());
         self.wait(limit)
@@ -168,7 +168,7 @@ impl Drop for Running {
     }
 }
 
-/// Sends the signal that asks a process to end; one that is gone already is no error.
+/// Sends SIGTERM; one that is gone already is no error.
 pub(crate) fn terminate(id: u32) {
     Command::new("kill")
         .arg(id.to_string())

@@ -3,7 +3,7 @@
 //! The sandbox of a service is believed only when it was run: a filter of system calls that lacks one of ours
 //! is seen by nothing else. What is done inside is in `tests/units/boot.sh`; its exit status is the verdict.
 //!
-//! An attachment whose server is dead is left for the end: the system must stop all the same.
+//! An attachment to a dead server is left for the end: the system must stop all the same.
 //!
 //! It is no part of `ci`: it needs root, control groups, and half a minute for the Debian, which is kept under
 //! the target folder.
@@ -16,12 +16,12 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{clock, packages, shell};
 
-/// What the Debian has beside its least.
+/// What the Debian has besides its least.
 const INCLUDED: &str = "--include=systemd,systemd-sysv,dbus,iproute2,e2fsprogs";
 const RELEASE: &str = "bookworm";
 /// Longer than a boot, all steps and a stop.
 const LIMIT_SECONDS: &str = "240";
-/// How long the stop may take, with an attachment whose server is dead: less than systemd's 90 s for a service
+/// How long the stop may take, with an attachment to a dead server: less than systemd's 90 s for a service
 /// that does not end.
 const STOP_SECONDS: u64 = 60;
 /// Runs the steps once the system is up, and ends it with their status.
@@ -30,12 +30,12 @@ Description=steps of the test
 After=dbus.service
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -c 'cd /var/lib; sh ./boot.sh >said 2>&1; echo $? >status; systemctl poweroff'
+ExecStart=/bin/sh -c 'cd /var/lib; sh ./boot.sh >output 2>&1; echo $? >status; systemctl poweroff'
 [Install]
 WantedBy=multi-user.target
 ";
 
-/// Boots it and tells what it said.
+/// Boots it and prints the output of its steps.
 pub(crate) fn run() -> Result<()> {
     packages::ensure(&[packages::UNITS])?;
     let binary = shell::build()?;
@@ -43,12 +43,12 @@ pub(crate) fn run() -> Result<()> {
     put(&root, &binary)?;
     let mut boot = Command::new("timeout");
     boot.args([LIMIT_SECONDS, "systemd-nspawn", "--quiet", "--boot"]);
-    // No other service of this machine is asked for leave, and ports are its own.
+    // No other service of this machine is involved, and ports are its own.
     boot.args(["--register=no", "--keep-unit", "--private-network"]);
     boot.arg("--volatile=no").arg("--directory").arg(&root);
     let booted = shell::output(&mut boot);
-    let said = fs::read_to_string(root.join("var/lib/said")).unwrap_or_default();
-    print!("{said}");
+    let output = fs::read_to_string(root.join("var/lib/output")).unwrap_or_default();
+    print!("{output}");
     let Ok(status) = fs::read_to_string(root.join("var/lib/status")) else {
         return booted.map(drop).context("the steps did not end");
     };
@@ -113,7 +113,7 @@ fn put(root: &Path, binary: &Path) -> Result<()> {
         fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
     }
     fs::write(units.join("check.service"), CHECK)?;
-    for stale in ["var/lib/said", "var/lib/status", "var/lib/stopping"] {
+    for stale in ["var/lib/output", "var/lib/status", "var/lib/stopping"] {
         fs::remove_file(root.join(stale)).ok();
     }
     let mut enable = Command::new("systemctl");

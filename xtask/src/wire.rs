@@ -1,7 +1,7 @@
 //! The little of NBD that these commands speak themselves, over any stream that blocks.
 //!
 //! Source of the numbers: NBD's `doc/proto.md`. They are written out here, so that what is measured and
-//! soaked is not checked by its own code. A reply that is not what was asked for is an error.
+//! soaked is not checked by its own code. A reply that does not match its request is an error.
 
 use std::io::{Read, Write};
 
@@ -88,7 +88,7 @@ pub(crate) struct Head {
 /// What follows a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follows {
-    /// What was asked for: all of a read's data, or nothing.
+    /// The result: all of a read's data, or nothing.
     All,
     /// Nothing.
     Nothing,

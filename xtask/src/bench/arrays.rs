@@ -1,6 +1,6 @@
-//! Rows of arrays: what a mirror costs, how fast its copies are made alike, and what users notice of that.
+//! Rows of arrays: what a mirror costs, how fast it resyncs, and how a resync slows its users.
 //!
-//! Members are made by our own `array create`. Where nothing else is said their data are in the page cache,
+//! Members are made by our own `array create`. Unless noted, their data are in the page cache,
 //! and both are on one disk of this machine, which is what the members of a peer have too.
 
 use std::path::{Path, PathBuf};
@@ -20,17 +20,17 @@ use crate::{clock, data, process, shell};
 /// What arrays are called.
 const NAME: &str = "bench";
 
-/// Beside its data a member has superblock, bitmap and room for more.
+/// Besides its data a member has superblock, bitmap and room for more.
 const HEAD: u64 = 64 << 20;
 
-/// Data of a mirror whose copies are made alike.
+/// Data of a mirror that is resynced.
 const LARGE: u64 = 4 << 30;
 const LARGE_MB: f64 = 4_294.967_296;
 
 /// Where files are in memory. Linux 6.6 and later read and write them past the page cache too.
 const MEMORY: &str = "/dev/shm";
 
-/// Scattered writes while a member is away, and how finely the bitmap tells where.
+/// Scattered writes while a member is away, and how finely the bitmap records where.
 const WRITES: u64 = 1_000;
 const WRITE: u32 = 4 << 10;
 const BITMAP_CHUNK: &str = "256K";
@@ -39,7 +39,7 @@ const BITMAP_CHUNK: &str = "256K";
 const MANY: usize = 12;
 const MANY_SIZE: u64 = 1 << 40;
 
-/// How long copies may take to be alike.
+/// How long a resync may take.
 const LOOK_LIMIT: Duration = Duration::from_secs(600);
 
 /// Time between two looks whether they are, which take time of a processor.
@@ -68,7 +68,7 @@ impl<'a> Mirror<'a> {
         Ok(mirror)
     }
 
-    /// Files that nobody made yet.
+    /// Files that are not made yet.
     fn named(binary: &'a Path, folders: [&Path; 2]) -> Self {
         let files = [
             folders[0].join("member-0.img"),
@@ -112,7 +112,7 @@ impl<'a> Mirror<'a> {
         serde_json::from_str(&said).with_context(|| format!("`array {what}` said {said}"))
     }
 
-    /// Whether its copies are still being made alike.
+    /// Whether a resync is in progress.
     fn is_busy(&self, serving: &Serving) -> Result<bool> {
         let status = self.ask(serving, "status", &[])?;
         let members = status["members"].as_array().context("no members")?;
@@ -120,7 +120,7 @@ impl<'a> Mirror<'a> {
         Ok(!status["sync"].is_null() || members.iter().any(behind))
     }
 
-    /// Waits until they are alike.
+    /// Waits until the resync has ended.
     fn wait(&self, serving: &Serving) -> Result<()> {
         until("the copies of the mirror are never alike", || {
             Ok(!self.is_busy(serving)?)
@@ -178,7 +178,7 @@ impl<'a> Mirror<'a> {
         })
     }
 
-    /// Makes its copies alike, all of them.
+    /// Resyncs all of it.
     fn resync(&self, launcher: &Launcher) -> Result<Sample> {
         self.create(LARGE, &[])?;
         let serving = launcher.start(Server::Ours, &self.expression)?;
@@ -199,7 +199,7 @@ impl<'a> Mirror<'a> {
     }
 }
 
-/// Asks until it is so.
+/// Polls until it is so.
 fn until(never: &'static str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let mut failure = None;
     let done = clock::poll(LOOK_LIMIT, || match is_so() {
@@ -296,7 +296,7 @@ fn earlier_mirror<'a>(binary: &'a Path, folder: &Path) -> Result<Mirror<'a>> {
     Ok(mirror)
 }
 
-/// Making the copies of a mirror alike, past the page cache, against writing its slower member in order. That
+/// Resync of a mirror, past the page cache, against writing its slower member in order. That
 /// is a file on the real disk; the one that is read is in memory, which is as good as a second disk.
 pub(super) fn resync(launcher: &Launcher, args: &Args, binary: &Path) -> Result<Vec<Measured>> {
     let memory = tempfile::tempdir_in(MEMORY).context("cannot put a member in memory")?;
@@ -368,7 +368,7 @@ fn in_order(pattern: &'static str, file: &Path) -> Result<Sample> {
     })
 }
 
-/// Reads of users while the copies of a mirror are made alike, against the same without.
+/// Reads of users during a resync of a mirror, against the same without.
 pub(super) fn foreground(
     launcher: &Launcher,
     args: &Args,
@@ -399,7 +399,7 @@ pub(super) fn foreground(
 /// A member that was away while a little was written: what the bitmap says is copied, against all of it.
 ///
 /// Members are new files in each round, which hold nothing: both ways copy what they are to copy all the same, and
-/// nobody waits until a disk has taken 13 GiB that no figure is about.
+/// the bench does not wait until a disk has taken 13 GiB that no figure is about.
 pub(super) fn re_add(launcher: &Launcher, args: &Args, binary: &Path) -> Result<Vec<Measured>> {
     let mirror = Mirror::named(binary, [&launcher.folder; 2]);
     let names = ["outboard re-add", "all of it"].map(str::to_owned);

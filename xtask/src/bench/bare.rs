@@ -2,8 +2,8 @@
 //!
 //! One thread for each connection receives what is there, answers every complete request of it at once
 //! from the page cache, and sends the replies together; long reads by `sendfile`. Replies are structured
-//! where the client asks for that, since they cost it more, and nothing is paced, as with our server. It has
-//! no limits, no counters, no time-outs, no TLS, no check of a range, and one kind of disk. What a mark asks
+//! where the client requests that, since they cost it more, and nothing is paced, as with our server. It has
+//! no limits, no counters, no timeouts, no TLS, no check of a range, and one kind of disk. What a mark demands
 //! beyond the bare loop's figure in the same run, this machine does not give to a server on the same
 //! processors as its client. It is never linked into the product and listens on the loopback only.
 
@@ -79,7 +79,7 @@ fn serve(stream: &TcpStream, disk: &File) -> Result<()> {
     }
 }
 
-/// Whether the client asked for structured replies.
+/// Whether the client requested structured replies.
 fn handshake(mut stream: &TcpStream, size: u64) -> Result<bool> {
     let mut greeting = b"NBDMAGICIHAVEOPT".to_vec();
     greeting.extend(FLAGS_NEWSTYLE_NO_ZEROES.to_be_bytes());

@@ -29,7 +29,7 @@ pub(crate) enum Target<'a> {
 pub(crate) enum Until {
     /// So many seconds, over the whole disk.
     Seconds(u32),
-    /// Until so many bytes were asked for, none of them twice, on a disk of this size.
+    /// Until so many bytes were requested, none of them twice, on a disk of this size.
     Once { size: u64, bytes: u64 },
 }
 

@@ -20,7 +20,7 @@ use crate::clock;
 use crate::servers::Serving;
 use crate::wire::{self, Follows, Replies, Request};
 
-/// How long a server may take to accept everybody.
+/// How long a server may take to accept all connections.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Longest silence of all connections together.
@@ -41,10 +41,10 @@ const DIGITS: u8 = 3;
 /// Bytes before the data of a chunk: where it belongs.
 const CHUNK_OFFSET_LEN: usize = 8;
 
-/// Bytes of a chunk that tells of a hole.
+/// Bytes of a chunk that describes a hole.
 const HOLE_LEN: usize = 12;
 
-/// Connections that are all negotiated, and nothing asked yet.
+/// Connections that are all negotiated, without a request so far.
 #[derive(Debug)]
 pub(super) struct Generator {
     crowd: Crowd,
@@ -142,7 +142,7 @@ impl Generator {
 }
 
 impl Connection {
-    /// Asks again under these cookies. So few bytes always fit into the socket's buffer.
+    /// Sends the next requests under these cookies. So few bytes always fit into the socket's buffer.
     fn ask(
         &mut self,
         cookies: &[u64],
@@ -176,7 +176,7 @@ impl Connection {
         let now = clock::now();
         for cookie in &done {
             let sent = self.sent.get(usize::try_from(*cookie)?);
-            let sent = sent.context("an answer to what nobody asked")?;
+            let sent = sent.context("a reply without a request")?;
             let took = now.duration_since(*sent).as_nanos();
             counts.latencies.record(u64::try_from(took)?)?;
             counts.requests += 1;
@@ -186,7 +186,7 @@ impl Connection {
 }
 
 impl Parser {
-    /// Goes on with `bytes`; `done` is told the cookie of every answer that is whole.
+    /// Goes on with `bytes`; `done` gets the cookie of every complete reply.
     pub(super) fn take(
         &mut self,
         mut bytes: &[u8],

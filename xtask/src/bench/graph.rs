@@ -1,7 +1,7 @@
 //! Rows of the disk graph: what composing costs, what an overlay costs, and a remote disk served again.
 //!
 //! A composed disk is held against a plain file, both served by us at once; an overlay that is written to for
-//! the first time is made anew for each measurement, and every write goes to a block that has none yet.
+//! the first time is made again for each measurement, and every write goes to a block that has none yet.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What a connection costs a server that is not asked for anything.
+//! What a connection costs a server without a request.
 //!
 //! Each connection does the whole handshake of fixed newstyle and then keeps silent. The server's
 //! memory is its own share of resident pages; what the kernel keeps for a socket is not in it.

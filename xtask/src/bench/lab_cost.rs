@@ -1,7 +1,7 @@
 //! What measuring takes of a processor: the lab itself and an agent, while fio runs, as parts of one core.
 //!
-//! The lab tells its own share of each measurement, without fio's; the agent, which the lab follows
-//! meanwhile, is asked of the kernel. Both of them together are what the mark is set on. The lab is at
+//! The lab reports its own share of each measurement, without fio's; the agent, which the lab follows
+//! meanwhile, is read from the kernel. Both of them together are what the mark is set on. The lab is at
 //! work for the whole of `--seconds`, ten at least: the kernel counts processor time in hundredths of a
 //! second, and in less both would be none. An agent costs as much on the other machine as on this one.
 
@@ -93,8 +93,10 @@ fn start_agent(binary: &Path, folder: &Path) -> Result<(Agent, u64)> {
     let agent = Agent(child);
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line)?;
-    let told: Value = serde_json::from_str(&line).context("the agent says no JSON")?;
-    let port = told["port"].as_u64().context("the agent tells no port")?;
+    let announced: Value = serde_json::from_str(&line).context("the agent prints no JSON")?;
+    let port = announced["port"]
+        .as_u64()
+        .context("the agent reports no port")?;
     // What starting costs is no part of it.
     std::thread::sleep(Duration::from_secs(1));
     Ok((agent, port))

@@ -1,11 +1,11 @@
 //! `cargo xtask bench`: our server and the peers in turns in one run, with the marks.
 //!
 //! Rounds are interleaved: each round measures every contender once, the first of them another one each
-//! time, so that a drift of the machine meets all alike. Figures are medians over rounds. The servers of
-//! a row all run during the row; those that are not asked only sleep.
+//! time, so that a drift of the machine affects all equally. Figures are medians over rounds. The servers of
+//! a row all run during the row; those without requests only sleep.
 
 mod arrays;
-mod attached;
+mod attach;
 pub(crate) mod bare;
 mod busy;
 mod figures;
@@ -85,7 +85,7 @@ pub(crate) struct Results {
     pub(crate) contenders: Vec<Measured>,
 }
 
-/// Runs the rows that were asked for, prints them and writes the JSON.
+/// Runs the rows that were selected, prints them and writes the JSON.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let rows = chosen(&args.rows)?;
     packages::ensure(&[packages::BENCH])?;
@@ -170,7 +170,7 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::Map => tools::map(launcher, args, binary),
         Work::Replies(crowd) => busy::replies(launcher, args, *crowd),
         Work::Direct(load) => direct(launcher, args, load),
-        Work::Attached(load) => attached::measure(launcher, args, binary, load),
+        Work::Attached(load) => attach::measure(launcher, args, binary, load),
         Work::Composed(shape, load) => graph::composed(launcher, args, *shape, load),
         Work::OverlayFirst(load) => graph::overlay_first(launcher, args, load),
         Work::OverlayOpen => graph::overlay_open(launcher, args),
@@ -187,7 +187,7 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
     }
 }
 
-/// fio's nbd engine against each server on the same file in the page cache; beside them, if asked for, ours
+/// fio's nbd engine against each server on the same file in the page cache; next to them, if requested, ours
 /// on a disk that takes no time.
 fn wire(
     launcher: &Launcher,
@@ -219,7 +219,7 @@ fn wire(
     })
 }
 
-/// Our server on the file without the page cache, against fio on the file itself. Beside them what
+/// Our server on the file without the page cache, against fio on the file itself. Next to them what
 /// another server makes of the same file, and ours on a disk that takes no time: the ceiling of the
 /// client that measures.
 fn direct(launcher: &Launcher, args: &Args, load: &Load) -> Result<Vec<Measured>> {
@@ -282,7 +282,7 @@ fn rounds(
     Ok(measured)
 }
 
-/// The disk that is served: a file of pseudo-random bytes, written anew so that all of it is in the
+/// The disk that is served: a file of pseudo-random bytes, written again so that all of it is in the
 /// page cache, and in small folios.
 fn disk(folder: &Path) -> Result<PathBuf> {
     let path = folder.join("disk.img");

@@ -1,11 +1,11 @@
 //! The rows of the bench and the marks set on them, as plain data.
 //!
 //! A mark compares our median with the median of the row's first peer, or with a fixed bound. A row
-//! whose marks offer a choice lists each alternative as a group; one whole group must be met.
+//! with alternative marks lists each alternative as a group; one whole group must be met.
 
 use super::figures::Figure;
 
-/// What fio is asked to do.
+/// The job of fio.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     /// fio's `rw`.
@@ -33,11 +33,11 @@ pub(crate) enum Work {
     Tls,
     /// Copying a sparse disk from a file to an export or back.
     Copy(Direction),
-    /// Telling which parts of a disk hold data.
+    /// Reporting which parts of a disk hold data.
     Map,
     /// ext4 on an attached disk against ext4 on nbdfuse, both over a loop device.
     Attached(Load),
-    /// Memory of the server for each connection that asks nothing.
+    /// Memory of the server for each idle connection.
     Idle {
         /// How many connections.
         connections: u32,
@@ -54,7 +54,7 @@ pub(crate) enum Work {
     Reserved(Load),
     /// A mirror of two files against a plain file and QEMU's mirror.
     Mirror(Load),
-    /// Making the copies of a mirror alike, one of them on the real disk.
+    /// Resync of a mirror, one member on the real disk.
     Resync,
     /// The same with both of them there.
     ResyncOnOneDisk,
@@ -64,7 +64,7 @@ pub(crate) enum Work {
     ReAdd,
     /// Opening an array of many large members.
     ArrayOpen,
-    /// Reckoning two missing members of a RAID 6, without a server.
+    /// Computing two missing members of a RAID 6, without a server.
     Parity,
     /// What the lab and an agent take of a processor while something is measured.
     LabCost,
@@ -87,7 +87,7 @@ pub(crate) enum Shape {
     OverlayBase,
 }
 
-/// What our own generator asks for: reads at random places.
+/// The load of our own generator: reads at random offsets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Crowd {
     /// Connections at once.
@@ -388,7 +388,7 @@ pub(crate) const ROWS: &[Row] = &[
         name: "overlay-first",
         title: "overlay, 4 KiB random write of what it has not, 1 job, QD 32",
         work: Work::OverlayFirst(load("randwrite", 4 << 10, 1, 32)),
-        // The filter with small blocks, which its users have to ask for, is shown beside it.
+        // The filter with small blocks, which its users have to configure, is shown next to it.
         marks: &[&[at_least(Figure::Rate, 2.0)]],
     },
     composed(
@@ -466,7 +466,7 @@ pub(crate) const ROWS: &[Row] = &[
         marks: &[&[
             Mark {
                 figure: Figure::Copied,
-                // All of their chunks, and what members are told beside.
+                // All of their chunks, and the metadata of members.
                 bound: Bound::AtMost(256.0),
                 peer: None,
             },

@@ -123,7 +123,7 @@ fn qemu_img_convert(direction: Direction, from: &str, to: &str) -> Command {
     command("qemu-img", &args)
 }
 
-/// Tells which parts of a disk hold data: each client with its own server, and theirs with ours. The file
+/// Reports which parts of a disk hold data: each client with its own server, and theirs with ours. The file
 /// stays for the next time: a filesystem may take minutes to free so many extents.
 pub(super) fn map(launcher: &Launcher, args: &Args, binary: &Path) -> Result<Vec<Measured>> {
     let disk = launcher.folder.join("extents.img");
@@ -204,7 +204,7 @@ fn pieces(path: &Path, pieces: Pieces) -> Result<()> {
 
 /// Writes into so much free memory, or half of what there is, and lets it go. A virtual machine may have
 /// given memory that was freed back to its host, and to get a page of it again takes longer than to copy
-/// one: who is measured second would find what the first one had to ask for.
+/// one: the second one measured would find cached what the first one had to request.
 fn touch_memory(bytes: u64) -> Result<()> {
     let half = process::available_memory()? / 2;
     let bytes = usize::try_from(bytes.min(half))?;

@@ -47,7 +47,7 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn play(stage: &Stage, report: &PathBuf) -> Result<()> {
-    // Everything is said relative to the stage's folder, where the commands run.
+    // Paths are relative to the stage's folder, where the commands run.
     let (image, mount, local) = ("media.img", "mnt", "local");
     std::fs::create_dir(stage.folder().join(local))?;
 

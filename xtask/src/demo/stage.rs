@@ -90,9 +90,9 @@ impl Stage {
             let told = std::fs::read_to_string(self.folder.join("port")).ok()?;
             told.trim().parse::<u16>().ok()
         });
-        let said = || std::fs::read_to_string(&log).unwrap_or_default();
-        server.still_runs().with_context(said)?;
-        let port = port.with_context(|| format!("the server does not listen: {}", said()))?;
+        let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+        server.still_runs().with_context(logged)?;
+        let port = port.with_context(|| format!("the server does not listen: {}", logged()))?;
         *self.server.borrow_mut() = Some(server);
         let (name, _) = disk.split_once('=').unwrap_or(("", disk));
         Ok(format!("nbd://127.0.0.1:{port}/{name}"))
@@ -111,7 +111,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Takes down whatever still runs, also after a failure, and removes the folder.
+    /// Takes down everything that still runs, also after a failure, and removes the folder.
     pub(super) fn clear(&self) -> Result<()> {
         let detached = shell::output(&mut self.command(&["detach", "--all"]));
         drop(self.server.borrow_mut().take());

@@ -20,9 +20,9 @@ pub(super) fn of(folder: &Path) -> Vec<String> {
     }
     let us = std::process::id().to_string();
     for (name, path) in entries("/proc") {
-        let said =
+        let printed =
             ["cmdline", "environ"].map(|file| std::fs::read(path.join(file)).unwrap_or_default());
-        let names_it = said
+        let names_it = printed
             .iter()
             .any(|bytes| String::from_utf8_lossy(bytes).contains(&here));
         if names_it && name != us {

@@ -1,4 +1,4 @@
-//! The host's part of a script: what is done at the speed of this machine, beside the guest.
+//! The host's part of a script: what is done at the speed of this machine, outside the guest.
 //!
 //! It is a shell script of its own, run from its first line for every `@host WORD…` with these words as its
 //! arguments, in the folder of the run, where the images of the disks are, with `outboard` found first and
@@ -60,12 +60,12 @@ impl HostPart {
             .stderr(output)
             .status()
             .context("cannot start sh")?;
-        let said = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
-        console.extend(said.lines().map(|line| format!("host: {line}")));
+        let output = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
+        console.extend(output.lines().map(|line| format!("host: {line}")));
         ensure!(
             status.success(),
             "the host's part of {what} ended with {status}"
         );
-        Ok(said.lines().last().unwrap_or("").to_owned())
+        Ok(output.lines().last().unwrap_or("").to_owned())
     }
 }

@@ -7,7 +7,7 @@ mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
 exec </dev/null >/dev/ttyS1 2>&1
-# The host's answers are not said back to it.
+# The host's answers are not echoed to it.
 stty -F /dev/ttyS1 -echo
 mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /tmp

@@ -1,5 +1,5 @@
 //! One run of the guest: QEMU without hardware help, its console read line by line, the host's servers
-//! killed and started as the script asks, its part of the script run, and an end to everything when time is
+//! killed and started as the script requests, its part of the script run, and an end to everything when time is
 //! up.
 //!
 //! The script has a serial line of its own, so that no message of the kernel lands inside a line of it.
@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::host::HostPart;
 use super::image::{self, Image};
 use super::rootfs;
-use super::script::{self, Disk, Said, Served};
+use super::script::{self, Disk, GuestCommand, Served};
 use crate::clock;
 use crate::servers::{Launcher, Server, Serving, free_port};
 
@@ -83,7 +83,7 @@ pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<()> {
     outcome
 }
 
-/// Shows the end of what was said.
+/// Shows the end of the output.
 fn show(who: &str, lines: &[String]) {
     let first = lines.len().saturating_sub(SHOWN_LINES);
     for line in &lines[first..] {
@@ -109,19 +109,19 @@ fn follow(
                 bail!("the guest stopped before its script ended")
             }
         };
-        let said = script::said(&line);
+        let command = script::parse_command(&line);
         console.push(line);
-        match said {
-            Some(Said::Kill(name)) => hosts.kill(&name)?,
-            Some(Said::Start(name)) => hosts.restart(&name)?,
-            Some(Said::Swap(name, other)) => hosts.swap(&name, &other)?,
-            Some(Said::Grow(name, size)) => hosts.grow(&name, size)?,
-            Some(Said::Proof(name, text)) => hosts.host(&name)?.proof = Some(text),
-            Some(Said::Host(words)) => {
+        match command {
+            Some(GuestCommand::Kill(name)) => hosts.kill(&name)?,
+            Some(GuestCommand::Start(name)) => hosts.restart(&name)?,
+            Some(GuestCommand::Swap(name, other)) => hosts.swap(&name, &other)?,
+            Some(GuestCommand::Grow(name, size)) => hosts.grow(&name, size)?,
+            Some(GuestCommand::Proof(name, text)) => hosts.host(&name)?.proof = Some(text),
+            Some(GuestCommand::Host(words)) => {
                 let answer = machine.standing_still(|| host_part.run(&words, console))?;
                 machine.say(&answer)?;
             }
-            Some(Said::Exit(code)) => {
+            Some(GuestCommand::Exit(code)) => {
                 ensure!(code == 0, "the script ended with status {code}");
                 return Ok(());
             }
@@ -161,7 +161,7 @@ pub(super) fn machine_command(
         .arg(kernel)
         .arg("-initrd")
         .arg(initrd)
-        // Where this machine is busy the guest's timer comes too late for what the kernel asks of it at first.
+        // Where this machine is busy the guest's timer comes too late for the kernel's first calibration.
         .arg("-append")
         .arg(format!(
             "console=ttyS0 quiet panic=-1 no_timer_check random.trust_cpu=on {variables}"
@@ -220,7 +220,7 @@ impl Drop for Machine {
     }
 }
 
-/// Reads the console beside the caller, who may wait for a line with a limit; ends with QEMU.
+/// Reads the console in a thread; the caller may wait for a line with a limit; ends with QEMU.
 #[expect(
     clippy::disallowed_methods,
     reason = "a pipe is read while the caller waits for a deadline"
@@ -257,7 +257,7 @@ struct Host {
     port: u16,
     serving: Option<Serving>,
     is_root: bool,
-    /// What the guest said that a root filesystem holds.
+    /// What the guest reported of a root filesystem.
     proof: Option<String>,
     /// The image as it was when it was served in place of another one.
     unchanged: Option<Vec<u8>>,

@@ -74,11 +74,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let begin = clock::now();
         let outcome = one(args, &image, binary.as_deref(), path, &name);
-        failed.extend(told(&name, begin, &outcome));
+        failed.extend(log_outcome(&name, begin, &outcome));
     }
     if let (true, Some(binary)) = (with_lab, &binary) {
         let begin = clock::now();
-        failed.extend(told(LAB, begin, &lab::check(&folder, binary)));
+        failed.extend(log_outcome(LAB, begin, &lab::check(&folder, binary)));
     }
     if !failed.is_empty() {
         bail!(
@@ -90,8 +90,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Says how a test ended; its name when it failed.
-fn told(name: &str, begin: Instant, outcome: &Result<()>) -> Option<String> {
+/// Prints how a test ended; returns its name when it failed.
+fn log_outcome(name: &str, begin: Instant, outcome: &Result<()>) -> Option<String> {
     match outcome {
         Ok(()) => {
             println!("guest {name}: ok, {:.1} s", begin.elapsed().as_secs_f64());

@@ -29,7 +29,7 @@ pub(super) fn closure(dep: &str, builtin: &str, wanted: &[&str]) -> Result<BTree
     Ok(files)
 }
 
-/// The lines of `dep` whose modules are in `files`.
+/// The lines of `dep` for modules in `files`.
 pub(super) fn only(dep: &str, files: &BTreeSet<String>) -> String {
     let kept = dep.lines().filter(|line| {
         line.split_once(':')

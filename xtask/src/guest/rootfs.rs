@@ -59,7 +59,7 @@ pub(super) fn check(image: &Path, proof: &str) -> Result<()> {
     let held = shell::output(read.args(["-R", "cat /proof"]).arg(image))?;
     ensure!(
         held.trim() == proof,
-        "the root filesystem holds the proof {:?}, the guest said {proof}",
+        "the root filesystem holds the proof {:?}, the guest reported {proof}",
         held.trim()
     );
     Ok(())

@@ -20,7 +20,7 @@ use anyhow::{Context, Result, bail, ensure};
 /// Seconds a script may take when it does not say.
 const DEFAULT_TIMEOUT: u64 = 120;
 
-/// A server the script asks for.
+/// A server that the script requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Served {
     /// The variable that carries the port.
@@ -40,7 +40,7 @@ pub(super) struct Disk {
     pub(super) size: u64,
 }
 
-/// What a script asks for.
+/// What a script requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wants {
     pub(super) servers: Vec<Served>,
@@ -51,7 +51,7 @@ pub(super) struct Wants {
 
 /// A line of the console that is meant for the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum GuestCommand {
     Kill(String),
     Start(String),
     Swap(String, String),
@@ -100,20 +100,20 @@ pub(super) fn wants(script: &str) -> Result<Wants> {
 }
 
 /// Reads a line of the console; most are not for the host.
-pub(super) fn said(line: &str) -> Option<Said> {
+pub(super) fn parse_command(line: &str) -> Option<GuestCommand> {
     let words: Vec<&str> = line.trim().split(' ').collect();
     match words[..] {
-        ["@kill", name] => Some(Said::Kill(name.to_owned())),
-        ["@start", name] => Some(Said::Start(name.to_owned())),
-        ["@swap", name, other] => Some(Said::Swap(name.to_owned(), other.to_owned())),
+        ["@kill", name] => Some(GuestCommand::Kill(name.to_owned())),
+        ["@start", name] => Some(GuestCommand::Start(name.to_owned())),
+        ["@swap", name, other] => Some(GuestCommand::Swap(name.to_owned(), other.to_owned())),
         ["@grow", name, size] => bytes(size)
             .ok()
-            .map(|size| Said::Grow(name.to_owned(), size)),
-        ["@proof", name, text] => Some(Said::Proof(name.to_owned(), text.to_owned())),
-        ["@host", ref words @ ..] if !words.is_empty() => Some(Said::Host(
+            .map(|size| GuestCommand::Grow(name.to_owned(), size)),
+        ["@proof", name, text] => Some(GuestCommand::Proof(name.to_owned(), text.to_owned())),
+        ["@host", ref words @ ..] if !words.is_empty() => Some(GuestCommand::Host(
             words.iter().map(|&word| word.to_owned()).collect(),
         )),
-        ["@exit", code] => code.parse().ok().map(Said::Exit),
+        ["@exit", code] => code.parse().ok().map(GuestCommand::Exit),
         _ => None,
     }
 }

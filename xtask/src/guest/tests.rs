@@ -2,7 +2,7 @@
 
 use super::cpio::Archive;
 use super::modules::{closure, only};
-use super::script::{Disk, Said, Served, Wants, halves, said, wants};
+use super::script::{Disk, GuestCommand, Served, Wants, halves, parse_command, wants};
 
 const DEP: &str = "kernel/fs/ext4/ext4.ko: kernel/lib/crc16.ko kernel/fs/mbcache.ko\n\
                    kernel/lib/crc16.ko:\nkernel/fs/mbcache.ko:\nkernel/drivers/md/dm-mod.ko:\n";
@@ -89,7 +89,7 @@ fn a_script_says_what_it_needs_in_its_comments() {
 }
 
 #[test]
-fn a_wish_that_is_not_understood_is_an_error() {
+fn an_unknown_directive_is_an_error() {
     for text in [
         "#: serve disk 1M",
         "#: disk a 1M",
@@ -115,19 +115,28 @@ fn what_follows_the_word_host_is_not_the_guests() {
 
 #[test]
 fn only_whole_lines_of_the_console_speak_to_the_host() {
-    assert_eq!(said("@exit 3\r"), Some(Said::Exit(3)));
-    assert_eq!(said("@kill DISK"), Some(Said::Kill("DISK".to_owned())));
-    assert_eq!(said("@start DISK"), Some(Said::Start("DISK".to_owned())));
-    let swapped = Said::Swap("DISK".to_owned(), "OTHER".to_owned());
-    assert_eq!(said("@swap DISK OTHER"), Some(swapped));
-    let grown = Said::Grow("DISK".to_owned(), 96 << 20);
-    assert_eq!(said("@grow DISK 96M"), Some(grown));
-    let proof = Said::Proof("DISK".to_owned(), "7f-3".to_owned());
-    assert_eq!(said("@proof DISK 7f-3\r"), Some(proof));
-    assert_eq!(said("@grow DISK much"), None);
-    assert_eq!(said("echo @exit 3"), None);
+    assert_eq!(parse_command("@exit 3\r"), Some(GuestCommand::Exit(3)));
+    assert_eq!(
+        parse_command("@kill DISK"),
+        Some(GuestCommand::Kill("DISK".to_owned()))
+    );
+    assert_eq!(
+        parse_command("@start DISK"),
+        Some(GuestCommand::Start("DISK".to_owned()))
+    );
+    let swapped = GuestCommand::Swap("DISK".to_owned(), "OTHER".to_owned());
+    assert_eq!(parse_command("@swap DISK OTHER"), Some(swapped));
+    let grown = GuestCommand::Grow("DISK".to_owned(), 96 << 20);
+    assert_eq!(parse_command("@grow DISK 96M"), Some(grown));
+    let proof = GuestCommand::Proof("DISK".to_owned(), "7f-3".to_owned());
+    assert_eq!(parse_command("@proof DISK 7f-3\r"), Some(proof));
+    assert_eq!(parse_command("@grow DISK much"), None);
+    assert_eq!(parse_command("echo @exit 3"), None);
     let words = vec!["read".to_owned(), "1.2".to_owned()];
-    assert_eq!(said("@host read 1.2\r"), Some(Said::Host(words)));
-    assert_eq!(said("@host"), None);
-    assert_eq!(said("@exit"), None);
+    assert_eq!(
+        parse_command("@host read 1.2\r"),
+        Some(GuestCommand::Host(words))
+    );
+    assert_eq!(parse_command("@host"), None);
+    assert_eq!(parse_command("@exit"), None);
 }

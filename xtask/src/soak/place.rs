@@ -104,9 +104,9 @@ impl Place {
             let port = told.and_then(|told| told.trim().parse::<u16>().ok());
             port.map(Some).or(ended.is_some().then_some(None))
         });
-        let said = || std::fs::read_to_string(&log).unwrap_or_default();
+        let logged = || std::fs::read_to_string(&log).unwrap_or_default();
         if let Some(ended) = ended {
-            bail!("{ended}: {}", said().trim());
+            bail!("{ended}: {}", logged().trim());
         }
         let port = port.flatten().context("the server wrote no port file")?;
         Ok(Self {
@@ -174,7 +174,7 @@ impl Place {
         Ok(Connection { stream, replies })
     }
 
-    /// The server's end of a connection; none where the kernel does not tell.
+    /// The server's end of a connection; none where the kernel does not report it.
     pub(super) fn end_of(&self, connection: &Connection) -> Result<Option<Ends>> {
         match &connection.stream {
             Stream::Unix(_) => Ok(None),
@@ -185,27 +185,27 @@ impl Place {
         }
     }
 
-    /// Stops the server, which must end well and have said nothing of a panic.
+    /// Stops the server, which must end with success and without a panic in its log.
     pub(super) fn stop(mut self) -> Result<()> {
         let status = self.server.terminate(LIMIT)?;
         ensure!(status.success(), "the server ended with {status}");
-        let said = std::fs::read_to_string(&self.log)?;
-        let panics = said.lines().find(|line| line.contains("panic"));
+        let logged = std::fs::read_to_string(&self.log)?;
+        let panics = logged.lines().find(|line| line.contains("panic"));
         if let Some(panic) = panics {
-            bail!("the server said: {panic}");
+            bail!("the server logged: {panic}");
         }
         Ok(())
     }
 }
 
 impl Connection {
-    /// Ends it without a word, with a reset where there can be one and it is asked for.
+    /// Ends it without a word, with a reset where that is possible and requested.
     pub(super) fn abandon(self, reset: bool) -> Result<()> {
         match self.stream {
             Stream::Tcp(stream) if reset => {
                 rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
             }
-            // A client that is gone cannot be told, so it does not matter whether this works.
+            // A client that is gone cannot be notified, so it does not matter whether this works.
             Stream::Tcp(stream) => drop(stream.shutdown(Shutdown::Write)),
             Stream::Unix(stream) => drop(stream.shutdown(Shutdown::Write)),
         }

@@ -49,8 +49,8 @@ impl Client<'_> {
         ];
         let log = self.file("nbdsh");
         self.run_to_an_end(PYTHON, &args, &log)?;
-        let said = std::fs::read_to_string(&log)?;
-        let last = replay(self.region, &said)?;
+        let printed = std::fs::read_to_string(&log)?;
+        let last = replay(self.region, &printed)?;
         *self.serial = last.max(first);
         Ok(())
     }
@@ -109,10 +109,14 @@ impl Client<'_> {
                 End::Killed => self.region.may_have_written(at, data),
             }
         }
-        // It succeeds whatever a command of it says.
-        let said = std::fs::read_to_string(&log)?;
+        // It succeeds even if a command of it fails.
+        let printed = std::fs::read_to_string(&log)?;
         for bad in ["failed", "error"] {
-            ensure!(!said.contains(bad), "qemu-io said: {}", said.trim());
+            ensure!(
+                !printed.contains(bad),
+                "qemu-io printed: {}",
+                printed.trim()
+            );
         }
         Ok(())
     }
@@ -148,11 +152,11 @@ impl Client<'_> {
         };
         self.tally.requests += 1;
         if let Some(status) = running.wait(limit) {
-            let said = std::fs::read_to_string(log).unwrap_or_default();
+            let printed = std::fs::read_to_string(log).unwrap_or_default();
             ensure!(
                 status.success(),
                 "{shown} ended with {status}: {}",
-                said.trim()
+                printed.trim()
             );
             return Ok(End::Itself);
         }
@@ -166,7 +170,7 @@ impl Client<'_> {
     }
 }
 
-/// Kills a program that holds still, so that it makes no connection which nobody has seen.
+/// Kills a stopped program, so that it makes no connection that is not counted.
 fn kill(running: &mut Running, place: &Place) -> Result<Ends> {
     let id = running.id();
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
@@ -191,19 +195,19 @@ fn holds_still(id: u32) -> bool {
     })
 }
 
-/// Applies what the script said: `w AT LEN SERIAL` before a write, `z AT LEN` before zeroes, `.` once the
+/// Applies what the script printed: `w AT LEN SERIAL` before a write, `z AT LEN` before zeroes, `.` once the
 /// server acknowledged. The last serial it used.
-pub(super) fn replay(region: &mut Region, said: &str) -> Result<u32> {
+pub(super) fn replay(region: &mut Region, printed: &str) -> Result<u32> {
     let mut last = 0;
     let mut pending: Option<(usize, Vec<u8>)> = None;
-    for line in said.split_inclusive('\n') {
+    for line in printed.split_inclusive('\n') {
         // What is cut short by the kill was not begun: the script begins once a line is out.
         let Some(line) = line.strip_suffix('\n') else {
             break;
         };
         let words: Vec<&str> = line.split(' ').collect();
         let number = |word: &str| word.parse::<usize>().ok();
-        let told = match words[..] {
+        let request = match words[..] {
             ["."] => {
                 let (at, data) = pending.take().context("nothing to acknowledge")?;
                 region.wrote(at, &data);
@@ -219,7 +223,7 @@ pub(super) fn replay(region: &mut Region, said: &str) -> Result<u32> {
                 .map(|(at, len)| (at, vec![0; len])),
             _ => None,
         };
-        pending = Some(told.with_context(|| format!("the script said: {said}"))?);
+        pending = Some(request.with_context(|| format!("the script printed: {printed}"))?);
     }
     if let Some((at, data)) = pending {
         region.may_have_written(at, data);

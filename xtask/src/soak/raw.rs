@@ -95,7 +95,7 @@ impl Client<'_> {
         loop {
             let then = self.next(until);
             let silent = matches!(then, Then::FallSilent(_));
-            // Whether the server still has a Unix socket cannot be told, so no write is left in one.
+            // Whether the server still has a Unix socket cannot be known, so no write is left in one.
             let batch = self.batch(silent && way == Way::Unix);
             let bytes = bytes(&batch);
             match then {
@@ -198,7 +198,7 @@ impl Client<'_> {
         let mut content = Vec::new();
         while !batch.is_empty() {
             let find = |cookie| {
-                let asked = batch.get(&cookie).context("an answer nobody waits for")?;
+                let asked = batch.get(&cookie).context("a reply without a request")?;
                 Ok((asked.request.offset, asked.found.len()))
             };
             let taken = wire::take_answer(connection, find, &mut content)
@@ -234,7 +234,7 @@ impl Client<'_> {
                     .read(asked.at, &asked.found)
                     .with_context(what)?;
             }
-            // What a trim leaves is told by the next read.
+            // What a trim leaves is known after the next read.
             wire::TRIM => self.region.may_have_written(asked.at, asked.data),
             _ => self.region.wrote(asked.at, &asked.data),
         }
@@ -292,7 +292,7 @@ impl Client<'_> {
     }
 }
 
-/// What is not answered yet, for whoever has to find out why.
+/// Requests without a reply so far, for debugging.
 fn waiting(batch: &Batch, replies: Replies) -> String {
     let requests = batch.values().map(|asked| {
         let Request {

@@ -1,7 +1,7 @@
 //! A part of an export that one client alone writes to, and what its bytes may be. Pure.
 //!
 //! What was acknowledged is certain. A write that was sent and never acknowledged, because its client was
-//! killed, may have happened or not, byte by byte; so may a trim. Whatever a later read shows is certain
+//! killed, may have happened or not, byte by byte; so may a trim. What a later read shows is certain
 //! from then on: a write that landed after its connection was gone would be found.
 
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub(crate) struct Region {
     maybe: Vec<(usize, Vec<u8>)>,
 }
 
-/// Bytes that tell which write they are of and where in it they stand.
+/// Bytes that encode their write and their position in it.
 pub(crate) fn content(serial: u32, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len.next_multiple_of(WORD)];
     for (index, word) in (0_u64..).zip(bytes.chunks_exact_mut(WORD)) {
@@ -73,7 +73,7 @@ impl Region {
                     "byte {} is {byte:#04x} and was {:#04x}: {}",
                     self.start + place as u64,
                     self.certain[place],
-                    self.tell(place, found, index)
+                    self.describe(place, found, index)
                 );
             }
         }
@@ -88,8 +88,8 @@ impl Region {
         })
     }
 
-    /// What is around a wrong byte, for whoever has to find out why.
-    fn tell(&self, place: usize, found: &[u8], index: usize) -> String {
+    /// What is around a wrong byte, for debugging.
+    fn describe(&self, place: usize, found: &[u8], index: usize) -> String {
         let begin = index - index.min(place % WORD);
         let word = |bytes: &[u8], begin: usize| {
             let end = bytes.len().min(begin + WORD);

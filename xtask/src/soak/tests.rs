@@ -1,4 +1,4 @@
-//! Tests of what the soak believes: what a byte may be, what a script said, what the kernel says.
+//! Tests of what the soak believes: what a byte may be, what a script printed, what the kernel reports.
 
 use super::programs::replay;
 use super::region::{Region, content};
@@ -21,7 +21,7 @@ fn an_unacknowledged_write_may_have_happened_until_a_read_shows_it() {
     assert!(region.read(0, &content(1, 8)).is_err(), "it landed late");
     assert!(region.read(8, &content(1, 32)[8..16]).is_ok());
     assert!(region.read(8, &[0; 8]).is_err(), "it was taken back");
-    assert!(region.read(16, &[0xff; 8]).is_err(), "nobody wrote that");
+    assert!(region.read(16, &[0xff; 8]).is_err(), "no client wrote that");
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn an_acknowledged_write_ends_what_may_be_below_it_and_nothing_beside_it() {
 }
 
 #[test]
-fn what_a_script_said_last_may_have_happened() {
+fn the_last_request_of_a_script_may_have_happened() {
     let mut region = Region::new(0, 64);
     let last = replay(&mut region, "w 0 16 3\n.\nz 0 8\n.\nw 32 8 4\nw 48").unwrap();
     assert_eq!(last, 4);

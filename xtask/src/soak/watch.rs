@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::clock;
 
-/// How long a server may keep a connection whose client is gone.
+/// How long a server may keep a connection of a client that is gone.
 const GONE_LIMIT: Duration = Duration::from_secs(120);
 
 /// One TCP socket of this machine: the ports of both ends, and which socket it is.

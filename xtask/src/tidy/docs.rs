@@ -27,17 +27,17 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
         .filter(|(_, value)| value.get("path").is_none())
         .map(|(name, _)| name.as_str())
         .collect();
-    let told = tree
+    let listed = tree
         .get(DEPENDENCIES)
         .map_or_else(BTreeSet::new, |text| lines(text));
-    for name in named.difference(&told) {
+    for name in named.difference(&listed) {
         findings.push(Finding::at(
             DEPENDENCIES,
             0,
             format!("has no line for {name}"),
         ));
     }
-    for name in told.difference(&named) {
+    for name in listed.difference(&named) {
         findings.push(Finding::at(
             DEPENDENCIES,
             0,

@@ -59,7 +59,7 @@ impl Finding {
 /// What to show.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Args {
-    /// List the lines of a crate (crates/nbd; all when none is named) whose words the vocabulary replaces.
+    /// List the lines of a crate (crates/nbd; all when none is named) with words that the vocabulary replaces.
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = "")]
     words: Option<String>,
 }

@@ -29,7 +29,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("/wo", "rk/"), "a path of one machine"),
 ];
 
-/// Endings of files whose lines are ours.
+/// Endings of files with lines of ours.
 const CHECKED: &[&str] = &[".rs", ".toml", ".md", ".sh", ".py", ".css", ".js", ".html"];
 
 /// Everything wrong with the lines of one file.

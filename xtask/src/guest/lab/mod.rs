@@ -21,7 +21,7 @@ use crate::{packages, shell};
 pub(super) use check::run as check;
 pub(crate) use run::run;
 
-/// Modules besides those of every guest. What a module asks for while it works is named too.
+/// Modules besides those of every guest. What a module requests while it works is named too.
 const MODULES: &[&str] = &[
     "btrfs",
     "blake2b_generic",
@@ -70,7 +70,7 @@ const FILES: &[&str] = &[
     "/usr/share/dbench/client.txt",
 ];
 
-/// Folders of this machine whose files are the source tree of tar and its like.
+/// Folders of this machine with files that are the source tree of tar and its like.
 const TREES: &[&str] = &["/usr/include/linux"];
 
 /// Packages of servers and what mounts from them; the libraries they need come along.
@@ -177,7 +177,7 @@ fn add_tree(archive: &mut Archive, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The modules, and lists of those alone that are in the guest: who asks what can be loaded is told the truth.
+/// The modules, and lists of those alone that are in the guest: a query for what can be loaded gets the truth.
 fn add_modules(archive: &mut Archive, image: &Image) -> Result<()> {
     let read = |name: &str| -> Result<String> {
         let path = image.modules.join(name);
@@ -223,7 +223,7 @@ fn add_servers(archive: &mut Archive, servers: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The libraries of a program that may have some of its own beside it.
+/// The libraries of a program that may have some of its own next to it.
 fn libraries(program: &Path, tree: &Path) -> Result<Vec<PathBuf>> {
     let folders = [
         "usr/lib/x86_64-linux-gnu",
