@@ -360,6 +360,7 @@ fn devices(text: &str) -> impl Iterator<Item = String> {
 
 /// Runs a command, and runs it again, for [`REST`] at most, until its output is as expected: what a page shows of work in the background
 /// is one moment of it, and the first run may come before the work has begun.
+#[expect(clippy::disallowed_methods, reason = "programs run in real time")]
 fn run_until(
     host: &mut Host,
     command: &str,
