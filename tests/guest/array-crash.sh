@@ -1,5 +1,5 @@
-# After a crash the copies of an array differ where it was being written: whoever opens it next makes them
-# alike again, whoever of us and the kernel's md crashed. For mirrors with and without a bitmap and each
+# After a crash the copies of an array differ where it was being written: the next open resyncs
+# them, after a crash of ours and of the kernel's md. For mirrors with and without a bitmap and each
 # layout of level 10:
 #
 # * our server is killed while four clients write: the kernel resynchronises, its check then finds nothing,
@@ -52,7 +52,7 @@ crash() {
     host kill
     assemble
     idle
-    # Nothing is left to do; it may have been done before anybody could look.
+    # Nothing is left to do; it may have been done before the first look.
     check
     stop
     host all_there

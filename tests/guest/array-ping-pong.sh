@@ -2,10 +2,10 @@
 #
 # * a member that we failed, the kernel takes back by our bitmap, copying little;
 # * a member that the kernel failed, we take back by its bitmap, copying little;
-# * a recovery that one of us began and did not finish, the other one ends, also one by the bitmap, whoever began it;
-# * so it is with superblocks 0.90, which do not say how far a recovery is: it begins anew;
+# * a recovery that one of us began and did not finish, the other one ends, also one by the bitmap, in both directions;
+# * so it is with superblocks 0.90, which do not record how far a recovery is: it begins again;
 # * a mirror that we gave another copy the kernel runs with three;
-# * who is to be read last, and failed at once, we and the kernel tell each other;
+# * who is to be read last, and failed at once, we and the kernel report to each other;
 # * bad blocks that the kernel noted are not read by us; what we write around them, the kernel finds (in mirrors:
 #   level 10 of Linux 6.1 reads its own bad blocks, also without us).
 #
@@ -162,7 +162,7 @@ grown
 grown --metadata=1.0
 grown --metadata=0.90
 
-# flags VERSION: what is said of single members.
+# flags VERSION: what superblocks record of single members.
 flags() {
     name="flags $1" disks=$(devices AB)
     host flagged $1
@@ -222,7 +222,7 @@ degrade)
     finish
     ;;
 re_add)
-    # A byte that no bitmap speaks of tells whether everything was copied. It is put back.
+    # A byte outside of the bitmap's dirty chunks shows whether everything was copied. It is put back.
     at=$((20 << 20))
     dd if=$2.img of=kept bs=512 skip=$((at / 512)) count=1 status=none
     echo spoilt | dd of=$2.img bs=512 seek=$((at / 512)) conv=notrunc status=none
@@ -281,7 +281,7 @@ finish_recovery)
     ;;
 finish_bitmap)
     mdadm --examine B.img | grep 'Recovery Offset'
-    # A byte that no bitmap speaks of tells whether everything was copied. It is put back.
+    # A byte outside of the bitmap's dirty chunks shows whether everything was copied. It is put back.
     at=$((20 << 20))
     dd if=B.img of=kept bs=512 skip=$((at / 512)) count=1 status=none
     echo spoilt | dd of=B.img bs=512 seek=$((at / 512)) conv=notrunc status=none

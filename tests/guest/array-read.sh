@@ -44,7 +44,7 @@ fill() {
     dd if=/dev/vdg of=/dev/md0 bs=1M skip=$1 conv=fsync 2>/dev/null || true
 }
 
-# Stops the array and has the host read it with these arguments, without as many members as said, in each way
+# Stops the array and has the host read it with these arguments, without as many members as given, in each way
 # to leave them out, and compare it with the pattern from this MiB on.
 judge() {
     mdadm --stop --quiet /dev/md0

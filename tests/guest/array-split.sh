@@ -1,6 +1,6 @@
-# A mirror whose halves were each written without the other (finding 1 of the study: the kernel takes the
+# A mirror with halves that were each written without the other (finding 1 of the study: the kernel takes the
 # second half back and leaves the two different, without a word). We open neither half of such a pair with
-# the other, say of each what it went through, and write nothing. Told which side counts, we make the other
+# the other, say of each what it went through, and write nothing. With the side that counts given, we make the other
 # one like it, all of it, and the kernel's check finds nothing. So it is for halves that the kernel ran, that
 # we ran, and that one of us ran each.
 #: outboard

@@ -47,7 +47,7 @@ made() {
     echo "$name: the kernel agrees"
 }
 
-# mdadm makes the same wish come true with the same superblocks.
+# mdadm makes the same array with the same superblocks.
 alike() {
     version=$1 level=$2 letters=$3
     shift 3

@@ -1,5 +1,5 @@
 # A disk that grows while its server lives: `outboard refresh` makes the connections of the kernel's nbd
-# anew and the device grows, under a mounted filesystem. The server of the larger disk takes the place of
+# again and the device grows, under a mounted filesystem. The server of the larger disk takes the place of
 # the first one, which keeps its connections: so it shows that none of them is used any more. Loop devices have no
 # identity: a copy of a file would be refused as another disk.
 #: outboard
@@ -53,7 +53,7 @@ cmp /tmp/data /mnt/after
 outboard status
 outboard status | grep -q connected
 
-# A smaller disk is not followed, and said.
+# A smaller disk is not followed, and reported.
 truncate -s 32M /tmp/tiny
 rm /tmp/socket
 serve /tmp/tiny

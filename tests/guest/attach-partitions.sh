@@ -17,6 +17,6 @@ for via in kernel fuse; do
     test "$(blockdev --getsize64 "${device}p2")" = $((32 << 20))
     outboard detach "$device"
     name=${device#/dev/}
-    # The kernel keeps the partitions of an nbd device that is disconnected until somebody opens it.
+    # The kernel keeps the partitions of an nbd device that is disconnected until its next open.
     test "$via" = kernel || test ! -e "/sys/block/$name/${name}p2"
 done

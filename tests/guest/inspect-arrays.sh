@@ -11,14 +11,14 @@ done
 disk=5120
 modprobe brd rd_nr=4 rd_size=$disk
 
-# Asks both about a device.
+# Runs both on a device.
 ask() {
     ours=$(outboard inspect --json "$1" | tr ',{}[]' '\n\n\n\n\n')
     theirs=$(mdadm --examine --export "$1")
     details=$(mdadm --examine "$1")
 }
 
-# The first value of a name in what inspect said.
+# The first value of a name in the output of inspect.
 told() {
     echo "$ours" | sed -n "/^\"$1\":/{s///; s/\"//g; p; q}"
 }
@@ -106,7 +106,7 @@ for version in 0.90 1.0 1.1 1.2; do
         esac
         case $level in
         linear | 0) ;;
-        # An array's size is told after those of its members.
+        # An array's size is printed after those of its members.
         *) outboard inspect --json $members | grep -q "\"size\":$size,\"parts\"" ;;
         esac
         case $level in

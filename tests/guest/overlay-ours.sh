@@ -19,7 +19,7 @@ through_us() {
     for place in $1; do
         dd if=/dev/urandom of="$device" bs=4k seek="$place" count="$2" conv=fsync,notrunc 2>/dev/null
     done
-    # A part of a chunk, whose rest is the base's.
+    # A part of a chunk; its rest is the base's.
     echo "not a whole chunk" | dd of="$device" bs=1 seek=20000003 conv=fsync,notrunc 2>/dev/null
     outboard detach "$device"
 }

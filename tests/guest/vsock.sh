@@ -1,5 +1,5 @@
 # Server and client over vsock, in the clear and under TLS: what is written is read again, whole and
-# in pieces, a client that goes away in the middle hurts nobody, and the server stops in good order. The
+# in pieces, a client that disconnects in the middle harms no other, and the server stops in good order. The
 # guest talks to itself (vsock_loopback); between machines the sockets are the same.
 #: outboard
 #: timeout 200
@@ -24,7 +24,7 @@ outboard ls nbd+vsock://1
 outboard inspect nbd+vsock://1:10809/a
 outboard copy nbd+vsock://1/a /tmp/copy
 cmp /tmp/image /tmp/copy
-# The other way, beside a client that is killed in the middle of it.
+# The other way, with another client that is killed in the middle of it.
 dd if=/dev/urandom of=/tmp/other bs=1M count=24 2>/dev/null
 outboard copy --force /tmp/other nbd+vsock://1/a &
 killed=$!
@@ -45,7 +45,7 @@ kill $server
 wait $server
 cmp /tmp/other /tmp/served
 
-# Where nobody listens there is one clear line.
+# Without a listener there is one clear line.
 if outboard ls nbd+vsock://1:4444 2>/tmp/refused; then exit 1; fi
 cat /tmp/refused
 test "$(wc -l </tmp/refused)" = 1

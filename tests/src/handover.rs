@@ -33,7 +33,7 @@ struct Place {
 }
 
 impl Place {
-    /// Clients may come at once: they wait in the socket until somebody takes them.
+    /// Clients may come at once: they wait in the socket until the server accepts them.
     #[track_caller]
     fn listen() -> (Self, UnixListener) {
         let folder = Folder::new();
@@ -55,7 +55,7 @@ pub struct Activated {
 }
 
 impl Activated {
-    /// Serves `disks` (and whatever options are among them).
+    /// Serves `disks` (and the options among them).
     ///
     /// # Panics
     /// If it cannot be started.

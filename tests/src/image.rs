@@ -1,4 +1,4 @@
-//! A folder of one test, and disk images in it whose every byte is known.
+//! A folder of one test, and disk images in it with known bytes.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -91,7 +91,7 @@ impl Folder {
     }
 }
 
-/// Bytes that repeat nowhere near, told by their seed.
+/// Bytes that repeat nowhere near, determined by their seed.
 #[must_use]
 pub fn pattern(size: u64, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

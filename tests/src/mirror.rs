@@ -1,4 +1,4 @@
-//! Mirrors on files and servers: made, asked, loaded, and looked into.
+//! Mirrors on files and servers: create, query, load, and inspect.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -23,11 +23,11 @@ pub const RECORD: usize = 4096;
 pub const RECORDS: u64 = 48;
 /// Bytes from one record to the next.
 pub const APART: u64 = 1 << 20;
-/// Requests between two pauses of a load, and how long one is: copying yields to whoever never pauses.
+/// Requests between two pauses of a load, and how long one is: a resync yields to a load that never pauses.
 const AT_ONCE: u64 = 16;
 const PAUSE: Duration = Duration::from_millis(80);
 
-/// Makes a mirror of `members`, all alike, with a bitmap of fine chunks.
+/// Makes a mirror of `members`, all identical, with a bitmap of fine chunks.
 ///
 /// # Panics
 /// If it cannot be made.

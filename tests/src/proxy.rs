@@ -1,5 +1,5 @@
-//! A TCP proxy between a client and a server, whose directions can be cut as a network is: nothing goes through any more,
-//! and nobody is told.
+//! A TCP proxy between a client and a server, with directions that can be cut as a network is: nothing goes through any more,
+//! and neither side is notified.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -60,12 +60,12 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.cut.over.store(true, Ordering::SeqCst);
-        // Whoever accepts looks at it then.
+        // The accepting thread looks at it then.
         drop(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)));
     }
 }
 
-/// Goes on beside the test, which it ends with at the latest.
+/// Runs concurrently with the test, and ends with it at the latest.
 fn begin(work: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().name("proxy".to_owned());
     drop(thread.spawn(work).expect("a thread"));
@@ -104,7 +104,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, cut: &Cut, way: fn(&Cut) -> &Ato
             break;
         }
     }
-    // Whoever has left already need not be told.
+    // A peer that has disconnected already needs no shutdown.
     drop(to.shutdown(Shutdown::Both));
     drop(from.shutdown(Shutdown::Both));
 }

@@ -1,4 +1,4 @@
-//! A client that says whatever a test wants, byte by byte: for what no well-behaved client sends.
+//! A client that sends the bytes that a test gives it: for what no well-behaved client sends.
 //!
 //! Source of the numbers: NBD's `doc/proto.md`. They are written out here so that a mistake of our own
 //! protocol crate is not made twice.
@@ -94,7 +94,7 @@ pub fn reply(stream: &mut TcpStream) -> io::Result<(u32, u64)> {
     Ok((error, u64::from_be_bytes(cookie)))
 }
 
-/// Waits until the server closes the connection; whatever it still says is dropped.
+/// Waits until the server closes the connection; what it still sends is dropped.
 ///
 /// # Panics
 /// If it does not close it in time.

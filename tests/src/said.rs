@@ -49,7 +49,7 @@ impl Said {
     /// The one line it complained with, having ended with `code`. What it logged does not count.
     ///
     /// # Panics
-    /// If it ended otherwise or said more or less than a line.
+    /// If it ended otherwise or printed more or less than a line.
     #[must_use]
     #[track_caller]
     pub fn complaint(self, code: i32) -> String {

@@ -34,7 +34,7 @@ pub enum By {
 pub const WAYS: [By; 2] = [By::Tcp, By::Unix];
 
 impl Server {
-    /// Serves `disks` (and whatever options are among them) over TCP and a Unix socket.
+    /// Serves `disks` (and the options among them) over TCP and a Unix socket.
     ///
     /// # Panics
     /// If it does not listen in time.
@@ -63,11 +63,11 @@ impl Server {
             .arg("--port-file")
             .arg(&port_file);
         let mut process = Process::start(&mut command).expect("a server to start");
-        let told = process.wait_for_file(&port_file, LIMIT);
-        let told = told.unwrap_or_else(|e| panic!("the server does not listen: {e}"));
-        let port = told
+        let written = process.wait_for_file(&port_file, LIMIT);
+        let written = written.unwrap_or_else(|e| panic!("the server does not listen: {e}"));
+        let port = written
             .parse()
-            .unwrap_or_else(|e| panic!("port {told:?}: {e}"));
+            .unwrap_or_else(|e| panic!("port {written:?}: {e}"));
         let is_socket = std::fs::metadata(&socket).is_ok_and(|found| found.file_type().is_socket());
         assert!(is_socket, "the port file comes after everything listens");
         Self {
@@ -111,7 +111,7 @@ impl Server {
         &mut self.process
     }
 
-    /// Asks it to stop with `signal`; its exit status.
+    /// Sends it `signal`; returns its exit status.
     ///
     /// # Panics
     /// If it does not stop in time, or leaves its socket or its port file.

@@ -21,7 +21,7 @@ use testkit::requires;
 const SIZE: u64 = 64 * MIB;
 /// How long a member may take to answer, and to be opened: a server that was just started, on a machine with
 /// other things to do, took more than a second for that.
-const PATIENCE: Duration = Duration::from_secs(3);
+const MEMBER_TIMEOUT: Duration = Duration::from_secs(3);
 /// What a request may take more on a machine with other things to do; one that hangs takes for ever.
 const SLACK: Duration = Duration::from_secs(10);
 
@@ -61,7 +61,7 @@ impl Pair {
         (pair, way)
     }
 
-    /// Stops both servers; the members must be alike, and complete.
+    /// Stops both servers; the members must be identical, and complete.
     #[track_caller]
     fn end(self, load: Load) {
         let kept = load.stop();
@@ -74,8 +74,8 @@ impl Pair {
 }
 
 fn disk(local: &str, uri: &str, more: &str) -> String {
-    let patience = PATIENCE.as_secs();
-    format!("array({local}, {uri}, member-timeout={patience}s{more})")
+    let timeout = MEMBER_TIMEOUT.as_secs();
+    format!("array({local}, {uri}, member-timeout={timeout}s{more})")
 }
 
 /// Fails if a request hung.
@@ -83,8 +83,8 @@ fn disk(local: &str, uri: &str, more: &str) -> String {
 fn assert_prompt(load: &Load) {
     let longest = load.longest();
     assert!(
-        longest < PATIENCE + SLACK,
-        "a request took {longest:?} with a member timeout of {PATIENCE:?}"
+        longest < MEMBER_TIMEOUT + SLACK,
+        "a request took {longest:?} with a member timeout of {MEMBER_TIMEOUT:?}"
     );
 }
 
@@ -146,7 +146,7 @@ fn a_half_that_hangs_costs_no_write_and_gets_nothing_late() {
 fn a_half_whose_flushes_hang_is_failed_in_time() {
     let mut pair = Pair::start();
     pair.backup.process().signal(Signal::STOP).unwrap();
-    // The first write of all: the members must be told durably before it.
+    // The first write of all: the members must record durably that the array is dirty before it.
     let load = Load::start(&pair.primary);
     load.wait_for(100);
     assert_prompt(&load);
@@ -212,7 +212,7 @@ fn moved_by(server: &mut Server) -> u64 {
 }
 
 #[test]
-fn an_array_whose_remote_half_is_away_starts_only_if_it_is_told_to_and_takes_it_in_later() {
+fn an_array_without_its_remote_half_starts_only_with_run_and_re_adds_it_later() {
     let mut pair = Pair::start();
     assert_eq!(pair.primary.stop(Signal::TERM), Some(0));
     let uri = pair.backup.uri("");
@@ -314,13 +314,13 @@ fn the_last_half_is_waited_for_as_any_remote_disk_is() {
     let mut pair = Pair::start();
     assert_eq!(pair.primary.stop(Signal::TERM), Some(0));
     let uri = pair.backup.uri("");
-    let patience = PATIENCE.as_secs();
-    let alone = format!("array({uri}, missing, run=true, member-timeout={patience}s)");
+    let timeout = MEMBER_TIMEOUT.as_secs();
+    let alone = format!("array({uri}, missing, run=true, member-timeout={timeout}s)");
     pair.primary = Server::start(&[&alone]);
     let load = Load::start(&pair.primary);
     load.wait_for(100);
     let port = pair.backup.kill();
-    std::thread::sleep(2 * PATIENCE);
+    std::thread::sleep(2 * MEMBER_TIMEOUT);
     pair.backup = Server::start_on(port, &[&pair.far]);
     load.wait_for(100);
     let kept = load.stop();

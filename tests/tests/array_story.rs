@@ -4,10 +4,10 @@
 //! primary:  array(a.img, nbd://backup/b)  under load       killed, and its machine with it
 //! replacement:  array(nbd://backup/b, missing, run=true)    starts at once, takes the load
 //!               + c.img                                     an empty disk, filled meanwhile
-//! the old primary comes back: a.img                         is stale, and nobody takes it for the truth
+//! the old primary comes back: a.img                         is stale, and is not used
 //! ```
 //!
-//! This is what `docs/guide/mirror.md` tells, with its commands.
+//! This is the session of `docs/guide/mirror.md`, with its commands.
 
 use outboard_tests::image::{Folder, MIB};
 use outboard_tests::mirror::{
@@ -41,7 +41,7 @@ fn a_machine_is_lost_and_nothing_that_was_flushed_is() {
     primary.kill();
     let first = load.cut_off();
 
-    // Without its other half it starts only where somebody says so.
+    // Without its other half it starts only with `run=true`.
     let line = refused(&["serve", &format!("array({far})")]);
     assert!(line.contains("run=true"), "{line}");
     let mut replacement = Server::start(&[&format!("array({far}, missing, run=true)")]);
@@ -61,7 +61,7 @@ fn a_machine_is_lost_and_nothing_that_was_flushed_is() {
     second.assert_in(&c);
     assert_alike(&b, &c);
 
-    // The old primary's disk is back. It is older, and is told so; the two others are the array.
+    // The old primary's disk is back. It is older, and reported as such; the two others are the array.
     let line = refused(&["serve", &format!("array({a})")]);
     assert!(line.contains("run=true"), "{line}");
     let mut again = Server::start(&[&format!("array({a}, {far}, {c})")]);

@@ -31,7 +31,7 @@ fn assert_lives(server: Server) {
 }
 
 #[test]
-fn a_full_disk_is_told_to_the_client_and_the_server_lives() {
+fn a_full_disk_is_reported_to_the_client_and_the_server_lives() {
     if !requires::all(&[requires::root(), needs_nbdsh()]) {
         return;
     }
@@ -125,7 +125,7 @@ fn bytes_that_make_no_sense_end_their_own_connection_only() {
         b"\0\0\0\x03IHAVEOPT\0\0\0\x07\xff\xff\xff\xf0",
         // An export name of almost 4 GiB.
         b"\0\0\0\x03IHAVEOPT\0\0\0\x01\xff\xff\xff\xff",
-        // INFO whose name is longer than the option; then silence of this side.
+        // INFO with a name longer than the option; then silence of this side.
         b"\0\0\0\x03IHAVEOPT\0\0\0\x06\0\0\0\x06\xff\xff\xff\xff\0\0",
     ];
     for bytes in handshakes {

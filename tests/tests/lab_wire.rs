@@ -1,5 +1,5 @@
-//! The lab against a wire whose rate is known: a network namespace of its own, the loopback in it held to
-//! 160 Mb/s. The interface itself claims no speed, so nothing but what it carried tells the lab.
+//! The lab against a wire with a known rate: a network namespace of its own, the loopback in it held to
+//! 160 Mb/s. The interface itself claims no speed, so the lab knows only what it carried.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -90,7 +90,7 @@ fn measured(world: &World, folder: &Path) -> Value {
         };
     }
     said::run_within(&mut command, LIMIT).ok();
-    let text = std::fs::read_to_string(folder.join("out.json")).expect("what the run told");
+    let text = std::fs::read_to_string(folder.join("out.json")).expect("the output of the run");
     serde_json::from_str(&text).expect("JSON")
 }
 

@@ -9,7 +9,7 @@ use testkit::requires;
 fn can_run() -> bool {
     requires::all(&[
         requires::command("nbdinfo"),
-        // nbdinfo tells by it what an export holds; without it, its JSON is not UTF-8.
+        // nbdinfo detects with it what an export holds; without it, its JSON is not UTF-8.
         requires::command("file"),
         requires::command("nbdcopy"),
         needs_nbdsh(),

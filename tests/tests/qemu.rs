@@ -17,7 +17,7 @@ fn qemu_io(uri: &str, commands: &[&str]) -> String {
     }
     args.push(uri);
     let printed = program("qemu-io", &args).ok();
-    // qemu-io succeeds whatever a command of it says.
+    // qemu-io succeeds even if a command of it fails.
     for bad in ["failed", "mismatch", "verification", "error"] {
         assert!(!printed.contains(bad), "{printed}");
     }
@@ -94,7 +94,7 @@ fn qemu_io_reads_what_it_wrote_discarded_and_zeroed() {
 }
 
 #[test]
-fn qemu_io_is_told_that_an_unwritable_export_is_read_only() {
+fn qemu_io_learns_that_an_unwritable_export_is_read_only() {
     if !can_run() {
         return;
     }

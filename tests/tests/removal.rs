@@ -4,7 +4,7 @@
 //!
 //! The study saw that a file could still be made with a middle drive gone and none without the first
 //! one, that names were still listed, and that a drive that came back was no part of the disk any more.
-//! It did not look at what a program is told that asks for its data to be safe, which files can still be
+//! It did not look at the result of a program's flush, which files can still be
 //! read, and what is left afterwards. These tests do.
 
 use std::collections::BTreeSet;
@@ -217,7 +217,7 @@ fn pull_and_plug(drive: usize, arguments: &str) {
     promised.expect("a writer that gets on");
 
     bench.pull(drive);
-    // A flush goes to all drives: without one of them nobody is promised anything any more.
+    // A flush goes to all drives: without one of them it fails.
     assert_eq!(writer.wait(LIMIT).expect("an end").code(), Some(7));
     bench.assert_becomes_read_only();
     for other in &others {
@@ -253,9 +253,9 @@ fn drives_that_lose_their_caches_when_they_are_pulled_keep_what_was_promised() {
     pull_and_plug(FIRST, ", cache=4M");
 }
 
-/// As the study did it: nobody asks for anything to be safe.
+/// As the study did it: without a flush.
 #[test]
-fn a_file_can_be_made_without_a_middle_drive_as_long_as_nobody_asks_for_it_to_be_safe() {
+fn a_file_can_be_made_without_a_middle_drive_as_long_as_it_is_not_flushed() {
     let Some(bench) = Bench::new("") else { return };
     bench.write("before", 1);
     bench.pull(MIDDLE);

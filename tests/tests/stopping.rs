@@ -98,7 +98,7 @@ fn json_says_where_every_export_is() {
 }
 
 #[test]
-fn a_server_told_to_ends_with_the_process_that_started_it() {
+fn a_server_with_exit_with_parent_ends_with_the_process_that_started_it() {
     let folder = Folder::new();
     let port_file = folder.at("port");
     let id_file = folder.at("id");

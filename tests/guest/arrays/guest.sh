@@ -20,7 +20,7 @@ same() {
     }
 }
 
-# Runs a program whose words matter only when it fails.
+# Runs a program with output that matters only when it fails.
 quietly() {
     "$@" </dev/null >/tmp/said 2>&1 || {
         echo "$*"
@@ -30,7 +30,7 @@ quietly() {
     }
 }
 
-# The kernel assembles $disks, or those given. What the host changed is read anew.
+# The kernel assembles $disks, or those given. What the host changed is read again.
 assemble() {
     for disk in $disks; do
         blockdev --flushbufs $disk
@@ -58,7 +58,7 @@ idle() {
     exit 1
 }
 
-# Whether the kernel finds that nothing is missing and all copies are alike.
+# Whether the kernel finds that nothing is missing and all copies are identical.
 check() {
     idle
     same "$name, missing" "$(md degraded)" 0

@@ -25,7 +25,7 @@ blank() {
     done
 }
 
-# Runs a program whose words matter only when it fails.
+# Runs a program with output that matters only when it fails.
 quietly() {
     "$@" >said 2>&1 || {
         echo "$*"

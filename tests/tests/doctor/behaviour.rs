@@ -1,4 +1,4 @@
-//! What the doctor does beside naming: little, and nothing that stays.
+//! What the doctor does besides naming: little, and nothing that stays.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use testkit::requires;
 
 use super::{SECONDS, alone, doctor};
 
-/// How long the doctor may take to begin, and to end once it is asked to, on a machine that has a lot else to do.
+/// How long the doctor may take to begin, and to end after a signal, on a machine that has a lot else to do.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn names_in(folder: &Folder) -> Vec<String> {
@@ -124,7 +124,7 @@ fn it_ends_within_the_time_that_it_was_given() {
 
 /// Each request takes most of a second, so that three seconds are over before everything is measured.
 #[test]
-fn what_no_time_was_left_for_is_told() {
+fn what_no_time_was_left_for_is_reported() {
     let _alone = alone();
     let folder = Folder::new();
     let mut command = said::outboard(&["doctor", "--json", "--seconds", "3"]);
@@ -139,7 +139,7 @@ fn what_no_time_was_left_for_is_told() {
     ] {
         assert!(unknown.contains(missing), "{unknown}");
     }
-    // Nothing else is told of what was not measured.
+    // Nothing else is reported of what was not measured.
     assert_eq!(
         told["examination"]["substitutions"]
             .to_string()

@@ -27,14 +27,14 @@ fn a_throttled_disk_is_named_through_a_server() {
     for by in [By::Unix, By::Tcp] {
         let uri = server.uri_by(by, "slow");
         let told = names(&["disk"], |seconds| doctor(&folder, seconds, &[&uri]));
-        // The server tells what the disk is made of, so it was measured by itself.
+        // The server reports what the disk is made of, so it was measured by itself.
         let bounds = told["examination"]["bounds"].to_string();
         assert!(bounds.contains("by itself"), "{bounds}");
     }
 }
 
 #[test]
-fn a_queue_that_is_too_short_is_named_and_the_depth_that_helps_is_told() {
+fn a_queue_that_is_too_short_is_named_and_the_depth_that_helps_is_reported() {
     let _alone = alone();
     let folder = Folder::new();
     let server = Server::start(&["late=delay(memory(64M), read=10ms)"]);

@@ -39,7 +39,7 @@ impl Ssh {
             keygen.args(["-q", "-t", "ed25519", "-N", "", "-f", &at(key)]);
             run(&mut keygen).ok();
         }
-        // Nobody asks for a free port on behalf of sshd: one is found and let go.
+        // sshd cannot find a free port by itself: one is found and released.
         let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let port = free.local_addr().expect("its address").port();
         drop(free);

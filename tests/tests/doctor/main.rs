@@ -1,9 +1,9 @@
-//! The doctor on systems whose limiter is known, because it was built in: each by a clear factor.
+//! The doctor on systems with a known limiter, because it was built in: each by a clear factor.
 //!
 //! They measure, so one runs at a time; and where something else on the machine got in the way of a
-//! measurement, the doctor is asked again: what it must not do is to be wrong each time. A machine under load
+//! measurement, the doctor is run again: what it must not do is to be wrong each time. A machine under load
 //! takes its time for everything, so that the doctor says that steps did not fit into what it was given;
-//! each time that it is asked again it is given twice as much.
+//! each time that it is run again it is given twice as much.
 
 mod behaviour;
 mod blocks;
@@ -19,7 +19,7 @@ use outboard_tests::image::Folder;
 use outboard_tests::said;
 use serde_json::Value;
 
-/// How often the doctor is asked before it counts as wrong.
+/// How often the doctor is run before it counts as wrong.
 const TRIES: usize = 4;
 
 /// Of one answer, on a machine that has a lot else to do.
@@ -69,13 +69,13 @@ fn is_whole(diagnosis: &Value) -> bool {
     !lines.any(|line| line.contains("no time was left") && !line.starts_with("wire: by itself"))
 }
 
-/// Asks until all that is named is among `parts`, and gives that answer.
+/// Runs it until all that is named is among `parts`, and gives that answer.
 #[track_caller]
 fn names(parts: &[&str], command: impl FnMut(u32) -> Command) -> Value {
     names_for(parts, "", command)
 }
 
-/// Asks until all that is named is among `parts` and `evidence` is among what speaks for it; `command` takes
+/// Runs it until all that is named is among `parts` and `evidence` is among what speaks for it; `command` takes
 /// the seconds that the doctor is given. An answer that left steps out counts only if there is no other.
 #[track_caller]
 fn names_for(parts: &[&str], evidence: &str, mut command: impl FnMut(u32) -> Command) -> Value {

@@ -10,7 +10,7 @@ use testkit::requires;
 use super::{alone, doctor, names};
 use outboard_tests::server::LIMIT;
 
-/// Somebody who has a core for themselves, and leaves little of it to who is nice.
+/// Another process that keeps a core busy, and leaves little of it to processes with a lower priority.
 fn hog(core: &str) -> Process {
     let mut command = Command::new("taskset");
     command.args(["-c", core, "sh", "-c", "while :; do :; done"]);
@@ -57,7 +57,7 @@ fn server(folder: &Folder, pin: impl Fn(&Command) -> Command) -> (Process, Strin
 }
 
 #[test]
-fn a_server_whose_core_somebody_else_has_is_named() {
+fn a_server_with_a_core_that_another_process_keeps_busy_is_named() {
     if !can_pin() {
         return;
     }
@@ -76,7 +76,7 @@ fn a_server_whose_core_somebody_else_has_is_named() {
 }
 
 #[test]
-fn a_client_whose_core_somebody_else_has_is_named() {
+fn a_client_with_a_core_that_another_process_keeps_busy_is_named() {
     if !can_pin() {
         return;
     }

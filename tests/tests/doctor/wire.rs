@@ -131,7 +131,7 @@ fn server(network: &Network, folder: &Folder) -> (Process, String) {
 }
 
 #[test]
-fn a_slow_wire_is_named_and_told_from_a_slow_server() {
+fn a_slow_wire_is_named_and_distinguished_from_a_slow_server() {
     if !can_make_networks() {
         return;
     }
@@ -159,13 +159,13 @@ fn a_slow_wire_is_named_and_told_from_a_slow_server() {
     let evidence = told["verdict"]["evidence"].to_string();
     // An export without data behind the same wire is no faster.
     assert!(evidence.contains("it is not the disk"), "{evidence}");
-    // It was not measured by itself, and that is said.
+    // It was not measured by itself, and that is reported.
     assert_eq!(told["examination"]["wire"], serde_json::Value::Null);
     let unknown = told["verdict"]["unknown"].to_string();
     assert!(unknown.contains("wire: by itself, both ways"), "{unknown}");
 }
 
-/// The near end is held to half of the far one's rate, so that the two ways can be told apart.
+/// The near end is held to half of the far one's rate, so that the two directions can be distinguished.
 #[test]
 fn the_wire_is_measured_by_itself_both_ways() {
     if !can_make_networks() || !requires::all(&[requires::command("iperf3")]) {
@@ -202,7 +202,7 @@ fn the_wire_is_measured_by_itself_both_ways() {
     );
     let evidence = told["verdict"]["evidence"].to_string();
     assert!(evidence.contains("iperf3"), "{evidence}");
-    // Such a link says of itself that it is a hundred times as fast, which is told with the rest.
+    // Such a link claims to be a hundred times as fast, which is reported with the rest.
     let against = told["verdict"]["contradictions"].to_string();
     assert!(against.contains("says it is a link of"), "{against}");
 }

@@ -1,4 +1,4 @@
-//! Whether a program printed what a page shows, whatever changes from run to run aside.
+//! Whether a program printed what a page shows, apart from what changes from run to run.
 //!
 //! Both texts are reduced by the same rules and must then be equal:
 //!
@@ -57,7 +57,7 @@ const VARYING: &[(&str, &str)] = &[
     ("\\b[0-9]+ of ([0-9]+) chunks", "<COUNT> of $1 chunks"),
 ];
 
-/// Columns of tables whose cells count what clients and caches happened to do.
+/// Columns of tables that count what clients and caches happened to do.
 const COUNTERS: &[&str] = &[
     "READS", "READ", "WRITES", "WRITTEN", "P99", "FROM", "CLIENT", "CHANGED",
 ];
@@ -174,7 +174,7 @@ fn reduced(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
-/// Tables whose header has one of [`COUNTERS`] without the cells of those columns.
+/// Tables with a header that has one of [`COUNTERS`] without the cells of those columns.
 fn without_counters(text: &str) -> String {
     let mut dropped: Vec<bool> = Vec::new();
     let mut lines = Vec::new();

@@ -248,7 +248,7 @@ impl Drop for Host {
     }
 }
 
-/// Namespaces for hosts. In a chroot whose root is no mount point there are none.
+/// Namespaces for hosts. In a chroot without a mount point as its root there are none.
 pub(crate) fn are_possible() -> Result<(), Missing> {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--uts", "--net", "--pid", "--fork", "true"]);

@@ -1,7 +1,7 @@
 //! Every console of README.md and docs/guide is run, and prints what the page shows.
 //!
 //! A console is a code block with a prompt ([`markdown`]). Each runs on a host of its own, several hosts where its prompts name them ([`host`]),
-//! against the binary under test, and what it prints is compared with the page ([`compare`], whose head has the rules). A comment of HTML
+//! against the binary under test, and what it prints is compared with the page (by the rules at the head of [`compare`]). A comment of HTML
 //! before a console says what the page does not show:
 //!
 //! ```text
@@ -60,7 +60,7 @@ pub(crate) fn pages() -> Vec<(String, String)> {
     paths.into_iter().map(read).collect()
 }
 
-/// `OUTBOARD_GUIDE=faults` runs the sessions whose title contains that.
+/// `OUTBOARD_GUIDE=faults` runs the sessions with that in their title.
 #[test]
 fn every_console_of_readme_and_guides_prints_what_the_page_shows() {
     let only = std::env::var("OUTBOARD_GUIDE").unwrap_or_default();

@@ -37,7 +37,7 @@ fn is_start(before: &str) -> bool {
     before.is_empty() || before.ends_with(['$', '#', '&', '|', ';']) || before == "sudo"
 }
 
-/// What `--help` of each command says, asked once.
+/// The `--help` of each command, printed once.
 #[derive(Debug, Default)]
 struct Helps(BTreeMap<String, String>);
 

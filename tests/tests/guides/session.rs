@@ -112,7 +112,7 @@ pub(crate) fn of_page(page: &str, consoles: Vec<Console>) -> (Vec<Session>, Vec<
 }
 
 impl Session {
-    /// How long it may take beside others, for the order: those that wait for times come first, then those of many commands.
+    /// How long it may take concurrently with others, for the order: those that wait for times come first, then those of many commands.
     pub(crate) fn weight(&self) -> (bool, usize) {
         let commands = self.parts.iter().map(|part| part.steps.len()).sum();
         (self.mark.compares_times, commands)

@@ -161,7 +161,7 @@ fn qemu_io(cell: &Cell) -> Option<Vec<u8>> {
         qemu_io.args(["-c", command]);
     }
     let printed = run(qemu_io.arg(cell.place.qemu())).ok();
-    // qemu-io succeeds whatever a command of it says.
+    // qemu-io succeeds even if a command of it fails.
     for bad in ["failed", "mismatch", "verification", "error"] {
         assert!(!printed.contains(bad), "{printed}");
     }
@@ -230,7 +230,7 @@ fn remote_disk(cell: &Cell) -> Option<Vec<u8>> {
     content_of(&source)
 }
 
-/// As many connections as there can be, as nbdcopy and ours are told.
+/// As many connections as there can be, as nbdcopy and ours are configured.
 fn connections(cell: &Cell) -> String {
     format!("--connections={}", cell.place.transport().connections())
 }

@@ -1,4 +1,4 @@
-//! The ways to our server, and how each kind of client is told of them.
+//! The transports of our server, and the arguments of each kind of client for them.
 
 use outboard_tests::handover::{Activated, Inetd};
 use outboard_tests::image::Folder;
@@ -117,7 +117,7 @@ impl Place {
         format!("json:{}", json!({ "driver": "raw", "file": file }))
     }
 
-    /// What a command of QEMU's is told before it can reach the export.
+    /// The options of a QEMU command before it can reach the export.
     pub(crate) fn qemu_options(&self) -> Vec<String> {
         let Running::Tls(_, folder) = &self.running else {
             return Vec::new();

@@ -23,7 +23,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects, and asks for the default export without waiting for the answer.
+    /// Connects, and requests the default export without waiting for the reply.
     pub(crate) fn ask(port: u16, number: u8) -> Self {
         let flags = SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None);
@@ -40,8 +40,8 @@ impl Client {
         Self { stream }
     }
 
-    /// The size it was told; `None` if the server closed the connection.
-    pub(crate) fn told(&mut self) -> Option<u64> {
+    /// The size that the server reported; `None` if the server closed the connection.
+    pub(crate) fn size(&mut self) -> Option<u64> {
         self.stream.read_exact(&mut [0; 18]).expect("a greeting");
         let mut size = [0; 8];
         self.stream.read_exact(&mut size).ok()?;
@@ -52,7 +52,7 @@ impl Client {
     /// Connects and waits until it is served.
     pub(crate) fn connect(port: u16, number: u8) -> Self {
         let mut client = Self::ask(port, number);
-        client.told().expect("it is served");
+        client.size().expect("it is served");
         client
     }
 

@@ -22,7 +22,7 @@ const WRITES: [(u64, usize); 4] = [
     (20 * MIB, 128 << 10),
     (SIZE - 65536, 65536),
 ];
-/// Where nobody writes.
+/// An offset that no client writes.
 const UNTOUCHED: (u64, usize) = (40 * MIB, 65536);
 /// Memory that a connected client may cost the server, with what it wrote, bytes. This is a
 /// build without optimisation.
@@ -85,7 +85,7 @@ fn own(number: u8, (offset, len): (u64, usize)) -> Vec<u8> {
 fn all(port: u16) -> Vec<Client> {
     let mut clients: Vec<Client> = (1..=CLIENTS).map(|n| Client::ask(port, n)).collect();
     for client in &mut clients {
-        assert_eq!(client.told(), Some(SIZE));
+        assert_eq!(client.size(), Some(SIZE));
     }
     clients
 }
@@ -171,7 +171,7 @@ fn two_hundred_clients_at_once_keep_what_they_wrote_and_the_image_stays_as_it_is
 }
 
 #[test]
-fn a_client_that_has_used_up_its_quota_is_told_so_and_nobody_else_is() {
+fn a_client_that_has_used_up_its_quota_gets_enospc_and_no_other_client_does() {
     const ENOSPC: u32 = 28;
     let stage = Stage::new();
     let server = stage.serve(0, "4M");
@@ -208,7 +208,7 @@ fn an_address_is_a_client_whatever_its_connections_and_a_second_server_is_kept_o
     assert_eq!(second.read(4096, 4096), [9; 4096]);
     let other = stage.serve(0, "64M");
     assert_eq!(
-        Client::ask(other.port(), 1).told(),
+        Client::ask(other.port(), 1).size(),
         None,
         "its overlay is in use"
     );
@@ -225,7 +225,7 @@ fn an_address_is_a_client_whatever_its_connections_and_a_second_server_is_kept_o
 }
 
 #[test]
-fn what_cannot_be_served_with_overlays_is_told_in_one_line() {
+fn what_cannot_be_served_with_overlays_is_reported_in_one_line() {
     let folder = Folder::new();
     let golden = folder.filled("golden.img", MIB, 1);
     let serve = |options: &[&str]| said::run(&mut said::outboard(&[&["serve"], options].concat()));
