@@ -37,6 +37,7 @@ struct Event {
 pub(super) struct Events {
     pub(super) count: usize,
     pub(super) ended: usize,
+    pub(super) failed: usize,
     running: BTreeSet<String>,
     has_summary: bool,
 }
@@ -52,6 +53,7 @@ impl Events {
             ("test", "ok" | "failed") => {
                 self.running.remove(&event.name);
                 self.ended += 1;
+                self.failed += usize::from(event.event != "ok");
                 return Some(Ended {
                     test: event.name,
                     took: Duration::from_secs_f64(event.exec_time.max(0.0)),
