@@ -28,8 +28,8 @@ const LOCKS: &str = "/proc/locks";
 ///
 /// # Errors
 /// [`OpenError::InUse`] if another process or this one holds it.
-pub async fn lock_exclusive(file: &std::fs::File, path: &Path) -> Result<(), OpenError> {
-    let stat = fstat(file).map_err(|e| OpenError::system(path, "fstat", e))?;
+pub async fn lock_exclusive(file: impl AsFd, path: &Path) -> Result<(), OpenError> {
+    let stat = fstat(&file).map_err(|e| OpenError::system(path, "fstat", e))?;
     take(file.as_fd(), path, &stat, false).await
 }
 

@@ -97,14 +97,14 @@ impl BlockDevice for Pass {
     }
 
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
-        let message = match self.wrong {
+        let claimed = match self.wrong {
             Wrong::Holes => range,
             Wrong::Gap => Range::new(range.offset, range.len - 512),
             _ => return self.child.extents(range),
         };
         Box::pin(async move {
             Ok(vec![Extent {
-                range: told,
+                range: claimed,
                 kind: ExtentKind::Hole,
             }])
         })
