@@ -8,7 +8,7 @@ pub(super) const EXCLUSIVE: &[(&str, &[&str])] = &[
         "nodes",
         &[
             "array::member_guard::tests",
-            "array::mirror::tests::patience",
+            "array::mirror::tests::timeouts",
             "array::mirror::tests::steady_load",
         ],
     ),

@@ -31,6 +31,8 @@ use std::time::Duration;
 use engine::clock;
 use nodes::array::Array;
 
+use crate::failure::Failure;
+
 use self::hook::Hook;
 use self::report::ArrayReport;
 
@@ -128,6 +130,26 @@ async fn stop(arrays: Vec<ExportArray>) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Ends a command that opened arrays for itself: they are stopped, and the command fails if one of them could not be marked clean.
+/// What failed before has precedence.
+///
+/// # Errors
+/// That of the command, or that of the first array.
+pub(crate) async fn finish<T>(
+    result: Result<T, Failure>,
+    arrays: &[Arc<Array>],
+) -> Result<T, Failure> {
+    match (result, stop_opened(arrays).await) {
+        (Ok(done), Ok(())) => Ok(done),
+        (Ok(_), Err(why)) => Err(Failure::new(why)),
+        (Err(failure), Ok(())) => Err(failure),
+        (Err(failure), Err(why)) => {
+            tracing::error!("{why}");
+            Err(failure)
+        }
+    }
 }
 
 /// Stops the arrays that a command opened for itself, the one that was opened last first.

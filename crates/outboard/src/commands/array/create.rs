@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::offline::{MISSING, candidate};
 use super::words;
-use crate::arrays::member_checks;
 use crate::arrays::report::uuid;
+use crate::arrays::{self, member_checks};
 use crate::commands::inspect::on_the_engine;
 use crate::failure::Failure;
 use crate::graph::ByteSize;
@@ -178,13 +178,19 @@ fn check(args: &Args) -> Result<(), Failure> {
 
 async fn create(args: &Args) -> Result<nodes::array::Created, Failure> {
     let mut builder = Builder::new(false);
+    let created = create_on(&mut builder, args).await;
+    // Members may be arrays, which the superblocks were written to.
+    arrays::finish(created, builder.arrays()).await
+}
+
+async fn create_on(builder: &mut Builder, args: &Args) -> Result<nodes::array::Created, Failure> {
     let mut parts = Vec::with_capacity(args.members.len());
     for member in &args.members {
-        parts.push(new_member(&mut builder, args, member).await?);
+        parts.push(new_member(builder, args, member).await?);
     }
     let mut spares = Vec::with_capacity(args.spare.len());
     for spare in &args.spare {
-        spares.push(new_member(&mut builder, args, spare).await?);
+        spares.push(new_member(builder, args, spare).await?);
     }
     if !args.force {
         for member in parts.iter().chain(&spares) {

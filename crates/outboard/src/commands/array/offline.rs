@@ -13,7 +13,7 @@ use nodes::array::{Array, ArrayOptions, Candidate, open};
 use super::target::{How, servers};
 use crate::arrays::change::{self, OpenClaims, Opener};
 use crate::arrays::report::ArrayReport;
-use crate::arrays::{show, stop_one};
+use crate::arrays::{show, stop_one, stop_opened};
 use crate::commands::inspect::unnamed;
 use crate::control::client::statuses;
 use crate::control::{ArrayStep, place};
@@ -30,6 +30,8 @@ pub(super) struct Offline {
     array: Arc<Array>,
     writable: bool,
     beside: Beside,
+    /// Arrays among its members.
+    below: Vec<Arc<Array>>,
 }
 
 impl Offline {
@@ -74,6 +76,7 @@ impl Offline {
         Ok(Self {
             array,
             writable,
+            below: builder.arrays().to_vec(),
             beside: Beside(OpenClaims::by(builder)),
         })
     }
@@ -96,7 +99,10 @@ impl Offline {
     /// Stops it, and reports how it was at last if what was done with it went well.
     pub(super) async fn close(self, done: Result<(), Failure>) -> Result<ArrayReport, Failure> {
         let stopped = match self.writable {
-            true => stop_one(&self.array).await,
+            true => {
+                let stopped = stop_one(&self.array).await;
+                stopped.and(stop_opened(&self.below).await)
+            }
             false => Ok(()),
         };
         let report = self.report();

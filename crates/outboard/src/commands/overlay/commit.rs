@@ -16,7 +16,7 @@ use indicatif::{HumanBytes, ProgressBar, ProgressFinish, ProgressStyle};
 use nodes::{Committing, Overlay, OverlayError};
 use serde::Serialize;
 
-use crate::arrays::stop_opened;
+use crate::arrays;
 use crate::commands::inspect::{on_the_engine, unnamed};
 use crate::failure::Failure;
 use crate::graph::NamedDisk;
@@ -79,14 +79,7 @@ async fn commit(args: &Args, named: &NamedDisk, interrupt: &Interrupt) -> Result
     let progress = Committing::default();
     let committed = commit_to(&base, args, interrupt, &progress).await;
     drop(base);
-    let stopped = stop_opened(builder.arrays()).await;
-    if let (Err(_), Err(why)) = (&committed, &stopped) {
-        // The command fails with what ended the commit.
-        tracing::error!("{why}");
-    }
-    let committed = committed?;
-    stopped.map_err(Failure::new)?;
-    Ok(committed)
+    arrays::finish(committed, builder.arrays()).await
 }
 
 /// Commits to a base that is open.

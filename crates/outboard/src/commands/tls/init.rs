@@ -174,7 +174,7 @@ impl InitReport {
     fn text(&self) -> String {
         let dir = self.folder.display();
         let mut text = format!(
-            "InitReport in {dir}: an authority, and a certificate for a server that is called {}.\n\
+            "Made in {dir}: an authority, and a certificate for a server that is called {}.\n\
              On the server:  outboard serve NAME=DISK --listen 0.0.0.0 --tls {dir}",
             self.hosts.join(", ")
         );

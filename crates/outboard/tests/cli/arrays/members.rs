@@ -331,7 +331,8 @@ fn a_copy_onto_an_array_leaves_it_clean() {
         "--level",
         "1",
         "--assume-clean",
-        "--no-bitmap",
+        "--bitmap",
+        "none",
     ];
     let is_clean = || json(path, &["inspect", "a.img", "b.img"])["arrays"][0]["clean"] == true;
     answer(path, &[&create[..], &["a.img", "b.img"]].concat());

@@ -1,6 +1,7 @@
 //! `serve --auto`: what is served of disks, under which names, and what is not.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 use testkit::requires;
@@ -14,7 +15,7 @@ fn can() -> bool {
     requires::all(&needs.map(requires::command))
 }
 
-fn listed(folder: &std::path::Path) -> Vec<(String, u64, bool)> {
+fn listed(folder: &Path) -> Vec<(String, u64, bool)> {
     let listed = answer(folder, &["ls", "nbd+unix:///?socket=s", "--json"]);
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
     let rows = listed.as_array().expect("a list").iter();
@@ -153,6 +154,7 @@ fn a_stripe_of_mirrors_is_served() {
     }
     let stripe = ["0", "-N", "all", "array(a, b)", "array(c, d)"];
     answer(path, &[&create[..], &stripe].concat());
+    assert_clean(path);
     let size = {
         let serve = [
             "serve",
@@ -188,12 +190,17 @@ fn a_stripe_of_mirrors_is_served() {
         assert_eq!(server.ended().code(), Some(0));
     }
     // The outermost one was stopped first: the others know that nothing is under way.
-    for members in [["a", "b"], ["c", "d"]] {
-        let told = answer(path, &[&["array", "status"], &members[..]].concat());
-        assert!(told.contains("complete, clean"), "{told}");
-    }
+    assert_clean(path);
     let told = answer(path, &["array", "status", "array(a, b)", "array(c, d)"]);
     assert!(told.contains("all: raid0 of 2"), "{told}");
+}
+
+/// Both mirrors below the stripe are marked clean, and need no resync.
+fn assert_clean(path: &Path) {
+    for members in [["a", "b"], ["c", "d"]] {
+        let status = answer(path, &[&["array", "status"], &members[..]].concat());
+        assert!(status.contains("complete, clean"), "{status}");
+    }
 }
 
 #[test]
