@@ -43,4 +43,6 @@ kill $listener
 tar -cf /dev/vdb -C result .
 sync
 umount /scratch || echo "the scratch disk is busy"
+# The progress bar leaves its line open, and the status has to begin one.
+echo
 exit $code
