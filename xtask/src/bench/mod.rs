@@ -204,9 +204,17 @@ fn wire(
         .filter(|server| *server != Server::Reference || load.jobs <= REFERENCE_JOBS_MAX)
         .chain(launcher.before.as_ref().map(|_| Server::Before))
         .collect();
+    // Two servers of ours do not open one file for writing.
+    let earlier_disk = launcher.folder.join("disk-before.img");
+    if launcher.before.is_some() {
+        data::fill(&earlier_disk, DISK_SIZE, 1)?;
+    }
     let mut serving: Vec<Serving> = servers
         .iter()
-        .map(|server| launcher.start(*server, &text))
+        .map(|server| match server {
+            Server::Before => launcher.start(*server, &earlier_disk.to_string_lossy()),
+            _ => launcher.start(*server, &text),
+        })
         .collect::<Result<_>>()?;
     let mut names: Vec<String> = servers.iter().map(ToString::to_string).collect();
     if and_null {
@@ -214,7 +222,11 @@ fn wire(
         names.push(NULL_DISK.to_owned());
     }
     rounds(args, names, |which| {
-        ready(&disk)?;
+        let file = match servers.get(which) {
+            Some(Server::Before) => &earlier_disk,
+            _ => &disk,
+        };
+        ready(file)?;
         one(&serving[which], load, Until::Seconds(args.seconds))
     })
 }
