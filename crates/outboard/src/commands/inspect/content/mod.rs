@@ -1,4 +1,4 @@
-//! The contents of disks, as plain data. Filled by [`look`], combined by [`arrays`] and [`groups`], rendered by
+//! The contents of disks, as plain data. Filled by [`scan`], combined by [`arrays`] and [`groups`], rendered by
 //! [`super::tree`].
 
 pub(crate) mod arrays;
