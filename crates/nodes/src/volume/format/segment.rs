@@ -30,7 +30,7 @@ pub struct VolumeSegment {
 /// What a part of a segment lies on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentArea {
-    /// A [`Member`]'s name or a volume's.
+    /// A [`Member`](super::group::Member)'s name or a volume's.
     pub on: String,
     /// First extent there.
     pub extent: u64,
