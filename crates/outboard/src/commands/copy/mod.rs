@@ -24,7 +24,7 @@ use nbd::client::limits::CONNECTIONS_MAX;
 use nodes::copy::{CopyError, CopyOptions, CopyProgress, Counts, IN_FLIGHT_MAX, copy, verify};
 use serde::Serialize;
 
-use crate::arrays::stop_opened;
+use crate::arrays;
 use crate::failure::Failure;
 use crate::graph::builder::Builder;
 use crate::interrupt::Interrupt;
@@ -169,8 +169,7 @@ impl Copying<'_> {
             drop(clock::timeout(SETTLE, target.settle()).await);
         }
         drop(target);
-        let stopped = stop_opened(targets.arrays()).await;
-        let ended = match outcome {
+        let copied = match outcome {
             Outcome::Finished => prepared.finish(size),
             Outcome::Failed(error) => Err(self.failed(error, prepared, size, &counts)),
             Outcome::Interrupted => {
@@ -178,12 +177,7 @@ impl Copying<'_> {
                 Err(Failure::new(format!("interrupted: {state}")))
             }
         };
-        if let (Err(_), Err(why)) = (&ended, &stopped) {
-            // The command fails with what ended the copy.
-            tracing::error!("{why}");
-        }
-        ended?;
-        stopped.map_err(Failure::new)?;
+        arrays::finish(copied, targets.arrays()).await?;
         let seconds = clock::now().saturating_duration_since(start).as_secs_f64();
         self.tell(size, &counts, seconds, format)
     }
