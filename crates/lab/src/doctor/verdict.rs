@@ -102,7 +102,7 @@ pub(super) struct Analysis<'a> {
     /// Bounds that it did pass.
     pub(super) passed: Vec<&'a Bound>,
     /// What was replaced and moved nothing.
-    pub(super) innocent: BTreeSet<Stage>,
+    pub(super) ruled_out: BTreeSet<Stage>,
     /// Not ruled out, and among what helped when it was replaced.
     pub(super) suspects: BTreeSet<Stage>,
 }
@@ -115,15 +115,15 @@ impl<'a> Analysis<'a> {
         let still =
             |sub: &&Substitution| sub.sure && (rate * SLOWER..rate * STILL).contains(&sub.rate.0);
         let still = examination.substitutions.iter().filter(still);
-        let innocent: BTreeSet<Stage> = still.flat_map(|sub| sub.replaced.clone()).collect();
+        let ruled_out: BTreeSet<Stage> = still.flat_map(|sub| sub.replaced.clone()).collect();
         let way = examination.way.iter().copied();
-        let suspects = way.filter(|part| !innocent.contains(part)).collect();
+        let suspects = way.filter(|part| !ruled_out.contains(part)).collect();
         Self {
             suspects: accused(examination, suspects),
             examination,
             bounds,
             passed,
-            innocent,
+            ruled_out,
         }
     }
 
@@ -162,7 +162,7 @@ impl<'a> Analysis<'a> {
     /// The stages of the path that were not replaced without effect; all of them where each was.
     fn not_acquitted(&self) -> Vec<Stage> {
         let way = self.examination.way.iter().copied();
-        let left: Vec<Stage> = way.filter(|part| !self.innocent.contains(part)).collect();
+        let left: Vec<Stage> = way.filter(|part| !self.ruled_out.contains(part)).collect();
         if left.is_empty() {
             return self.examination.way.clone();
         }

@@ -182,7 +182,7 @@ fn substitutions(judged: &Analysis<'_>, limiter: &[Stage]) -> Vec<String> {
 /// What the others carry, where the limiter is what is left.
 fn acquitted(judged: &Analysis<'_>, limiter: &[Stage]) -> Vec<String> {
     let mut others: Vec<Stage> = judged.examination.way.clone();
-    others.retain(|part| !limiter.contains(part) && !judged.innocent.contains(part));
+    others.retain(|part| !limiter.contains(part) && !judged.ruled_out.contains(part));
     let far = others.into_iter().filter_map(|part| judged.bound_of(part));
     let far: Vec<String> = far
         .filter(|bound| !judged.is_near(bound))

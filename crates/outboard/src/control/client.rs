@@ -20,7 +20,7 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(600);
 pub(crate) enum ControlError {
     /// No process listens there.
     #[error("no server answers at {}", .0.display())]
-    Nobody(PathBuf),
+    NotListening(PathBuf),
     /// The connection failed or timed out.
     #[error("cannot reach the server at {}: {source}", path.display())]
     Io {
@@ -54,7 +54,7 @@ pub(crate) fn request(path: &Path, request: ControlRequest) -> Result<ControlAns
     };
     let line = exchange(path, request, limit).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            ControlError::Nobody(path.to_owned())
+            ControlError::NotListening(path.to_owned())
         }
         _ => ControlError::Io {
             path: path.to_owned(),
@@ -126,7 +126,7 @@ pub(crate) fn statuses() -> Vec<ServerStatus> {
         match request(&path, ControlRequest::Status) {
             Ok(ControlAnswer::Status(status)) => statuses.push(*status),
             // Left behind by a server that was killed.
-            Err(ControlError::Nobody(_)) => place::sweep(&path),
+            Err(ControlError::NotListening(_)) => place::sweep(&path),
             Ok(_) => tracing::warn!("the server at {} sent an unexpected answer", path.display()),
             Err(error) => tracing::warn!("{error}"),
         }

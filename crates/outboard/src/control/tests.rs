@@ -78,7 +78,7 @@ fn a_stale_socket_is_replaced() {
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
     assert!(matches!(
         request(&path, ControlRequest::Status),
-        Err(ControlError::Nobody(_))
+        Err(ControlError::NotListening(_))
     ));
     ControlSocket::open(&path).expect("replaced");
 }

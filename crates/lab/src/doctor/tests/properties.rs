@@ -73,10 +73,10 @@ proptest! {
             });
             still.flat_map(|sub| sub.replaced.clone()).collect()
         };
-        let (innocent, perhaps) = (replaced_between(0.71, 1.19), replaced_between(0.69, 1.21));
+        let (ruled_out, perhaps) = (replaced_between(0.71, 1.19), replaced_between(0.69, 1.21));
         // Where everything is ruled out, all of it is named.
         if e.way.iter().any(|part| !perhaps.contains(part)) {
-            prop_assert!(verdict.limiter.iter().all(|part| !innocent.contains(part)), "{:?}", verdict);
+            prop_assert!(verdict.limiter.iter().all(|part| !ruled_out.contains(part)), "{:?}", verdict);
         }
     }
 

@@ -96,7 +96,7 @@ pub(super) fn servers(how: &How) -> Result<Vec<Server>, Failure> {
         match arrays_of(&socket) {
             Ok(arrays) => servers.push((socket, arrays)),
             // Left behind by a process that was killed.
-            Err(ControlError::Nobody(_)) => place::sweep(&socket),
+            Err(ControlError::NotListening(_)) => place::sweep(&socket),
             Err(error) => tracing::warn!("{error}"),
         }
     }
