@@ -37,14 +37,14 @@ bitflags::bitflags! {
     }
 }
 
-/// Answer of [`BlockDevice::read_now`] and [`BlockDevice::write_now`].
+/// Answer of [`BlockDevice::try_read`] and [`BlockDevice::try_write`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Now {
+pub enum TryIo {
     /// The request was carried out, whole.
     Done,
     /// Nothing is promised of the range's bytes: take the waiting path, which also returns the error.
-    WouldWait,
+    WouldBlock,
 }
 
 /// Where in a file the bytes of a range are.
@@ -92,7 +92,7 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// syncs, turns, connections) but has the size that is found now. `None`: its size is what it was, or
     /// is not one that can change. The node itself goes on with the size that it has, but for a remote
     /// disk, which may find that it has grown when it connects again, and then has grown itself.
-    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+    fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
@@ -115,14 +115,14 @@ pub trait BlockDevice: Debug + Send + Sync {
     }
 
     /// Reads into `into` (`range.len` bytes) if that can be done without waiting for a disk.
-    fn read_now(&self, _range: Range, _into: &mut [u8]) -> Now {
-        Now::WouldWait
+    fn try_read(&self, _range: Range, _into: &mut [u8]) -> TryIo {
+        TryIo::WouldBlock
     }
 
     /// Writes `data` (`range.len` bytes) if that can be done without waiting for a disk. The same
     /// visibility and durability as a `write` without flags.
-    fn write_now(&self, _range: Range, _data: &[u8]) -> Now {
-        Now::WouldWait
+    fn try_write(&self, _range: Range, _data: &[u8]) -> TryIo {
+        TryIo::WouldBlock
     }
 
     /// The file region that holds `range`, where plain reads of that file equal reads of the node.

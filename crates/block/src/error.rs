@@ -72,7 +72,7 @@ pub enum Operation {
     Trim,
     /// [`BlockDevice::extents`](crate::BlockDevice::extents)
     Extents,
-    /// [`BlockDevice::remeasure`](crate::BlockDevice::remeasure)
+    /// [`BlockDevice::revalidate`](crate::BlockDevice::revalidate)
     Measure,
 }
 

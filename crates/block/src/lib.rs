@@ -34,7 +34,7 @@ mod identity;
 mod range;
 
 pub use device::{
-    BlockDevice, FileRegion, IoBufs, IoFuture, Node, Now, WriteFlags, resolve, resolve_start,
+    BlockDevice, FileRegion, IoBufs, IoFuture, Node, TryIo, WriteFlags, resolve, resolve_start,
 };
 pub use error::{Errno, Fenced, IoError, Operation};
 pub use extent::{Extent, ExtentKind, merge_extents};

@@ -104,9 +104,9 @@ impl DiskFile {
     /// Reads what is in the page cache (`preadv2` with `RWF_NOWAIT`).
     ///
     /// # Errors
-    /// `WouldBlock` where the first byte is not cached; `Unsupported` where the filesystem cannot
-    /// tell.
-    pub fn read_now(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+    /// `WouldBlock` where the first byte is not cached; `Unsupported` where the filesystem does not
+    /// support it.
+    pub fn try_read(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut vectors = [io::IoSliceMut::new(into)];
         Ok(rustix::io::preadv2(
             &self.fd,
@@ -128,7 +128,7 @@ impl DiskFile {
     ///
     /// # Errors
     /// Those of pwrite(2).
-    pub fn write_now(&self, data: &[u8], offset: u64) -> io::Result<usize> {
+    pub fn try_write(&self, data: &[u8], offset: u64) -> io::Result<usize> {
         Ok(rustix::io::pwrite(&self.fd, data, offset)?)
     }
 

@@ -131,7 +131,7 @@ mod tests {
         };
         let refused = crate::thread("nobody", ask).expect("a thread").join();
         if refused.expect("no panic") != Some(true) {
-            eprintln!("skipped: only root can become a user whom this kernel refuses");
+            eprintln!("skipped: only root can become a user that this kernel refuses");
             return;
         }
         assert!(cached_pages(own.as_fd(), 0, 4096).is_ok());

@@ -54,9 +54,9 @@ pub use handshake::server::{
 };
 pub use handshake::{ExportInfo, Negotiated};
 pub use reply::{
-    BadFilter, CHUNK_LEN, ChunkKind, Extent, OFFSET_DATA_LEN, OFFSET_HOLE_LEN, Piece, ReplyHead,
-    ReplyTo, SIMPLE_REPLY_LEN, StatusFilter, chunk_header, error_chunk, offset_data_header,
-    offset_hole_chunk, simple_reply,
+    BadFilter, CHUNK_LEN, ChunkKind, ChunkRange, Extent, OFFSET_DATA_LEN, OFFSET_HOLE_LEN,
+    ReplyHead, ReplyTo, SIMPLE_REPLY_LEN, StatusFilter, chunk_header, error_chunk,
+    offset_data_header, offset_hole_chunk, simple_reply,
 };
 pub use request::{BadMagic, Command, EXTENDED_REQUEST_LEN, REQUEST_LEN, Request};
 pub use transmission::{BrokenReply, Decoded, Expected, ReplyDecoder, ReplyEvent, TooManyInFlight};

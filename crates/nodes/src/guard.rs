@@ -73,7 +73,7 @@ pub(crate) async fn remeasured(
     child: &Node,
     over: impl FnOnce(Node) -> Node,
 ) -> Result<Option<Node>, IoError> {
-    Ok(child.remeasure().await?.map(over))
+    Ok(child.revalidate().await?.map(over))
 }
 
 /// Asserts that the export checked `range`.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use block::{
-    BlockDevice, Extent, ExtentKind, Geometry, Identity, IoBufs, IoFuture, Now, Operation, Range,
+    BlockDevice, Extent, ExtentKind, Geometry, Identity, IoBufs, IoFuture, Operation, Range, TryIo,
     WriteFlags,
 };
 
@@ -140,20 +140,20 @@ impl BlockDevice for MemDisk {
         Box::pin(async { Ok(()) })
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         if admit(&self.geometry, Operation::Read, range).is_err() {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
         into.copy_from_slice(self.image().read(range));
-        Now::Done
+        TryIo::Done
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         if admit(&self.geometry, Operation::Write, range).is_err() {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
         self.image().write_slice(range, data);
-        Now::Done
+        TryIo::Done
     }
 }
 

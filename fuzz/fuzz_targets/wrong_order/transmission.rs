@@ -1,8 +1,8 @@
 //! Replies and chunks of a server in any order against the client's decoder.
 
 use nbd_proto::{
-    ChunkFlags, Command, CommandFlags, Expected, Extent, Framing, MetaContext, Piece, ReplyDecoder,
-    ReplyEvent, ReplyTo, WireError,
+    ChunkFlags, ChunkRange, Command, CommandFlags, Expected, Extent, Framing, MetaContext,
+    ReplyDecoder, ReplyEvent, ReplyTo, WireError,
 };
 use outboard_fuzz::{DecodeOutcome, receive};
 
@@ -55,11 +55,11 @@ fn chunk(framing: Framing, request: u8, number: u8, last: bool) -> Vec<u8> {
     } else {
         ChunkFlags::empty()
     };
-    let piece = |skip: u32, len| Piece {
+    let piece = |skip: u32, len| ChunkRange {
         offset: offset + u64::from(skip),
         len,
     };
-    let data = |piece: Piece| {
+    let data = |piece: ChunkRange| {
         let mut bytes = framing.read_data(to, flags, piece).to_vec();
         bytes.resize(bytes.len() + piece.len as usize, 7);
         bytes

@@ -33,7 +33,7 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use block::{IoBufs, IoError, Node, Now, Operation, Range};
+use block::{IoBufs, IoError, Node, Operation, Range, TryIo};
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rustix::buffer::spare_capacity;
@@ -200,7 +200,7 @@ impl Server {
         let service = self.service.clone();
         match act {
             DiskRequest::Read(range) => {
-                if !self.read_now(unique, range)? {
+                if !self.try_read(unique, range)? {
                     self.in_flight.push(Box::pin(async move {
                         let result = service.disk.read(range).await;
                         answer_read(&service, unique, range, result)
@@ -232,19 +232,19 @@ impl Server {
     }
 
     /// Answers a read that need not wait; whether it did.
-    fn read_now(&mut self, unique: u64, range: Range) -> Result<bool, FuseError> {
+    fn try_read(&mut self, unique: u64, range: Range) -> Result<bool, FuseError> {
         let len = range.len_usize();
         if self.scratch.len() < len {
             self.scratch.resize(len, 0);
         }
         let into = &mut self.scratch[..len];
-        match self.service.disk.read_now(range, into) {
-            Now::Done => {
+        match self.service.disk.try_read(range, into) {
+            TryIo::Done => {
                 self.service.faults.passed(Operation::Read, Some(range));
                 answer(&self.service.channel, unique, &[into])?;
                 Ok(true)
             }
-            Now::WouldWait => Ok(false),
+            TryIo::WouldBlock => Ok(false),
         }
     }
 }

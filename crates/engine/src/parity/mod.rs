@@ -189,5 +189,5 @@ impl Kernel {
 }
 
 fn assert_count(terms: &[Option<&[u8]>]) {
-    assert!(terms.len() <= TERMS_MAX, "Q can tell all terms apart");
+    assert!(terms.len() <= TERMS_MAX, "Q can distinguish all terms");
 }

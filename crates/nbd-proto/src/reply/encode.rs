@@ -21,7 +21,7 @@ pub struct ReplyTo {
 
 /// A part of the export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
+pub struct ChunkRange {
     /// First byte on the export.
     pub offset: u64,
     /// Length, bytes.
@@ -101,7 +101,7 @@ impl Framing {
     /// # Panics
     /// If `piece` is within 8 bytes of 4 GiB; payloads are capped far below.
     #[must_use]
-    pub fn read_data(self, to: ReplyTo, flags: ChunkFlags, piece: Piece) -> ReplyHead {
+    pub fn read_data(self, to: ReplyTo, flags: ChunkFlags, piece: ChunkRange) -> ReplyHead {
         if self == Self::Simple {
             return ReplyHead::empty().with(&simple_reply(to.cookie, None));
         }
@@ -118,7 +118,7 @@ impl Framing {
     /// # Panics
     /// If replies do not come in chunks ([`Framing::is_chunked`]).
     #[must_use]
-    pub fn read_hole(self, to: ReplyTo, flags: ChunkFlags, piece: Piece) -> ReplyHead {
+    pub fn read_hole(self, to: ReplyTo, flags: ChunkFlags, piece: ChunkRange) -> ReplyHead {
         self.chunk(to, flags, ChunkKind::OffsetHole, 12)
             .with(&piece.offset.to_be_bytes())
             .with(&piece.len.to_be_bytes())

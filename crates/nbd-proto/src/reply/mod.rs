@@ -18,7 +18,7 @@ mod encode;
 mod kind;
 mod status;
 
-pub use encode::{Piece, ReplyHead, ReplyTo};
+pub use encode::{ChunkRange, ReplyHead, ReplyTo};
 pub use kind::ChunkKind;
 pub use status::{BadFilter, Extent, StatusFilter};
 

@@ -2,7 +2,7 @@
 
 use super::receive::{DONE, MORE, read, write};
 use super::status::{answered, reported_extents};
-use crate::{BrokenReply, ChunkKind, Framing, Piece, ReplyTo, WireError, simple_reply};
+use crate::{BrokenReply, ChunkKind, ChunkRange, Framing, ReplyTo, WireError, simple_reply};
 
 #[test]
 fn replies_of_another_framing_are_refused() {
@@ -57,7 +57,7 @@ fn extended_replies_repeat_the_offset_and_have_no_absurd_length() {
 fn reads_under_extended_headers_are_the_same_as_under_structured_replies() {
     let reads = |framing: Framing| {
         answered(framing, read(100, 10), &|server| {
-            let piece = |offset, len| Piece { offset, len };
+            let piece = |offset, len| ChunkRange { offset, len };
             let hole = framing.read_hole(server.to, MORE, piece(104, 6));
             let data = framing.read_data(server.to, DONE, piece(100, 4));
             server.bytes(&hole).bytes(&data).bytes(b"data");

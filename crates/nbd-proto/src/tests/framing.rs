@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use crate::{
-    BadFilter, BadMagic, ChunkFlags, ChunkKind, Command, CommandFlags, EXTENDED_REQUEST_LEN,
-    Extent, Framing, MetaContext, Piece, REQUEST_LEN, ReplyHead, ReplyTo, Request, StatusFilter,
-    WireError, limits,
+    BadFilter, BadMagic, ChunkFlags, ChunkKind, ChunkRange, Command, CommandFlags,
+    EXTENDED_REQUEST_LEN, Extent, Framing, MetaContext, REQUEST_LEN, ReplyHead, ReplyTo, Request,
+    StatusFilter, WireError, limits,
 };
 
 const ALL: [Framing; 3] = [Framing::Simple, Framing::Structured, Framing::Extended];
@@ -109,7 +109,7 @@ fn success_is_a_simple_reply_unless_headers_are_extended() {
 
 #[test]
 fn data_and_holes_are_the_bytes_the_specification_draws() {
-    let piece = Piece {
+    let piece = ChunkRange {
         offset: 0x4100,
         len: 0x20,
     };

@@ -165,7 +165,7 @@ fn every_mode_of_tls_meets_every_client() {
             };
             let client = ClientHandshakeConfig {
                 tls: wants,
-                ..wish(export, goal)
+                ..config_for(export, goal)
             };
             let mut pair = Pair::new(server, client);
             pair.run();
@@ -195,7 +195,7 @@ fn extended_headers_and_contexts_are_agreed_on_under_tls_as_in_the_clear() {
             framing: Framing::Extended,
             tls,
             contexts: vec![BASE_ALLOCATION.to_owned(), "x-box:none".to_owned()],
-            ..wish("disk", Goal::Go)
+            ..config_for("disk", Goal::Go)
         };
         let mut pair = Pair::new(server, client);
         pair.run();
@@ -209,7 +209,7 @@ fn extended_headers_and_contexts_are_agreed_on_under_tls_as_in_the_clear() {
     }
 }
 
-fn wish(export: &str, goal: Goal) -> ClientHandshakeConfig {
+fn config_for(export: &str, goal: Goal) -> ClientHandshakeConfig {
     ClientHandshakeConfig {
         goal,
         ..ClientHandshakeConfig::new(export)
@@ -218,7 +218,7 @@ fn wish(export: &str, goal: Goal) -> ClientHandshakeConfig {
 
 #[test]
 fn both_sides_agree_on_the_export_and_on_structured_replies() {
-    let mut pair = Pair::new(ServerHandshakeConfig::default(), wish("", Goal::Go));
+    let mut pair = Pair::new(ServerHandshakeConfig::default(), config_for("", Goal::Go));
     pair.run();
     let [HandshakeEvent::Finished(served)] = &pair.server_events[..] else {
         panic!("{:?}", pair.server_events);
@@ -238,7 +238,7 @@ fn a_server_without_structured_replies_is_used_without_and_hides_df() {
         framing: Framing::Simple,
         ..ServerHandshakeConfig::default()
     };
-    let mut pair = Pair::new(config, wish("disk", Goal::Go));
+    let mut pair = Pair::new(config, config_for("disk", Goal::Go));
     pair.run();
     let [ClientEvent::Finished(used)] = &pair.client_events[..] else {
         panic!("{:?}", pair.client_events);
@@ -249,7 +249,10 @@ fn a_server_without_structured_replies_is_used_without_and_hides_df() {
 
 #[test]
 fn an_unknown_export_is_refused_by_name_and_the_client_leaves_politely() {
-    let mut pair = Pair::new(ServerHandshakeConfig::default(), wish("nope", Goal::Go));
+    let mut pair = Pair::new(
+        ServerHandshakeConfig::default(),
+        config_for("nope", Goal::Go),
+    );
     pair.run();
     let [ClientEvent::Failed(failure)] = &pair.client_events[..] else {
         panic!("{:?}", pair.client_events);
@@ -267,14 +270,17 @@ fn an_unknown_export_is_refused_by_name_and_the_client_leaves_politely() {
 
 #[test]
 fn info_and_list_describe_and_leave() {
-    let mut pair = Pair::new(ServerHandshakeConfig::default(), wish("disk", Goal::Info));
+    let mut pair = Pair::new(
+        ServerHandshakeConfig::default(),
+        config_for("disk", Goal::Info),
+    );
     pair.run();
     let [ClientEvent::Described(described)] = &pair.client_events[..] else {
         panic!("{:?}", pair.client_events);
     };
     assert_eq!(described.export, disk());
 
-    let mut pair = Pair::new(ServerHandshakeConfig::default(), wish("", Goal::List));
+    let mut pair = Pair::new(ServerHandshakeConfig::default(), config_for("", Goal::List));
     pair.run();
     let listed = vec![("disk".to_owned(), "a disk for tests".to_owned())];
     assert_eq!(pair.client_events, [ClientEvent::Listed(listed)]);
@@ -298,7 +304,7 @@ proptest! {
             framing,
             tls,
             contexts: vec![BASE_ALLOCATION.to_owned()],
-            ..wish(export, goal)
+            ..config_for(export, goal)
         };
         let mut whole = Pair::new(server.clone(), client.clone());
         whole.run();

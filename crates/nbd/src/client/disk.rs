@@ -2,7 +2,7 @@
 //!
 //! Unlike other nodes it may grow in place: a reconnect can find a larger export, and a caller that holds
 //! the disk ([`BlockDevice::geometry`] called again) may use all of it. A caller that keeps a size of its
-//! own learns of the new one by [`BlockDevice::remeasure`], as with any disk.
+//! own learns of the new one by [`BlockDevice::revalidate`], as with any disk.
 
 use std::sync::Arc;
 
@@ -231,7 +231,7 @@ impl BlockDevice for Client {
         self.epoch()
     }
 
-    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+    fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(async {
             let measured = self.refreshed().await;
             let measured = measured.map_err(|why| {

@@ -151,7 +151,7 @@ impl Control {
         let disk = served.shared_disk();
         let disk = disk.ok_or_else(|| ChangeError::PerClient(name.to_owned()))?;
         let from = disk.geometry().size;
-        let measured = disk.remeasure().await;
+        let measured = disk.revalidate().await;
         let measured = measured.map_err(|source| ChangeError::Measure {
             name: name.to_owned(),
             source,

@@ -1,7 +1,7 @@
 //! [`Array`]: the disk, and all operations on a running array.
 
 use block::{
-    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoFuture, Node, Now, Range,
+    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoFuture, Node, Range, TryIo,
     WriteFlags,
 };
 use tokio::sync::broadcast;
@@ -260,12 +260,12 @@ impl BlockDevice for Array {
         self.disk().remap_start(range)
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
-        self.disk().read_now(range, into)
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
+        self.disk().try_read(range, into)
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
-        self.disk().write_now(range, data)
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
+        self.disk().try_write(range, data)
     }
 
     fn file_region(&self, range: Range) -> Option<FileRegion> {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{
     BlockDevice, Errno, Extent, FileRegion, Geometry, Identity, IoBufs, IoError, IoFuture, Node,
-    Now, Operation, Range, WriteFlags,
+    Operation, Range, TryIo, WriteFlags,
 };
 use futures_util::future::join_all;
 use tokio::sync::broadcast;
@@ -248,15 +248,15 @@ impl BlockDevice for Striped {
             .then(|| self.disk.remap_start(range))?
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
-        self.disk.read_now(range, into)
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
+        self.disk.try_read(range, into)
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         if self.geometry.read_only || self.stopped.load(Ordering::Acquire) {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
-        self.disk.write_now(range, data)
+        self.disk.try_write(range, data)
     }
 
     fn file_region(&self, range: Range) -> Option<FileRegion> {

@@ -29,8 +29,8 @@ mod tests;
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoError, IoFuture, Node, Now,
-    Operation, Range, WriteFlags,
+    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoError, IoFuture, Node,
+    Operation, Range, TryIo, WriteFlags,
 };
 use engine::Buffer;
 use futures_util::future::try_join;
@@ -267,9 +267,9 @@ impl BlockDevice for Blocks {
         self.child.connection_epoch()
     }
 
-    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+    fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(async move {
-            let Some(child) = self.child.remeasure().await? else {
+            let Some(child) = self.child.revalidate().await? else {
                 return Ok(None);
             };
             let anew = Self::over(child, self.geometry.block_size, self.locks.clone());
@@ -293,34 +293,34 @@ impl BlockDevice for Blocks {
         leaf.file_region(at)
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, into.len());
         let place = self.place(range);
         if place.is_whole() {
-            return self.child.read_now(range, into);
+            return self.child.try_read(range, into);
         }
         if place.outer.len > READ_NOW_MAX {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
         let mut whole = Buffer::take(place.outer.len_usize());
-        if self.child.read_now(place.outer, &mut whole) == Now::WouldWait {
-            return Now::WouldWait;
+        if self.child.try_read(place.outer, &mut whole) == TryIo::WouldBlock {
+            return TryIo::WouldBlock;
         }
         let start = Range::new(0, range.offset - place.outer.offset).len_usize();
         into.copy_from_slice(&whole[start..start + range.len_usize()]);
-        Now::Done
+        TryIo::Done
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, data.len());
         if !self.place(range).is_whole() || self.geometry.read_only {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
         match self.locks.try_take(range) {
-            Some(_turn) => self.child.write_now(range, data),
-            None => Now::WouldWait,
+            Some(_turn) => self.child.try_write(range, data),
+            None => TryIo::WouldBlock,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use block::{
-    BlockDevice, Errno, Extent, ExtentKind, Node, Now, Operation, Range, Support, WriteFlags,
+    BlockDevice, Errno, Extent, ExtentKind, Node, Operation, Range, Support, TryIo, WriteFlags,
 };
 use futures_util::future::{join, join_all};
 use proptest::prelude::*;
@@ -215,8 +215,8 @@ fn a_rewrite_that_lands_late_does_not_take_its_neighbours_back() {
         }
         let data = pattern(2, second);
         assert_eq!(
-            disk.write_now(Range::new(0, 4096), &[0; 4096]),
-            Now::WouldWait
+            disk.try_write(Range::new(0, 4096), &[0; 4096]),
+            TryIo::WouldBlock
         );
         let mut write = pin!(disk.write(second, single(data.clone()), WriteFlags::empty()));
         assert!(!is_ready(write.as_mut()).await);
@@ -286,7 +286,7 @@ fn reads_in_line_begin_and_end_anywhere() {
     block_on(disk.write(whole, single(pattern(5, whole)), WriteFlags::empty())).unwrap();
     let range = Range::new(512, 4096);
     let mut into = vec![0; 4096];
-    assert_eq!(disk.read_now(range, &mut into), Now::Done);
+    assert_eq!(disk.try_read(range, &mut into), TryIo::Done);
     assert_eq!(into, pattern(5, range));
     assert!(disk.remap(range).is_none(), "the child cannot read that");
 }

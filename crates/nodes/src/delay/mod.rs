@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::{
-    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Now, Operation, Range,
+    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Operation, Range, TryIo,
     WriteFlags,
 };
 use engine::clock;
@@ -116,7 +116,7 @@ impl BlockDevice for Delay {
         self.child.connection_epoch()
     }
 
-    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+    fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(remeasured(&self.child, |child| {
             Arc::new(Self {
                 child,
@@ -126,17 +126,17 @@ impl BlockDevice for Delay {
         }))
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         if self.times.read.is_zero() {
-            return self.child.read_now(range, into);
+            return self.child.try_read(range, into);
         }
-        Now::WouldWait
+        TryIo::WouldBlock
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         if self.times.write.is_zero() {
-            return self.child.write_now(range, data);
+            return self.child.try_write(range, data);
         }
-        Now::WouldWait
+        TryIo::WouldBlock
     }
 }

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BlockDevice, Node, Now, Operation, Range, WriteFlags};
+use block::{BlockDevice, Node, Operation, Range, TryIo, WriteFlags};
 use engine::clock;
 use futures_util::future::join_all;
 use proptest::prelude::*;
@@ -80,7 +80,7 @@ async fn send(disk: &Delay, operation: Operation) {
         Operation::Trim => disk.trim(RANGE).await.unwrap(),
         Operation::WriteZeroes => disk.write_zeroes(RANGE, WriteFlags::empty()).await.unwrap(),
         Operation::Extents => drop(disk.extents(RANGE).await.unwrap()),
-        Operation::Measure => assert!(disk.remeasure().await.unwrap().is_none()),
+        Operation::Measure => assert!(disk.revalidate().await.unwrap().is_none()),
     }
 }
 
@@ -177,9 +177,15 @@ fn what_is_late_is_not_answered_in_line_nor_gone_around() {
     let mut into = [0; 4096];
     for late in KINDS {
         let disk = delay(only(late));
-        let write = disk.write_now(RANGE, &data);
-        let read = disk.read_now(RANGE, &mut into);
-        let now = |waits| if waits { Now::WouldWait } else { Now::Done };
+        let write = disk.try_write(RANGE, &data);
+        let read = disk.try_read(RANGE, &mut into);
+        let now = |waits| {
+            if waits {
+                TryIo::WouldBlock
+            } else {
+                TryIo::Done
+            }
+        };
         assert_eq!(write, now(late == Operation::Write));
         assert_eq!(read, now(late == Operation::Read));
         assert!(disk.remap(RANGE).is_none() && disk.file_region(RANGE).is_none());

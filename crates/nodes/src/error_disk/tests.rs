@@ -1,6 +1,6 @@
 //! Tests of `error`.
 
-use block::{BlockDevice, Errno, ExtentKind, Now, Range, WriteFlags};
+use block::{BlockDevice, Errno, ExtentKind, Range, TryIo, WriteFlags};
 use testkit::{block_on, single};
 
 use super::ErrorDisk;
@@ -19,8 +19,8 @@ fn every_request_fails_but_a_flush() {
         assert_eq!(errno(disk.trim(range).await), Err(Errno::Io));
         assert_eq!(errno(disk.flush().await), Ok(()));
         assert_eq!(errno(disk.settle().await), Ok(()));
-        assert_eq!(disk.read_now(range, &mut [0; 512]), Now::WouldWait);
-        assert_eq!(disk.write_now(range, &[0; 512]), Now::WouldWait);
+        assert_eq!(disk.try_read(range, &mut [0; 512]), TryIo::WouldBlock);
+        assert_eq!(disk.try_write(range, &[0; 512]), TryIo::WouldBlock);
     });
 }
 

@@ -324,7 +324,7 @@ impl BlockDevice for Fault {
         self.child.connection_epoch()
     }
 
-    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+    fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(self.run(Operation::Measure, None, async {
             self.judge(Operation::Measure, None)?;
             let over =

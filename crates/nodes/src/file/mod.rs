@@ -10,13 +10,13 @@
 //!   or the device can, else by writing.
 //! * An operation that was cancelled runs to its end in the engine and is counted until
 //!   then: [`settle`](BlockDevice::settle) waits for all that are counted.
-//! * Requests on the fast path (`read_now`, `write_now`, the extents of short ranges) touch what is in memory
+//! * Requests on the fast path (`try_read`, `try_write`, the extents of short ranges) touch what is in memory
 //!   only; when one of them had to wait for the disk, the next ones are sent the waiting way for a while.
 //!
 //! # What it does not do
 //!
 //! It does not watch the file: its size is what was found when it was opened; revalidation makes
-//! [another node](BlockDevice::remeasure). One that is truncated in use gives errors behind its new end until
+//! [another node](BlockDevice::revalidate). One that is truncated in use gives errors behind its new end until
 //! it is written there again. A device that discards but cannot zero by itself is not trimmed.
 
 mod error;
@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{
     BlockDevice, Errno, Extent, ExtentKind, FileRegion, Geometry, Identity, IoBufs, IoError,
-    IoFuture, Node, Now, Operation, Range, WriteFlags,
+    IoFuture, Node, Operation, Range, TryIo, WriteFlags,
 };
 use bytes::Bytes;
 use engine::{Buffer, DiskFile, InFlight, Ticket};
@@ -335,7 +335,7 @@ impl BlockDevice for File {
         })
     }
 
-    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+    fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
         let measured = match self.opened.measured_anew(&self.path) {
             Ok(None) => Ok(None),
             Ok(Some(opened)) => Ok(Some(Arc::new(self.sharing(opened)) as Node)),
@@ -355,38 +355,38 @@ impl BlockDevice for File {
         })
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         assert_checked(&self.opened.geometry, range);
         assert_len(range, into.len());
-        let result = match self.opened.read_now {
-            ReadNow::Cached => self.disk().read_now(into, range.offset),
+        let result = match self.opened.try_read {
+            ReadNow::Cached => self.disk().try_read(into, range.offset),
             ReadNow::Plain => self.disk().read_waiting(into, range.offset),
-            ReadNow::Never => return Now::WouldWait,
+            ReadNow::Never => return TryIo::WouldBlock,
         };
         // Part of a range, or an error: the waiting way finds out why.
         match result {
-            Ok(count) if count == into.len() => Now::Done,
-            _ => Now::WouldWait,
+            Ok(count) if count == into.len() => TryIo::Done,
+            _ => TryIo::WouldBlock,
         }
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         assert_checked(&self.opened.geometry, range);
         assert_len(range, data.len());
         let geometry = &self.opened.geometry;
         if self.disk().is_direct() || geometry.read_only || self.syncs.have_failed() {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
         let start = engine::clock::now();
         if !self.writes.allows(start) {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
-        let result = self.disk().write_now(data, range.offset);
+        let result = self.disk().try_write(data, range.offset);
         let allowed = state::write_now_allowed(data.len());
         self.writes.took(allowed, start, engine::clock::now());
         match result {
-            Ok(count) if count == data.len() => Now::Done,
-            _ => Now::WouldWait,
+            Ok(count) if count == data.len() => TryIo::Done,
+            _ => TryIo::WouldBlock,
         }
     }
 

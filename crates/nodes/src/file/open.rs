@@ -52,7 +52,7 @@ pub(super) struct OpenedFile {
     pub(super) geometry: Geometry,
     /// Which disk it is, as far as that is known.
     pub(super) identity: Option<Identity>,
-    pub(super) read_now: ReadNow,
+    pub(super) try_read: ReadNow,
     /// fallocate takes multiples of this, bytes.
     pub(super) allocation_unit: u64,
     /// Memory of direct writes lies at multiples of this, bytes.
@@ -182,7 +182,7 @@ fn examine(
             ..Geometry::native(size)
         },
         identity: identity_of(Path::new(SYSFS), &disk, kind, stat),
-        read_now: read_now_way(&disk),
+        try_read: read_now_way(&disk),
         memory_align: align.map_or(1, |align| align.memory as usize),
         disk,
         kind,
@@ -314,7 +314,7 @@ fn read_now_way(disk: &DiskFile) -> ReadNow {
     if disk.is_direct() {
         return ReadNow::Never;
     }
-    match disk.read_now(&mut [0], 0) {
+    match disk.try_read(&mut [0], 0) {
         Ok(_) => ReadNow::Cached,
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => ReadNow::Cached,
         Err(_) if is_in_memory(disk) => ReadNow::Plain,

@@ -23,8 +23,8 @@ mod tests;
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Errno, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Node, Now,
-    Operation, Range, WriteFlags,
+    BlockDevice, Errno, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Node, Operation,
+    Range, TryIo, WriteFlags,
 };
 
 use self::plan::Map;
@@ -77,7 +77,7 @@ impl Linear {
         let Some((last, before)) = segments.split_last() else {
             return Ok(None);
         };
-        let Some(disk) = last.disk.remeasure().await? else {
+        let Some(disk) = last.disk.revalidate().await? else {
             return Ok(None);
         };
         let size = disk.geometry().size;
@@ -151,7 +151,7 @@ impl BlockDevice for Linear {
         self.parts.connection_epoch()
     }
 
-    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+    fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
         if self.grows {
             return Box::pin(self.regrown());
         }
@@ -166,11 +166,11 @@ impl BlockDevice for Linear {
         self.parts.start(range)
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
-        self.parts.read_now(range, into)
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
+        self.parts.try_read(range, into)
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
-        self.parts.write_now(range, data)
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
+        self.parts.try_write(range, data)
     }
 }

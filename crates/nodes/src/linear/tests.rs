@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use block::{BlockDevice, Errno, ExtentKind, Node, Now, Operation, Range, Support, WriteFlags};
+use block::{BlockDevice, Errno, ExtentKind, Node, Operation, Range, Support, TryIo, WriteFlags};
 use engine::{BackendChoice, Config};
 use futures_util::future::poll_immediate;
 use proptest::prelude::*;
@@ -153,9 +153,9 @@ fn bytes_across_a_boundary_are_read_and_written_in_line() {
     let linear = four(&mem_disks());
     let range = Range::new(4000, 11_000);
     let data = pattern(3, range);
-    assert_eq!(linear.write_now(range, &data), Now::Done);
+    assert_eq!(linear.try_write(range, &data), TryIo::Done);
     let mut into = vec![0; range.len_usize()];
-    assert_eq!(linear.read_now(range, &mut into), Now::Done);
+    assert_eq!(linear.try_read(range, &mut into), TryIo::Done);
     assert_eq!(into, data);
     assert_eq!(gather(&block_on(linear.read(range)).unwrap()), data);
 }
@@ -167,9 +167,9 @@ fn one_segment_that_would_wait_makes_all_wait() {
     let linear = four(&disks);
     let mut into = [0; 200];
     let across = Range::new(4000, 200);
-    assert_eq!(linear.read_now(across, &mut into), Now::WouldWait);
-    assert_eq!(linear.write_now(across, &into), Now::WouldWait);
-    assert_eq!(linear.read_now(Range::new(0, 200), &mut into), Now::Done);
+    assert_eq!(linear.try_read(across, &mut into), TryIo::WouldBlock);
+    assert_eq!(linear.try_write(across, &into), TryIo::WouldBlock);
+    assert_eq!(linear.try_read(Range::new(0, 200), &mut into), TryIo::Done);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn one_read_only_disk_makes_all_read_only() {
     let range = Range::new(0, 512);
     let write = linear.write(range, single(vec![1; 512]), WriteFlags::empty());
     assert_eq!(block_on(write).unwrap_err().errno, Errno::NotPermitted);
-    assert_eq!(linear.write_now(range, &[1; 512]), Now::WouldWait);
+    assert_eq!(linear.try_write(range, &[1; 512]), TryIo::WouldBlock);
 }
 
 #[test]
@@ -334,17 +334,17 @@ fn grow(path: &std::path::Path, size: u64) {
 fn disks_in_a_row_grow_with_the_last() {
     with_files(async |disks, last| {
         let linear = Linear::of_disks(disks).unwrap();
-        assert!(linear.remeasure().await.unwrap().is_none());
+        assert!(linear.revalidate().await.unwrap().is_none());
         grow(&last, 12_288);
-        let grown = linear.remeasure().await.unwrap().unwrap();
+        let grown = linear.revalidate().await.unwrap().unwrap();
         assert_eq!(grown.geometry().size, 20_480);
         let range = Range::new(16_000, 4480);
         let data = single(pattern(1, range));
         grown.write(range, data, WriteFlags::empty()).await.unwrap();
         assert_eq!(gather(&grown.read(range).await.unwrap()), pattern(1, range));
-        assert!(grown.remeasure().await.unwrap().is_none());
+        assert!(grown.revalidate().await.unwrap().is_none());
         grow(&last, 16_384);
-        let again = grown.remeasure().await.unwrap().unwrap();
+        let again = grown.revalidate().await.unwrap().unwrap();
         assert_eq!(again.geometry().size, 24_576);
     });
 }
@@ -355,6 +355,6 @@ fn segments_stay_as_large_as_requested() {
         let segments = disks.into_iter().map(Segment::whole).collect();
         let linear = Linear::new(segments).unwrap();
         grow(&last, 12_288);
-        assert!(linear.remeasure().await.unwrap().is_none());
+        assert!(linear.revalidate().await.unwrap().is_none());
     });
 }

@@ -17,8 +17,8 @@ mod pieces;
 mod tests;
 
 use block::{
-    BlockDevice, Errno, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Now, Operation,
-    Range, WriteFlags,
+    BlockDevice, Errno, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Operation, Range,
+    TryIo, WriteFlags,
 };
 use engine::Buffer;
 use smallvec::smallvec;
@@ -127,19 +127,19 @@ impl BlockDevice for Memory {
         Box::pin(async { Ok(()) })
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, into.len());
         self.pieces.read(range.offset, into);
-        Now::Done
+        TryIo::Done
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, data.len());
         match self.pieces.write(range.offset, data) {
-            Ok(()) => Now::Done,
-            Err(_) => Now::WouldWait,
+            Ok(()) => TryIo::Done,
+            Err(_) => TryIo::WouldBlock,
         }
     }
 }

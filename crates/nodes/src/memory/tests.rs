@@ -1,6 +1,6 @@
 //! Tests of `memory`.
 
-use block::{BlockDevice, ExtentKind, Now, Range, WriteFlags};
+use block::{BlockDevice, ExtentKind, Range, TryIo, WriteFlags};
 use proptest::prelude::*;
 use testkit::{
     OpSpace, block_on, check_against_model, check_in_batches, gather, ops, pattern, single,
@@ -32,12 +32,12 @@ fn a_terabyte_costs_nothing_until_it_is_written() {
 fn a_part_of_a_piece_is_zeroed_and_not_freed() {
     let disk = Memory::new(4 * PIECE);
     let piece = Range::new(PIECE, PIECE);
-    assert_eq!(disk.write_now(piece, &pattern(1, piece)), Now::Done);
+    assert_eq!(disk.try_write(piece, &pattern(1, piece)), TryIo::Done);
     let half = Range::new(PIECE, PIECE / 2);
     block_on(disk.trim(half)).unwrap();
     assert_eq!(disk.pieces.count(), 1);
     let mut found = vec![9; piece.len_usize()];
-    assert_eq!(disk.read_now(piece, &mut found), Now::Done);
+    assert_eq!(disk.try_read(piece, &mut found), TryIo::Done);
     assert!(found[..half.len_usize()].iter().all(|&byte| byte == 0));
     assert_eq!(
         found[half.len_usize()..],
@@ -49,7 +49,7 @@ fn a_part_of_a_piece_is_zeroed_and_not_freed() {
 fn zeroing_without_holes_keeps_what_is_allocated() {
     let disk = Memory::new(4 * PIECE);
     let piece = Range::new(0, PIECE);
-    assert_eq!(disk.write_now(piece, &pattern(1, piece)), Now::Done);
+    assert_eq!(disk.try_write(piece, &pattern(1, piece)), TryIo::Done);
     block_on(disk.write_zeroes(piece, WriteFlags::NO_HOLE)).unwrap();
     assert_eq!(disk.pieces.count(), 1);
     assert_eq!(gather(&block_on(disk.read(piece)).unwrap()), vec![0; 65536]);
@@ -82,8 +82,8 @@ fn extents_are_data_where_something_was_written() {
     let disk = Memory::new(8 * PIECE);
     for piece in [2, 3, 6] {
         assert_eq!(
-            disk.write_now(Range::new(piece * PIECE + 5, 1), &[1]),
-            Now::Done
+            disk.try_write(Range::new(piece * PIECE + 5, 1), &[1]),
+            TryIo::Done
         );
     }
     let extents = block_on(disk.extents(Range::new(PIECE / 2, 6 * PIECE))).unwrap();

@@ -4,7 +4,7 @@
 mod tests;
 
 use block::{
-    BlockDevice, Extent, ExtentKind, Geometry, Identity, IoBufs, IoFuture, Now, Operation, Range,
+    BlockDevice, Extent, ExtentKind, Geometry, Identity, IoBufs, IoFuture, Operation, Range, TryIo,
     WriteFlags,
 };
 
@@ -75,15 +75,15 @@ impl BlockDevice for Null {
         Box::pin(async { Ok(()) })
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         into.fill(0);
-        Now::Done
+        TryIo::Done
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, data.len());
-        Now::Done
+        TryIo::Done
     }
 }

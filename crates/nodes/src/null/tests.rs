@@ -1,6 +1,6 @@
 //! Tests of `null`.
 
-use block::{BlockDevice, ExtentKind, Now, Range, WriteFlags};
+use block::{BlockDevice, ExtentKind, Range, TryIo, WriteFlags};
 use testkit::{block_on, gather, single};
 
 use super::Null;
@@ -13,10 +13,10 @@ fn what_is_written_is_gone() {
     let disk = Null::new(SIZE);
     let range = Range::new(SIZE - 8192, 4096);
     block_on(disk.write(range, single(vec![1; 4096]), WriteFlags::FUA)).unwrap();
-    assert_eq!(disk.write_now(range, &[1; 4096]), Now::Done);
+    assert_eq!(disk.try_write(range, &[1; 4096]), TryIo::Done);
     assert_eq!(gather(&block_on(disk.read(range)).unwrap()), vec![0; 4096]);
     let mut into = [1; 4096];
-    assert_eq!(disk.read_now(range, &mut into), Now::Done);
+    assert_eq!(disk.try_read(range, &mut into), TryIo::Done);
     assert_eq!(into, [0; 4096]);
 }
 

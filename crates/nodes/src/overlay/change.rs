@@ -1,6 +1,6 @@
 //! Changes: where they go, what they take along from the base, and how they end.
 
-use block::{Errno, ExtentKind, IoBufs, IoError, Now, Operation, Range, WriteFlags};
+use block::{Errno, ExtentKind, IoBufs, IoError, Operation, Range, TryIo, WriteFlags};
 use engine::Buffer;
 use futures_util::future::try_join;
 use futures_util::stream::{self, StreamExt};
@@ -215,16 +215,16 @@ impl Overlay {
     }
 
     /// Writes without waiting, where the store and the base can.
-    pub(super) fn change_now(&self, range: Range, data: &[u8]) -> Now {
+    pub(super) fn change_now(&self, range: Range, data: &[u8]) -> TryIo {
         let begun = self.state().begin(range);
         let begun = match begun {
-            Begun::Prepare(count) if self.prepare_now(count) == Now::Done => {
+            Begun::Prepare(count) if self.prepare_now(count) == TryIo::Done => {
                 self.state().begin(range)
             }
             begun => begun,
         };
         let Begun::Go(work) = begun else {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         };
         let mut change = self.change(work);
         let outer = change.work.outer;
@@ -233,43 +233,43 @@ impl Overlay {
         } else if outer.len <= COPY_NOW_MAX {
             self.copy_now(&change.work, range, data)
         } else {
-            Now::WouldWait
+            TryIo::WouldBlock
         };
-        if written == Now::Done {
+        if written == TryIo::Done {
             change.publish();
         }
         written
     }
 
     /// Writes `data` with what is around it in new chunks.
-    fn copy_now(&self, work: &ChunkWork, range: Range, data: &[u8]) -> Now {
+    fn copy_now(&self, work: &ChunkWork, range: Range, data: &[u8]) -> TryIo {
         let mut whole = Buffer::take(work.outer.len_usize());
         let Sides { head, tail, .. } = Sides::of(work.outer, range);
         let (before, rest) = whole.split_at_mut(head.len_usize());
         let (middle, behind) = rest.split_at_mut(range.len_usize());
         middle.copy_from_slice(data);
         for (side, into) in [(head, before), (tail, behind)] {
-            if !side.is_empty() && self.base.read_now(side, into) == Now::WouldWait {
-                return Now::WouldWait;
+            if !side.is_empty() && self.base.try_read(side, into) == TryIo::WouldBlock {
+                return TryIo::WouldBlock;
             }
         }
         self.write_pieces_now(work, &whole)
     }
 
-    fn write_pieces_now(&self, work: &ChunkWork, data: &[u8]) -> Now {
+    fn write_pieces_now(&self, work: &ChunkWork, data: &[u8]) -> TryIo {
         let mut rest = data;
         for piece in &work.pieces {
             let Some(at) = piece.store else {
-                return Now::WouldWait;
+                return TryIo::WouldBlock;
             };
             let (here, later) = rest.split_at(piece.at.len_usize());
             let at = Range::new(at, piece.at.len);
-            if self.store.write_now(at, here) == Now::WouldWait {
-                return Now::WouldWait;
+            if self.store.try_write(at, here) == TryIo::WouldBlock {
+                return TryIo::WouldBlock;
             }
             rest = later;
         }
-        Now::Done
+        TryIo::Done
     }
 
     /// Gives the chunks of the store that were trimmed back to what it is kept in.

@@ -44,8 +44,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use block::{
-    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoFuture, Node, Now, Operation,
-    Range, Support, WriteFlags,
+    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoFuture, Node, Operation, Range,
+    Support, TryIo, WriteFlags,
 };
 use tokio::sync::Notify;
 
@@ -341,17 +341,17 @@ impl BlockDevice for Overlay {
         may_follow.then(|| self.below(&piece))
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, into.len());
         self.read_pieces_now(range, into)
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, data.len());
         if self.geometry.read_only || range.is_empty() {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
         self.change_now(range, data)
     }

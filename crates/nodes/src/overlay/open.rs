@@ -138,6 +138,6 @@ async fn grown(file: &Arc<File>, path: &Path, size: u64) -> Result<Option<Node>,
         source,
     };
     rustix::fs::ftruncate(&region.file, size).map_err(|error| failed(error.into()))?;
-    let measured = file.remeasure().await;
+    let measured = file.revalidate().await;
     measured.map_err(|error| failed(std::io::Error::other(error)))
 }

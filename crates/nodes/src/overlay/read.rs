@@ -1,6 +1,6 @@
 //! Reads and extents over several pieces: from the store and the base, in order.
 
-use block::{Extent, ExtentKind, IoBufs, IoError, Now, Range, merge_extents};
+use block::{Extent, ExtentKind, IoBufs, IoError, Range, TryIo, merge_extents};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::change::IN_FLIGHT;
@@ -55,22 +55,22 @@ impl Overlay {
         Ok(merge_extents(extents))
     }
 
-    pub(super) fn read_pieces_now(&self, range: Range, into: &mut [u8]) -> Now {
+    pub(super) fn read_pieces_now(&self, range: Range, into: &mut [u8]) -> TryIo {
         let single = self.state().single(range);
         if let Some(piece) = single {
             let (node, at) = self.below(&piece);
-            return node.read_now(at, into);
+            return node.try_read(at, into);
         }
         let pieces = self.state().pieces(range);
         let mut rest = into;
         for piece in &pieces {
             let (node, at) = self.below(piece);
             let (here, later) = rest.split_at_mut(at.len_usize());
-            if node.read_now(at, here) == Now::WouldWait {
-                return Now::WouldWait;
+            if node.try_read(at, here) == TryIo::WouldBlock {
+                return TryIo::WouldBlock;
             }
             rest = later;
         }
-        Now::Done
+        TryIo::Done
     }
 }

@@ -8,7 +8,7 @@
 
 use std::ops;
 
-use block::{ExtentKind, Geometry, IoError, Node, Now, Range, WriteFlags};
+use block::{ExtentKind, Geometry, IoError, Node, Range, TryIo, WriteFlags};
 use engine::Buffer;
 use futures_util::future::try_join_all;
 
@@ -281,7 +281,7 @@ impl Store {
 /// Reads a part of a store, without waiting where that can be.
 async fn read(node: &Node, range: Range) -> Result<Vec<u8>, IoError> {
     let mut into = Buffer::take(range.len_usize());
-    if node.read_now(range, &mut into) == Now::Done {
+    if node.try_read(range, &mut into) == TryIo::Done {
         return Ok(into.to_vec());
     }
     Ok(node.read(range).await?.concat())

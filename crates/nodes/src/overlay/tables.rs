@@ -17,7 +17,7 @@
 //!   no reader should see are reached: the next commit flushes the data first of all.
 //! * After a failure nothing more is listed, and every flush fails.
 
-use block::{Errno, IoError, Now, Operation, Range, WriteFlags};
+use block::{Errno, IoError, Operation, Range, TryIo, WriteFlags};
 use futures_util::stream::{self, TryStreamExt};
 
 use super::Overlay;
@@ -170,26 +170,26 @@ impl Overlay {
     }
 
     /// The same on the fast path.
-    pub(super) fn prepare_now(&self, count: u64) -> Now {
+    pub(super) fn prepare_now(&self, count: u64) -> TryIo {
         let Ok(tables) = self.tables.try_lock() else {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         };
         let prepared = self.state().tables_prepared();
         let chunk = self.layout.chunk();
         let small = chunk.saturating_mul(count.saturating_sub(prepared)) <= PREPARE_NOW_MAX;
         if tables.in_doubt || !small {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
         for index in prepared..count {
             let range = self.table_range(index);
             for zeroes in zeroes(range.len_usize()) {
-                if self.store.write_now(range, &zeroes) == Now::WouldWait {
-                    return Now::WouldWait;
+                if self.store.try_write(range, &zeroes) == TryIo::WouldBlock {
+                    return TryIo::WouldBlock;
                 }
             }
         }
         self.state().prepared(count);
-        Now::Done
+        TryIo::Done
     }
 
     /// What a flush answers after one has failed.

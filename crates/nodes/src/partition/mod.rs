@@ -34,7 +34,7 @@ mod table;
 mod tests;
 
 use block::{
-    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Now, Operation, Range,
+    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Operation, Range, TryIo,
     WriteFlags,
 };
 pub use gpt_disk_types::Guid;
@@ -178,14 +178,14 @@ impl BlockDevice for Partition {
         self.window.remap(range)
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
-        self.window.read_now(range, into)
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
+        self.window.try_read(range, into)
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         if self.geometry.read_only {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
-        self.window.write_now(range, data)
+        self.window.try_write(range, data)
     }
 }

@@ -21,7 +21,9 @@ use std::fmt::Debug;
 use std::future::ready;
 use std::sync::Arc;
 
-use block::{Extent, Geometry, IoBufs, IoError, IoFuture, Node, Now, Operation, Range, WriteFlags};
+use block::{
+    Extent, Geometry, IoBufs, IoError, IoFuture, Node, Operation, Range, TryIo, WriteFlags,
+};
 use futures_util::future::{join_all, try_join_all};
 
 pub use self::geometry::PartError;
@@ -243,39 +245,39 @@ impl<L: Layout> Parts<L> {
         epochs.fold(0, u64::wrapping_add)
     }
 
-    pub(crate) fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    pub(crate) fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, into.len());
         if let Some((disk, below)) = self.single(range) {
-            return disk.read_now(below, into);
+            return disk.try_read(below, into);
         }
         for share in self.layout.shares(range) {
             for (disk, below, run) in self.runs(&share) {
-                if disk.read_now(below, &mut into[run]) == Now::WouldWait {
-                    return Now::WouldWait;
+                if disk.try_read(below, &mut into[run]) == TryIo::WouldBlock {
+                    return TryIo::WouldBlock;
                 }
             }
         }
-        Now::Done
+        TryIo::Done
     }
 
-    pub(crate) fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    pub(crate) fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, data.len());
         if self.geometry.read_only {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
         if let Some((disk, below)) = self.single(range) {
-            return disk.write_now(below, data);
+            return disk.try_write(below, data);
         }
         for share in self.layout.shares(range) {
             for (disk, below, run) in self.runs(&share) {
-                if disk.write_now(below, &data[run]) == Now::WouldWait {
-                    return Now::WouldWait;
+                if disk.try_write(below, &data[run]) == TryIo::WouldBlock {
+                    return TryIo::WouldBlock;
                 }
             }
         }
-        Now::Done
+        TryIo::Done
     }
 
     /// The runs of a share: their disk, where they are there, and where in the request.

@@ -34,7 +34,7 @@ mod tests;
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Now, Range, WriteFlags,
+    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Range, TryIo, WriteFlags,
 };
 
 use self::piece_cache::{PieceCache, gather};
@@ -133,7 +133,7 @@ impl BlockDevice for ReadAhead {
         self.child.connection_epoch()
     }
 
-    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+    fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(remeasured(&self.child, |child| {
             Arc::new(Self {
                 window: self.window.on(child.geometry().size),
@@ -143,19 +143,19 @@ impl BlockDevice for ReadAhead {
         }))
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         assert_checked(self.geometry(), range);
         assert_len(range, into.len());
         match self.cache.copy_now(range, &self.window, into) {
-            Some(true) => Now::Done,
-            Some(false) => Now::WouldWait,
-            None => self.child.read_now(range, into),
+            Some(true) => TryIo::Done,
+            Some(false) => TryIo::WouldBlock,
+            None => self.child.try_read(range, into),
         }
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         let in_flight = self.cache.change(range);
-        let done = self.child.write_now(range, data);
+        let done = self.child.try_write(range, data);
         in_flight.ended();
         done
     }

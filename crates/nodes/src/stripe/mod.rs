@@ -17,7 +17,7 @@ mod plan;
 mod tests;
 
 use block::{
-    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Now, Range, WriteFlags,
+    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Range, TryIo, WriteFlags,
 };
 
 use self::plan::Deal;
@@ -208,11 +208,11 @@ impl BlockDevice for Stripe {
         self.parts.start(range)
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
-        self.parts.read_now(range, into)
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
+        self.parts.try_read(range, into)
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
-        self.parts.write_now(range, data)
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
+        self.parts.try_write(range, data)
     }
 }

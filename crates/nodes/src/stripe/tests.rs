@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use block::{BlockDevice, ExtentKind, Node, Now, Range, WriteFlags};
+use block::{BlockDevice, ExtentKind, Node, Range, TryIo, WriteFlags};
 use futures_util::future::poll_immediate;
 use proptest::prelude::*;
 use testkit::{
@@ -148,9 +148,9 @@ fn bytes_across_chunks_are_read_and_written_in_line() {
     let stripe = stripe(&mem_disks(&SIZES), CHUNK);
     let range = Range::new(1000, SIZE - 3000);
     let data = pattern(3, range);
-    assert_eq!(stripe.write_now(range, &data), Now::Done);
+    assert_eq!(stripe.try_write(range, &data), TryIo::Done);
     let mut into = vec![0; range.len_usize()];
-    assert_eq!(stripe.read_now(range, &mut into), Now::Done);
+    assert_eq!(stripe.try_read(range, &mut into), TryIo::Done);
     assert_eq!(into, data);
     assert_eq!(gather(&block_on(stripe.read(range)).unwrap()), data);
 }

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use block::{
-    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Now, Operation, Range,
+    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Operation, Range, TryIo,
     WriteFlags,
 };
 use engine::clock;
@@ -86,19 +86,19 @@ impl Gates {
     }
 
     /// Runs what will not wait, if it is paid for.
-    fn try_pass(&self, operation: Operation, range: Range, run: impl FnOnce() -> Now) -> Now {
+    fn try_pass(&self, operation: Operation, range: Range, run: impl FnOnce() -> TryIo) -> TryIo {
         let Some(cost) = plan::cost(operation, Some(range)) else {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         };
         let now = self.now();
         let Some(own) = self.own(operation).try_pass(now, cost) else {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         };
         let Some(both) = self.both.try_pass(now, cost) else {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         };
         let done = run();
-        if done == Now::Done {
+        if done == TryIo::Done {
             own.keep();
             both.keep();
         }
@@ -181,7 +181,7 @@ impl BlockDevice for Throttle {
         self.child.connection_epoch()
     }
 
-    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+    fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(remeasured(&self.child, |child| {
             Arc::new(Self {
                 child,
@@ -190,14 +190,14 @@ impl BlockDevice for Throttle {
         }))
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         self.gates
-            .try_pass(Operation::Read, range, || self.child.read_now(range, into))
+            .try_pass(Operation::Read, range, || self.child.try_read(range, into))
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         self.gates.try_pass(Operation::Write, range, || {
-            self.child.write_now(range, data)
+            self.child.try_write(range, data)
         })
     }
 }

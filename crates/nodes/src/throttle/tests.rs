@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use block::{BlockDevice, Node, Now, Operation, Range, WriteFlags};
+use block::{BlockDevice, Node, Operation, Range, TryIo, WriteFlags};
 use engine::clock;
 use futures_util::future::join_all;
 use proptest::prelude::*;
@@ -303,15 +303,19 @@ fn the_fast_path_uses_the_burst_and_overtakes_no_request() {
         });
         clock::sleep(Duration::from_millis(450)).await;
         let mut into = [0; 4096];
-        assert_eq!(disk.read_now(RANGE, &mut into), Now::Done);
-        assert_eq!(disk.read_now(RANGE, &mut into), Now::Done);
+        assert_eq!(disk.try_read(RANGE, &mut into), TryIo::Done);
+        assert_eq!(disk.try_read(RANGE, &mut into), TryIo::Done);
         let mut waits = pin!(async {
-            while disk.read_now(RANGE, &mut into) == Now::Done {}
+            while disk.try_read(RANGE, &mut into) == TryIo::Done {}
             drop(disk.read(RANGE).await.unwrap());
         });
         assert!(!is_ready(waits.as_mut()).await);
-        assert_eq!(disk.read_now(RANGE, &mut [0; 4096]), Now::WouldWait);
-        assert_eq!(disk.write_now(RANGE, &[1; 4096]), Now::Done, "not bounded");
+        assert_eq!(disk.try_read(RANGE, &mut [0; 4096]), TryIo::WouldBlock);
+        assert_eq!(
+            disk.try_write(RANGE, &[1; 4096]),
+            TryIo::Done,
+            "not bounded"
+        );
         waits.await;
         assert!(disk.remap(RANGE).is_none() && disk.file_region(RANGE).is_none());
     });
@@ -332,7 +336,7 @@ fn what_would_wait_below_costs_nothing() {
         clock::sleep(Duration::from_millis(5)).await;
         let mut into = [0; 4096];
         for _ in 0..1000 {
-            assert_eq!(disk.read_now(RANGE, &mut into), Now::WouldWait);
+            assert_eq!(disk.try_read(RANGE, &mut into), TryIo::WouldBlock);
         }
         let mut read = pin!(disk.read(RANGE));
         assert!(!is_ready(read.as_mut()).await);

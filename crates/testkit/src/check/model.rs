@@ -1,7 +1,7 @@
 //! Random requests on a node, against the model.
 
 use block::{
-    BlockDevice, Errno, Extent, ExtentKind, Now, Range, WriteFlags, merge_extents, resolve,
+    BlockDevice, Errno, Extent, ExtentKind, Range, TryIo, WriteFlags, merge_extents, resolve,
     resolve_start,
 };
 use futures_util::future::join_all;
@@ -73,7 +73,7 @@ async fn run(node: &dyn BlockDevice, model: &Model, op: &Op) -> Result<(), Misma
             flags,
             now: true,
         } if flags.is_empty()
-            && node.write_now(range, &crate::pattern(fill, range)) == Now::Done =>
+            && node.try_write(range, &crate::pattern(fill, range)) == TryIo::Done =>
         {
             return Ok(());
         }
@@ -110,8 +110,8 @@ async fn zero_slowly(node: &dyn BlockDevice, op: &Op) -> Result<(), Mismatch> {
 /// Every way to read `range` gives what the model holds.
 async fn check_read(node: &dyn BlockDevice, model: &Model, range: Range) -> Result<(), Mismatch> {
     let mut into = vec![0xEE; range.len_usize()];
-    if node.read_now(range, &mut into) == Now::Done {
-        compare(model, range, &into, "read_now")?;
+    if node.try_read(range, &mut into) == TryIo::Done {
+        compare(model, range, &into, "try_read")?;
     }
     compare(model, range, &read(node, range).await?, "read")?;
     let (below, there) = resolve(node, range);

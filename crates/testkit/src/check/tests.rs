@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Extent, ExtentKind, Geometry, Identity, IoBufs, IoFuture, Node, Now, Range,
+    BlockDevice, Extent, ExtentKind, Geometry, Identity, IoBufs, IoFuture, Node, Range, TryIo,
     WriteFlags,
 };
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ enum Wrong {
     Holes,
     /// Extents end early.
     Gap,
-    /// `read_now` answers without reading.
+    /// `try_read` answers without reading.
     ReadNow,
     /// Flushes stay here.
     Flush,
@@ -125,11 +125,11 @@ impl BlockDevice for Pass {
         Some((&self.child, range))
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         if self.wrong == Wrong::ReadNow {
-            return Now::Done;
+            return TryIo::Done;
         }
-        self.child.read_now(range, into)
+        self.child.try_read(range, into)
     }
 }
 
@@ -172,7 +172,7 @@ fn wrong_content_is_reported_with_its_offset() {
     );
     let error = modelled(Wrong::ReadNow).unwrap_err();
     assert!(
-        matches!(&error, Mismatch::Content { what, .. } if what == "read_now"),
+        matches!(&error, Mismatch::Content { what, .. } if what == "try_read"),
         "{error}"
     );
 }

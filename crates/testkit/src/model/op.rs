@@ -20,7 +20,7 @@ pub enum Op {
         fill: u8,
         /// `FUA` or nothing.
         flags: WriteFlags,
-        /// Tries `write_now` first, if there are no flags.
+        /// Tries `try_write` first, if there are no flags.
         now: bool,
     },
     /// Writes zeroes.

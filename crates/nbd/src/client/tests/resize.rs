@@ -92,13 +92,13 @@ fn a_caller_that_keeps_a_size_gets_the_new_one_by_remeasuring() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
         let client = connect(&fake, short_limits()).await;
-        assert!(client.remeasure().await.unwrap().is_none());
+        assert!(client.revalidate().await.unwrap().is_none());
         fake.resize(2 * MIB);
         // Also when the client itself has seen it already.
         client.refresh_size().await.unwrap();
-        let remeasured = client.remeasure().await.unwrap().unwrap();
+        let remeasured = client.revalidate().await.unwrap().unwrap();
         assert_eq!(remeasured.geometry().size, 2 * MIB);
-        assert!(remeasured.remeasure().await.unwrap().is_none());
+        assert!(remeasured.revalidate().await.unwrap().is_none());
         write(&client, MIB, 5).await;
         let read = remeasured.read(Range::new(MIB, 512)).await.unwrap();
         assert_eq!(gather(&read), vec![5; 512]);
@@ -126,7 +126,7 @@ fn a_smaller_size_is_refused_and_the_client_goes_on() {
             matches!(&error, ClientError::Changed { changed: is, .. } if *is == changed),
             "{error}"
         );
-        let error = client.remeasure().await.unwrap_err();
+        let error = client.revalidate().await.unwrap_err();
         assert!(error.to_string().contains("and has 524288"), "{error}");
         assert_eq!(client.geometry().size, MIB);
         write(&client, 0, 1).await;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use block::{IoBufs, Now, Range, WriteFlags};
+use block::{IoBufs, Range, TryIo, WriteFlags};
 use smallvec::smallvec;
 
 use super::inbound::{Gathered, Gathering, Inbound, Streaming};
@@ -66,7 +66,7 @@ impl Connection {
         };
         let len = piece.len_usize();
         let (leaf, at) = block::resolve(&*self.disk, piece);
-        if leaf.write_now(at, &bytes[..len]) == Now::WouldWait {
+        if leaf.try_write(at, &bytes[..len]) == TryIo::WouldBlock {
             let (context, rest) = (streaming.context, streaming.rest());
             self.inbound = Inbound::Gathering(self.gathering(context, rest, WriteFlags::empty()));
             return Ok(Some(0));

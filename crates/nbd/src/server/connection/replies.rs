@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use block::{Extent, ExtentKind, IoBufs, IoError, Range};
 use bytes::Bytes;
-use nbd_proto::{AllocationFlags, ChunkFlags, Piece, ReplyHead, WireError};
+use nbd_proto::{AllocationFlags, ChunkFlags, ChunkRange, ReplyHead, WireError};
 use smallvec::smallvec;
 
 use super::job::{JobOutput, JobResult, Pieces};
@@ -216,8 +216,8 @@ impl Connection {
     }
 }
 
-fn piece_of(range: Range) -> Piece {
-    Piece {
+fn piece_of(range: Range) -> ChunkRange {
+    ChunkRange {
         offset: range.offset,
         len: u32::try_from(range.len).expect("payloads are capped"),
     }

@@ -1,6 +1,6 @@
 //! Requests of a connection: taken from the received bytes, judged, begun or refused.
 
-use block::{Now, Range};
+use block::{Range, TryIo};
 use nbd_proto::{Framing, Request};
 
 use super::inbound::{Inbound, Skipping};
@@ -230,7 +230,7 @@ impl Connection {
             if !batch.fits(head.len() + len) {
                 self.outbox.send(&self.socket, batch)?;
             }
-            if batch.push_with(&head, len, |into| leaf.read_now(at, into) == Now::Done) {
+            if batch.push_with(&head, len, |into| leaf.try_read(at, into) == TryIo::Done) {
                 self.meter.answered(context.op, range.len);
                 return Ok(RequestStart::Begun);
             }

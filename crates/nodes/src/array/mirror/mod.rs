@@ -70,8 +70,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use block::{
-    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoError, IoFuture, Now, Operation,
-    Range, WriteFlags,
+    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoError, IoFuture, Operation,
+    Range, TryIo, WriteFlags,
 };
 use tokio::sync::{Notify, Semaphore, broadcast};
 
@@ -300,21 +300,21 @@ impl BlockDevice for Mirror {
         Box::pin(self.settle_all())
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, into.len());
         self.count_request();
         if range.is_empty() {
-            return Now::Done;
+            return TryIo::Done;
         }
         self.read_in_line(range, into)
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, data.len());
         if self.read_only() || range.is_empty() {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
         self.count_request();
         self.change_now(range, data)

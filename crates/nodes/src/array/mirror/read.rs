@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use block::{Errno, FileRegion, IoBufs, IoError, Now, Operation, Range, WriteFlags};
+use block::{Errno, FileRegion, IoBufs, IoError, Operation, Range, TryIo, WriteFlags};
 use engine::clock;
 use futures_util::future::try_join_all;
 use smallvec::SmallVec;
@@ -237,21 +237,21 @@ impl Mirror {
     }
 
     /// Reads in line, if the copy to read can be.
-    pub(super) fn read_in_line(&self, range: Range, into: &mut [u8]) -> Now {
+    pub(super) fn read_in_line(&self, range: Range, into: &mut [u8]) -> TryIo {
         let reading = self.reading(range);
         for piece in reading.view.layout.pieces(range) {
             let start = Range::new(0, piece.range.offset - range.offset).len_usize();
             let into = &mut into[start..start + piece.range.len_usize()];
             let Some((holder, within)) = reading.pick(&piece, |_| true) else {
-                return Now::WouldWait;
+                return TryIo::WouldBlock;
             };
             let target = &holder.target;
             let may = target.may_read_now();
-            if !may || target.disk.read_now(target.place(within), into) == Now::WouldWait {
-                return Now::WouldWait;
+            if !may || target.disk.try_read(target.place(within), into) == TryIo::WouldBlock {
+                return TryIo::WouldBlock;
             }
         }
-        Now::Done
+        TryIo::Done
     }
 
     /// Where the bytes of `range` are in a file.

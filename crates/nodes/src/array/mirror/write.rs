@@ -12,7 +12,7 @@
 //!   copies identical.
 //! * What is answered in line allocates nothing.
 
-use block::{Errno, IoBufs, IoError, Now, Operation, Range, WriteFlags};
+use block::{Errno, IoBufs, IoError, Operation, Range, TryIo, WriteFlags};
 use futures_util::future::join_all;
 
 use super::super::member_guard::is_not_ours;
@@ -208,14 +208,14 @@ impl Mirror {
     }
 
     /// Carries out a write in line, where nothing has to be waited for.
-    pub(super) fn change_now(&self, range: Range, data: &[u8]) -> Now {
+    pub(super) fn change_now(&self, range: Range, data: &[u8]) -> TryIo {
         let mut guarded = self.lock();
         let view = guarded.state.members.view.clone();
         if !view.holders().all(|holder| holder.target.answers_now()) {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
         let Some(turn) = guarded.state.begin_now(range) else {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         };
         drop(guarded);
         let mut changing = Changing {
@@ -226,7 +226,7 @@ impl Mirror {
             in_flight: None,
         };
         let done = send_now(range, data, &view);
-        if done == Now::WouldWait {
+        if done == TryIo::WouldBlock {
             // The caller writes it again, and goes over what is there now.
             changing.in_flight = Some(Cancelled::Data { landed: true });
         }
@@ -244,19 +244,19 @@ pub(super) fn holders<'a>(
 }
 
 /// Writes on the fast path, to all holders.
-fn send_now(range: Range, data: &[u8], view: &View) -> Now {
+fn send_now(range: Range, data: &[u8], view: &View) -> TryIo {
     for piece in view.layout.pieces(range) {
         let start = Range::new(0, piece.range.offset - range.offset).len_usize();
         let data = &data[start..start + piece.range.len_usize()];
         for (holder, within) in holders(view, &piece) {
             let target = &holder.target;
-            if target.disk.write_now(target.place(within), data) == Now::WouldWait {
+            if target.disk.try_write(target.place(within), data) == TryIo::WouldBlock {
                 target.would_wait();
-                return Now::WouldWait;
+                return TryIo::WouldBlock;
             }
         }
     }
-    Now::Done
+    TryIo::Done
 }
 
 async fn send_to(

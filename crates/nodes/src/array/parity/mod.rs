@@ -44,7 +44,7 @@ use std::sync::atomic::AtomicU64;
 
 use block::{
     BlockDevice, Errno, Extent, ExtentKind, FileRegion, Geometry, Identity, IoBufs, IoError,
-    IoFuture, Node, Now, Operation, Range, WriteFlags,
+    IoFuture, Node, Operation, Range, TryIo, WriteFlags,
 };
 use futures_util::future::try_join_all;
 use tokio::sync::{Semaphore, broadcast};
@@ -291,7 +291,7 @@ impl BlockDevice for Parity {
         self.members.place(bytes)
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, into.len());
         let mut done = 0;
@@ -299,16 +299,16 @@ impl BlockDevice for Parity {
             let at = range.offset + done;
             let piece = Range::new(at, (range.len - done).min(run(&self.layout, at)));
             let Some((disk, below)) = self.remap_start(piece) else {
-                return Now::WouldWait;
+                return TryIo::WouldBlock;
             };
             let start = Range::new(0, done).len_usize();
             let into = &mut into[start..start + piece.len_usize()];
-            if disk.read_now(below, into) == Now::WouldWait {
-                return Now::WouldWait;
+            if disk.try_read(below, into) == TryIo::WouldBlock {
+                return TryIo::WouldBlock;
             }
             done += piece.len;
         }
-        Now::Done
+        TryIo::Done
     }
 
     fn file_region(&self, range: Range) -> Option<FileRegion> {

@@ -46,7 +46,7 @@ impl BlockDevice for Growing {
     fn settle(&self) -> IoFuture<'_, ()> {
         self.disk.settle()
     }
-    fn remeasure(&self) -> IoFuture<'_, Option<Node>> {
+    fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(std::future::ready(Ok(self.next.clone())))
     }
 }
@@ -57,7 +57,7 @@ fn a_disk_that_grew_below_is_measured_in_whole_blocks() {
         let next = next.map(|size| Arc::new(MemDisk::new(size)) as Node);
         let disk: Node = Arc::new(MemDisk::new(SIZE));
         let disk = blocks(Growing { disk, next }, 4096);
-        block_on(disk.remeasure()).unwrap()
+        block_on(disk.revalidate()).unwrap()
     };
     assert!(measured(None).is_none());
     assert!(measured(Some(SIZE + 512)).is_none(), "no whole block more");
@@ -85,7 +85,7 @@ fn a_disk_and_what_it_was_before_it_grew_take_turns() {
             },
             ..blocks(disk, 512)
         };
-        let new = old.remeasure().await.unwrap().unwrap();
+        let new = old.revalidate().await.unwrap().unwrap();
         held.hold(true);
         let ranges = [Range::new(0, 512), Range::new(512, 512)];
         let [first, second] = ranges.map(|range| single(pattern(1, range)));

@@ -80,7 +80,7 @@ async fn send(disk: &dyn BlockDevice, operation: Operation) -> Result<(), IoErro
         Operation::Trim => disk.trim(RANGE).await,
         Operation::WriteZeroes => disk.write_zeroes(RANGE, WriteFlags::empty()).await,
         Operation::Extents => disk.extents(RANGE).await.map(drop),
-        Operation::Measure => disk.remeasure().await.map(drop),
+        Operation::Measure => disk.revalidate().await.map(drop),
     }
 }
 
@@ -259,8 +259,11 @@ fn a_flush_that_failed_stays_failed() {
 fn nothing_goes_around_the_faults() {
     let (_, disk) = faulty(FaultPlan::default());
     assert!(disk.remap(RANGE).is_none() && disk.file_region(RANGE).is_none());
-    assert_eq!(disk.read_now(RANGE, &mut [0; 4096]), block::Now::WouldWait);
-    assert_eq!(disk.write_now(RANGE, &[0; 4096]), block::Now::WouldWait);
+    assert_eq!(
+        disk.try_read(RANGE, &mut [0; 4096]),
+        block::TryIo::WouldBlock
+    );
+    assert_eq!(disk.try_write(RANGE, &[0; 4096]), block::TryIo::WouldBlock);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use block::{BlockDevice, Errno, ExtentKind, IoError, Now, Range, WriteFlags};
+use block::{BlockDevice, Errno, ExtentKind, IoError, Range, TryIo, WriteFlags};
 use futures_util::FutureExt;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -113,8 +113,8 @@ fn a_full_filesystem_under_a_sparse_image_is_no_space_and_poisons_nothing() {
             assert_eq!(error.errno, Errno::NoSpace, "{error}");
         }
         assert_eq!(
-            disk.write_now(too_much, &pattern(1, too_much)),
-            Now::WouldWait
+            disk.try_write(too_much, &pattern(1, too_much)),
+            TryIo::WouldBlock
         );
         disk.flush().await.unwrap();
         disk.trim(too_much).await.unwrap();
@@ -159,7 +159,7 @@ fn after_a_failed_sync_nothing_is_durable_any_more() {
         assert_eq!(durable(&disk, small).await.unwrap_err().errno, first.errno);
         let zeroed = disk.write_zeroes(small, WriteFlags::FUA).await;
         assert_eq!(zeroed.unwrap_err().errno, first.errno);
-        assert_eq!(disk.write_now(small, &[1; 4096]), Now::WouldWait);
+        assert_eq!(disk.try_write(small, &[1; 4096]), TryIo::WouldBlock);
         disk.read(small).await.unwrap();
     });
 }

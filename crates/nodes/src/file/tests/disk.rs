@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use block::{BlockDevice, Errno, ExtentKind, IoFuture, Now, Range, WriteFlags};
+use block::{BlockDevice, Errno, ExtentKind, IoFuture, Range, TryIo, WriteFlags};
 use futures_util::FutureExt;
 use proptest::prelude::*;
 use testkit::{OpSpace, check_against_model, check_in_batches, ops, pattern, single};
@@ -62,14 +62,14 @@ fn cached_data_is_read_and_written_in_line() {
     for place in ["/tmp", "/dev/shm"] {
         let folder = tempfile::tempdir_in(place).unwrap();
         let disk = timed(File::open(image(folder.path(), SIZE), WRITABLE)).unwrap();
-        if disk.opened.read_now == ReadNow::Never {
+        if disk.opened.try_read == ReadNow::Never {
             eprintln!("skipped: the filesystem of {place} cannot tell what is cached");
             continue;
         }
         let range = Range::new(4096, 8192);
-        assert_eq!(disk.write_now(range, &pattern(1, range)), Now::Done);
+        assert_eq!(disk.try_write(range, &pattern(1, range)), TryIo::Done);
         let mut found = vec![0; 8192];
-        assert_eq!(disk.read_now(range, &mut found), Now::Done, "{place}");
+        assert_eq!(disk.try_read(range, &mut found), TryIo::Done, "{place}");
         assert_eq!(found, pattern(1, range));
     }
 }
@@ -158,7 +158,7 @@ fn a_truncated_file_says_where_it_ends_and_grows_where_it_is_written() {
             message.contains("the file ends at 10000: it was truncated while in use"),
             "{message}"
         );
-        assert_eq!(disk.read_now(behind, &mut [0; 4096]), Now::WouldWait);
+        assert_eq!(disk.try_read(behind, &mut [0; 4096]), TryIo::WouldBlock);
         let extents = disk.extents(Range::new(0, SIZE)).await.unwrap();
         assert_eq!(extents.last().unwrap().range.end(), SIZE);
         assert_eq!(extents.last().unwrap().kind, ExtentKind::Data);

@@ -14,10 +14,10 @@ fn a_file_that_grew_is_measured_as_another_node_under_the_same_lock() {
         let folder = tempfile::tempdir().unwrap();
         let path = image(folder.path(), SIZE);
         let old = File::open(&path, WRITABLE).await.unwrap();
-        assert!(old.remeasure().await.unwrap().is_none());
+        assert!(old.revalidate().await.unwrap().is_none());
         let grow = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         grow.set_len(2 * SIZE).unwrap();
-        let new = old.remeasure().await.unwrap().expect("another size");
+        let new = old.revalidate().await.unwrap().expect("another size");
         assert_eq!(old.geometry().size, SIZE, "a node keeps its geometry");
         assert_eq!(new.geometry().size, 2 * SIZE);
         let behind = Range::new(SIZE, 4096);
@@ -45,6 +45,6 @@ fn only_whole_sectors_count() {
         let disk = File::open(&path, WRITABLE).await.unwrap();
         let grow = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         grow.set_len(SIZE + 511).unwrap();
-        assert!(disk.remeasure().await.unwrap().is_none());
+        assert!(disk.revalidate().await.unwrap().is_none());
     });
 }

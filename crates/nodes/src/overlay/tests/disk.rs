@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use block::{BlockDevice, Errno, ExtentKind, Node, Now, Operation, Range, Support, WriteFlags};
+use block::{BlockDevice, Errno, ExtentKind, Node, Operation, Range, Support, TryIo, WriteFlags};
 use futures_util::future::{join, join_all};
 use proptest::prelude::*;
 use testkit::{
@@ -190,7 +190,7 @@ fn a_chunk_that_is_being_written_still_reads_as_the_base() {
         let mut writing = pin!(write(&disk, range, 1));
         assert!(!is_ready(writing.as_mut()).await);
         assert_eq!(read(&disk, range).await, pattern(BASE, range));
-        assert_eq!(disk.write_now(range, &[0; 4096]), Now::WouldWait);
+        assert_eq!(disk.try_write(range, &[0; 4096]), TryIo::WouldBlock);
         store.release_all().await;
         writing.await.unwrap();
         store.hold(false);
@@ -206,12 +206,12 @@ fn requests_in_line_need_no_waiting_where_base_and_store_need_none() {
         // Every chunk for the first time, over all tables; then parts of chunks.
         for n in 0..SIZE / 512 {
             let range = Range::new(n * 512, 512);
-            assert_eq!(disk.write_now(range, &pattern(3, range)), Now::Done);
+            assert_eq!(disk.try_write(range, &pattern(3, range)), TryIo::Done);
         }
         let range = Range::new(700, 5000);
-        assert_eq!(disk.write_now(range, &pattern(4, range)), Now::Done);
+        assert_eq!(disk.try_write(range, &pattern(4, range)), TryIo::Done);
         let mut found = vec![0; 5000];
-        assert_eq!(disk.read_now(range, &mut found), Now::Done);
+        assert_eq!(disk.try_read(range, &mut found), TryIo::Done);
         assert_eq!(found, pattern(4, range));
         let fresh = over(
             base_of(SIZE),
@@ -219,7 +219,7 @@ fn requests_in_line_need_no_waiting_where_base_and_store_need_none() {
         );
         let fresh = fresh.await.unwrap();
         let part = Range::new(4000, 200);
-        assert_eq!(fresh.write_now(part, &pattern(5, part)), Now::Done);
+        assert_eq!(fresh.try_write(part, &pattern(5, part)), TryIo::Done);
         assert_eq!(read(&fresh, part).await, pattern(5, part));
         assert_eq!(fresh.usage().changed, 2);
     });
@@ -263,7 +263,7 @@ fn a_read_only_overlay_takes_no_changes_and_may_be_followed_to_a_read_only_base(
         let disk = disk.await.unwrap();
         let error = write(&disk, range, 2).await.unwrap_err();
         assert_eq!(error.errno, Errno::NotPermitted);
-        assert_eq!(disk.write_now(range, &[0; 4096]), Now::WouldWait);
+        assert_eq!(disk.try_write(range, &[0; 4096]), TryIo::WouldBlock);
         assert!(disk.trim(range).await.is_err());
         assert!(disk.write_zeroes(range, WriteFlags::empty()).await.is_err());
         disk.flush().await.unwrap();

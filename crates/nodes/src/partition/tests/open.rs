@@ -107,7 +107,10 @@ fn a_partition_that_only_the_backup_knows_is_read_only() {
     for answer in refused {
         assert_eq!(answer.unwrap_err().errno, Errno::NotPermitted);
     }
-    assert_eq!(partition.write_now(range, &[0; 512]), block::Now::WouldWait);
+    assert_eq!(
+        partition.try_write(range, &[0; 512]),
+        block::TryIo::WouldBlock
+    );
 }
 
 #[test]

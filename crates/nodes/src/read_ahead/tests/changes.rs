@@ -200,7 +200,10 @@ fn a_write_in_line_takes_out_what_was_kept() {
         }
         others().await;
         let range = Range::new(4 * 4096, 4096);
-        assert_eq!(disk.write_now(range, &pattern(2, range)), block::Now::Done);
+        assert_eq!(
+            disk.try_write(range, &pattern(2, range)),
+            block::TryIo::Done
+        );
         expect(&disk, 2, range).await;
         disk.trim(range).await.unwrap();
         disk.write_zeroes(range, WriteFlags::empty()).await.unwrap();

@@ -7,7 +7,7 @@ mod pure;
 use std::pin::pin;
 use std::sync::Arc;
 
-use block::{BlockDevice, Errno, Node, Now, Operation, Range, WriteFlags};
+use block::{BlockDevice, Errno, Node, Operation, Range, TryIo, WriteFlags};
 use futures_util::future::join_all;
 use proptest::prelude::*;
 use testkit::{
@@ -237,14 +237,14 @@ fn a_read_in_line_takes_what_is_there_and_nothing_else() {
         fill(&disk).await;
         let mut into = vec![0; 4096];
         let at = |n: u64| Range::new(n * 4096, 4096);
-        assert_eq!(disk.read_now(at(0), &mut into), Now::WouldWait);
+        assert_eq!(disk.try_read(at(0), &mut into), TryIo::WouldBlock);
         for n in 0..4 {
             expect(&disk, 1, at(n)).await;
         }
         others().await;
-        assert_eq!(disk.read_now(at(4), &mut into), Now::Done);
+        assert_eq!(disk.try_read(at(4), &mut into), TryIo::Done);
         assert_eq!(into, pattern(1, at(4)));
-        assert_eq!(disk.read_now(at(200), &mut into), Now::WouldWait);
+        assert_eq!(disk.try_read(at(200), &mut into), TryIo::WouldBlock);
         assert!(disk.remap(at(4)).is_none() && disk.file_region(at(4)).is_none());
     });
 }

@@ -123,7 +123,7 @@ async fn extend(disk: Node, path: &Path, before: u64, size: u64) -> Result<Node,
         grown.map_err(|error| cannot(path, &error))?;
     }
     let measured = disk
-        .remeasure()
+        .revalidate()
         .await
         .map_err(|error| cannot(path, &error))?;
     Ok(measured.unwrap_or(disk))

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use block::Range;
 use nbd_proto::{
-    ChunkFlags, Command, ContextOffer, ExportPurpose, Extent, Framing, HandshakeEvent, Negotiated,
-    Piece, Refusal, ReplyTo, Request, ServerHandshake, ServerHandshakeConfig,
+    ChunkFlags, ChunkRange, Command, ContextOffer, ExportPurpose, Extent, Framing, HandshakeEvent,
+    Negotiated, Refusal, ReplyTo, Request, ServerHandshake, ServerHandshakeConfig,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -144,7 +144,7 @@ fn read(world: &World, framing: Framing, request: &Request) -> Vec<u8> {
     let pieces = bytes.chunks(step).enumerate();
     let mut chunks: Vec<Vec<u8>> = pieces
         .map(|(nth, bytes)| {
-            let piece = Piece {
+            let piece = ChunkRange {
                 offset: request.offset + (nth * step) as u64,
                 len: u32::try_from(bytes.len()).unwrap(),
             };

@@ -1,7 +1,7 @@
 //! What a server can get wrong under extended headers.
 
 use nbd_proto::{
-    ChunkFlags, ChunkKind, Framing, Piece, ReplyTo, Request, chunk_header, simple_reply,
+    ChunkFlags, ChunkKind, ChunkRange, Framing, ReplyTo, Request, chunk_header, simple_reply,
 };
 
 use super::{DONE, LEN, survives_in};
@@ -17,8 +17,8 @@ const fn to(request: &Request) -> ReplyTo {
     }
 }
 
-const fn piece(offset: u64, len: u32) -> Piece {
-    Piece { offset, len }
+const fn piece(offset: u64, len: u32) -> ChunkRange {
+    ChunkRange { offset, len }
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn extents_that_go_on_behind_the_request() {
 #[test]
 fn data_in_answer_to_a_question_for_extents() {
     survives("where none is due", |framing, to| {
-        let piece = nbd_proto::Piece {
+        let piece = nbd_proto::ChunkRange {
             offset: 0,
             len: 512,
         };

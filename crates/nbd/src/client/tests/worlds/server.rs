@@ -10,7 +10,7 @@ use std::time::Duration;
 use block::Range;
 use engine::clock;
 use nbd_proto::{
-    ChunkFlags, Command, CommandFlags, Extent, Framing, Negotiated, Piece, ReplyTo, Request,
+    ChunkFlags, ChunkRange, Command, CommandFlags, Extent, Framing, Negotiated, ReplyTo, Request,
     TransmissionFlags, WireError,
 };
 use testkit::SECTOR;
@@ -398,7 +398,7 @@ impl Process {
         let step = (bytes.len() / sector).div_ceil(parts).max(1) * sector;
         let mut reply = Vec::new();
         for (nth, bytes) in bytes.chunks(step).enumerate() {
-            let piece = Piece {
+            let piece = ChunkRange {
                 offset: request.offset + (nth * step) as u64,
                 len: u32::try_from(bytes.len()).expect("reads are short"),
             };

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use block::{
-    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoFuture, Node, Now, Range,
+    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoFuture, Node, Range, TryIo,
     WriteFlags,
 };
 
@@ -82,18 +82,18 @@ impl BlockDevice for RandomDelayDisk {
         self.child.settle()
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         if self.roll(3) == 0 {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
-        self.child.read_now(range, into)
+        self.child.try_read(range, into)
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         if self.roll(4) == 0 {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
-        self.child.write_now(range, data)
+        self.child.try_write(range, data)
     }
 
     fn file_region(&self, range: Range) -> Option<FileRegion> {

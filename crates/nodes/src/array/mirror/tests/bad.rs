@@ -124,7 +124,7 @@ fn places_that_are_bad_on_different_members_are_read_of_the_others() {
         );
         assert_eq!(read(&mirror, RANGE).await, pattern(1, RANGE));
         let mut into = vec![0; RANGE.len_usize()];
-        if mirror.read_now(RANGE, &mut into) == block::Now::Done {
+        if mirror.try_read(RANGE, &mut into) == block::TryIo::Done {
             assert_eq!(into, pattern(1, RANGE));
         }
         // Where no member has it, it fails, and no member does.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use block::{
-    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Now, Operation, Range,
+    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Operation, Range, TryIo,
     WriteFlags,
 };
 use testkit::single;
@@ -375,13 +375,13 @@ impl BlockDevice for Recorder {
         self.child.settle()
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
-        self.child.read_now(range, into)
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
+        self.child.try_read(range, into)
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
-        let done = self.child.write_now(range, data);
-        if done == Now::Done {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
+        let done = self.child.try_write(range, data);
+        if done == TryIo::Done {
             self.hear(Operation::Write, Some(range), false, false);
             self.hear(Operation::Write, Some(range), false, true);
         }

@@ -38,7 +38,10 @@ fn a_window_waits_for_changes_that_were_there_before_and_holds_later_ones() {
         held.hold(false);
         let mut later = pin!(write(&mirror, FIRST, 3));
         assert!(!is_ready(later.as_mut()).await);
-        assert_eq!(mirror.write_now(FIRST, &[0; 4096]), block::Now::WouldWait);
+        assert_eq!(
+            mirror.try_write(FIRST, &[0; 4096]),
+            block::TryIo::WouldBlock
+        );
         assert_eq!(read(&mirror, FIRST).await, pattern(2, FIRST));
         drop(window);
         later.await.unwrap();
@@ -183,7 +186,7 @@ fn a_line_that_goes_wrong_half_way_is_put_right_by_who_writes_it_again() {
         let mirror = Recipe::mirror(2).open(&disks).await;
         write(&mirror, FIRST, 1).await.unwrap();
         let data = pattern(2, FIRST);
-        assert_eq!(mirror.write_now(FIRST, &data), block::Now::WouldWait);
+        assert_eq!(mirror.try_write(FIRST, &data), block::TryIo::WouldBlock);
         write(&mirror, FIRST, 2).await.unwrap();
         assert_alike(&below).await;
         assert!(mirror.mark_clean().await.unwrap());
@@ -191,7 +194,7 @@ fn a_line_that_goes_wrong_half_way_is_put_right_by_who_writes_it_again() {
         write(&mirror, FIRST, 3).await.unwrap();
         for _ in 0..200 {
             let data = pattern(4, FIRST);
-            assert_eq!(mirror.write_now(FIRST, &data), block::Now::WouldWait);
+            assert_eq!(mirror.try_write(FIRST, &data), block::TryIo::WouldBlock);
         }
         assert!(mirror.mark_clean().await.unwrap());
         assert_alike(&below).await;

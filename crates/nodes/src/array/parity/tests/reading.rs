@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use block::{BlockDevice, Errno, Extent, ExtentKind, Node, Now, Range, WriteFlags};
+use block::{BlockDevice, Errno, Extent, ExtentKind, Node, Range, TryIo, WriteFlags};
 use futures_util::future::poll_immediate;
 use proptest::prelude::*;
 use testkit::{
@@ -237,7 +237,7 @@ fn nothing_is_written_and_every_change_is_refused() {
     for refused in refusals {
         assert_eq!(refused.unwrap_err().errno, Errno::NotPermitted);
     }
-    assert_eq!(array.write_now(range, &[1; 512]), Now::WouldWait);
+    assert_eq!(array.try_write(range, &[1; 512]), TryIo::WouldBlock);
     assert!(array.remap(range).is_none());
     block_on(array.flush()).unwrap();
     block_on(array.settle()).unwrap();
@@ -252,12 +252,12 @@ fn bytes_that_are_there_are_read_in_line_and_others_wait() {
     let mut into = vec![0; 3 * CHUNK];
     let range = Range::new(0, into.len() as u64);
     let complete = open(without(&sample, &[]));
-    assert_eq!(complete.read_now(range, &mut into), Now::Done);
+    assert_eq!(complete.try_read(range, &mut into), TryIo::Done);
     assert_eq!(into, sample.data[..3 * CHUNK]);
     let degraded = open(without(&sample, &[1]));
-    assert_eq!(degraded.read_now(range, &mut into), Now::WouldWait);
+    assert_eq!(degraded.try_read(range, &mut into), TryIo::WouldBlock);
     let there = Range::new(512, 1024);
-    assert_eq!(degraded.read_now(there, &mut into[..1024]), Now::Done);
+    assert_eq!(degraded.try_read(there, &mut into[..1024]), TryIo::Done);
     assert_eq!(into[..1024], sample.data[512..1536]);
 }
 

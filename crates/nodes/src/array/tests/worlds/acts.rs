@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-use block::{BlockDevice, IoError, Now, Range, WriteFlags};
+use block::{BlockDevice, IoError, Range, TryIo, WriteFlags};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use testkit::{Op, SECTOR, moments, pattern, single};
@@ -79,7 +79,7 @@ async fn request(array: Arc<Array>, op: Op) -> Result<Vec<u8>, IoError> {
             now,
         } => {
             let data = pattern(fill, range);
-            if now && flags.is_empty() && array.write_now(range, &data) == Now::Done {
+            if now && flags.is_empty() && array.try_write(range, &data) == TryIo::Done {
                 return Ok(Vec::new());
             }
             array.write(range, single(data), flags).await?;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use block::{
-    BlockDevice, Errno, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Now, Operation,
-    Range, WriteFlags,
+    BlockDevice, Errno, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Operation, Range,
+    TryIo, WriteFlags,
 };
 use testkit::CrashDisk;
 use tokio::sync::Notify;
@@ -348,28 +348,28 @@ impl BlockDevice for Wire {
         })
     }
 
-    fn read_now(&self, range: Range, into: &mut [u8]) -> Now {
+    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         let mut read = self.read(range);
         let mut context = Context::from_waker(Waker::noop());
         match read.as_mut().poll(&mut context) {
             Poll::Ready(Ok(data)) => {
                 into.copy_from_slice(&data.concat());
-                Now::Done
+                TryIo::Done
             }
-            _ => Now::WouldWait,
+            _ => TryIo::WouldBlock,
         }
     }
 
-    fn write_now(&self, range: Range, data: &[u8]) -> Now {
+    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         if self.mode() != Mode::Fine {
-            return Now::WouldWait;
+            return TryIo::WouldBlock;
         }
         let data = testkit::single(data.to_vec());
         let mut write = self.write(range, data, WriteFlags::empty());
         let mut context = Context::from_waker(Waker::noop());
         match write.as_mut().poll(&mut context) {
-            Poll::Ready(Ok(())) => Now::Done,
-            _ => Now::WouldWait,
+            Poll::Ready(Ok(())) => TryIo::Done,
+            _ => TryIo::WouldBlock,
         }
     }
 }
