@@ -172,7 +172,7 @@ impl FaultDisk {
         hit
     }
 
-    /// Carries out one request, or what the plan makes of it. `lied` is what a lie answers.
+    /// Carries out one request, or what the plan makes of it.
     async fn run<'a, T>(
         &'a self,
         operation: Operation,
@@ -180,16 +180,8 @@ impl FaultDisk {
         lied: Option<T>,
         request: impl FnOnce() -> IoFuture<'a, T> + Send,
     ) -> Result<T, IoError> {
-        let failed = |errno| Err(IoError::new(errno, operation, range).because(FaultRequest));
-        match (self.decide(operation, range), lied) {
-            (None, _) | (Some(Effect::Lie), None) => request().await,
-            (Some(Effect::Lie), Some(answer)) => Ok(answer),
-            (Some(Effect::Fail(errno) | Effect::Tear(errno)), _) => failed(errno),
-            (Some(Effect::FailAfter(errno)), _) => {
-                request().await?;
-                failed(errno)
-            }
-        }
+        let effect = self.decide(operation, range);
+        carry_out(effect, operation, range, lied, request).await
     }
 
     async fn torn_write(
@@ -215,6 +207,26 @@ impl FaultDisk {
     }
 }
 
+/// Carries out one request with this effect. `lied` is what a lie answers.
+async fn carry_out<'a, T>(
+    effect: Option<Effect>,
+    operation: Operation,
+    range: Option<Range>,
+    lied: Option<T>,
+    request: impl FnOnce() -> IoFuture<'a, T> + Send,
+) -> Result<T, IoError> {
+    let failed = |errno| Err(IoError::new(errno, operation, range).because(FaultRequest));
+    match (effect, lied) {
+        (None, _) | (Some(Effect::Lie), None) => request().await,
+        (Some(Effect::Lie), Some(answer)) => Ok(answer),
+        (Some(Effect::Fail(errno) | Effect::Tear(errno)), _) => failed(errno),
+        (Some(Effect::FailAfter(errno)), _) => {
+            request().await?;
+            failed(errno)
+        }
+    }
+}
+
 impl BlockDevice for FaultDisk {
     fn geometry(&self) -> &Geometry {
         self.child.geometry()
@@ -228,19 +240,12 @@ impl BlockDevice for FaultDisk {
 
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            let failed = |errno| {
-                Err(IoError::new(errno, Operation::Write, Some(range)).because(FaultRequest))
-            };
-            match self.decide(Operation::Write, Some(range)) {
-                None => self.child.write(range, data, flags).await,
-                Some(Effect::Lie) => Ok(()),
-                Some(Effect::Fail(errno)) => failed(errno),
-                Some(Effect::Tear(errno)) => self.torn_write(range, data, flags, errno).await,
-                Some(Effect::FailAfter(errno)) => {
-                    self.child.write(range, data, flags).await?;
-                    failed(errno)
-                }
+            let effect = self.decide(Operation::Write, Some(range));
+            if let Some(Effect::Tear(errno)) = effect {
+                return self.torn_write(range, data, flags, errno).await;
             }
+            let request = || self.child.write(range, data, flags);
+            carry_out(effect, Operation::Write, Some(range), Some(()), request).await
         })
     }
 

@@ -40,7 +40,7 @@ pub use held_disk::{Held, HeldDisk};
 pub use image::{SECTOR, TrimLeaves};
 pub use mem_disk::MemDisk;
 pub use model::{Model, Op, OpSpace, one_of_each, ops};
-pub use mounts::{LoopDevice, TmpfsMount};
+pub use mounts::{LoopDevice, TmpfsMount, UNMOUNT_OTHERS};
 pub use world_seeds::WorldSeeds;
 
 #[cfg(test)]

@@ -91,3 +91,10 @@ impl Drop for TmpfsMount {
         }
     }
 }
+
+/// Shell commands for the beginning of a script in a new mount namespace, which is a copy: they take what other tests have
+/// mounted out of it. Their devices would be in use there until it ends, and could not be detached.
+pub const UNMOUNT_OTHERS: &str = r#"while read -r _ _ _ _ at rest; do
+    case "$at $rest" in "${TMPDIR:-/tmp}"/*" /dev/"*) umount -l "$at" || : ;; esac
+done </proc/self/mountinfo
+"#;

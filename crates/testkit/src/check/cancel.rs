@@ -59,18 +59,17 @@ where
         .collect();
     hold(&disks, false);
     let children = disks.iter().map(|disk| disk.clone() as Node).collect();
-    let failed = |op| move |error| Mismatch::Failed { op, error };
-    let node = open(children).await.map_err(failed(Op::Flush))?;
+    let node = open(children).await.map_err(Mismatch::failed(Op::Flush))?;
     let everything = write_op(whole(&*node), 0x11);
     change(&*node, &everything)
         .await
-        .map_err(failed(everything))?;
+        .map_err(Mismatch::failed(everything))?;
     let mut model = Model::new(node.geometry().size);
     model.apply(&everything);
 
     hold(&disks, true);
     let done = start_and_drop(&node, op, &disks, released).await?;
-    settle(&node, &disks).await.map_err(failed(*op))?;
+    settle(&node, &disks).await.map_err(Mismatch::failed(*op))?;
     let left = disks.iter().map(|disk| disk.held().len()).sum();
     if left > 0 {
         return Err(Mismatch::NotSettled {
@@ -96,7 +95,7 @@ async fn check_after(node: &Node, mut model: Model, op: &Op) -> Result<(), Misma
         let again = write_op(range, 0x22);
         model.apply(&again);
         let result = change(&**node, &again).await;
-        result.map_err(|error| Mismatch::Failed { op: again, error })?;
+        result.map_err(Mismatch::failed(again))?;
         let found = read(&**node, everything).await?;
         compare(&model, everything, &found, "a write after settle")?;
     }
@@ -132,10 +131,7 @@ async fn start_and_drop(
         // Else tokio holds the request back for good: what it may do in one turn is bounded.
         tokio::task::yield_now().await;
         if let Some(result) = poll_times(request.as_mut(), POLLS).await {
-            return match result {
-                Ok(()) => Ok(true),
-                Err(error) => Err(Mismatch::Failed { op: *op, error }),
-            };
+            return result.map(|()| true).map_err(Mismatch::failed(*op));
         }
         if step < releases {
             release_one(disks).await;

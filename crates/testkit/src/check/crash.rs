@@ -49,7 +49,7 @@ where
             Some(result) => result,
             None => request.await,
         };
-        result.map_err(|error| Mismatch::Failed { op, error })?;
+        result.map_err(Mismatch::failed(op))?;
         world.sectors.finish(&op);
         let left = world.check_cuts(&open, ops_done + 1, &mut rng).await?;
         if rng.u8(0..CUTS_PER_REBOOT) == 0 {
@@ -84,10 +84,8 @@ impl CrashWorld {
             .map_err(|error| Mismatch::NotOpened { seed, error })?;
         let content = read(&*node, whole(&*node)).await?;
         // What was read is certain only once it is flushed: a node may have repaired itself.
-        node.flush().await.map_err(|error| Mismatch::Failed {
-            op: Op::Flush,
-            error,
-        })?;
+        let flushed = node.flush().await;
+        flushed.map_err(Mismatch::failed(Op::Flush))?;
         Ok(Self {
             disks,
             node,

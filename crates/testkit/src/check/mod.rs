@@ -87,13 +87,17 @@ pub enum Mismatch {
     },
 }
 
+impl Mismatch {
+    /// `op` failed.
+    fn failed(op: Op) -> impl Fn(IoError) -> Self {
+        move |error| Self::Failed { op, error }
+    }
+}
+
 /// Reads `range` and checks the length of the answer.
 async fn read(node: &dyn BlockDevice, range: Range) -> Result<Vec<u8>, Mismatch> {
-    let data = node.read(range).await.map_err(|error| Mismatch::Failed {
-        op: Op::Read { range },
-        error,
-    })?;
-    let data = gather(&data);
+    let data = node.read(range).await;
+    let data = gather(&data.map_err(Mismatch::failed(Op::Read { range }))?);
     if data.len() as u64 == range.len {
         return Ok(data);
     }

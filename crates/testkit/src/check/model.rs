@@ -104,7 +104,7 @@ async fn zero_slowly(node: &dyn BlockDevice, op: &Op) -> Result<(), Mismatch> {
         flags: flags - WriteFlags::FAST_ZERO,
     };
     let result = change(node, &op).await;
-    result.map_err(|error| Mismatch::Failed { op, error })
+    result.map_err(Mismatch::failed(op))
 }
 
 /// Every way to read `range` gives what the model holds.

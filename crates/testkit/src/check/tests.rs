@@ -34,7 +34,7 @@ enum Wrong {
     /// Extents end early.
     Gap,
     /// `try_read` answers without reading.
-    ReadNow,
+    TryReadMode,
     /// Flushes stay here.
     Flush,
     /// FUA is left out.
@@ -126,7 +126,7 @@ impl BlockDevice for Pass {
     }
 
     fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
-        if self.wrong == Wrong::ReadNow {
+        if self.wrong == Wrong::TryReadMode {
             return TryIo::Done;
         }
         self.child.try_read(range, into)
@@ -170,7 +170,7 @@ fn wrong_content_is_reported_with_its_offset() {
         matches!(error, Mismatch::Content { offset: 1024, .. }),
         "{error}"
     );
-    let error = modelled(Wrong::ReadNow).unwrap_err();
+    let error = modelled(Wrong::TryReadMode).unwrap_err();
     assert!(
         matches!(&error, Mismatch::Content { what, .. } if what == "try_read"),
         "{error}"

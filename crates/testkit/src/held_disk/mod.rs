@@ -150,30 +150,26 @@ impl BlockDevice for HeldDisk {
 
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            self.ask(HeldRequest::Write(range, data, flags)).await?;
-            Ok(())
+            self.ask(HeldRequest::Write(range, data, flags))
+                .await
+                .map(drop)
         })
     }
 
     fn flush(&self) -> IoFuture<'_, ()> {
-        Box::pin(async move {
-            self.ask(HeldRequest::Flush).await?;
-            Ok(())
-        })
+        Box::pin(async move { self.ask(HeldRequest::Flush).await.map(drop) })
     }
 
     fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            self.ask(HeldRequest::WriteZeroes(range, flags)).await?;
-            Ok(())
+            self.ask(HeldRequest::WriteZeroes(range, flags))
+                .await
+                .map(drop)
         })
     }
 
     fn trim(&self, range: Range) -> IoFuture<'_, ()> {
-        Box::pin(async move {
-            self.ask(HeldRequest::Trim(range)).await?;
-            Ok(())
-        })
+        Box::pin(async move { self.ask(HeldRequest::Trim(range)).await.map(drop) })
     }
 
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
