@@ -1,7 +1,7 @@
 //! vsock(7): stream sockets between a machine and the virtual machines on it.
 //!
 //! The runtime knows no such sockets. It is given them as Unix ones: it only waits for them, and never
-//! asks them for an address.
+//! queries their address.
 
 use std::fmt;
 use std::io;

@@ -12,7 +12,7 @@ use crate::client::dial::Dialed;
 use crate::client::disk::geometry;
 use crate::client::growth::whole_blocks;
 use crate::client::session::work::{Message, Response, Submission, Work};
-use crate::client::session::{Aborted, Inbox, Session, Shared, connect_all, pause};
+use crate::client::session::{Aborted, Inbox, Session, SharedState, connect_all, pause};
 use crate::client::{Changed, ClientConfig, ClientError, ClientHealth, Target, describe, limits};
 
 /// A remote export. The requests of any number of callers go over its connections together.
@@ -28,7 +28,7 @@ pub struct Client {
     measured: u64,
     inbox: mpsc::Sender<Message>,
     aborts: mpsc::Sender<Aborted>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 /// Ends a client at once, while others hold handles of it. It keeps no connection alive by itself.
@@ -105,7 +105,7 @@ impl Client {
         let (sender, inbox) = mpsc::channel(limits::INBOX_MAX);
         let (aborts, aborted) = mpsc::channel(1);
         let geometry = geometry(&export, config.read_only);
-        let shared = Arc::new(Shared::new(geometry));
+        let shared = Arc::new(SharedState::new(geometry));
         let client = Self {
             target: target.clone(),
             request_timeout: config.request_timeout,

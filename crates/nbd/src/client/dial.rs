@@ -13,7 +13,7 @@ use nbd_proto::{
 
 use crate::client::stream::Stream;
 use crate::client::{ClientError, Target};
-use crate::tls::{ClientTls, Handshake, Step as TlsStep, TlsFailure};
+use crate::tls::{ClientTls, Handshake, HandshakeStep, TlsFailure};
 
 /// Bytes received at once in the handshake.
 const RECEIVE: usize = 4096;
@@ -229,7 +229,7 @@ async fn start_tls(stream: &mut Stream, tls: &ClientTls) -> Result<(), TlsFailur
     loop {
         let step = handshake.advance(&buffer[..count]);
         let said = stream.send_all(&handshake.take_outgoing()).await;
-        let is_over = step? == TlsStep::Finished;
+        let is_over = step? == HandshakeStep::Finished;
         said?;
         if is_over {
             stream.secure(handshake.finish()?.link);

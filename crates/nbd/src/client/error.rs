@@ -61,7 +61,7 @@ pub enum ClientError {
         why: String,
     },
     /// Bytes before the first request: the stream cannot be handed on.
-    #[error("{target}: the server sent {count} bytes that nobody asked for")]
+    #[error("{target}: the server sent {count} bytes that no request asked for")]
     Chatter {
         /// Where to.
         target: Target,
@@ -169,7 +169,7 @@ pub enum ClientError {
     },
     /// Writes were acknowledged, not flushed, and given up; the server may have lost them.
     #[error(
-        "{writes} writes that were acknowledged and not yet flushed are given up ({why}); attach {target} anew"
+        "{writes} writes that were acknowledged and not yet flushed are given up ({why}); attach {target} again"
     )]
     LostWrites {
         /// Where to.
@@ -278,12 +278,12 @@ impl fmt::Display for Changed {
             Self::Disk { expected, found } => {
                 write!(
                     f,
-                    "another disk: expected {expected}, found {found}; attach it anew"
+                    "another disk: expected {expected}, found {found}; attach it again"
                 )
             }
             Self::Unrecognizable { writes } => write!(
                 f,
-                "neither the server nor a signature on it says which disk it is, and {writes} writes would have to be sent again; attach it anew"
+                "neither the server nor a signature on it says which disk it is, and {writes} writes would have to be sent again; attach it again"
             ),
         }
     }

@@ -19,7 +19,7 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::client::Address;
 #[cfg(test)]
 use crate::client::tests::worlds::network::{self, Socket};
-use crate::tls::{Link, Raw};
+use crate::tls::{Link, RawSocket};
 use crate::vsock;
 
 /// Longest time between two questions of TCP to a machine that says nothing.
@@ -84,7 +84,7 @@ fn ask_silent_server(stream: &TcpStream, limit: Duration) -> io::Result<()> {
     Ok(())
 }
 
-impl Raw for Plain {
+impl RawSocket for Plain {
     fn receive(&self, into: &mut [u8], _eagerly: bool) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_read(into),

@@ -3,23 +3,23 @@
 
 mod abort;
 mod basics;
+mod connect;
 mod dial;
 mod extents;
 mod fake;
 mod flush_order;
 mod hostile;
 mod identity;
-mod opening;
+mod lost_writes;
 mod peers;
 mod power;
 mod pure;
 mod reconnect;
 mod resize;
 mod slow_flush;
+mod stuck_request;
 mod surveys;
 mod timeouts;
-mod unanswered;
-mod unflushed;
 mod wire;
 pub(super) mod worlds;
 mod writers;
@@ -50,6 +50,15 @@ fn short_limits() -> ClientConfig {
         connections: 1,
         request_timeout: Duration::from_secs(1),
         reconnect_for: Duration::from_secs(5),
+        ..ClientConfig::default()
+    }
+}
+
+/// One connection with the timeouts of users, for servers that are processes of their own: on a busy machine one took
+/// more than a second for its greeting.
+fn one_connection() -> ClientConfig {
+    ClientConfig {
+        connections: 1,
         ..ClientConfig::default()
     }
 }

@@ -99,9 +99,9 @@ impl ClientRoster {
 
     /// Disconnects the clients of a kind and returns how many there are.
     pub(super) fn dismiss(&self, which: impl Fn(&Client) -> bool) -> usize {
-        let told = self.live.iter().filter(|client| which(client));
+        let matching = self.live.iter().filter(|client| which(client));
         // A permit stays for a client that does not listen yet.
-        told.map(|client| client.dismissed.notify_one()).count()
+        matching.map(|client| client.dismissed.notify_one()).count()
     }
 
     pub(super) fn clients(&self) -> Vec<ClientFigures> {

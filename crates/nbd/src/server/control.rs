@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::budget::Budget;
 use super::client_disks::{ClientName, DiskPerClient};
-use super::counting::Connections;
+use super::connection_count::Connections;
 use super::error::ChangeError;
 use super::exports::{Export, Exports, Rules};
 use super::limits::Limits;

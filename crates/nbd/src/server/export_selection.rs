@@ -155,7 +155,7 @@ impl ServedExport {
         source.acquire(name).await.map_err(|e| {
             let client = name.to_string();
             tracing::warn!(client, export = self.name(), "its disk is not opened: {e}");
-            Refusal::Unavailable(e.told)
+            Refusal::Unavailable(e.client_message)
         })
     }
 }

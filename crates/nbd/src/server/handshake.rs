@@ -14,7 +14,7 @@ use super::export_selection::ExportSelection;
 use super::exports::Exports;
 use super::peer::Peer;
 use super::socket::Socket;
-use crate::tls::{Demand, Handshake, ServerTls, Step, TlsFailure};
+use crate::tls::{Demand, Handshake, HandshakeStep, ServerTls, TlsFailure};
 
 /// Bytes received at once; a handshake is short.
 const RECEIVE_LEN: usize = 1024;
@@ -150,11 +150,11 @@ async fn start_tls(socket: &mut Socket, tls: &ServerTls) -> Result<Option<String
         received.clear();
         let said = send_all(socket, &handshake.take_outgoing()).await;
         match step {
-            Ok(Step::Receive) => {
+            Ok(HandshakeStep::Receive) => {
                 said?;
                 receive_more(socket, &mut received).await?;
             }
-            Ok(Step::Finished) => {
+            Ok(HandshakeStep::Finished) => {
                 said?;
                 let secured = handshake.finish()?;
                 socket.secure(secured.link);

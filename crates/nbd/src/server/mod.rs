@@ -31,8 +31,8 @@ mod budget;
 mod client_disks;
 mod clients;
 mod connection;
+mod connection_count;
 mod control;
-mod counting;
 mod error;
 mod export_disks;
 mod export_selection;
@@ -80,8 +80,8 @@ pub use writers::WriterRules;
 use crate::tls::{Demand, ServerTls};
 use clients::AdmittedClient;
 use connection::{Connection, ConnectionEnd, ConnectionSetup};
+use connection_count::Counted;
 use control::ServerCore;
-use counting::Counted;
 use export_selection::ExportSelection;
 use exports::Exports;
 use handshake::{NegotiatedSession, NoSession, ServerOffer, negotiate};
@@ -186,9 +186,9 @@ impl Server {
         let shared = self.share(handle);
         let socket = Socket::connected(fd).map_err(ServeError::Descriptor)?;
         let stopping = watch::Sender::new(());
-        let mut told = stopping.subscribe();
+        let mut stop_signal = stopping.subscribe();
         let client = async {
-            let stopped = async { drop(told.changed().await) };
+            let stopped = async { drop(stop_signal.changed().await) };
             let peer = Peer::new("stdin", None).of_process(listener::process_of(&socket));
             serve_client(&shared.core, socket, peer, stopped).await;
         };
@@ -197,7 +197,7 @@ impl Server {
             () = &mut client => {}
             () = stop => {
                 // The receiver exists: the client is still connected.
-                let _told = stopping.send(());
+                let _notified = stopping.send(());
                 let limit = shared.core.limits.stop_timeout;
                 if engine::clock::timeout(limit, client).await.is_err() {
                     tracing::warn!("the connection did not end within {limit:?} of the stop");
@@ -357,13 +357,13 @@ fn admit(
     peer: &Peer,
     selection: &ExportSelection,
 ) -> Result<AdmittedClient, NotAdmitted> {
-    let (id, told) = (selection.connection(), &session.agreed.export);
+    let (id, announced) = (selection.connection(), &session.agreed.export);
     match selection.held() {
-        Some((served, lease)) => served.admit(id, peer, told, Some(lease)),
+        Some((served, lease)) => served.admit(id, peer, announced, Some(lease)),
         None => {
             let found = core.exports.find(&session.agreed.requested_name, peer);
             let served = found.ok_or(NotAdmitted::Gone)?;
-            served.admit(id, peer, told, None)
+            served.admit(id, peer, announced, None)
         }
     }
 }

@@ -158,7 +158,7 @@ impl ServedExport {
         self: &Arc<Self>,
         id: u64,
         peer: &Peer,
-        told: &ExportInfo,
+        announced: &ExportInfo,
         lease: Option<&Lease>,
     ) -> Result<AdmittedClient, NotAdmitted> {
         let mut state = self.state();
@@ -178,8 +178,8 @@ impl ServedExport {
         // These are the handshake's to take away; everything else must still be true.
         let negotiable = TransmissionFlags::SEND_DF | TransmissionFlags::BLOCK_STATUS_PAYLOAD;
         let flags = plan::transmission_flags(geometry);
-        let other = flags.symmetric_difference(told.flags) - negotiable;
-        if geometry.size != told.size || !other.is_empty() {
+        let other = flags.symmetric_difference(announced.flags) - negotiable;
+        if geometry.size != announced.size || !other.is_empty() {
             return Err(NotAdmitted::Changed);
         }
         let name = lease.map(|lease| lease.name().clone());

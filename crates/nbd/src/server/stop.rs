@@ -22,7 +22,7 @@ pub(super) async fn stop_all(
     stopping: watch::Sender<()>,
 ) -> Result<(), ServeError> {
     // Without receivers there is nothing to notify.
-    let _told = stopping.send(());
+    let _notified = stopping.send(());
     let limit = core.limits.stop_timeout;
     if engine::clock::timeout(limit, stopping.closed())
         .await

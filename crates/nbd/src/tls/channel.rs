@@ -5,19 +5,19 @@
 //! * A key seals at most [`REKEY_AFTER`] records (RFC 8446, section 5.5), then both sides take the
 //!   next.
 //! * Control messages of the peer cost a fixed amount of memory: one answer to its key
-//!   updates is owed at most, session tickets are passed over, and [`QUIET_MAX`] records in a row
+//!   updates is owed at most, session tickets are passed over, and [`EMPTY_RECORDS_MAX`] records in a row
 //!   may carry no data.
 //! * Data ends with the peer's `close_notify` and nothing else.
 
 use rustls::ConnectionTrafficSecrets;
 use rustls::kernel::KernelConnection;
 
-use super::record::{BadRecord, Content, HEADER_LEN, OVERHEAD, Opener, Sealer};
+use super::record::{ContentType, HEADER_LEN, OVERHEAD, RecordError, RecordOpener, RecordSealer};
 
 /// Records sealed with one key. AES-GCM stays safe for 2^24.5 full ones.
 pub(super) const REKEY_AFTER: u64 = 1 << 24;
 /// Records without data that may follow each other.
-const QUIET_MAX: u32 = 32;
+const EMPTY_RECORDS_MAX: u32 = 32;
 /// Longest message between data; a session ticket is the longest that comes.
 const MESSAGE_MAX: usize = 16 << 10;
 /// Bytes of a key update as a record.
@@ -32,26 +32,26 @@ const KEY_UPDATE: [u8; 5] = [KEY_UPDATE_TYPE, 0, 0, 1, 0];
 
 /// Why a connection cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Broken {
+pub(super) enum ChannelError {
     #[error("the other side sent {0}")]
-    Record(#[from] BadRecord),
+    Record(#[from] RecordError),
     #[error("the other side ended TLS: {}", alert_text(*.0))]
     Alert(u8),
     #[error("the other side sent a TLS message that does not belong here (type {0})")]
     Message(u8),
-    #[error("the other side sent {QUIET_MAX} TLS records without data")]
-    Quiet,
+    #[error("the other side sent {EMPTY_RECORDS_MAX} TLS records without data")]
+    EmptyRecords,
     #[error("the key could not be changed")]
     Key,
 }
 
 /// What the next key comes from.
-pub(super) trait Keys: Send + Sync {
+pub(super) trait TrafficKeys: Send + Sync {
     fn next_to_send(&mut self) -> Option<(u64, ConnectionTrafficSecrets)>;
     fn next_to_receive(&mut self) -> Option<(u64, ConnectionTrafficSecrets)>;
 }
 
-impl<Side: Send + Sync> Keys for KernelConnection<Side> {
+impl<Data: Send + Sync> TrafficKeys for KernelConnection<Data> {
     fn next_to_send(&mut self) -> Option<(u64, ConnectionTrafficSecrets)> {
         self.update_tx_secret().ok()
     }
@@ -63,34 +63,34 @@ impl<Side: Send + Sync> Keys for KernelConnection<Side> {
 
 /// Which end of the connection this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum Endpoint {
     Server,
     Client,
 }
 
 /// Both directions of a connection.
 pub(super) struct Channel {
-    side: Side,
-    sealer: Sealer,
-    opener: Opener,
-    keys: Box<dyn Keys>,
+    side: Endpoint,
+    sealer: RecordSealer,
+    opener: RecordOpener,
+    keys: Box<dyn TrafficKeys>,
     rekey_after: u64,
     /// A key update goes out before the next data.
     owes_update: bool,
     /// The beginning of a message that goes on in the next record.
     message: Vec<u8>,
     /// Records without data since the last one with.
-    quiet: u32,
+    empty_records: u32,
     closed: bool,
 }
 
 impl Channel {
     /// A channel that changes keys after so many records ([`REKEY_AFTER`], but for tests).
     pub(super) fn new(
-        side: Side,
-        sealer: Sealer,
-        opener: Opener,
-        keys: Box<dyn Keys>,
+        side: Endpoint,
+        sealer: RecordSealer,
+        opener: RecordOpener,
+        keys: Box<dyn TrafficKeys>,
         rekey_after: u64,
     ) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl Channel {
             rekey_after,
             owes_update: false,
             message: Vec::new(),
-            quiet: 0,
+            empty_records: 0,
             closed: false,
         }
     }
@@ -112,41 +112,41 @@ impl Channel {
     }
 
     /// Opens a whole record. Its data; empty if it carried none.
-    pub(super) fn open<'a>(&mut self, record: &'a mut [u8]) -> Result<&'a [u8], Broken> {
+    pub(super) fn open<'a>(&mut self, record: &'a mut [u8]) -> Result<&'a [u8], ChannelError> {
         let (content, bytes) = self.opener.open(record)?;
-        if content == Content::Data && self.message.is_empty() {
+        if content == ContentType::Data && self.message.is_empty() {
             if !bytes.is_empty() {
-                self.quiet = 0;
+                self.empty_records = 0;
                 return Ok(bytes);
             }
         } else {
             self.take_control(content, bytes)?;
         }
-        self.quiet += 1;
-        if self.quiet > QUIET_MAX {
-            return Err(Broken::Quiet);
+        self.empty_records += 1;
+        if self.empty_records > EMPTY_RECORDS_MAX {
+            return Err(ChannelError::EmptyRecords);
         }
         Ok(&[])
     }
 
-    fn take_control(&mut self, content: Content, bytes: &[u8]) -> Result<(), Broken> {
+    fn take_control(&mut self, content: ContentType, bytes: &[u8]) -> Result<(), ChannelError> {
         match (content, bytes) {
-            (Content::Alert, &[_, 0]) => self.closed = true,
-            (Content::Alert, &[_, alert]) => return Err(Broken::Alert(alert)),
-            (Content::Handshake, [_, ..]) => {
+            (ContentType::Alert, &[_, 0]) => self.closed = true,
+            (ContentType::Alert, &[_, alert]) => return Err(ChannelError::Alert(alert)),
+            (ContentType::Handshake, [_, ..]) => {
                 self.message.extend_from_slice(bytes);
                 return self.take_messages();
             }
-            _ => return Err(BadRecord::Content.into()),
+            _ => return Err(RecordError::ContentType.into()),
         }
         Ok(())
     }
 
-    fn take_messages(&mut self) -> Result<(), Broken> {
+    fn take_messages(&mut self) -> Result<(), ChannelError> {
         while let [kind, a, b, c, ref rest @ ..] = self.message[..] {
             let len = u32::from_be_bytes([0, a, b, c]) as usize;
             if len > MESSAGE_MAX {
-                return Err(Broken::Message(kind));
+                return Err(ChannelError::Message(kind));
             }
             if rest.len() < len {
                 return Ok(());
@@ -154,13 +154,14 @@ impl Channel {
             match (kind, &rest[..len]) {
                 // What follows would be under the new key already.
                 (KEY_UPDATE_TYPE, &[wish @ (0 | 1)]) if rest.len() == len => {
-                    let (sequence, secrets) = self.keys.next_to_receive().ok_or(Broken::Key)?;
-                    self.opener = Opener::new(sequence, &secrets).ok_or(Broken::Key)?;
+                    let (sequence, secrets) =
+                        self.keys.next_to_receive().ok_or(ChannelError::Key)?;
+                    self.opener = RecordOpener::new(sequence, &secrets).ok_or(ChannelError::Key)?;
                     self.owes_update |= wish == 1;
                 }
                 // Connections are few and long: none is resumed.
-                (SESSION_TICKET_TYPE, _) if self.side == Side::Client => {}
-                _ => return Err(Broken::Message(kind)),
+                (SESSION_TICKET_TYPE, _) if self.side == Endpoint::Client => {}
+                _ => return Err(ChannelError::Message(kind)),
             }
             self.message.drain(..4 + len);
         }
@@ -172,37 +173,37 @@ impl Channel {
 
     /// Writes to `place` ([`KEY_UPDATE_LEN`] bytes) what must come before data, and says how long
     /// that is.
-    pub(super) fn prepare(&mut self, place: &mut [u8]) -> Result<usize, Broken> {
+    pub(super) fn prepare(&mut self, place: &mut [u8]) -> Result<usize, ChannelError> {
         if !self.owes_update && self.sealer.sequence() < self.rekey_after {
             return Ok(0);
         }
-        self.seal_short(Content::Handshake, &KEY_UPDATE, place);
-        let (sequence, secrets) = self.keys.next_to_send().ok_or(Broken::Key)?;
-        self.sealer = Sealer::new(sequence, &secrets).ok_or(Broken::Key)?;
+        self.seal_short(ContentType::Handshake, &KEY_UPDATE, place);
+        let (sequence, secrets) = self.keys.next_to_send().ok_or(ChannelError::Key)?;
+        self.sealer = RecordSealer::new(sequence, &secrets).ok_or(ChannelError::Key)?;
         self.owes_update = false;
         Ok(KEY_UPDATE_LEN)
     }
 
-    /// Seals data that lies in `record` as [`Sealer::seal`] wants it.
+    /// Seals data that lies in `record` as [`RecordSealer::seal`] wants it.
     pub(super) fn seal(&mut self, record: &mut [u8]) {
-        self.sealer.seal(Content::Data, record);
+        self.sealer.seal(ContentType::Data, record);
     }
 
     /// The last record: a goodbye, or what `broken` is called.
-    pub(super) fn seal_end(&mut self, broken: Option<Broken>) -> [u8; ALERT_LEN] {
+    pub(super) fn seal_end(&mut self, broken: Option<ChannelError>) -> [u8; ALERT_LEN] {
         let mut record = [0; ALERT_LEN];
         let alert = match broken {
             None => [1, 0],
-            Some(Broken::Record(BadRecord::Tag)) => [2, 20],
-            Some(Broken::Record(BadRecord::Length(_))) => [2, 22],
-            Some(Broken::Key) => [2, 80],
+            Some(ChannelError::Record(RecordError::Tag)) => [2, 20],
+            Some(ChannelError::Record(RecordError::Length(_))) => [2, 22],
+            Some(ChannelError::Key) => [2, 80],
             Some(_) => [2, 10],
         };
-        self.seal_short(Content::Alert, &alert, &mut record);
+        self.seal_short(ContentType::Alert, &alert, &mut record);
         record
     }
 
-    fn seal_short(&mut self, kind: Content, content: &[u8], place: &mut [u8]) {
+    fn seal_short(&mut self, kind: ContentType, content: &[u8], place: &mut [u8]) {
         let record = &mut place[..OVERHEAD + content.len()];
         record[HEADER_LEN..][..content.len()].copy_from_slice(content);
         self.sealer.seal(kind, record);

@@ -68,7 +68,7 @@ impl ClientTls {
             .map_err(|e| TlsError::Setting(e.to_string()))?;
         let verifier: Arc<dyn ServerCertVerifier> = match verify {
             VerifyPeer::Yes => server_verifier(folder, provider)?,
-            VerifyPeer::No => Arc::new(Anybody(provider)),
+            VerifyPeer::No => Arc::new(AnyServerCertificate(provider)),
         };
         let builder = builder
             .dangerous()
@@ -160,9 +160,9 @@ fn server_verifier(
 
 /// Accepts any certificate of which the server has the key (`tls-verify-peer=false`).
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AnyServerCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyServerCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

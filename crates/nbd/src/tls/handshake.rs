@@ -10,11 +10,11 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 
 use super::certificate_name::certificate_name;
-use super::channel::{Channel, REKEY_AFTER, Side};
+use super::channel::{Channel, Endpoint, REKEY_AFTER};
 use super::client::ClientTls;
 use super::error::TlsFailure;
 use super::link::Link;
-use super::record::{Opener, Sealer};
+use super::record::{RecordOpener, RecordSealer};
 use super::server::ServerTls;
 
 /// Bytes of incomplete messages. A chain of certificates is the longest.
@@ -24,7 +24,7 @@ const OUTGOING_LEN: usize = 4 << 10;
 
 /// What is to be done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum HandshakeStep {
     /// Send what is outgoing, then receive more.
     Receive,
     /// Send what is outgoing; then the handshake is over.
@@ -33,20 +33,20 @@ pub(crate) enum Step {
 
 /// A connection after its handshake.
 #[derive(Debug)]
-pub(crate) struct Secured {
+pub(crate) struct SecuredConnection {
     pub(crate) link: Link,
     /// The name in the certificate that the peer showed.
     pub(crate) peer_name: Option<String>,
 }
 
-enum Machine {
+enum RustlsConnection {
     Server(Box<UnbufferedServerConnection>),
     Client(Box<UnbufferedClientConnection>),
 }
 
 /// One handshake.
 pub(crate) struct Handshake {
-    machine: Machine,
+    machine: RustlsConnection,
     rekey_after: u64,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
@@ -55,10 +55,10 @@ pub(crate) struct Handshake {
 }
 
 /// What one state of rustls' machine came to.
-enum Moved {
-    On,
+enum Progress {
+    Advanced,
     Blocked,
-    Done,
+    Finished,
 }
 
 impl Handshake {
@@ -66,7 +66,7 @@ impl Handshake {
     pub(crate) fn server(tls: &ServerTls) -> Result<Self, TlsFailure> {
         let connection = UnbufferedServerConnection::new(tls.config())?;
         Ok(Self::new(
-            Machine::Server(Box::new(connection)),
+            RustlsConnection::Server(Box::new(connection)),
             tls.rekey_after(),
         ))
     }
@@ -76,12 +76,12 @@ impl Handshake {
         let (config, name) = tls.parts();
         let connection = UnbufferedClientConnection::new(config, name)?;
         Ok(Self::new(
-            Machine::Client(Box::new(connection)),
+            RustlsConnection::Client(Box::new(connection)),
             REKEY_AFTER,
         ))
     }
 
-    const fn new(machine: Machine, rekey_after: u64) -> Self {
+    const fn new(machine: RustlsConnection, rekey_after: u64) -> Self {
         Self {
             machine,
             rekey_after,
@@ -97,16 +97,16 @@ impl Handshake {
     }
 
     /// Takes what was received, which may be nothing.
-    pub(crate) fn advance(&mut self, received: &[u8]) -> Result<Step, TlsFailure> {
+    pub(crate) fn advance(&mut self, received: &[u8]) -> Result<HandshakeStep, TlsFailure> {
         self.incoming.extend_from_slice(received);
         loop {
             match self.turn() {
-                Ok(Moved::On) => {}
-                Ok(Moved::Blocked) if self.incoming.len() > INCOMING_MAX => {
+                Ok(Progress::Advanced) => {}
+                Ok(Progress::Blocked) if self.incoming.len() > INCOMING_MAX => {
                     return Err(TlsFailure::TooMuch);
                 }
-                Ok(Moved::Blocked) => return Ok(Step::Receive),
-                Ok(Moved::Done) => return Ok(Step::Finished),
+                Ok(Progress::Blocked) => return Ok(HandshakeStep::Receive),
+                Ok(Progress::Finished) => return Ok(HandshakeStep::Finished),
                 Err(failure) => {
                     // Encodes the alert, if there is one; else returns the failure again.
                     drop(self.turn());
@@ -116,7 +116,7 @@ impl Handshake {
         }
     }
 
-    fn turn(&mut self) -> Result<Moved, TlsFailure> {
+    fn turn(&mut self) -> Result<Progress, TlsFailure> {
         let Self {
             incoming,
             outgoing,
@@ -124,11 +124,11 @@ impl Handshake {
             ..
         } = self;
         let (discard, moved) = match &mut self.machine {
-            Machine::Server(server) => {
+            RustlsConnection::Server(server) => {
                 let status = server.process_tls_records(incoming);
                 turned(status, outgoing, opened)
             }
-            Machine::Client(client) => {
+            RustlsConnection::Client(client) => {
                 let status = client.process_tls_records(incoming);
                 turned(status, outgoing, opened)
             }
@@ -138,29 +138,29 @@ impl Handshake {
     }
 
     /// The connection behind the handshake, once that is finished.
-    pub(crate) fn finish(self) -> Result<Secured, TlsFailure> {
+    pub(crate) fn finish(self) -> Result<SecuredConnection, TlsFailure> {
         let (certificate, side) = match &self.machine {
-            Machine::Server(server) => (server.peer_certificates(), Side::Server),
-            Machine::Client(client) => (client.peer_certificates(), Side::Client),
+            RustlsConnection::Server(server) => (server.peer_certificates(), Endpoint::Server),
+            RustlsConnection::Client(client) => (client.peer_certificates(), Endpoint::Client),
         };
         let peer_name = certificate
             .and_then(|chain| chain.first())
             .and_then(certificate_name);
-        let (secrets, keys): (_, Box<dyn super::channel::Keys>) = match self.machine {
-            Machine::Server(server) => {
+        let (secrets, keys): (_, Box<dyn super::channel::TrafficKeys>) = match self.machine {
+            RustlsConnection::Server(server) => {
                 let (secrets, keys) = server.dangerous_into_kernel_connection()?;
                 (secrets, Box::new(keys))
             }
-            Machine::Client(client) => {
+            RustlsConnection::Client(client) => {
                 let (secrets, keys) = client.dangerous_into_kernel_connection()?;
                 (secrets, Box::new(keys))
             }
         };
         let unknown = || rustls::Error::General("a cipher that is not known here".to_owned());
-        let sealer = Sealer::new(secrets.tx.0, &secrets.tx.1).ok_or_else(unknown)?;
-        let opener = Opener::new(secrets.rx.0, &secrets.rx.1).ok_or_else(unknown)?;
+        let sealer = RecordSealer::new(secrets.tx.0, &secrets.tx.1).ok_or_else(unknown)?;
+        let opener = RecordOpener::new(secrets.rx.0, &secrets.rx.1).ok_or_else(unknown)?;
         let channel = Channel::new(side, sealer, opener, keys, self.rekey_after);
-        Ok(Secured {
+        Ok(SecuredConnection {
             link: Link::new(channel, self.opened, self.incoming),
             peer_name,
         })
@@ -172,7 +172,7 @@ fn turned<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     outgoing: &mut Vec<u8>,
     opened: &mut Vec<u8>,
-) -> (usize, Result<Moved, TlsFailure>) {
+) -> (usize, Result<Progress, TlsFailure>) {
     let UnbufferedStatus { mut discard, state } = status;
     let moved = match state {
         Err(error) => Err(error.into()),
@@ -186,16 +186,16 @@ fn turned<Data>(
             }
             outgoing.truncate(begin + encoded.as_ref().copied().unwrap_or(0));
             match encoded {
-                Ok(_) => Ok(Moved::On),
+                Ok(_) => Ok(Progress::Advanced),
                 Err(e) => Err(rustls::Error::General(e.to_string()).into()),
             }
         }
         Ok(ConnectionState::TransmitTlsData(data)) => {
             data.done();
-            Ok(Moved::On)
+            Ok(Progress::Advanced)
         }
         Ok(ConnectionState::ReadTraffic(mut traffic)) => {
-            let mut result = Ok(Moved::On);
+            let mut result = Ok(Progress::Advanced);
             while let Some(record) = traffic.next_record() {
                 match record {
                     Ok(record) => {
@@ -207,8 +207,8 @@ fn turned<Data>(
             }
             result
         }
-        Ok(ConnectionState::BlockedHandshake) => Ok(Moved::Blocked),
-        Ok(ConnectionState::WriteTraffic(_)) => Ok(Moved::Done),
+        Ok(ConnectionState::BlockedHandshake) => Ok(Progress::Blocked),
+        Ok(ConnectionState::WriteTraffic(_)) => Ok(Progress::Finished),
         // Early data is not offered, and a peer that closes in a handshake has left.
         Ok(_) => Err(TlsFailure::Left),
     };

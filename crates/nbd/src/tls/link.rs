@@ -24,7 +24,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::BufMut;
 use smallvec::SmallVec;
 
-use super::channel::{Broken, Channel, KEY_UPDATE_LEN};
+use super::channel::{Channel, ChannelError, KEY_UPDATE_LEN};
 use super::record::{CONTENT_MAX, HEADER_LEN, OVERHEAD, WIRE_MAX, wire_len};
 use super::scratch;
 
@@ -40,7 +40,7 @@ pub(super) const SEND_LEN: usize = KEY_UPDATE_LEN + RECORDS_MAX * STRIDE;
 pub(super) const RECEIVE_LEN: usize = 256 << 10;
 
 /// The socket below: one non-blocking call each.
-pub(crate) trait Raw {
+pub(crate) trait RawSocket {
     /// Receives what is there; `Ok(0)` is the end. `eagerly` calls the kernel regardless of readiness.
     fn receive(&self, into: &mut [u8], eagerly: bool) -> io::Result<usize>;
     /// Sends what is taken; `more` says that something follows at once.
@@ -48,30 +48,30 @@ pub(crate) trait Raw {
 }
 
 /// TLS on one socket.
-pub(crate) struct Link(Mutex<State>);
+pub(crate) struct Link(Mutex<LinkState>);
 
-struct State {
+struct LinkState {
     channel: Channel,
     /// Received, and not opened.
     sealed: Vec<u8>,
     /// Opened, and not taken.
     opened: Vec<u8>,
     outbound: Outbound,
-    failed: Option<Failed>,
+    failed: Option<LinkFailure>,
 }
 
 /// Why nothing more is received.
 #[derive(Debug, Clone, Copy)]
-enum Failed {
-    Broken(Broken),
+enum LinkFailure {
+    Channel(ChannelError),
     Truncated,
 }
 
-impl From<Failed> for io::Error {
-    fn from(failed: Failed) -> Self {
+impl From<LinkFailure> for io::Error {
+    fn from(failed: LinkFailure) -> Self {
         match failed {
-            Failed::Broken(broken) => Self::new(io::ErrorKind::InvalidData, broken),
-            Failed::Truncated => {
+            LinkFailure::Channel(broken) => Self::new(io::ErrorKind::InvalidData, broken),
+            LinkFailure::Truncated => {
                 let text = "the connection broke off: its end was not announced, as TLS wants it";
                 Self::new(io::ErrorKind::ConnectionAborted, text)
             }
@@ -110,7 +110,7 @@ impl Link {
     /// Goes on with `channel` behind a handshake that also received `opened` data and `sealed`
     /// records.
     pub(super) fn new(channel: Channel, opened: Vec<u8>, sealed: Vec<u8>) -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(LinkState {
             channel,
             sealed,
             opened,
@@ -127,7 +127,7 @@ impl Link {
     /// Receives content. `Ok(0)` is the other side's goodbye.
     pub(crate) fn receive(
         &self,
-        raw: &impl Raw,
+        raw: &impl RawSocket,
         into: &mut impl BufMut,
         eagerly: bool,
     ) -> io::Result<usize> {
@@ -147,7 +147,7 @@ impl Link {
     /// Sends the beginning of `pieces`.
     pub(crate) fn send(
         &self,
-        raw: &impl Raw,
+        raw: &impl RawSocket,
         pieces: &[IoSlice<'_>],
         more: bool,
     ) -> io::Result<usize> {
@@ -161,7 +161,7 @@ impl Link {
     /// Sends the beginning of `len` bytes of `file` at `offset`. `Ok(0)`: the file ends before.
     pub(crate) fn send_file(
         &self,
-        raw: &impl Raw,
+        raw: &impl RawSocket,
         file: BorrowedFd<'_>,
         offset: u64,
         len: usize,
@@ -176,11 +176,11 @@ impl Link {
     }
 
     /// Says goodbye, if the socket takes it now.
-    pub(crate) fn close(&self, raw: &impl Raw) {
+    pub(crate) fn close(&self, raw: &impl RawSocket) {
         let mut state = self.state();
         if state.outbound.is_empty() {
             let broken = match state.failed {
-                Some(Failed::Broken(broken)) => Some(broken),
+                Some(LinkFailure::Channel(broken)) => Some(broken),
                 _ => None,
             };
             let record = state.channel.seal_end(broken);
@@ -192,7 +192,7 @@ impl Link {
     /// Seals up to `wanted` bytes that `fill` writes to the places it is given, and sends them.
     fn send_with(
         &self,
-        raw: &impl Raw,
+        raw: &impl RawSocket,
         wanted: usize,
         more: bool,
         fill: impl FnOnce(&mut [&mut [u8]]) -> io::Result<usize>,
@@ -208,7 +208,7 @@ impl Link {
     }
 
     /// Nothing in here panics half-way with something that matters.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LinkState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -219,7 +219,7 @@ impl fmt::Debug for Link {
     }
 }
 
-impl State {
+impl LinkState {
     fn has_received(&self) -> bool {
         let is_whole = |bytes: &[u8]| match wire_len(bytes) {
             Ok(Some(len)) => bytes.len() >= len,
@@ -246,7 +246,7 @@ impl State {
     /// Receives into `buffer`, behind what was kept, and opens whole records into `into`.
     fn fill(
         &mut self,
-        raw: &impl Raw,
+        raw: &impl RawSocket,
         buffer: &mut [u8],
         into: &mut impl BufMut,
         eagerly: bool,
@@ -259,7 +259,7 @@ impl State {
             let end = kept.saturating_add(room).min(RECEIVE_LEN);
             let count = raw.receive(&mut buffer[kept..end], eagerly)?;
             if count == 0 {
-                self.failed = Some(Failed::Truncated);
+                self.failed = Some(LinkFailure::Truncated);
             }
             held += count;
         }
@@ -297,7 +297,7 @@ impl State {
                     count += room;
                 }
                 Err(broken) => {
-                    self.failed = Some(Failed::Broken(broken));
+                    self.failed = Some(LinkFailure::Channel(broken));
                     break;
                 }
             }
@@ -306,7 +306,7 @@ impl State {
     }
 
     /// Sends pending records and returns the content that has left.
-    fn flush(&mut self, raw: &impl Raw, more: bool) -> io::Result<usize> {
+    fn flush(&mut self, raw: &impl RawSocket, more: bool) -> io::Result<usize> {
         let sent = raw.send(&self.outbound.bytes[self.outbound.sent..], more)?;
         self.outbound.sent += sent;
         let is_all = self.outbound.is_empty();
@@ -318,7 +318,7 @@ impl State {
 
     fn seal_and_send(
         &mut self,
-        raw: &impl Raw,
+        raw: &impl RawSocket,
         buffer: &mut [u8],
         wanted: usize,
         more: bool,
@@ -343,7 +343,7 @@ impl State {
         let update = self
             .channel
             .prepare(&mut buffer[..KEY_UPDATE_LEN])
-            .map_err(Failed::Broken)?;
+            .map_err(LinkFailure::Channel)?;
         let begin = KEY_UPDATE_LEN - update;
         let mut ends = SmallVec::new();
         let mut at = KEY_UPDATE_LEN;
@@ -360,7 +360,7 @@ impl State {
     }
 
     /// Sends records and keeps what the socket does not take.
-    fn dispatch(&mut self, raw: &impl Raw, records: &[u8], more: bool) -> io::Result<usize> {
+    fn dispatch(&mut self, raw: &impl RawSocket, records: &[u8], more: bool) -> io::Result<usize> {
         let sent = match raw.send(records, more) {
             Ok(sent) => sent,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => 0,

@@ -31,6 +31,6 @@ mod tests;
 pub use certificate_hosts::certificate_hosts;
 pub use client::{ClientTls, VerifyPeer, is_server_name};
 pub use error::{TlsError, TlsFailure};
-pub(crate) use handshake::{Handshake, Step};
-pub(crate) use link::{Link, Raw};
+pub(crate) use handshake::{Handshake, HandshakeStep};
+pub(crate) use link::{Link, RawSocket};
 pub use server::{ClientCertificates, Demand, ServerTls, ServerTlsFiles};

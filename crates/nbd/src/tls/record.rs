@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! * A key and a sequence number are used for one record only: [`Sealer::seal`] counts before it can
+//! * A key and a sequence number are used for one record only: [`RecordSealer::seal`] counts before it can
 //!   fail, and a sealed record is sent as it is or not at all.
 //! * Nothing of a record is believed before its tag was right, but for its length, which is bounded.
 
@@ -28,13 +28,13 @@ pub(super) const WIRE_MAX: usize = HEADER_LEN + CONTENT_MAX + 256;
 
 /// What a record carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum ContentType {
     Alert,
     Handshake,
     Data,
 }
 
-impl Content {
+impl ContentType {
     const fn code(self) -> u8 {
         match self {
             Self::Alert => 21,
@@ -55,7 +55,7 @@ impl Content {
 
 /// Why received bytes are no record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum BadRecord {
+pub(super) enum RecordError {
     #[error("bytes outside TLS (the first is {0:#04x})")]
     Plain(u8),
     #[error("a TLS record of {0} bytes")]
@@ -63,7 +63,7 @@ pub(super) enum BadRecord {
     #[error("a TLS record that was changed on its way")]
     Tag,
     #[error("a TLS record without content, or of an unknown kind")]
-    Content,
+    ContentType,
 }
 
 /// A key with its nonces.
@@ -105,9 +105,9 @@ impl Cipher {
 }
 
 /// Seals records.
-pub(super) struct Sealer(Cipher);
+pub(super) struct RecordSealer(Cipher);
 
-impl Sealer {
+impl RecordSealer {
     /// Goes on at record `sequence` of these secrets; `None` for a cipher that is not known here.
     pub(super) fn new(sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
         Cipher::new(sequence, secrets).map(Self)
@@ -123,7 +123,7 @@ impl Sealer {
     ///
     /// # Panics
     /// If `record` is longer than a record can be, or shorter than an empty one.
-    pub(super) fn seal(&mut self, content: Content, record: &mut [u8]) {
+    pub(super) fn seal(&mut self, content: ContentType, record: &mut [u8]) {
         let len = record.len() - HEADER_LEN;
         assert!(
             record.len() - OVERHEAD <= CONTENT_MAX,
@@ -131,7 +131,7 @@ impl Sealer {
         );
         let (header, rest) = record.split_at_mut(HEADER_LEN);
         let bytes = u16::try_from(len).expect("checked above").to_be_bytes();
-        header.copy_from_slice(&[Content::Data.code(), 3, 3, bytes[0], bytes[1]]);
+        header.copy_from_slice(&[ContentType::Data.code(), 3, 3, bytes[0], bytes[1]]);
         let (inner, tag_place) = rest.split_at_mut(len - TAG_LEN);
         inner[len - TAG_LEN - 1] = content.code();
         let nonce = self.0.next_nonce();
@@ -144,9 +144,9 @@ impl Sealer {
 }
 
 /// Opens records.
-pub(super) struct Opener(Cipher);
+pub(super) struct RecordOpener(Cipher);
 
-impl Opener {
+impl RecordOpener {
     /// Goes on at record `sequence` of these secrets; `None` for a cipher that is not known here.
     pub(super) fn new(sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
         Cipher::new(sequence, secrets).map(Self)
@@ -156,32 +156,32 @@ impl Opener {
     pub(super) fn open<'a>(
         &mut self,
         record: &'a mut [u8],
-    ) -> Result<(Content, &'a [u8]), BadRecord> {
+    ) -> Result<(ContentType, &'a [u8]), RecordError> {
         let (header, sealed) = record.split_at_mut(HEADER_LEN);
         let nonce = self.0.next_nonce();
         let opened = self.0.key.open_in_place(nonce, Aad::from(&*header), sealed);
-        let inner: &[u8] = opened.map_err(|_| BadRecord::Tag)?;
+        let inner: &[u8] = opened.map_err(|_| RecordError::Tag)?;
         // Zeroes behind the type are padding.
         let end = inner.iter().rposition(|&byte| byte != 0);
-        let end = end.ok_or(BadRecord::Content)?;
+        let end = end.ok_or(RecordError::ContentType)?;
         if end > CONTENT_MAX {
-            return Err(BadRecord::Length(end));
+            return Err(RecordError::Length(end));
         }
-        let content = Content::from_code(inner[end]).ok_or(BadRecord::Content)?;
+        let content = ContentType::from_code(inner[end]).ok_or(RecordError::ContentType)?;
         Ok((content, &inner[..end]))
     }
 }
 
 /// The length of the record that `bytes` begin with, header and all; `None`: too few bytes.
-pub(super) fn wire_len(bytes: &[u8]) -> Result<Option<usize>, BadRecord> {
+pub(super) fn wire_len(bytes: &[u8]) -> Result<Option<usize>, RecordError> {
     match *bytes {
-        [first, ..] if first != Content::Data.code() => Err(BadRecord::Plain(first)),
+        [first, ..] if first != ContentType::Data.code() => Err(RecordError::Plain(first)),
         [_, _, _, high, low, ..] => {
             let len = HEADER_LEN + usize::from(u16::from_be_bytes([high, low]));
             if (HEADER_LEN + 1 + TAG_LEN..=WIRE_MAX).contains(&len) {
                 Ok(Some(len))
             } else {
-                Err(BadRecord::Length(len))
+                Err(RecordError::Length(len))
             }
         }
         _ => Ok(None),

@@ -69,16 +69,16 @@ impl ServerTlsFiles {
 
 /// A server's side of TLS. Clones are one: a reload is seen by all.
 #[derive(Debug, Clone)]
-pub struct ServerTls(Arc<Inner>);
+pub struct ServerTls(Arc<SharedTls>);
 
 #[derive(Debug)]
-struct Inner {
-    current: RwLock<Current>,
+struct SharedTls {
+    current: RwLock<CurrentConfig>,
     rekey_after: u64,
 }
 
 #[derive(Debug)]
-struct Current {
+struct CurrentConfig {
     files: ServerTlsFiles,
     config: Arc<ServerConfig>,
 }
@@ -98,8 +98,8 @@ impl ServerTls {
         rekey_after: u64,
     ) -> Result<Self, TlsError> {
         let config = config(&files)?;
-        Ok(Self(Arc::new(Inner {
-            current: RwLock::new(Current { files, config }),
+        Ok(Self(Arc::new(SharedTls {
+            current: RwLock::new(CurrentConfig { files, config }),
             rekey_after,
         })))
     }
@@ -131,7 +131,7 @@ impl ServerTls {
             .current
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        *current = Current { files, config };
+        *current = CurrentConfig { files, config };
         Ok(())
     }
 

@@ -10,7 +10,7 @@
 
 use block::Range;
 
-use crate::client::fingerprint::signature::{Kind, MD_SECTORS, MdVersion, SECTOR, Site};
+use crate::client::fingerprint::signature::{MD_SECTORS, MdVersion, SECTOR, SignatureKind, Site};
 
 /// Bytes at the beginning.
 const HEAD: u64 = 66 << 10;
@@ -59,19 +59,19 @@ pub(crate) fn regions(size: u64, block_size: u32) -> Vec<Range> {
 /// Every place on a disk of `size` bytes where something may say what it is.
 pub(super) fn sites(size: u64) -> Vec<Site> {
     let mut sites = vec![
-        Site::new(Kind::Mbr, 0),
-        Site::new(Kind::Ext, 1024),
-        Site::new(Kind::F2fs, 1024),
-        Site::new(Kind::Xfs, 0),
-        Site::new(Kind::Btrfs, 64 << 10),
-        Site::new(Kind::Luks, 0),
+        Site::new(SignatureKind::Mbr, 0),
+        Site::new(SignatureKind::Ext, 1024),
+        Site::new(SignatureKind::F2fs, 1024),
+        Site::new(SignatureKind::Xfs, 0),
+        Site::new(SignatureKind::Btrfs, 64 << 10),
+        Site::new(SignatureKind::Luks, 0),
     ];
-    sites.extend((0..4).map(|sector| Site::new(Kind::Lvm, sector * SECTOR)));
-    sites.extend(PAGES.map(|page| Site::new(Kind::SwapMagic, page - SECTOR)));
-    sites.extend(PAGES.map(|page| Site::new(Kind::SwapUuid { page }, 1024)));
+    sites.extend((0..4).map(|sector| Site::new(SignatureKind::Lvm, sector * SECTOR)));
+    sites.extend(PAGES.map(|page| Site::new(SignatureKind::SwapMagic, page - SECTOR)));
+    sites.extend(PAGES.map(|page| Site::new(SignatureKind::SwapUuid { page }, 1024)));
     let backups = [SECTOR, 4096].map(|sector| (size / SECTOR * SECTOR).checked_sub(sector));
     let tables = [Some(SECTOR), Some(4096)].into_iter().chain(backups);
-    sites.extend(tables.flatten().map(|at| Site::new(Kind::Gpt, at)));
+    sites.extend(tables.flatten().map(|at| Site::new(SignatureKind::Gpt, at)));
     let arrays = [
         (md_090(size), MdVersion::Zero),
         (md_10(size), MdVersion::One),
@@ -80,8 +80,10 @@ pub(super) fn sites(size: u64) -> Vec<Site> {
     ];
     for (at, version) in arrays {
         let Some(at) = at else { continue };
-        sites.push(Site::new(Kind::Md { version }, at));
-        sites.extend((0..MD_SECTORS).map(|nth| Site::new(Kind::MdSector { version, nth }, at)));
+        sites.push(Site::new(SignatureKind::Md { version }, at));
+        sites.extend(
+            (0..MD_SECTORS).map(|nth| Site::new(SignatureKind::MdSector { version, nth }, at)),
+        );
     }
     sites
 }

@@ -58,7 +58,7 @@ pub(crate) enum Scope {
 pub(crate) enum Comparison {
     /// The content is known, and the disk's.
     Same,
-    /// Nothing says what disk it is, as nothing may have said before.
+    /// Nothing identifies the disk, as nothing may have before.
     Blank,
     /// Another content, in words.
     Different { expected: String, found: String },

@@ -29,7 +29,7 @@ pub(super) enum MdVersion {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SignatureKind {
     Mbr,
     Gpt,
     Ext,
@@ -57,25 +57,25 @@ pub(super) enum Kind {
 /// A place where something may say what the disk is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Site {
-    kind: Kind,
+    kind: SignatureKind,
     /// Where the structure begins, bytes.
     at: u64,
 }
 
 impl Site {
-    pub(super) const fn new(kind: Kind, at: u64) -> Self {
+    pub(super) const fn new(kind: SignatureKind, at: u64) -> Self {
         Self { kind, at }
     }
 
     /// Whether it changes while the disk is used as what it is.
     pub(super) const fn is_state(&self) -> bool {
-        matches!(self.kind, Kind::MdSector { .. })
+        matches!(self.kind, SignatureKind::MdSector { .. })
     }
 
     /// The sector that its value is taken from.
     const fn sector(&self) -> Range {
         let nth = match self.kind {
-            Kind::MdSector { nth, .. } => nth,
+            SignatureKind::MdSector { nth, .. } => nth,
             _ => 0,
         };
         Range::new(self.at + nth * SECTOR, SECTOR)
@@ -99,14 +99,19 @@ impl Site {
 
     /// Whether its value says something by itself.
     pub(super) const fn is_independent(&self) -> bool {
-        !matches!(self.kind, Kind::MdSector { .. } | Kind::SwapUuid { .. })
+        !matches!(
+            self.kind,
+            SignatureKind::MdSector { .. } | SignatureKind::SwapUuid { .. }
+        )
     }
 
     /// Whether its value means something on the disk of `image`.
     pub(super) fn has_meaning(&self, image: &RegionImage) -> bool {
         let other = match self.kind {
-            Kind::MdSector { version, .. } => Self::new(Kind::Md { version }, self.at),
-            Kind::SwapUuid { page } => Self::new(Kind::SwapMagic, page - SECTOR),
+            SignatureKind::MdSector { version, .. } => {
+                Self::new(SignatureKind::Md { version }, self.at)
+            }
+            SignatureKind::SwapUuid { page } => Self::new(SignatureKind::SwapMagic, page - SECTOR),
             _ => return true,
         };
         other.value(image).is_some()
@@ -118,54 +123,54 @@ impl Site {
         let has = |at: usize, magic: &[u8]| first.get(at..)?.starts_with(magic).then_some(());
         let take = |at: usize, len: usize| Some(first.get(at..at + len)?.to_vec());
         match self.kind {
-            Kind::Mbr => {
+            SignatureKind::Mbr => {
                 has(510, &[0x55, 0xaa])?;
                 Some([take(440, 4)?, take(446, 64)?].concat())
             }
-            Kind::Gpt => has(0, b"EFI PART").and_then(|()| take(56, 16)),
-            Kind::Ext => has(56, &[0x53, 0xef]).and_then(|()| take(104, 16)),
-            Kind::F2fs => has(0, &F2FS_MAGIC.to_le_bytes()).and_then(|()| take(108, 16)),
-            Kind::Xfs => has(0, b"XFSB").and_then(|()| take(32, 16)),
-            Kind::Btrfs => {
+            SignatureKind::Gpt => has(0, b"EFI PART").and_then(|()| take(56, 16)),
+            SignatureKind::Ext => has(56, &[0x53, 0xef]).and_then(|()| take(104, 16)),
+            SignatureKind::F2fs => has(0, &F2FS_MAGIC.to_le_bytes()).and_then(|()| take(108, 16)),
+            SignatureKind::Xfs => has(0, b"XFSB").and_then(|()| take(32, 16)),
+            SignatureKind::Btrfs => {
                 has(64, b"_BHRfS_M")?;
                 // Of the filesystem, and of this device in it.
                 Some([take(32, 16)?, take(267, 16)?].concat())
             }
-            Kind::Luks => has(0, b"LUKS\xba\xbe").and_then(|()| take(168, 40)),
-            Kind::Lvm => {
+            SignatureKind::Luks => has(0, b"LUKS\xba\xbe").and_then(|()| take(168, 40)),
+            SignatureKind::Lvm => {
                 has(0, b"LABELONE")?;
                 has(24, b"LVM2 001").and_then(|()| take(32, 32))
             }
-            Kind::SwapMagic => {
+            SignatureKind::SwapMagic => {
                 let magic = take(502, 10)?;
                 let known: [&[u8]; 2] = [b"SWAPSPACE2", b"SWAP-SPACE"];
                 known.contains(&&magic[..]).then_some(magic)
             }
-            Kind::SwapUuid { .. } => take(12, 16),
-            Kind::Md { version } => md_uuids(version, first),
-            Kind::MdSector { .. } => Some(first.to_vec()),
+            SignatureKind::SwapUuid { .. } => take(12, 16),
+            SignatureKind::Md { version } => md_uuids(version, first),
+            SignatureKind::MdSector { .. } => Some(first.to_vec()),
         }
     }
 
     /// `value` for a reader.
     pub(super) fn describe(&self, value: &[u8]) -> String {
         let (name, id) = match self.kind {
-            Kind::Mbr => ("MBR", format!("disk signature {}", hex_le(value))),
-            Kind::Gpt => ("GPT", format!("disk GUID {}", guid(value))),
-            Kind::Ext => ("ext2/3/4", uuid(value)),
-            Kind::F2fs => ("f2fs", uuid(value)),
-            Kind::Xfs => ("XFS", uuid(value)),
-            Kind::Btrfs => ("btrfs", uuid(value)),
-            Kind::Luks => ("LUKS", text(value)),
-            Kind::Lvm => ("LVM physical volume", text(value)),
-            Kind::SwapMagic => ("swap", "area".to_owned()),
-            Kind::SwapUuid { .. } => ("swap", uuid(value)),
-            Kind::Md { .. } => ("md array", uuid(value)),
-            Kind::MdSector {
+            SignatureKind::Mbr => ("MBR", format!("disk signature {}", hex_le(value))),
+            SignatureKind::Gpt => ("GPT", format!("disk GUID {}", guid(value))),
+            SignatureKind::Ext => ("ext2/3/4", uuid(value)),
+            SignatureKind::F2fs => ("f2fs", uuid(value)),
+            SignatureKind::Xfs => ("XFS", uuid(value)),
+            SignatureKind::Btrfs => ("btrfs", uuid(value)),
+            SignatureKind::Luks => ("LUKS", text(value)),
+            SignatureKind::Lvm => ("LVM physical volume", text(value)),
+            SignatureKind::SwapMagic => ("swap", "area".to_owned()),
+            SignatureKind::SwapUuid { .. } => ("swap", uuid(value)),
+            SignatureKind::Md { .. } => ("md array", uuid(value)),
+            SignatureKind::MdSector {
                 version: MdVersion::One,
                 nth: 0,
             } => ("md superblock", events(value, 200)),
-            Kind::MdSector { nth, .. } => {
+            SignatureKind::MdSector { nth, .. } => {
                 ("md superblock", format!("other content of sector {nth}"))
             }
         };

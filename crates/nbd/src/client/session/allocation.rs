@@ -15,7 +15,7 @@ pub(crate) struct Allocation {
     range: Range,
     block_size: u64,
     /// End of what the server reported.
-    told: u64,
+    reported: u64,
     /// Neighbours of one kind are one.
     extents: Vec<Extent>,
     /// More extents do not fit: the caller gets them by a request from the end of these on.
@@ -28,7 +28,7 @@ impl Allocation {
         Self {
             range,
             block_size: u64::from(block_size.max(1)),
-            told: range.offset,
+            reported: range.offset,
             extents: Vec::new(),
             full: false,
         }
@@ -36,7 +36,7 @@ impl Allocation {
 
     /// The same from its beginning.
     pub(crate) fn again(&mut self) {
-        self.told = self.range.offset;
+        self.reported = self.range.offset;
         self.extents.clear();
         self.full = false;
     }
@@ -44,8 +44,8 @@ impl Allocation {
     /// The next `len` bytes have this status in `base:allocation`.
     pub(crate) fn add(&mut self, len: u64, status: u64) {
         let kind = kind_of(status);
-        let end = self.told.saturating_add(len).min(self.range.end());
-        self.told = end;
+        let end = self.reported.saturating_add(len).min(self.range.end());
+        self.reported = end;
         // The block in which the last extent ended was counted as data already.
         let start = self.end();
         if end <= start {

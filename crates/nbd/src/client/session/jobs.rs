@@ -28,7 +28,7 @@ pub(crate) enum PartResponse {
 
 /// One request of a caller.
 #[derive(Debug)]
-struct Job {
+struct SessionJob {
     work: Work,
     range: Range,
     answer: Answer,
@@ -42,7 +42,7 @@ struct Job {
     failure: Option<IoError>,
 }
 
-impl Job {
+impl SessionJob {
     /// Whether all of it was cut. A flush has no bytes and one part.
     fn is_cut(&self) -> bool {
         self.failure.is_some() || (self.cut >= self.range.len && !self.read.is_empty())
@@ -52,7 +52,7 @@ impl Job {
 /// Requests that are not yet answered.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    jobs: Slab<Job>,
+    jobs: Slab<SessionJob>,
     /// Jobs with parts to cut, in order.
     waiting: VecDeque<usize>,
     next_number: u64,
@@ -75,7 +75,7 @@ impl Jobs {
     }
 
     pub(crate) fn accept(&mut self, submission: Submission) {
-        let key = self.jobs.insert(Job {
+        let key = self.jobs.insert(SessionJob {
             work: submission.work,
             range: submission.range,
             answer: submission.answer,

@@ -5,7 +5,7 @@
 //! * What was known once stays known: a server that named the disk and no longer does has another disk.
 //! * The server's name and the content count both. A client that shares the disk with other writers goes by the name alone, because
 //!   they may change the content; one that only reads goes by what a writer leaves as it is.
-//! * Where neither is known, nothing is concluded: [`Verdict::Unknown`].
+//! * Where neither is known, nothing is concluded: [`DiskComparison::Unknown`].
 
 use block::Range;
 use nbd_proto::{DiskIdentity, WriterPolicy};
@@ -20,7 +20,7 @@ use crate::client::session::work::{Body, Part};
 
 /// Whether a connection has the disk.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum DiskComparison {
     Same,
     /// Nothing says that it is, or that it is not.
     Unknown,
@@ -87,35 +87,35 @@ impl KnownDisk {
     }
 
     /// Whether a server that says this may have it.
-    pub(crate) fn compare_name(&self, found: &DiskIdentity) -> Verdict {
+    pub(crate) fn compare_name(&self, found: &DiskIdentity) -> DiskComparison {
         #[cfg(test)]
         if mutation::is_on(Mutation::AnyDisk) {
-            return Verdict::Unknown;
+            return DiskComparison::Unknown;
         }
         let Some(expected) = &self.server.identity else {
-            return Verdict::Unknown;
+            return DiskComparison::Unknown;
         };
         if !self.server.is_replaced_by(found) {
-            return Verdict::Same;
+            return DiskComparison::Same;
         }
         let found = match &found.identity {
             Some(found) => format!("identity {found}"),
             None => "a server that names no identity".to_owned(),
         };
         let expected = format!("identity {expected}");
-        Verdict::Another(Changed::Disk { expected, found })
+        DiskComparison::Another(Changed::Disk { expected, found })
     }
 
     /// Whether this is its content.
-    pub(crate) fn compare_content(&self, found: &RegionImage) -> Verdict {
+    pub(crate) fn compare_content(&self, found: &RegionImage) -> DiskComparison {
         let (Some(known), Some(scope)) = (&self.fingerprint, self.scope) else {
-            return Verdict::Unknown;
+            return DiskComparison::Unknown;
         };
         match known.compare(found, scope) {
-            Comparison::Same => Verdict::Same,
-            Comparison::Blank => Verdict::Unknown,
+            Comparison::Same => DiskComparison::Same,
+            Comparison::Blank => DiskComparison::Unknown,
             Comparison::Different { expected, found } => {
-                Verdict::Another(Changed::Disk { expected, found })
+                DiskComparison::Another(Changed::Disk { expected, found })
             }
         }
     }

@@ -42,10 +42,10 @@ pub(super) mod reconnect;
 mod recovery;
 mod renewal;
 mod replies;
-mod shared;
+mod shared_state;
 pub(super) mod supersede;
 mod time_limits;
-pub(super) mod unflushed;
+pub(super) mod unflushed_writes;
 mod verification;
 pub(super) mod work;
 
@@ -74,9 +74,9 @@ use known_disk::KnownDisk;
 use mutation::Mutation;
 use pool::ConnectionPool;
 use reconnect::Reconnect;
-pub(super) use shared::Shared;
+pub(super) use shared_state::SharedState;
 use time_limits::LimitTimer;
-use unflushed::UnflushedWrites;
+use unflushed_writes::UnflushedWrites;
 use verification::Verification;
 use work::{Message, Part, PartLimits, Renewed, Submission, Work};
 
@@ -129,7 +129,7 @@ pub(super) struct Session {
     renewed: Option<Renewed>,
     closing: Option<Closing>,
     finished: Vec<Finished>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 #[derive(Debug)]
@@ -153,7 +153,7 @@ impl Session {
         config: ClientConfig,
         dialed: Vec<Dialed>,
         inbox: Inbox,
-        (shared, opening): (Arc<Shared>, Opening),
+        (shared, opening): (Arc<SharedState>, Opening),
     ) -> Self {
         let mut export = dialed[0].export().clone();
         export.size = shared.geometry().size;

@@ -9,7 +9,7 @@ use nbd_proto::WireError;
 use crate::client::dial::Dialed;
 use crate::client::session::connect::part_limits;
 use crate::client::session::connection::Connection;
-use crate::client::session::known_disk::Verdict;
+use crate::client::session::known_disk::DiskComparison;
 #[cfg(test)]
 use crate::client::session::mutation::{self, Mutation};
 use crate::client::session::pool::ConnectionPool;
@@ -125,7 +125,7 @@ impl Session {
             }
         };
         let server = dialed[0].disk().clone();
-        if let Verdict::Another(changed) = self.known.compare_name(&server) {
+        if let DiskComparison::Another(changed) = self.known.compare_name(&server) {
             let target = self.target.clone();
             self.die(ClientError::Changed { target, changed }, now);
             return;

@@ -19,7 +19,7 @@ use nbd_proto::{CommandFlags, DiskIdentity, WireError};
 
 use crate::client::fingerprint::RegionImage;
 use crate::client::session::fill::ReadBuffer;
-use crate::client::session::known_disk::Verdict;
+use crate::client::session::known_disk::DiskComparison;
 #[cfg(test)]
 use crate::client::session::mutation::{self, Mutation};
 use crate::client::session::pool::ConnectionPool;
@@ -181,12 +181,14 @@ impl Session {
         if let Some(why) = verification.failure.clone() {
             return Some(ClientError::Unverified { target, why });
         }
-        let mut is_known = self.known.compare_name(&verification.server) == Verdict::Same;
+        let mut is_known = self.known.compare_name(&verification.server) == DiskComparison::Same;
         for connection in 0..verification.read.len() {
             match self.known.compare_content(&verification.image(connection)) {
-                Verdict::Same => is_known = true,
-                Verdict::Unknown => {}
-                Verdict::Another(changed) => return Some(ClientError::Changed { target, changed }),
+                DiskComparison::Same => is_known = true,
+                DiskComparison::Unknown => {}
+                DiskComparison::Another(changed) => {
+                    return Some(ClientError::Changed { target, changed });
+                }
             }
         }
         let changes = self.resend.iter().filter(|part| part.changes()).count();
@@ -202,7 +204,7 @@ impl Session {
     fn keep_first_disk(&mut self, verification: &Verification) {
         let is_other = |connection: &usize| {
             let verdict = self.known.compare_content(&verification.image(*connection));
-            matches!(verdict, Verdict::Another(_))
+            matches!(verdict, DiskComparison::Another(_))
         };
         let others: Vec<usize> = (1..verification.read.len()).filter(is_other).collect();
         for connection in others.into_iter().rev() {

@@ -6,7 +6,7 @@ use nbd_proto::CommandFlags;
 
 use crate::client::session::flush_order::FlushOrder;
 use crate::client::session::journal::Journal;
-use crate::client::session::unflushed::UnflushedWrites;
+use crate::client::session::unflushed_writes::UnflushedWrites;
 use crate::client::session::work::{Body, FlushMark, Owner, Part};
 
 const NONE: CommandFlags = CommandFlags::empty();

@@ -96,17 +96,17 @@ fn a_caller_that_keeps_a_size_gets_the_new_one_by_remeasuring() {
         fake.resize(2 * MIB);
         // Also when the client itself has seen it already.
         client.refresh_size().await.unwrap();
-        let remeasured = client.revalidate().await.unwrap().unwrap();
-        assert_eq!(remeasured.geometry().size, 2 * MIB);
-        assert!(remeasured.revalidate().await.unwrap().is_none());
+        let revalidated = client.revalidate().await.unwrap().unwrap();
+        assert_eq!(revalidated.geometry().size, 2 * MIB);
+        assert!(revalidated.revalidate().await.unwrap().is_none());
         write(&client, MIB, 5).await;
-        let read = remeasured.read(Range::new(MIB, 512)).await.unwrap();
+        let read = revalidated.read(Range::new(MIB, 512)).await.unwrap();
         assert_eq!(gather(&read), vec![5; 512]);
         // One session: it ends with the last of them.
         drop(client);
-        remeasured.flush().await.unwrap();
+        revalidated.flush().await.unwrap();
         assert_eq!(fake.world().goodbyes, 1);
-        drop(remeasured);
+        drop(revalidated);
         until("the goodbye", || fake.world().goodbyes == 2).await;
     });
 }

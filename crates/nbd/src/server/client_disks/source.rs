@@ -18,7 +18,7 @@ pub type ClientFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 #[error("{cause}")]
 pub struct CannotOpen {
     /// The text for the client, without paths of the server.
-    pub told: String,
+    pub client_message: String,
     /// The text for the log.
     pub cause: String,
 }

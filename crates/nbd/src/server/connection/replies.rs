@@ -199,7 +199,7 @@ impl Connection {
             return self.end_read(context, batch);
         }
         self.count(context, true);
-        let told: Vec<_> = extents.iter().map(wire_extent).collect();
+        let reported: Vec<_> = extents.iter().map(wire_extent).collect();
         let mut reply = Vec::new();
         for (nth, &id) in ids.iter().enumerate() {
             let mut flags = ChunkFlags::empty();
@@ -207,7 +207,7 @@ impl Connection {
             reply.extend(
                 self.terms
                     .framing
-                    .block_status(context.to, flags, id, &told),
+                    .block_status(context.to, flags, id, &reported),
             );
         }
         let reply: IoBufs = smallvec![Bytes::from(reply)];

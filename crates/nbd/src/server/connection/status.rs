@@ -33,33 +33,33 @@ pub(super) fn memory(range: Range) -> usize {
 pub(super) async fn collect(disk: &Node, range: Range, one: bool) -> Result<Vec<Extent>, IoError> {
     let align = disk.geometry().block_size.max(ALIGN);
     let wanted = if one { 1 } else { EXTENTS_MAX };
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let mut at = range.offset;
     let mut window = if one { WINDOW_ONE } else { WINDOW_FIRST };
     while at < range.end() {
         let requested = Range::new(at, window.min(range.end() - at));
         let found = disk.extents(requested).await?;
-        told.extend(in_blocks(&found, requested, align));
-        told = merge_extents(told);
+        reported.extend(in_blocks(&found, requested, align));
+        reported = merge_extents(reported);
         // The last may go on.
-        if told.len() > wanted {
+        if reported.len() > wanted {
             break;
         }
         at = requested.end();
         window = window.saturating_mul(WINDOW_GROWTH);
     }
-    told.truncate(wanted);
-    Ok(told)
+    reported.truncate(wanted);
+    Ok(reported)
 }
 
 /// What `found` says of `range`, in whole blocks of `align` bytes but at its two ends.
 pub(super) fn in_blocks(found: &[Extent], range: Range, align: u32) -> Vec<Extent> {
     let align = u64::from(align);
-    let mut told = Vec::with_capacity(found.len() + 1);
+    let mut reported = Vec::with_capacity(found.len() + 1);
     let mut at = range.offset;
     let mut tell = |at: &mut u64, end: u64, kind| {
         let len = end - *at;
-        told.push(Extent {
+        reported.push(Extent {
             range: Range::new(*at, len),
             kind,
         });
@@ -80,5 +80,5 @@ pub(super) fn in_blocks(found: &[Extent], range: Range, align: u32) -> Vec<Exten
         }
     }
     tell(&mut at, range.end(), ExtentKind::Data);
-    merge_extents(told)
+    merge_extents(reported)
 }

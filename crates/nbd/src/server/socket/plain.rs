@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, sockopt};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::tls::Raw;
+use crate::tls::RawSocket;
 
 /// Keepalive probes begin after this idle time…
 const SILENCE: Duration = Duration::from_secs(10);
@@ -189,7 +189,7 @@ fn ask_silent_peer(stream: &std::net::TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-impl Raw for PlainSocket {
+impl RawSocket for PlainSocket {
     fn receive(&self, into: &mut [u8], eagerly: bool) -> io::Result<usize> {
         Self::receive(self, into, eagerly)
     }

@@ -38,8 +38,8 @@ struct FastPathCounts {
 pub(in crate::server) struct Meter {
     counters: Arc<Counters>,
     now: Instant,
-    in_line: [FastPathCounts; Op::ALL.len()],
-    /// Something is in `in_line`.
+    fast_path: [FastPathCounts; Op::ALL.len()],
+    /// Something is in `fast_path`.
     is_due: bool,
 }
 
@@ -49,7 +49,7 @@ impl Meter {
         Self {
             counters,
             now,
-            in_line: [FastPathCounts::default(); Op::ALL.len()],
+            fast_path: [FastPathCounts::default(); Op::ALL.len()],
             is_due: false,
         }
     }
@@ -61,7 +61,7 @@ impl Meter {
 
     /// A request was taken in and answered in this step; it was about `bytes`.
     pub(in crate::server) fn answered(&mut self, op: Op, bytes: u64) {
-        let here = &mut self.in_line[op.index()];
+        let here = &mut self.fast_path[op.index()];
         here.answered += 1;
         here.bytes += bytes;
         self.is_due = true;
@@ -69,7 +69,7 @@ impl Meter {
 
     /// A request was taken in and answered with an error in this step.
     pub(in crate::server) fn refused(&mut self, op: Op) {
-        self.in_line[op.index()].refused += 1;
+        self.fast_path[op.index()].refused += 1;
         self.is_due = true;
     }
 
@@ -101,7 +101,7 @@ impl Meter {
         command.latency().record(latency, 1);
     }
 
-    /// The step's replies are sent. Free where nothing was answered in line.
+    /// The step's replies are sent. Free where nothing was answered on the fast path.
     pub(in crate::server) fn end_step(&mut self, now: Instant) {
         if self.is_due {
             self.flush(now);
@@ -116,7 +116,7 @@ impl Meter {
     fn flush(&mut self, now: Instant) {
         let latency = now.saturating_duration_since(self.now);
         for op in Op::ALL {
-            let here = std::mem::take(&mut self.in_line[op.index()]);
+            let here = std::mem::take(&mut self.fast_path[op.index()]);
             let requests = u64::from(here.answered) + u64::from(here.refused);
             if requests == 0 {
                 continue;

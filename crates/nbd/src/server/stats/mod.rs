@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //!
-//! * A request answered in line costs the data path two additions: no clock, no atomic operation,
+//! * A request answered on the fast path costs the data path two additions: no clock, no atomic operation,
 //!   no allocation. What it took is the step's time, which the step's replies share.
 //! * Shared counters have one writer, the connection's [`Meter`]; readers may be a step late.
 //! * A histogram is allocated when its command first ends, so an idle connection has none.

@@ -58,7 +58,7 @@ proptest! {
             let mut is_blocked = false;
             queue.retain_mut(|wait| match wait.now_or_never() {
                 Some(charge) => {
-                    assert!(!is_blocked, "somebody passed the front");
+                    assert!(!is_blocked, "a waiter passed the front");
                     held.push(charge);
                     false
                 }
@@ -68,8 +68,8 @@ proptest! {
                 }
             });
             prop_assert_eq!(budget.is_contended(), is_blocked);
-            prop_assert!(!is_blocked || budget.try_take(0).is_none(), "somebody passed the queue");
-            prop_assert!(!is_blocked || !held.is_empty(), "all is free, and somebody waits");
+            prop_assert!(!is_blocked || budget.try_take(0).is_none(), "a waiter passed the queue");
+            prop_assert!(!is_blocked || !held.is_empty(), "all is free, and a waiter remains");
             let sum: usize = held.iter().map(|charge| charge.bytes()).sum();
             prop_assert_eq!(sum, budget.used());
         }
@@ -136,7 +136,7 @@ fn every_waiter_has_a_turn() {
         }
         for _ in 0..8 {
             let done = engine::clock::timeout(Duration::from_secs(30), told.recv()).await;
-            assert!(done.is_ok(), "somebody waits for ever");
+            assert!(done.is_ok(), "a waiter waits for ever");
         }
     })
     .expect("the engine starts");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use block::Node;
 use nbd_proto::{Command, CommandFlags};
-use nodes::FileOptions;
+use nodes::{File, FileOptions};
 use testkit::{CrashDisk, Effect, Fault, FaultDisk, HeldDisk, MemDisk};
 
 use super::harness::{controlled, memory, named, wait_for_clients, wait_until};
@@ -69,18 +69,15 @@ fn image(folder: &Path, size: u64) -> std::path::PathBuf {
     path
 }
 
-fn open(path: &Path) -> Result<Node, nodes::OpenError> {
-    Ok(Arc::new(file_disk::open(path, FileOptions::default())?))
+fn open(path: &Path) -> Node {
+    Arc::new(file_disk::open(path, FileOptions::default()).expect("a disk"))
 }
 
 #[test]
 fn a_removed_export_is_finished_flushed_and_closed_and_others_do_not_notice() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = image(folder.path(), SIZE);
-    let exports = vec![
-        named("kept", memory()),
-        named("gone", open(&path).expect("an image")),
-    ];
+    let exports = vec![named("kept", memory()), named("gone", open(&path))];
     controlled(exports, Limits::default(), |address, control| async move {
         let (mut kept, _) = RawClient::to(address, "kept").await.expect("served");
         let (mut gone, _) = RawClient::to(address, "gone").await.expect("served");
@@ -89,13 +86,15 @@ fn a_removed_export_is_finished_flushed_and_closed_and_others_do_not_notice() {
         assert_eq!(gone.ask(read, &[]).await.0, 0);
         let write = request(Command::Write, 0, 4096);
         assert_eq!(gone.ask(write, &[7; 4096]).await.0, 0);
-        assert!(open(&path).is_err(), "it is locked");
+        let second = File::open(&path, FileOptions::default()).await;
+        assert!(second.is_err(), "it is locked");
         control.remove("gone").await.expect("it ends");
         assert!(gone.is_closed().await);
         kept.assert_in_step().await;
         assert!(RawClient::to(address, "gone").await.is_none());
         assert_eq!(RawClient::names(address).await, ["kept"]);
-        assert!(open(&path).is_ok(), "the file is closed");
+        let closed = File::open(&path, FileOptions::default()).await;
+        assert!(closed.is_ok(), "the file is closed");
         assert_eq!(std::fs::read(&path).expect("its bytes")[..4096], [7; 4096]);
         assert!(matches!(
             control.remove("gone").await,
@@ -249,7 +248,7 @@ fn new_rules_disconnect_the_clients_that_they_exclude_and_no_others() {
 fn a_grown_file_is_seen_by_new_clients_and_old_ones_go_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = image(folder.path(), SIZE);
-    let exports = vec![named("disk", open(&path).expect("an image"))];
+    let exports = vec![named("disk", open(&path))];
     controlled(exports, Limits::default(), |address, control| async move {
         let (mut old, size) = RawClient::to(address, "disk").await.expect("served");
         assert_eq!(size, SIZE);
@@ -272,7 +271,7 @@ fn a_grown_file_is_seen_by_new_clients_and_old_ones_go_on() {
         );
         old.assert_in_step().await;
         let past = old.ask(request(Command::Read, 2 * SIZE, 512), &[]).await.0;
-        assert_ne!(past, 0, "it was told another size");
+        assert_ne!(past, 0, "it got another size");
 
         file.set_len(2 * SIZE).expect("it shrinks");
         let error = control.resize("disk").await.expect_err("clients are there");
@@ -282,7 +281,10 @@ fn a_grown_file_is_seen_by_new_clients_and_old_ones_go_on() {
         );
         drop((old, new));
         wait_for_clients(&control, 0).await;
-        let resized = control.resize("disk").await.expect("nobody is there");
+        let resized = control
+            .resize("disk")
+            .await
+            .expect("no client is connected");
         assert_eq!(resized.to, 2 * SIZE);
         assert_eq!(
             RawClient::to(address, "disk").await.expect("served").1,

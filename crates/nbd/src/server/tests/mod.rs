@@ -10,7 +10,7 @@ mod extended;
 mod faults;
 pub(crate) mod harness;
 mod hostile;
-mod listening;
+mod listeners;
 mod per_client;
 mod plan;
 mod soak;

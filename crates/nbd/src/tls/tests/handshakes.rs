@@ -1,13 +1,13 @@
 //! Tests of the handshake: which peers are admitted, and the errors for others.
 
 use crate::tls::client::VerifyPeer;
-use crate::tls::handshake::Secured;
+use crate::tls::handshake::SecuredConnection;
 use crate::tls::server::ClientCertificates;
 use crate::tls::tests::pipe::shake;
 use crate::tls::tests::pki::{Life, Pki};
-use crate::tls::{ClientTls, Handshake, ServerTls, ServerTlsFiles, Step, TlsFailure};
+use crate::tls::{ClientTls, Handshake, HandshakeStep, ServerTls, ServerTlsFiles, TlsFailure};
 
-type Outcome = Result<Secured, TlsFailure>;
+type Outcome = Result<SecuredConnection, TlsFailure>;
 
 fn meet(client: &ClientTls, server: &ServerTls) -> (Outcome, Outcome) {
     let client = Handshake::client(client).expect("a client");
@@ -15,7 +15,7 @@ fn meet(client: &ClientTls, server: &ServerTls) -> (Outcome, Outcome) {
     shake(client, server, usize::MAX)
 }
 
-fn told(outcome: Outcome) -> String {
+fn failure_text(outcome: Outcome) -> String {
     outcome.expect_err("a refusal").to_string()
 }
 
@@ -42,8 +42,8 @@ fn a_server_of_another_authority_is_refused() {
     let (ours, other) = (Pki::new(), Pki::new());
     let (client, server) = meet(&ours.client_tls(), &other.server_tls());
     let text = "its certificate is not signed by an authority that is trusted here";
-    assert_eq!(told(client), text);
-    assert!(server.is_err(), "the client has told it");
+    assert_eq!(failure_text(client), text);
+    assert!(server.is_err(), "the client has reported it");
 }
 
 #[test]
@@ -54,16 +54,16 @@ fn a_client_of_another_authority_is_refused() {
     ours.write("client-key.pem", &files("client-key.pem"));
     let (_, server) = meet(&ours.client_tls(), &ours.server_tls());
     let text = "its certificate is not signed by an authority that is trusted here";
-    assert_eq!(told(server), text);
+    assert_eq!(failure_text(server), text);
 }
 
 #[test]
 fn a_server_under_another_name_is_refused() {
     let pki = Pki::new();
     let (client, _) = meet(&pki.client_tls_for("nas.lan"), &pki.server_tls());
-    assert!(told(client).starts_with("its certificate is not for nas.lan, but for"));
+    assert!(failure_text(client).starts_with("its certificate is not for nas.lan, but for"));
     let (client, _) = meet(&pki.client_tls_for("127.0.0.2"), &pki.server_tls());
-    assert!(told(client).starts_with("its certificate is not for 127.0.0.2, but for"));
+    assert!(failure_text(client).starts_with("its certificate is not for 127.0.0.2, but for"));
     let (client, _) = meet(&pki.client_tls_for("127.0.0.1"), &pki.server_tls());
     assert!(client.is_ok());
 }
@@ -73,11 +73,11 @@ fn expired_certificates_are_refused_on_both_sides() {
     let pki = Pki::new();
     pki.client("laptop", &[], Life::Expired);
     let (_, server) = meet(&pki.client_tls(), &pki.server_tls());
-    assert_eq!(told(server), "its certificate has expired");
+    assert_eq!(failure_text(server), "its certificate has expired");
     pki.client("laptop", &[], Life::Valid);
     pki.server(&["localhost"], Life::Expired);
     let (client, _) = meet(&pki.client_tls(), &pki.server_tls());
-    assert_eq!(told(client), "its certificate has expired");
+    assert_eq!(failure_text(client), "its certificate has expired");
 }
 
 #[test]
@@ -89,11 +89,11 @@ fn a_certificate_that_was_taken_back_is_refused_from_the_next_reload_on() {
     assert!(server.is_ok(), "not reloaded yet");
     tls.reload().expect("good files");
     let (_, server) = meet(&pki.client_tls(), &tls);
-    assert_eq!(told(server), "its certificate is revoked");
+    assert_eq!(failure_text(server), "its certificate is revoked");
     pki.revoke("server");
     tls.reload().expect("good files");
     let (client, _) = meet(&pki.client_tls(), &tls);
-    assert_eq!(told(client), "its certificate is revoked");
+    assert_eq!(failure_text(client), "its certificate is revoked");
 }
 
 #[test]
@@ -103,7 +103,10 @@ fn a_certificate_made_for_a_server_does_not_let_a_client_in() {
     pki.write("client-cert.pem", &text("server-cert.pem"));
     pki.write("client-key.pem", &text("server-key.pem"));
     let (_, server) = meet(&pki.client_tls(), &pki.server_tls());
-    assert_eq!(told(server), "its certificate is not made for this purpose");
+    assert_eq!(
+        failure_text(server),
+        "its certificate is not made for this purpose"
+    );
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn a_client_without_a_certificate_is_admitted_only_where_that_is_configured() {
     pki.remove("client-cert.pem");
     let client = pki.client_tls();
     let (_, server) = meet(&client, &pki.server_tls());
-    assert_eq!(told(server), "the client has shown no certificate");
+    assert_eq!(failure_text(server), "the client has shown no certificate");
     let mut files = ServerTlsFiles::in_folder(pki.folder());
     let authority = pki.folder().join("ca-cert.pem");
     for clients in [
@@ -221,6 +224,6 @@ fn new_handshakes_use_what_a_reload_read_and_a_bad_file_changes_nothing() {
 fn a_handshake_that_waits_says_so() {
     let pki = Pki::new();
     let mut server = Handshake::server(&pki.server_tls()).expect("a server");
-    assert_eq!(server.advance(&[]).ok(), Some(Step::Receive));
+    assert_eq!(server.advance(&[]).ok(), Some(HandshakeStep::Receive));
     assert!(server.take_outgoing().is_empty());
 }

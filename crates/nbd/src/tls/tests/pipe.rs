@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 
-use crate::tls::handshake::Secured;
-use crate::tls::{Handshake, Raw, Step, TlsFailure};
+use crate::tls::handshake::SecuredConnection;
+use crate::tls::{Handshake, HandshakeStep, RawSocket, TlsFailure};
 
 type Queue = Rc<RefCell<VecDeque<u8>>>;
 
@@ -56,7 +56,7 @@ impl End {
     }
 }
 
-impl Raw for End {
+impl RawSocket for End {
     fn receive(&self, into: &mut [u8], _eagerly: bool) -> io::Result<usize> {
         let mut inbox = self.inbox.borrow_mut();
         let count = inbox.len().min(into.len()).min(self.chunk.get());
@@ -86,9 +86,12 @@ pub(super) fn shake(
     mut client: Handshake,
     mut server: Handshake,
     chunk: usize,
-) -> (Result<Secured, TlsFailure>, Result<Secured, TlsFailure>) {
+) -> (
+    Result<SecuredConnection, TlsFailure>,
+    Result<SecuredConnection, TlsFailure>,
+) {
     let mut client_step = client.advance(&[]);
-    let mut server_step = Ok(Step::Receive);
+    let mut server_step = Ok(HandshakeStep::Receive);
     loop {
         let there = client.take_outgoing();
         let back = server.take_outgoing();
@@ -106,9 +109,9 @@ pub(super) fn shake(
             }
         }
     }
-    let end = |step: Result<Step, TlsFailure>, side: Handshake| match step {
-        Ok(Step::Finished) => side.finish(),
-        Ok(Step::Receive) => Err(TlsFailure::Left),
+    let end = |step: Result<HandshakeStep, TlsFailure>, side: Handshake| match step {
+        Ok(HandshakeStep::Finished) => side.finish(),
+        Ok(HandshakeStep::Receive) => Err(TlsFailure::Left),
         Err(failure) => Err(failure),
     };
     (end(client_step, client), end(server_step, server))

@@ -152,7 +152,7 @@ fn a_client_without_tls_sees_nothing_where_it_is_required() {
         let error = crate::client::list(&target(address, "", None), LIMIT).await;
         assert!(error.is_err());
         // EXPORT_NAME has no answer but the end.
-        let mut raw = Raw::connect(address).await;
+        let mut raw = RawSocket::connect(address).await;
         raw.option(1, b"disk").await;
         assert!(raw.is_closed().await);
     });
@@ -275,9 +275,9 @@ fn a_client_with_a_refused_certificate_gets_the_reason() {
 }
 
 /// A client of bytes, behind the greeting.
-struct Raw(TcpStream);
+struct RawSocket(TcpStream);
 
-impl Raw {
+impl RawSocket {
     async fn connect(address: SocketAddr) -> Self {
         let mut raw = Self(TcpStream::connect(address).await.expect("listening"));
         raw.take(18).await;
@@ -339,13 +339,13 @@ fn bytes_in_the_clear_behind_starttls_end_the_connection() {
         let tls = Some((pki.server_tls(), demand));
         serving(one(), Limits::default(), tls, |address| async move {
             // An option right behind STARTTLS, which an attacker on the path could have injected.
-            let mut raw = Raw::connect(address).await;
+            let mut raw = RawSocket::connect(address).await;
             let mut bytes = b"IHAVEOPT\0\0\0\x05\0\0\0\0".to_vec();
             bytes.extend(b"IHAVEOPT\0\0\0\x03\0\0\0\0");
             raw.say(&bytes).await;
             assert!(raw.is_closed().await);
             // And one that comes instead of TLS.
-            let mut raw = Raw::before_tls(address).await;
+            let mut raw = RawSocket::before_tls(address).await;
             raw.option(3, b"").await;
             raw.0.shutdown().await.expect("a socket");
             assert!(raw.is_closed().await);
@@ -371,7 +371,7 @@ fn garbage_for_tls_ends_the_connection_and_nothing_else() {
             &[0xff; 70_000],
         ];
         for bytes in garbage {
-            let mut raw = Raw::before_tls(address).await;
+            let mut raw = RawSocket::before_tls(address).await;
             // The server may close the connection before all is sent.
             drop(raw.0.write_all(bytes).await);
             assert!(raw.is_closed().await, "{:?}", &bytes[..5]);
@@ -390,8 +390,8 @@ fn a_client_that_is_silent_in_tls_is_shown_the_door() {
     };
     let tls = Some((pki.server_tls(), Demand::Network));
     serving(one(), limits, tls, |address| async move {
-        let mut silent = Raw::before_tls(address).await;
-        let mut slow = Raw::before_tls(address).await;
+        let mut silent = RawSocket::before_tls(address).await;
+        let mut slow = RawSocket::before_tls(address).await;
         slow.say(&[22, 3, 1, 2]).await;
         // `serving` limits the wait.
         assert!(silent.is_closed().await);

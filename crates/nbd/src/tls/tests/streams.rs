@@ -10,7 +10,7 @@ use rustls::{ClientConnection, ServerConnection};
 use super::pipe::{End, pipe, shake};
 use super::pki::Pki;
 use crate::tls::link::WINDOW;
-use crate::tls::{Handshake, Link, Raw, ServerTls, ServerTlsFiles};
+use crate::tls::{Handshake, Link, RawSocket, ServerTls, ServerTlsFiles};
 
 /// A client's end and a server's, which has changed keys after so many records.
 fn ends(rekey_after: u64) -> ((Link, End), (Link, End)) {
@@ -21,7 +21,8 @@ fn ends(rekey_after: u64) -> ((Link, End), (Link, End)) {
     let server = Handshake::server(&server).expect("a server");
     let (client, server) = shake(client, server, usize::MAX);
     let (ours, theirs) = pipe();
-    let link = |side: Result<crate::tls::handshake::Secured, _>| side.expect("they agree").link;
+    let link =
+        |side: Result<crate::tls::handshake::SecuredConnection, _>| side.expect("they agree").link;
     ((link(client), ours), (link(server), theirs))
 }
 

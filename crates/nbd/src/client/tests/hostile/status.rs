@@ -115,7 +115,7 @@ fn extents_without_length_and_chunks_of_impossible_length() {
 }
 
 #[test]
-fn more_extents_than_anyone_may_tell() {
+fn more_extents_than_a_reply_may_have() {
     survives("1048577 extents in one chunk", |framing, to| {
         let (kind, fixed, each) = match framing {
             Framing::Extended => (ChunkKind::BlockStatusExt, 8, 16),

@@ -9,7 +9,7 @@ use block::{BlockDevice, Extent, ExtentKind, Range, WriteFlags};
 use testkit::{gather, requires, single};
 
 use super::{SIZE, empty_image, start_nbdkit, start_qemu_nbd};
-use crate::client::tests::{in_engine, short_limits};
+use crate::client::tests::{in_engine, one_connection};
 use crate::client::{Client, Target, describe, list};
 
 const KIB: u64 = 1 << 10;
@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 const DATA: [Range; 2] = [Range::new(MIB, 64 * KIB), Range::new(3 * MIB, 128 * KIB)];
 
 async fn extents(target: Target) -> (Vec<Extent>, std::sync::Arc<Client>) {
-    let client = Client::connect(target, short_limits()).await.unwrap();
+    let client = Client::connect(target, one_connection()).await.unwrap();
     assert!(client.knows_extents());
     let extents = client.extents(Range::new(0, SIZE)).await.unwrap();
     assert_eq!(extents.first().unwrap().range.offset, 0);

@@ -6,7 +6,7 @@ use block::{BlockDevice, Errno, Range};
 use testkit::{gather, requires};
 
 use super::{SIZE, agrees_with_the_model, start_nbdkit};
-use crate::client::tests::{in_engine, short_limits};
+use crate::client::tests::{in_engine, one_connection, short_limits};
 use crate::client::{Client, ClientConfig, Target};
 
 /// Runs `test` with nbdkit on these arguments, if there is one.
@@ -31,7 +31,7 @@ fn sizes_that_the_server_insists_on_are_kept() {
         "blocksize-maximum=131072",
     ];
     with_nbdkit(&arguments, |target| async {
-        let client = Client::connect(target.clone(), short_limits())
+        let client = Client::connect(target.clone(), one_connection())
             .await
             .unwrap();
         let geometry = client.geometry();
@@ -93,7 +93,7 @@ fn errors_end_their_request_alone_and_never_bring_wrong_bytes() {
         "error-pread-rate=50%",
     ];
     with_nbdkit(&arguments, |target| async {
-        let client = Client::connect(target, short_limits()).await.unwrap();
+        let client = Client::connect(target, one_connection()).await.unwrap();
         let reads = (0..256).map(|nth| {
             let range = Range::new(nth * 32_768, 4096);
             let read = client.read(range);
@@ -127,7 +127,7 @@ fn words(range: Range) -> Vec<u8> {
 #[test]
 fn a_pattern_is_read_whole_in_pieces_of_any_size() {
     with_nbdkit(&["pattern", "8M"], |target| async {
-        let client = Client::connect(target, short_limits()).await.unwrap();
+        let client = Client::connect(target, one_connection()).await.unwrap();
         let whole = gather(&client.read(Range::new(0, SIZE)).await.unwrap());
         assert!(whole == words(Range::new(0, SIZE)));
         for (offset, len) in [(1, 1), (7, 4097), (65_535, 100_001)] {

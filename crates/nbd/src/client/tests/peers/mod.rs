@@ -3,7 +3,7 @@
 
 mod allocation;
 mod filters;
-mod own;
+mod outboard;
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use testkit::proc::Process;
 use testkit::{OpSpace, check_in_batches, gather, requires, single};
 
 use super::basics::random_ops;
-use super::{in_engine, short_limits, until};
+use super::{in_engine, one_connection, until};
 use crate::client::{Address, Client, ClientConfig, Target};
 
 const SIZE: u64 = 8 << 20;
@@ -197,7 +197,7 @@ fn a_server_killed_over_and_over_loses_nothing() {
     };
     let mut nbdkit = start();
     in_engine(|| async {
-        let client = Client::connect(unix(&socket, ""), short_limits())
+        let client = Client::connect(unix(&socket, ""), one_connection())
             .await
             .unwrap();
         let block = |nth: u64| Range::new(nth * 4096, 4096);

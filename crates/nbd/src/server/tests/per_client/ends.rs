@@ -32,8 +32,8 @@ fn a_new_image_is_for_new_clients_and_for_those_that_disconnected() {
             assert_eq!(read(&mut more).await, 1, "a client has one disk");
             let mut back = connected(address, 2).await;
             assert_eq!(read(&mut back).await, 2, "its filesystem is mounted");
-            let mut anew = connected(address, 3).await;
-            assert_eq!(read(&mut anew).await, 0);
+            let mut later = connected(address, 3).await;
+            assert_eq!(read(&mut later).await, 0);
             let mut other = connected(address, 4).await;
             assert_eq!(read(&mut other).await, 0);
             for raw in [stays, more] {
@@ -41,7 +41,7 @@ fn a_new_image_is_for_new_clients_and_for_those_that_disconnected() {
             }
             wait_until(async || before.closed() >= 3).await;
             let mut again = connected(address, 1).await;
-            assert_eq!(read(&mut again).await, 0, "it came anew");
+            assert_eq!(read(&mut again).await, 0, "it connected again");
         },
     );
     assert_eq!((old.opened(), new.opened()), (4, 3));
@@ -84,7 +84,7 @@ fn a_disk_is_not_removed_under_its_client_unless_that_is_forced() {
             let gone = control
                 .remove_client_disk("disk", &client(2), "a", false)
                 .await;
-            gone.expect("nobody is there");
+            gone.expect("no client is connected");
             let none = control
                 .remove_client_disk("disk", &client(9), "a", false)
                 .await;

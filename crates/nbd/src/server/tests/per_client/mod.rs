@@ -103,7 +103,7 @@ impl DiskPerClient for Maker {
             drop(turn);
             if self.fails {
                 return Err(CannotOpen {
-                    told: "no room for it".to_owned(),
+                    client_message: "no room for it".to_owned(),
                     cause: "no room in /srv/secret".to_owned(),
                 });
             }

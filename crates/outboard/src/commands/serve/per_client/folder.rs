@@ -63,7 +63,7 @@ pub(super) struct FoundOverlay {
     pub(super) bytes: u64,
 }
 
-/// An overlay that nobody else has open until this is dropped.
+/// An overlay that no other process has open until this is dropped.
 #[derive(Debug)]
 pub(super) struct OverlayLock(#[expect(dead_code, reason = "the lock ends with it")] std::fs::File);
 

@@ -127,7 +127,7 @@ enum OverlayRefusal {
 
 impl From<OverlayRefusal> for CannotOpen {
     fn from(refusal: OverlayRefusal) -> Self {
-        let told = match &refusal {
+        let client_message = match &refusal {
             OverlayRefusal::Changed(_) => "the image changed on the server",
             OverlayRefusal::Folder(FolderError::TooMany(_)) => {
                 "there are as many overlays as there may be"
@@ -137,7 +137,7 @@ impl From<OverlayRefusal> for CannotOpen {
             }
         };
         Self {
-            told: told.to_owned(),
+            client_message: client_message.to_owned(),
             cause: refusal.to_string(),
         }
     }

@@ -107,12 +107,12 @@ fn an_overlay_is_stored_next_to_its_record_and_found_again() {
     let stage = PerClientFixture::new();
     on_the_engine(|| async {
         let source = stage.open(8).await;
-        assert!(stage.files().is_empty(), "nobody came yet");
+        assert!(stage.files().is_empty(), "no client came yet");
         let disk = source.open(&client(1)).await.expect("it is made");
         assert_eq!(
             disk.geometry(),
             source.geometry(),
-            "who asks and who opens is told the same"
+            "a query and an open get the same error"
         );
         assert_eq!(byte(&disk).await, 7);
         write(&disk, 1).await;
@@ -165,14 +165,14 @@ fn overlays_of_a_replaced_image_are_kept_apart_and_removed_by_its_number() {
         assert_eq!(listed.iter().filter(|&&older| older).count(), 1);
         new.remove(&client(1), old.image())
             .await
-            .expect("nobody has it");
+            .expect("no client has it");
         assert_eq!(new.list().len(), 1);
         let held = new.remove(&client(1), new.image()).await;
         assert!(held.expect_err("it is open").contains("in use"));
         drop(disk);
         new.remove(&client(1), new.image())
             .await
-            .expect("nobody has it");
+            .expect("no client has it");
         assert!(stage.files().is_empty());
     });
 }
@@ -190,7 +190,11 @@ fn an_image_that_is_changed_while_it_is_served_gets_no_overlays_any_more() {
             refused.to_string().contains("golden.img was changed"),
             "{refused}"
         );
-        assert!(!refused.told.contains('/'), "{}", refused.told);
+        assert!(
+            !refused.client_message.contains('/'),
+            "{}",
+            refused.client_message
+        );
         assert_ne!(stage.open(8).await.image(), source.image());
     });
 }
@@ -230,7 +234,7 @@ fn there_are_no_more_overlays_than_there_may_be_and_a_removed_one_makes_room() {
         source
             .remove(&client(1), source.image())
             .await
-            .expect("nobody has it");
+            .expect("no client has it");
         drop(source.open(&client(3)).await.expect("there is room"));
     });
 }

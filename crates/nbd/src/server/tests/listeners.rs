@@ -243,7 +243,7 @@ fn clients_that_come_while_descriptors_are_short_are_served_later() {
     const CHILD: &str = "OUTBOARD_TEST_CHILD";
     if std::env::var_os(CHILD).is_none() {
         // Descriptors are the whole process's: this takes one of its own.
-        let name = "server::tests::listening::\
+        let name = "server::tests::listeners::\
                     clients_that_come_while_descriptors_are_short_are_served_later";
         let mut child = std::process::Command::new(std::env::current_exe().expect("a binary"));
         child.args(["--exact", name, "--nocapture"]).env(CHILD, "1");

@@ -9,7 +9,7 @@ use nodes::FileOptions;
 use testkit::{MemDisk, gather, single};
 
 use super::{SIZE, agrees_with_the_model, empty_image};
-use crate::client::tests::short_limits;
+use crate::client::tests::one_connection;
 use crate::client::{Address, Client, Target};
 use crate::file_disk;
 use crate::server::{Control, Export, Limits, ListenAddress, Listener, Server};
@@ -60,7 +60,7 @@ fn served<F: Future<Output = ()>>(
 fn our_own_server_agrees_with_the_model() {
     let disk = || -> Node { Arc::new(MemDisk::new(SIZE)) };
     served(disk, |target, _| async {
-        let client = Client::connect(target.clone(), short_limits())
+        let client = Client::connect(target.clone(), one_connection())
             .await
             .unwrap();
         let health = client.health();
@@ -87,7 +87,7 @@ fn the_holes_of_a_file_come_through() {
     served(
         || open(&image),
         |target, _| async {
-            let client = Client::connect(target, short_limits()).await.unwrap();
+            let client = Client::connect(target, one_connection()).await.unwrap();
             let extents = client.extents(Range::new(0, SIZE)).await.unwrap();
             let data = extents.iter().filter(|one| one.kind == ExtentKind::Data);
             let data: Vec<Range> = data.map(|one| one.range).collect();
@@ -107,7 +107,7 @@ fn a_file_that_grows_grows_for_the_client() {
     served(
         || open(image),
         |target, control| async move {
-            let client = Client::connect(target, short_limits()).await.unwrap();
+            let client = Client::connect(target, one_connection()).await.unwrap();
             let range = Range::new(0, 512);
             let write = client.write(range, single(vec![1; 512]), WriteFlags::empty());
             write.await.unwrap();

@@ -1,4 +1,4 @@
-//! [`Shared`]: the state of a session that its handles may read.
+//! [`SharedState`]: the state of a session that its handles may read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,15 +11,15 @@ use crate::client::ClientHealth;
 use crate::client::growth::Growth;
 
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct PublishedState {
     pub(crate) health: ClientHealth,
     pub(crate) outage_since: Option<Instant>,
 }
 
 /// Written by the session, read by anyone.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    state: Mutex<State>,
+pub(crate) struct SharedState {
+    state: Mutex<PublishedState>,
     growth: Growth,
     /// How often connections were lost or made.
     epoch: AtomicU64,
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     refreshing: tokio::sync::Mutex<()>,
 }
 
-impl Shared {
+impl SharedState {
     pub(crate) fn new(geometry: Geometry) -> Self {
         Self {
             state: Mutex::default(),
@@ -61,7 +61,7 @@ impl Shared {
         self.epoch.load(Ordering::Acquire)
     }
 
-    pub(crate) fn publish(&self, change: impl FnOnce(&mut State)) {
+    pub(crate) fn publish(&self, change: impl FnOnce(&mut PublishedState)) {
         change(&mut self.state());
     }
 
@@ -80,7 +80,7 @@ impl Shared {
     }
 
     /// Plain data: a panic while it was written leaves nothing half done that matters.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PublishedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
