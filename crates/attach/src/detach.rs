@@ -17,8 +17,6 @@ use crate::worker;
 
 /// Steps of a teardown that may each take the whole time allowed, and one to spare.
 const STEPS: u32 = 4;
-/// The timeout for an owner's health.
-const STATUS_FOR: Duration = Duration::from_secs(5);
 /// What an owner needs in addition.
 const OWNER_FOR: Duration = Duration::from_secs(20);
 /// How long an owner may take to end after its last reply, and after SIGKILL.
@@ -113,7 +111,7 @@ fn detach_one(
     options: &DetachOptions,
 ) -> Result<Leftovers, AttachError> {
     if !state::is_alive(record.process) {
-        return take_down_orphan(folder, record, options, Vec::new());
+        return take_down_orphan(folder, record, options, "the process behind it had died");
     }
     if !record.ready {
         return Err(AttachError::Starting(name(record)));
@@ -123,8 +121,14 @@ fn detach_one(
         timeout_ms,
         force: options.force,
     };
-    // An owner that does not report its health will not detach either.
-    if let Err(e) = send_request(&folder.socket_path(), ControlRequest::Status, STATUS_FOR) {
+    // An owner that does not report its health will not detach either. It gets the time of a step: on a busy machine, killing
+    // it earlier would lose data that it still writes.
+    let status = send_request(
+        &folder.socket_path(),
+        ControlRequest::Status,
+        options.timeout,
+    );
+    if let Err(e) = status {
         return replace_unresponsive(folder, record, options, &e.to_string());
     }
     let reply_timeout = options.timeout.saturating_mul(STEPS) + OWNER_FOR;
@@ -144,17 +148,21 @@ fn detach_one(
     }
 }
 
-/// Kills an owner that does not reply, and detaches in its place.
+/// Kills an owner that does not reply, and detaches in its place; unless it has taken everything down itself meanwhile.
 fn replace_unresponsive(
     folder: &Folder,
     record: &Record,
     options: &DetachOptions,
     why: &str,
 ) -> Result<Leftovers, AttachError> {
+    if matches!(folder.read(), Ok(None)) {
+        wait_for_end(record);
+        return Ok(Leftovers::default());
+    }
     state::kill(record.process);
     wait_for_end(record);
-    let note = format!("its process did not answer ({why}) and was ended");
-    take_down_orphan(folder, record, options, vec![note])
+    let why = format!("the process behind it did not answer ({why}) and was ended");
+    take_down_orphan(folder, record, options, &why)
 }
 
 fn wait_for_end(record: &Record) {
@@ -165,12 +173,12 @@ fn wait_for_end(record: &Record) {
     }
 }
 
-/// Takes down what a dead process has left.
+/// Takes down what a process has left that is dead, and `why`.
 fn take_down_orphan(
     folder: &Folder,
     record: &Record,
     options: &DetachOptions,
-    notes: Vec<String>,
+    why: &str,
 ) -> Result<Leftovers, AttachError> {
     let config = engine::Config {
         backend: engine::BackendChoice::Threads,
@@ -182,20 +190,18 @@ fn take_down_orphan(
         let device = device_teardown.device();
         let mut facts = facts::gather(record, device.as_deref(), None, options.force).await;
         // Its device may be gone already, with what its page cache held.
-        facts.cut = record.driver == DeviceDriver::Fuse && record.device.is_some();
+        let ends_with_process = record.driver == DeviceDriver::Fuse && record.device.is_some();
+        facts.cut = ends_with_process.then(|| why.to_owned());
         take_down(facts, &mut device_teardown, options.timeout).await
     })?;
     let report = report.map_err(|refusal| AttachError::Refused {
         device: name(record),
         refusal,
     })?;
-    let mut leftovers = Leftovers {
+    let leftovers = Leftovers {
         lost: report.lost,
         left: report.left,
     };
-    if !leftovers.lost.is_empty() {
-        leftovers.lost.extend(notes);
-    }
     if let (Some(name), Some(device)) = (&record.name, &record.device) {
         folder.unlink(name, device);
     }

@@ -38,7 +38,7 @@ pub(crate) async fn gather(
         device: device.is_some(),
         created: place.filter(|p| p.created).map(|p| p.dir.clone()),
         unreachable,
-        cut: false,
+        cut: None,
         read_only: record.read_only,
         force,
     }

@@ -20,11 +20,11 @@ pub(crate) struct Faults {
     /// Failed writes, flushes and zeroings: data that may not be there.
     unwritten: AtomicU64,
     failing: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FaultState {
     /// How the last change of the disk failed, until one succeeds.
     change: Option<String>,
     /// How the last read failed, until one succeeds.
@@ -37,7 +37,7 @@ struct State {
     has_more: bool,
 }
 
-impl State {
+impl FaultState {
     fn is_full(&self) -> bool {
         self.has_more || !self.refused.is_empty()
     }

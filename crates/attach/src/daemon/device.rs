@@ -21,7 +21,7 @@ use crate::remote::Remote;
 use crate::request::{Source, Via};
 use crate::state::DeviceDriver;
 use crate::sysfs;
-use crate::teardown::{DeviceTeardown, LoopTeardown, Outcome};
+use crate::teardown::{DeviceTeardown, LoopTeardown, TeardownOutcome};
 use crate::worker::{DeviceTask, DeviceWorker, WorkerCall};
 
 /// Pauses between attempts to reach a server at first double from one to the other.
@@ -201,7 +201,7 @@ impl Session {
             request_kib: Some(kernel::REQUEST_KIB),
         };
         let prepared = prepare.execute(PREPARE_FOR).await;
-        if prepared != Outcome::Done {
+        if prepared != TeardownOutcome::Done {
             tracing::warn!(?prepared, "the device is not opened");
         }
         self.device_teardown = DeviceTeardown::Nbd(device_teardown);

@@ -33,7 +33,7 @@ use crate::growth;
 use crate::mount::tool_message;
 use crate::remote::{self, DialError, NegotiatedConnection};
 use crate::sysfs;
-use crate::teardown::Outcome;
+use crate::teardown::TeardownOutcome;
 use crate::users;
 use control::{ANSWER_FOR, Control, within};
 use netlink::{Connect, NbdIndex, NbdShape};
@@ -294,25 +294,25 @@ impl NbdTeardown {
     }
 
     /// Ends the device's connections; what it waits for fails.
-    pub(crate) async fn disconnect(&mut self) -> Outcome {
+    pub(crate) async fn disconnect(&mut self) -> TeardownOutcome {
         if let Some(watching) = self.watching.take() {
             watching.abort();
         }
         match disconnect(self.index).await {
-            Ok(()) => Outcome::Done,
-            Err(KernelError::Silent { .. }) => Outcome::NoEnd,
-            Err(e) => Outcome::Failed(e.to_string()),
+            Ok(()) => TeardownOutcome::Done,
+            Err(KernelError::Silent { .. }) => TeardownOutcome::NoEnd,
+            Err(e) => TeardownOutcome::Failed(e.to_string()),
         }
     }
 
     /// Takes the device down.
-    pub(crate) async fn clear(&mut self) -> Outcome {
+    pub(crate) async fn clear(&mut self) -> TeardownOutcome {
         if !self.is_connected() {
-            return Outcome::Done;
+            return TeardownOutcome::Done;
         }
         match self.disconnect().await {
-            Outcome::Done if self.is_in_use() => {
-                Outcome::Busy(users::users_of_device(&self.path()))
+            TeardownOutcome::Done if self.is_in_use() => {
+                TeardownOutcome::Busy(users::users_of_device(&self.path()))
             }
             outcome => outcome,
         }

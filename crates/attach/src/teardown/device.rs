@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::{Outcome, RETRY_AFTER};
+use super::{RETRY_AFTER, TeardownOutcome};
 use crate::fuse::FuseError;
 use crate::kernel::NbdTeardown;
 use crate::worker::{DeviceWorker, WorkerCall};
@@ -36,26 +36,26 @@ impl DeviceTeardown {
     }
 
     /// Fails what the device waits for.
-    pub(super) async fn cut(&mut self) -> Outcome {
+    pub(super) async fn cut(&mut self) -> TeardownOutcome {
         match self {
-            Self::None => Outcome::Done,
+            Self::None => TeardownOutcome::Done,
             Self::Loop(device_teardown) => device_teardown.cut().await,
             Self::Nbd(device_teardown) => device_teardown.disconnect().await,
         }
     }
 
     /// Takes the device down, waiting up to `timeout` for programs that have it open.
-    pub(super) async fn clear(&mut self, timeout: Duration) -> Outcome {
+    pub(super) async fn clear(&mut self, timeout: Duration) -> TeardownOutcome {
         let started = engine::clock::now();
         loop {
             let left = match self {
-                Self::None => return Outcome::Done,
+                Self::None => return TeardownOutcome::Done,
                 Self::Loop(device_teardown) => device_teardown.clear().await,
                 Self::Nbd(device_teardown) => device_teardown.clear().await,
             };
             let waited = engine::clock::now().duration_since(started);
             match left {
-                Outcome::Busy(_) if waited < timeout => {
+                TeardownOutcome::Busy(_) if waited < timeout => {
                     engine::clock::sleep(RETRY_AFTER).await;
                 }
                 outcome => return outcome,
@@ -99,22 +99,22 @@ impl LoopTeardown {
         }
     }
 
-    async fn cut(&mut self) -> Outcome {
+    async fn cut(&mut self) -> TeardownOutcome {
         self.stop_growing().await;
         if let Some(serving) = self.serving.take() {
             serving.abort();
             // It was aborted; how it ended says nothing.
             drop(serving.await);
         }
-        Outcome::Done
+        TeardownOutcome::Done
     }
 
     /// Closing the device may write what its page cache holds, so a worker does it.
-    async fn clear(&mut self) -> Outcome {
+    async fn clear(&mut self) -> TeardownOutcome {
         self.stop_growing().await;
         if let Some(worker) = self.worker.take() {
             match worker.release(CLOSE_FOR).await {
-                Outcome::Done => {}
+                TeardownOutcome::Done => {}
                 outcome => return outcome,
             }
         }

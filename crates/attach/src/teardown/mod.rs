@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use crate::worker::WorkerCall;
 pub(crate) use device::{DeviceTeardown, LoopTeardown};
 pub use plan::TeardownRefusal;
-pub(crate) use plan::{Outcome, Teardown, TeardownAction, TeardownFacts, TeardownReport};
+pub(crate) use plan::{Teardown, TeardownAction, TeardownFacts, TeardownOutcome, TeardownReport};
 
 /// How often a device that a program still has open is checked again.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
@@ -48,7 +48,7 @@ async fn carry_out(
     action: &TeardownAction,
     device_teardown: &mut DeviceTeardown,
     timeout: Duration,
-) -> Outcome {
+) -> TeardownOutcome {
     match action {
         TeardownAction::Unmount(dir) => unmount(dir, timeout).await,
         TeardownAction::UnmountLazily(dir) => {
@@ -59,24 +59,24 @@ async fn carry_out(
         TeardownAction::Sync(dir) => WorkerCall::Sync(dir.clone()).execute(timeout).await,
         TeardownAction::Flush => match device_teardown.device() {
             Some(device) => WorkerCall::Flush(device).execute(timeout).await,
-            None => Outcome::Done,
+            None => TeardownOutcome::Done,
         },
         TeardownAction::Cut => device_teardown.cut().await,
         TeardownAction::Clear => device_teardown.clear(OPENERS_FOR).await,
         TeardownAction::RemoveDir(dir) => match std::fs::remove_dir(dir) {
-            Ok(()) => Outcome::Done,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Outcome::Done,
-            Err(e) => Outcome::Failed(e.to_string()),
+            Ok(()) => TeardownOutcome::Done,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => TeardownOutcome::Done,
+            Err(e) => TeardownOutcome::Failed(e.to_string()),
         },
     }
 }
 
-async fn unmount(dir: &Path, timeout: Duration) -> Outcome {
+async fn unmount(dir: &Path, timeout: Duration) -> TeardownOutcome {
     let started = engine::clock::now();
     loop {
         let outcome = WorkerCall::Unmount(dir.to_owned()).execute(timeout).await;
         let waited = engine::clock::now().duration_since(started);
-        if !matches!(outcome, Outcome::Busy(_)) || waited >= BUSY_FOR {
+        if !matches!(outcome, TeardownOutcome::Busy(_)) || waited >= BUSY_FOR {
             return outcome;
         }
         engine::clock::sleep(RETRY_AFTER).await;
@@ -86,16 +86,16 @@ async fn unmount(dir: &Path, timeout: Duration) -> Outcome {
 /// Runs what waits for a worker. The thread is left to itself when the time is over.
 pub(crate) async fn on_thread(
     timeout: Duration,
-    work: impl FnOnce() -> Outcome + Send + 'static,
-) -> Outcome {
+    work: impl FnOnce() -> TeardownOutcome + Send + 'static,
+) -> TeardownOutcome {
     let (sender, receiver) = oneshot::channel();
     let started = engine::thread("teardown", move || drop(sender.send(work())));
     if let Err(e) = started {
-        return Outcome::Failed(e.to_string());
+        return TeardownOutcome::Failed(e.to_string());
     }
     match engine::clock::timeout(timeout, receiver).await {
         Ok(Ok(outcome)) => outcome,
-        Ok(Err(_)) => Outcome::Failed("its thread ended".to_owned()),
-        Err(_) => Outcome::NoEnd,
+        Ok(Err(_)) => TeardownOutcome::Failed("its thread ended".to_owned()),
+        Err(_) => TeardownOutcome::NoEnd,
     }
 }

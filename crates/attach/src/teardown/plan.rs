@@ -39,8 +39,8 @@ pub(crate) struct TeardownFacts {
     pub(crate) created: Option<PathBuf>,
     /// Why the disk below cannot be reached just now.
     pub(crate) unreachable: Option<String>,
-    /// Whether the device is cut off already: its process is dead.
-    pub(crate) cut: bool,
+    /// Why the device is cut off already: its process is dead.
+    pub(crate) cut: Option<String>,
     /// Whether it takes no writes, so that nothing can be lost.
     pub(crate) read_only: bool,
     /// Whether `--force` was given.
@@ -68,7 +68,7 @@ pub(crate) enum TeardownAction {
 
 /// What it came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Outcome {
+pub(crate) enum TeardownOutcome {
     /// Done.
     Done,
     /// In use: the names of its users.
@@ -143,7 +143,7 @@ impl Teardown {
             return Err(TeardownRefusal::MountedElsewhere { dir });
         }
         let open_by = users::list(facts.programs.clone());
-        let insists = facts.force || facts.cut || facts.unreachable.is_some();
+        let insists = facts.force || facts.cut.is_some() || facts.unreachable.is_some();
         if !open_by.is_empty() && !insists {
             return Err(TeardownRefusal::Open { used_by: open_by });
         }
@@ -155,20 +155,20 @@ impl Teardown {
             .collect();
         queue.extend(facts.elsewhere.iter().cloned().map(TeardownAction::Unmount));
         if facts.device {
-            if !facts.read_only && !facts.cut {
+            if !facts.read_only && facts.cut.is_none() {
                 queue.push_back(TeardownAction::Flush);
             }
             queue.push_back(TeardownAction::Clear);
         }
         queue.extend(facts.created.iter().cloned().map(TeardownAction::RemoveDir));
         let mut teardown = Self {
-            cut: facts.cut,
+            cut: facts.cut.is_some(),
             queue,
             report: TeardownReport::default(),
             facts,
         };
-        if teardown.cut {
-            teardown.lose("the process behind it had died");
+        if let Some(why) = teardown.facts.cut.clone() {
+            teardown.lose(&why);
         } else if !open_by.is_empty() {
             teardown.lose(&format!("programs still had it open ({open_by})"));
         }
@@ -187,13 +187,13 @@ impl Teardown {
     pub(crate) fn apply(
         &mut self,
         action: TeardownAction,
-        outcome: Outcome,
+        outcome: TeardownOutcome,
     ) -> Result<(), TeardownRefusal> {
         match (action, outcome) {
-            (_, Outcome::Done) => {}
+            (_, TeardownOutcome::Done) => {}
             (TeardownAction::Unmount(dir), outcome) => return self.not_unmounted(dir, outcome),
-            (TeardownAction::Flush, Outcome::NoEnd) => self.cut_off("its flush had no end"),
-            (TeardownAction::Flush, Outcome::Failed(why) | Outcome::Busy(why)) => {
+            (TeardownAction::Flush, TeardownOutcome::NoEnd) => self.cut_off("its flush had no end"),
+            (TeardownAction::Flush, TeardownOutcome::Failed(why) | TeardownOutcome::Busy(why)) => {
                 self.lose(&format!("its flush failed: {why}"));
             }
             // The clear that follows ends what still waits.
@@ -201,7 +201,7 @@ impl Teardown {
             (TeardownAction::UnmountLazily(dir), outcome) => {
                 self.leave(&dir.display().to_string(), &outcome)
             }
-            (TeardownAction::Clear, Outcome::NoEnd) if !self.cut => {
+            (TeardownAction::Clear, TeardownOutcome::NoEnd) if !self.cut => {
                 self.queue.push_front(TeardownAction::Clear);
                 self.cut_off("the close of the device had no end");
             }
@@ -218,12 +218,16 @@ impl Teardown {
         self.report
     }
 
-    fn not_unmounted(&mut self, dir: PathBuf, outcome: Outcome) -> Result<(), TeardownRefusal> {
+    fn not_unmounted(
+        &mut self,
+        dir: PathBuf,
+        outcome: TeardownOutcome,
+    ) -> Result<(), TeardownRefusal> {
         match outcome {
-            Outcome::Busy(used_by) if !self.may_force() => {
+            TeardownOutcome::Busy(used_by) if !self.may_force() => {
                 return Err(TeardownRefusal::Busy { dir, used_by });
             }
-            Outcome::NoEnd if !self.cut => {
+            TeardownOutcome::NoEnd if !self.cut => {
                 self.queue.push_front(TeardownAction::Unmount(dir));
                 self.cut_off("its unmount had no end");
             }
@@ -232,7 +236,7 @@ impl Teardown {
                     .push_front(TeardownAction::UnmountLazily(dir.clone()));
                 if let (Some(why), false) = (self.facts.unreachable.clone(), self.cut) {
                     self.cut_off(&why);
-                } else if let Outcome::Busy(used_by) = outcome {
+                } else if let TeardownOutcome::Busy(used_by) = outcome {
                     self.queue.push_front(TeardownAction::Sync(dir));
                     self.lose(&format!("programs still had it open ({used_by})"));
                 }
@@ -267,12 +271,12 @@ impl Teardown {
         }
     }
 
-    fn leave(&mut self, what: &str, outcome: &Outcome) {
+    fn leave(&mut self, what: &str, outcome: &TeardownOutcome) {
         let why = match outcome {
-            Outcome::Done => return,
-            Outcome::Busy(used_by) => format!("in use ({used_by})"),
-            Outcome::NoEnd => "it had no end".to_owned(),
-            Outcome::Failed(why) => why.clone(),
+            TeardownOutcome::Done => return,
+            TeardownOutcome::Busy(used_by) => format!("in use ({used_by})"),
+            TeardownOutcome::NoEnd => "it had no end".to_owned(),
+            TeardownOutcome::Failed(why) => why.clone(),
         };
         self.report.left.push(format!("{what}: {why}"));
     }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use super::{Outcome, Teardown, TeardownAction, TeardownFacts, TeardownRefusal, TeardownReport};
+use super::{
+    Teardown, TeardownAction, TeardownFacts, TeardownOutcome, TeardownRefusal, TeardownReport,
+};
 
 fn dir() -> PathBuf {
     PathBuf::from("/mnt/media")
@@ -22,7 +24,7 @@ fn mounted() -> TeardownFacts {
 /// Runs a teardown whose steps have the outcomes of `world`.
 fn run(
     facts: TeardownFacts,
-    mut world: impl FnMut(&TeardownAction) -> Outcome,
+    mut world: impl FnMut(&TeardownAction) -> TeardownOutcome,
 ) -> (Vec<TeardownAction>, Result<TeardownReport, TeardownRefusal>) {
     let mut teardown = match Teardown::new(facts) {
         Ok(teardown) => teardown,
@@ -41,7 +43,7 @@ fn run(
 
 #[test]
 fn all_goes_well_in_order_and_nothing_is_lost() {
-    let (done, result) = run(mounted(), |_| Outcome::Done);
+    let (done, result) = run(mounted(), |_| TeardownOutcome::Done);
     let expected = [
         TeardownAction::Unmount(dir()),
         TeardownAction::Flush,
@@ -54,7 +56,7 @@ fn all_goes_well_in_order_and_nothing_is_lost() {
 
 #[test]
 fn a_mount_in_use_is_refused_and_nothing_else_was_done() {
-    let (done, result) = run(mounted(), |_| Outcome::Busy("by bash 7".into()));
+    let (done, result) = run(mounted(), |_| TeardownOutcome::Busy("by bash 7".into()));
     assert_eq!(done, [TeardownAction::Unmount(dir())]);
     assert!(matches!(result, Err(TeardownRefusal::Busy { used_by, .. }) if used_by == "by bash 7"));
 }
@@ -66,7 +68,7 @@ fn a_device_that_programs_have_open_is_refused_and_nothing_was_done() {
         programs: vec!["dd 7".into(), "qemu 8".into()],
         ..mounted()
     };
-    let (done, result) = run(facts, |_| Outcome::Done);
+    let (done, result) = run(facts, |_| TeardownOutcome::Done);
     assert_eq!(done, []);
     assert!(matches!(result, Err(TeardownRefusal::Open { used_by }) if used_by == "dd 7, qemu 8"));
 }
@@ -86,7 +88,7 @@ fn programs_lose_their_device_by_force_or_with_their_server_and_the_report_names
         ..open
     };
     for facts in [forced, gone] {
-        let (done, result) = run(facts, |_| Outcome::Done);
+        let (done, result) = run(facts, |_| TeardownOutcome::Done);
         assert!(done.contains(&TeardownAction::Clear));
         let lost = result.unwrap().lost;
         assert!(lost[0].contains("dd 7"), "{lost:?}");
@@ -100,8 +102,8 @@ fn a_forced_mount_in_use_is_synced_before_it_is_taken_away() {
         ..mounted()
     };
     let (done, result) = run(facts, |action| match action {
-        TeardownAction::Unmount(_) => Outcome::Busy("by bash 7".into()),
-        _ => Outcome::Done,
+        TeardownAction::Unmount(_) => TeardownOutcome::Busy("by bash 7".into()),
+        _ => TeardownOutcome::Done,
     });
     let expected = [
         TeardownAction::Unmount(dir()),
@@ -123,9 +125,9 @@ fn an_unmount_timeout_cuts_the_disk_off_and_reports_possible_data_loss() {
     let (done, result) = run(facts, |action| match action {
         TeardownAction::Unmount(_) => {
             tries += 1;
-            [Outcome::NoEnd, Outcome::Done][tries - 1].clone()
+            [TeardownOutcome::NoEnd, TeardownOutcome::Done][tries - 1].clone()
         }
-        _ => Outcome::Done,
+        _ => TeardownOutcome::Done,
     });
     let expected = [
         TeardownAction::Unmount(dir()),
@@ -147,8 +149,8 @@ fn a_busy_mount_whose_server_is_gone_is_cut_off_and_unmounted_lazily() {
         ..mounted()
     };
     let (done, result) = run(facts, |action| match action {
-        TeardownAction::Unmount(_) => Outcome::Busy("by bash 7".into()),
-        _ => Outcome::Done,
+        TeardownAction::Unmount(_) => TeardownOutcome::Busy("by bash 7".into()),
+        _ => TeardownOutcome::Done,
     });
     let expected = [
         TeardownAction::Unmount(dir()),
@@ -162,8 +164,8 @@ fn a_busy_mount_whose_server_is_gone_is_cut_off_and_unmounted_lazily() {
 #[test]
 fn a_flush_timeout_cuts_the_disk_off_before_the_device_is_cleared() {
     let (done, result) = run(mounted(), |action| match action {
-        TeardownAction::Flush => Outcome::NoEnd,
-        _ => Outcome::Done,
+        TeardownAction::Flush => TeardownOutcome::NoEnd,
+        _ => TeardownOutcome::Done,
     });
     let position = |wanted: &TeardownAction| done.iter().position(|a| a == wanted).unwrap();
     assert!(position(&TeardownAction::Cut) < position(&TeardownAction::Clear));
@@ -173,16 +175,16 @@ fn a_flush_timeout_cuts_the_disk_off_before_the_device_is_cleared() {
 #[test]
 fn a_dead_process_means_that_data_may_be_lost_unless_none_was_written() {
     let dead = TeardownFacts {
-        cut: true,
+        cut: Some("the process behind it had died".into()),
         ..mounted()
     };
-    let (_, result) = run(dead.clone(), |_| Outcome::Done);
+    let (_, result) = run(dead.clone(), |_| TeardownOutcome::Done);
     assert!(result.unwrap().lost[0].contains("died"));
     let read_only = TeardownFacts {
         read_only: true,
         ..dead
     };
-    let (done, result) = run(read_only, |_| Outcome::Done);
+    let (done, result) = run(read_only, |_| TeardownOutcome::Done);
     assert_eq!(result, Ok(TeardownReport::default()));
     assert!(!done.contains(&TeardownAction::Flush));
 }
@@ -195,13 +197,13 @@ fn a_device_that_others_use_is_refused_before_the_first_step() {
         ..mounted()
     };
     assert!(
-        matches!(run(held, |_| Outcome::Done), (done, Err(TeardownRefusal::Held { .. })) if done.is_empty())
+        matches!(run(held, |_| TeardownOutcome::Done), (done, Err(TeardownRefusal::Held { .. })) if done.is_empty())
     );
     let elsewhere = TeardownFacts {
         elsewhere: vec!["/srv".into()],
         ..mounted()
     };
-    let (done, result) = run(elsewhere, |_| Outcome::Done);
+    let (done, result) = run(elsewhere, |_| TeardownOutcome::Done);
     assert!(done.is_empty());
     assert!(matches!(
         result,
@@ -212,21 +214,21 @@ fn a_device_that_others_use_is_refused_before_the_first_step() {
 #[test]
 fn what_could_not_be_removed_is_named() {
     let (_, result) = run(mounted(), |action| match action {
-        TeardownAction::Clear => Outcome::Busy("a program has it open".into()),
-        TeardownAction::RemoveDir(_) => Outcome::Failed("not empty".into()),
-        _ => Outcome::Done,
+        TeardownAction::Clear => TeardownOutcome::Busy("a program has it open".into()),
+        TeardownAction::RemoveDir(_) => TeardownOutcome::Failed("not empty".into()),
+        _ => TeardownOutcome::Done,
     });
     let left = result.unwrap().left;
     assert_eq!(left.len(), 2);
     assert!(left[1].contains("/mnt/media"));
 }
 
-fn outcome() -> impl Strategy<Value = Outcome> {
+fn outcome() -> impl Strategy<Value = TeardownOutcome> {
     prop_oneof![
-        3 => Just(Outcome::Done),
-        1 => Just(Outcome::Busy("a program".into())),
-        1 => Just(Outcome::NoEnd),
-        1 => Just(Outcome::Failed("why".into())),
+        3 => Just(TeardownOutcome::Done),
+        1 => Just(TeardownOutcome::Busy("a program".into())),
+        1 => Just(TeardownOutcome::NoEnd),
+        1 => Just(TeardownOutcome::Failed("why".into())),
     ]
 }
 
@@ -246,7 +248,7 @@ fn facts() -> impl Strategy<Value = TeardownFacts> {
             device,
             created: made.then(dir),
             unreachable: gone.then(|| "gone".to_owned()),
-            cut,
+            cut: cut.then(|| "the process behind it had died".into()),
             read_only: ro,
             force,
         }
@@ -259,9 +261,9 @@ fn a_close_timeout_is_cut_off_cleared_again_and_reported() {
     let (done, result) = run(mounted(), |action| match action {
         TeardownAction::Clear => {
             clears += 1;
-            [Outcome::NoEnd, Outcome::Done][clears - 1].clone()
+            [TeardownOutcome::NoEnd, TeardownOutcome::Done][clears - 1].clone()
         }
-        _ => Outcome::Done,
+        _ => TeardownOutcome::Done,
     });
     let expected = [
         TeardownAction::Clear,
@@ -283,8 +285,8 @@ proptest! {
         let mut outcomes = outcomes.into_iter();
         let mut bad_end = false;
         let (done, result) = run(facts.clone(), |action| {
-            let outcome = outcomes.next().unwrap_or(Outcome::Done);
-            bad_end |= outcome != Outcome::Done
+            let outcome = outcomes.next().unwrap_or(TeardownOutcome::Done);
+            bad_end |= outcome != TeardownOutcome::Done
                 && matches!(action, TeardownAction::Unmount(_) | TeardownAction::Flush);
             outcome
         });
@@ -300,7 +302,7 @@ proptest! {
                     let only_dirs = after.iter().all(|a| matches!(a, TeardownAction::RemoveDir(_)));
                     prop_assert!(only_dirs);
                 }
-                if bad_end && !facts.read_only && !facts.cut {
+                if bad_end && !facts.read_only && facts.cut.is_none() {
                     let is_reported = !report.lost.is_empty() || done.iter().any(|a| matches!(a, TeardownAction::UnmountLazily(_)));
                     prop_assert!(is_reported);
                 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{Task, receive, spawn};
 use crate::mount::{self, UnmountMode};
 use crate::sysfs;
-use crate::teardown::{Outcome, on_thread};
+use crate::teardown::{TeardownOutcome, on_thread};
 use crate::users;
 
 /// One call.
@@ -52,30 +52,30 @@ pub(crate) enum WorkerCall {
 impl WorkerCall {
     /// Makes the call in a worker, for `timeout` at most. The worker is left alone then: it ends when the call
     /// returns.
-    pub(crate) async fn execute(self, timeout: Duration) -> Outcome {
+    pub(crate) async fn execute(self, timeout: Duration) -> TeardownOutcome {
         on_thread(timeout, move || {
             self.in_worker()
-                .unwrap_or_else(|e| Outcome::Failed(format!("its worker process: {e}")))
+                .unwrap_or_else(|e| TeardownOutcome::Failed(format!("its worker process: {e}")))
         })
         .await
     }
 
     /// Waits for a worker, which a signal can interrupt at any time.
-    fn in_worker(self) -> std::io::Result<Outcome> {
+    fn in_worker(self) -> std::io::Result<TeardownOutcome> {
         let (mut child, socket) = spawn(&Task::Call(self), None, None)?;
         let outcome = receive(&mut BufReader::new(&socket));
         child.wait()?;
-        let ended = || Outcome::Failed("its worker process ended".to_owned());
+        let ended = || TeardownOutcome::Failed("its worker process ended".to_owned());
         Ok(outcome?.unwrap_or_else(ended))
     }
 
     /// Makes the call.
-    pub(super) fn perform(self) -> Outcome {
+    pub(super) fn perform(self) -> TeardownOutcome {
         match self {
             Self::Unmount(dir) => match mount::unmount(&dir, UnmountMode::Now) {
-                Ok(()) => Outcome::Done,
-                Err(Errno::BUSY) => Outcome::Busy(users::users_of_mount(&dir)),
-                Err(e) => Outcome::Failed(e.to_string()),
+                Ok(()) => TeardownOutcome::Done,
+                Err(Errno::BUSY) => TeardownOutcome::Busy(users::users_of_mount(&dir)),
+                Err(e) => TeardownOutcome::Failed(e.to_string()),
             },
             Self::UnmountLazily(dir) => outcome_of(mount::unmount(&dir, UnmountMode::Lazily)),
             Self::Sync(dir) => {
@@ -90,8 +90,8 @@ impl WorkerCall {
             }
             Self::Clear { device, label } => clear(device, &label),
             Self::Identify { device, label } => match has_label(device, &label) {
-                true => Outcome::Done,
-                false => Outcome::Failed("it is another's".to_owned()),
+                true => TeardownOutcome::Done,
+                false => TeardownOutcome::Failed("it is another's".to_owned()),
             },
             Self::Prepare {
                 device,
@@ -105,14 +105,14 @@ impl WorkerCall {
     }
 }
 
-fn outcome_of(result: rustix::io::Result<()>) -> Outcome {
+fn outcome_of(result: rustix::io::Result<()>) -> TeardownOutcome {
     match result {
-        Ok(()) => Outcome::Done,
-        Err(e) => Outcome::Failed(e.to_string()),
+        Ok(()) => TeardownOutcome::Done,
+        Err(e) => TeardownOutcome::Failed(e.to_string()),
     }
 }
 
-fn clear(path: PathBuf, label: &str) -> Outcome {
+fn clear(path: PathBuf, label: &str) -> TeardownOutcome {
     let ours = LoopDevice::open(path.clone()).and_then(|device| {
         let ours = device.status()?.is_some_and(|s| s.label == label);
         if ours {
@@ -122,9 +122,9 @@ fn clear(path: PathBuf, label: &str) -> Outcome {
     });
     // The device was closed just now: whether it is clear shows at the next look.
     match ours {
-        Ok(false) => Outcome::Done,
-        Ok(true) => Outcome::Busy(users::users_of_device(&path)),
-        Err(e) => Outcome::Failed(e.to_string()),
+        Ok(false) => TeardownOutcome::Done,
+        Ok(true) => TeardownOutcome::Busy(users::users_of_device(&path)),
+        Err(e) => TeardownOutcome::Failed(e.to_string()),
     }
 }
 
@@ -139,5 +139,5 @@ pub(crate) async fn is_ours(path: &Path, label: &str, timeout: Duration) -> bool
         device: path.to_owned(),
         label: label.to_owned(),
     };
-    step.execute(timeout).await == Outcome::Done
+    step.execute(timeout).await == TeardownOutcome::Done
 }

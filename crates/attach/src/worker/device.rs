@@ -20,7 +20,7 @@ use crate::daemon::{ROOT_NAME, lock_in_memory};
 use crate::error::AttachError;
 use crate::fuse::open_file;
 use crate::sysfs;
-use crate::teardown::{Outcome, on_thread};
+use crate::teardown::{TeardownOutcome, on_thread};
 
 /// The device to set up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -108,14 +108,14 @@ impl DeviceWorker {
     }
 
     /// Has the worker close the device, and waits up to `timeout` for it to end.
-    pub(crate) async fn release(self, timeout: Duration) -> Outcome {
+    pub(crate) async fn release(self, timeout: Duration) -> TeardownOutcome {
         // It may be shut down from the other side already.
         drop(self.socket.shutdown(std::net::Shutdown::Both));
         on_thread(timeout, move || {
             let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
             match child.wait() {
-                Ok(_) => Outcome::Done,
-                Err(e) => Outcome::Failed(e.to_string()),
+                Ok(_) => TeardownOutcome::Done,
+                Err(e) => TeardownOutcome::Failed(e.to_string()),
             }
         })
         .await
