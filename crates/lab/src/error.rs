@@ -42,17 +42,11 @@ pub enum LabError {
         reason: String,
     },
     /// The target is not there.
-    #[error("{path} does not exist; give an existing directory")]
-    Missing {
-        /// As given.
-        path: PathBuf,
-    },
+    #[error("{0} does not exist; give an existing directory")]
+    Missing(PathBuf),
     /// The target is a file or a device.
-    #[error("{path} is not a directory; the lab writes its test files into directories only")]
-    NotADirectory {
-        /// As given.
-        path: PathBuf,
-    },
+    #[error("{0} is not a directory; the lab writes its test files into directories only")]
+    NotADirectory(PathBuf),
     /// The target cannot be written.
     #[error("cannot write to {path}: {source}; choose a directory you may write to")]
     NotWritable {
@@ -82,11 +76,8 @@ pub enum LabError {
         b: PathBuf,
     },
     /// Another run measures this directory.
-    #[error("another run is measuring {path}; wait until it has ended")]
-    Busy {
-        /// The target.
-        path: PathBuf,
-    },
+    #[error("another run is measuring {0}; wait until it has ended")]
+    Busy(PathBuf),
     /// The process to measure the CPU time of does not exist.
     #[error("there is no process {pid} to measure the {role} by; give the id of a running process")]
     NoProcess {
@@ -104,11 +95,8 @@ pub enum LabError {
         known: String,
     },
     /// A plan's text is wrong.
-    #[error("the plan is not valid: {reason}")]
-    BadPlan {
-        /// Where and why.
-        reason: String,
-    },
+    #[error("the plan is not valid: {0}")]
+    BadPlan(String),
     /// A request that makes no sense.
     #[error("{0}")]
     BadRequest(String),

@@ -40,6 +40,15 @@ pub struct Termination {
     pub was_killed: bool,
 }
 
+/// Why a wait ended before the child did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotEnded {
+    /// The caller's `tick` returned false.
+    Cancelled,
+    /// The limit has passed.
+    TimedOut,
+}
+
 /// A child process in a group of its own.
 #[derive(Debug)]
 pub struct Supervised {
@@ -126,6 +135,29 @@ impl Supervised {
                 return None;
             }
             self.wait_timeout(interval);
+        }
+    }
+
+    /// Waits until it has ended, for at most `limit`; `tick` is called every `interval`.
+    ///
+    /// # Errors
+    /// Why the wait ended before the child did.
+    pub(crate) fn wait_ended(
+        &self,
+        limit: Duration,
+        interval: Duration,
+        tick: &mut dyn FnMut(Instant) -> bool,
+    ) -> Result<(), NotEnded> {
+        let mut is_cancelled = false;
+        let mut tick = |now| {
+            is_cancelled = !tick(now);
+            !is_cancelled
+        };
+        self.wait_ready(limit, interval, &mut tick, || None::<()>);
+        match self.has_ended() {
+            true => Ok(()),
+            false if is_cancelled => Err(NotEnded::Cancelled),
+            false => Err(NotEnded::TimedOut),
         }
     }
 
@@ -225,6 +257,17 @@ mod tests {
         let mut fds = [PollFd::new(&grandchild, PollFlags::IN)];
         let timeout = Timespec::try_from(LONG).expect("a minute");
         assert_eq!(poll(&mut fds, Some(&timeout)), Ok(1), "it still runs");
+    }
+
+    #[test]
+    fn a_wait_for_the_end_reports_why_it_stopped_before() {
+        let mut child = shell("exec sleep 600");
+        let cancelled = child.wait_ended(LONG, LONG, &mut |_| false);
+        assert_eq!(cancelled, Err(NotEnded::Cancelled));
+        let late = child.wait_ended(Duration::ZERO, KILLED, &mut |_| true);
+        assert_eq!(late, Err(NotEnded::TimedOut));
+        child.end(Terminate::Leader, LONG).expect("an end");
+        assert_eq!(child.wait_ended(LONG, LONG, &mut |_| false), Ok(()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod lower_layers;
 
 use lab::agent::Side;
 use lab::doctor::load::{Load, LoadResult, LoadSource};
-use lab::doctor::{Bound, CpuUse, Examination, Job, Sign, Stage};
+use lab::doctor::{Bound, CpuUse, DoctorJob, Examination, Sign, Stage};
 use lab::fio::process::{Fio, RunError};
 use lab::host::residency;
 use lab::plan::Direction;
@@ -30,7 +30,7 @@ struct Directory<'a, 'b> {
     place: &'a DirectoryInfo,
     file: &'a TestFile,
     load: Load<'a>,
-    job: Job,
+    job: DoctorJob,
     source: LoadSource,
     /// The server's processes, where they are on this machine.
     server: Vec<u32>,
@@ -60,7 +60,7 @@ pub(super) fn examine(session: &DoctorSession<'_>) -> Result<Vec<Examination>, D
             place: &place,
             file: &file,
             load: load(),
-            job: Job {
+            job: DoctorJob {
                 direction,
                 ..session.job
             },
@@ -97,7 +97,7 @@ impl Directory<'_, '_> {
         let first = self.watched()?;
         e.rate = first.rate;
         queue(self.session, &mut e, |depth| {
-            let job = Job { depth, ..self.job };
+            let job = DoctorJob { depth, ..self.job };
             Ok(self.run(&self.source, job)?.rate)
         })?;
         let what = "fio by itself, on requests that are done at once";
@@ -114,7 +114,7 @@ impl Directory<'_, '_> {
         Ok(e)
     }
 
-    fn run(&self, source: &LoadSource, job: Job) -> Result<LoadResult, DriverError> {
+    fn run(&self, source: &LoadSource, job: DoctorJob) -> Result<LoadResult, DriverError> {
         let follow = [self.place.client(), self.server.clone()];
         let measured = self.load.run(source, &job, self.session.slice(), &follow);
         measured.map_err(|error| failed(self.session, &error))

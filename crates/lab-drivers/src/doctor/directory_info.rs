@@ -4,7 +4,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use attach::AttachmentStatus;
-use lab::doctor::{Job, Stage};
+use lab::doctor::{DoctorJob, Stage};
 use lab::host::mounts::{self, Mount};
 use lab::host::network_mount::NetworkMount;
 use lab::plan::Direction;
@@ -106,7 +106,7 @@ impl DirectoryInfo {
     }
 
     /// What a reader has to know of how requests get there.
-    pub(super) fn remark(&self, job: &Job) -> Option<String> {
+    pub(super) fn remark(&self, job: &DoctorJob) -> Option<String> {
         let MountKind::Kernel(network) = &self.kind else {
             return None;
         };

@@ -28,7 +28,7 @@ mod watcher;
 mod wire;
 
 use lab::Cancel;
-use lab::doctor::{Examination, Job};
+use lab::doctor::{DoctorJob, Examination};
 use lab::runner::AgentSpec;
 
 use self::session::DoctorSession;
@@ -53,7 +53,7 @@ pub struct DoctorRequest<'a> {
     /// The target as the user names it.
     pub target: String,
     /// The requests that are made.
-    pub job: Job,
+    pub job: DoctorJob,
     /// Connections to an export.
     pub connections: usize,
     /// The most time for each verdict, seconds.

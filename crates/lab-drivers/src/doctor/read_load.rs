@@ -10,7 +10,7 @@ use std::time::Duration;
 use block::{IoError, Node, Range};
 use engine::clock;
 use futures_util::future::join_all;
-use lab::doctor::{CpuUse, Job, cpu};
+use lab::doctor::{CpuUse, DoctorJob, cpu};
 use lab::plan::Pattern;
 use lab::units::{Bytes, Nanos, Rate};
 use nodes::{File, Null};
@@ -43,7 +43,7 @@ pub(super) enum Opening {
 /// What to measure of it.
 #[derive(Debug, Clone)]
 pub(super) struct Measure {
-    pub(super) job: Job,
+    pub(super) job: DoctorJob,
     pub(super) time: Duration,
     /// The first bytes only.
     pub(super) window: Option<u64>,
@@ -135,7 +135,7 @@ pub(super) fn is_hole(
 /// A load that runs.
 struct Run {
     disk: Node,
-    job: Job,
+    job: DoctorJob,
     window: u64,
     /// Requests begun.
     begun: Cell<u64>,

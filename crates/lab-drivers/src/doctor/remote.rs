@@ -2,7 +2,7 @@
 //! its server has, its disk by itself.
 
 use lab::agent::Side;
-use lab::doctor::{Bound, CpuUse, Examination, Job, Stage, Substitution, Unmeasured};
+use lab::doctor::{Bound, CpuUse, DoctorJob, Examination, Stage, Substitution, Unmeasured};
 use lab::units::Rate;
 use nbd::client::{ClientConfig, Target, list};
 
@@ -70,7 +70,7 @@ impl<'a, 'b> Remote<'a, 'b> {
         way
     }
 
-    pub(super) fn measure(&self, job: Job) -> Measure {
+    pub(super) fn measure(&self, job: DoctorJob) -> Measure {
         Measure {
             job,
             time: self.session.slice(),

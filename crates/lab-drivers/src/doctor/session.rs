@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use engine::clock;
-use lab::doctor::{Examination, Job, Stage, Unmeasured};
+use lab::doctor::{DoctorJob, Examination, Stage, Unmeasured};
 use tempfile::TempDir;
 
 use super::DoctorRequest;
@@ -22,7 +22,7 @@ const SLICE_MIN: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct DoctorSession<'a> {
     pub(super) args: &'a DoctorRequest<'a>,
-    pub(super) job: Job,
+    pub(super) job: DoctorJob,
     /// What looks at the server's machine, if that was requested.
     pub(super) watcher: Option<Watcher>,
     folder: TempDir,
@@ -115,7 +115,7 @@ impl<'a> DoctorSession<'a> {
     }
 
     /// The job with other requests at once.
-    pub(super) fn at_depth(&self, depth: u32) -> Job {
-        Job { depth, ..self.job }
+    pub(super) fn at_depth(&self, depth: u32) -> DoctorJob {
+        DoctorJob { depth, ..self.job }
     }
 }

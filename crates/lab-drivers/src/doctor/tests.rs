@@ -1,6 +1,6 @@
 //! What a directory's mount shows of its I/O path.
 
-use lab::doctor::{Job, Stage};
+use lab::doctor::{DoctorJob, Stage};
 use lab::plan::{Direction, Pattern};
 use lab::units::Bytes;
 
@@ -17,8 +17,8 @@ fn place(directory: &str) -> DirectoryInfo {
     DirectoryInfo::of(directory.into(), MOUNTS).expect("it is on a mount")
 }
 
-fn job(direction: Direction, block_size: u64) -> Job {
-    Job {
+fn job(direction: Direction, block_size: u64) -> DoctorJob {
+    DoctorJob {
         direction,
         pattern: Pattern::Sequential,
         block_size: Bytes(block_size),

@@ -183,19 +183,11 @@ impl AgentAddress {
     /// # Errors
     /// [`AgentError::Forbidden`] and the like.
     pub fn fio(&self, directories: &[&Path]) -> Result<RemoteFio, AgentError> {
-        let (connection, socket) = self.connect()?;
-        let mut lines = connection.lines("POST", &query::fio_in(directories))?;
-        let ready: FioReady = understood(&lines.next_line()?)?;
-        if ready.folders.len() != directories.len() {
-            return Err(AgentError::answer("folders that were not requested"));
+        let fio = RemoteFio::start(self.connect()?, &query::fio_in(directories))?;
+        match fio.folders().len() == directories.len() {
+            true => Ok(fio),
+            false => Err(AgentError::answer("folders that were not requested")),
         }
-        let address = socket.peer_addr()?.ip();
-        Ok(RemoteFio {
-            ready,
-            address,
-            socket,
-            _lines: lines,
-        })
     }
 
     /// Has it start iperf3's server, which ends when the [`RemoteIperf3`] is dropped.
@@ -203,15 +195,7 @@ impl AgentAddress {
     /// # Errors
     /// [`AgentError::Forbidden`] and the like.
     pub fn iperf3(&self) -> Result<RemoteIperf3, AgentError> {
-        let (connection, socket) = self.connect()?;
-        let mut lines = connection.lines("POST", IPERF3)?;
-        let ready: Iperf3Ready = understood(&lines.next_line()?)?;
-        Ok(RemoteIperf3 {
-            address: socket.peer_addr()?.ip(),
-            ready,
-            socket,
-            _lines: lines,
-        })
+        RemoteServer::start(self.connect()?, IPERF3)
     }
 }
 
@@ -245,12 +229,33 @@ pub(super) fn understood<T: DeserializeOwned>(body: &[u8]) -> Result<T, AgentErr
     serde_json::from_slice(body).map_err(|error| AgentError::Answer(error.to_string()))
 }
 
-/// A fio on the agent's machine that takes jobs; it ends when this is dropped.
-pub struct RemoteFio {
-    ready: FioReady,
+/// A server on the agent's machine; it ends when this is dropped.
+pub struct RemoteServer<T> {
+    ready: T,
     address: IpAddr,
     socket: TcpStream,
     _lines: Lines,
+}
+
+/// A fio that takes jobs.
+pub type RemoteFio = RemoteServer<FioReady>;
+
+/// An iperf3 that takes tests.
+pub type RemoteIperf3 = RemoteServer<Iperf3Ready>;
+
+impl<T: DeserializeOwned> RemoteServer<T> {
+    fn start(
+        (connection, socket): (Connection, TcpStream),
+        path: &str,
+    ) -> Result<Self, AgentError> {
+        let mut lines = connection.lines("POST", path)?;
+        Ok(Self {
+            ready: understood(&lines.next_line()?)?,
+            address: socket.peer_addr()?.ip(),
+            socket,
+            _lines: lines,
+        })
+    }
 }
 
 impl RemoteFio {
@@ -274,27 +279,6 @@ impl RemoteFio {
     }
 }
 
-impl fmt::Debug for RemoteFio {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RemoteFio").field(&self.argument()).finish()
-    }
-}
-
-impl Drop for RemoteFio {
-    fn drop(&mut self) {
-        // The agent may be gone already, and its fio with it.
-        drop(self.socket.shutdown(std::net::Shutdown::Both));
-    }
-}
-
-/// An iperf3 on the agent's machine that takes tests; it ends when this is dropped.
-pub struct RemoteIperf3 {
-    ready: Iperf3Ready,
-    address: IpAddr,
-    socket: TcpStream,
-    _lines: Lines,
-}
-
 impl RemoteIperf3 {
     /// Where it listens.
     #[must_use]
@@ -303,15 +287,18 @@ impl RemoteIperf3 {
     }
 }
 
-impl fmt::Debug for RemoteIperf3 {
+impl<T: fmt::Debug> fmt::Debug for RemoteServer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RemoteIperf3").field(&self.place()).finish()
+        f.debug_tuple("RemoteServer")
+            .field(&self.address)
+            .field(&self.ready)
+            .finish()
     }
 }
 
-impl Drop for RemoteIperf3 {
+impl<T> Drop for RemoteServer<T> {
     fn drop(&mut self) {
-        // The agent may be gone already, and its iperf3 with it.
+        // The agent may be gone already, and its server with it.
         drop(self.socket.shutdown(std::net::Shutdown::Both));
     }
 }

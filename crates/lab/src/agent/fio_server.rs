@@ -27,7 +27,7 @@ use crate::units::Bytes;
 
 /// How long it may take to listen.
 const START_LIMIT: Duration = Duration::from_secs(5);
-/// How long it may take to end before it is killed.
+/// How long they may take to end after they were killed.
 const GRACE: Duration = Duration::from_secs(1);
 /// How folders begin; a run of the lab that works in the directory later removes what a machine that
 /// lost its power left there.
@@ -132,24 +132,20 @@ impl FioServer {
 }
 
 impl Drop for FioServer {
-    /// What is still there after a while is killed. The server is reaped last: as long as it is not, its
-    /// id belongs to no other process.
+    /// Kills all of them: after SIGTERM fio reports what it has measured so far as if that were all. Nothing is lost,
+    /// their folders are removed. The server is reaped last: as long as it is not, its id belongs to no other process.
     fn drop(&mut self) {
         let processes = self.processes();
         for (pid, known) in &processes {
-            signal(*pid, known, Signal::TERM);
+            kill(*pid, known);
         }
-        let asked = engine::clock::now();
-        self.child.wait_timeout(GRACE);
         // Its jobs are in sessions of their own, and no children of ours.
+        let killed = engine::clock::now();
         let is_there = |(pid, known): &(u32, ProcessCpu)| is_same(*pid, known);
         while processes[..].iter().skip(1).any(is_there)
-            && engine::clock::now().duration_since(asked) <= GRACE
+            && engine::clock::now().duration_since(killed) <= GRACE
         {
             std::thread::sleep(POLL);
-        }
-        for (pid, known) in &processes {
-            signal(*pid, known, Signal::KILL);
         }
         if let Err(error) = self.child.end(Terminate::Leader, GRACE) {
             tracing::warn!(pid = self.child.id(), %error, "fio's server could not be ended");
@@ -190,12 +186,12 @@ fn is_same(pid: u32, known: &ProcessCpu) -> bool {
     read::one_process(pid).is_some_and(|now| now.started == known.started)
 }
 
-/// What has ended meanwhile needs no signal.
-fn signal(pid: u32, known: &ProcessCpu, signal: Signal) {
+/// What has ended meanwhile is not killed.
+fn kill(pid: u32, known: &ProcessCpu) {
     let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(id) = id
         && is_same(pid, known)
     {
-        kill_process(id, signal).unwrap_or_default();
+        kill_process(id, Signal::KILL).unwrap_or_default();
     }
 }

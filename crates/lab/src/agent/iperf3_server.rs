@@ -9,7 +9,7 @@ use std::io;
 use std::net::IpAddr;
 
 use super::protocol::Iperf3Ready;
-use crate::tools::iperf3::{PROGRAM, Server, Tests};
+use crate::tools::iperf3::{Iperf3Process, PROGRAM, Tests};
 use crate::tools::{ToolDirs, ToolError, find};
 
 /// Why there is no iperf3 to test against.
@@ -26,7 +26,7 @@ pub enum Iperf3ServerError {
 /// An iperf3 that takes tests, until this is dropped.
 #[derive(Debug)]
 pub struct Iperf3Server {
-    server: Server,
+    server: Iperf3Process,
     ready: Iperf3Ready,
     /// What it prints; removed behind it.
     _folder: tempfile::TempDir,
@@ -46,7 +46,7 @@ impl Iperf3Server {
             work: folder.path(),
             seed: 0,
         };
-        let server = Server::start(&installed, &place, address, Tests::Any, &mut |_| true)?;
+        let server = Iperf3Process::start(&installed, &place, address, Tests::Any, &mut |_| true)?;
         let ready = Iperf3Ready {
             version: installed.version,
             port: server.port(),

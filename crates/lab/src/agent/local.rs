@@ -150,17 +150,8 @@ impl AgentService {
         let at = self.now();
         sampler.tick(at);
         let samples = sampler.collect();
-        let samples: Vec<_> = samples
-            .into_iter()
-            .map(
-                |Sample {
-                     sensor,
-                     item,
-                     value,
-                     ..
-                 }| (sensor, item, value),
-            )
-            .collect();
+        let parts = |sample: Sample| (sample.sensor, sample.item, sample.value);
+        let samples: Vec<_> = samples.into_iter().map(parts).collect();
         (!samples.is_empty()).then_some(SampleLine { at, samples })
     }
 

@@ -129,13 +129,13 @@ fn listening(answers: Vec<Vec<u8>>) -> SocketAddr {
     address
 }
 
-fn told(answer: &[u8]) -> String {
+fn error_text(answer: &[u8]) -> String {
     let about = agent(vec![answer.to_vec()]).about();
     about.expect_err("it is no agent").to_string()
 }
 
 #[test]
-fn what_is_no_agent_is_told_apart() {
+fn what_is_no_agent_is_distinguished() {
     let with_body = |status: &str, body: &str| {
         format!(
             "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}",
@@ -143,12 +143,12 @@ fn what_is_no_agent_is_told_apart() {
         )
         .into_bytes()
     };
-    assert!(told(b"SSH-2.0-OpenSSH_9.2\r\n\r\n").contains("no HTTP"));
-    assert!(told(b"HTTP/1.1 200 OK\r\n\r\n{}").contains("no given length"));
-    assert!(told(&with_body("200 OK", "{}")).contains("no agent of this version"));
-    assert!(told(&with_body("401 Unauthorized", "x")).contains("another token"));
-    assert!(told(&with_body("403 Forbidden", "--allow-fio\n")).contains("--allow-fio"));
-    let said = told(&with_body("500 No", "a\u{7}b\nsecond line"));
+    assert!(error_text(b"SSH-2.0-OpenSSH_9.2\r\n\r\n").contains("no HTTP"));
+    assert!(error_text(b"HTTP/1.1 200 OK\r\n\r\n{}").contains("no given length"));
+    assert!(error_text(&with_body("200 OK", "{}")).contains("no agent of this version"));
+    assert!(error_text(&with_body("401 Unauthorized", "x")).contains("another token"));
+    assert!(error_text(&with_body("403 Forbidden", "--allow-fio\n")).contains("--allow-fio"));
+    let said = error_text(&with_body("500 No", "a\u{7}b\nsecond line"));
     assert_eq!(
         said, "it answers 500: ab",
         "one line without control characters"
@@ -158,12 +158,12 @@ fn what_is_no_agent_is_told_apart() {
 #[test]
 fn an_agent_that_says_too_much_is_cut_off() {
     let long = vec![b'x'; HEAD_LEN_MAX + 10];
-    assert!(told(&long).contains("a head that is too long"));
+    assert!(error_text(&long).contains("a head that is too long"));
     let length = ANSWER_LEN_MAX + 1;
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
-    assert!(told(head.as_bytes()).contains("too long"));
+    assert!(error_text(head.as_bytes()).contains("too long"));
     let overflow = "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n";
-    assert!(told(overflow.as_bytes()).contains("a length that is none"));
+    assert!(error_text(overflow.as_bytes()).contains("a length that is none"));
     let mut endless = b"HTTP/1.0 200 OK\r\n\r\n".to_vec();
     endless.resize(ANSWER_LEN_MAX + 100_000, b'x');
     let samples = agent(vec![endless]).samples(None).unwrap();
@@ -200,7 +200,7 @@ fn wait_for<T>(mut ask: impl FnMut() -> Option<T>) -> T {
 
 /// The first agent is lost in the middle of a line; half a line is no sample.
 #[test]
-fn a_lost_agent_is_told_and_found_again() {
+fn a_lost_agent_is_reported_and_found_again() {
     let line = |at: u64| format!("{{\"at\":{at},\"samples\":[[\"cpu\",\"0/user\",0.5]]}}\n");
     let first = format!("HTTP/1.0 200 OK\r\n\r\n{}{{\"at\":2,", line(1)).into_bytes();
     let second = format!("HTTP/1.0 200 OK\r\n\r\n{}", line(3)).into_bytes();

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_is_told_for_each_mebibyte() {
+    fn cpu_time_is_reported_for_each_mebibyte() {
         assert_eq!(
             per_mib(Nanos(2_000_000), Bytes(4 * MIB)),
             Some(Nanos(500_000))

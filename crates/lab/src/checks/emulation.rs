@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_emulated_processor_is_told_and_a_real_one_is_not() {
+    fn an_emulated_processor_is_reported_and_a_real_one_is_not() {
         let said = check("QEMU TCG CPU version 2.5+").unwrap();
         assert_eq!(said.check, Check::Emulation);
         assert!(said.text.contains("emulated machine"), "{}", said.text);

@@ -30,7 +30,10 @@ pub(super) fn of_tool(seen: &ToolMeasurement<'_>) -> Option<Finding> {
     let spent = Program {
         cpu: evidence.tool_cpu?,
         elapsed: seen.measurement.elapsed,
-        cores: tool.at_once().map_or(there, |tasks| tasks.min(there)),
+        cores: tool
+            .kind()
+            .at_once()
+            .map_or(there, |tasks| tasks.min(there)),
         with_server: tool.brings_its_server(),
     };
     program(&seen.name(), &spent)
@@ -106,7 +109,7 @@ fn program(name: &str, seen: &Program) -> Option<Finding> {
         Finding::remark(
             Check::Generator,
             format!(
-                "{name} {who} kept {percent:.0} % of {of} busy: it is CPU-bound and tells nothing of storage"
+                "{name} {who} kept {percent:.0} % of {of} busy: it is CPU-bound and says nothing about storage"
             ),
         )
     })
@@ -132,7 +135,7 @@ mod tests {
             said.starts_with("make itself kept 98 % of the 4 cores that it can use busy"),
             "{said}"
         );
-        assert!(said.contains("tells nothing of storage"));
+        assert!(said.contains("says nothing about storage"));
     }
 
     #[test]
@@ -146,7 +149,7 @@ mod tests {
 
     /// The CPU time of a scenario's server was reported as that of its clients.
     #[test]
-    fn what_a_server_did_is_not_told_as_what_its_client_did_itself() {
+    fn what_a_server_did_is_not_attributed_to_its_client() {
         let both = Program {
             with_server: true,
             ..spent(1960, 2)

@@ -42,7 +42,7 @@ fn check(disk: &Identity) -> Option<Finding> {
         Finding::remark(
             Check::Identity,
             format!(
-                "{} gives no serial and no place: whether it is the same disk another time cannot be told",
+                "{} gives no serial and no place: a later run cannot verify that it is the same disk",
                 disk.name
             ),
         )

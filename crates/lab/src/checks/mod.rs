@@ -75,6 +75,12 @@ impl Finding {
         }
     }
 
+    /// A remark about how the run was made.
+    #[must_use]
+    pub(crate) fn of_run(text: impl Into<String>) -> Self {
+        Self::remark(Check::Run, text)
+    }
+
     /// The same, of a named target or machine.
     #[must_use]
     pub(crate) fn at(mut self, place: &str) -> Self {

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_came_and_went_are_found_by_the_time_that_nobody_took() {
+    fn programs_that_came_and_went_are_found_by_the_time_that_no_other_took() {
         let (user, known) = (Nanos(900_000_000), Nanos(300_000_000));
         assert!(
             unaccounted(user, known, SECOND)
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_takes_away_is_told() {
+    fn what_the_host_takes_away_is_reported() {
         let core = |steal| CoreTimes {
             steal,
             user: 50,

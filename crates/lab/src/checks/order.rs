@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_again_is_told_whichever_way_it_came_out() {
+    fn what_was_measured_again_is_reported_with_any_result() {
         let first = compare(&[1.22, 1.31, 1.18, 1.25, 1.2], 1).unwrap();
         let said = |again: [f64; 5], because| {
             let seen = LayerComparison {

@@ -111,40 +111,44 @@ fn phases() -> impl Iterator<Item = Phase> {
     CHECKS.iter().flat_map(|(_, phases)| phases.iter().copied())
 }
 
+/// What the checks of one phase have to say.
+fn findings<F: IntoIterator<Item = Finding>>(run: impl FnMut(Phase) -> F) -> Vec<Finding> {
+    phases().flat_map(run).collect()
+}
+
 /// Before the first block, until the machine is idle: the load of other programs over `elapsed`.
 pub(crate) fn idle(others: &Others, elapsed: Nanos) -> Vec<Finding> {
-    let found = phases().filter_map(|phase| match phase {
+    findings(|phase| match phase {
         Phase::Idle(check) => check(others, elapsed),
         _ => None,
-    });
-    found.collect()
+    })
 }
 
 /// Before the first block: this machine.
 pub(crate) fn host(machine: &Machine) -> Vec<Finding> {
-    let found = phases().filter_map(|phase| match phase {
+    findings(|phase| match phase {
         Phase::Host(check) => check(machine),
         _ => None,
-    });
-    found.collect()
+    })
 }
 
 /// Before the first block: one target. Each text begins with the target's label.
 pub(crate) fn target(seen: &TargetCheck<'_>) -> Vec<Finding> {
-    let found = phases().flat_map(|phase| match phase {
-        Phase::Target(check) => check(seen),
+    findings(|phase| match phase {
+        Phase::Target(check) => check(seen)
+            .into_iter()
+            .map(|finding| finding.at(&seen.facts.label))
+            .collect(),
         _ => Vec::new(),
-    });
-    found.map(|finding| finding.at(&seen.facts.label)).collect()
+    })
 }
 
 /// A result of fio that was imported: its own numbers are all that is known.
 pub(crate) fn imported(job: &FioJob, result: &JobResult) -> Vec<Finding> {
-    let found = phases().filter_map(|phase| match phase {
+    findings(|phase| match phase {
         Phase::Job(check) => check(job, result),
         _ => None,
-    });
-    found.collect()
+    })
 }
 
 /// One measurement of fio.
@@ -161,11 +165,10 @@ pub(crate) fn fio(seen: &FioMeasurement<'_>) -> Vec<Finding> {
 
 /// One measurement of another tool.
 pub(crate) fn tool(seen: &ToolMeasurement<'_>) -> Vec<Finding> {
-    let found = phases().flat_map(|phase| match phase {
+    findings(|phase| match phase {
         Phase::Tool(check) => check(seen).into_iter().collect(),
         phase => around(phase, &seen.measurement),
-    });
-    found.collect()
+    })
 }
 
 /// What runs in each measurement, whichever program made the load.
@@ -179,74 +182,66 @@ fn around(phase: Phase, seen: &Measurement<'_>) -> Vec<Finding> {
 
 /// During a measurement: the machine of an agent.
 pub(crate) fn machine(watch: &MachineWatch<'_>) -> Vec<Finding> {
-    let found = phases().flat_map(|phase| match phase {
+    findings(|phase| match phase {
         Phase::Machine(check) => check(watch),
         _ => Vec::new(),
-    });
-    found.collect()
+    })
 }
 
 /// After caches were dropped: what is left in them.
 pub(crate) fn dropped(caches: &DroppedCaches<'_>) -> Vec<Finding> {
-    let found = phases().flat_map(|phase| match phase {
+    findings(|phase| match phase {
         Phase::Dropped(check) => check(caches),
         _ => Vec::new(),
-    });
-    found.collect()
+    })
 }
 
 /// The usable headline figures of one test on one target, in the order of their blocks.
 pub(crate) fn blocks(figures: &[f64]) -> Vec<Finding> {
-    let found = phases().filter_map(|phase| match phase {
+    findings(|phase| match phase {
         Phase::Blocks(check) => check(figures),
         _ => None,
-    });
-    found.collect()
+    })
 }
 
 /// A target compared with the one below it.
 pub(crate) fn layer(layer: &LayerComparison<'_>) -> Vec<Finding> {
-    let found = phases().filter_map(|phase| match phase {
+    findings(|phase| match phase {
         Phase::Layer(check) => check(layer),
         _ => None,
-    });
-    found.collect()
+    })
 }
 
 /// A sweep over block sizes on one target.
 pub(crate) fn block_sizes(seen: &Sweep<'_>) -> Vec<Finding> {
-    let found = phases().filter_map(|phase| match phase {
+    findings(|phase| match phase {
         Phase::Sweep(check) => check(seen),
         _ => None,
-    });
-    found.collect()
+    })
 }
 
 /// A whole run, when it is reported.
 pub(crate) fn run(run: &RunRecord) -> Vec<Finding> {
-    let found = phases().filter_map(|phase| match phase {
+    findings(|phase| match phase {
         Phase::Run(check) => check(run),
         _ => None,
-    });
-    found.collect()
+    })
 }
 
 /// Two jobs with results to be compared.
 pub(crate) fn jobs(a: &JobShape, b: &JobShape) -> Vec<Finding> {
-    let found = phases().filter_map(|phase| match phase {
+    findings(|phase| match phase {
         Phase::Jobs(check) => check(a, b),
         _ => None,
-    });
-    found.collect()
+    })
 }
 
 /// The disks of two runs that are compared, the earlier one first.
 pub(crate) fn disks(before: &Identity, now: &Identity) -> Vec<Finding> {
-    let found = phases().filter_map(|phase| match phase {
+    findings(|phase| match phase {
         Phase::Disks(check) => check(before, now),
         _ => None,
-    });
-    found.collect()
+    })
 }
 
 /// The percentile `part` (0.99 for p99), unless a check refuses it.

@@ -11,7 +11,7 @@ pub(super) fn check(rates: &[f64]) -> Option<Finding> {
     let remark = |text: String| Some(Finding::remark(Check::Steady, text));
     if rates.len() < ROUNDS {
         return remark(format!(
-            "whether it is steady cannot be told from {} of the {ROUNDS} blocks that it takes",
+            "whether it is steady cannot be determined from {} of the {ROUNDS} blocks that it takes",
             rates.len()
         ));
     }

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_the_falling_clock_of_a_busy_core_tells() {
+    fn without_flags_the_falling_clock_of_a_busy_core_counts() {
         let found = check(&ThermalSeen::of(&clocks_of(
             [1.5e9, 1.0e9, 1.5e9],
             [1.5e9, 1.5e9, 1.5e9],

@@ -8,7 +8,7 @@ use std::fs;
 
 use super::CpuUse;
 use crate::agent::protocol::Counters;
-use crate::sensors::CoreTimes;
+use crate::sensors::{CoreTimes, read};
 use crate::units::Nanos;
 
 /// Processes of one end that are followed.
@@ -29,18 +29,12 @@ pub type Threads = BTreeMap<(u32, u32), ThreadTimes>;
 /// Reads the threads of `processes` and of every process below them.
 #[must_use]
 pub fn read(processes: &[u32]) -> Threads {
-    let mut threads = Threads::new();
-    let mut waiting: Vec<u32> = processes.to_vec();
-    let mut seen = Vec::new();
-    while let Some(process) = waiting.pop() {
-        if seen.contains(&process) || seen.len() >= PROCESSES_MAX {
-            continue;
-        }
-        seen.push(process);
-        waiting.extend(children(process));
-        threads.extend(of_process(process));
-    }
-    threads
+    let with_those_below = |process: &u32| {
+        let below = read::below(*process);
+        std::iter::once(*process).chain(below).take(PROCESSES_MAX)
+    };
+    let all = processes.iter().flat_map(with_those_below);
+    all.flat_map(of_process).collect()
 }
 
 /// Reads the threads of one process alone.
@@ -55,22 +49,6 @@ pub fn of_process(process: u32) -> Threads {
         Some(((process, thread), parse(&text)?))
     });
     threads.collect()
-}
-
-/// The processes that `process` started and that still are.
-#[must_use]
-pub fn children(process: u32) -> Vec<u32> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else {
-        return Vec::new();
-    };
-    let lists = tasks
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    let ids = lists.flat_map(|list| {
-        let ids = list.split_whitespace().filter_map(|id| id.parse().ok());
-        ids.collect::<Vec<u32>>()
-    });
-    ids.collect()
 }
 
 /// The name of a process.

@@ -8,7 +8,7 @@ use crate::units::{Bytes, Rate};
 
 /// The requests to the target, and to everything in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Job {
+pub struct DoctorJob {
     /// Which way the bytes go.
     pub direction: Direction,
     /// Where requests go.
@@ -19,7 +19,7 @@ pub struct Job {
     pub depth: u32,
 }
 
-impl Job {
+impl DoctorJob {
     /// Bytes in flight.
     #[must_use]
     pub fn in_flight(&self) -> Bytes {
@@ -38,6 +38,19 @@ pub struct Substitution {
     pub rate: Rate,
     /// Whether the parts are known to have been out. If not, only a result that moved says something.
     pub sure: bool,
+}
+
+impl Substitution {
+    /// What was measured with `replaced` known to be out.
+    #[must_use]
+    pub fn new(replaced: Vec<Stage>, by: impl Into<String>, rate: Rate) -> Self {
+        Self {
+            replaced,
+            by: by.into(),
+            rate,
+            sure: true,
+        }
+    }
 }
 
 /// Something seen that points at a part by itself.
@@ -68,7 +81,7 @@ pub struct Examination {
     /// The parts that this way has, in order.
     pub way: Vec<Stage>,
     /// The requests.
-    pub job: Job,
+    pub job: DoctorJob,
     /// The throughput: the middle of what was measured.
     pub rate: Rate,
     /// The most of what was measured. What is faster by chance is no help.
@@ -86,4 +99,12 @@ pub struct Examination {
     pub unmeasured: Vec<Unmeasured>,
     /// What else a reader must know.
     pub remarks: Vec<String>,
+}
+
+impl Examination {
+    /// Notes that nothing is known of `part`, and why.
+    pub fn note_unmeasured(&mut self, part: Stage, why: impl Into<String>) {
+        let why = why.into();
+        self.unmeasured.push(Unmeasured { part, why });
+    }
 }

@@ -5,10 +5,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{CpuUse, Job, cpu};
+use super::{CpuUse, DoctorJob, cpu};
 use crate::fio::process::{Fio, RunError};
 use crate::fio::{Engine, JobResult, command, parse};
 use crate::plan::{Direction, Pattern};
+use crate::sensors::read;
 use crate::units::{Bytes, Nanos, Rate};
 
 /// Part of the time that goes by before anything is counted: rates that were saved up, first touches.
@@ -68,21 +69,21 @@ impl Load<'_> {
     pub fn run(
         &self,
         source: &LoadSource,
-        job: &Job,
+        job: &DoctorJob,
         time: Duration,
         follow: &[Vec<u32>],
     ) -> Result<LoadResult, RunError> {
         let output = self.work.join("doctor.json");
         let args = arguments(source, job, time, &output);
         let own = std::process::id();
-        let before_fio = cpu::children(own);
+        let before_fio = read::children(own);
         let mut first: Option<CpuReading> = None;
         let mut last: Option<CpuReading> = None;
         let begun = engine::clock::now();
         let counted_from = begun + time.mul_f64(RAMP);
         let text = self.fio.run(&args, &output, time + GRACE, &mut |now| {
             if now >= counted_from {
-                let mut started = cpu::children(own);
+                let mut started = read::children(own);
                 started.retain(|child| !before_fio.contains(child));
                 let reading = CpuReading::take(now, &started, follow);
                 // fio is gone in the last look, and its figures with it.
@@ -169,7 +170,7 @@ impl CpuReading {
 }
 
 /// The arguments after `fio`. Reads are held to reads by fio itself.
-fn arguments(source: &LoadSource, job: &Job, time: Duration, output: &Path) -> Vec<OsString> {
+fn arguments(source: &LoadSource, job: &DoctorJob, time: Duration, output: &Path) -> Vec<OsString> {
     let ramp = time.mul_f64(RAMP);
     let rw = match (job.pattern, job.direction) {
         (Pattern::Sequential, direction) => direction.as_str().to_owned(),

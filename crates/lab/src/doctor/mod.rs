@@ -17,7 +17,7 @@
 //!
 //! # Invariants
 //!
-//! * What does not move the result when it is replaced is ruled out, whatever bound it has.
+//! * What does not move the result when it is replaced is ruled out, regardless of its bound.
 //! * A bound that the target itself passed is no bound, and the report says so.
 //! * The part that is named is the one of the least bound among those under suspicion; where none is
 //!   near, it is what is left. Where more than one is left, all of them are named.
@@ -39,7 +39,7 @@ mod wire;
 mod wording;
 
 pub use bound::{Bound, CpuUse, Evidence};
-pub use examination::{Examination, Job, Sign, Substitution, Unmeasured};
+pub use examination::{DoctorJob, Examination, Sign, Substitution, Unmeasured};
 pub use stage::Stage;
 pub use text::text;
 pub use verdict::{NextBottleneck, Verdict, VerdictBasis, diagnose};

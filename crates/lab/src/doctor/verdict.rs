@@ -119,7 +119,7 @@ impl<'a> Analysis<'a> {
         let way = examination.way.iter().copied();
         let suspects = way.filter(|part| !ruled_out.contains(part)).collect();
         Self {
-            suspects: accused(examination, suspects),
+            suspects: find_suspects(examination, suspects),
             examination,
             bounds,
             passed,
@@ -154,13 +154,13 @@ impl<'a> Analysis<'a> {
         match (left.as_slice(), least) {
             ([_], _) => (left, VerdictBasis::Elimination),
             ([], Some(bound)) => (vec![refined(bound)], VerdictBasis::Nearest),
-            ([], None) => (self.not_acquitted(), VerdictBasis::Undecided),
+            ([], None) => (self.not_ruled_out(), VerdictBasis::Undecided),
             _ => (left, VerdictBasis::Undecided),
         }
     }
 
     /// The stages of the path that were not replaced without effect; all of them where each was.
-    fn not_acquitted(&self) -> Vec<Stage> {
+    fn not_ruled_out(&self) -> Vec<Stage> {
         let way = self.examination.way.iter().copied();
         let left: Vec<Stage> = way.filter(|part| !self.ruled_out.contains(part)).collect();
         if left.is_empty() {
@@ -228,7 +228,7 @@ fn moved(examination: &Examination) -> Vec<&Substitution> {
 /// Of the suspects, those that were out each time that it helped. More at once helps against any wait, so
 /// it makes the queue suspect and rules nothing out; and where two different things help, each of the two is
 /// part of it.
-fn accused(examination: &Examination, mut suspects: BTreeSet<Stage>) -> BTreeSet<Stage> {
+fn find_suspects(examination: &Examination, mut suspects: BTreeSet<Stage>) -> BTreeSet<Stage> {
     let queue = [Stage::Queue];
     let deeper = |sub: &&Substitution| sub.replaced == queue;
     let all = moved(examination);

@@ -45,10 +45,10 @@ pub(super) fn sentence(
                 VerdictBasis::Nearest => "is most likely",
                 _ => "is",
             };
-            format!("What holds it at {rate} {how} {}.", noun(*only))
+            format!("What limits it to {rate} {how} {}.", noun(*only))
         }
         several => format!(
-            "What holds it at {rate} is one of these, and they cannot be told apart from here: {}.",
+            "What limits it to {rate} is one of these, which cannot be distinguished from here: {}.",
             either(several)
         ),
     }
@@ -76,7 +76,7 @@ pub(super) fn evidence(
     }
     lines.extend(substitutions(judged, limiter));
     if matches!(ground, VerdictBasis::Elimination | VerdictBasis::Undecided) {
-        lines.extend(acquitted(judged, limiter));
+        lines.extend(ruled_out(judged, limiter));
     }
     lines.extend(judged.passed.iter().map(|bound| passed(bound)));
     lines
@@ -180,7 +180,7 @@ fn substitutions(judged: &Analysis<'_>, limiter: &[Stage]) -> Vec<String> {
 }
 
 /// What the others carry, where the limiter is what is left.
-fn acquitted(judged: &Analysis<'_>, limiter: &[Stage]) -> Vec<String> {
+fn ruled_out(judged: &Analysis<'_>, limiter: &[Stage]) -> Vec<String> {
     let mut others: Vec<Stage> = judged.examination.way.clone();
     others.retain(|part| !limiter.contains(part) && !judged.ruled_out.contains(part));
     let far = others.into_iter().filter_map(|part| judged.bound_of(part));
@@ -208,8 +208,8 @@ pub(super) fn advice(
     next: Option<&NextBottleneck>,
 ) -> String {
     let [only] = limiter else {
-        return "Measure what is missing: the doctor on the server tells of its disk, --agent of its processor \
-                (`outboard agent` runs there), with --allow-iperf3 of the wire by itself, too."
+        return "Measure what is missing: the doctor on the server measures its disk, --agent its processor \
+                (`outboard agent` runs there), with --allow-iperf3 the wire by itself, too."
             .to_owned();
     };
     match only {

@@ -56,7 +56,7 @@ pub enum Subject<'a> {
 
 /// One measurement as fio's options.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Job<'a> {
+pub struct FioCommand<'a> {
     /// The test's name.
     pub name: &'a str,
     /// What is to be done.
@@ -75,7 +75,7 @@ pub struct Job<'a> {
 
 /// The arguments after `fio` for one measurement with its result in `output`.
 #[must_use]
-pub fn measure(job: &Job<'_>, output: &Path) -> Vec<OsString> {
+pub fn measure(job: &FioCommand<'_>, output: &Path) -> Vec<OsString> {
     let asked = job.job;
     let mut args = common(job.name, job.subject, output);
     let rw = match (asked.pattern, asked.direction) {

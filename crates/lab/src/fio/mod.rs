@@ -9,7 +9,7 @@ mod histogram;
 pub mod parse;
 pub mod process;
 
-pub use command::{Engine, Job, Subject};
+pub use command::{Engine, FioCommand, Subject};
 pub use histogram::{Histogram, Quantile};
 pub use parse::{JobResult, ParseError, parse};
 

@@ -5,13 +5,14 @@
 //! with it.
 
 use std::ffi::OsString;
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::command;
 use crate::LabError;
-use crate::supervisor::{Supervised, Terminate};
+use crate::supervisor::{NotEnded, Supervised, Terminate};
 
 /// How often a running fio is looked at.
 const POLL: Duration = Duration::from_millis(10);
@@ -110,7 +111,17 @@ impl Fio {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }
-        let mut running = Running::start(&self.program, args, &errors)?;
+        let mut options = OpenOptions::new();
+        let options = options.create(true).write(true).truncate(true);
+        let mut command = Command::new(&self.program);
+        command
+            .args(args)
+            // fio prints decimal commas under some locales, even in JSON.
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(options.open(&errors)?);
+        let mut running = Running(Supervised::spawn(&mut command)?);
         let ended = running.wait(limit, tick)?;
         if !ended {
             // What fio says on its standard error names the cause; its exit status does not.
@@ -126,45 +137,19 @@ impl Fio {
 struct Running(Supervised);
 
 impl Running {
-    fn start(program: &Path, args: &[OsString], errors: &Path) -> Result<Self, RunError> {
-        let mut command = Command::new(program);
-        command
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(
-                std::fs::OpenOptions::new()
-                    .create(true)
-                    .write(true)
-                    .truncate(true)
-                    .open(errors)?,
-            );
-        // fio prints decimal commas under some locales, even in JSON.
-        command.env("LC_ALL", "C");
-        Ok(Self(Supervised::spawn(&mut command)?))
-    }
-
     /// Whether it ended well.
     fn wait(
         &mut self,
         limit: Duration,
         tick: &mut dyn FnMut(Instant) -> bool,
     ) -> Result<bool, RunError> {
-        let started = engine::clock::now();
-        loop {
-            if self.0.has_ended() {
-                let ended = self.0.end(Terminate::Leader, GRACE)?;
-                return Ok(ended.status.is_some_and(|status| status.success()));
-            }
-            let now = engine::clock::now();
-            if !tick(now) {
-                return Err(RunError::Cancelled);
-            }
-            if now.duration_since(started) > limit {
-                return Err(RunError::TimedOut(limit));
-            }
-            self.0.wait_timeout(POLL);
-        }
+        let waited = self.0.wait_ended(limit, POLL, tick);
+        waited.map_err(|why| match why {
+            NotEnded::Cancelled => RunError::Cancelled,
+            NotEnded::TimedOut => RunError::TimedOut(limit),
+        })?;
+        let ended = self.0.end(Terminate::Leader, GRACE)?;
+        Ok(ended.status.is_some_and(|status| status.success()))
     }
 }
 

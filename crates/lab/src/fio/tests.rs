@@ -19,7 +19,7 @@ fn has(args: &[OsString], wanted: &str) -> bool {
 
 fn args_of(workload: usize) -> Vec<OsString> {
     let plan = builtin("quick").unwrap();
-    let job = Job {
+    let job = FioCommand {
         name: &plan.workloads[workload].name,
         job: plan.workloads[workload].fio().unwrap(),
         subject: Subject::File(Path::new("/mnt/a:b/data")),
@@ -51,7 +51,7 @@ fn a_colon_in_a_path_is_kept_from_fio_and_quoted_for_a_shell() {
 fn the_same_job_on_two_targets_differs_in_the_file_alone() {
     let plan = builtin("quick").unwrap();
     let make = |file: &str| {
-        let job = Job {
+        let job = FioCommand {
             name: &plan.workloads[0].name,
             job: plan.workloads[0].fio().unwrap(),
             subject: Subject::File(Path::new(file)),

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_tells_nothing() {
+    fn a_file_that_is_not_there_reports_nothing() {
         assert_eq!(look(Path::new("/no/such/file"), SIZE), None);
     }
 }

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_not_there_is_nobody() {
+    fn a_device_that_is_not_there_has_no_identity() {
         assert_eq!(of("no-such-disk"), None);
     }
 }

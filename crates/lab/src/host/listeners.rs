@@ -7,6 +7,8 @@ use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::path::Path;
 
+use crate::sensors::read;
+
 /// Entries of `/proc` that are looked at to find a socket's owner.
 const PROCESSES_MAX: usize = 100_000;
 /// State of a listening socket in `/proc/net/tcp`.
@@ -89,9 +91,8 @@ fn owner_of(inodes: &[u64]) -> Option<u32> {
     if wanted.is_empty() {
         return None;
     }
-    let processes = std::fs::read_dir("/proc").ok()?.take(PROCESSES_MAX);
-    let mut ids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    ids.find(|id: &u32| has_open(*id, &wanted))
+    let mut processes = read::pids().take(PROCESSES_MAX);
+    processes.find(|id| has_open(*id, &wanted))
 }
 
 fn has_open(process: u32, wanted: &[String]) -> bool {

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn nfs_tells_version_transport_connections_sizes_and_encryption() {
+    fn nfs_reports_version_transport_connections_sizes_and_encryption() {
         let krb = at("/mnt/krb").unwrap();
         assert_eq!(
             krb.to_string(),

@@ -26,7 +26,7 @@ fn a_path_is_on_the_deepest_mount_above_it() {
 }
 
 #[test]
-fn an_nfs_mount_tells_its_server() {
+fn an_nfs_mount_names_its_server() {
     let mounts = mounts::parse(MOUNTINFO);
     let nas = mounts::find(&mounts, Path::new("/mnt/nas")).unwrap();
     assert!(nas.is_network());

@@ -112,7 +112,7 @@ fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<I
     );
     let depth = said(
         "iodepth",
-        "it does not say its depth, which is 1 unless told",
+        "it does not say its depth, which is 1 by default",
     );
     let depth = depth.and_then(|depth| depth.parse().ok()).unwrap_or(1);
     let block_size = block_size(root, job, direction);
@@ -207,7 +207,7 @@ fn findings(name: &str, direction: Direction, mixed: bool, direct: bool) -> Vec<
     if !direct {
         findings.push(Finding::remark(
             Check::Cache,
-            "it went through the page cache, and nothing tells what was in it",
+            "it went through the page cache, and what was in it is unknown",
         ));
     }
     findings

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::LabError;
 use crate::checks::cache::Server;
-use crate::checks::{self, Check, Finding};
+use crate::checks::{self, Finding};
 use crate::host::{Machine, TargetFacts, TargetPlace};
 use crate::plan::{Budget, Data, Direction, FioJob, Job, Pattern, Plan, Workload};
 use crate::store::{Cell, Evidence, Manifest, NewRun, Outcome, RunId, Status, Store};
@@ -75,8 +75,7 @@ pub fn read(import: &Import) -> Result<Read, LabError> {
     };
     let mut tests = Tests::default();
     let mut cells = Vec::new();
-    let mut findings = vec![Finding::remark(
-        Check::Run,
+    let mut findings = vec![Finding::of_run(
         "it was imported: on what machine, and whether anything was in a cache, is not known",
     )];
     let mut versions: Vec<String> = Vec::new();
@@ -112,7 +111,7 @@ pub fn read(import: &Import) -> Result<Read, LabError> {
 
 /// The same remark once.
 fn note(findings: &mut Vec<Finding>, text: String) {
-    let finding = Finding::remark(Check::Run, text);
+    let finding = Finding::of_run(text);
     if !findings.contains(&finding) {
         findings.push(finding);
     }
@@ -203,7 +202,7 @@ impl Tests {
 fn plan(workloads: Vec<Workload>) -> Plan {
     Plan {
         name: "imported".into(),
-        summary: "What files of fio tell.".into(),
+        summary: "Results from files of fio.".into(),
         repeats: None,
         baseline: None,
         data: Data {

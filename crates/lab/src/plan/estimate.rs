@@ -24,7 +24,7 @@ pub struct Estimate {
 
 /// The cost of `plan` on `targets` targets; a test that is for some of the plan's own counts on those
 /// alone, and one that is only read is not written. What a tool writes is in it where that has a bound: see
-/// [`Tool::writes`](crate::tools::Tool::writes).
+/// [`ToolKind::writes`](crate::tools::ToolKind::writes).
 #[must_use]
 pub(crate) fn estimate(plan: &Plan, targets: u32) -> Estimate {
     let on = |workload: &Workload, writes: bool| match plan.targets.is_empty() {
@@ -62,12 +62,12 @@ pub(crate) fn estimate(plan: &Plan, targets: u32) -> Estimate {
     let tools = plan.workloads.iter().filter_map(|workload| {
         let tool = workload.tool()?;
         let each = written(tool).0.saturating_mul(blocks);
-        let on_one = tool.laid_out().0.saturating_add(each);
+        let on_one = tool.kind().laid_out().0.saturating_add(each);
         Some(on_one.saturating_mul(on(workload, true)))
     });
     let tools = tools.fold(0, u64::saturating_add);
     let taken = plan.workloads.iter().filter_map(Workload::tool);
-    let taken = taken.map(|tool| tool.laid_out().0.saturating_add(written(tool).0));
+    let taken = taken.map(|tool| tool.kind().laid_out().0.saturating_add(written(tool).0));
     let file = if by_fio { plan.data.size.0 } else { 0 };
     let block: u64 = plan
         .workloads
@@ -92,8 +92,8 @@ pub(crate) fn estimate(plan: &Plan, targets: u32) -> Estimate {
 }
 
 /// What one start writes, where that has a bound.
-const fn written(tool: &Tool) -> Bytes {
-    match tool.writes() {
+fn written(tool: &Tool) -> Bytes {
+    match tool.kind().writes() {
         Writes::AtMost(bytes) => bytes,
         Writes::Nothing | Writes::AsMuchAsItCan => Bytes(0),
     }

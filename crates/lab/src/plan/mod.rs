@@ -7,6 +7,7 @@
 //!
 //! What it deliberately does not do: it runs nothing and knows neither fio nor the clock.
 
+pub(crate) mod bounds;
 mod builtin;
 mod estimate;
 mod kernel;
@@ -115,9 +116,7 @@ impl Plan {
     /// # Errors
     /// [`LabError::BadPlan`] for what is no plan at all.
     pub fn stored(text: &str) -> Result<Self, LabError> {
-        toml::from_str(text).map_err(|error| LabError::BadPlan {
-            reason: one_line(&error.to_string()),
-        })
+        toml::from_str(text).map_err(|error| LabError::BadPlan(one_line(&error.to_string())))
     }
 
     /// The plan as TOML; [`Plan::parse`] reads it back.
@@ -125,17 +124,18 @@ impl Plan {
     /// # Errors
     /// [`LabError::BadPlan`] when a value has no TOML form.
     pub fn to_toml(&self) -> Result<String, LabError> {
-        toml::to_string(self).map_err(|error| LabError::BadPlan {
-            reason: one_line(&error.to_string()),
-        })
+        toml::to_string(self).map_err(|error| LabError::BadPlan(one_line(&error.to_string())))
     }
 
     /// What has to be there for all of it: programs of its tests, and what its targets ask for. Each
     /// once, in their order.
     #[must_use]
     pub fn needs(&self) -> Vec<String> {
-        let program =
-            |workload: &Workload| workload.tool().map_or("fio", |tool| tool.program().name);
+        let program = |workload: &Workload| {
+            workload
+                .tool()
+                .map_or("fio", |tool| tool.kind().program().name)
+        };
         let programs = self
             .workloads
             .iter()
@@ -158,13 +158,9 @@ impl Plan {
     /// # Errors
     /// [`LabError::BadPlan`] naming the first value that makes no sense.
     pub fn check(&self) -> Result<(), LabError> {
-        let fail = |reason: String| Err(LabError::BadPlan { reason });
-        if self.data.size < SIZE_MIN {
-            return fail(format!(
-                "size is {}, at least {SIZE_MIN} is needed",
-                self.data.size
-            ));
-        }
+        let fail = |reason: String| Err(LabError::BadPlan(reason));
+        let wrong = |reason| LabError::BadPlan(reason);
+        bounds::at_least("size", self.data.size, SIZE_MIN).map_err(wrong)?;
         let budget = &self.budget;
         if budget.blocks_min == 0
             || budget.blocks_min > budget.blocks_max
@@ -193,7 +189,6 @@ impl Plan {
                 self.workloads.len()
             ));
         }
-        let wrong = |reason| LabError::BadPlan { reason };
         target::check(&self.targets, self.baseline.as_deref()).map_err(wrong)?;
         let mut names = BTreeSet::new();
         for workload in &self.workloads {
@@ -218,7 +213,7 @@ impl Plan {
         }
         match &workload.job {
             Job::Fio(job) => job.check(self.data.size),
-            Job::Tool(tool) => tool.check(),
+            Job::Tool(tool) => tool.kind().check(),
         }
     }
 }

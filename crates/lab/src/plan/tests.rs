@@ -134,10 +134,7 @@ fn values_that_make_no_sense_are_refused() {
     for (what, change) in changes {
         let mut plan = quick();
         change(&mut plan);
-        assert!(
-            matches!(plan.check(), Err(LabError::BadPlan { .. })),
-            "{what}"
-        );
+        assert!(matches!(plan.check(), Err(LabError::BadPlan(_))), "{what}");
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use toml::{Table, Value};
 
 use super::sweep::{Series, Sweep};
-use super::{BLOCK_SIZE_MAX, DEPTH_MAX, JOBS_MAX, size};
+use super::{BLOCK_SIZE_MAX, DEPTH_MAX, JOBS_MAX, bounds, size};
 use crate::tools::Tool;
 use crate::units::{Bytes, MIB, Nanos};
 
@@ -150,7 +150,7 @@ impl FioJob {
         Nanos::from_ms(self.runtime_ms)
     }
 
-    /// Where it begins in data of this size; in whole MiB, if it is said in hundredths.
+    /// Where it begins in data of this size; in whole MiB, if it is given in hundredths.
     #[must_use]
     pub fn begin(&self, size: Bytes) -> Bytes {
         let place = u64::from(self.place);
@@ -178,15 +178,8 @@ impl FioJob {
                 "block_size is {block}, it must be a multiple of 512 B and at most {BLOCK_SIZE_MAX}"
             ));
         }
-        if self.depth == 0 || self.depth > DEPTH_MAX {
-            return Err(format!(
-                "depth is {}, it must be 1 to {DEPTH_MAX}",
-                self.depth
-            ));
-        }
-        if self.jobs == 0 || self.jobs > JOBS_MAX {
-            return Err(format!("jobs is {}, it must be 1 to {JOBS_MAX}", self.jobs));
-        }
+        bounds::within("depth", self.depth, 1..=DEPTH_MAX)?;
+        bounds::within("jobs", self.jobs, 1..=JOBS_MAX)?;
         if self.runtime_ms == 0 {
             return Err("runtime_ms is 0".into());
         }
@@ -263,10 +256,10 @@ impl Workload {
 
     /// How long one measurement usually takes at most.
     #[must_use]
-    pub const fn usual(&self) -> Nanos {
+    pub fn usual(&self) -> Nanos {
         match &self.job {
             Job::Fio(job) => job.runtime(),
-            Job::Tool(tool) => tool.usual(),
+            Job::Tool(tool) => tool.kind().usual(),
         }
     }
 
@@ -298,7 +291,7 @@ impl Job {
     }
 }
 
-/// What every workload has, whatever its tool.
+/// What every workload has, with any tool.
 #[derive(Deserialize)]
 struct Head {
     name: String,

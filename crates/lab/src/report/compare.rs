@@ -2,7 +2,7 @@
 //!
 //! Invariants: a pair is compared only if both are valid and their jobs are equal; what is not compared
 //! is named with the reason. Blocks of different runs are no pairs, so drift between the runs is in the
-//! figure: that is said, and so is a machine that differs. A test on a disk is compared with the same test on
+//! figure: the report states that, and a machine that differs. A test on a disk is compared with the same test on
 //! the same disk, by its serial, wherever that is plugged in by then. Where drives changed slots between
 //! the runs, drives are compared with slots as well.
 
@@ -16,7 +16,6 @@ use crate::checks::identity::Identity;
 use crate::checks::{self, Validity};
 use crate::stats::{Comparison, compare_unpaired};
 use crate::store::{Cell, RunId, RunRecord};
-use crate::tools::Better;
 use crate::units::significant;
 
 /// The longest name in a line.
@@ -194,10 +193,7 @@ fn goodness(run: &RunRecord, row: &Row) -> Vec<f64> {
         .filter(|cell| cell.is_usable())
         .filter_map(|cell| cell.headline());
     figures
-        .map(|headline| match headline.better {
-            Better::Higher => headline.value,
-            Better::Lower => 1.0 / headline.value,
-        })
+        .map(|headline| headline.better.goodness(headline.value))
         .collect()
 }
 
@@ -208,20 +204,13 @@ fn only(run: &RunRecord, row: &Row) -> String {
 /// What differs around the jobs.
 fn remarks(a: &RunRecord, b: &RunRecord) -> Vec<String> {
     let (one, other) = (&a.manifest.machine, &b.manifest.machine);
+    let fio = |run: &RunRecord| run.manifest.fio.clone().unwrap_or_default();
     let rows = [
-        ("machine", one.hostname.clone(), other.hostname.clone()),
-        ("kernel", one.kernel.clone(), other.kernel.clone()),
-        ("processor", one.processor.clone(), other.processor.clone()),
-        (
-            "fio",
-            a.manifest.fio.clone().unwrap_or_default(),
-            b.manifest.fio.clone().unwrap_or_default(),
-        ),
-        (
-            "outboard",
-            a.manifest.outboard.clone(),
-            b.manifest.outboard.clone(),
-        ),
+        ("machine", &one.hostname, &other.hostname),
+        ("kernel", &one.kernel, &other.kernel),
+        ("processor", &one.processor, &other.processor),
+        ("fio", &fio(a), &fio(b)),
+        ("outboard", &a.manifest.outboard, &b.manifest.outboard),
     ];
     let differ = rows.into_iter().filter(|(_, one, other)| one != other);
     std::iter::once(

@@ -181,6 +181,6 @@ const fn verdict(found: Verdict) -> &'static str {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
         Verdict::Same => "the same within 3 %",
-        Verdict::CannotTell { .. } => "cannot tell",
+        Verdict::CannotTell { .. } => "undecided",
     }
 }

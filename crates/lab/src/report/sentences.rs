@@ -122,7 +122,7 @@ pub(super) fn headline(run: &RunRecord, summary: &Summary) -> String {
         Verdict::Faster => format!("{a} is faster than {b}"),
         Verdict::Slower => format!("{a} is slower than {b}"),
         Verdict::Same => format!("{a} and {b} are equally fast"),
-        Verdict::CannotTell { .. } => format!("It cannot be told whether {a} or {b} is faster"),
+        Verdict::CannotTell { .. } => format!("It is undecided whether {a} or {b} is faster"),
     }
 }
 
@@ -250,11 +250,11 @@ pub(super) fn worded(found: &Comparison, a: &str, b: &str) -> String {
             format!("{a} and {b} are the same within 3 % ({times} times, {interval}).")
         }
         Verdict::CannotTell { blocks_more } if blocks_more <= BLOCKS_WORTH => format!(
-            "cannot tell {a} from {b} ({times} times, {interval}); about {} more would.",
+            "cannot distinguish {a} from {b} ({times} times, {interval}); about {} more would.",
             blocks(blocks_more as usize)
         ),
         Verdict::CannotTell { .. } => format!(
-            "cannot tell {a} from {b} ({times} times, {interval}); more blocks would not help, a calmer machine might."
+            "cannot distinguish {a} from {b} ({times} times, {interval}); more blocks would not help, a calmer machine might."
         ),
     }
 }

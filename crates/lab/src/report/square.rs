@@ -10,7 +10,6 @@ use serde::Serialize;
 use super::summary::Summary;
 use crate::stats::effects::{Effect, Observation, P_MAX, TwoFactors, two_factors};
 use crate::store::RunRecord;
-use crate::tools::Better;
 use crate::units::significant;
 
 /// What one test says of drives and slots.
@@ -62,10 +61,7 @@ fn values(run: &RunRecord) -> Vec<Value> {
             test: (test.name.clone(), test.title.clone()),
             drive: identity.serial.clone()?,
             slot: identity.place.clone()?,
-            better: match row.better {
-                Better::Higher => headline.median,
-                Better::Lower => 1.0 / headline.median,
-            },
+            better: row.better.goodness(headline.median),
         })
     };
     Summary::of(run).rows.iter().filter_map(value).collect()
@@ -113,8 +109,8 @@ impl Square {
         } = self;
         let said = |effect: &Effect| {
             let told = match effect.is_distinguishable() {
-                true => "told from chance",
-                false => "not told from chance",
+                true => "distinguishable from chance",
+                false => "not distinguishable from chance",
             };
             let ratio = significant(effect.ratio);
             format!("a factor of {ratio} ({told}, p {:.3})", effect.p)
@@ -196,7 +192,7 @@ mod tests {
         assert!(!square.effects.second.is_distinguishable(), "{square:?}");
         let said = square.sentence();
         assert!(said.contains("4 slots a factor of 1.0"), "{said}");
-        assert!(said.contains("(not told from chance"), "{said}");
+        assert!(said.contains("(not distinguishable from chance"), "{said}");
         assert!(said.contains("one difference may be either's"), "{said}");
     }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::LabError;
 use crate::agent::{About, AgentAddress, AgentError, Counters, Offset, Samples, Side};
 use crate::checks::cache::{DroppedThere, Server};
-use crate::checks::{self, Check, Finding, MachineWatch};
+use crate::checks::{self, Finding, MachineWatch};
 use crate::host::TargetFacts;
 use crate::sensors::{ProcessCpu, SAMPLES_MAX, Sample};
 use crate::store::{AgentEvidence, AgentRecord, Evidence};
@@ -96,7 +96,7 @@ impl Agents {
             .filter(|one| !ours.is_empty() && one.about.boot == ours)
             .map(|one| {
                 let text = format!("the agent {} runs on this machine", one.place());
-                Finding::remark(Check::Run, text)
+                Finding::of_run(text)
             })
             .collect()
     }
@@ -180,7 +180,7 @@ impl Agents {
             findings.extend(one.missed.as_ref().map(|reason| {
                 let text =
                     format!("the agent {place} was lost, so its machine was not watched: {reason}");
-                Finding::remark(Check::Run, text)
+                Finding::of_run(text)
             }));
             samples.extend(here);
         }
@@ -262,7 +262,7 @@ impl Followed {
         match self.spec.address.look(self.spec.server_port, side, now) {
             Ok((offset, counters)) => {
                 if offset.ahead_ns.abs_diff(self.offset.ahead_ns) > JUMP {
-                    self.missed = Some("it was started anew".into());
+                    self.missed = Some("it was restarted".into());
                     self.collected.clear();
                 }
                 self.offset = offset;
@@ -281,15 +281,8 @@ impl Followed {
             ("ahead", self.offset.ahead_ns as f64),
             ("uncertainty", self.offset.uncertainty.0 as f64),
         ];
-        for (item, value) in values {
-            self.collected.push(Sample {
-                machine: 0,
-                at,
-                sensor: "offset".into(),
-                item: item.into(),
-                value,
-            });
-        }
+        let samples = values.map(|(item, value)| Sample::new(at, "offset", item, value));
+        self.collected.extend(samples);
     }
 
     /// Puts what came on our clock.
@@ -298,13 +291,7 @@ impl Followed {
             let at = self.offset.to_ours(line.at);
             let samples = line.samples.into_iter();
             self.collected
-                .extend(samples.map(|(sensor, item, value)| Sample {
-                    machine: 0,
-                    at,
-                    sensor,
-                    item,
-                    value,
-                }));
+                .extend(samples.map(|(sensor, item, value)| Sample::new(at, sensor, item, value)));
         }
     }
 }
@@ -373,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_was_started_anew_has_spent_nothing_of_it() {
+    fn a_server_that_was_restarted_has_spent_nothing_of_it() {
         let spent = difference(1, &counters(10, 5), &counters(12, 6));
         assert_eq!(spent.server_cpu, None);
     }

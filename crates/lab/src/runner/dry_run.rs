@@ -9,7 +9,7 @@ use super::build::{BuildContext, Builder};
 use super::request::{Cancel, RunRequest, TargetSpec};
 use super::scratch::{FILE, PREFIX, TOOLS};
 use crate::LabError;
-use crate::fio::{Engine, Job, Subject, command};
+use crate::fio::{Engine, FioCommand, Subject, command};
 use crate::host::TargetPlace;
 use crate::plan::{self, Direction, Plan, Target, TargetKind, Workload};
 use crate::tools::{self, Tool, Writes};
@@ -69,7 +69,9 @@ pub fn dry_run(request: &RunRequest, builder: &dyn Builder) -> Result<DryRun, La
             let others = its.iter().enumerate().filter(|(other, _)| *other != index);
             let beside: Vec<PathBuf> = others.filter_map(|(_, other)| other.tools()).collect();
             cells += 1;
-            commands.push(DROP.into());
+            if !request.small {
+                commands.push(DROP.into());
+            }
             commands.extend(ground.measured(plan, test, seed, &beside));
         }
     }
@@ -92,8 +94,8 @@ pub fn dry_run(request: &RunRequest, builder: &dyn Builder) -> Result<DryRun, La
 /// The text for a test that writes without a bound.
 fn unbounded(test: &Workload) -> Option<String> {
     let tool = test.tool()?;
-    let usual = tool.usual().seconds();
-    (tool.writes() == Writes::AsMuchAsItCan).then(|| {
+    let usual = tool.kind().usual().seconds();
+    (tool.kind().writes() == Writes::AsMuchAsItCan).then(|| {
         format!(
             "{} writes as much as its target takes in about {usual:.0} s, in each block",
             test.title
@@ -220,7 +222,7 @@ impl Imagined {
     fn measured(&self, plan: &Plan, test: &Workload, seed: u64, beside: &[PathBuf]) -> Vec<String> {
         match &test.job {
             plan::Job::Fio(job) => {
-                let job = Job {
+                let job = FioCommand {
                     name: &test.name,
                     job,
                     subject: self.subject(),

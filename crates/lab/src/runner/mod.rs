@@ -35,7 +35,7 @@ pub use progress::{CellProgress, Progress, Silent};
 pub use request::{Cancel, RunRequest, TargetSpec};
 
 use crate::LabError;
-use crate::checks::{Check, Finding};
+use crate::checks::Finding;
 use crate::plan::Plan;
 use crate::store::{CommandLine, NewRun, RunId, RunRecord, Status, Store};
 
@@ -106,9 +106,11 @@ fn made(
     let site = Site::build(request, builder, cancel, &mut |what| progress.phase(what))?;
     let wanted = before.size.unwrap_or(request.plan.data.size);
     let mut prepared = prepare::prepare(request, &site, tools, wanted, progress, cancel)?;
-    prepared.findings.extend(idle::wait(&prepared.processes()));
+    if !request.small {
+        prepared.findings.extend(idle::wait(&prepared.processes()));
+    }
     if let Some(there) = &there {
-        there.tell(request, &mut prepared);
+        there.notify(request, &mut prepared);
     }
     if record.is_some() {
         prepared.note_resumed(&before);
@@ -135,7 +137,7 @@ fn made(
     // All of it goes before the last word, so that a report is only ever made of a tidy machine.
     let mut left_behind = prepared.remove();
     let stays = site.take_down().into_iter();
-    left_behind.extend(stays.map(|left| Finding::remark(Check::Run, left)));
+    left_behind.extend(stays.map(Finding::of_run));
     let mut written = store.add_samples(run, &samples);
     for finding in left_behind {
         written = written.and_then(|()| store.add_finding(run, &finding));
@@ -212,7 +214,7 @@ fn begin(
     }
     for target in &site.left_out {
         let text = format!("{} is left out: {}", target.title, target.reason);
-        store.add_finding(run, &Finding::remark(Check::Run, text))?;
+        store.add_finding(run, &Finding::of_run(text))?;
     }
     let skipped = skipped(request, prepared);
     let findings = skipped.iter().chain(&prepared.findings);
@@ -231,7 +233,7 @@ fn skipped(request: &RunRequest, prepared: &Prepared) -> Vec<Finding> {
             "{} is not made on {}: {reason}",
             request.plan.workloads[one.workload].title, prepared.targets[one.target].facts.label
         );
-        said.push(Finding::remark(Check::Run, text));
+        said.push(Finding::of_run(text));
     }
     said
 }
@@ -248,10 +250,7 @@ fn store_kept(
     if kept.samples_full {
         store.add_finding(
             run,
-            &Finding::remark(
-                Check::Run,
-                "there were more samples than are kept; the last ones are missing",
-            ),
+            &Finding::of_run("there were more samples than are kept; the last ones are missing"),
         )?;
     }
     Ok(())

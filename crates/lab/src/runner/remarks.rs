@@ -2,7 +2,7 @@
 
 use super::prepare::{PreparedFile, ReadyTarget};
 use crate::checks::cache::Dropped;
-use crate::checks::{self, Check, Finding, TargetCheck};
+use crate::checks::{self, Finding, TargetCheck};
 use crate::host::{TargetFacts, alignment, machine};
 use crate::sensors;
 use crate::units::Bytes;
@@ -10,7 +10,7 @@ use crate::units::Bytes;
 /// Findings on a run before its first block.
 pub(super) fn of(targets: &[ReadyTarget], readied: &PreparedFile, wanted: Bytes) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut say = |text: String| findings.push(Finding::remark(Check::Run, text));
+    let mut say = |text: String| findings.push(Finding::of_run(text));
     let size = readied.size;
     if readied.engine.is_some() && size < wanted {
         say(format!(

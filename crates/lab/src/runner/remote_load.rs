@@ -14,7 +14,7 @@ use super::prepare::{Prepared, Tools};
 use super::request::{RunRequest, TargetSpec};
 use crate::LabError;
 use crate::agent::{About, RemoteFio};
-use crate::checks::{Check, Finding};
+use crate::checks::Finding;
 use crate::fio::command;
 use crate::host::TargetPlace;
 use crate::units::{Bytes, MIB};
@@ -170,7 +170,7 @@ impl RemoteLoad {
     }
 
     /// What the agent knows of the targets, and what a reader has to.
-    pub(super) fn tell(&self, request: &RunRequest, prepared: &mut Prepared) {
+    pub(super) fn notify(&self, request: &RunRequest, prepared: &mut Prepared) {
         for (ready, target) in prepared.targets.iter_mut().zip(&request.targets) {
             let Some(folder) = &target.folder else {
                 continue;
@@ -184,7 +184,7 @@ impl RemoteLoad {
         }
         let place = &self.place;
         let mut say = |text: String| {
-            let finding = Finding::remark(Check::Run, text);
+            let finding = Finding::of_run(text);
             prepared.findings.push(finding);
         };
         say(format!(

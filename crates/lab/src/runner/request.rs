@@ -36,6 +36,9 @@ pub struct RunRequest {
     pub fio: PathBuf,
     /// Where results are kept; see [`crate::store::default_path`].
     pub store: PathBuf,
+    /// The plan was made small ([`Plan::small`]) and its figures are no measurement: the run waits neither for an idle
+    /// machine nor for what other programs have written, and drops no caches.
+    pub small: bool,
 }
 
 /// Something to measure that is there.
@@ -122,6 +125,7 @@ impl RunRequest {
             seed: None,
             fio: PathBuf::from("fio"),
             store,
+            small: false,
         }
     }
 

@@ -6,11 +6,14 @@
 //!
 //! What it deliberately does not do: it does not go on with a run that ended as its plan says.
 
+use std::fmt::Display;
+
 use super::prepare::Prepared;
 use super::request::{RunRequest, TargetSpec};
 use super::schedule::RunState;
 use crate::LabError;
 use crate::checks::identity::Identity;
+use crate::fio::Engine;
 use crate::host::{Machine, TargetFacts};
 use crate::plan::Plan;
 use crate::store::{AgentRecord, Cell, Manifest, RunRecord, Status};
@@ -112,38 +115,21 @@ pub(super) fn check(run: &RunRecord, now: &Manifest) -> Result<(), LabError> {
             ));
         }
     }
-    let jobs = [
-        (
-            "the test file's size",
-            was.size.to_string(),
-            now.size.to_string(),
-        ),
-        ("fio", shown(was.fio.as_ref()), shown(now.fio.as_ref())),
-        (
-            "the engine",
-            shown(was.engine.map(crate::fio::Engine::as_str).as_ref()),
-            shown(now.engine.map(crate::fio::Engine::as_str).as_ref()),
-        ),
-        ("direct I/O", was.direct.to_string(), now.direct.to_string()),
-    ];
-    match differs(&jobs) {
-        Some(what) => Err(cannot(run, what)),
-        None => Ok(()),
-    }
+    let engine = |of: &Manifest| shown(of.engine.map(Engine::as_str).as_ref());
+    let fio = |of: &Manifest| shown(of.fio.as_ref());
+    let what = differs("the test file's size", was.size, now.size)
+        .or_else(|| differs("fio", fio(was), fio(now)))
+        .or_else(|| differs("the engine", engine(was), engine(now)))
+        .or_else(|| differs("direct I/O", was.direct, now.direct));
+    what.map_or(Ok(()), |what| Err(cannot(run, what)))
 }
 
 fn machine(was: &Machine, now: &Machine) -> Option<String> {
-    differs(&[
-        ("the name", was.hostname.clone(), now.hostname.clone()),
-        ("the kernel", was.kernel.clone(), now.kernel.clone()),
-        (
-            "the processor",
-            was.processor.clone(),
-            now.processor.clone(),
-        ),
-        ("cores", was.cores.to_string(), now.cores.to_string()),
-        ("memory", was.memory.to_string(), now.memory.to_string()),
-    ])
+    differs("the name", &was.hostname, &now.hostname)
+        .or_else(|| differs("the kernel", &was.kernel, &now.kernel))
+        .or_else(|| differs("the processor", &was.processor, &now.processor))
+        .or_else(|| differs("cores", was.cores, now.cores))
+        .or_else(|| differs("memory", was.memory, now.memory))
 }
 
 fn target(plan: &Plan, was: &TargetFacts, now: &TargetFacts) -> Option<String> {
@@ -153,21 +139,12 @@ fn target(plan: &Plan, was: &TargetFacts, now: &TargetFacts) -> Option<String> {
             true => String::new(),
             false => facts.place.to_string(),
         };
-    differs(&[
-        ("the name", was.label.clone(), now.label.clone()),
-        ("the place", place(was), place(now)),
-        (
-            "the filesystem",
-            was.filesystem.clone(),
-            now.filesystem.clone(),
-        ),
-        (
-            "the disk",
-            shown(was.model.as_ref()),
-            shown(now.model.as_ref()),
-        ),
-        ("the disk's serial", disk(was), disk(now)),
-    ])
+    let model = |of: &TargetFacts| shown(of.model.as_ref());
+    differs("the name", &was.label, &now.label)
+        .or_else(|| differs("the place", place(was), place(now)))
+        .or_else(|| differs("the filesystem", &was.filesystem, &now.filesystem))
+        .or_else(|| differs("the disk", model(was), model(now)))
+        .or_else(|| differs("the disk's serial", disk(was), disk(now)))
 }
 
 /// What identifies the disk, where it has one: letters move.
@@ -211,9 +188,8 @@ fn is_own(plan: &Plan, target: &TargetFacts) -> bool {
     plan.targets.iter().any(|own| own.name == target.name)
 }
 
-fn differs(rows: &[(&str, String, String)]) -> Option<String> {
-    let (what, was, now) = rows.iter().find(|(_, was, now)| was != now)?;
-    Some(format!("{what} was {was} and is {now}"))
+fn differs<T: PartialEq + Display>(what: &str, was: T, now: T) -> Option<String> {
+    (was != now).then(|| format!("{what} was {was} and is {now}"))
 }
 
 fn shown(value: Option<&impl ToString>) -> String {
@@ -253,12 +229,12 @@ pub(super) fn standing(cells: &[Cell], pairs: &[(usize, usize)], elapsed: Nanos)
 impl Prepared {
     /// Says that the run goes on, and from where.
     pub(super) fn note_resumed(&mut self, before: &EarlierBlocks) {
-        use crate::checks::{Check, Finding};
+        use crate::checks::Finding;
         let blocks = before.cells.iter().map(|cell| cell.block + 1).max();
         let text = format!(
             "the run was stopped in block {} and went on later",
             blocks.unwrap_or(1)
         );
-        self.findings.push(Finding::remark(Check::Run, text));
+        self.findings.push(Finding::of_run(text));
     }
 }

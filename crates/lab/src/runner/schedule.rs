@@ -6,7 +6,6 @@ use crate::checks::order;
 use crate::plan::Budget;
 use crate::stats::{Rng, compare, repeat_interval};
 use crate::store::{Cell, Status};
-use crate::tools::Better;
 use crate::units::Nanos;
 
 /// A pair that failed so often and never did anything else is not waited for.
@@ -69,10 +68,7 @@ impl Figures {
         let Some(headline) = cell.headline().filter(|_| cell.is_usable()) else {
             return;
         };
-        let goodness = match headline.better {
-            Better::Higher => headline.value,
-            Better::Lower => 1.0 / headline.value,
-        };
+        let goodness = headline.better.goodness(headline.value);
         self.found
             .entry(pair)
             .or_default()

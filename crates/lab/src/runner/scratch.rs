@@ -42,35 +42,20 @@ impl Scratch {
     /// Checks that `path` is a directory that may be written, locks it and makes ours.
     pub(super) fn make(path: &Path) -> Result<Self, LabError> {
         let not_there = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => LabError::Missing {
-                path: path.to_owned(),
-            },
+            io::ErrorKind::NotFound => LabError::Missing(path.to_owned()),
             _ => not_writable(path, error),
         };
         let directory = fs::canonicalize(path).map_err(not_there)?;
         let metadata = fs::metadata(&directory).map_err(not_there)?;
         if !metadata.is_dir() {
-            return Err(LabError::NotADirectory {
-                path: path.to_owned(),
-            });
+            return Err(LabError::NotADirectory(path.to_owned()));
         }
         let lock = OpenOptions::new()
             .read(true)
             .custom_flags(OFlags::DIRECTORY.bits().cast_signed())
             .open(&directory)
             .map_err(|error| not_writable(path, error))?;
-        let locked = match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => true,
-            Err(Errno::WOULDBLOCK) => {
-                return Err(LabError::Busy {
-                    path: path.to_owned(),
-                });
-            }
-            Err(error) => {
-                tracing::debug!(%error, path = %path.display(), "the directory cannot be locked");
-                false
-            }
-        };
+        let locked = lock_target(&lock, path)?;
         if locked {
             remove_leftovers(&directory);
         }
@@ -144,6 +129,18 @@ impl Scratch {
         self.own
             .close()
             .map_err(|error| format!("{} could not be removed: {error}", path.display()))
+    }
+}
+
+/// Keeps another run away from a target; whether that can be done there.
+pub(super) fn lock_target(target: &File, path: &Path) -> Result<bool, LabError> {
+    match flock(target, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Err(LabError::Busy(path.to_owned())),
+        Err(error) => {
+            tracing::debug!(%error, path = %path.display(), "the target cannot be locked");
+            Ok(false)
+        }
     }
 }
 

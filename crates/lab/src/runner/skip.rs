@@ -94,11 +94,12 @@ fn reason(
             "it is measured without a filesystem, and writing to it is not allowed".into(),
         )),
         Job::Fio(_) => None,
-        Job::Tool(tool) => match tools.others.get(tool.program().name) {
+        Job::Tool(tool) => match tools.others.get(tool.kind().program().name) {
             Some(Err(missing)) => Some(Some(missing.clone())),
-            _ if tool.uses_storage() && ground.scratch().is_none() => {
-                Some(Some(format!("{} needs a filesystem", tool.program().name)))
-            }
+            _ if tool.uses_storage() && ground.scratch().is_none() => Some(Some(format!(
+                "{} needs a filesystem",
+                tool.kind().program().name
+            ))),
             _ => None,
         },
     }

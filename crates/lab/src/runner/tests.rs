@@ -2,8 +2,8 @@
 
 mod bad_input;
 mod failing_tools;
-mod loaded;
+mod machine_load;
 mod real;
-mod resuming;
+mod resume;
 mod scheduling;
 mod scratches;

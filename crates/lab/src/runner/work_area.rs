@@ -9,11 +9,8 @@ use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-
 use super::request::TargetSpec;
-use super::scratch::{FILE, Scratch};
+use super::scratch::{FILE, Scratch, lock_target};
 use crate::LabError;
 use crate::fio::Subject;
 use crate::host::TargetPlace;
@@ -100,9 +97,7 @@ impl WorkArea {
 
     fn device(path: &Path, writable: bool) -> Result<Self, LabError> {
         let failed = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::NotFound => LabError::Missing {
-                path: path.to_owned(),
-            },
+            std::io::ErrorKind::NotFound => LabError::Missing(path.to_owned()),
             _ => LabError::system(format!("open {}", path.display()), error),
         };
         let mut lock = OpenOptions::new().read(true).open(path).map_err(failed)?;
@@ -113,15 +108,7 @@ impl WorkArea {
                 path.display()
             )));
         }
-        let locked = match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => true,
-            Err(Errno::WOULDBLOCK) => {
-                return Err(LabError::Busy {
-                    path: path.to_owned(),
-                });
-            }
-            Err(_) => false,
-        };
+        let locked = lock_target(&lock, path)?;
         let size = lock.seek(SeekFrom::End(0)).map_err(failed)?;
         Ok(Self {
             writable,

@@ -28,10 +28,10 @@ pub mod interrupts;
 pub mod load;
 pub mod net;
 pub mod others;
+mod permissions;
 pub mod pressure;
 pub mod process;
 pub mod read;
-mod refused;
 mod sampler;
 pub mod stat;
 mod sysfs;
@@ -41,8 +41,8 @@ pub use counter::{Counter, Gauge};
 pub use disks::DiskCounters;
 pub use interrupts::Interrupts;
 pub use net::{LinkCounters, NetCounters};
+pub use permissions::refused;
 pub use process::ProcessCpu;
-pub use refused::refused;
 pub use sampler::{Disks, INTERVAL, SAMPLES_MAX, Sampler};
 pub use stat::CoreTimes;
 
@@ -64,6 +64,24 @@ pub struct Sample {
     pub item: String,
     /// In the unit of the table.
     pub value: f64,
+}
+
+impl Sample {
+    /// A value of this machine.
+    pub(crate) fn new(
+        at: Nanos,
+        sensor: impl Into<String>,
+        item: impl Into<String>,
+        value: f64,
+    ) -> Self {
+        Self {
+            machine: 0,
+            at,
+            sensor: sensor.into(),
+            item: item.into(),
+            value,
+        }
+    }
 }
 
 #[cfg(test)]

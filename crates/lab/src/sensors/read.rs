@@ -108,7 +108,8 @@ pub(crate) fn one_process(pid: u32) -> Option<ProcessCpu> {
     process::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-fn children(pid: u32) -> Vec<u32> {
+/// The processes that `pid` started and that still are.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Vec::new();
     };

@@ -136,19 +136,9 @@ pub(super) fn difference(earlier: &SensorReading, later: &SensorReading) -> Vec<
     samples.extend(rates(earlier, later, elapsed));
     let gauges = later.gauges.iter();
     samples.extend(
-        gauges.map(|gauge| sample(later.at, gauge.sensor, gauge.item.clone(), gauge.value)),
+        gauges.map(|gauge| Sample::new(later.at, gauge.sensor, gauge.item.as_str(), gauge.value)),
     );
     samples
-}
-
-fn sample(at: Nanos, sensor: &str, item: String, value: f64) -> Sample {
-    Sample {
-        machine: 0,
-        at,
-        sensor: sensor.into(),
-        item,
-        value,
-    }
 }
 
 fn cores(earlier: &SensorReading, later: &SensorReading) -> Vec<Sample> {
@@ -161,7 +151,12 @@ fn cores(earlier: &SensorReading, later: &SensorReading) -> Vec<Sample> {
         let total = spent.total().max(1) as f64;
         for (kind, ticks) in spent.kinds() {
             let part = ticks as f64 / total;
-            samples.push(sample(later.at, "cpu", format!("{number}/{kind}"), part));
+            samples.push(Sample::new(
+                later.at,
+                "cpu",
+                format!("{number}/{kind}"),
+                part,
+            ));
         }
     }
     samples
@@ -175,7 +170,7 @@ fn processes(earlier: &SensorReading, later: &SensorReading, elapsed: Nanos) -> 
             .find(|(same, old)| same == role && old.started == cpu.started)?;
         let busy = read::ticks_to_time(cpu.ticks.saturating_sub(before.ticks));
         let cores = busy.seconds() / elapsed.seconds();
-        Some(sample(later.at, "process", role.clone(), cores))
+        Some(Sample::new(later.at, "process", role.clone(), cores))
     };
     later.processes.iter().filter_map(of).collect()
 }
@@ -188,7 +183,7 @@ fn rates(earlier: &SensorReading, later: &SensorReading, elapsed: Nanos) -> Vec<
         .filter_map(|(index, now)| {
             let before = counter::same(&earlier.counters, now, index)?;
             let rate = now.per_second(before, seconds);
-            Some(sample(later.at, now.sensor, now.item.clone(), rate))
+            Some(Sample::new(later.at, now.sensor, now.item.clone(), rate))
         })
         .partition(|one| one.sensor == "interrupts" && one.item.starts_with(SOURCE));
     sources.retain(|one| one.value > 0.0);

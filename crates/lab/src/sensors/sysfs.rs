@@ -137,22 +137,20 @@ fn said_by(vcgencmd: &Path) -> Option<String> {
     String::from_utf8(output.stdout).ok()
 }
 
-/// The entries of a folder with names that begin with `prefix`, in the order of their numbers.
-fn numbered(folder: &Path, prefix: &str) -> Vec<(u32, PathBuf)> {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return Vec::new();
-    };
-    let mut found: Vec<(u32, PathBuf)> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let number = name.to_str()?.strip_prefix(prefix)?.parse().ok()?;
-            Some((number, entry.path()))
-        })
+/// The entries of a folder of which the name is a `key`, in the order of these.
+fn entries<K: Ord>(folder: &Path, key: impl Fn(&str) -> Option<K>) -> Vec<(K, PathBuf)> {
+    let found = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<(K, PathBuf)> = found
+        .filter_map(|entry| Some((key(entry.file_name().to_str()?)?, entry.path())))
         .take(FILES_MAX)
         .collect();
     found.sort_unstable();
     found
+}
+
+/// The entries of a folder with names that begin with `prefix`, in the order of their numbers.
+fn numbered(folder: &Path, prefix: &str) -> Vec<(u32, PathBuf)> {
+    entries(folder, |name| name.strip_prefix(prefix)?.parse().ok())
 }
 
 fn trimmed(path: &Path) -> Option<String> {
@@ -204,22 +202,10 @@ fn chips(root: &Path, zones: &[String]) -> Vec<SysfsPath> {
 
 /// `temp1`, `temp2` and their files.
 fn inputs(chip: &Path) -> Vec<(String, PathBuf)> {
-    let Ok(entries) = fs::read_dir(chip) else {
-        return Vec::new();
-    };
-    let mut found: Vec<(String, PathBuf)> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let input = name.to_str()?.strip_suffix("_input")?;
-            input
-                .starts_with("temp")
-                .then(|| (input.to_owned(), entry.path()))
-        })
-        .take(FILES_MAX)
-        .collect();
-    found.sort_unstable();
-    found
+    entries(chip, |name| {
+        let input = name.strip_suffix("_input")?;
+        input.starts_with("temp").then(|| input.to_owned())
+    })
 }
 
 /// One file of each core that has it, named by the core's number.

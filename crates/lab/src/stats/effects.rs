@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn study_d_has_a_large_effect_of_the_drive_and_none_of_the_slot_that_is_told_from_chance() {
+    fn study_d_has_a_large_effect_of_the_drive_and_none_of_the_slot_that_differs_from_chance() {
         let found = two_factors(&study_d(), 1).unwrap();
         assert!(found.first.is_distinguishable(), "{found:?}");
         assert!(found.first.ratio > 1.5, "{found:?}");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_slot_is_told_from_slow_drives() {
+    fn a_slow_slot_is_distinguished_from_slow_drives() {
         let found = two_factors(
             &square([1.0, 1.5, 2.0, 3.0], [1.0, 1.0, 0.7, 1.0], 0.03, 9),
             1,
@@ -255,7 +255,7 @@ mod tests {
 
     /// Of a factor that does nothing, one in twenty seems an effect, and not many more.
     #[test]
-    fn a_factor_that_does_nothing_is_seldom_told_from_chance() {
+    fn a_factor_that_does_nothing_seldom_differs_from_chance() {
         let wrong = (0..60u64)
             .filter(|seed| {
                 let values = square([1.0, 1.5, 2.0, 3.0], [1.0; 4], 0.05, *seed);

@@ -15,7 +15,7 @@
 //! medians.
 //!
 //! Source of the method: the percentile bootstrap (Efron, 1979) of the median; pairing by block takes
-//! out what drifts over a run and hits both targets alike. That an interval of 95 % holds a repetition's
+//! out what drifts over a run and affects both targets equally. That an interval of 95 % holds a repetition's
 //! result in 83 % of the cases only: Cumming and Maillardet, Psychological Methods 11 (2006).
 
 pub mod block_size;

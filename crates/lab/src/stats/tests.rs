@@ -32,7 +32,7 @@ fn ratios_well_above_below_and_around_one_get_their_verdicts() {
 }
 
 #[test]
-fn fewer_than_five_pairs_tell_nothing_however_clear_they_look() {
+fn fewer_than_five_pairs_decide_nothing_however_clear_they_look() {
     let found = compare(&[9.0, 9.0, 9.0], 1).unwrap();
     assert_eq!(found.verdict, Verdict::CannotTell { blocks_more: 2 });
     assert_eq!(compare(&[], 1), None);
@@ -76,7 +76,7 @@ fn the_interval_of_a_repetition_covers_the_next_median_in_at_least_nine_of_ten_r
 }
 
 #[test]
-fn two_runs_without_pairs_are_compared_by_their_medians_and_few_figures_tell_nothing() {
+fn two_runs_without_pairs_are_compared_by_their_medians_and_few_figures_decide_nothing() {
     let verdict = |a: &[f64], b: &[f64]| compare_unpaired(a, b, 1).unwrap().verdict;
     let fast = [200.0, 202.0, 199.0, 201.0, 200.0];
     let slow = [100.0, 101.0, 99.0, 100.0, 100.5, 99.5];

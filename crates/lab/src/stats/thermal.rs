@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn without_its_heat_sink_the_minute_of_throttling_is_told() {
+    fn without_its_heat_sink_the_minute_of_throttling_is_predicted() {
         let fit = ThermalFit::of(&half_an_hour(45.0, 95.0, 300.0)).unwrap();
         let Reach::After { seconds } = fit.reaches(80.0) else {
             panic!("{fit:?}");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minute_of_a_slow_curve_does_not_tell_its_end() {
+    fn a_minute_of_a_slow_curve_does_not_predict_its_end() {
         let mut readings = half_an_hour(42.0, 65.8, 660.0);
         readings.truncate(24);
         let fit = ThermalFit::of(&readings).unwrap();

@@ -152,6 +152,11 @@ impl Store {
     fn wrap(&self, error: &rusqlite::Error) -> LabError {
         store_error(&self.path, error)
     }
+
+    /// Runs statements; their error names the store.
+    fn sql<T>(&self, run: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, LabError> {
+        run(&self.connection).map_err(|error| self.wrap(&error))
+    }
 }
 
 /// The schema of a store, which is ours or an earlier one; none where nothing was made yet.

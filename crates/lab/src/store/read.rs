@@ -17,16 +17,15 @@ impl Store {
     /// # Errors
     /// [`LabError::DamagedStore`] when a row cannot be read, here and in every function of this type.
     pub fn runs(&self) -> Result<Vec<RunLine>, LabError> {
-        let read = || -> rusqlite::Result<Vec<RunLine>> {
-            self.connection
+        self.sql(|connection| {
+            connection
                 .prepare(
                     "SELECT id, plan_name, manifest, started_unix_ms, status, \
                      (SELECT count(*) FROM cell WHERE cell.run = run.id) FROM run ORDER BY id DESC",
                 )?
                 .query_map([], run_line)?
                 .collect()
-        };
-        read().map_err(|error| self.wrap(&error))
+        })
     }
 
     /// The latest run.
@@ -80,13 +79,12 @@ impl Store {
     /// # Errors
     /// [`LabError::DamagedStore`].
     pub fn raw(&self, run: RunId) -> Result<Vec<String>, LabError> {
-        let read = || -> rusqlite::Result<Vec<String>> {
-            self.connection
+        self.sql(|connection| {
+            connection
                 .prepare("SELECT raw FROM cell WHERE run = ? ORDER BY id")?
                 .query_map([run.0], |row| row.get(0))?
                 .collect()
-        };
-        read().map_err(|error| self.wrap(&error))
+        })
     }
 
     fn fill(&self, mut run: RunRecord) -> rusqlite::Result<RunRecord> {

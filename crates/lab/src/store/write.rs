@@ -16,8 +16,8 @@ impl Store {
     /// [`LabError::Store`] and the like, here and in every function of this type.
     pub fn begin(&self, run: &NewRun) -> Result<RunId, LabError> {
         let plan = run.plan.to_toml()?;
-        let written = || -> rusqlite::Result<RunId> {
-            self.connection.execute(
+        self.sql(|connection| {
+            connection.execute(
                 "INSERT INTO run (plan, plan_name, seed, started_unix_ms, status, manifest) VALUES (?, ?, ?, ?, ?, ?)",
                 params![
                     plan,
@@ -28,9 +28,8 @@ impl Store {
                     json(&run.manifest)?,
                 ],
             )?;
-            Ok(RunId(self.connection.last_insert_rowid()))
-        };
-        written().map_err(|error| self.wrap(&error))
+            Ok(RunId(connection.last_insert_rowid()))
+        })
     }
 
     /// Notes a command; the same one is kept once.
@@ -38,13 +37,9 @@ impl Store {
     /// # Errors
     /// [`LabError::Store`].
     pub fn add_command(&self, run: RunId, command: &CommandLine) -> Result<(), LabError> {
-        self.connection
-            .execute(
-                "INSERT OR IGNORE INTO command (run, purpose, line) VALUES (?, ?, ?)",
-                params![run.0, command.purpose, command.line],
-            )
-            .map(|_| ())
-            .map_err(|error| self.wrap(&error))
+        let statement = "INSERT OR IGNORE INTO command (run, purpose, line) VALUES (?, ?, ?)";
+        let values = params![run.0, command.purpose, command.line];
+        self.sql(|connection| connection.execute(statement, values).map(drop))
     }
 
     /// Keeps a measurement with the raw output and the samples taken since the last one.
@@ -88,7 +83,7 @@ impl Store {
     /// # Errors
     /// [`LabError::Store`].
     pub fn add_finding(&self, run: RunId, finding: &Finding) -> Result<(), LabError> {
-        insert_finding(&self.connection, run, None, finding).map_err(|error| self.wrap(&error))
+        self.sql(|connection| insert_finding(connection, run, None, finding))
     }
 
     /// Opens a run again that goes on.
@@ -96,13 +91,11 @@ impl Store {
     /// # Errors
     /// [`LabError::Store`].
     pub fn reopen(&self, run: RunId) -> Result<(), LabError> {
-        let written = || -> rusqlite::Result<usize> {
-            self.connection.execute(
-                "UPDATE run SET status = ? WHERE id = ?",
-                params![json(&Status::Running)?, run.0],
-            )
-        };
-        written().map(|_| ()).map_err(|error| self.wrap(&error))
+        let statement = "UPDATE run SET status = ? WHERE id = ?";
+        self.sql(|connection| {
+            let values = params![json(&Status::Running)?, run.0];
+            connection.execute(statement, values).map(drop)
+        })
     }
 
     /// Ends a run.
@@ -110,13 +103,11 @@ impl Store {
     /// # Errors
     /// [`LabError::Store`].
     pub fn finish(&self, run: RunId, status: &Status, elapsed: Nanos) -> Result<(), LabError> {
-        let written = || -> rusqlite::Result<usize> {
-            self.connection.execute(
-                "UPDATE run SET status = ?, elapsed_ns = ? WHERE id = ?",
-                params![json(status)?, integer(elapsed.0)?, run.0],
-            )
-        };
-        written().map(|_| ()).map_err(|error| self.wrap(&error))
+        let statement = "UPDATE run SET status = ?, elapsed_ns = ? WHERE id = ?";
+        self.sql(|connection| {
+            let values = params![json(status)?, integer(elapsed.0)?, run.0];
+            connection.execute(statement, values).map(drop)
+        })
     }
 }
 

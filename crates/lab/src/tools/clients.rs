@@ -9,13 +9,16 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::installed::FIO;
+use super::files::{check_cancelled, make_folder};
 use super::layout::{RigLayout, quoted, shown as line};
+use super::programs::{FIO, fio_job};
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::{Rig, random_mib};
-use super::{Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError};
+use super::{
+    Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError, ToolKind, Writes,
+};
 use crate::fio::{JobResult, parse};
-use crate::plan::size;
+use crate::plan::{DEPTH_MAX, bounds, size};
 use crate::units::{Bytes, MIB, Nanos};
 
 /// What has to be installed.
@@ -47,61 +50,22 @@ fn plain() -> String {
 }
 
 impl ClientsOptions {
-    pub(super) fn check(&self) -> Result<(), String> {
-        if self.clients == 0 || self.clients > CLIENTS_MAX {
-            let clients = self.clients;
-            return Err(format!(
-                "clients is {clients}, it must be 1 to {CLIENTS_MAX}"
-            ));
-        }
-        if self.bytes.0 < MIB || !self.bytes.0.is_multiple_of(MIB) {
-            return Err(format!("bytes is {}, it must be whole MiB", self.bytes));
-        }
-        let block = self.block_size;
-        if block.0 == 0 || !block.0.is_multiple_of(512) || block > self.bytes {
-            return Err(format!(
-                "block_size is {block}, it must be a multiple of 512 B that fits in bytes"
-            ));
-        }
-        if self.depth == 0 || self.depth > crate::plan::DEPTH_MAX {
-            return Err(format!("depth is {}", self.depth));
-        }
-        if !self.disk.contains("{image}") {
-            return Err("disk has no {image} in it".into());
-        }
-        Ok(())
-    }
-
     /// The expression over an image.
     fn disk(&self, image: &Path) -> String {
-        self.disk.replace("{image}", &quoted(image))
-    }
-
-    /// All of it at 100 MB/s.
-    pub(super) const fn usual(&self) -> Nanos {
-        let all = self.bytes.0.saturating_mul(self.clients as u64);
-        Nanos::from_ms(all / 100_000 + 1000)
+        self.disk
+            .replace("{image}", &quoted(&image.to_string_lossy()))
     }
 }
 
 /// One client's command.
 #[must_use]
 pub fn command(options: &ClientsOptions, installed: &Installed, uri: &str) -> Invocation {
-    let args = [
-        "--name=client".to_owned(),
-        "--ioengine=nbd".to_owned(),
-        format!("--uri={uri}"),
-        "--rw=read".to_owned(),
-        format!("--bs={}", options.block_size.0),
-        format!("--iodepth={}", options.depth),
-        format!("--size={}", options.bytes.0),
-        "--thread".to_owned(),
-        "--eta=never".to_owned(),
-        "--lat_percentiles=1".to_owned(),
-        "--clat_percentiles=0".to_owned(),
-        "--output-format=json+".to_owned(),
-    ];
-    Invocation::new(&installed.program, args)
+    let options = format!(
+        "--ioengine=nbd --uri={uri} --rw=read --bs={} --iodepth={} --size={} --thread --eta=never \
+         --lat_percentiles=1 --clat_percentiles=0 --output-format=json+",
+        options.block_size.0, options.depth, options.bytes.0
+    );
+    fio_job(installed, "client", None, &options)
 }
 
 /// The figures of all clients; pure. None when there is no client.
@@ -114,11 +78,11 @@ pub fn figures(results: &[JobResult]) -> Option<Vec<ToolFigure>> {
     let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
     let together = bytes as f64 / Nanos(last).seconds().max(f64::MIN_POSITIVE);
     Some(vec![
-        ToolFigure::higher("together", together, Unit::BytesPerSecond),
-        ToolFigure::higher("slowest client", slowest, Unit::BytesPerSecond),
+        ToolFigure::rate("together", together),
+        ToolFigure::rate("slowest client", slowest),
         ToolFigure::higher("fairness", fairness(&rates), Unit::Part),
-        ToolFigure::lower("first done", first as f64, Unit::Nanoseconds),
-        ToolFigure::lower("last done", last as f64, Unit::Nanoseconds),
+        ToolFigure::time("first done", Nanos(first)),
+        ToolFigure::time("last done", Nanos(last)),
     ])
 }
 
@@ -133,78 +97,102 @@ pub fn fairness(rates: &[f64]) -> f64 {
     }
 }
 
-/// The image, the server and a client, of which so many are started.
-pub(super) fn shown(
-    options: &ClientsOptions,
-    installed: &Installed,
-    place: &ToolDirs<'_>,
-) -> Vec<String> {
-    let layout = RigLayout::of(place);
-    let image = layout.path("image");
-    let count = format!("count={}", options.bytes.0 / MIB);
-    let fill = [
-        "if=/dev/urandom".into(),
-        format!("of={}", image.display()),
-        "bs=1M".into(),
-        count,
-    ];
-    let client = command(options, installed, "nbd://127.0.0.1:PORT/data").shown();
-    vec![
-        line("dd", fill.map(Into::into)),
-        line("outboard", layout.serve(&options.disk(&image))),
-        format!("{client} # {} at once", options.clients),
-    ]
-}
-
-pub(super) fn run(options: &ClientsOptions, start: Start<'_>) -> Result<Ran, ToolError> {
-    let mut rig = Rig::new(*start.place)?;
-    let image = rig.path("image");
-    fill(&image, options.bytes, start.place.seed, start.tick)?;
-    let disk = options.disk(&image);
-    let uri = rig.serve(&disk, start.tick)?;
-    let command = command(options, start.installed, &uri);
-    let began = engine::clock::now();
-    let mut clients = Vec::new();
-    for number in 0..options.clients {
-        let work = start.place.work.join(format!("client-{number}"));
-        std::fs::create_dir_all(&work)
-            .map_err(|error| ToolError::system(format!("make {}", work.display()), error))?;
-        clients.push(command.start(&ToolDirs {
-            work: &work,
-            ..*start.place
-        })?);
-    }
-    let mut printed = Vec::new();
-    for client in clients {
-        printed.push(client.wait(start.limit, start.tick)?.output);
-    }
-    let elapsed = Nanos::from_duration(engine::clock::now().duration_since(began));
-    let results: Result<Vec<_>, _> = printed.iter().map(|text| parse(text)).collect();
-    let results = results.map_err(|_| PROGRAM.unreadable("result of a client"))?;
-    let figures = figures(&results).ok_or(PROGRAM.unreadable("client"))?;
-    let commands = [rig.commands.clone(), vec![command.shown()]].concat();
-    rig.take_down()?;
-    Ok(Ran {
-        result: ToolResult {
-            bytes: Some(Bytes(results.iter().map(|one| one.bytes.0).sum())),
-            ..start.result("clients", figures, elapsed)
-        },
-        output: printed.join("\n"),
-        commands,
-        findings: Vec::new(),
-    })
-}
-
 fn fill(path: &Path, bytes: Bytes, seed: u64, tick: Tick<'_>) -> Result<(), ToolError> {
     let failed = |error| ToolError::system(format!("write {}", path.display()), error);
     let mut options = OpenOptions::new();
     let options = options.create(true).write(true).truncate(true);
     let mut file = options.open(path).map_err(failed)?;
     for number in 0..bytes.0 / MIB {
-        if !tick(engine::clock::now()) {
-            return Err(ToolError::Cancelled);
-        }
+        check_cancelled(tick)?;
         file.write_all(&random_mib(seed ^ number)).map_err(failed)?;
     }
     file.sync_all().map_err(failed)
+}
+
+impl ToolKind for ClientsOptions {
+    fn program(&self) -> Program {
+        PROGRAM
+    }
+
+    fn name(&self) -> &'static str {
+        "clients"
+    }
+
+    fn check(&self) -> Result<(), String> {
+        bounds::within("clients", self.clients, 1..=CLIENTS_MAX)?;
+        bounds::whole_mib(self.bytes)?;
+        bounds::block_size(self.block_size, self.bytes)?;
+        bounds::within("depth", self.depth, 1..=DEPTH_MAX)?;
+        if !self.disk.contains("{image}") {
+            return Err("disk has no {image} in it".into());
+        }
+        Ok(())
+    }
+
+    /// All of it at 100 MB/s.
+    fn usual(&self) -> Nanos {
+        let all = self.bytes.0.saturating_mul(u64::from(self.clients));
+        Nanos::from_ms(all / 100_000 + 1000)
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::AtMost(self.bytes)
+    }
+
+    /// The image, the server and a client, of which so many are started.
+    fn shown(&self, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
+        let layout = RigLayout::of(place);
+        let image = layout.path("image");
+        let count = format!("count={}", self.bytes.0 / MIB);
+        let fill = [
+            "if=/dev/urandom".into(),
+            format!("of={}", image.display()),
+            "bs=1M".into(),
+            count,
+        ];
+        let client = command(self, installed, "nbd://127.0.0.1:PORT/data").shown();
+        vec![
+            line("dd", fill.map(Into::into)),
+            line("outboard", layout.serve(&self.disk(&image))),
+            format!("{client} # {} at once", self.clients),
+        ]
+    }
+
+    fn run(&self, start: Start<'_>) -> Result<Ran, ToolError> {
+        let mut rig = Rig::new(*start.place)?;
+        let image = rig.path("image");
+        fill(&image, self.bytes, start.place.seed, start.tick)?;
+        let disk = self.disk(&image);
+        let uri = rig.serve(&disk, start.tick)?;
+        let command = command(self, start.installed, &uri);
+        let began = engine::clock::now();
+        let mut clients = Vec::new();
+        for number in 0..self.clients {
+            let work = start.place.work.join(format!("client-{number}"));
+            make_folder(&work)?;
+            clients.push(command.start(&ToolDirs {
+                work: &work,
+                ..*start.place
+            })?);
+        }
+        let mut printed = Vec::new();
+        for client in clients {
+            printed.push(client.wait(start.limit, start.tick)?.output);
+        }
+        let elapsed = Nanos::from_duration(engine::clock::now().duration_since(began));
+        let results: Result<Vec<_>, _> = printed.iter().map(|text| parse(text)).collect();
+        let results = results.map_err(|_| PROGRAM.unreadable("result of a client"))?;
+        let figures = figures(&results).ok_or(PROGRAM.unreadable("client"))?;
+        let commands = [rig.commands.clone(), vec![command.shown()]].concat();
+        rig.take_down()?;
+        Ok(Ran {
+            result: ToolResult {
+                bytes: Some(Bytes(results.iter().map(|one| one.bytes.0).sum())),
+                ..start.result(figures, elapsed)
+            },
+            output: printed.join("\n"),
+            commands,
+            findings: Vec::new(),
+        })
+    }
 }

@@ -13,8 +13,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::result::{ToolFigure, ToolResult, Unit};
-use super::{Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError};
+use super::files::{check_cancelled, make_folder, remove_folder};
+use super::result::{ToolFigure, ToolResult};
+use super::{
+    Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError, ToolKind, Writes,
+};
+use crate::plan::bounds;
 use crate::stats::Rng;
 use crate::units::{Bytes, Nanos};
 
@@ -71,19 +75,6 @@ pub struct CompileOptions {
 }
 
 impl CompileOptions {
-    pub(super) fn check(&self) -> Result<(), String> {
-        if self.files == 0 || self.files > FILES_MAX {
-            return Err(format!(
-                "files is {}, it must be 1 to {FILES_MAX}",
-                self.files
-            ));
-        }
-        if self.jobs > JOBS_MAX {
-            return Err(format!("jobs is {}, at most {JOBS_MAX}", self.jobs));
-        }
-        Ok(())
-    }
-
     /// The sources: one has less than this.
     pub(super) const fn sources_max(&self) -> Bytes {
         const ONE: u64 = 32 << 10;
@@ -95,11 +86,6 @@ impl CompileOptions {
         const ONE: u64 = 64 << 10;
         const OF_LIBRARIES: u64 = 1 << 20;
         Bytes(self.files as u64 * ONE * 2 + OF_LIBRARIES)
-    }
-
-    /// Ten files a second.
-    pub(super) const fn usual(&self) -> Nanos {
-        Nanos::from_ms(self.files as u64 * 100 + 1000)
     }
 
     fn compilers(&self) -> usize {
@@ -125,18 +111,6 @@ pub fn commands(jobs: usize, installed: &Installed, directory: &Path) -> [Invoca
         Invocation::new(&installed.program, make),
         Invocation::new(Path::new("sync"), ["--file-system".into(), objects]),
     ]
-}
-
-/// What is made before it, and both commands.
-pub(super) fn shown(
-    options: &CompileOptions,
-    installed: &Installed,
-    place: &ToolDirs<'_>,
-) -> Vec<String> {
-    let commands = commands(options.compilers(), installed, place.directory);
-    let made = std::iter::once(made(options));
-    made.chain(commands.each_ref().map(Invocation::shown))
-        .collect()
 }
 
 fn made(options: &CompileOptions) -> String {
@@ -196,78 +170,6 @@ fn main_of(files: u32) -> String {
     text + "  return (int)(s & 1u);\n}\n"
 }
 
-/// Writes the sources onto the target if they are not there yet; see [`super::prepare`].
-pub(super) fn prepare(
-    options: &CompileOptions,
-    place: &ToolDirs<'_>,
-    tick: Tick<'_>,
-) -> Result<String, ToolError> {
-    super::find(COMPILER)?;
-    let said = made(options);
-    let complete = place.directory.join(COMPLETE);
-    if fs::read_to_string(&complete).is_ok_and(|files| files == options.files.to_string()) {
-        return Ok(said);
-    }
-    // Left by one that was stopped, or of a test with another number of files.
-    removed(&place.directory.join(SOURCES))?;
-    let folder = place.directory.join(SOURCES);
-    let failed =
-        |path: PathBuf, error| ToolError::system(format!("make {}", path.display()), error);
-    fs::create_dir(&folder).map_err(|error| failed(folder.clone(), error))?;
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name);
-        fs::write(&path, text).map_err(|error| failed(path, error))
-    };
-    write("Makefile", MAKEFILE)?;
-    write("shared.h", SHARED)?;
-    for number in 0..options.files {
-        if !tick(engine::clock::now()) {
-            return Err(ToolError::Cancelled);
-        }
-        write(
-            &format!("unit_{number:05}.c"),
-            &source(number, options.files),
-        )?;
-    }
-    fs::write(&complete, options.files.to_string()).map_err(|error| failed(complete, error))?;
-    Ok(said)
-}
-
-pub(super) fn run(options: &CompileOptions, mut start: Start<'_>) -> Result<Ran, ToolError> {
-    let compiler = super::find(COMPILER)?;
-    let objects = start.place.directory.join(OBJECTS);
-    removed(&objects)?;
-    fs::create_dir(&objects).map_err(|error| ToolError::system("make a folder", error))?;
-    let commands = commands(options.compilers(), start.installed, start.place.directory);
-    let made = start.run_all(&commands);
-    let linked = objects.join("program").exists();
-    let sources = bytes(&start.place.directory.join(SOURCES));
-    let written = bytes(&objects);
-    removed(&objects)?;
-    let (elapsed, output) = made?;
-    if !linked {
-        return Err(PROGRAM.failed("there is no program"));
-    }
-    let (sources, written) = (sources?, written?);
-    Ok(Ran {
-        result: ToolResult {
-            bytes: Some(Bytes(sources.0 + written.0)),
-            subject: Some(format!(
-                "{} generated C files ({sources}), cc {}",
-                options.files, compiler.version
-            )),
-            ..start.result(
-                "compile",
-                figures(options, sources, written, elapsed),
-                elapsed,
-            )
-        },
-        output,
-        commands: commands.each_ref().map(Invocation::shown).into(),
-        findings: Vec::new(),
-    })
-}
-
 /// The figures: files over time, and what was read and written over time, as the paper counts.
 #[must_use]
 pub fn figures(
@@ -279,12 +181,8 @@ pub fn figures(
     let seconds = elapsed.seconds().max(f64::MIN_POSITIVE);
     let moved = (sources.0 + written.0) as f64;
     vec![
-        ToolFigure::higher(
-            "files compiled",
-            f64::from(options.files) / seconds,
-            Unit::PerSecond,
-        ),
-        ToolFigure::higher("read and written", moved / seconds, Unit::BytesPerSecond),
+        ToolFigure::per_second("files compiled", f64::from(options.files) / seconds),
+        ToolFigure::rate("read and written", moved / seconds),
     ]
 }
 
@@ -301,12 +199,101 @@ fn bytes(folder: &Path) -> Result<Bytes, ToolError> {
     Ok(Bytes(sum))
 }
 
-fn removed(folder: &Path) -> Result<(), ToolError> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(ToolError::system(
-            format!("remove {}", folder.display()),
-            error,
-        )),
-        _ => Ok(()),
+impl ToolKind for CompileOptions {
+    fn program(&self) -> Program {
+        PROGRAM
+    }
+
+    fn name(&self) -> &'static str {
+        "compile"
+    }
+
+    fn check(&self) -> Result<(), String> {
+        bounds::within("files", self.files, 1..=FILES_MAX)?;
+        bounds::at_most("jobs", self.jobs, JOBS_MAX)
+    }
+
+    /// Ten files a second.
+    fn usual(&self) -> Nanos {
+        Nanos::from_ms(u64::from(self.files) * 100 + 1000)
+    }
+
+    fn at_once(&self) -> Option<u32> {
+        (self.jobs > 0).then_some(self.jobs)
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::AtMost(self.objects_max())
+    }
+
+    fn laid_out(&self) -> Bytes {
+        self.sources_max()
+    }
+
+    /// What is made before it, and both commands.
+    fn shown(&self, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
+        let commands = commands(self.compilers(), installed, place.directory);
+        let made = std::iter::once(made(self));
+        made.chain(commands.each_ref().map(Invocation::shown))
+            .collect()
+    }
+
+    /// Writes the sources onto the target if they are not there yet; see [`ToolKind::prepare`].
+    fn prepare(&self, place: &ToolDirs<'_>, tick: Tick<'_>) -> Result<Option<String>, ToolError> {
+        super::find(COMPILER)?;
+        let said = made(self);
+        let complete = place.directory.join(COMPLETE);
+        if fs::read_to_string(&complete).is_ok_and(|files| files == self.files.to_string()) {
+            return Ok(Some(said));
+        }
+        // Left by one that was stopped, or of a test with another number of files.
+        remove_folder(&place.directory.join(SOURCES))?;
+        let folder = place.directory.join(SOURCES);
+        let failed =
+            |path: PathBuf, error| ToolError::system(format!("make {}", path.display()), error);
+        fs::create_dir(&folder).map_err(|error| failed(folder.clone(), error))?;
+        let write = |name: &str, text: &str| {
+            let path = folder.join(name);
+            fs::write(&path, text).map_err(|error| failed(path, error))
+        };
+        write("Makefile", MAKEFILE)?;
+        write("shared.h", SHARED)?;
+        for number in 0..self.files {
+            check_cancelled(tick)?;
+            write(&format!("unit_{number:05}.c"), &source(number, self.files))?;
+        }
+        fs::write(&complete, self.files.to_string()).map_err(|error| failed(complete, error))?;
+        Ok(Some(said))
+    }
+
+    fn run(&self, mut start: Start<'_>) -> Result<Ran, ToolError> {
+        let compiler = super::find(COMPILER)?;
+        let objects = start.place.directory.join(OBJECTS);
+        remove_folder(&objects)?;
+        make_folder(&objects)?;
+        let commands = commands(self.compilers(), start.installed, start.place.directory);
+        let made = start.run_all(&commands);
+        let linked = objects.join("program").exists();
+        let sources = bytes(&start.place.directory.join(SOURCES));
+        let written = bytes(&objects);
+        remove_folder(&objects)?;
+        let (elapsed, output) = made?;
+        if !linked {
+            return Err(PROGRAM.failed("there is no program"));
+        }
+        let (sources, written) = (sources?, written?);
+        Ok(Ran {
+            result: ToolResult {
+                bytes: Some(Bytes(sources.0 + written.0)),
+                subject: Some(format!(
+                    "{} generated C files ({sources}), cc {}",
+                    self.files, compiler.version
+                )),
+                ..start.result(figures(self, sources, written, elapsed), elapsed)
+            },
+            output,
+            commands: commands.each_ref().map(Invocation::shown).into(),
+            findings: Vec::new(),
+        })
     }
 }

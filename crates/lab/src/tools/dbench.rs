@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::{Installed, Invocation, Program, Ran, Start, ToolDirs, ToolError};
+use super::{Installed, Invocation, Program, Ran, Start, ToolDirs, ToolError, ToolKind, Writes};
+use crate::plan::bounds;
 use crate::units::{Bytes, Nanos};
 
 /// What has to be installed.
@@ -37,24 +38,6 @@ pub struct DbenchOptions {
     /// Every write waits for the disk.
     #[serde(default)]
     pub sync: bool,
-}
-
-impl DbenchOptions {
-    pub(super) fn check(&self) -> Result<(), String> {
-        if self.clients == 0 || self.clients > CLIENTS_MAX {
-            return Err(format!(
-                "clients is {}, it must be 1 to {CLIENTS_MAX}",
-                self.clients
-            ));
-        }
-        if self.runtime_ms < RUNTIME_MIN_MS || !self.runtime_ms.is_multiple_of(1000) {
-            return Err(format!(
-                "runtime_ms is {}, dbench needs whole seconds and at least {RUNTIME_MIN_MS}",
-                self.runtime_ms
-            ));
-        }
-        Ok(())
-    }
 }
 
 /// The command.
@@ -84,11 +67,7 @@ pub fn parse(text: &str) -> Option<Vec<ToolFigure>> {
     if !(rate.is_finite() && rate > 0.0) {
         return None;
     }
-    let mut figures = vec![ToolFigure::higher(
-        "throughput",
-        rate * 1e6,
-        Unit::BytesPerSecond,
-    )];
+    let mut figures = vec![ToolFigure::rate("throughput", rate * 1e6)];
     let slowest = line.split_once("max_latency=");
     let slowest = slowest.and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
     figures.extend(
@@ -114,24 +93,61 @@ fn mean_latency(text: &str, operation: &str) -> Option<f64> {
     row.nth(2)?.parse().ok()
 }
 
-pub(super) fn run(options: &DbenchOptions, mut start: Start<'_>) -> Result<Ran, ToolError> {
-    let command = command(options, start.installed, start.place);
-    let directory = directory(start.place);
-    let failed = |error| ToolError::system(format!("use {}", directory.display()), error);
-    fs::create_dir_all(&directory).map_err(failed)?;
-    let ran = start.run(&command);
-    let removed = fs::remove_dir_all(&directory);
-    let printed = ran?;
-    removed.map_err(failed)?;
-    let figures = parse(&printed.output).ok_or(PROGRAM.unreadable("throughput"))?;
-    let bytes = figures[0].value * Nanos::from_ms(options.runtime_ms).seconds();
-    Ok(Ran {
-        result: ToolResult {
-            bytes: Some(Bytes(crate::units::round(bytes))),
-            ..start.result(PROGRAM.name, figures, printed.elapsed)
-        },
-        output: printed.output,
-        commands: vec![command.shown()],
-        findings: Vec::new(),
-    })
+impl ToolKind for DbenchOptions {
+    fn program(&self) -> Program {
+        PROGRAM
+    }
+
+    fn check(&self) -> Result<(), String> {
+        bounds::within("clients", self.clients, 1..=CLIENTS_MAX)?;
+        if self.runtime_ms < RUNTIME_MIN_MS || !self.runtime_ms.is_multiple_of(1000) {
+            return Err(format!(
+                "runtime_ms is {}, dbench needs whole seconds and at least {RUNTIME_MIN_MS}",
+                self.runtime_ms
+            ));
+        }
+        Ok(())
+    }
+
+    fn usual(&self) -> Nanos {
+        Nanos::from_ms(self.runtime_ms)
+    }
+
+    fn is_timed(&self) -> bool {
+        true
+    }
+
+    fn at_once(&self) -> Option<u32> {
+        Some(self.clients)
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::AsMuchAsItCan
+    }
+
+    fn shown(&self, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
+        vec![command(self, installed, place).shown()]
+    }
+
+    fn run(&self, mut start: Start<'_>) -> Result<Ran, ToolError> {
+        let command = command(self, start.installed, start.place);
+        let directory = directory(start.place);
+        let failed = |error| ToolError::system(format!("use {}", directory.display()), error);
+        fs::create_dir_all(&directory).map_err(failed)?;
+        let ran = start.run(&command);
+        let removed = fs::remove_dir_all(&directory);
+        let printed = ran?;
+        removed.map_err(failed)?;
+        let figures = parse(&printed.output).ok_or(PROGRAM.unreadable("throughput"))?;
+        let bytes = figures[0].value * Nanos::from_ms(self.runtime_ms).seconds();
+        Ok(Ran {
+            result: ToolResult {
+                bytes: Some(Bytes(crate::units::round(bytes))),
+                ..start.result(figures, printed.elapsed)
+            },
+            output: printed.output,
+            commands: vec![command.shown()],
+            findings: Vec::new(),
+        })
+    }
 }

@@ -38,7 +38,8 @@ impl RigLayout {
 
     /// The expression of a drive that is pulled as long as its switch is there.
     pub(super) fn drive(&self, name: &str) -> String {
-        let [image, switch] = [self.path(name), self.switch(name)].map(|path| quoted(&path));
+        let [image, switch] =
+            [self.path(name), self.switch(name)].map(|path| quoted(&path.to_string_lossy()));
         format!("fault({image}, pulled-while={switch})")
     }
 
@@ -99,12 +100,12 @@ pub(super) fn shown(program: &str, args: impl IntoIterator<Item = OsString>) -> 
     Invocation::new(Path::new(program), args).shown()
 }
 
-/// A path as a word of an expression: bare where it can be, as `outboard` itself writes it.
-pub(super) fn quoted(path: &Path) -> String {
-    let word = path.to_string_lossy();
+/// A word of an expression: bare where it can be, else in quotes, where a quote is written twice.
+#[must_use]
+pub fn quoted(word: &str) -> String {
     let special = |c: char| c.is_whitespace() || matches!(c, ',' | '(' | ')' | '\'' | '"');
     match word.contains(special) {
         true => format!("'{}'", word.replace('\'', "''")),
-        false => word.into_owned(),
+        false => word.to_owned(),
     }
 }

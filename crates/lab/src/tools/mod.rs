@@ -1,10 +1,10 @@
 //! Workloads that are not fio: dbench, bonnie++, tar of a source tree, a compilation, stress-ng and iperf3;
 //! and scenarios: [`clients`], [`pull`], [`resync`], in which something happens to a disk of our own, and
-//! [`together`], in which all drives of a run work at once.
+//! [`concurrent_drives`], in which all drives of a run work at once.
 //!
-//! Each tool has a file with the same three parts: `Options` (plain data, read from a plan), a
-//! command (pure) and a parser of what the tool prints (pure). [`run`] alone starts anything; what it would
-//! start is in [`Tool::shown`].
+//! Each tool has a file with the same parts: `Options` (plain data, read from a plan), a command (pure), a parser of
+//! what the tool prints (pure), and [`ToolKind`]; and a line in [`Tool`] and in [`Tool::kind`]. [`run`] alone starts
+//! anything; what it would start is in [`Tool::shown`].
 //!
 //! # Invariants
 //!
@@ -22,19 +22,19 @@
 pub mod bonnie;
 pub mod clients;
 pub mod compile;
+pub mod concurrent_drives;
 pub mod dbench;
-pub mod installed;
+mod files;
 pub mod iperf3;
 mod layout;
 pub mod process;
+pub mod programs;
 pub mod pull;
 pub mod result;
 pub mod resync;
 mod rig;
-mod shown;
 pub mod stress_ng;
 pub mod tar;
-pub mod together;
 pub mod tree;
 
 use std::path::{Path, PathBuf};
@@ -44,14 +44,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::checks::Finding;
 use crate::checks::emulation::is_emulated;
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 use process::Printed;
 
-pub use installed::{Installed, Program, find};
+pub use layout::quoted;
 pub use process::{Invocation, ToolError};
+pub use programs::{Installed, Program, find};
 pub use result::{Better, ToolFigure, ToolResult, Unit};
-pub use shown::Writes;
 
 /// A tool with its options.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,7 +86,7 @@ pub enum Tool {
     Resync(resync::ResyncOptions),
     /// A scenario: all drives of the run at once.
     #[serde(rename = "together")]
-    Together(together::TogetherOptions),
+    Together(concurrent_drives::TogetherOptions),
 }
 
 /// Where a tool works.
@@ -119,7 +119,8 @@ pub struct Ran {
 pub type Tick<'a> = &'a mut dyn FnMut(Instant) -> bool;
 
 /// One start of a tool: of what, where, its timeout, and its cancellation.
-struct Start<'a> {
+pub(crate) struct Start<'a> {
+    name: &'static str,
     installed: &'a Installed,
     version: &'a str,
     place: &'a ToolDirs<'a>,
@@ -146,66 +147,89 @@ impl Start<'_> {
         Ok((elapsed, output))
     }
 
-    /// What `tool` measured: no bytes are counted, and no subject is named.
-    fn result(&self, tool: &str, figures: Vec<ToolFigure>, elapsed: Nanos) -> ToolResult {
+    /// What it measured: no bytes are counted, and no subject is named.
+    fn result(&self, figures: Vec<ToolFigure>, elapsed: Nanos) -> ToolResult {
         ToolResult {
-            tool: tool.to_owned(),
-            version: self.version.to_owned(),
             figures,
-            elapsed,
-            bytes: None,
-            subject: None,
+            ..ToolResult::failed(self.name, self.version, elapsed)
         }
     }
 }
 
-impl Tool {
+/// What one start writes to its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// Nothing.
+    Nothing,
+    /// So much at most, what its filesystem writes besides not counted.
+    AtMost(Bytes),
+    /// As much as the target takes in the time that it is given.
+    AsMuchAsItCan,
+}
+
+/// A tool: its options, with all that the lab does with them.
+pub(crate) trait ToolKind {
     /// What has to be installed for it.
-    #[must_use]
-    pub const fn program(&self) -> Program {
-        match self {
-            Self::Dbench(_) => dbench::PROGRAM,
-            Self::Bonnie(_) => bonnie::PROGRAM,
-            Self::Tar(_) => tar::PROGRAM,
-            Self::Compile(_) => compile::PROGRAM,
-            Self::StressNg(_) => stress_ng::PROGRAM,
-            Self::Iperf3(_) => iperf3::PROGRAM,
-            Self::Clients(_) => clients::PROGRAM,
-            Self::Pull(_) => pull::PROGRAM,
-            Self::Resync(_) => resync::PROGRAM,
-            Self::Together(_) => together::PROGRAM,
-        }
-    }
+    fn program(&self) -> Program;
 
     /// What it is called in a plan and in its results.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Compile(_) => "compile",
-            Self::Together(_) => "together",
-            Self::Clients(_) => "clients",
-            Self::Pull(_) => "pull",
-            Self::Resync(_) => "resync",
-            _ => self.program().name,
-        }
+    fn name(&self) -> &'static str {
+        self.program().name
     }
 
-    /// Checks the options.
-    ///
-    /// # Errors
-    /// One line on the first value that makes no sense.
-    pub fn check(&self) -> Result<(), String> {
+    /// Checks the options. The error is one line on the first value that makes no sense.
+    fn check(&self) -> Result<(), String>;
+
+    /// How long one start usually takes, for estimates.
+    fn usual(&self) -> Nanos;
+
+    /// Whether it ends by itself when its time is over, but for what is flushed. The others have an amount of work, and
+    /// a slow target takes its time for it.
+    fn is_timed(&self) -> bool {
+        false
+    }
+
+    /// How many of its processes work at the same time; none where that is one for each core, or not known.
+    fn at_once(&self) -> Option<u32> {
+        None
+    }
+
+    /// What one start writes.
+    fn writes(&self) -> Writes;
+
+    /// What is written once to each target, before the first start.
+    fn laid_out(&self) -> Bytes {
+        Bytes(0)
+    }
+
+    /// The commands of one start in `place`, as far as they are known before it, as they can be pasted into
+    /// a shell.
+    fn shown(&self, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String>;
+
+    /// Puts onto the target what it works on, if it is not there yet. Returns the command that does the same.
+    fn prepare(&self, _: &ToolDirs<'_>, _: Tick<'_>) -> Result<Option<String>, ToolError> {
+        Ok(None)
+    }
+
+    /// Runs it once and reads what it says.
+    fn run(&self, start: Start<'_>) -> Result<Ran, ToolError>;
+}
+
+impl Tool {
+    /// What it does.
+    #[must_use]
+    pub(crate) fn kind(&self) -> &dyn ToolKind {
         match self {
-            Self::Dbench(options) => options.check(),
-            Self::Bonnie(options) => options.check(),
-            Self::Tar(options) => options.check(),
-            Self::Compile(options) => options.check(),
-            Self::StressNg(options) => options.check(),
-            Self::Iperf3(options) => options.check(),
-            Self::Clients(options) => options.check(),
-            Self::Pull(options) => options.check(),
-            Self::Resync(options) => options.check(),
-            Self::Together(options) => options.check(),
+            Self::Dbench(options) => options,
+            Self::Bonnie(options) => options,
+            Self::Tar(options) => options,
+            Self::Compile(options) => options,
+            Self::StressNg(options) => options,
+            Self::Iperf3(options) => options,
+            Self::Clients(options) => options,
+            Self::Pull(options) => options,
+            Self::Resync(options) => options,
+            Self::Together(options) => options,
         }
     }
 
@@ -213,18 +237,6 @@ impl Tool {
     #[must_use]
     pub(crate) const fn uses_storage(&self) -> bool {
         !matches!(self, Self::StressNg(_) | Self::Iperf3(_))
-    }
-
-    /// How many of its processes work at the same time; none where that is one for each core, or not known.
-    #[must_use]
-    pub const fn at_once(&self) -> Option<u32> {
-        match self {
-            Self::Bonnie(_) | Self::Tar(_) => Some(1),
-            Self::Dbench(options) => Some(options.clients),
-            Self::Compile(options) if options.jobs > 0 => Some(options.jobs),
-            Self::StressNg(options) if options.workers > 0 => Some(options.workers),
-            _ => None,
-        }
     }
 
     /// Whether the server that it works on is one of its own processes.
@@ -253,36 +265,26 @@ impl Tool {
         }
     }
 
-    /// How long one start usually takes, for estimates.
-    #[must_use]
-    pub const fn usual(&self) -> Nanos {
-        match self {
-            Self::Dbench(options) => Nanos::from_ms(options.runtime_ms),
-            Self::Bonnie(options) => options.usual(),
-            Self::Tar(options) => options.usual(),
-            Self::Compile(options) => options.usual(),
-            Self::StressNg(options) => Nanos::from_ms(options.runtime_ms),
-            Self::Iperf3(options) => Nanos::from_ms(options.runtime_ms),
-            Self::Clients(options) => options.usual(),
-            Self::Pull(options) => options.usual(),
-            Self::Resync(options) => options.usual(),
-            Self::Together(options) => Nanos::from_ms(options.runtime_ms),
-        }
-    }
-
     /// The timeout of a start.
     #[must_use]
-    pub const fn limit(&self) -> Duration {
+    pub fn limit(&self) -> Duration {
         const SLOWER_MAX: u32 = 20;
-        let usual = Duration::from_nanos(self.usual().0);
-        match self {
-            // These end by themselves when their time is over, but for what is flushed.
-            Self::Dbench(_) | Self::StressNg(_) | Self::Iperf3(_) | Self::Together(_) => {
-                usual.saturating_add(MARGIN)
-            }
-            // These have an amount of work, and a slow target takes its time for it.
-            _ => usual.saturating_mul(SLOWER_MAX).saturating_add(MARGIN),
-        }
+        let usual = Duration::from_nanos(self.kind().usual().0);
+        let longest = match self.kind().is_timed() {
+            true => usual,
+            false => usual.saturating_mul(SLOWER_MAX),
+        };
+        longest.saturating_add(MARGIN)
+    }
+
+    /// [`ToolKind::shown`] of the program of that name, wherever it is.
+    #[must_use]
+    pub fn shown(&self, place: &ToolDirs<'_>) -> Vec<String> {
+        let installed = Installed {
+            program: self.kind().program().name.into(),
+            version: String::new(),
+        };
+        self.kind().shown(&installed, place)
     }
 }
 
@@ -299,24 +301,6 @@ fn limit_on(processor: &str, tool: &Tool) -> Duration {
     }
 }
 
-/// Puts onto the target what `tool` works on, if it is not there yet. Returns the command that does
-/// the same.
-///
-/// # Errors
-/// [`ToolError`].
-pub fn prepare(
-    tool: &Tool,
-    place: &ToolDirs<'_>,
-    tick: Tick<'_>,
-) -> Result<Option<String>, ToolError> {
-    match tool {
-        Tool::Tar(options) => tar::prepare(options, place, tick).map(Some),
-        Tool::Compile(options) => compile::prepare(options, place, tick).map(Some),
-        Tool::Together(options) => together::prepare(options, place, tick).map(Some),
-        _ => Ok(None),
-    }
-}
-
 /// Runs `tool` once and reads what it says.
 ///
 /// # Errors
@@ -329,23 +313,13 @@ pub fn run(
 ) -> Result<Ran, ToolError> {
     let start = Start {
         installed,
+        name: tool.kind().name(),
         version: tool.version(installed),
         place,
         limit: limit_on(&crate::host::machine().processor, tool),
         tick,
     };
-    match tool {
-        Tool::Dbench(options) => dbench::run(options, start),
-        Tool::Bonnie(options) => bonnie::run(options, start),
-        Tool::Tar(options) => tar::run(options, start),
-        Tool::Compile(options) => compile::run(options, start),
-        Tool::StressNg(options) => stress_ng::run(options, start),
-        Tool::Iperf3(options) => iperf3::run(options, start),
-        Tool::Clients(options) => clients::run(options, start),
-        Tool::Pull(options) => pull::run(options, start),
-        Tool::Resync(options) => resync::run(options, start),
-        Tool::Together(options) => together::run(options, start),
-    }
+    tool.kind().run(start)
 }
 
 #[cfg(test)]

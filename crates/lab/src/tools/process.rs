@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::installed::Missing;
+use super::programs::Missing;
 use super::{Tick, ToolDirs};
 use crate::fio::command::shown;
-use crate::supervisor::{Supervised, Terminate, Termination};
+use crate::supervisor::{NotEnded, Supervised, Terminate, Termination};
 use crate::units::{Bytes, Nanos};
 
 /// How often a running tool is looked at.
@@ -225,23 +225,22 @@ impl Running {
     /// # Errors
     /// [`ToolError`]; its process group has ended.
     pub fn wait(mut self, limit: Duration, tick: Tick<'_>) -> Result<Printed, ToolError> {
-        loop {
-            let now = engine::clock::now();
-            if self.has_ended() {
-                return self.ended(now);
-            }
-            if !tick(now) {
-                return Err(ToolError::Cancelled);
-            }
-            if now.duration_since(self.started) > limit {
-                return Err(ToolError::TimedOut {
-                    tool: self.name.clone(),
-                    seconds: limit.as_secs(),
-                });
-            }
-            self.bounded()?;
-            self.child.wait_timeout(POLL);
-        }
+        let mut kept = Ok(());
+        let mut bounded = |now| {
+            kept = self.bounded();
+            kept.is_ok() && tick(now)
+        };
+        let left = limit.saturating_sub(engine::clock::now().duration_since(self.started));
+        let waited = self.child.wait_ended(left, POLL, &mut bounded);
+        kept?;
+        waited.map_err(|why| match why {
+            NotEnded::Cancelled => ToolError::Cancelled,
+            NotEnded::TimedOut => ToolError::TimedOut {
+                tool: self.name.clone(),
+                seconds: limit.as_secs(),
+            },
+        })?;
+        self.ended(engine::clock::now())
     }
 
     /// Waits until `look` finds something; none if it ends before that, or `limit` has passed.
@@ -254,19 +253,19 @@ impl Running {
         tick: Tick<'_>,
         look: impl FnMut() -> Option<T>,
     ) -> Result<Option<T>, ToolError> {
-        let mut goes_on = true;
+        let mut is_cancelled = false;
         let mut tick = |now| {
-            goes_on = tick(now);
-            goes_on
+            is_cancelled = !tick(now);
+            !is_cancelled
         };
         let found = self.child.wait_ready(limit, POLL, &mut tick, look);
-        match goes_on {
-            true => Ok(found),
-            false => Err(ToolError::Cancelled),
+        match is_cancelled {
+            true => Err(ToolError::Cancelled),
+            false => Ok(found),
         }
     }
 
-    /// Sends SIGINT and returns its output, whatever its exit status.
+    /// Sends SIGINT and returns its output, with any exit status.
     ///
     /// # Errors
     /// [`ToolError`] when it cannot be signalled or reaped.

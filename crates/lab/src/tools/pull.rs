@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::files::check_cancelled;
 use super::layout::{RigLayout, shown as line};
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::{Rig, random_mib};
-use super::{Program, Ran, Start, Tick, ToolDirs, ToolError};
+use super::{Installed, Program, Ran, Start, Tick, ToolDirs, ToolError, ToolKind, Writes};
 use crate::host::residency;
-use crate::plan::size;
+use crate::plan::{bounds, size};
 use crate::units::{Bytes, MIB, Nanos};
 
 /// What has to be installed.
@@ -41,31 +42,9 @@ pub struct PullOptions {
 }
 
 impl PullOptions {
-    pub(super) fn check(&self) -> Result<(), String> {
-        if !DRIVES.contains(&self.drive.as_str()) {
-            let (drive, all) = (&self.drive, DRIVES.join(", "));
-            return Err(format!("drive is {drive:?}, the drives are {all}"));
-        }
-        if self.bytes < BYTES_MIN {
-            let bytes = self.bytes;
-            return Err(format!("bytes is {bytes}, at least {BYTES_MIN} is needed"));
-        }
-        Ok(())
-    }
-
     /// One drive's image.
     const fn image(&self) -> Bytes {
         Bytes(self.bytes.0 / 2 / MIB * MIB)
-    }
-
-    /// All images together.
-    pub(super) const fn images(&self) -> Bytes {
-        Bytes(self.image().0.saturating_mul(DRIVES.len() as u64))
-    }
-
-    /// Written once and read three times at 100 MB/s.
-    pub(super) const fn usual(&self) -> Nanos {
-        Nanos::from_ms(self.bytes.0.saturating_mul(4) / 100_000 + 3000)
     }
 }
 
@@ -104,9 +83,11 @@ pub fn figures(seen: &PullSeen) -> Vec<ToolFigure> {
         lost(&seen.pulled),
         Unit::Bytes,
     )];
-    figures.extend(seen.pulled.told.map(|told| {
-        ToolFigure::lower("until a program is told", told.0 as f64, Unit::Nanoseconds)
-    }));
+    figures.extend(
+        seen.pulled
+            .told
+            .map(|told| ToolFigure::time("until a program is told", told)),
+    );
     figures.push(ToolFigure::lower(
         "lost afterwards",
         lost(&seen.plugged),
@@ -127,63 +108,6 @@ fn disk(layout: &RigLayout) -> String {
     format!("linear({drives})")
 }
 
-/// What is run; files are written and read besides.
-pub(super) fn shown(options: &PullOptions, place: &ToolDirs<'_>) -> Vec<String> {
-    let layout = RigLayout::of(place);
-    let images = DRIVES.map(|drive| layout.image_shown(drive, options.image()));
-    let scenario = [
-        line("outboard", layout.attach(&disk(&layout))),
-        layout.pull_shown(&options.drive),
-        layout.plug_shown(&options.drive),
-        layout.detach_shown(),
-    ];
-    images.into_iter().chain(scenario).collect()
-}
-
-pub(super) fn run(options: &PullOptions, start: Start<'_>) -> Result<Ran, ToolError> {
-    let started = engine::clock::now();
-    let mut rig = Rig::new(*start.place)?;
-    for drive in DRIVES {
-        rig.image(drive, options.image())?;
-    }
-    let mounted = rig.attach(&disk(&RigLayout::of(start.place)), start.tick)?;
-    let files = write_all(&mounted, options.bytes, start.place.seed, start.tick)?;
-
-    drop_caches(&files);
-    rig.pull(&options.drive)?;
-    let touched = fs::write(mounted.join("grass"), []).is_ok();
-    let pulled = look(&files, start.place.seed, start.tick)?;
-    let wrote_pulled = write(&mounted.join("while-pulled"), start.place.seed).is_ok();
-    rig.plug(&options.drive)?;
-    drop_caches(&files);
-    let plugged = look(&files, start.place.seed, start.tick)?;
-    let wrote_plugged = write(&mounted.join("afterwards"), start.place.seed).is_ok();
-
-    let seen = PullSeen {
-        pulled,
-        plugged,
-        touched,
-        wrote_pulled,
-        wrote_plugged,
-    };
-    let commands = rig.commands.clone();
-    rig.take_down()?;
-    let elapsed = Nanos::from_duration(engine::clock::now().duration_since(started));
-    Ok(Ran {
-        result: ToolResult {
-            bytes: Some(options.bytes),
-            subject: Some(format!(
-                "four drives as one, drive {} pulled",
-                options.drive
-            )),
-            ..start.result("pull", figures(&seen), elapsed)
-        },
-        output: format!("{seen:?}\n"),
-        commands,
-        findings: Vec::new(),
-    })
-}
-
 fn write_all(
     mounted: &Path,
     bytes: Bytes,
@@ -192,9 +116,7 @@ fn write_all(
 ) -> Result<Vec<PathBuf>, ToolError> {
     let mut files = Vec::new();
     for number in 0..bytes.0 / MIB {
-        if !tick(engine::clock::now()) {
-            return Err(ToolError::Cancelled);
-        }
+        check_cancelled(tick)?;
         let path = mounted.join(format!("file-{number:05}"));
         write(&path, seed ^ number)
             .map_err(|error| ToolError::system(format!("write {}", path.display()), error))?;
@@ -226,10 +148,7 @@ fn look(files: &[PathBuf], seed: u64, tick: Tick<'_>) -> Result<ReadBack, ToolEr
         told: None,
     };
     for (path, number) in files.iter().zip(0u64..) {
-        let now = engine::clock::now();
-        if !tick(now) {
-            return Err(ToolError::Cancelled);
-        }
+        check_cancelled(tick)?;
         match fs::read(path) {
             Ok(read) if read == random_mib(seed ^ number) => {}
             Ok(_) => seen.lost.0 += MIB,
@@ -241,4 +160,86 @@ fn look(files: &[PathBuf], seed: u64, tick: Tick<'_>) -> Result<ReadBack, ToolEr
         }
     }
     Ok(seen)
+}
+
+impl ToolKind for PullOptions {
+    fn program(&self) -> Program {
+        PROGRAM
+    }
+
+    fn name(&self) -> &'static str {
+        "pull"
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if !DRIVES.contains(&self.drive.as_str()) {
+            let (drive, all) = (&self.drive, DRIVES.join(", "));
+            return Err(format!("drive is {drive:?}, the drives are {all}"));
+        }
+        bounds::at_least("bytes", self.bytes, BYTES_MIN)
+    }
+
+    /// Written once and read three times at 100 MB/s.
+    fn usual(&self) -> Nanos {
+        Nanos::from_ms(self.bytes.0.saturating_mul(4) / 100_000 + 3000)
+    }
+
+    fn writes(&self) -> Writes {
+        // All images together.
+        Writes::AtMost(Bytes(self.image().0.saturating_mul(DRIVES.len() as u64)))
+    }
+
+    /// What is run; files are written and read besides.
+    fn shown(&self, _: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
+        let layout = RigLayout::of(place);
+        let images = DRIVES.map(|drive| layout.image_shown(drive, self.image()));
+        let scenario = [
+            line("outboard", layout.attach(&disk(&layout))),
+            layout.pull_shown(&self.drive),
+            layout.plug_shown(&self.drive),
+            layout.detach_shown(),
+        ];
+        images.into_iter().chain(scenario).collect()
+    }
+
+    fn run(&self, start: Start<'_>) -> Result<Ran, ToolError> {
+        let started = engine::clock::now();
+        let mut rig = Rig::new(*start.place)?;
+        for drive in DRIVES {
+            rig.image(drive, self.image())?;
+        }
+        let mounted = rig.attach(&disk(&RigLayout::of(start.place)), start.tick)?;
+        let files = write_all(&mounted, self.bytes, start.place.seed, start.tick)?;
+
+        drop_caches(&files);
+        rig.pull(&self.drive)?;
+        let touched = fs::write(mounted.join("grass"), []).is_ok();
+        let pulled = look(&files, start.place.seed, start.tick)?;
+        let wrote_pulled = write(&mounted.join("while-pulled"), start.place.seed).is_ok();
+        rig.plug(&self.drive)?;
+        drop_caches(&files);
+        let plugged = look(&files, start.place.seed, start.tick)?;
+        let wrote_plugged = write(&mounted.join("afterwards"), start.place.seed).is_ok();
+
+        let seen = PullSeen {
+            pulled,
+            plugged,
+            touched,
+            wrote_pulled,
+            wrote_plugged,
+        };
+        let commands = rig.commands.clone();
+        rig.take_down()?;
+        let elapsed = Nanos::from_duration(engine::clock::now().duration_since(started));
+        Ok(Ran {
+            result: ToolResult {
+                bytes: Some(self.bytes),
+                subject: Some(format!("four drives as one, drive {} pulled", self.drive)),
+                ..start.result(figures(&seen), elapsed)
+            },
+            output: format!("{seen:?}\n"),
+            commands,
+            findings: Vec::new(),
+        })
+    }
 }

@@ -69,6 +69,16 @@ pub enum Better {
     Lower,
 }
 
+impl Better {
+    /// A positive value turned so that more is better.
+    pub(crate) fn goodness(self, value: f64) -> f64 {
+        match self {
+            Self::Higher => value,
+            Self::Lower => 1.0 / value,
+        }
+    }
+}
+
 impl ToolResult {
     /// A start that gave no figure.
     #[must_use]
@@ -100,6 +110,24 @@ impl ToolFigure {
             unit,
             better: Better::Higher,
         }
+    }
+
+    /// Bytes per second.
+    #[must_use]
+    pub(super) fn rate(name: &str, bytes_per_second: f64) -> Self {
+        Self::higher(name, bytes_per_second, Unit::BytesPerSecond)
+    }
+
+    /// Things per second.
+    #[must_use]
+    pub(super) fn per_second(name: &str, count: f64) -> Self {
+        Self::higher(name, count, Unit::PerSecond)
+    }
+
+    /// A time.
+    #[must_use]
+    pub(super) fn time(name: &str, time: Nanos) -> Self {
+        Self::lower(name, time.0 as f64, Unit::Nanoseconds)
     }
 
     /// A figure of which less is better.

@@ -13,13 +13,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::installed::FIO;
 use super::layout::{RigLayout, shown as line};
 use super::process::Running;
+use super::programs::{FIO, fio_job};
 use super::result::{ToolFigure, ToolResult, Unit};
 use super::rig::Rig;
-use super::{Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError};
-use crate::checks::{Check, Finding};
+use super::{
+    Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError, ToolKind, Writes,
+};
+use crate::checks::Finding;
 use crate::fio::parse;
 use crate::plan::size;
 use crate::units::{Bytes, MIB, Nanos};
@@ -59,19 +61,6 @@ const fn before() -> u64 {
 }
 
 impl ResyncOptions {
-    pub(super) fn check(&self) -> Result<(), String> {
-        if self.bytes < BYTES_MIN || !self.bytes.0.is_multiple_of(MIB) {
-            let bytes = self.bytes;
-            return Err(format!(
-                "bytes is {bytes}, whole MiB and at least {BYTES_MIN} are needed"
-            ));
-        }
-        if self.before_ms < 300 {
-            return Err(format!("before_ms is {}, at least 300", self.before_ms));
-        }
-        Ok(())
-    }
-
     /// One half: superblocks, a journal and the load's own file besides.
     const fn half_size(&self) -> Bytes {
         Bytes(self.bytes.0.saturating_add(128 * MIB))
@@ -85,12 +74,6 @@ impl ResyncOptions {
             None => b,
         };
         format!("array({a}, {b})")
-    }
-
-    /// Written and copied at 50 MB/s.
-    pub(super) const fn usual(&self) -> Nanos {
-        let copied = self.bytes.0.saturating_mul(2) / 50_000;
-        Nanos::from_ms(copied + self.before_ms + 5000)
     }
 }
 
@@ -112,147 +95,37 @@ pub struct ResyncSeen {
 pub fn figures(seen: &ResyncSeen, bytes: Bytes) -> Vec<ToolFigure> {
     let seconds = seen.resync.seconds().max(f64::MIN_POSITIVE);
     let mut figures = vec![
-        ToolFigure::lower(
-            "until both are alike",
-            seen.resync.0 as f64,
-            Unit::Nanoseconds,
-        ),
-        ToolFigure::higher(
-            "made good of what it missed",
-            bytes.0 as f64 / seconds,
-            Unit::BytesPerSecond,
-        ),
+        ToolFigure::time("until both are alike", seen.resync),
+        ToolFigure::rate("made good of what it missed", bytes.0 as f64 / seconds),
     ];
     if let Some(copied) = seen.copied {
-        figures.push(ToolFigure::higher(
-            "rate of the copying",
-            copied,
-            Unit::BytesPerSecond,
-        ));
+        figures.push(ToolFigure::rate("rate of the copying", copied));
     }
-    figures.push(ToolFigure::higher(
-        "load alone",
-        seen.alone,
-        Unit::PerSecond,
-    ));
+    figures.push(ToolFigure::per_second("load alone", seen.alone));
     if let Some(beside) = seen.beside {
-        figures.push(ToolFigure::higher(
-            "load beside it",
-            beside,
-            Unit::PerSecond,
-        ));
+        figures.push(ToolFigure::per_second("load beside it", beside));
         let share = beside / seen.alone.max(f64::MIN_POSITIVE);
         figures.push(ToolFigure::higher("left of the load", share, Unit::Part));
     }
     figures
 }
 
-/// The load: random writes that are flushed now and then.
+/// The load: random writes of 4 KiB, one at a time, each flushed in groups as a database does.
 fn load(installed: &Installed, mounted: &Path, runtime_ms: u64) -> Invocation {
-    let file = mounted.join("load");
-    let args = [
-        "--name=load".to_owned(),
-        format!("--filename={}", file.display()),
-        "--size=16777216".to_owned(),
-        "--rw=randwrite".to_owned(),
-        "--bs=4096".to_owned(),
-        "--ioengine=psync".to_owned(),
-        "--direct=1".to_owned(),
-        "--fdatasync=32".to_owned(),
-        "--time_based".to_owned(),
-        format!("--runtime={runtime_ms}ms"),
-        "--thread".to_owned(),
-        "--eta=never".to_owned(),
-        "--lat_percentiles=1".to_owned(),
-        "--output-format=json+".to_owned(),
-    ];
-    Invocation::new(&installed.program, args)
+    let options = format!(
+        "--size=16777216 --rw=randwrite --bs=4096 --ioengine=psync --direct=1 --fdatasync=32 --time_based \
+         --runtime={runtime_ms}ms --thread --eta=never --lat_percentiles=1 --output-format=json+"
+    );
+    fio_job(installed, "load", Some(mounted), &options)
 }
 
 /// What the half misses that is pulled.
 fn fresh(installed: &Installed, mounted: &Path, bytes: Bytes) -> Invocation {
-    let file = mounted.join("fresh");
-    let args = [
-        "--name=fresh".to_owned(),
-        format!("--filename={}", file.display()),
-        format!("--size={}", bytes.0),
-        "--rw=write".to_owned(),
-        "--bs=1048576".to_owned(),
-        "--ioengine=psync".to_owned(),
-        "--end_fsync=1".to_owned(),
-        "--thread".to_owned(),
-        "--eta=never".to_owned(),
-    ];
-    Invocation::new(&installed.program, args)
-}
-
-/// What is run, the load during the resync as long as that takes.
-pub(super) fn shown(
-    options: &ResyncOptions,
-    installed: &Installed,
-    place: &ToolDirs<'_>,
-) -> Vec<String> {
-    let layout = RigLayout::of(place);
-    let mounted = layout.mounted();
-    let halves = HALVES.map(|half| layout.path(half).into());
-    let create = CREATE.map(Into::into).into_iter().chain(halves);
-    let re_add = ["array", "re-add", "ARRAY", "--disk", "b"].map(Into::into);
-    let images = HALVES.map(|half| layout.image_shown(half, options.half_size()));
-    let scenario = [
-        line("outboard", create),
-        line("outboard", layout.attach(&options.disk(&layout))),
-        load(installed, &mounted, options.before_ms).shown(),
-        layout.pull_shown("b"),
-        fresh(installed, &mounted, options.bytes).shown(),
-        layout.plug_shown("b"),
-        load(installed, &mounted, options.before_ms).shown(),
-        line("outboard", re_add),
-        layout.detach_shown(),
-    ];
-    images.into_iter().chain(scenario).collect()
-}
-
-pub(super) fn run(options: &ResyncOptions, mut start: Start<'_>) -> Result<Ran, ToolError> {
-    let started = engine::clock::now();
-    let mut scenario = Scenario::begin(options, &mut start)?;
-    let load = scenario.load(options.before_ms)?;
-    let alone = load.wait(start.limit, start.tick)?;
-    let alone_rate = operations(&alone.output)?;
-    scenario.rig.pull("b")?;
-    scenario.write(options.bytes, start.tick)?;
-    scenario.wait_for("failed", NOTICE, start.tick)?;
-    scenario.rig.plug("b")?;
-
-    let returned = engine::clock::now();
-    let load = scenario.load(start.limit.as_millis().try_into().unwrap_or(u64::MAX))?;
-    scenario.re_add(start.tick)?;
-    let copied = scenario.wait_for("in_sync", start.limit, start.tick)?;
-    let resync = Nanos::from_duration(engine::clock::now().duration_since(returned));
-    let beside = load.interrupt()?;
-
-    let seen = ResyncSeen {
-        resync,
-        copied,
-        alone: alone_rate,
-        beside: operations(&beside.output).ok(),
-    };
-    let mut findings = Vec::new();
-    if resync < SHORT {
-        let text = format!("the resync took {resync}, too short to say much of the load beside it");
-        findings.push(Finding::remark(Check::Run, text));
-    }
-    let commands = scenario.rig.commands.clone();
-    scenario.rig.take_down()?;
-    let elapsed = Nanos::from_duration(engine::clock::now().duration_since(started));
-    Ok(Ran {
-        result: ToolResult {
-            bytes: Some(options.bytes),
-            ..start.result("resync", figures(&seen, options.bytes), elapsed)
-        },
-        output: format!("{}\n{}", alone.output, beside.output),
-        commands,
-        findings,
-    })
+    let size = bytes.0;
+    let options = format!(
+        "--size={size} --rw=write --bs=1048576 --ioengine=psync --end_fsync=1 --thread --eta=never"
+    );
+    fio_job(installed, "fresh", Some(mounted), &options)
 }
 
 /// A mirror with a load on it.
@@ -284,7 +157,7 @@ impl<'a> Scenario<'a> {
         })
     }
 
-    /// Random writes of 4 KiB, one at a time, each flushed in groups as a database does.
+    /// Starts the load.
     fn load(&mut self, runtime_ms: u64) -> Result<Running, ToolError> {
         let command = load(self.installed, &self.mounted, runtime_ms);
         self.rig.commands.push(command.shown());
@@ -375,4 +248,103 @@ fn half_of(told: &str, image: &str) -> Option<Half> {
 fn operations(text: &str) -> Result<f64, ToolError> {
     let result = parse(text).map_err(|_| PROGRAM.unreadable("result of the load"))?;
     Ok(result.ios as f64 / result.runtime.seconds().max(f64::MIN_POSITIVE))
+}
+
+impl ToolKind for ResyncOptions {
+    fn program(&self) -> Program {
+        PROGRAM
+    }
+
+    fn name(&self) -> &'static str {
+        "resync"
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.bytes < BYTES_MIN || !self.bytes.0.is_multiple_of(MIB) {
+            let bytes = self.bytes;
+            return Err(format!(
+                "bytes is {bytes}, whole MiB and at least {BYTES_MIN} are needed"
+            ));
+        }
+        if self.before_ms < 300 {
+            return Err(format!("before_ms is {}, at least 300", self.before_ms));
+        }
+        Ok(())
+    }
+
+    /// Written and copied at 50 MB/s.
+    fn usual(&self) -> Nanos {
+        let copied = self.bytes.0.saturating_mul(2) / 50_000;
+        Nanos::from_ms(copied + self.before_ms + 5000)
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::AsMuchAsItCan
+    }
+
+    /// What is run, the load during the resync as long as that takes.
+    fn shown(&self, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
+        let layout = RigLayout::of(place);
+        let mounted = layout.mounted();
+        let halves = HALVES.map(|half| layout.path(half).into());
+        let create = CREATE.map(Into::into).into_iter().chain(halves);
+        let re_add = ["array", "re-add", "ARRAY", "--disk", "b"].map(Into::into);
+        let images = HALVES.map(|half| layout.image_shown(half, self.half_size()));
+        let scenario = [
+            line("outboard", create),
+            line("outboard", layout.attach(&self.disk(&layout))),
+            load(installed, &mounted, self.before_ms).shown(),
+            layout.pull_shown("b"),
+            fresh(installed, &mounted, self.bytes).shown(),
+            layout.plug_shown("b"),
+            load(installed, &mounted, self.before_ms).shown(),
+            line("outboard", re_add),
+            layout.detach_shown(),
+        ];
+        images.into_iter().chain(scenario).collect()
+    }
+
+    fn run(&self, mut start: Start<'_>) -> Result<Ran, ToolError> {
+        let started = engine::clock::now();
+        let mut scenario = Scenario::begin(self, &mut start)?;
+        let load = scenario.load(self.before_ms)?;
+        let alone = load.wait(start.limit, start.tick)?;
+        let alone_rate = operations(&alone.output)?;
+        scenario.rig.pull("b")?;
+        scenario.write(self.bytes, start.tick)?;
+        scenario.wait_for("failed", NOTICE, start.tick)?;
+        scenario.rig.plug("b")?;
+
+        let returned = engine::clock::now();
+        let load = scenario.load(start.limit.as_millis().try_into().unwrap_or(u64::MAX))?;
+        scenario.re_add(start.tick)?;
+        let copied = scenario.wait_for("in_sync", start.limit, start.tick)?;
+        let resync = Nanos::from_duration(engine::clock::now().duration_since(returned));
+        let beside = load.interrupt()?;
+
+        let seen = ResyncSeen {
+            resync,
+            copied,
+            alone: alone_rate,
+            beside: operations(&beside.output).ok(),
+        };
+        let mut findings = Vec::new();
+        if resync < SHORT {
+            let text =
+                format!("the resync took {resync}, too short to say much of the load beside it");
+            findings.push(Finding::of_run(text));
+        }
+        let commands = scenario.rig.commands.clone();
+        scenario.rig.take_down()?;
+        let elapsed = Nanos::from_duration(engine::clock::now().duration_since(started));
+        Ok(Ran {
+            result: ToolResult {
+                bytes: Some(self.bytes),
+                ..start.result(figures(&seen, self.bytes), elapsed)
+            },
+            output: format!("{}\n{}", alone.output, beside.output),
+            commands,
+            findings,
+        })
+    }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
+use super::files::{make_folder, remove_folder};
 use super::layout::RigLayout;
 use super::process::Running;
 use super::{Invocation, Tick, ToolDirs, ToolError};
@@ -39,7 +40,7 @@ impl<'a> Rig<'a> {
     /// A folder for it.
     pub(super) fn new(place: ToolDirs<'a>) -> Result<Self, ToolError> {
         let outboard = std::env::current_exe()
-            .map_err(|error| ToolError::system("tell where this program is", error))?;
+            .map_err(|error| ToolError::system("find the path of this program", error))?;
         let layout = RigLayout::of(&place);
         let rig = Self {
             place,
@@ -49,8 +50,7 @@ impl<'a> Rig<'a> {
             servers: Vec::new(),
             commands: Vec::new(),
         };
-        let folder = rig.layout.folder();
-        fs::create_dir_all(folder).map_err(|error| rig.failed("make", folder, error))?;
+        make_folder(rig.layout.folder())?;
         Ok(rig)
     }
 
@@ -106,11 +106,17 @@ impl<'a> Rig<'a> {
         if !self.commands.contains(&shown) {
             self.commands.push(shown);
         }
-        let beside = ToolDirs {
+        command
+            .run(&self.own_place(), LIMIT, tick)
+            .map(|ran| ran.output)
+    }
+
+    /// Commands of ours work in the rig's folder.
+    fn own_place(&self) -> ToolDirs<'_> {
+        ToolDirs {
             directory: self.layout.folder(),
             ..self.place
-        };
-        command.run(&beside, LIMIT, tick).map(|ran| ran.output)
+        }
     }
 
     /// Attaches a disk with a new filesystem; where it is mounted.
@@ -127,10 +133,7 @@ impl<'a> Rig<'a> {
         let command = Invocation::new(&self.outboard, self.layout.serve(disk));
         self.commands
             .push(crate::fio::command::shown("outboard", &command.args));
-        let running = command.start(&ToolDirs {
-            directory: self.layout.folder(),
-            ..self.place
-        })?;
+        let running = command.start(&self.own_place())?;
         let look = || {
             let found = fs::read_to_string(&port).unwrap_or_default();
             found.trim().parse::<u16>().ok()
@@ -162,13 +165,7 @@ impl<'a> Rig<'a> {
                 self.outboard(&["detach", &at, "--force"], go)?;
             }
         }
-        let folder = self.layout.folder();
-        match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(self.failed("remove", folder, error))
-            }
-            _ => Ok(()),
-        }
+        remove_folder(self.layout.folder())
     }
 }
 

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::result::{ToolFigure, Unit};
-use super::{Installed, Invocation, Program, Ran, Start, ToolDirs, ToolError};
+use super::{Installed, Invocation, Program, Ran, Start, ToolDirs, ToolError, ToolKind, Writes};
+use crate::plan::bounds;
+use crate::units::Nanos;
 
 /// What has to be installed.
 pub const PROGRAM: Program = Program {
@@ -35,22 +37,6 @@ pub struct StressNgOptions {
 
 fn method() -> String {
     "matrixprod".into()
-}
-
-impl StressNgOptions {
-    pub(super) fn check(&self) -> Result<(), String> {
-        if self.workers > WORKERS_MAX {
-            return Err(format!(
-                "workers is {}, at most {WORKERS_MAX}",
-                self.workers
-            ));
-        }
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        if self.method.is_empty() || !self.method.chars().all(plain) {
-            return Err(format!("{:?} is no method of stress-ng", self.method));
-        }
-        PROGRAM.whole_seconds(self.runtime_ms)
-    }
 }
 
 /// The command; its figures go to `figures`.
@@ -87,10 +73,10 @@ pub fn parse(text: &str) -> Option<Vec<ToolFigure>> {
         (value.is_finite() && value >= 0.0).then_some(value)
     };
     let rate = number("bogo-ops-per-second-real-time").filter(|rate| *rate > 0.0)?;
-    let mut figures = vec![ToolFigure::higher("operations", rate, Unit::PerSecond)];
+    let mut figures = vec![ToolFigure::per_second("operations", rate)];
     figures.extend(
         number("bogo-ops-per-second-usr-sys-time")
-            .map(|rate| ToolFigure::higher("operations by CPU time", rate, Unit::PerSecond)),
+            .map(|rate| ToolFigure::per_second("operations by CPU time", rate)),
     );
     figures.extend(
         number("cpu-usage-per-instance")
@@ -104,21 +90,56 @@ pub(super) fn figures_file(place: &ToolDirs<'_>) -> PathBuf {
     place.work.join("stress-ng.yaml")
 }
 
-pub(super) fn run(options: &StressNgOptions, start: Start<'_>) -> Result<Ran, ToolError> {
-    let yaml = figures_file(start.place);
-    let command = command(options, start.installed, &yaml);
-    // It writes temporary files where it is started.
-    let beside = ToolDirs {
-        directory: start.place.work,
-        ..*start.place
-    };
-    let printed = command.run(&beside, start.limit, start.tick)?;
-    let output = std::fs::read_to_string(&yaml).unwrap_or_default();
-    let figures = parse(&output).ok_or(PROGRAM.unreadable("metrics"))?;
-    Ok(Ran {
-        result: start.result(PROGRAM.name, figures, printed.elapsed),
-        output,
-        commands: vec![command.shown()],
-        findings: Vec::new(),
-    })
+impl ToolKind for StressNgOptions {
+    fn program(&self) -> Program {
+        PROGRAM
+    }
+
+    fn check(&self) -> Result<(), String> {
+        bounds::at_most("workers", self.workers, WORKERS_MAX)?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if self.method.is_empty() || !self.method.chars().all(plain) {
+            return Err(format!("{:?} is no method of stress-ng", self.method));
+        }
+        PROGRAM.whole_seconds(self.runtime_ms)
+    }
+
+    fn usual(&self) -> Nanos {
+        Nanos::from_ms(self.runtime_ms)
+    }
+
+    fn is_timed(&self) -> bool {
+        true
+    }
+
+    fn at_once(&self) -> Option<u32> {
+        (self.workers > 0).then_some(self.workers)
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::Nothing
+    }
+
+    fn shown(&self, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
+        vec![command(self, installed, &figures_file(place)).shown()]
+    }
+
+    fn run(&self, start: Start<'_>) -> Result<Ran, ToolError> {
+        let yaml = figures_file(start.place);
+        let command = command(self, start.installed, &yaml);
+        // It writes temporary files where it is started.
+        let beside = ToolDirs {
+            directory: start.place.work,
+            ..*start.place
+        };
+        let printed = command.run(&beside, start.limit, start.tick)?;
+        let output = std::fs::read_to_string(&yaml).unwrap_or_default();
+        let figures = parse(&output).ok_or(PROGRAM.unreadable("metrics"))?;
+        Ok(Ran {
+            result: start.result(figures, printed.elapsed),
+            output,
+            commands: vec![command.shown()],
+            findings: Vec::new(),
+        })
+    }
 }

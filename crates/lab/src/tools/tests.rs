@@ -193,9 +193,9 @@ fn each_tools_own_words_have_its_version() {
         ("tar (GNU tar) 1.34\nCopyright (C) 2021", "1.34"),
     ];
     for (text, version) in said {
-        assert_eq!(installed::version(text).as_deref(), Some(version));
+        assert_eq!(programs::version(text).as_deref(), Some(version));
     }
-    assert_eq!(installed::version("no version here"), None);
+    assert_eq!(programs::version("no version here"), None);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn options_that_make_no_sense_are_refused_by_name() {
     ];
     for (text, word) in wrong {
         let tool: Tool = toml::from_str(text).unwrap();
-        let error = tool.check().unwrap_err();
+        let error = tool.kind().check().unwrap_err();
         assert!(error.contains(word), "{text}: {error}");
     }
     let unknown = "tool = \"dbench\"\nclients = 1\nruntime_ms = 2000\nsynk = true";
@@ -253,7 +253,7 @@ proptest! {
         std::hint::black_box(bonnie::parse(&text, Bytes(1), None).is_some());
         std::hint::black_box(iperf3::parse(&text).is_ok());
         std::hint::black_box(stress_ng::parse(&text).is_some());
-        std::hint::black_box(installed::version(&text).is_some());
+        std::hint::black_box(programs::version(&text).is_some());
     }
 
     #[test]

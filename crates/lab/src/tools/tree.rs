@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::files::check_cancelled;
 use super::{Tick, ToolError};
 use crate::units::{Bytes, grouped};
 
@@ -137,9 +138,7 @@ pub fn copy(
     };
     fs::create_dir(target).map_err(|error| failed(target, error))?;
     for entry in &entries {
-        if !tick(engine::clock::now()) {
-            return Err(ToolError::Cancelled);
-        }
+        check_cancelled(tick)?;
         let (from, to) = (source.join(&entry.path), target.join(&entry.path));
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;

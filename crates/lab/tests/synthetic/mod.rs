@@ -2,11 +2,11 @@
 //! they are computed and shown, never what they are.
 
 mod full_run;
-mod layered;
+mod layers;
 mod long;
 
 pub(crate) use full_run::full_run;
-pub(crate) use layered::layered;
+pub(crate) use layers::layered;
 pub(crate) use long::long;
 
 use lab::checks::cache::{Dropped, Server};

@@ -173,7 +173,7 @@ impl Directory<'_, '_> {
         }
         let depth = self.job.depth.max(DEPTH_FULL);
         let chosen = self.load.choose(path, false);
-        let job = lab::doctor::Job { depth, ..self.job };
+        let job = lab::doctor::DoctorJob { depth, ..self.job };
         let ran = chosen.map(|(engine, direct)| {
             let source = LoadSource::File {
                 path: path.to_owned(),

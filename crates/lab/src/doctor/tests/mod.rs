@@ -25,7 +25,7 @@ fn way(parts: &[Stage], mib: f64) -> Examination {
         target: "/mnt/media".into(),
         about: "a test".into(),
         way: parts.to_vec(),
-        job: Job {
+        job: DoctorJob {
             direction: Direction::Read,
             pattern: Pattern::Sequential,
             block_size: Bytes(64 << 10),

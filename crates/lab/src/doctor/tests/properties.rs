@@ -62,7 +62,7 @@ proptest! {
     }
 
     #[test]
-    fn only_parts_of_the_way_are_named_and_none_of_those_acquitted(e in examinations()) {
+    fn only_parts_of_the_path_are_named_and_none_of_those_ruled_out(e in examinations()) {
         let verdict = diagnose(&e);
         prop_assert!(!verdict.limiter.is_empty());
         prop_assert!(verdict.limiter.iter().all(|part| e.way.contains(part)));
@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn every_verdict_can_be_printed_and_told_to_programs(e in examinations()) {
+    fn every_verdict_can_be_printed_and_serialized(e in examinations()) {
         let verdict = diagnose(&e);
         prop_assert!(text(&e, &verdict).ends_with('\n'));
         let json = serde_json::to_string(&(&e, &verdict)).unwrap();

@@ -14,7 +14,7 @@ const OURS: [Stage; 7] = [
 ];
 
 #[test]
-fn a_disk_that_is_innocent_by_substitution_is_not_named_by_its_bound() {
+fn a_disk_that_substitution_rules_out_is_not_named_by_its_bound() {
     let mut e = way(&OURS, 100.0);
     e.bounds = vec![alone(Stage::Disk, 101.0), alone(Stage::Wire, 110.0)];
     e.substitutions = vec![without(&[Stage::Disk], 100.0)];
@@ -22,7 +22,7 @@ fn a_disk_that_is_innocent_by_substitution_is_not_named_by_its_bound() {
 }
 
 #[test]
-fn a_substitution_that_may_not_have_taken_place_acquits_nobody() {
+fn a_substitution_that_may_not_have_taken_place_rules_nothing_out() {
     let mut e = way(&OURS, 100.0);
     e.bounds = vec![alone(Stage::Disk, 101.0), alone(Stage::Wire, 1000.0)];
     e.substitutions = vec![Substitution {
@@ -45,7 +45,7 @@ fn what_is_left_is_named_when_all_others_carry_far_more() {
 }
 
 #[test]
-fn a_wire_and_a_server_that_nobody_measured_are_not_told_apart() {
+fn a_wire_and_a_server_that_were_not_measured_are_not_distinguished() {
     let mut e = way(&OURS, 20.0);
     e.bounds = vec![
         alone(Stage::Generator, 900.0),
@@ -99,7 +99,7 @@ fn a_thread_that_encrypts_is_held_by_the_cipher() {
 }
 
 #[test]
-fn a_core_that_others_have_is_told_and_so_is_what_to_do() {
+fn a_core_that_others_have_is_reported_with_what_to_do() {
     let mut e = way(&OURS, 200.0);
     e.bounds = vec![Bound::busy(Stage::Server, e.rate, cpu(0.48, 0.5, None)).unwrap()];
     let verdict = diagnose(&e);

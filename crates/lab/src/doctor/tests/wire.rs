@@ -46,7 +46,7 @@ fn a_wire_is_a_bound_in_the_way_that_the_bytes_go() {
 
 /// C's dock: the interface reported 1 Gb/s, and what was behind it carried a tenth.
 #[test]
-fn a_link_that_promises_more_than_it_carries_is_told() {
+fn a_link_that_promises_more_than_it_carries_is_reported() {
     let e = over(bare(11.2, 11.2, Some(1000)), 10.9, Direction::Read);
     let said = diagnose(&e).contradictions;
     assert_eq!(said.len(), 1, "{said:?}");
@@ -77,7 +77,7 @@ fn a_target_beyond_the_wire_refutes_the_measurement_of_the_wire() {
 }
 
 #[test]
-fn a_full_queue_in_front_of_a_wire_with_room_is_told() {
+fn a_full_queue_in_front_of_a_wire_with_room_is_reported() {
     let full = Sign {
         part: Stage::Wire,
         text: "Packets wait in front of the wire.".into(),

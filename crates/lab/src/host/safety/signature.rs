@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filesystem_wins_over_a_table_and_a_table_is_told_as_one() {
+    fn a_filesystem_wins_over_a_table_and_a_table_is_reported_as_one() {
         let of = |text| kind(text).unwrap();
         assert_eq!(of("DEVNAME=/dev/loop0\nTYPE=ext4\nPTTYPE=dos\n"), "ext4");
         assert!(is_table(&of("DEVNAME=/dev/loop0\nPTTYPE=gpt\n")));

@@ -22,7 +22,7 @@ fn facts_of(against: Vec<Reason>) -> DeviceFacts {
 }
 
 #[test]
-fn a_device_that_nobody_uses_is_written_only_when_its_serial_was_typed() {
+fn an_unused_device_is_written_only_when_its_serial_was_typed() {
     let facts = facts_of(Vec::new());
     assert_eq!(decide(&facts, &typed(&["WD-0", "WD-1"])), Ok(()));
     assert_eq!(

@@ -60,7 +60,7 @@ pub(in crate::report) enum Floor {
 /// One line.
 #[derive(Debug, Clone, Default)]
 pub(in crate::report) struct Line {
-    /// Whose colour, shape and dash.
+    /// The target that gives it colour, shape and dash.
     pub(in crate::report) look: usize,
     pub(in crate::report) name: String,
     pub(in crate::report) points: Vec<Point>,
@@ -96,7 +96,7 @@ impl Point {
 pub(in crate::report) struct Flag {
     pub(in crate::report) x: f64,
     pub(in crate::report) text: String,
-    /// Whose; none is a warning.
+    /// The target that it marks; none is a warning.
     pub(in crate::report) look: Option<usize>,
 }
 

@@ -103,7 +103,7 @@ pub(in crate::report) fn said(layer: &Layer) -> String {
     let interval = range(percent(cost.ratio.low), percent(cost.ratio.high));
     match cost.verdict {
         Verdict::Same => "same within 3 %".into(),
-        Verdict::CannotTell { .. } => format!("cannot tell ({interval} %)"),
+        Verdict::CannotTell { .. } => format!("undecided ({interval} %)"),
         Verdict::Slower => format!(
             "{} % ({interval}): check",
             significant(percent(cost.ratio.median))

@@ -2,7 +2,7 @@
 
 use super::latency::rows_of;
 use super::rates::{are_rates, interval_of};
-use super::{Figure, ReportBlock, Section, Table, singles};
+use super::{Figure, Section, Table, singles};
 use crate::report::chart;
 use crate::report::summary::{Row, Summary};
 use crate::store::RunRecord;
@@ -10,18 +10,8 @@ use crate::store::RunRecord;
 pub(super) fn blocks(run: &RunRecord, summary: &Summary) -> Option<Section> {
     let lead =
         "Every single measurement, in time order. Lines are medians; hollow marks are invalid.";
-    let mut parts = vec![ReportBlock::Text(lead.into()), ReportBlock::Targets];
-    let tests = singles(run).map(|workload| rows_of(summary, workload));
-    parts.extend(
-        tests
-            .filter_map(|rows| blocks_of(&rows))
-            .map(ReportBlock::Figure),
-    );
-    (parts.len() > 2).then_some(Section {
-        id: "blocks",
-        title: "Block by block",
-        parts,
-    })
+    let figures = singles(run).filter_map(|workload| blocks_of(&rows_of(summary, workload)));
+    Section::of_figures("blocks", "Block by block", lead, figures)
 }
 
 fn blocks_of(rows: &[&Row]) -> Option<Figure> {

@@ -7,7 +7,7 @@ use crate::report::summary::Summary;
 use crate::stats::Comparison;
 use crate::store::RunRecord;
 
-/// A name and what is said of it.
+/// A name and its sentence.
 type Named = (String, Option<Comparison>);
 
 /// What the cover shows: the one target in each test, or all targets over all tests.

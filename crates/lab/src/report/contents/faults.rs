@@ -50,15 +50,11 @@ pub(super) fn faults(run: &RunRecord, summary: &Summary) -> Option<Section> {
     }));
     let parts = match lines.is_empty() {
         true => vec![ReportBlock::Text(
-            "Nothing failed, nothing was left out, and the machine did not slow itself down as far as its sensors tell.".into(),
+            "Nothing failed, nothing was left out, and the machine did not slow itself down as far as its sensors report.".into(),
         )],
         false => vec![ReportBlock::List(lines)],
     };
-    Some(Section {
-        id: "faults",
-        title: "Faults",
-        parts,
-    })
+    Some(Section::new("faults", "Faults", parts))
 }
 
 /// A finding's text as a sentence of its own.

@@ -1,6 +1,6 @@
 //! Latency: by percentile, and over the blocks of a run as a heat map.
 
-use super::{Figure, ReportBlock, Section, Table, singles};
+use super::{Figure, Section, Table, singles};
 use crate::checks;
 use crate::fio::Histogram;
 use crate::report::cells::latency as shown;
@@ -16,34 +16,19 @@ const HEATS_MAX: usize = 16;
 const PARTS: [f64; 3] = [0.5, 0.99, 0.999];
 
 pub(super) fn latency(run: &RunRecord, summary: &Summary) -> Option<Section> {
-    let mut figures: Vec<ReportBlock> = Vec::new();
-    for workload in singles(run) {
-        let rows = rows_of(summary, workload);
-        figures.extend(percentiles(&rows).map(ReportBlock::Figure));
-    }
-    if figures.is_empty() {
-        return None;
-    }
-    let mut parts = vec![
-        ReportBlock::Text(
-            "How long an operation took from being submitted, all blocks together (histograms added, percentiles never averaged). \
-             A line ends where fewer than ten operations were slower. \
-             Below, the same block by block: a column for each measurement, darker where more of its operations were."
-                .into(),
-        ),
-        ReportBlock::Targets,
-    ];
-    parts.append(&mut figures);
-    let single: Vec<usize> = singles(run).collect();
+    let lead = "How long an operation took from being submitted, all blocks together (histograms added, percentiles never averaged). \
+                A line ends where fewer than ten operations were slower. \
+                Below, the same block by block: a column for each measurement, darker where more of its operations were.";
+    let singles: Vec<usize> = singles(run).collect();
+    let mut tests = singles
+        .iter()
+        .filter_map(|workload| percentiles(&rows_of(summary, *workload)))
+        .peekable();
+    tests.peek()?;
     let rows = summary.rows.iter();
-    let rows = rows.filter(|row| single.contains(&row.workload));
-    let heats = rows.filter_map(|row| heat(run, row));
-    parts.extend(heats.take(HEATS_MAX).map(ReportBlock::Figure));
-    Some(Section {
-        id: "latency",
-        title: "Latency",
-        parts,
-    })
+    let rows = rows.filter(|row| singles.contains(&row.workload));
+    let heats = rows.filter_map(|row| heat(run, row)).take(HEATS_MAX);
+    Section::of_figures("latency", "Latency", lead, tests.chain(heats))
 }
 
 /// The rows of one test.

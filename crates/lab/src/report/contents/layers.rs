@@ -4,10 +4,10 @@ use super::latency::rows_of;
 use super::{Figure, ReportBlock, Section, Table, singles};
 use crate::report::chart::{self, Label, Layer};
 use crate::report::short;
-use crate::report::summary::{Row, Summary};
-use crate::stats::{Comparison, Interval, compare};
-use crate::store::{Cell, RunRecord};
-use crate::tools::{Better, Unit};
+use crate::report::summary::{Row, Summary, compared};
+use crate::stats::Interval;
+use crate::store::RunRecord;
+use crate::tools::Unit;
 use crate::units::{MIB, significant};
 
 /// With fewer targets the comparison says it all, unless one is on another.
@@ -32,11 +32,7 @@ pub(super) fn layers(run: &RunRecord, summary: &Summary) -> Option<Section> {
     }
     let mut parts = vec![ReportBlock::Text(lead.into())];
     parts.extend(figures);
-    Some(Section {
-        id: "layers",
-        title: "What each layer costs",
-        parts,
-    })
+    Some(Section::new("layers", "What each layer costs", parts))
 }
 
 /// The target below one: what its plan says, else the baseline.
@@ -66,7 +62,7 @@ fn figure(run: &RunRecord, rows: &[&Row], below: &[Option<usize>]) -> Option<Fig
             name: row.label.clone(),
             on: below[row.target].and_then(|on| rows.iter().position(|other| other.target == on)),
             time: row.headline.and_then(|found| time(row, found)),
-            cost: below[row.target].and_then(|on| cost(run, row, on)),
+            cost: below[row.target].and_then(|on| compared(run, row.workload, on, row.target)),
             counted: row.validity.is_usable(),
         })
         .collect();
@@ -132,27 +128,6 @@ fn time(row: &Row, found: Interval) -> Option<Interval> {
         n: found.n,
     };
     (time.median.is_finite() && time.high.is_finite()).then_some(time)
-}
-
-/// The time of a row over that of the layer below, in each block that has both.
-fn cost(run: &RunRecord, row: &Row, below: usize) -> Option<Comparison> {
-    let usable = |target: usize| {
-        run.cells.iter().filter(move |cell| {
-            (cell.workload, cell.target) == (row.workload, target) && cell.is_usable()
-        })
-    };
-    let value = |cell: &Cell| cell.headline().map(|headline| headline.value);
-    let ratios: Vec<f64> = usable(row.target)
-        .filter_map(|cell| {
-            let other = usable(below).find(|other| other.block == cell.block)?;
-            let (here, there) = (value(cell)?, value(other)?);
-            Some(match row.better {
-                Better::Higher => there / here,
-                Better::Lower => here / there,
-            })
-        })
-        .collect();
-    compare(&ratios, run.seed)
 }
 
 fn table(layers: &[Layer], unit: &str) -> Table {

@@ -2,6 +2,7 @@
 
 use super::timeline::{Timeline, courses, end, named, rows, spans};
 use super::{Figure, ReportBlock, Section, Table};
+use crate::host::Machine;
 use crate::report::chart::{Along, Flag, Floor, Label, Panel, Plane};
 use crate::sensors::Sample;
 use crate::stats::thermal::{TemperatureReading, ThermalFit};
@@ -19,11 +20,7 @@ pub(super) fn machines(run: &RunRecord) -> Option<Section> {
     parts.extend((0..run.manifest.targets.len()).map(|index| target(run, index)));
     parts.extend(thermals(run).map(ReportBlock::Figure));
     parts.extend(pressure(run).map(ReportBlock::Figure));
-    Some(Section {
-        id: "machines",
-        title: "Machines and targets",
-        parts,
-    })
+    Some(Section::new("machines", "Machines and targets", parts))
 }
 
 fn item(name: &str, value: impl ToString) -> (String, String) {
@@ -32,47 +29,44 @@ fn item(name: &str, value: impl ToString) -> (String, String) {
 
 fn machine(run: &RunRecord) -> ReportBlock {
     let machine = &run.manifest.machine;
+    let mut items = hardware(machine);
+    items.push(item(
+        "fio",
+        run.manifest.fio.as_deref().unwrap_or("not used"),
+    ));
+    items.push(item("outboard", &run.manifest.outboard));
     ReportBlock::Facts {
         title: machine.hostname.clone(),
-        items: vec![
-            item("processor", &machine.processor),
-            item(
-                "cores",
-                format!("{} ({})", machine.cores, machine.architecture),
-            ),
-            item("memory", machine.memory),
-            item("kernel", &machine.kernel),
-            item("system", &machine.system),
-            item("load before", significant(machine.load)),
-            item("fio", run.manifest.fio.as_deref().unwrap_or("not used")),
-            item("outboard", &run.manifest.outboard),
-        ],
+        items,
     }
+}
+
+/// What every machine is described by.
+fn hardware(machine: &Machine) -> Vec<(String, String)> {
+    let cores = format!("{} ({})", machine.cores, machine.architecture);
+    vec![
+        item("processor", &machine.processor),
+        item("cores", cores),
+        item("memory", machine.memory),
+        item("kernel", &machine.kernel),
+        item("system", &machine.system),
+        item("load before", significant(machine.load)),
+    ]
 }
 
 /// Another machine that was watched.
 fn agent(agent: &AgentRecord) -> ReportBlock {
     let machine = &agent.machine;
-    let cores = format!("{} ({})", machine.cores, machine.architecture);
     let (ahead, error) = (
         agent.clock_offset_ns as f64 / 1e9,
         agent.clock_error.0 as f64 / 1e6,
     );
+    let clock = format!("{ahead:.3} s ahead of ours, known to {error:.3} ms");
+    let mut items = hardware(machine);
+    items.extend([item("clock", clock), item("outboard", &agent.outboard)]);
     ReportBlock::Facts {
         title: format!("{}, agent at {}", machine.hostname, agent.address),
-        items: vec![
-            item("processor", &machine.processor),
-            item("cores", cores),
-            item("memory", machine.memory),
-            item("kernel", &machine.kernel),
-            item("system", &machine.system),
-            item("load before", significant(machine.load)),
-            item(
-                "clock",
-                format!("{ahead:.3} s ahead of ours, known to {error:.3} ms"),
-            ),
-            item("outboard", &agent.outboard),
-        ],
+        items,
     }
 }
 
@@ -248,7 +242,7 @@ pub(super) fn figure(
     }
 }
 
-/// When each kind of throttling began; what was only seen since boot is said by the checks.
+/// When each kind of throttling began; what was only seen since boot is reported by the checks.
 pub(super) fn throttled(samples: &[Sample]) -> Vec<Flag> {
     let now = |item: &str| !item.ends_with("-since-boot");
     let all = samples
@@ -277,18 +271,12 @@ fn pressure(run: &RunRecord) -> Option<Figure> {
         .map(|course| format!("{} {:.0} %", course.item, course.mean() * 100.0))
         .collect();
     let caption = format!(
-        "ReportBlock of the time in which something waited for a processor, a disk or memory; on average {}. \
+        "Part of the time in which something waited for a processor, a disk or memory; on average {}. \
          n = {} points each. No interval: this is a course, not an estimate.",
         means.join(", "),
         found.first()?.points.len()
     );
     let panels = [("% of the time", Floor::Zero, &found, 100.0)];
-    Some(figure(
-        run,
-        "Waiting",
-        &panels,
-        Vec::new(),
-        caption,
-        "pressure",
-    ))
+    let flags = Vec::new();
+    Some(figure(run, "Waiting", &panels, flags, caption, "pressure"))
 }

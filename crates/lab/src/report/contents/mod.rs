@@ -1,6 +1,6 @@
 //! What a report says, section by section: the page, Markdown and JSON show the same.
 //!
-//! Invariants: whatever is drawn is in the figure's table too, so a figure of one form is in all of them;
+//! Invariants: everything that is drawn is in the figure's table too, so a figure of one form is in all of them;
 //! a caption has n and interval; a section without anything to say is left out.
 
 mod blocks;
@@ -31,6 +31,28 @@ pub(super) struct Section {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
     pub(super) parts: Vec<ReportBlock>,
+}
+
+impl Section {
+    pub(super) const fn new(
+        id: &'static str,
+        title: &'static str,
+        parts: Vec<ReportBlock>,
+    ) -> Self {
+        Self { id, title, parts }
+    }
+
+    /// A section of a text, which target is which, and figures; none where there is no figure.
+    fn of_figures(
+        id: &'static str,
+        title: &'static str,
+        lead: &str,
+        figures: impl Iterator<Item = Figure>,
+    ) -> Option<Self> {
+        let mut parts = vec![ReportBlock::Text(lead.into()), ReportBlock::Targets];
+        parts.extend(figures.map(ReportBlock::Figure));
+        (parts.len() > 2).then_some(Self { id, title, parts })
+    }
 }
 
 /// What a section is made of.
@@ -125,9 +147,6 @@ fn singles(run: &RunRecord) -> impl Iterator<Item = usize> {
 
 fn commands() -> Option<Section> {
     let lead = "Each as it was run. Before each measurement: sync, then the page cache was dropped as far as permitted.";
-    Some(Section {
-        id: "commands",
-        title: "Every command",
-        parts: vec![ReportBlock::Text(lead.into()), ReportBlock::Commands],
-    })
+    let parts = vec![ReportBlock::Text(lead.into()), ReportBlock::Commands];
+    Some(Section::new("commands", "Every command", parts))
 }

@@ -23,13 +23,9 @@ pub(super) fn network(run: &RunRecord) -> Option<Section> {
         return None;
     }
     let lead =
-        "Everything that interfaces and devices carried while the run was made, whoever sent it.";
+        "Everything that interfaces and devices carried while the run was made, by any sender.";
     parts.insert(0, ReportBlock::Text(lead.into()));
-    Some(Section {
-        id: "network",
-        title: "Network and disks",
-        parts,
-    })
+    Some(Section::new("network", "Network and disks", parts))
 }
 
 /// What is before the last dash or slash, each once.
@@ -44,30 +40,42 @@ fn names<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
+/// The courses of one sensor, by the interface or the disk that they are of.
+struct Items(Vec<Timeline>);
+
+impl Items {
+    /// The courses of `name` that are one of `what`.
+    fn of(&self, name: &str, what: &[&str]) -> Vec<Timeline> {
+        let wanted = |course: &&Timeline| {
+            let rest = course.item.strip_prefix(name);
+            rest.and_then(|rest| rest.strip_prefix('/'))
+                .is_some_and(|rest| what.contains(&rest))
+        };
+        self.0.iter().filter(wanted).map(inner).collect()
+    }
+
+    /// Those that carried something as one of `what`, with that: the busiest, those first.
+    fn busiest(&self, what: &[&str]) -> Vec<(&str, Vec<Timeline>)> {
+        let mut found: Vec<(&str, Vec<Timeline>)> =
+            names(self.0.iter().map(|course| course.item.as_str()))
+                .into_iter()
+                .map(|name| (name, self.of(name, what)))
+                .filter(|(_, bytes)| bytes.iter().any(|course| course.peak() > IDLE))
+                .collect();
+        found.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
+        found.truncate(DRAWN_MAX);
+        found
+    }
+}
+
 /// Both directions of each interface that carried something, and what it lost.
 fn links(run: &RunRecord, of_machine: &str, samples: &[Sample]) -> Vec<Figure> {
-    let all = courses(samples, "net", |_| true);
-    let of = |name: &str, what: &str| -> Vec<Timeline> {
-        let wanted = |course: &&Timeline| {
-            course
-                .item
-                .strip_prefix(name)
-                .is_some_and(|rest| rest.starts_with('/'))
-                && course.item.ends_with(what)
-        };
-        all.iter().filter(wanted).map(inner).collect()
-    };
-    let mut found: Vec<(&str, Vec<Timeline>)> =
-        names(all.iter().map(|course| course.item.as_str()))
-            .into_iter()
-            .map(|name| (name, of(name, "-bytes")))
-            .filter(|(_, bytes)| bytes.iter().any(|course| course.peak() > IDLE))
-            .collect();
-    found.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
-    found.truncate(DRAWN_MAX);
+    let all = Items(courses(samples, "net", |_| true));
+    let found = all.busiest(&["rx-bytes", "tx-bytes"]);
     let figures = found.iter().map(|(name, bytes)| {
-        let lost: Vec<Timeline> = [of(name, "-errors"), of(name, "-drops")].concat();
-        let lost: Vec<Timeline> = lost.into_iter().filter(|one| one.peak() > 0.0).collect();
+        let errors = all.of(name, &["rx-errors", "tx-errors"]);
+        let mut lost = [errors, all.of(name, &["rx-drops", "tx-drops"])].concat();
+        lost.retain(|one| one.peak() > 0.0);
         let caption = format!(
             "{}{} No interval: this is a course, not an estimate.",
             said(bytes),
@@ -83,14 +91,8 @@ fn links(run: &RunRecord, of_machine: &str, samples: &[Sample]) -> Vec<Figure> {
             ("MB/s", Floor::Zero, bytes, 1e-6),
             ("lost packets per second", Floor::Zero, &lost, 1.0),
         ];
-        figure(
-            run,
-            &format!("Interface {name}{of_machine}"),
-            &panels,
-            Vec::new(),
-            caption,
-            "network",
-        )
+        let title = format!("Interface {name}{of_machine}");
+        figure(run, &title, &panels, Vec::new(), caption, "network")
     });
     figures.collect()
 }
@@ -128,25 +130,10 @@ fn said(courses: &[Timeline]) -> String {
 
 /// What each device of the run carried, and how busy it was.
 fn disks(run: &RunRecord, of_machine: &str, samples: &[Sample]) -> Vec<Figure> {
-    let all = courses(samples, "disk", |_| true);
-    let of = |name: &str, what: &[&str]| -> Vec<Timeline> {
-        let wanted = |course: &&Timeline| {
-            let rest = course.item.strip_prefix(name);
-            rest.and_then(|rest| rest.strip_prefix('/'))
-                .is_some_and(|rest| what.contains(&rest))
-        };
-        all.iter().filter(wanted).map(inner).collect()
-    };
-    let mut found: Vec<(&str, Vec<Timeline>)> =
-        names(all.iter().map(|course| course.item.as_str()))
-            .into_iter()
-            .map(|name| (name, of(name, &["read", "write"])))
-            .filter(|(_, bytes)| bytes.iter().any(|course| course.peak() > IDLE))
-            .collect();
-    found.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
-    found.truncate(DRAWN_MAX);
+    let all = Items(courses(samples, "disk", |_| true));
+    let found = all.busiest(&["read", "write"]);
     let figures = found.iter().map(|(name, bytes)| {
-        let (busy, queue) = (of(name, &["busy"]), of(name, &["queue"]));
+        let (busy, queue) = (all.of(name, &["busy"]), all.of(name, &["queue"]));
         let caption = format!(
             "{}No interval: this is a course, not an estimate.",
             said(bytes)
@@ -156,14 +143,8 @@ fn disks(run: &RunRecord, of_machine: &str, samples: &[Sample]) -> Vec<Figure> {
             ("% of the time busy", Floor::Zero, &busy, 100.0),
             ("requests waiting", Floor::Zero, &queue, 1.0),
         ];
-        figure(
-            run,
-            &format!("Disk {name}{of_machine}"),
-            &panels,
-            Vec::new(),
-            caption,
-            "disk",
-        )
+        let title = format!("Disk {name}{of_machine}");
+        figure(run, &title, &panels, Vec::new(), caption, "disk")
     });
     figures.collect()
 }

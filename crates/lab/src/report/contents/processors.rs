@@ -26,11 +26,7 @@ pub(super) fn processors(run: &RunRecord, summary: &Summary) -> Option<Section> 
         );
     }
     parts.push(ReportBlock::Table(busy(summary)));
-    Some(Section {
-        id: "cpu",
-        title: "CPU",
-        parts,
-    })
+    Some(Section::new("cpu", "CPU", parts))
 }
 
 fn core_figure(run: &RunRecord, series: &CoreSeries) -> Figure {

@@ -1,7 +1,7 @@
 //! Throughput: bars from zero with intervals, blocks and the nearest ceiling.
 
 use super::latency::rows_of;
-use super::{Figure, ReportBlock, Section, Table, singles};
+use super::{Figure, Section, Table, singles};
 use crate::checks::ceiling::Ceiling;
 use crate::report::chart;
 use crate::report::summary::{Row, Summary};
@@ -19,18 +19,8 @@ pub(super) fn rates(run: &RunRecord, summary: &Summary) -> Option<Section> {
     });
     let lead = "Bars start at zero. Whiskers are the 95 % interval, where the median of such a run again would lie, small circles the single blocks. \
                 Hatched bars are invalid and in no median.";
-    let mut parts = vec![ReportBlock::Text(lead.into()), ReportBlock::Targets];
-    let tests = singles(run).map(|workload| rows_of(summary, workload));
-    parts.extend(
-        tests
-            .filter_map(|rows| rates_of(&rows, lowest))
-            .map(ReportBlock::Figure),
-    );
-    (parts.len() > 2).then_some(Section {
-        id: "throughput",
-        title: "Throughput",
-        parts,
-    })
+    let figures = singles(run).filter_map(|workload| rates_of(&rows_of(summary, workload), lowest));
+    Section::of_figures("throughput", "Throughput", lead, figures)
 }
 
 /// Whether their headline is bytes per second.

@@ -1,6 +1,6 @@
 //! Sweeps: one test over block sizes, requests in flight, jobs or places, as curves with what models say.
 
-use super::{Figure, ReportBlock, Section, Table};
+use super::{Figure, Section, Table};
 use crate::plan::{Series, Varies, Workload};
 use crate::report::chart::{Along, Flag, Floor, Label, Line, Panel, Plane, Point};
 use crate::report::short;
@@ -39,19 +39,10 @@ struct Swept<'a> {
 }
 
 pub(super) fn sweeps(run: &RunRecord, summary: &Summary) -> Option<Section> {
-    let found = collect(run, summary);
-    if found.is_empty() {
-        return None;
-    }
     let lead = "Each point is the median of its blocks, the whisker its 95 % interval; hollow marks are invalid. \
                 The finely dotted line is the model that the caption names, drawn through the points and no measurement.";
-    let mut parts = vec![ReportBlock::Text(lead.into()), ReportBlock::Targets];
-    parts.extend(found.iter().map(|sweep| ReportBlock::Figure(figure(sweep))));
-    Some(Section {
-        id: "sweeps",
-        title: "Sweeps",
-        parts,
-    })
+    let found = collect(run, summary);
+    Section::of_figures("sweeps", "Sweeps", lead, found.iter().map(figure))
 }
 
 /// The swept tests in the plan's order.

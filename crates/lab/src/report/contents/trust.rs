@@ -41,11 +41,7 @@ pub(super) fn trust(run: &RunRecord, summary: &Summary) -> Option<Section> {
         parts.push(ReportBlock::Table(said));
     }
     parts.push(ReportBlock::Results);
-    Some(Section {
-        id: "trust",
-        title: "Can I trust it?",
-        parts,
-    })
+    Some(Section::new("trust", "Can I trust it?", parts))
 }
 
 /// How many results are good, and how wide the intervals are.

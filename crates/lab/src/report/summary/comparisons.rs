@@ -42,7 +42,7 @@ fn comparison(run: &RunRecord, pair: RowPair, rows: &[Row]) -> TestComparison {
     let refused = refused(run, pair, rows);
     let found = match refused {
         Some(_) => None,
-        None => compared(run, pair),
+        None => compared(run, pair.workload, pair.target, pair.baseline),
     };
     TestComparison {
         workload: pair.workload,
@@ -72,11 +72,15 @@ pub(super) fn of_two(
     ratios(run, pair)
 }
 
-fn compared(run: &RunRecord, pair: RowPair) -> Option<Comparison> {
-    let ratios: Vec<f64> = ratios(run, pair)
-        .into_iter()
-        .map(|(_, ratio)| ratio)
-        .collect();
+/// `target` over `baseline` in one test, in each block that has both.
+pub(in crate::report) fn compared(
+    run: &RunRecord,
+    workload: usize,
+    target: usize,
+    baseline: usize,
+) -> Option<Comparison> {
+    let ratios = of_two(run, workload, target, baseline).into_iter();
+    let ratios: Vec<f64> = ratios.map(|(_, ratio)| ratio).collect();
     compare(&ratios, run.seed)
 }
 

@@ -4,7 +4,7 @@ mod comparisons;
 mod row;
 mod run_findings;
 
-pub(super) use comparisons::refusal;
+pub(super) use comparisons::{compared, refusal};
 pub(super) use run_findings::blocks_again;
 
 use serde::Serialize;

@@ -171,7 +171,7 @@ fn is_enough(all: &[&Cell], usable: usize) -> bool {
 }
 
 /// Of the usable measurements in their order. A run that was made with fewer blocks than it takes was configured
-/// to: its plan's blocks are shown beside every figure.
+/// to: its plan's blocks are shown with every figure.
 fn steadiness(all: &[&Cell]) -> Vec<Finding> {
     let values: Vec<f64> = all
         .iter()

@@ -38,7 +38,7 @@ fn failures(run: &RunRecord) -> Vec<Finding> {
             all.len(),
             said.text
         );
-        Some(Finding::remark(Check::Run, text))
+        Some(Finding::of_run(text))
     });
     failed.collect()
 }
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pi_that_will_throttle_is_told_and_another_machine_is_not() {
+    fn a_pi_that_will_throttle_is_reported_and_another_machine_is_not() {
         let curve = ThermalFit {
             start: 45.0,
             end: 92.0,

@@ -192,11 +192,11 @@ fn percentiles_of_too_few_operations_are_not_printed() {
 }
 
 #[test]
-fn a_run_of_one_block_tells_nothing_and_says_how_much_is_missing() {
+fn a_run_of_one_block_decides_nothing_and_says_how_much_is_missing() {
     let run = synthetic::run(1);
     let said = sentences(&run, &Summary::of(&run));
     assert!(
-        said[0].contains("cannot tell") && said[0].contains("4 blocks"),
+        said[0].contains("cannot distinguish") && said[0].contains("4 blocks"),
         "{}",
         said[0]
     );

@@ -15,7 +15,7 @@ pub(super) struct Caches {
 
 impl ToolExecutor<'_> {
     /// Both before a read and before a write: dirty pages of the one before would be flushed at the
-    /// cost of this one.
+    /// cost of this one. Nothing of a small run.
     pub(super) fn drop_caches(&self, workload: &Workload, target: &ReadyTarget) -> Caches {
         let reads = workload.direction() != Some(Direction::Write);
         let everywhere = target.facts.server == Server::Here;
@@ -23,7 +23,8 @@ impl ToolExecutor<'_> {
             dropped: None,
             before: None,
         };
-        let Some(file) = target.ground.file() else {
+        let file = target.ground.file().filter(|_| !self.request.small);
+        let Some(file) = file else {
             return none;
         };
         let dropped = residency::drop_caches(file, self.prepared.size, everywhere);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::failure::failed;
 use super::{ToolExecutor, ToolOutput, since};
 use crate::fio::process::{Fio, RunError};
-use crate::fio::{Job, JobResult, command, parse};
+use crate::fio::{FioCommand, JobResult, command, parse};
 use crate::plan::{FioJob, Workload};
 use crate::runner::blocks::StopReason;
 use crate::runner::prepare::{ReadyTarget, engine_for};
@@ -58,7 +58,7 @@ impl ToolExecutor<'_> {
         let (Some(fio), Some(engine)) = (&prepared.tools.fio, prepared.engine) else {
             return Err(StopReason::Failed("fio was not made ready".into()));
         };
-        let job = Job {
+        let job = FioCommand {
             name: &workload.name,
             job: asked,
             subject: target.ground.subject(),

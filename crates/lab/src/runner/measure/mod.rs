@@ -230,7 +230,8 @@ impl Executor for ToolExecutor<'_> {
         let workload = &self.request.plan.workloads[slot.workload];
         let unprepared = self.prepare_tool(slot, workload)?;
         // First the machines behind, so that nothing is read from them into what was dropped here.
-        let dropped_there = self.agents.drop_caches(&target.facts);
+        let drops_there = (!self.request.small).then(|| self.agents.drop_caches(&target.facts));
+        let dropped_there = drops_there.flatten();
         let caches = self.drop_caches(workload, target);
         let agents_before = self.agents.before();
         let before = self.counters(target);

@@ -79,7 +79,7 @@ impl ToolExecutor<'_> {
         // What is put there once is the same in each block.
         let place = place(self.prepared, &directory, &beside, self.prepared.seed);
         let cancel = self.cancel;
-        match tools::prepare(tool, &place, &mut |_| !cancel.is_cancelled()) {
+        match tool.kind().prepare(&place, &mut |_| !cancel.is_cancelled()) {
             Ok(_) => Ok(None),
             Err(error) => self
                 .no_figure(workload, tool, target, (error, Nanos(0)))
@@ -106,7 +106,7 @@ impl ToolExecutor<'_> {
         let said = error.to_string();
         Ok(ToolOutput {
             outcome: Outcome::Tool(ToolResult::failed(
-                tool.name(),
+                tool.kind().name(),
                 tool.version(installed),
                 elapsed,
             )),
@@ -165,7 +165,7 @@ fn installed<'a>(
     tool: &Tool,
     target: &ReadyTarget,
 ) -> Result<&'a Installed, StopReason> {
-    match prepared.tools.others.get(tool.program().name) {
+    match prepared.tools.others.get(tool.kind().program().name) {
         Some(Ok(installed)) => Ok(installed),
         _ => Err(failed(workload, target, "it is not installed")),
     }

@@ -24,7 +24,7 @@ use super::request::{Cancel, RunRequest, TargetSpec};
 use super::skip;
 use super::work_area::WorkArea;
 use crate::LabError;
-use crate::checks::{Check, Finding};
+use crate::checks::Finding;
 use crate::fio::Engine;
 use crate::host::{MeasuredCeilings, machine};
 use crate::store::{CommandLine, Manifest, Skipped};
@@ -86,7 +86,7 @@ impl Prepared {
         self.targets
             .into_iter()
             .filter_map(|target| target.ground.release().err())
-            .map(|left| Finding::remark(Check::Run, left))
+            .map(Finding::of_run)
             .collect()
     }
 }
@@ -130,7 +130,7 @@ pub(super) fn prepare(
     let targets = grounds
         .into_iter()
         .zip(&specs)
-        .map(|(ground, spec)| ready(ground, spec, readied.size, &measured))
+        .map(|(ground, spec)| ready(ground, spec, readied.size, &measured, request.small))
         .collect::<Vec<_>>();
     let findings = remarks::of(&targets, &readied, request.plan.data.size);
     Ok(Prepared {

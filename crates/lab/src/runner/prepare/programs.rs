@@ -25,7 +25,7 @@ impl Tools {
                 None if tools.fio.is_none() => tools.fio = Some(Fio::at(fio.to_owned())?),
                 None => {}
                 Some(tool) => {
-                    let program = tool.program();
+                    let program = tool.kind().program();
                     tools.others.entry(program.name).or_insert_with(|| {
                         crate::tools::find(program).map_err(|error| error.to_string())
                     });

@@ -20,12 +20,13 @@ pub(in crate::runner) struct ReadyTarget {
     pub(in crate::runner) drops: Option<Dropped>,
 }
 
-/// What is known of a target after its file was written.
+/// What is known of a target after its file was written; the caches stay as they are where `keeps_caches`.
 pub(super) fn ready(
     ground: WorkArea,
     spec: &TargetSpec,
     size: Bytes,
     measured: &MeasuredCeilings,
+    keeps_caches: bool,
 ) -> ReadyTarget {
     let known = KnownTarget {
         name: spec.name.clone(),
@@ -39,11 +40,13 @@ pub(super) fn ready(
     let mut drops = None;
     if let Some(file) = ground.file() {
         facts.dio_align = dio_align(file);
+        let drop = || (!keeps_caches).then(|| residency::drop_caches(file, size, true));
         // A device that answers at once makes every page look resident; then the question is no use.
-        residency::drop_caches(file, size, true);
+        drop();
         facts.data = data::look(file, size);
-        drops = Some(residency::drop_caches(file, size, true));
-        shows_cache = residency::look(file, size).is_some_and(|found| found.part() < 0.02);
+        drops = drop();
+        shows_cache =
+            drops.is_some() && residency::look(file, size).is_some_and(|found| found.part() < 0.02);
     }
     ReadyTarget {
         ground,

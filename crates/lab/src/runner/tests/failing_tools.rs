@@ -115,7 +115,7 @@ fn a_mount_that_goes_away_under_a_tool_ends_the_run_and_keeps_what_was_measured(
 }
 
 #[test]
-fn a_target_that_is_full_ends_the_run_of_a_tool_and_what_it_said_is_told() {
+fn a_target_that_is_full_ends_the_run_of_a_tool_and_its_message_is_reported() {
     let fill = |mount: &Path| {
         // It takes what it can get.
         fs::write(mount.join("filler"), vec![7u8; 64 << 20]).unwrap_or_default();

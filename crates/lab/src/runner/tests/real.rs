@@ -65,9 +65,12 @@ pub(super) fn request(dir: &Path, blocks: u32) -> RunRequest {
     let target = TargetSpec::new(a)
         .called("mount")
         .with(Role::Server, std::process::id());
-    RunRequest::new(tiny(blocks), dir.join("lab.sqlite"))
+    let mut request = RunRequest::new(tiny(blocks), dir.join("lab.sqlite"))
         .on(target)
-        .against(TargetSpec::new(b))
+        .against(TargetSpec::new(b));
+    // What other tests have written is not waited for.
+    request.small = true;
+    request
 }
 
 pub(super) fn is_empty(path: &Path) -> bool {
@@ -75,12 +78,13 @@ pub(super) fn is_empty(path: &Path) -> bool {
 }
 
 #[test]
-fn a_small_run_measures_every_test_on_both_targets_and_leaves_nothing_behind() {
+fn a_short_run_measures_every_test_on_both_targets_and_leaves_nothing_behind() {
     if !fio_is_here() {
         return;
     }
     let dir = directory();
-    let request = request(dir.path(), 2);
+    let mut request = request(dir.path(), 2);
+    request.small = false;
     let run = run(&request, &mut Directories, &mut Silent, &Cancel::default()).unwrap();
     let record = Store::open(&request.store).unwrap().load(run).unwrap();
     assert_eq!(record.cells.len(), 2 * 4 * 2);
@@ -107,6 +111,24 @@ fn a_small_run_measures_every_test_on_both_targets_and_leaves_nothing_behind() {
             .any(|command| command.line.contains("--rw=randwrite"))
     );
     assert!(is_empty(&dir.path().join("a")) && is_empty(&dir.path().join("b")));
+}
+
+/// A run that shows that a plan can be made does not slow down what else is done on the machine.
+#[test]
+fn a_run_of_a_small_plan_drops_no_caches_and_waits_for_no_idle_machine() {
+    if !fio_is_here() {
+        return;
+    }
+    let dir = directory();
+    let request = request(dir.path(), 1);
+    let run = run(&request, &mut Directories, &mut Silent, &Cancel::default()).unwrap();
+    let record = Store::open(&request.store).unwrap().load(run).unwrap();
+    assert_eq!(record.cells.len(), 4 * 2);
+    for cell in &record.cells {
+        assert!(cell.evidence.dropped.is_none() && cell.evidence.resident_before.is_none());
+    }
+    let mut findings = record.findings.iter();
+    assert!(!findings.any(|finding| finding.text.contains("before the first block")));
 }
 
 /// Asks to stop in the middle of the third measurement.

@@ -23,10 +23,7 @@ fn a_second_run_on_one_target_is_refused_until_the_first_has_ended() {
     let dir = tempfile::tempdir().unwrap();
     let first = Scratch::make(dir.path()).unwrap();
     assert!(first.locked);
-    assert!(matches!(
-        Scratch::make(dir.path()),
-        Err(LabError::Busy { .. })
-    ));
+    assert!(matches!(Scratch::make(dir.path()), Err(LabError::Busy(_))));
     first.remove().unwrap();
     assert_eq!(names(dir.path()), Vec::<String>::new());
     Scratch::make(dir.path()).unwrap().remove().unwrap();
@@ -72,7 +69,7 @@ fn a_target_that_is_missing_a_file_or_too_small_is_refused_by_name() {
     fs::write(&file, b"x").unwrap();
     assert!(matches!(
         Scratch::make(&file),
-        Err(LabError::NotADirectory { .. })
+        Err(LabError::NotADirectory(_))
     ));
     let scratch = Scratch::make(dir.path()).unwrap();
     let full = scratch.check_space(Bytes(u64::MAX / 4), 1).unwrap_err();
@@ -121,7 +118,7 @@ fn a_process_that_is_not_there_is_refused_before_anything_is_written() {
 #[test]
 fn a_dry_run_names_every_command_the_bytes_and_the_time_and_touches_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let request = request(&dir.path().join("a"), &dir.path().join("b"), dir.path());
+    let mut request = request(&dir.path().join("a"), &dir.path().join("b"), dir.path());
     let said = dry_run(&request, &Directories).unwrap();
     // Two that write the files, then eight measurements, each after its caches were dropped.
     assert_eq!(said.commands.len(), 2 + 8 * 2);
@@ -129,6 +126,9 @@ fn a_dry_run_names_every_command_the_bytes_and_the_time_and_touches_nothing() {
     for part in ["--rw=randwrite", "drop_caches", "512 MiB", "at most 170 s"] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }
+    request.small = true;
+    let said = dry_run(&request, &Directories).unwrap();
+    assert_eq!(said.commands.len(), 2 + 8, "no caches are dropped");
     assert_eq!(names(dir.path()), Vec::<String>::new());
 }
 

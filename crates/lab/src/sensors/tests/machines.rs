@@ -105,7 +105,7 @@ fn interfaces_that_carried_nothing_are_left_out() {
 }
 
 #[test]
-fn waiting_is_told_by_totals_and_never_for_a_full_processor() {
+fn waiting_is_reported_by_totals_and_never_for_a_full_processor() {
     let text = "some avg10=33.09 avg60=29.64 avg300=12.85 total=610521917\n\
                 full avg10=29.99 avg60=26.53 avg300=11.23 total=257596887\n";
     let io = pressure::parse("io", text);
@@ -153,7 +153,7 @@ fn put(root: &Path, path: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-fn told(places: &mut Places) -> Vec<(&'static str, String, f64)> {
+fn samples_of(places: &mut Places) -> Vec<(&'static str, String, f64)> {
     let (gauges, _) = places.read();
     gauges
         .into_iter()
@@ -178,7 +178,7 @@ fn a_raspberry_pi_has_one_temperature_four_clocks_and_the_firmwares_flags() {
         "50000\n",
     );
     let mut places = Places::find(root.path());
-    let told = told(&mut places);
+    let told = samples_of(&mut places);
     assert_eq!(told[0], ("temperature", "cpu-thermal".into(), 65.822));
     assert_eq!(told[1], ("clock", "0".into(), 1.5e9));
     let count = |sensor: &str| told.iter().filter(|one| one.0 == sensor).count();
@@ -226,5 +226,5 @@ fn a_pc_names_its_chips_and_asks_its_drives_seldom() {
 fn a_machine_without_sensors_has_no_samples_of_them() {
     let root = tempfile::tempdir().unwrap();
     let mut places = Places::find(root.path());
-    assert_eq!(told(&mut places), []);
+    assert_eq!(samples_of(&mut places), []);
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use self::pauses::Pauses;
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::{Installed, Invocation, Program, Ran, Start, ToolDirs, ToolError};
+use super::{Installed, Invocation, Program, Ran, Start, ToolDirs, ToolError, ToolKind, Writes};
 use crate::checks::{Check, Finding};
 use crate::plan::size;
 use crate::units::{Bytes, MIB, Nanos};
@@ -63,46 +63,6 @@ const fn chunk() -> Bytes {
 
 const fn small() -> Bytes {
     Bytes(4096)
-}
-
-impl BonnieOptions {
-    pub(super) fn check(&self) -> Result<(), String> {
-        if self.size < SIZE_MIN || !self.size.0.is_multiple_of(MIB) {
-            let size = self.size;
-            return Err(format!(
-                "size is {size}, bonnie++ needs whole MiB and at least {SIZE_MIN}"
-            ));
-        }
-        let chunk = self.block_size.0;
-        if !chunk.is_power_of_two() || !(256..=MIB).contains(&chunk) {
-            return Err(format!(
-                "block_size is {}, bonnie++ needs a power of two from 256 B to 1 MiB",
-                self.block_size
-            ));
-        }
-        if self.files > FILES_MAX {
-            return Err(format!(
-                "files is {}, at most {FILES_MAX} units of 1024 files",
-                self.files
-            ));
-        }
-        Ok(())
-    }
-
-    /// The file is written and rewritten; small files are made in order and shuffled.
-    pub(super) const fn written_max(&self) -> Bytes {
-        let files = (self.files as u64 * 1024).saturating_mul(self.file_size.0);
-        Bytes(self.size.0.saturating_add(files).saturating_mul(2))
-    }
-
-    /// Four passes over the file at 100 MB/s, and 2000 files a second in each of six passes.
-    pub(super) const fn usual(&self) -> Nanos {
-        const RATE: u64 = 100_000_000;
-        const FILES_RATE: u64 = 2000;
-        let file = self.size.0.saturating_mul(4) / (RATE / 1000);
-        let files = self.files as u64 * 1024 * 6 * 1000 / FILES_RATE;
-        Nanos::from_ms(file.saturating_add(files).saturating_add(1000))
-    }
 }
 
 /// The command.
@@ -194,7 +154,7 @@ fn too_quick(name: &str, size: Bytes, took: Option<Nanos>) -> (f64, Finding) {
             let text =
                 format!("{why}: it is by the lab's own clock, to some thousandths of a second");
             let rate = size.0 as f64 / took.seconds();
-            (rate, Finding::remark(Check::Run, text))
+            (rate, Finding::of_run(text))
         }
         None => {
             let text = format!("{why}: what is shown is a lower bound, and size has to be larger");
@@ -213,30 +173,83 @@ fn value(word: &str, unit: Unit) -> Option<f64> {
     (value.is_finite() && value >= 0.0).then_some(value)
 }
 
-pub(super) fn run(options: &BonnieOptions, start: Start<'_>) -> Result<Ran, ToolError> {
-    let is_root = rustix::process::geteuid().is_root();
-    let command = command(options, start.installed, start.place, is_root);
-    let mut running = command.start_with(start.place, Stdio::piped())?;
-    let input = running
-        .input()
-        .ok_or_else(|| PROGRAM.failed("it takes no input"))?;
-    let mut stops = Pauses::new(start.place.directory, running.printed_to(), input);
-    let mut tick = |now| {
-        stops.look();
-        (start.tick)(now)
-    };
-    let printed = running.wait(start.limit, &mut tick)?;
-    let parsed = parse(&printed.output, options.size, stops.read());
-    let (figures, mut findings) = parsed.ok_or(PROGRAM.unreadable("line of figures"))?;
-    findings.extend(stops.findings());
-    Ok(Ran {
-        result: ToolResult {
-            // Written once, rewritten (read and written), read once.
-            bytes: Some(Bytes(options.size.0 * 4)),
-            ..start.result(PROGRAM.name, figures, printed.elapsed)
-        },
-        output: printed.output + &printed.errors,
-        commands: vec![command.shown()],
-        findings,
-    })
+impl ToolKind for BonnieOptions {
+    fn program(&self) -> Program {
+        PROGRAM
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.size < SIZE_MIN || !self.size.0.is_multiple_of(MIB) {
+            let size = self.size;
+            return Err(format!(
+                "size is {size}, bonnie++ needs whole MiB and at least {SIZE_MIN}"
+            ));
+        }
+        let chunk = self.block_size.0;
+        if !chunk.is_power_of_two() || !(256..=MIB).contains(&chunk) {
+            return Err(format!(
+                "block_size is {}, bonnie++ needs a power of two from 256 B to 1 MiB",
+                self.block_size
+            ));
+        }
+        if self.files > FILES_MAX {
+            return Err(format!(
+                "files is {}, at most {FILES_MAX} units of 1024 files",
+                self.files
+            ));
+        }
+        Ok(())
+    }
+
+    /// Four passes over the file at 100 MB/s, and 2000 files a second in each of six passes.
+    fn usual(&self) -> Nanos {
+        const RATE: u64 = 100_000_000;
+        const FILES_RATE: u64 = 2000;
+        let file = self.size.0.saturating_mul(4) / (RATE / 1000);
+        let files = u64::from(self.files) * 1024 * 6 * 1000 / FILES_RATE;
+        Nanos::from_ms(file.saturating_add(files).saturating_add(1000))
+    }
+
+    fn at_once(&self) -> Option<u32> {
+        Some(1)
+    }
+
+    fn writes(&self) -> Writes {
+        // The file is written and rewritten; small files are made in order and shuffled.
+        let files = (u64::from(self.files) * 1024).saturating_mul(self.file_size.0);
+        Writes::AtMost(Bytes(self.size.0.saturating_add(files).saturating_mul(2)))
+    }
+
+    fn shown(&self, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
+        let is_root = rustix::process::geteuid().is_root();
+        vec![command(self, installed, place, is_root).shown()]
+    }
+
+    fn run(&self, start: Start<'_>) -> Result<Ran, ToolError> {
+        let is_root = rustix::process::geteuid().is_root();
+        let command = command(self, start.installed, start.place, is_root);
+        let mut running = command.start_with(start.place, Stdio::piped())?;
+        let input = running
+            .input()
+            .ok_or_else(|| PROGRAM.failed("it takes no input"))?;
+        let mut stops = Pauses::new(start.place.directory, running.printed_to(), input);
+        let mut tick = |now| {
+            stops.look();
+            (start.tick)(now)
+        };
+        let printed = running.wait(start.limit, &mut tick)?;
+        let parsed = parse(&printed.output, self.size, stops.read());
+        let (figures, mut findings) = parsed.ok_or(PROGRAM.unreadable("line of figures"))?;
+        findings.extend(stops.findings());
+        Ok(Ran {
+            result: ToolResult {
+                // Written once, rewritten (read and written), read once.
+                bytes: Some(Bytes(self.size.0 * 4)),
+                ..start.result(figures, printed.elapsed)
+            },
+            output: printed.output + &printed.errors,
+            commands: vec![command.shown()],
+            findings,
+        })
+    }
 }

@@ -30,9 +30,9 @@ impl ToolTest {
 
     fn run(&self, text: &str) -> Ran {
         let tool: Tool = toml::from_str(text).unwrap();
-        tool.check().unwrap();
-        let installed = find(tool.program()).unwrap();
-        prepare(&tool, &self.place(), &mut |_| true).unwrap();
+        tool.kind().check().unwrap();
+        let installed = find(tool.kind().program()).unwrap();
+        tool.kind().prepare(&self.place(), &mut |_| true).unwrap();
         run(&tool, &installed, &self.place(), &mut |_| true).unwrap()
     }
 
@@ -140,8 +140,8 @@ fn drives_that_work_together_each_have_a_figure_and_all_have_one() {
              bytes = \"1M\"\nruntime_ms = 200"
         );
         let tool: Tool = toml::from_str(&text).unwrap();
-        let installed = find(tool.program()).unwrap();
-        prepare(&tool, &place, &mut |_| true).unwrap();
+        let installed = find(tool.kind().program()).unwrap();
+        tool.kind().prepare(&place, &mut |_| true).unwrap();
         let ran = run(&tool, &installed, &place, &mut |_| true).unwrap();
         let figures = &ran.result.figures;
         assert!(value(figures, "all together") > figures[0].value, "{ran:?}");
@@ -171,11 +171,11 @@ fn iperf3_reaches_its_own_server_in_both_directions_and_ends_it() {
 }
 
 #[test]
-fn iperf3_says_that_nobody_listens() {
+fn iperf3_says_that_no_server_listens() {
     let bench = ToolTest::new();
     let text = "tool = \"iperf3\"\nhost = \"127.0.0.1\"\nport = 1\nruntime_ms = 1000";
     let tool: Tool = toml::from_str(text).unwrap();
-    let installed = find(tool.program()).unwrap();
+    let installed = find(tool.kind().program()).unwrap();
     let error = run(&tool, &installed, &bench.place(), &mut |_| true).unwrap_err();
     assert!(error.to_string().contains("refused"), "{error}");
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::plan::Direction;
 use crate::tools::pull::{PullSeen, ReadBack};
-use crate::tools::{clients, compile, pull, resync, together};
+use crate::tools::{clients, compile, concurrent_drives, pull, resync};
 
 #[test]
 fn jains_index_is_one_for_equals_and_one_in_n_for_one_that_gets_all() {
@@ -58,29 +58,32 @@ fn drives_that_work_at_once_are_read_from_fios_jobs_in_their_order() {
         job(4_000_000, 2000),
         job(1_000_000, 1000)
     );
-    let rates = together::rates(&text, Direction::Read).unwrap();
+    let rates = concurrent_drives::rates(&text, Direction::Read).unwrap();
     assert_eq!(rates, [2e6, 1e6]);
-    let figures = together::figures(&rates).unwrap();
+    let figures = concurrent_drives::figures(&rates).unwrap();
     assert_eq!((figures[0].value, figures[1].value), (2e6, 3e6));
-    assert_eq!(together::figures(&[]), None);
+    assert_eq!(concurrent_drives::figures(&[]), None);
     // A direction that was not requested is no result, and neither is a job that failed.
-    assert_eq!(together::rates(&text, Direction::Write), None);
+    assert_eq!(concurrent_drives::rates(&text, Direction::Write), None);
     assert_eq!(
-        together::rates(&text.replace("\"error\":0", "\"error\":5"), Direction::Read),
+        concurrent_drives::rates(&text.replace("\"error\":0", "\"error\":5"), Direction::Read),
         None
     );
-    assert_eq!(together::rates("fio: nothing", Direction::Read), None);
+    assert_eq!(
+        concurrent_drives::rates("fio: nothing", Direction::Read),
+        None
+    );
 }
 
 proptest! {
     #[test]
     fn no_text_makes_the_reader_of_drives_panic(text in "\\PC{0,80}") {
-        std::hint::black_box(together::rates(&text, Direction::Read));
+        std::hint::black_box(concurrent_drives::rates(&text, Direction::Read));
     }
 }
 
 #[test]
-fn a_drive_that_nobody_read_from_is_told_to_nobody() {
+fn a_drive_without_reads_is_not_reported() {
     let whole = ReadBack {
         lost: Bytes(0),
         told: None,
@@ -136,7 +139,7 @@ fn stories_that_make_no_sense_are_refused_by_name() {
     ];
     for (text, word) in wrong {
         let tool: Tool = toml::from_str(text).unwrap();
-        let error = tool.check().unwrap_err();
+        let error = tool.kind().check().unwrap_err();
         assert!(error.contains(word), "{text}: {error}");
     }
 }

@@ -7,7 +7,7 @@ mod disks;
 mod tests;
 
 use lab::Cancel;
-use lab::doctor::{Examination, Job, Verdict, diagnose, text};
+use lab::doctor::{DoctorJob, Examination, Verdict, diagnose, text};
 use lab::plan::{Direction, Pattern};
 use lab::units::Bytes;
 use lab_drivers::doctor::{DoctorRequest, DoctorTarget, examine};
@@ -68,8 +68,8 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn job(&self) -> Job {
-        Job {
+    fn job(&self) -> DoctorJob {
+        DoctorJob {
             direction: Direction::Read,
             pattern: if self.random {
                 Pattern::Random

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use lab::import::{FILE_BYTES_MAX, FILES_MAX, Import, ImportFile};
-use lab::{LabError, Store, report};
+use lab::{LabError, Store};
 
 use super::StoreArgs;
 use crate::failure::Failure;
-use crate::output::{self, Format};
+use crate::output::Format;
 
 /// Arguments of `lab import`.
 #[derive(Debug, clap::Args)]
@@ -39,13 +39,11 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     };
     args.store.check()?;
     let read = lab::import::read(&import).map_err(Failure::new)?;
-    let mut store = Store::open(&args.store.path()?).map_err(Failure::new)?;
+    let path = args.store.path()?;
+    let mut store = Store::open(&path).map_err(Failure::new)?;
     let run = lab::import::keep(&mut store, &read).map_err(Failure::new)?;
-    let record = store.load(run).map_err(Failure::new)?;
-    match format {
-        Format::Json => output::print(report::json(&record).map_err(Failure::new)?.trim_end()),
-        Format::Text => output::print(report::table(&record).trim_end()),
-    }
+    drop(store);
+    super::run::print(&path, run, format)
 }
 
 fn source(path: &Path) -> Result<ImportFile, Failure> {

@@ -20,7 +20,7 @@ struct Listed<'a> {
 struct Listing<'a> {
     name: &'a str,
     summary: &'a str,
-    /// Whose experiment it repeats.
+    /// The study with the experiment that it repeats.
     #[serde(skip_serializing_if = "Option::is_none")]
     repeats: Option<&'a str>,
     /// The targets that it builds; none when one is to be given.

@@ -1,9 +1,9 @@
 //! `outboard lab …`: how fast, and why not faster.
 
 pub(crate) mod agents;
-mod attached;
 mod compare;
 mod disk_access;
+mod disk_targets;
 mod export;
 mod history;
 mod import;

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[arg(long)]
     open_path: bool,
 
-    /// Where to write the report, with .md and .json beside it [default: reports/N/report.html beside
+    /// Where to write the report, with .md and .json next to it [default: reports/N/report.html next to
     /// the store]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,

@@ -11,8 +11,8 @@ use lab_drivers::attachment;
 use lab_drivers::build::TargetBuilder;
 
 use super::agents::AgentArgs;
-use super::attached::{self, RunTarget};
 use super::disk_access::OwnDisks;
+use super::disk_targets::{self, RunTarget};
 use super::progress::Bar;
 use super::{StoreArgs, chosen};
 use crate::failure::Failure;
@@ -109,7 +109,8 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     }
     if args.dry_run {
         let targets = directories(&args)?;
-        let request = request(&args, plan, &targets)?;
+        let mut request = request(&args, plan, &targets)?;
+        request.small = args.small;
         let told = lab::runner::dry_run(&request, &TargetBuilder::new(Box::new(OwnDisks)))
             .map_err(Failure::new)?;
         return format.print(&told, || told.to_string());
@@ -117,10 +118,11 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     let interrupt = Interrupt::watch()?;
     let targets = attached(&args)?;
     let number = resumed.as_ref().map(|(run, _)| *run);
-    let request = match resumed {
+    let mut request = match resumed {
         Some((_, request)) if targets.is_empty() => request,
         _ => request(&args, plan, &targets)?,
     };
+    request.small = args.small;
     let made = measured(&request, number, &interrupt, format);
     let closed = targets.into_iter().map(RunTarget::close);
     let closed = closed.collect::<Vec<_>>().into_iter().collect();
@@ -193,7 +195,7 @@ fn measured(
 }
 
 /// Prints a run that was kept.
-fn print(store: &Path, run: RunId, format: Format) -> Result<(), Failure> {
+pub(super) fn print(store: &Path, run: RunId, format: Format) -> Result<(), Failure> {
     let store = Store::look(store).map_err(Failure::new)?;
     let record = store.load(run).map_err(Failure::new)?;
     match format {
@@ -227,7 +229,7 @@ fn directories(args: &Args) -> Result<Vec<RunTarget>, Failure> {
     if args.fio_on.is_some() {
         return Ok(Vec::new());
     }
-    if let Some(disk) = named(args).find(|target| attached::is_disk(target)) {
+    if let Some(disk) = named(args).find(|target| disk_targets::is_disk(target)) {
         let what = format!("{} would have to be attached for that", disk.display());
         return Err(Failure::usage(what).next("attach it with --mount and give the directory"));
     }
@@ -261,14 +263,19 @@ fn request(args: &Args, plan: Plan, targets: &[RunTarget]) -> Result<RunRequest,
         return Ok(request);
     }
     let spec = target.spec().with_processes(args, target.path());
-    request = request.on(spec);
-    for (number, other) in against.iter().enumerate() {
-        request = match number {
-            0 => request.against(other.spec()),
-            _ => request.on(other.spec().named(format!("against-{}", number + 1))),
-        };
-    }
-    Ok(request)
+    Ok(all_against(
+        request.on(spec),
+        against.iter().map(RunTarget::spec),
+    ))
+}
+
+/// The same request with other targets: the first one is the baseline.
+fn all_against(request: RunRequest, others: impl Iterator<Item = TargetSpec>) -> RunRequest {
+    let numbered = others.enumerate();
+    numbered.fold(request, |request, (number, other)| match number {
+        0 => request.against(other),
+        _ => request.on(other.named(format!("against-{}", number + 1))),
+    })
 }
 
 /// The request for a run with fio on another machine, on directories of its own.
@@ -286,13 +293,7 @@ fn request_there(args: &Args, plan: Plan, agent: &AgentHost) -> Result<RunReques
     if let Some(target) = &args.target {
         request = request.on(there(target));
     }
-    for (number, other) in args.against.iter().enumerate() {
-        request = match number {
-            0 => request.against(there(other)),
-            _ => request.on(there(other).named(format!("against-{}", number + 1))),
-        };
-    }
-    Ok(request)
+    Ok(all_against(request, args.against.iter().map(there)))
 }
 
 /// What is known of the server and the client of a target.

@@ -102,7 +102,7 @@ fn server() -> MadeUp {
 }
 
 #[test]
-fn a_member_of_an_array_under_a_mounted_volume_is_told_with_the_whole_way_up() {
+fn a_member_of_an_array_under_a_mounted_volume_is_reported_with_the_whole_stack() {
     let wanted = [
         mounted("dm-0", "/srv"),
         held("sda1", "md0"),

@@ -134,7 +134,7 @@ impl Drop for Mounted {
 }
 
 #[test]
-fn an_empty_device_with_its_serial_typed_is_claimed_and_nobody_else_may_use_it_meanwhile() {
+fn an_empty_device_with_its_serial_typed_is_claimed_and_no_other_process_may_use_it_meanwhile() {
     if !can(&["mkfs.ext4", "mount"]) {
         return;
     }

@@ -21,7 +21,7 @@ impl Folders {
         Self { ours, theirs }
     }
 
-    /// A file of ours, or of somebody.
+    /// A file of ours, or of a user.
     fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
         let path = folder.path().join(name);
         fs::write(&path, text).expect("a file");
@@ -73,7 +73,7 @@ impl Folders {
 }
 
 #[test]
-fn a_file_of_somebody_is_refused_through_every_kind_of_disk_and_one_of_ours_through_none() {
+fn a_file_of_a_user_is_refused_through_every_kind_of_disk_and_one_of_ours_through_none() {
     let folders = Folders::new();
     let precious = Folders::file(&folders.theirs, "precious", "data");
     let plain = folders.check(&precious, &[]).expect_err("a file with data");
@@ -92,7 +92,7 @@ fn a_file_of_somebody_is_refused_through_every_kind_of_disk_and_one_of_ours_thro
 }
 
 #[test]
-fn what_is_never_written_may_be_somebody_s() {
+fn what_is_never_written_may_be_a_user_s() {
     let folders = Folders::new();
     let precious = Folders::file(&folders.theirs, "precious", "data");
     let ours = Folders::file(&folders.ours, "a.img", "data");
@@ -132,7 +132,7 @@ fn a_table_that_cannot_be_read_is_refused_and_so_is_a_device_that_is_not_there()
 }
 
 #[test]
-fn an_export_of_somebody_is_written_only_when_its_uri_was_typed_and_one_of_ours_always() {
+fn an_export_of_a_user_is_written_only_when_its_uri_was_typed_and_one_of_ours_always() {
     let folders = Folders::new();
     let refused = folders.check("delay(nbd://nas.lan/photos, read=1ms)", &[]);
     let refused = refused.expect_err("it was not typed");
@@ -155,7 +155,7 @@ fn an_export_of_somebody_is_written_only_when_its_uri_was_typed_and_one_of_ours_
 }
 
 #[test]
-fn an_array_is_made_of_nothing_of_somebody() {
+fn an_array_is_made_of_nothing_of_a_user() {
     let folders = Folders::new();
     let precious = Folders::file(&folders.theirs, "precious", "data");
     let ours = Folders::file(&folders.ours, "a.img", "data");

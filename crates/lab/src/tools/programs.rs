@@ -1,12 +1,12 @@
 //! Which programs are there, in which version, and which Debian package has those that are not.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use super::ToolError;
+use super::{Invocation, ToolError};
 
 /// A program that a tool needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,19 @@ pub(super) const FIO: Program = Program {
     package: "fio",
     version_args: &["--version"],
 };
+
+/// A job of fio, on a file of its name in `folder` if there is one. `options` have no blanks in them.
+pub(super) fn fio_job(
+    installed: &Installed,
+    name: &str,
+    folder: Option<&Path>,
+    options: &str,
+) -> Invocation {
+    let file = folder.map(|folder| format!("--filename={}", folder.join(name).display()));
+    let head = std::iter::once(format!("--name={name}")).chain(file);
+    let args = head.chain(options.split(' ').map(str::to_owned));
+    Invocation::new(&installed.program, args)
+}
 
 /// A program as installed here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -26,13 +26,14 @@ const HEAD: &str = "name = \"test\"\nsummary = \"A test.\"\n\
     [data]\nsize = \"32M\"\nlayout_ms = 3600000\n\
     [budget]\nblocks_min = 1\nblocks_max = 1\ntime_ms = 60000\nlimit_ms = 60000\nprecision = 0.03\n";
 
-/// A program that computes until it is dropped.
+/// A program that computes until it is dropped. It has a session of its own: the kernel shares processors fairly among
+/// sessions (autogroup), and several hogs in one would get no more than the tool.
 struct Hog(Child);
 
 impl Hog {
     fn start() -> Self {
-        let mut command = Command::new("sh");
-        command.args(["-c", "while :; do :; done"]);
+        let mut command = Command::new("setsid");
+        command.args(["sh", "-c", "while :; do :; done"]);
         Self(command.stdin(Stdio::null()).spawn().unwrap())
     }
 }
@@ -201,7 +202,7 @@ fn found_out(plan: &str, target: &Path) -> RunRecord {
 /// Study C's "powers of two are 30 % faster": 12 and 96 KiB are aligned and no powers of two, the last three
 /// sizes are neither.
 #[test]
-fn on_btrfs_misaligned_direct_reads_are_told_as_not_direct_and_the_sweep_says_why() {
+fn on_btrfs_misaligned_direct_reads_are_reported_as_not_direct_and_the_sweep_says_why() {
     let needs = [
         requires::root(),
         requires::loop_device(),

@@ -15,12 +15,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::installed::FIO;
+use super::files::make_folder;
+use super::programs::FIO;
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::{Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError};
+use super::{
+    Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError, ToolKind, Writes,
+};
 use crate::fio::command::file_name;
-use crate::plan::{BLOCK_SIZE_MAX, Direction, size};
-use crate::units::{Bytes, MIB, Nanos};
+use crate::plan::{BLOCK_SIZE_MAX, Direction, bounds, size};
+use crate::units::{Bytes, Nanos};
 
 /// What has to be installed.
 pub const PROGRAM: Program = FIO;
@@ -43,24 +46,6 @@ pub struct TogetherOptions {
     pub bytes: Bytes,
     /// How long.
     pub runtime_ms: u64,
-}
-
-impl TogetherOptions {
-    pub(super) fn check(&self) -> Result<(), String> {
-        if self.bytes.0 < MIB || !self.bytes.0.is_multiple_of(MIB) {
-            return Err(format!("bytes is {}, it must be whole MiB", self.bytes));
-        }
-        let block = self.block_size;
-        if block.0 == 0 || !block.0.is_multiple_of(512) || block > BLOCK_SIZE_MAX.min(self.bytes) {
-            return Err(format!(
-                "block_size is {block}, it must be a multiple of 512 B that fits in bytes"
-            ));
-        }
-        match self.runtime_ms {
-            0 => Err("runtime_ms is 0".into()),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// The command: a job for each directory, the target's own first.
@@ -117,42 +102,10 @@ pub fn figures(rates: &[f64]) -> Option<Vec<ToolFigure>> {
     let own = *rates.first()?;
     let all: f64 = rates.iter().sum();
     Some(vec![
-        ToolFigure::higher("this drive", own, Unit::BytesPerSecond),
-        ToolFigure::higher("all together", all, Unit::BytesPerSecond),
+        ToolFigure::rate("this drive", own),
+        ToolFigure::rate("all together", all),
         ToolFigure::higher("drives", rates.len() as f64, Unit::Count),
     ])
-}
-
-/// Writes the file onto every drive that has none yet; see [`super::prepare`].
-pub(super) fn prepare(
-    options: &TogetherOptions,
-    place: &ToolDirs<'_>,
-    tick: Tick<'_>,
-) -> Result<String, ToolError> {
-    let fio = super::find(PROGRAM)?;
-    let mut made = Vec::new();
-    for directory in directories(place) {
-        let file = directory.join(FILE);
-        if fs::metadata(&file).is_ok_and(|found| found.len() == options.bytes.0) {
-            continue;
-        }
-        fs::create_dir_all(directory)
-            .map_err(|error| ToolError::system(format!("make {}", directory.display()), error))?;
-        let args = [
-            "--name=lay-out".into(),
-            file_name(&file),
-            "--rw=write".into(),
-            "--bs=1m".into(),
-            format!("--size={}", options.bytes.0).into(),
-            "--fallocate=none".into(),
-            "--end_fsync=1".into(),
-            "--eta=never".into(),
-        ];
-        let command = Invocation::new(&fio.program, args);
-        command.run(place, LAY_OUT, tick)?;
-        made.push(command.shown());
-    }
-    Ok(made.join("; "))
 }
 
 /// Where it works on each drive, the target's own first.
@@ -161,23 +114,92 @@ pub(super) fn directories<'a>(place: &ToolDirs<'a>) -> impl Iterator<Item = &'a 
     std::iter::once(place.directory).chain(beside)
 }
 
-pub(super) fn run(options: &TogetherOptions, mut start: Start<'_>) -> Result<Ran, ToolError> {
-    let command = command(options, start.installed, directories(start.place));
-    let printed = start.run(&command)?;
-    let drives = start.place.beside.len() + 1;
-    let rates = rates(&printed.output, options.direction).filter(|rates| rates.len() == drives);
-    let figures = rates.as_deref().and_then(figures);
-    let figures = figures.ok_or(PROGRAM.unreadable("result of a drive"))?;
-    Ok(Ran {
-        result: ToolResult {
-            subject: Some(match drives {
-                1 => "one drive".into(),
-                _ => format!("{drives} drives at once"),
-            }),
-            ..start.result("together", figures, printed.elapsed)
-        },
-        output: printed.output,
-        commands: vec![command.shown()],
-        findings: Vec::new(),
-    })
+impl ToolKind for TogetherOptions {
+    fn program(&self) -> Program {
+        PROGRAM
+    }
+
+    fn name(&self) -> &'static str {
+        "together"
+    }
+
+    fn check(&self) -> Result<(), String> {
+        bounds::whole_mib(self.bytes)?;
+        bounds::block_size(self.block_size, BLOCK_SIZE_MAX.min(self.bytes))?;
+        match self.runtime_ms {
+            0 => Err("runtime_ms is 0".into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn usual(&self) -> Nanos {
+        Nanos::from_ms(self.runtime_ms)
+    }
+
+    fn is_timed(&self) -> bool {
+        true
+    }
+
+    fn writes(&self) -> Writes {
+        match self.direction {
+            Direction::Write => Writes::AsMuchAsItCan,
+            Direction::Read => Writes::Nothing,
+        }
+    }
+
+    fn laid_out(&self) -> Bytes {
+        self.bytes
+    }
+
+    fn shown(&self, installed: &Installed, place: &ToolDirs<'_>) -> Vec<String> {
+        vec![command(self, installed, directories(place)).shown()]
+    }
+
+    /// Writes the file onto every drive that has none yet; see [`ToolKind::prepare`].
+    fn prepare(&self, place: &ToolDirs<'_>, tick: Tick<'_>) -> Result<Option<String>, ToolError> {
+        let fio = super::find(PROGRAM)?;
+        let mut made = Vec::new();
+        for directory in directories(place) {
+            let file = directory.join(FILE);
+            if fs::metadata(&file).is_ok_and(|found| found.len() == self.bytes.0) {
+                continue;
+            }
+            make_folder(directory)?;
+            let args = [
+                "--name=lay-out".into(),
+                file_name(&file),
+                "--rw=write".into(),
+                "--bs=1m".into(),
+                format!("--size={}", self.bytes.0).into(),
+                "--fallocate=none".into(),
+                "--end_fsync=1".into(),
+                "--eta=never".into(),
+            ];
+            let command = Invocation::new(&fio.program, args);
+            command.run(place, LAY_OUT, tick)?;
+            made.push(command.shown());
+        }
+        Ok(Some(made.join("; ")))
+    }
+
+    fn run(&self, mut start: Start<'_>) -> Result<Ran, ToolError> {
+        let command = command(self, start.installed, directories(start.place));
+        let printed = start.run(&command)?;
+        let drives = start.place.beside.len() + 1;
+        let rates = rates(&printed.output, self.direction).filter(|rates| rates.len() == drives);
+        let figures = rates.as_deref().and_then(figures);
+        let figures = figures.ok_or(PROGRAM.unreadable("result of a drive"))?;
+        Ok(Ran {
+            result: ToolResult {
+                subject: Some(match drives {
+                    1 => "one drive".into(),
+                    _ => format!("{drives} drives at once"),
+                }),
+                ..start.result(figures, printed.elapsed)
+            },
+            output: printed.output,
+            commands: vec![command.shown()],
+            findings: Vec::new(),
+        })
+    }
 }
