@@ -14,10 +14,10 @@ use lab::agent::protocol;
 use lab::agent::query::{DIRECTORIES_MAX, directories};
 use lab::units::Nanos;
 use serde::Serialize;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::body::ResponseBody;
-use super::limits::{STREAMS_MAX, WRONG_TOKEN_PAUSE};
+use super::limits::{END_LIMIT, STREAMS_MAX, WRONG_TOKEN_PAUSE};
 use super::streams;
 use super::token::ServerToken;
 
@@ -49,6 +49,15 @@ impl RefusedRequest {
 }
 
 type Answer = Result<ResponseBody, RefusedRequest>;
+
+fn refuse(status: StatusCode, reason: impl Into<String>) -> Answer {
+    Err(RefusedRequest::new(status, reason))
+}
+
+/// Something failed that the client could not know.
+fn failed(error: impl ToString) -> RefusedRequest {
+    RefusedRequest::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+}
 
 impl Answers {
     pub(super) fn new(
@@ -92,16 +101,10 @@ impl Answers {
     async fn answer<B: Body>(&self, request: &Request<B>, received: Nanos) -> Answer {
         if !self.knows(request) {
             engine::clock::sleep(WRONG_TOKEN_PAUSE).await;
-            return Err(RefusedRequest::new(
-                StatusCode::UNAUTHORIZED,
-                "the token is wrong",
-            ));
+            return refuse(StatusCode::UNAUTHORIZED, "the token is wrong");
         }
         if !request.body().is_end_stream() {
-            return Err(RefusedRequest::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "requests have no body",
-            ));
+            return refuse(StatusCode::PAYLOAD_TOO_LARGE, "requests have no body");
         }
         let path = request.uri().path();
         let wanted = match path {
@@ -110,17 +113,11 @@ impl Answers {
             }
             protocol::DROP_CACHES | protocol::FIO | protocol::IPERF3 => Method::POST,
             _ => {
-                return Err(RefusedRequest::new(
-                    StatusCode::NOT_FOUND,
-                    "there is no such thing here",
-                ));
+                return refuse(StatusCode::NOT_FOUND, "there is no such thing here");
             }
         };
         if request.method() != wanted {
-            return Err(RefusedRequest::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                wanted.as_str(),
-            ));
+            return refuse(StatusCode::METHOD_NOT_ALLOWED, wanted.as_str());
         }
         let query = request.uri().query();
         if path == protocol::FIO {
@@ -161,7 +158,7 @@ impl Answers {
     async fn samples(&self, port: Option<u16>) -> Answer {
         let Ok(place) = self.samples.clone().try_acquire_owned() else {
             let reason = "as many as can be are following this machine already";
-            return Err(RefusedRequest::new(StatusCode::SERVICE_UNAVAILABLE, reason));
+            return refuse(StatusCode::SERVICE_UNAVAILABLE, reason);
         };
         let host = self.host.clone();
         let sampler = engine::blocking(move || {
@@ -176,10 +173,7 @@ impl Answers {
 
     async fn drop_caches(&self, port: Option<u16>) -> Answer {
         if !self.host.rights().drop_caches {
-            return Err(RefusedRequest::new(
-                StatusCode::FORBIDDEN,
-                "--allow-drop-caches",
-            ));
+            return refuse(StatusCode::FORBIDDEN, "--allow-drop-caches");
         }
         let host = self.host.clone();
         let dropped = engine::blocking(move || {
@@ -191,25 +185,20 @@ impl Answers {
             io::ErrorKind::WouldBlock => {
                 RefusedRequest::new(StatusCode::CONFLICT, "another client is dropping them")
             }
-            _ => RefusedRequest::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            _ => failed(error),
         })?;
         json(&dropped)
     }
 
     async fn fio(&self, query: Option<&str>) -> Answer {
         if !self.host.rights().fio {
-            return Err(RefusedRequest::new(StatusCode::FORBIDDEN, "--allow-fio"));
+            return refuse(StatusCode::FORBIDDEN, "--allow-fio");
         }
         let directories = directories(query).ok_or_else(|| {
             let reason = format!("only ?in=/DIRECTORY is known, {DIRECTORIES_MAX} at most");
             RefusedRequest::new(StatusCode::BAD_REQUEST, reason)
         })?;
-        let Ok(place) = self.fio.clone().try_acquire_owned() else {
-            return Err(RefusedRequest::new(
-                StatusCode::CONFLICT,
-                "fio runs for another client",
-            ));
-        };
+        let place = place_of(&self.fio, "fio runs for another client").await?;
         let started = streams::fio(self.address, directories, place, self.stopping.clone()).await;
         let lines = started.map_err(|error| {
             let status = match error {
@@ -223,27 +212,28 @@ impl Answers {
 
     async fn iperf3(&self) -> Answer {
         if !self.host.rights().iperf3 {
-            return Err(RefusedRequest::new(StatusCode::FORBIDDEN, "--allow-iperf3"));
+            return refuse(StatusCode::FORBIDDEN, "--allow-iperf3");
         }
-        let Ok(place) = self.iperf3.clone().try_acquire_owned() else {
-            return Err(RefusedRequest::new(
-                StatusCode::CONFLICT,
-                "iperf3 runs for another client",
-            ));
-        };
+        let place = place_of(&self.iperf3, "iperf3 runs for another client").await?;
         let started = streams::iperf3(self.address, place, self.stopping.clone()).await;
-        let lines = started.map_err(|error| {
-            RefusedRequest::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
-        })?;
-        Ok(ResponseBody::Lines(lines))
+        Ok(ResponseBody::Lines(started.map_err(failed)?))
     }
 }
 
+/// The place of the one program of its kind, also after the one of a client that has just hung up.
+async fn place_of(
+    place: &Arc<Semaphore>,
+    taken: &str,
+) -> Result<OwnedSemaphorePermit, RefusedRequest> {
+    engine::clock::timeout(END_LIMIT, place.clone().acquire_owned())
+        .await
+        .ok()
+        .and_then(Result::ok)
+        .ok_or_else(|| RefusedRequest::new(StatusCode::CONFLICT, taken))
+}
+
 fn json(value: &impl Serialize) -> Answer {
-    let text = serde_json::to_vec(value);
-    let text = text.map_err(|error| {
-        RefusedRequest::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
-    })?;
+    let text = serde_json::to_vec(value).map_err(failed)?;
     Ok(ResponseBody::whole(text))
 }
 

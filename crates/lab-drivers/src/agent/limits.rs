@@ -20,3 +20,5 @@ pub(super) const WRONG_TOKEN_PAUSE: Duration = Duration::from_millis(300);
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long connections may take to end once the agent stops.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a client waits for what runs for another one and may be ending.
+pub(super) const END_LIMIT: Duration = Duration::from_secs(4);

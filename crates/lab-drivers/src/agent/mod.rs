@@ -21,4 +21,5 @@ mod token;
 
 pub use dial::{AgentDialer, AgentHost, AgentHostError};
 pub use serve::AgentServer;
+pub(crate) use token::random_hex;
 pub use token::{ServerToken, random, read};

@@ -70,12 +70,17 @@ impl ServerToken {
     }
 }
 
-/// An unguessable text, in hexadecimal digits.
+/// An unguessable token, in hexadecimal digits.
 ///
 /// # Errors
 /// The machine gives no random numbers.
 pub fn random() -> Result<String, DriverError> {
-    let mut bytes = [0; BYTES];
+    random_hex::<BYTES>()
+}
+
+/// So many random bytes in hexadecimal digits.
+pub(crate) fn random_hex<const LEN: usize>() -> Result<String, DriverError> {
+    let mut bytes = [0; LEN];
     SystemRandom::new()
         .fill(&mut bytes)
         .map_err(|_| DriverError::new("this machine gives no random numbers"))?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lab::Cancel;
 use lab::host::{Role, TargetPlace};
-use lab::plan::Via;
+use lab::plan::{MountType, Via};
 use lab::runner::{Built, LeftOut, TargetSpec};
 use lab::tools::{self, Invocation};
 use lab::units::Bytes;
@@ -114,23 +114,11 @@ impl TargetBuild<'_> {
                 filesystem,
                 directory,
             } => self.looped(image, filesystem, directory),
-            BuildStep::Sshfs {
-                exported,
-                folder,
-                directory,
-                options,
-            } => self.sshfs(exported, folder, directory, options.as_deref()),
-            BuildStep::Nfs {
-                exported,
-                directory,
-                options,
-            } => self.nfs(exported, directory, options.as_deref()),
-            BuildStep::Smb {
-                exported,
-                folder,
-                directory,
-                options,
-            } => self.smb(exported, folder, directory, options.as_deref()),
+            BuildStep::Network(share) => match share.client {
+                MountType::Nfs => self.nfs(share),
+                MountType::Cifs => self.smb(share),
+                MountType::Sshfs | MountType::Gvfs => self.sshfs(share),
+            },
             BuildStep::Kernel(step) => self.kernel(step),
         }
     }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use lab::plan::{MountType, Target, TargetKind};
 use lab::runner::LeftOut;
 
-use super::step::{BuildStep, Recipe};
+use super::step::{BuildStep, NetworkShare, Recipe};
 
 /// The folder that is exported and the mount.
 pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut> {
@@ -30,24 +30,14 @@ pub(super) fn recipe(target: &Target, folder: PathBuf) -> Result<Recipe, LeftOut
         BuildStep::Folder(folder.clone()),
         BuildStep::Folder(exported.clone()),
     ];
-    let options = options.clone();
-    Ok(Recipe::mounted(steps, &folder, |directory| match client {
-        MountType::Nfs => BuildStep::Nfs {
-            exported,
-            directory,
-            options,
-        },
-        MountType::Cifs => BuildStep::Smb {
+    let (client, options) = (*client, options.clone());
+    Ok(Recipe::mounted(steps, &folder, |directory| {
+        BuildStep::Network(NetworkShare {
+            client,
             exported,
             folder: folder.clone(),
             directory,
             options,
-        },
-        MountType::Sshfs | MountType::Gvfs => BuildStep::Sshfs {
-            exported,
-            folder: folder.clone(),
-            directory,
-            options,
-        },
+        })
     }))
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use lab::host::TargetPlace;
 use lab::runner::BuildContext;
+use lab::tools::quoted;
 
 /// The table of names.
 #[derive(Debug, Clone, Default)]
@@ -56,15 +57,6 @@ impl Names {
             out = out.replace(&format!("{{{name}}}"), &write(value));
         }
         out
-    }
-}
-
-/// A word of an expression: bare where it can be, else in quotes, where a quote is written twice.
-fn quoted(word: &str) -> String {
-    let special = |c: char| c.is_whitespace() || matches!(c, ',' | '(' | ')' | '\'' | '"');
-    match word.contains(special) {
-        true => format!("'{}'", word.replace('\'', "''")),
-        false => word.to_owned(),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::carry_out::TargetBuild;
-use super::step::line;
+use super::step::{NetworkShare, line};
 
 /// The hosts that may mount it.
 const CLIENT: &str = "127.0.0.1";
@@ -21,9 +21,9 @@ fn place(exported: &Path) -> String {
 }
 
 /// The two commands: the export, and the mount without its directory.
-fn commands(exported: &Path, options: Option<&str>) -> (Vec<String>, Vec<String>) {
-    let place = place(exported);
-    let mount_options = match options {
+fn commands(share: &NetworkShare) -> (Vec<String>, Vec<String>) {
+    let place = place(&share.exported);
+    let mount_options = match &share.options {
         Some(more) => format!("{VERSION},{more}"),
         None => VERSION.to_owned(),
     };
@@ -35,34 +35,37 @@ fn commands(exported: &Path, options: Option<&str>) -> (Vec<String>, Vec<String>
 }
 
 /// The same as they can be pasted into a shell.
-pub(super) fn shown(exported: &Path, directory: &Path, options: Option<&str>) -> Vec<String> {
-    let (export, mut mount) = commands(exported, options);
-    mount.push(directory.to_string_lossy().into_owned());
+pub(super) fn shown(share: &NetworkShare) -> Vec<String> {
+    let (export, mut mount) = commands(share);
+    mount.push(share.directory.to_string_lossy().into_owned());
     vec![line(&export), line(&mount)]
 }
 
 impl TargetBuild<'_> {
-    /// Exports `exported` and mounts it.
-    pub(super) fn nfs(
-        &mut self,
-        exported: &Path,
-        directory: &Path,
-        options: Option<&str>,
-    ) -> Result<(), String> {
-        let (export, mount) = commands(exported, options);
+    /// Exports the directory and mounts it.
+    pub(super) fn nfs(&mut self, share: &NetworkShare) -> Result<(), String> {
+        let (export, mount) = commands(share);
         self.run_noted(&export)?;
-        self.undo(&["exportfs", "-u", &place(exported)]);
-        self.mount(&mount, directory)
+        self.undo(&["exportfs", "-u", &place(&share.exported)]);
+        self.mount(&mount, &share.directory)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use lab::plan::MountType;
+
     use super::*;
 
     #[test]
     fn a_directory_is_exported_to_this_machine_alone_and_mounted_by_the_version_without_helpers() {
-        let lines = shown(Path::new("/a"), Path::new("/b"), Some("nconnect=2"));
+        let lines = shown(&NetworkShare {
+            client: MountType::Nfs,
+            exported: "/a".into(),
+            folder: "/".into(),
+            directory: "/b".into(),
+            options: Some("nconnect=2".into()),
+        });
         assert_eq!(
             lines,
             [

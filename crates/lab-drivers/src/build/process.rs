@@ -104,7 +104,8 @@ impl TargetBuild<'_> {
 
 /// The program that runs now.
 pub(super) fn own_program() -> Result<PathBuf, String> {
-    std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))
+    std::env::current_exe()
+        .map_err(|error| format!("cannot find the path of this program: {error}"))
 }
 
 /// Where a program of the system's is.

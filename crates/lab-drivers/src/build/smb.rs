@@ -12,12 +12,12 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use lab::tools::Invocation;
-use ring::rand::SecureRandom as _;
 
 use super::carry_out::TargetBuild;
 use super::process::{DEAF, ServerProcess, free_port, program};
-use super::step::{line, program_line};
+use super::step::{NetworkShare, line, program_line};
 use super::teardown::Resource;
+use crate::agent::random_hex;
 
 /// The share, and the only user, root: what is measured is below a directory of root's.
 const SHARE: &str = "exported";
@@ -35,11 +35,11 @@ fn state(folder: &Path) -> PathBuf {
 }
 
 /// The commands as they can be pasted into a shell, as far as they are known.
-pub(super) fn shown(folder: &Path, directory: &Path, options: Option<&str>) -> Vec<String> {
-    let state = state(folder);
+pub(super) fn shown(share: &NetworkShare) -> Vec<String> {
+    let state = state(&share.folder);
     let config = inside(&state, "smb.conf");
-    let mount = mount_words(&inside(&state, "credentials"), "PORT", options);
-    let at = directory.to_string_lossy();
+    let mount = mount_words(&inside(&state, "credentials"), "PORT", share);
+    let at = share.directory.to_string_lossy();
     vec![
         program_line("pdbedit", &user_args(&config)),
         program_line("smbd", &server_args(&config)),
@@ -63,9 +63,9 @@ fn server_args(config: &str) -> [&str; 4] {
 }
 
 /// The mount without its directory.
-fn mount_words(credentials: &str, port: &str, more: Option<&str>) -> Vec<String> {
+fn mount_words(credentials: &str, port: &str, share: &NetworkShare) -> Vec<String> {
     let mut options = format!("credentials={credentials},port={port},{VERSION}");
-    if let Some(more) = more {
+    if let Some(more) = &share.options {
         options = format!("{options},{more}");
     }
     let share = format!("//127.0.0.1/{SHARE}");
@@ -92,22 +92,16 @@ fn config(port: u16, state: &Path, exported: &Path) -> String {
 }
 
 impl TargetBuild<'_> {
-    /// A share of `exported` with a server of its own, mounted.
-    pub(super) fn smb(
-        &mut self,
-        exported: &Path,
-        folder: &Path,
-        directory: &Path,
-        options: Option<&str>,
-    ) -> Result<(), String> {
-        let state = state(folder);
+    /// A share with a server of its own, mounted.
+    pub(super) fn smb(&mut self, share: &NetworkShare) -> Result<(), String> {
+        let state = state(&share.folder);
         let made = DirBuilder::new().mode(0o700).create(&state);
         made.map_err(|error| format!("cannot make {}: {error}", state.display()))?;
         self.standing.add(Resource::Folder(state.clone()));
         let port = free_port()?;
         let password = password()?;
         let (conf, credentials) = (inside(&state, "smb.conf"), inside(&state, "credentials"));
-        secret(&conf, &config(port, &state, exported))?;
+        secret(&conf, &config(port, &state, &share.exported))?;
         let said = format!("username={USER}\npassword={password}\n");
         secret(&credentials, &said)?;
         self.note_words("pdbedit", &user_args(&conf));
@@ -123,17 +117,13 @@ impl TargetBuild<'_> {
         let ready = |_: &ServerProcess| TcpStream::connect(("127.0.0.1", port)).is_ok();
         let server = self.start("smbd", &smbd, &state.join(LOG), DEAF, ready)?;
         self.servers.push(server.pid);
-        let mount = mount_words(&credentials, &port.to_string(), options);
-        self.mount(&mount, directory)
+        let mount = mount_words(&credentials, &port.to_string(), share);
+        self.mount(&mount, &share.directory)
     }
 }
 
 fn password() -> Result<String, String> {
-    let mut bytes = [0_u8; 16];
-    ring::rand::SystemRandom::new()
-        .fill(&mut bytes)
-        .map_err(|_| "this machine gives no random numbers")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    random_hex::<16>().map_err(|error| error.to_string())
 }
 
 /// Writes a file that only root reads.
@@ -167,7 +157,13 @@ mod tests {
 
     #[test]
     fn no_password_stands_in_a_command() {
-        let lines = shown(Path::new("/f/disk"), Path::new("/m"), Some("cache=none"));
+        let lines = shown(&NetworkShare {
+            client: lab::plan::MountType::Cifs,
+            exported: "/f/disk/exported".into(),
+            folder: "/f/disk".into(),
+            directory: "/m".into(),
+            options: Some("cache=none".into()),
+        });
         let state = state(Path::new("/f/disk"));
         let state = state.display();
         assert_eq!(

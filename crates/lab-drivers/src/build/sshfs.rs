@@ -9,20 +9,29 @@ use lab::tools::Invocation;
 
 use super::carry_out::TargetBuild;
 use super::process::{DEAF, ServerProcess, free_port, program};
+use super::step::{NetworkShare, line};
 use super::teardown::Resource;
 
 /// Where sshd wants a folder before it starts as root.
 const SSHD_FOLDER: &str = "/run/sshd";
 
+/// What is mounted.
+fn source(share: &NetworkShare) -> String {
+    format!("localhost:{}", share.exported.display())
+}
+
+/// The command as it can be pasted into a shell, as far as it is known.
+pub(super) fn shown(share: &NetworkShare) -> Vec<String> {
+    let at = share.directory.to_string_lossy();
+    vec![line(&["sshfs", &source(share), &at])]
+}
+
 impl TargetBuild<'_> {
     /// A server with keys of its own, for one user and one port of loopback.
-    pub(super) fn sshfs(
-        &mut self,
-        exported: &Path,
-        folder: &Path,
-        directory: &Path,
-        options: Option<&str>,
-    ) -> Result<(), String> {
+    pub(super) fn sshfs(&mut self, share: &NetworkShare) -> Result<(), String> {
+        let NetworkShare {
+            folder, directory, ..
+        } = share;
         let file = |name: &str| folder.join(name).to_string_lossy().into_owned();
         let (host_key, key) = (file("host-key"), file("key"));
         for key in [&host_key, &key] {
@@ -44,10 +53,10 @@ impl TargetBuild<'_> {
         let port = port.to_string();
         let own = "StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null,LogLevel=ERROR";
         let mut joined = format!("IdentityFile={key},IdentitiesOnly=yes,{own}");
-        if let Some(more) = options {
+        if let Some(more) = &share.options {
             joined = format!("{joined},{more}");
         }
-        let from = format!("localhost:{}", exported.display());
+        let from = source(share);
         let at = directory.to_string_lossy();
         // In the foreground: its ssh stays in its process group, and would be ended with a command that
         // goes to the background. What was measured then was the directory under the mount.

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use lab::fio::command::shown;
-use lab::plan::{Transport, Via};
+use lab::plan::{MountType, Transport, Via};
 use lab::units::Bytes;
 
 use super::kernel::KernelStep;
 use super::names::Names;
-use super::{nfs, smb};
+use super::{nfs, smb, sshfs};
 
 /// How a target is made.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,39 +81,25 @@ pub(super) enum BuildStep {
         /// Where it is mounted.
         directory: PathBuf,
     },
-    /// A directory through SSH and back.
-    Sshfs {
-        /// Which one.
-        exported: PathBuf,
-        /// For keys and what the server prints.
-        folder: PathBuf,
-        /// Where it is mounted.
-        directory: PathBuf,
-        /// More of sshfs's options.
-        options: Option<String>,
-    },
-    /// A directory through the kernel's NFS and back.
-    Nfs {
-        /// Which one.
-        exported: PathBuf,
-        /// Where it is mounted.
-        directory: PathBuf,
-        /// More of mount's options.
-        options: Option<String>,
-    },
-    /// A directory through SMB, by a server of our own and the kernel's client, and back.
-    Smb {
-        /// Which one.
-        exported: PathBuf,
-        /// The target's folder; the server's files are named after it.
-        folder: PathBuf,
-        /// Where it is mounted.
-        directory: PathBuf,
-        /// More of mount's options.
-        options: Option<String>,
-    },
+    /// A directory through a server, a filesystem client and back.
+    Network(NetworkShare),
     /// A device of the kernel's own.
     Kernel(KernelStep),
+}
+
+/// A directory that is exported to this machine, and mounted on it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct NetworkShare {
+    /// By this filesystem.
+    pub(super) client: MountType,
+    /// Which one.
+    pub(super) exported: PathBuf,
+    /// The target's folder, for keys and what servers print.
+    pub(super) folder: PathBuf,
+    /// Where it is mounted.
+    pub(super) directory: PathBuf,
+    /// More of the options of its mount.
+    pub(super) options: Option<String>,
 }
 
 impl Recipe {
@@ -200,25 +186,11 @@ impl BuildStep {
                     line(&["mount", "LOOP", &directory.to_string_lossy()]),
                 ]
             }
-            Self::Sshfs {
-                exported,
-                directory,
-                ..
-            } => {
-                let from = format!("localhost:{}", exported.display());
-                vec![line(&["sshfs", &from, &directory.to_string_lossy()])]
-            }
-            Self::Nfs {
-                exported,
-                directory,
-                options,
-            } => nfs::shown(exported, directory, options.as_deref()),
-            Self::Smb {
-                folder,
-                directory,
-                options,
-                ..
-            } => smb::shown(folder, directory, options.as_deref()),
+            Self::Network(share) => match share.client {
+                MountType::Nfs => nfs::shown(share),
+                MountType::Cifs => smb::shown(share),
+                MountType::Sshfs | MountType::Gvfs => sshfs::shown(share),
+            },
             Self::Kernel(step) => step.shown(names),
         }
     }

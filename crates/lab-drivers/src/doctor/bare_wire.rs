@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use engine::clock;
 use lab::agent::RemoteIperf3;
-use lab::doctor::{BareWire, Examination, Stage, Unmeasured};
+use lab::doctor::{BareWire, Examination, Stage};
 use lab::host::link;
 use lab::tools::iperf3::{Iperf3Options, PROGRAM};
 use lab::tools::{self, Installed, Tool, ToolError};
@@ -50,10 +50,7 @@ pub(super) fn both_ways(
         }
         Err(why) => {
             session.go_on()?;
-            e.unmeasured.push(Unmeasured {
-                part: Stage::Wire,
-                why: format!("{what}: {why}"),
-            });
+            e.note_unmeasured(Stage::Wire, format!("{what}: {why}"));
         }
     }
     Ok(())
@@ -74,7 +71,7 @@ impl Iperf3Pair {
             _ if peer.is_loopback() => None,
             Some(watcher) => Some(watcher.iperf3()?),
             None => {
-                let why = "iperf3 tells, where `outboard agent --allow-iperf3` runs on the server and \
+                let why = "iperf3 measures it, where `outboard agent --allow-iperf3` runs on the server and \
                            --agent names it";
                 return Err(why.to_owned());
             }

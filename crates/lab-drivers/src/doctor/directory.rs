@@ -54,7 +54,7 @@ pub(super) fn examine(session: &DoctorSession<'_>) -> Result<Vec<Examination>, D
     directions.extend(session.args.write.then_some(Direction::Write));
     let mut all = Vec::new();
     for direction in directions {
-        session.begin_anew();
+        session.restart();
         let directory = Directory {
             session,
             place: &place,
@@ -209,8 +209,7 @@ impl Directory<'_, '_> {
             e.bounds.extend(Bound::busy(Stage::Client, e.rate, cpu));
         }
         if e.way.contains(&Stage::Server) {
-            let why =
-                "its processor: the server runs elsewhere, or cannot be looked at; --agent tells";
+            let why = "its processor: the server runs elsewhere, or cannot be looked at; --agent reports it";
             let cpu: Option<CpuUse> = followed(1);
             super::remote::busy(e, Stage::Server, cpu, None, why);
         }

@@ -23,13 +23,7 @@ pub(super) fn examine(
     let mut e = begun(session, about(&remote), remote.way());
     let plain = remote.plain()?;
     e.rate = plain.measured.rate;
-    if plain.measured.window.0 == 0 {
-        let what = format!(
-            "{target} is too small for requests of {}",
-            session.job.block_size
-        );
-        return Err(DriverError::new(what).next("give a smaller --block-size"));
-    }
+    plain.measured.check_window(session, target)?;
     let mut rates = vec![plain.measured.rate];
     queue(session, &mut e, |depth| remote.at_depth(depth))?;
     rates.push(remote.plain()?.measured.rate);
@@ -42,9 +36,10 @@ pub(super) fn examine(
         Stage::Client,
         client,
         ciphers.client,
-        "this kernel does not tell",
+        "this kernel does not report it",
     );
-    let why = "its processor: the server runs elsewhere, or cannot be looked at; --agent tells";
+    let why =
+        "its processor: the server runs elsewhere, or cannot be looked at; --agent reports it";
     busy(&mut e, Stage::Server, server, ciphers.server, why);
     generator(session, &mut e)?;
     Ok(e)
@@ -97,12 +92,9 @@ pub(super) fn queue(
     let deeper = (session.job.depth * DEEPER).min(DEPTH_MAX);
     let by = format!("{deeper} requests at once");
     if deeper > session.job.depth && session.has_time(e, Stage::Queue, &by)? {
-        e.substitutions.push(Substitution {
-            replaced: vec![Stage::Queue],
-            by,
-            rate: at_depth(deeper)?,
-            sure: true,
-        });
+        let rate = at_depth(deeper)?;
+        e.substitutions
+            .push(Substitution::new(vec![Stage::Queue], by, rate));
     }
     Ok(())
 }
@@ -113,13 +105,7 @@ pub(super) fn generator(
     e: &mut Examination,
 ) -> Result<(), DriverError> {
     if session.has_time(e, Stage::Generator, "the doctor's own load on nothing")? {
-        let how = Measure {
-            job: session.job,
-            time: session.slice() / 2,
-            window: None,
-            follow: Vec::new(),
-            probe: None,
-        };
+        let how = Measure::new(session.job, session.slice() / 2);
         let alone = measure(session, &Opening::Nothing, &how)?;
         let how = "the doctor's own load on a disk of nothing";
         e.bounds

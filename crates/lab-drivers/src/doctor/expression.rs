@@ -20,23 +20,11 @@ pub(super) fn examine(
 ) -> Result<Examination, DriverError> {
     let mut e = begun(session, "a disk of this machine".to_owned(), WAY.to_vec());
     let opening = Opening::Disk(Box::new(named.clone()));
-    let how = |depth: u32| Measure {
-        job: session.at_depth(depth),
-        time: session.slice(),
-        window: None,
-        follow: Vec::new(),
-        probe: None,
-    };
+    let how = |depth: u32| Measure::new(session.at_depth(depth), session.slice());
     let depth = session.job.depth;
     forget(named);
     let first = measure(session, &opening, &how(depth))?;
-    if first.window.0 == 0 {
-        let what = format!(
-            "{} is too small for requests of {}",
-            named.text, session.job.block_size
-        );
-        return Err(DriverError::new(what).next("give a smaller --block-size"));
-    }
+    first.check_window(session, &named.text)?;
     queue(session, &mut e, |depth| {
         forget(named);
         Ok(measure(session, &opening, &how(depth))?.rate)
@@ -53,7 +41,7 @@ pub(super) fn examine(
         Stage::Client,
         first.client,
         None,
-        "this kernel does not tell",
+        "this kernel does not report it",
     );
     generator(session, &mut e)?;
     if first.window.0 < first.read.0 {
@@ -88,11 +76,9 @@ fn below(
     forget(below);
     let below = measure(session, &Opening::Disk(below.clone()), how)?;
     e.substitutions.push(Substitution {
-        replaced: vec![Stage::Disk],
-        by,
-        rate: below.rate,
         // What is below may hold as well.
         sure: false,
+        ..Substitution::new(vec![Stage::Disk], by, below.rate)
     });
     Ok(())
 }

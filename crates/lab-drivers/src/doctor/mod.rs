@@ -4,8 +4,8 @@
 //!
 //! # Invariants
 //!
-//! * Disks and exports are only read. Into a directory a file of our own is written if that was asked
-//!   for, and is gone afterwards.
+//! * Disks and exports are only read. Into a directory a file of our own is written on request, and
+//!   removed afterwards.
 //! * What was started ends with the command, on every way out: processes of ours end with their
 //!   parent.
 //! * The time is bounded: what does not fit any more is left out and reported.

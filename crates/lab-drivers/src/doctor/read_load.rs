@@ -3,6 +3,7 @@
 //! It reads and does nothing else. Its offsets wrap around at the end of its window.
 
 use std::cell::Cell;
+use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +54,19 @@ pub(super) struct Measure {
     pub(super) probe: Option<std::net::SocketAddr>,
 }
 
+impl Measure {
+    /// All of it, without anything to follow.
+    pub(super) const fn new(job: DoctorJob, time: Duration) -> Self {
+        Self {
+            job,
+            time,
+            window: None,
+            follow: Vec::new(),
+            probe: None,
+        }
+    }
+}
+
 /// What came of it.
 #[derive(Debug, Clone)]
 pub(super) struct ReadResult {
@@ -65,6 +79,22 @@ pub(super) struct ReadResult {
     pub(super) server: Option<CpuUse>,
     /// The middle of the times that connecting took meanwhile.
     pub(super) connect: Option<Duration>,
+}
+
+impl ReadResult {
+    /// Fails if the disk holds no request of the job.
+    pub(super) fn check_window(
+        &self,
+        session: &DoctorSession<'_>,
+        named: impl fmt::Display,
+    ) -> Result<(), DriverError> {
+        if self.window.0 > 0 {
+            return Ok(());
+        }
+        let size = session.job.block_size;
+        let what = format!("{named} is too small for requests of {size}");
+        Err(DriverError::new(what).next("give a smaller --block-size"))
+    }
 }
 
 /// Opens `opening`, measures it and closes it.

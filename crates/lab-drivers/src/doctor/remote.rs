@@ -2,7 +2,7 @@
 //! its server has, its disk by itself.
 
 use lab::agent::Side;
-use lab::doctor::{Bound, CpuUse, DoctorJob, Examination, Stage, Substitution, Unmeasured};
+use lab::doctor::{Bound, CpuUse, DoctorJob, Examination, Stage, Substitution};
 use lab::units::Rate;
 use nbd::client::{ClientConfig, Target, list};
 
@@ -72,16 +72,18 @@ impl<'a, 'b> Remote<'a, 'b> {
 
     pub(super) fn measure(&self, job: DoctorJob) -> Measure {
         Measure {
-            job,
-            time: self.session.slice(),
-            window: None,
             follow: self.far.processes(),
-            probe: None,
+            ..Measure::new(job, self.session.slice())
         }
     }
 
     fn opening(&self) -> Opening {
         Opening::Disk(Box::new(self.named.clone()))
+    }
+
+    fn opening_of(&self, export: &Target) -> Result<Opening, DriverError> {
+        let disk = self.session.args.disks.resolve(&export.to_string())?;
+        Ok(Opening::Disk(Box::new(disk)))
     }
 
     /// Reads the export as the job says, with nothing of it in its server's memory where that can be had.
@@ -146,8 +148,9 @@ impl<'a, 'b> Remote<'a, 'b> {
         Ok(ciphers)
     }
 
-    fn instead(&self, parts: &[Stage]) -> Vec<Stage> {
-        self.without.iter().chain(parts).copied().collect()
+    /// What was measured without `parts`, and without those that a reading of the export leaves out.
+    fn substitution(&self, parts: &[Stage], by: impl Into<String>, rate: Rate) -> Substitution {
+        Substitution::new([&self.without, parts].concat(), by, rate)
     }
 
     fn wire(&self, e: &mut Examination, plain: &PlainRead) {
@@ -171,20 +174,17 @@ impl<'a, 'b> Remote<'a, 'b> {
         let Some(alike) = self.null(e, Stage::Protocol, over)? else {
             return Ok(Ciphers::default());
         };
-        let by = |over: &Null| over.named.to_owned();
-        e.substitutions.push(Substitution {
-            replaced: self.instead(&[Stage::Wire, Stage::Server, Stage::Disk]),
-            by: by(&alike),
-            rate: alike.measured.rate,
-            sure: true,
-        });
-        let how = format!("{}, which has to ask in the same way", by(&alike));
+        let Null { named, measured } = &alike;
+        let behind = [Stage::Wire, Stage::Server, Stage::Disk];
+        e.substitutions
+            .push(self.substitution(&behind, *named, measured.rate));
+        let how = format!("{named}, which has to ask in the same way");
         e.bounds
-            .push(Bound::at_least(Stage::Protocol, alike.measured.rate, how));
+            .push(Bound::at_least(Stage::Protocol, measured.rate, how));
         if self.far.is_here {
-            let how = format!("the same kind of socket: {}", by(&alike));
+            let how = format!("the same kind of socket: {named}");
             e.bounds
-                .push(Bound::at_least(Stage::Wire, alike.measured.rate, how));
+                .push(Bound::at_least(Stage::Wire, measured.rate, how));
         }
         if over != Over::Tls {
             return Ok(Ciphers::default());
@@ -192,12 +192,10 @@ impl<'a, 'b> Remote<'a, 'b> {
         let Some(clear) = self.null(e, Stage::Cipher, Over::Tcp)? else {
             return Ok(Ciphers::default());
         };
-        e.substitutions.push(Substitution {
-            replaced: self.instead(&[Stage::Cipher, Stage::Wire, Stage::Server, Stage::Disk]),
-            by: format!("{}, in the clear", by(&clear)),
-            rate: clear.measured.rate,
-            sure: true,
-        });
+        let behind = [&[Stage::Cipher][..], &behind].concat();
+        let by = format!("{}, in the clear", clear.named);
+        e.substitutions
+            .push(self.substitution(&behind, by, clear.measured.rate));
         Ok(Ciphers::between(&alike.measured, &clear.measured))
     }
 
@@ -239,15 +237,10 @@ impl<'a, 'b> Remote<'a, 'b> {
         let warm = measure(self.session, &self.opening(), &how)?;
         let disk = self.far.disk.as_ref();
         let sure = disk.is_some_and(|disk| disk.is_in_memory(warm.window.0));
-        e.substitutions.push(Substitution {
-            replaced: self.instead(&[Stage::Disk]),
-            by: format!(
-                "the first {} again and again, from the server's memory",
-                warm.window
-            ),
-            rate: warm.rate,
-            sure,
-        });
+        let window = warm.window;
+        let by = format!("the first {window} again and again, from the server's memory");
+        let without = self.substitution(&[Stage::Disk], by, warm.rate);
+        e.substitutions.push(Substitution { sure, ..without });
         Ok(())
     }
 
@@ -261,16 +254,14 @@ impl<'a, 'b> Remote<'a, 'b> {
             return Ok(());
         };
         let name = other.export.clone();
-        let opening = Opening::Disk(Box::new(
-            self.session.args.disks.resolve(&other.to_string())?,
-        ));
-        let read = measure(self.session, &opening, &self.measure(self.session.job))?;
-        e.substitutions.push(Substitution {
-            replaced: self.instead(&[Stage::Disk]),
-            by: format!("the server's export {name:?}, which has no data"),
-            rate: read.rate,
-            sure: true,
-        });
+        let read = measure(
+            self.session,
+            &self.opening_of(&other)?,
+            &self.measure(self.session.job),
+        )?;
+        let by = format!("the server's export {name:?}, which has no data");
+        e.substitutions
+            .push(self.substitution(&[Stage::Disk], by, read.rate));
         Ok(())
     }
 
@@ -294,10 +285,7 @@ impl<'a, 'b> Remote<'a, 'b> {
                 export: other.name,
                 ..self.target.clone()
             };
-            let opening = Opening::Disk(Box::new(
-                self.session.args.disks.resolve(&other.to_string())?,
-            ));
-            if is_hole(self.session, &opening, HOLE).unwrap_or(false) {
+            if is_hole(self.session, &self.opening_of(&other)?, HOLE).unwrap_or(false) {
                 return Ok(Some(other));
             }
             self.session.go_on()?;
@@ -308,9 +296,7 @@ impl<'a, 'b> Remote<'a, 'b> {
     /// The server's disk without the server, at a depth at which it shows what it can do.
     fn disk(&self, e: &mut Examination) -> Result<(), DriverError> {
         let Some(disk) = &self.far.disk else {
-            let why = self.far.no_disk.clone();
-            let part = Stage::Disk;
-            e.unmeasured.push(Unmeasured { part, why });
+            e.note_unmeasured(Stage::Disk, &self.far.no_disk);
             return Ok(());
         };
         if !self.session.has_time(e, Stage::Disk, &disk.named)? {
@@ -330,10 +316,7 @@ impl<'a, 'b> Remote<'a, 'b> {
             }
             Err(failure) => {
                 self.session.go_on()?;
-                e.unmeasured.push(Unmeasured {
-                    part: Stage::Disk,
-                    why: failure.to_string(),
-                });
+                e.note_unmeasured(Stage::Disk, failure.to_string());
             }
         }
         Ok(())
@@ -381,10 +364,7 @@ pub(super) fn busy(
             let cpu = CpuUse { cipher, ..cpu };
             e.bounds.extend(Bound::busy(part, e.rate, cpu));
         }
-        None => e.unmeasured.push(Unmeasured {
-            part,
-            why: why_not.to_owned(),
-        }),
+        None => e.note_unmeasured(part, why_not),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use engine::clock;
-use lab::doctor::{DoctorJob, Examination, Stage, Unmeasured};
+use lab::doctor::{DoctorJob, Examination, Stage};
 use tempfile::TempDir;
 
 use super::DoctorRequest;
@@ -58,7 +58,7 @@ impl<'a> DoctorSession<'a> {
     }
 
     /// Another verdict begins, with time of its own.
-    pub(super) fn begin_anew(&self) {
+    pub(super) fn restart(&self) {
         self.started.set(clock::now());
     }
 
@@ -96,7 +96,7 @@ impl<'a> DoctorSession<'a> {
         let has_time = spent + time <= self.limit;
         if !has_time {
             let why = format!("{what}: no time was left for it; more --seconds helps");
-            e.unmeasured.push(Unmeasured { part, why });
+            e.note_unmeasured(part, why);
         }
         Ok(has_time)
     }

@@ -113,14 +113,14 @@ mod tests {
         1: 0100007F:A2C2 0100007F:2A39 01 00000000:00000000 00:00000000 00000000     0        0 78 1 0 20 4 30 10 -1\n";
 
     #[test]
-    fn rows_tell_who_is_connected_to_whom() {
+    fn rows_name_the_connected_process() {
         let rows = rows_of(TABLE);
         assert_eq!((rows[0].inode, rows[1].inode), (77, 78));
         assert_eq!(rows[1].remote, rows[0].local);
     }
 
     #[test]
-    fn a_process_that_talks_to_itself_has_nobody_at_the_other_end() {
+    fn a_process_that_talks_to_itself_has_no_peer() {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let _one = std::net::TcpStream::connect(("127.0.0.1", port)).expect("a connection");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_has_open_is_told() {
+    fn what_a_process_has_open_is_reported() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let files = files_of(std::process::id());
         assert!(files.iter().any(|path| path == file.path()), "{files:?}");

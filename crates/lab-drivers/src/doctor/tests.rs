@@ -62,7 +62,7 @@ fn a_mount_over_nfs_or_smb_is_recognised_with_all_that_is_on_its_way() {
 }
 
 #[test]
-fn requests_that_a_mount_cuts_into_pieces_are_told() {
+fn requests_that_a_mount_cuts_into_pieces_are_reported() {
     let nfs = place("/mnt/nfs");
     let told = nfs
         .remark(&job(Direction::Read, 1 << 20))

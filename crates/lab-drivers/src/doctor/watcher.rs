@@ -53,7 +53,7 @@ impl Watcher {
         match self.spec.address.look(self.port(port), side, &now) {
             Ok((_, counters)) => Some(counters),
             Err(error) => {
-                tracing::warn!("the agent does not tell: {error}");
+                tracing::warn!("the agent does not report: {error}");
                 None
             }
         }

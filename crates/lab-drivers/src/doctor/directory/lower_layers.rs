@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use lab::doctor::load::LoadSource;
-use lab::doctor::{Bound, Examination, Stage, Substitution, Unmeasured};
+use lab::doctor::{Bound, Examination, Stage, Substitution};
 use lab::host::{ceilings, residency};
 use lab::plan::Direction;
 use lab::units::{Bytes, MIB};
@@ -41,11 +41,7 @@ impl Directory<'_, '_> {
     /// Replaces what can be replaced, and measures what can be measured by itself.
     pub(super) fn behind(&self, e: &mut Examination) -> Result<(), DriverError> {
         if self.job.direction == Direction::Write {
-            unmeasured(
-                e,
-                Stage::Disk,
-                "nothing is written but to the file of our own",
-            );
+            e.note_unmeasured(Stage::Disk, "nothing is written but to the file of our own");
             return match &self.place.kind {
                 MountKind::Kernel(network) => self.wire(e, network.peer),
                 MountKind::Network { peer } => self.wire(e, *peer),
@@ -60,9 +56,8 @@ impl Directory<'_, '_> {
             } => self.export(e, target),
             MountKind::Sshfs(sshfs) => self.sshfs(e, sshfs),
             MountKind::Kernel(network) => {
-                let why =
-                    "the time of the kernel's own threads, which do most of it, is nobody's here";
-                unmeasured(e, Stage::Client, why);
+                let why = "the time of the kernel's own threads, which do most of it, is no process's time";
+                e.note_unmeasured(Stage::Client, why);
                 self.network(e, network.peer)
             }
             MountKind::Network { peer } => self.network(e, *peer),
@@ -84,12 +79,9 @@ impl Directory<'_, '_> {
         let mut remote = Remote::new(self.session, target)?;
         remote.without = vec![Stage::Client];
         let plain = remote.plain()?;
-        e.substitutions.push(Substitution {
-            replaced: vec![Stage::Client],
-            by: by.to_owned(),
-            rate: plain.measured.rate,
-            sure: true,
-        });
+        let rate = plain.measured.rate;
+        e.substitutions
+            .push(Substitution::new(vec![Stage::Client], by, rate));
         remote.replace(e, &plain)?;
         Ok(())
     }
@@ -98,17 +90,16 @@ impl Directory<'_, '_> {
     fn network(&self, e: &mut Examination, peer: Option<IpAddr>) -> Result<(), DriverError> {
         self.warm(e, None)?;
         self.wire(e, peer)?;
-        let why = "by itself: it is the server's; the doctor on its directory there tells";
-        unmeasured(e, Stage::Disk, why);
+        let why = "by itself: it is the server's; run the doctor on its directory there";
+        e.note_unmeasured(Stage::Disk, why);
         Ok(())
     }
 
     /// The wire to a server, as its link reports it and as it is by itself.
     fn wire(&self, e: &mut Examination, peer: Option<IpAddr>) -> Result<(), DriverError> {
         let Some(peer) = peer else {
-            let why = "by itself: the server's address is not known".to_owned();
-            let part = Stage::Wire;
-            e.unmeasured.push(Unmeasured { part, why });
+            let why = "by itself: the server's address is not known";
+            e.note_unmeasured(Stage::Wire, why);
             return Ok(());
         };
         e.bounds.extend(wire::link_bound(peer));
@@ -124,9 +115,8 @@ impl Directory<'_, '_> {
         self.warm(e, file.as_deref())?;
         if sshfs.server.is_empty() {
             self.wire(e, sshfs.peer)?;
-            let why = "by itself: the server runs elsewhere".to_owned();
-            let part = Stage::Disk;
-            e.unmeasured.push(Unmeasured { part, why });
+            let why = "by itself: the server runs elsewhere";
+            e.note_unmeasured(Stage::Disk, why);
             return Ok(());
         }
         if let Some(socket) = ceilings::local_socket() {
@@ -158,8 +148,7 @@ impl Directory<'_, '_> {
         let path = PathBuf::from("/dev").join(device);
         if rustix::fs::access(&path, rustix::fs::Access::READ_OK).is_err() {
             let why = format!("{} by itself: only root may read it", path.display());
-            let part = Stage::Disk;
-            e.unmeasured.push(Unmeasured { part, why });
+            e.note_unmeasured(Stage::Disk, why);
             return Ok(());
         }
         self.alone(e, &path, self.file.size)
@@ -190,15 +179,12 @@ impl Directory<'_, '_> {
             }
             Ok(Err(failure)) => {
                 self.session.go_on()?;
-                let why = failure.to_string();
-                let part = Stage::Disk;
-                e.unmeasured.push(Unmeasured { part, why });
+                e.note_unmeasured(Stage::Disk, failure.to_string());
             }
             Err(error) => {
                 self.session.go_on()?;
                 let why = format!("{named}: {error}");
-                let part = Stage::Disk;
-                e.unmeasured.push(Unmeasured { part, why });
+                e.note_unmeasured(Stage::Disk, why);
             }
         }
         Ok(())
@@ -229,16 +215,9 @@ impl Directory<'_, '_> {
         let warm = self.run(&source, self.job)?;
         let resident = on_the_server.and_then(|file| residency::look(file, size));
         e.substitutions.push(Substitution {
-            replaced: vec![Stage::Disk],
-            by,
-            rate: warm.rate,
             sure: resident.is_some_and(|found| found.part() > 0.95),
+            ..Substitution::new(vec![Stage::Disk], by, warm.rate)
         });
         Ok(())
     }
-}
-
-fn unmeasured(e: &mut Examination, part: Stage, why: &str) {
-    let why = why.to_owned();
-    e.unmeasured.push(Unmeasured { part, why });
 }
