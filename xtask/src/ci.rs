@@ -3,16 +3,18 @@
 //! One profile builds everything, so that clippy, the tests, the guest's binary and the documentation share
 //! what is compiled. A step that fails does not hide what the later ones would report.
 //!
-//! The guest is emulated and waits for its own timers, and no step of [`Lane::Background`] measures anything: those
-//! run in a process of their own while the guest boots, with their output in a log that is printed at the end.
+//! The guest waits for its own timers, and no step of [`Lane::Background`] measures anything: those run in a process of
+//! their own while the guest runs, with their output in a log that is printed at the end. The times of all steps are
+//! printed last.
 
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
+use crate::suite::SuiteOptions;
 use crate::{browser, clock, fuzz, guest, packages, shell, soak, suite, tidy};
 
 /// Seconds that all fuzz targets share: enough to see that they run and to repeat what was once found. They have
@@ -47,9 +49,9 @@ const STEPS: &[Step] = &[
     step("tidy", Lane::Foreground, || {
         tidy::run(&tidy::Args::default())
     }),
-    step("clippy", Lane::Foreground, clippy),
     step("tests", Lane::Foreground, all_tests),
     step("browser", Lane::Foreground, in_browser),
+    step("clippy", Lane::Background, clippy),
     step("documentation", Lane::Background, documentation),
     step("fuzz", Lane::Background, fuzz_briefly),
     step(WITH_BACKGROUND, Lane::Foreground, in_guest),
@@ -59,7 +61,7 @@ const STEPS: &[Step] = &[
 /// Which steps.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Args {
-    /// Steps by name (format, tidy, clippy, tests, browser, documentation, fuzz, guest, soak); all when none is
+    /// Steps by name (format, tidy, tests, browser, clippy, documentation, fuzz, guest, soak); all when none is
     /// given.
     steps: Vec<String>,
 }
@@ -76,6 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             packages::TESTS,
             packages::BROWSER,
             packages::GUEST,
+            packages::GUEST_LAB,
             packages::FUZZ,
         ])?;
         outcomes.add("packages", begin.elapsed(), Ok(()));
@@ -93,7 +96,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         outcomes.run(step);
         if let Some(background) = background {
             let start = clock::now();
-            let outcome = background.finish();
+            let (outcome, lines) = background.finish();
+            outcomes.lines.extend(lines);
             outcomes.add("background", start.elapsed(), outcome);
         }
     }
@@ -128,9 +132,7 @@ impl Outcomes {
             }
         };
         println!("== {name} {verdict}");
-        let seconds = took.as_secs_f64();
-        self.lines
-            .push(format!("{name:<14}{seconds:>7.1} s  {verdict}"));
+        self.lines.push(line(name, took, &verdict));
     }
 
     fn finish(self, took: Duration) -> Result<()> {
@@ -141,6 +143,23 @@ impl Outcomes {
         }
         Ok(())
     }
+}
+
+/// A step in the list at the end.
+fn line(name: &str, took: Duration, verdict: &str) -> String {
+    format!("{name:<14}{:>7.1} s  {verdict}", took.as_secs_f64())
+}
+
+/// The lines of a list at the end of `printed` that are those of background steps.
+fn background_lines(printed: &str) -> Vec<String> {
+    let names = STEPS.iter().filter(|step| step.lane == Lane::Background);
+    let lines = names.filter_map(|step| {
+        let name = format!("{:<14}", step.name);
+        printed.lines().rfind(|line| line.starts_with(&name))
+    });
+    lines
+        .map(|line| format!("{line} (in the background)"))
+        .collect()
 }
 
 /// The steps of the background, in one process of this program.
@@ -168,15 +187,18 @@ impl Background {
         Ok(Self { child, log })
     }
 
-    /// Waits for the end and prints what the steps printed.
-    fn finish(mut self) -> Result<()> {
-        let status = self.child.wait()?;
-        let text = std::fs::read(&self.log)?;
-        println!("\n{}", String::from_utf8_lossy(&text).trim_end());
-        if !status.success() {
-            bail!("ended with {status}");
-        }
-        Ok(())
+    /// Waits for the end and prints what the steps printed; whether all passed, and their lines for the list.
+    fn finish(mut self) -> (Result<()>, Vec<String>) {
+        let status = self.child.wait();
+        let printed = std::fs::read(&self.log).unwrap_or_default();
+        let printed = String::from_utf8_lossy(&printed);
+        println!("\n{}", printed.trim_end());
+        let outcome = match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(anyhow!("ended with {status}")),
+            Err(error) => Err(error.into()),
+        };
+        (outcome, background_lines(&printed))
     }
 }
 
@@ -186,7 +208,10 @@ pub(crate) fn test(filter: Option<&str>) -> Result<()> {
     let mut failed = Vec::new();
     if filter != Some("browser") {
         packages::ensure(&[packages::TESTS])?;
-        let tests = suite::run(filter, false);
+        let tests = suite::run(SuiteOptions {
+            filter,
+            ..SuiteOptions::default()
+        });
         failed.extend(tests.err().map(|error| format!("{error:#}")));
     }
     if matches!(filter, None | Some("browser")) {
@@ -205,7 +230,10 @@ fn in_browser() -> Result<()> {
 }
 
 fn all_tests() -> Result<()> {
-    suite::run(None, true)
+    suite::run(SuiteOptions {
+        strict: true,
+        ..SuiteOptions::default()
+    })
 }
 
 fn format() -> Result<()> {
@@ -274,6 +302,15 @@ mod tests {
             Some(("soak", Lane::Foreground)),
             "it has time limits of its own"
         );
+    }
+
+    #[test]
+    fn the_list_has_the_steps_of_the_background() {
+        let fuzz = line("fuzz", Duration::from_secs(3), "ok");
+        let clippy = line("clippy", Duration::from_secs(2), "FAILED: no");
+        let printed = format!("fuzz request: 3 inputs\n\n{fuzz}\n{clippy}\nin all 5 s\n");
+        let listed = [clippy, fuzz].map(|line| format!("{line} (in the background)"));
+        assert_eq!(background_lines(&printed), listed);
     }
 
     #[test]

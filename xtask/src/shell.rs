@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -59,8 +60,19 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Builds the binary in the tests' profile, with cargo's progress, and says where it is.
+/// The binary that this command has built with the tests.
+static BUILT: OnceLock<PathBuf> = OnceLock::new();
+
+/// Has [`build`] return a binary that is there.
+pub(crate) fn set_built(binary: PathBuf) -> PathBuf {
+    BUILT.get_or_init(|| binary).clone()
+}
+
+/// Builds the binary in the tests' profile, with cargo's progress, unless the tests were built before; says where it is.
 pub(crate) fn build() -> Result<PathBuf> {
+    if let Some(built) = BUILT.get() {
+        return Ok(built.clone());
+    }
     run(&mut cargo(["build", "--package", "outboard"]))?;
     Ok(target().join("debug/outboard"))
 }

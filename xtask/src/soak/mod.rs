@@ -1,5 +1,5 @@
 //! `cargo xtask soak`: hundreds of clients that connect, read, write and are killed at any moment, in
-//! rounds, against one server.
+//! rounds, against one server. `cargo xtask soak plans` runs the lab's plans in full instead.
 //!
 //! Each client has a region of a disk for itself and knows what every byte of it may be ([`region`]); each
 //! life begins by reading all of it, and at the end the images are read past the server. Between two rounds,
@@ -7,6 +7,7 @@
 //! from a seed, which is printed; how the machine interleaves them does not.
 
 mod place;
+mod plans;
 mod programs;
 mod raw;
 mod region;
@@ -43,9 +44,21 @@ const IDLE_LIMIT: Duration = Duration::from_secs(120);
 const GROWTH_KIB: f64 = 16.0 * 1024.0;
 const GROWTH: f64 = 1.25;
 
+/// What is soaked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Subject {
+    /// One server, by hundreds of clients.
+    Clients,
+    /// Every plan of the lab: each of its tests on each of its targets. The options are those of the clients.
+    Plans,
+}
+
 /// How long, and how many.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// What is soaked.
+    #[arg(value_enum, default_value_t = Subject::Clients)]
+    subject: Subject,
     /// How long.
     #[arg(long, default_value_t = 5)]
     minutes: u32,
@@ -100,6 +113,9 @@ struct Idle {
 
 /// Runs the soak.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.subject == Subject::Plans {
+        return plans::run();
+    }
     packages::ensure(&[packages::SOAK])?;
     let binary = match &args.binary {
         Some(binary) => binary.clone(),
@@ -113,6 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 pub(crate) fn brief(binary: &Path) -> Result<()> {
     const ROUNDS: u32 = 4;
     let args = Args {
+        subject: Subject::Clients,
         minutes: 0,
         clients: 100,
         rounds: ROUNDS,

@@ -1,7 +1,7 @@
 //! The test binaries, as cargo builds them.
 
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -18,6 +18,8 @@ pub(super) struct Binary {
     /// The package's folder: tests run in it.
     pub(super) folder: PathBuf,
     pub(super) size: u64,
+    /// The tests that a part of their names selects; all where none is given.
+    pub(super) selected: Option<Vec<String>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -39,8 +41,17 @@ struct Profile {
     test: bool,
 }
 
-/// Builds what is selected with cargo's progress; the largest binaries come first, they have the most tests.
-pub(super) fn build(selection: &Selection) -> Result<Vec<Binary>> {
+/// What cargo built.
+#[derive(Debug)]
+pub(super) struct Built {
+    /// The largest come first, they have the most tests.
+    pub(super) tests: Vec<Binary>,
+    /// The program itself, where tests of its package were selected.
+    pub(super) outboard: Option<PathBuf>,
+}
+
+/// Builds what is selected with cargo's progress.
+pub(super) fn build(selection: &Selection) -> Result<Built> {
     let mut command = shell::cargo([
         "test",
         "--no-run",
@@ -52,12 +63,28 @@ pub(super) fn build(selection: &Selection) -> Result<Vec<Binary>> {
     if !output.status.success() {
         bail!("{} ended with {}", shell::words(&command), output.status);
     }
-    let mut binaries = parse(&String::from_utf8_lossy(&output.stdout));
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let mut binaries = parse(&messages);
     for binary in &mut binaries {
         binary.size = std::fs::metadata(&binary.path)?.len();
+        let test = selection.test.as_deref();
+        binary.selected = test.map(|part| list(&binary.path, part)).transpose()?;
     }
     binaries.sort_by_key(|binary| std::cmp::Reverse(binary.size));
-    Ok(binaries)
+    Ok(Built {
+        tests: binaries,
+        outboard: program(&messages, "outboard"),
+    })
+}
+
+/// The tests of a program with `part` in their names.
+fn list(program: &Path, part: &str) -> Result<Vec<String>> {
+    let mut command = Command::new(program);
+    let printed = shell::output(command.args(["--list", "--format", "terse", part]))?;
+    let tests = printed
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"));
+    Ok(tests.map(str::to_owned).collect())
 }
 
 /// The programs that cargo's messages name.
@@ -67,6 +94,16 @@ pub(super) fn parse(messages: &str) -> Vec<Binary> {
         .filter_map(|line| serde_json::from_str(line).ok())
         .filter_map(binary)
         .collect()
+}
+
+/// The program of this name, which is no test.
+pub(super) fn program(messages: &str, name: &str) -> Option<PathBuf> {
+    let messages = messages.lines();
+    let mut messages = messages.filter_map(|line| serde_json::from_str::<Message>(line).ok());
+    messages.find_map(|message| {
+        let is_it = !message.profile?.test && message.target?.name == name;
+        message.executable.filter(|_| is_it)
+    })
 }
 
 fn binary(message: Message) -> Option<Binary> {
@@ -85,6 +122,7 @@ fn binary(message: Message) -> Option<Binary> {
         path,
         folder,
         size: 0,
+        selected: None,
     })
 }
 

@@ -30,29 +30,49 @@ const AT_ONCE_PER_CORE: usize = 2;
 /// Memory that is free when another binary is started.
 const FREE_BYTES_MIN: u64 = 2 << 30;
 
-/// Builds the tests that `filter` selects and runs them; `strict` makes a test fail that cannot run here.
-pub(crate) fn run(filter: Option<&str>, strict: bool) -> Result<()> {
+/// What is run, and how.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SuiteOptions<'a> {
+    /// A package, a program of tests or a part of tests' names; all tests without one.
+    pub(crate) filter: Option<&'a str>,
+    /// A test that cannot run here fails.
+    pub(crate) strict: bool,
+    /// A variable that the tests get, and its value.
+    pub(crate) variable: Option<(&'static str, &'static str)>,
+}
+
+/// Which tests of the binaries run together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Shared,
+    Exclusive,
+}
+
+/// Builds the tests that are selected and runs them.
+pub(crate) fn run(options: SuiteOptions<'_>) -> Result<()> {
     let begin = clock::now();
-    let selection = Selection::of(filter)?;
-    let outboard = match selection.needs_outboard() {
-        true => shell::build()?,
-        false => shell::target().join("debug/outboard"),
+    let selection = Selection::of(options.filter)?;
+    let built = binary::build(&selection)?;
+    let outboard = match built.outboard {
+        // Building it by itself compiles most of it a second time, with other features of its dependencies.
+        Some(outboard) => shell::set_built(outboard),
+        None if selection.needs_outboard() => shell::build()?,
+        None => shell::target().join("debug/outboard"),
     };
-    let binaries = binary::build(&selection)?;
+    let binaries = built.tests;
     let built = begin.elapsed();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let before = process::cpu_seconds(std::process::id())?;
     let begin = clock::now();
     let mut report = Report::default();
-    let shared = tasks(&binaries, &selection, &outboard, strict, false);
+    let tasks = |phase| tasks(&binaries, &outboard, &options, phase);
     let limits = Limits {
         binaries: cores + 1,
         tests: cores * AT_ONCE_PER_CORE,
         free_bytes_min: FREE_BYTES_MIN,
     };
-    pool::run(shared, limits, &mut report)?;
-    let single = tasks(&binaries, &selection, &outboard, strict, true);
-    pool::run(single, Limits::ONE, &mut report)?;
+    pool::run(tasks(Phase::Shared), limits, &mut report)?;
+    pool::run(tasks(Phase::Exclusive), Limits::ONE, &mut report)?;
     let mut failed: Vec<String> = doc_tests(&selection).into_iter().collect();
     report.print(
         built,
@@ -66,30 +86,45 @@ pub(crate) fn run(filter: Option<&str>, strict: bool) -> Result<()> {
     }
 }
 
-/// What is run of each binary: the tests that run with others, or those that run alone.
+/// What is run of each binary in a phase; the limited tests first, which take longest.
 fn tasks(
     binaries: &[Binary],
-    selection: &Selection,
     outboard: &Path,
-    strict: bool,
-    is_exclusive: bool,
+    options: &SuiteOptions<'_>,
+    phase: Phase,
 ) -> Vec<Task> {
-    binaries
-        .iter()
-        .filter_map(|binary| {
-            let names = exclusive::names(&binary.name);
-            let arguments = match is_exclusive {
-                true => exclusive::only(names, selection.test.as_deref())?,
-                false => exclusive::without(names, selection.test.as_deref())?,
+    let task = |binary: Binary, arguments, threads| Task {
+        binary,
+        arguments,
+        threads,
+        outboard: outboard.to_owned(),
+        strict: options.strict,
+        variable: options.variable,
+    };
+    let (mut first, mut then) = (Vec::new(), Vec::new());
+    for binary in binaries {
+        let exclusive = exclusive::names(&binary.name);
+        let selected = binary.selected.as_deref();
+        if phase == Phase::Exclusive {
+            let arguments = exclusive::only(exclusive, selected);
+            then.extend(arguments.map(|arguments| task(binary.clone(), arguments, None)));
+            continue;
+        }
+        let mut others = exclusive.to_vec();
+        for tests in exclusive::limited(&binary.name) {
+            others.push(tests.beginning);
+            let named = Binary {
+                name: format!("{} {}", binary.name, tests.beginning.trim_end_matches(':')),
+                ..binary.clone()
             };
-            Some(Task {
-                binary: binary.clone(),
-                arguments,
-                outboard: outboard.to_owned(),
-                strict,
-            })
-        })
-        .collect()
+            let arguments = exclusive::only(&[tests.beginning], selected);
+            first.extend(arguments.map(|list| task(named, list, Some(tests.at_once))));
+        }
+        let arguments = exclusive::without(&others, selected);
+        then.extend(arguments.map(|arguments| task(binary.clone(), arguments, None)));
+    }
+    first.append(&mut then);
+    first
 }
 
 /// The examples in the documentation.

@@ -54,8 +54,12 @@ pub(super) struct Task {
     pub(super) binary: Binary,
     /// Which tests: names to run and names to skip.
     pub(super) arguments: Vec<String>,
+    /// How many of them run at once, if fewer than of others.
+    pub(super) threads: Option<usize>,
     pub(super) outboard: PathBuf,
     pub(super) strict: bool,
+    /// A variable that they get, and its value.
+    pub(super) variable: Option<(&'static str, &'static str)>,
 }
 
 /// Runs all tasks; what happens goes to the report as it happens.
@@ -75,7 +79,8 @@ pub(super) fn run(tasks: Vec<Task>, limits: Limits, report: &mut Report) -> Resu
                 running += 1;
                 let (sender, logs) = (sender.clone(), &logs);
                 std::thread::Builder::new().spawn_scoped(scope, move || {
-                    supervise(&task, limits.tests, logs, &sender);
+                    let threads = task.threads.unwrap_or(limits.tests);
+                    supervise(&task, threads, logs, &sender);
                 })?;
             }
             if running == 0 {
@@ -137,6 +142,7 @@ fn start(task: &Task, threads: usize, log: &Path) -> Result<Child> {
     if task.strict {
         command.env(REQUIRE_ALL, "1");
     }
+    command.envs(task.variable);
     command
         .spawn()
         .with_context(|| format!("cannot start {}", shell::words(&command)))

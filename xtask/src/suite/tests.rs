@@ -9,7 +9,7 @@ use super::events::Events;
 use super::pool::{self, Limits, Task};
 use super::report::Report;
 use super::selection::{Package, Selection};
-use super::{exclusive, tasks};
+use super::{Phase, SuiteOptions, exclusive, tasks};
 
 const TWO_AT_ONCE: Limits = Limits {
     binaries: 2,
@@ -32,10 +32,13 @@ fn program(folder: &Path, name: &str, lines: &[&str], status: u8) -> Task {
             path,
             folder: folder.to_owned(),
             size: 0,
+            selected: None,
         },
         arguments: Vec::new(),
+        threads: None,
         outboard: PathBuf::from("outboard"),
         strict: true,
+        variable: None,
     }
 }
 
@@ -120,16 +123,20 @@ fn every_test_runs_with_others_or_exclusively() {
     assert_eq!(exclusive::only(&["a::", "b"], None), strings(&["a::", "b"]));
     assert_eq!(exclusive::without(&[""], None), None);
     assert_eq!(exclusive::only(&[""], None), strings(&[""]));
-    assert_eq!(exclusive::only(&[""], Some("x")), strings(&["x"]));
+}
+
+/// `cargo xtask test NAME` ran nothing where NAME was the last part of an exclusive test's name.
+#[test]
+fn a_test_that_is_selected_runs_once_wherever_it_belongs() {
+    let selected = ["a::one", "x::one"].map(str::to_owned);
+    let exact = |test: &str| Some(vec!["--exact".to_owned(), test.to_owned()]);
+    assert_eq!(exclusive::only(&["a::"], Some(&selected)), exact("a::one"));
     assert_eq!(
-        exclusive::only(&["a::"], Some("a::one")),
-        strings(&["a::one"])
+        exclusive::without(&["a::"], Some(&selected)),
+        exact("x::one")
     );
-    assert_eq!(
-        exclusive::only(&["a::one"], Some("a::")),
-        strings(&["a::one"])
-    );
-    assert_eq!(exclusive::only(&["a::"], Some("other")), None);
+    assert_eq!(exclusive::without(&[""], Some(&selected)), None);
+    assert_eq!(exclusive::only(&["b::"], Some(&selected)), None);
 }
 
 /// An entry without such a binary or test would have no effect and no error.
@@ -143,6 +150,10 @@ fn exclusive_tests_are_in_the_tree() {
             assert!(Selection::of(Some(name)).is_ok(), "{binary} {test}");
         }
     }
+    for tests in exclusive::LIMITED {
+        let name = tests.beginning.trim_end_matches("::");
+        assert!(Selection::of(Some(name)).is_ok(), "{tests:?}");
+    }
 }
 
 #[test]
@@ -150,7 +161,11 @@ fn cargo_names_the_binaries() {
     let messages = r#"{"reason":"compiler-artifact","package_id":"path+file:///a/crates/nbd-proto#0.1.0","manifest_path":"/a/crates/nbd-proto/Cargo.toml","target":{"name":"nbd_proto"},"profile":{"test":true},"executable":"/t/nbd_proto-1"}
 {"reason":"compiler-artifact","package_id":"path+file:///a/tests#outboard-tests@0.1.0","manifest_path":"/a/tests/Cargo.toml","target":{"name":"guides"},"profile":{"test":true},"executable":"/t/guides-1"}
 {"reason":"compiler-artifact","package_id":"path+file:///a/crates/nbd#0.1.0","manifest_path":"/a/crates/nbd/Cargo.toml","target":{"name":"nbd"},"profile":{"test":false},"executable":null}
+{"reason":"compiler-artifact","package_id":"path+file:///a/crates/outboard#0.1.0","manifest_path":"/a/crates/outboard/Cargo.toml","target":{"name":"outboard"},"profile":{"test":true},"executable":"/t/deps/outboard-1"}
+{"reason":"compiler-artifact","package_id":"path+file:///a/crates/outboard#0.1.0","manifest_path":"/a/crates/outboard/Cargo.toml","target":{"name":"outboard"},"profile":{"test":false},"executable":"/t/outboard"}
 {"reason":"build-finished","success":true}"#;
+    let outboard = binary::program(messages, "outboard");
+    assert_eq!(outboard, Some(PathBuf::from("/t/outboard")));
     let names: Vec<(String, PathBuf)> = binary::parse(messages)
         .into_iter()
         .map(|binary| (binary.name, binary.folder))
@@ -163,6 +178,7 @@ fn cargo_names_the_binaries() {
                 "outboard-tests guides".to_owned(),
                 PathBuf::from("/a/tests")
             ),
+            ("outboard".to_owned(), PathBuf::from("/a/crates/outboard")),
         ]
     );
 }
@@ -203,15 +219,41 @@ fn a_name_selects_a_package_a_program_or_tests() {
     assert_eq!(Selection::default().arguments(), ["--workspace"]);
 }
 
+/// The words that the tests of each task are chosen by, and how many of them run at once.
+fn chosen(binary: &Binary, phase: Phase) -> Vec<(String, Option<usize>)> {
+    let binaries = std::slice::from_ref(binary);
+    let options = SuiteOptions::default();
+    let tasks = tasks(binaries, Path::new("outboard"), &options, phase);
+    let words = tasks.into_iter();
+    words
+        .map(|task| (task.arguments.join(" "), task.threads))
+        .collect()
+}
+
 #[test]
 fn an_exclusive_test_is_in_the_second_run_only() {
     let folder = tempfile::tempdir().unwrap();
-    let binary = program(folder.path(), "plain", &[], 0).binary;
-    let outboard = Path::new("outboard");
-    let everything = Selection::default();
-    let count = |is_exclusive| {
-        let binaries = std::slice::from_ref(&binary);
-        tasks(binaries, &everything, outboard, true, is_exclusive).len()
+    let mut binary = program(folder.path(), "plain", &[], 0).binary;
+    assert_eq!(chosen(&binary, Phase::Shared).len(), 1);
+    assert_eq!(chosen(&binary, Phase::Exclusive), []);
+    binary.name = "outboard-tests doctor".to_owned();
+    assert_eq!(chosen(&binary, Phase::Shared), []);
+    assert_eq!(chosen(&binary, Phase::Exclusive).len(), 1);
+}
+
+/// They would hold all the threads of their binary.
+#[test]
+fn limited_tests_run_in_a_program_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut binary = program(folder.path(), "cli", &[], 0).binary;
+    binary.name = "outboard cli".to_owned();
+    let all = chosen(&binary, Phase::Shared);
+    let [limited, (others, None)] = &all[..] else {
+        panic!("{all:?}");
     };
-    assert_eq!((count(false), count(true)), (1, 0));
+    assert_eq!(*limited, ("lab_plans::".to_owned(), Some(2)));
+    assert!(others.ends_with("--skip lab_plans::"), "{others}");
+    binary.selected = Some(vec!["lab_plans::one".to_owned()]);
+    let one = [("--exact lab_plans::one".to_owned(), Some(2))];
+    assert_eq!(chosen(&binary, Phase::Shared), one);
 }
