@@ -2,9 +2,11 @@
 //!
 //! A server that was started is ended when its handle is dropped.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -284,8 +286,17 @@ fn wait_for_port(port: u16) -> Result<()> {
     Ok(())
 }
 
-/// A port that was free a moment ago.
+/// Ports that were given out: a server that is restarted finds its port free, also where others start at the same time.
+static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+/// A port that was free a moment ago, and that no other caller in this process gets.
 pub(crate) fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    Ok(listener.local_addr()?.port())
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        if given.insert(port) {
+            return Ok(port);
+        }
+    }
 }

@@ -76,19 +76,23 @@ pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<()> {
     std::fs::write(job.folder.join("console.log"), console.join("\n"))?;
     if outcome.is_err() {
         let kernel = std::fs::read_to_string(&kernel_log).unwrap_or_default();
-        let kernel: Vec<String> = kernel.lines().map(str::to_owned).collect();
-        show(&format!("{} kernel", job.name), &kernel);
-        show(job.name, &console);
+        let kernel: Vec<&str> = kernel.lines().collect();
+        let console: Vec<&str> = console.iter().map(String::as_str).collect();
+        // In one piece: others run at the same time.
+        eprint!(
+            "{}{}",
+            tail(&format!("{} kernel", job.name), &kernel),
+            tail(job.name, &console)
+        );
     }
     outcome
 }
 
-/// Shows the end of the output.
-fn show(who: &str, lines: &[String]) {
+/// The end of the output of `who`, which each of its lines names.
+pub(super) fn tail(who: &str, lines: &[&str]) -> String {
     let first = lines.len().saturating_sub(SHOWN_LINES);
-    for line in &lines[first..] {
-        eprintln!("  {who}| {line}");
-    }
+    let lines = lines[first..].iter();
+    lines.map(|line| format!("  {who}| {line}\n")).collect()
 }
 
 /// Reads the console until the script has ended.

@@ -3,7 +3,7 @@
 //! This machine's kernel may lack nbd, md and device mapper; the guest's has them. It runs in QEMU
 //! without hardware help, from Debian's own packages, and reaches this machine's loopback as 10.0.2.2.
 //! Every script in `tests/guest/` is a test; its exit status is the verdict. `--lab` makes a run of the lab in it, and
-//! the test `lab` makes a short one.
+//! the test `lab` makes a short one. Tests run side by side ([`pool`]), each in a folder of its own.
 
 mod cpio;
 mod host;
@@ -11,19 +11,21 @@ mod image;
 mod lab;
 mod machine;
 mod modules;
+mod pool;
 mod rootfs;
 mod script;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::servers::Launcher;
-use crate::{clock, packages, shell};
+use crate::{packages, shell};
 use machine::Job;
 
 /// The test that is no script.
@@ -49,37 +51,44 @@ pub(crate) struct Args {
     server: Option<String>,
 }
 
-/// Runs the scripts one after the other; the first line of each failure is in the error.
+/// A test of the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct GuestTest {
+    name: String,
+    /// None is the run of the lab.
+    script: Option<PathBuf>,
+    /// When it is aborted, in seconds.
+    timeout_s: u64,
+}
+
+/// Runs the tests, several at once; the names of those that failed are in the error.
 pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure(&[packages::GUEST])?;
     let folder = shell::target().join("guest");
     if !args.lab.is_empty() {
         let binary = stripped(&shell::build_release()?, &folder)?;
-        let printed = lab::run(&lab::build(&folder, &binary)?, &args.lab, 0)?;
+        let guest = lab::build(&folder, &binary)?;
+        let printed = lab::run(&guest, &args.lab, 0, lab::Console::Shown)?;
         print!("{printed}");
         return Ok(());
     }
-    let with_lab = args.server.is_none()
-        && (args.scripts.is_empty() || args.scripts.iter().any(|name| name == LAB));
-    let scripts = chosen(&args.scripts)?;
+    let tests = tests(args)?;
     let image = image::build(&folder)?;
     // A foreign server for a script that does without us needs no build of ours.
-    let binary = if args.server.is_none() || wants_outboard(&scripts)? {
+    let binary = if args.server.is_none() || wants_outboard(&tests)? {
         Some(binary(&folder)?)
     } else {
         None
     };
     let mut failed = Vec::new();
-    for path in &scripts {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let begin = clock::now();
-        let outcome = one(args, &image, binary.as_deref(), path, &name);
-        failed.extend(log_outcome(&name, begin, &outcome));
-    }
-    if let (true, Some(binary)) = (with_lab, &binary) {
-        let begin = clock::now();
-        failed.extend(log_outcome(LAB, begin, &lab::check(&folder, binary)));
-    }
+    let run = |test: &GuestTest| match (&test.script, &binary) {
+        (Some(path), _) => one(args, &image, binary.as_deref(), path, &test.name),
+        (None, Some(binary)) => lab::check(&folder, binary),
+        (None, None) => bail!("there is no binary to measure"),
+    };
+    pool::run(tests, pool::at_once(), run, |test, took, outcome| {
+        failed.extend(log_outcome(&test.name, took, &outcome));
+    })?;
     if !failed.is_empty() {
         bail!(
             "in the guest failed: {}; the consoles are in {}",
@@ -91,10 +100,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Prints how a test ended; returns its name when it failed.
-fn log_outcome(name: &str, begin: Instant, outcome: &Result<()>) -> Option<String> {
+fn log_outcome(name: &str, took: Duration, outcome: &Result<()>) -> Option<String> {
     match outcome {
         Ok(()) => {
-            println!("guest {name}: ok, {:.1} s", begin.elapsed().as_secs_f64());
+            println!("guest {name}: ok, {:.1} s", took.as_secs_f64());
             None
         }
         Err(error) => {
@@ -141,9 +150,40 @@ fn one(
     Ok(())
 }
 
-fn wants_outboard(scripts: &[PathBuf]) -> Result<bool> {
+/// The tests that were chosen; those that may take longest come first, so that none of them is alone at the end.
+fn tests(args: &Args) -> Result<Vec<GuestTest>> {
+    let with_lab = args.server.is_none()
+        && (args.scripts.is_empty() || args.scripts.iter().any(|name| name == LAB));
+    let mut tests = Vec::new();
+    for path in chosen(&args.scripts)? {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        tests.push(GuestTest {
+            name: name.into_owned(),
+            timeout_s: script::wants(&read(&path)?)
+                .with_context(|| format!("in {}", path.display()))?
+                .timeout_s,
+            script: Some(path),
+        });
+    }
+    if with_lab {
+        tests.push(GuestTest {
+            name: LAB.to_owned(),
+            script: None,
+            timeout_s: lab::LIMIT_S.into(),
+        });
+    }
+    let mut names = BTreeSet::new();
+    let twice = tests.iter().find(|test| !names.insert(&test.name));
+    if let Some(test) = twice {
+        bail!("{} is given twice, and has one folder", test.name);
+    }
+    tests.sort_by_key(|test| std::cmp::Reverse(test.timeout_s));
+    Ok(tests)
+}
+
+fn wants_outboard(tests: &[GuestTest]) -> Result<bool> {
     let mut any = false;
-    for path in scripts {
+    for path in tests.iter().filter_map(|test| test.script.as_ref()) {
         any |= script::wants(&read(path)?)?.outboard;
     }
     Ok(any)

@@ -1,7 +1,13 @@
 //! Tests of the guest's pure parts: modules, archive, and what scripts say.
 
+use std::sync::Barrier;
+use std::time::Duration;
+
+use anyhow::bail;
+
 use super::cpio::Archive;
 use super::modules::{closure, only};
+use super::pool;
 use super::script::{Disk, GuestCommand, Served, Wants, halves, parse_command, wants};
 
 const DEP: &str = "kernel/fs/ext4/ext4.ko: kernel/lib/crc16.ko kernel/fs/mbcache.ko\n\
@@ -139,4 +145,55 @@ fn only_whole_lines_of_the_console_speak_to_the_host() {
     );
     assert_eq!(parse_command("@host"), None);
     assert_eq!(parse_command("@exit"), None);
+}
+
+#[test]
+fn a_failed_test_is_reported_by_its_name_and_all_others_are_run() {
+    let tests = vec!["one", "two", "three", "four", "five"];
+    let run = |name: &&str| match *name {
+        "one" | "four" => bail!("{name} is broken"),
+        _ => Ok(()),
+    };
+    let mut reported: Vec<(String, Option<String>)> = Vec::new();
+    let report = |name: &&str, _: Duration, outcome: anyhow::Result<()>| {
+        let error = outcome.err().map(|error| error.to_string());
+        reported.push(((*name).to_owned(), error));
+    };
+    pool::run(tests, 2, run, report).unwrap();
+    reported.sort();
+    let failed = |name: &str| (name.to_owned(), Some(format!("{name} is broken")));
+    let passed = |name: &str| (name.to_owned(), None);
+    assert_eq!(
+        reported,
+        [
+            passed("five"),
+            failed("four"),
+            failed("one"),
+            passed("three"),
+            passed("two")
+        ]
+    );
+}
+
+/// Each waits for another one, which must run beside it.
+#[test]
+fn tests_run_side_by_side() {
+    let both = Barrier::new(2);
+    let run = |_: &u32| {
+        both.wait();
+        Ok(())
+    };
+    let mut ended = 0;
+    pool::run(vec![1, 2, 3, 4], 2, run, |_, _, _| ended += 1).unwrap();
+    assert_eq!(ended, 4);
+}
+
+#[test]
+#[should_panic(expected = "a scoped thread panicked")]
+fn a_test_that_panics_is_no_success() {
+    let run = |number: &u32| match number {
+        2 => panic!("broken"),
+        _ => Ok(()),
+    };
+    pool::run(vec![1, 2, 3], 2, run, |_, _, _| ()).unwrap();
 }

@@ -7,11 +7,11 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::run::STORE;
+use super::run::{Console, STORE};
 use crate::shell;
 
 /// A guest that does not end is aborted after so many seconds.
-const LIMIT_S: u32 = 420;
+pub(crate) const LIMIT_S: u32 = 420;
 
 /// Builds the guest below `folder` with `binary` and makes the run.
 pub(crate) fn run(folder: &Path, binary: &Path) -> Result<()> {
@@ -22,7 +22,7 @@ pub(crate) fn run(folder: &Path, binary: &Path) -> Result<()> {
     let plan = shell::root().join("tests/guest/lab/kernel.toml");
     let [plan, directory] = [&plan, &place].map(|path| path.to_string_lossy().into_owned());
     let words = [&plan, &directory, "--small", "--seed", "7"].map(str::to_owned);
-    let table = super::run(&guest, &words, LIMIT_S)?;
+    let table = super::run(&guest, &words, LIMIT_S, Console::OfFailure)?;
     ensure!(
         table.contains("the processor is emulated"),
         "the table does not say that the machine is emulated:\n{table}"

@@ -18,8 +18,8 @@ use super::image::{self, Image};
 use super::modules;
 use crate::{packages, shell};
 
-pub(super) use check::run as check;
-pub(crate) use run::run;
+pub(super) use check::{LIMIT_S, run as check};
+pub(crate) use run::{Console, run};
 
 /// Modules besides those of every guest. What a module requests while it works is named too.
 const MODULES: &[&str] = &[

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{Mode, OFlags};
 
 use super::super::cpio::Archive;
-use super::super::machine::machine_command;
+use super::super::machine::{machine_command, tail};
 use super::Guest;
 use crate::shell;
 
@@ -29,9 +29,18 @@ const MEMORY_MIB: u32 = 2048;
 /// The store of all runs that were made in a directory.
 pub(crate) const STORE: &str = "lab.sqlite";
 
+/// What is shown of the guest's console.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Console {
+    /// All of it, as it comes.
+    Shown,
+    /// Its end, where the run failed: others print at the same time.
+    OfFailure,
+}
+
 /// Makes the run in DIR with the plan and the options of `words`, within `limit_s` seconds unless that is 0; returns what
 /// the lab printed.
-pub(crate) fn run(guest: &Guest, words: &[String], limit_s: u32) -> Result<String> {
+pub(crate) fn run(guest: &Guest, words: &[String], limit_s: u32, shows: Console) -> Result<String> {
     let [plan, directory, options @ ..] = words else {
         bail!("give PLAN, DIR and options of `outboard lab run`");
     };
@@ -66,25 +75,28 @@ pub(crate) fn run(guest: &Guest, words: &[String], limit_s: u32) -> Result<Strin
         let drive = format!("file={file},format=raw,if=virtio,file.locking=off,{options}");
         command.args(["-drive", &drive]);
     }
-    let console = follow(&command, limit_s)?;
-    let out = path("out");
+    let console = follow(&command, limit_s, shows)?;
+    let outcome = results(work.path(), &console, &store);
+    if outcome.is_err() && shows == Console::OfFailure {
+        let lines: Vec<&str> = console.lines().collect();
+        eprint!("{}", tail("lab", &lines));
+    }
+    outcome
+}
+
+/// Takes the store out of the results below `work`; what the lab printed, unless it failed.
+fn results(work: &Path, console: &str, store: &Path) -> Result<String> {
+    let out = work.join("out");
     std::fs::create_dir(&out)?;
-    shell::output(
-        Command::new("tar")
-            .arg("-xf")
-            .arg(&result)
-            .arg("-C")
-            .arg(&out),
-    )
-    .context("the guest left no result")?;
+    let mut unpack = Command::new("tar");
+    unpack.arg("-xf").arg(work.join("result"));
+    shell::output(unpack.arg("-C").arg(&out)).context("the guest left no result")?;
     // A run that failed has kept what it measured.
     if out.join(STORE).exists() {
-        std::fs::copy(out.join(STORE), &store)?;
+        std::fs::copy(out.join(STORE), store)?;
     }
-    let exit = console
-        .lines()
-        .rev()
-        .find_map(|line| line.trim().strip_prefix("@exit "));
+    let mut lines = console.lines().rev();
+    let exit = lines.find_map(|line| line.trim().strip_prefix("@exit "));
     ensure!(
         exit == Some("0"),
         "`lab run` ended in the guest with status {}",
@@ -119,9 +131,9 @@ fn job(plan: &str, options: &[String], store: &Path) -> Result<Vec<u8>> {
     archive.finish()
 }
 
-/// Starts QEMU and shows its console until it ends; what was shown. A line `stop` on standard input ends the run with
-/// what was measured.
-fn follow(machine: &Command, limit_s: u32) -> Result<String> {
+/// Starts QEMU and reads its console until it ends; what it printed. A line `stop` on standard input ends a run that is
+/// shown with what was measured.
+fn follow(machine: &Command, limit_s: u32, shows: Console) -> Result<String> {
     let mut command = Command::new("setpriv");
     command
         .args(["--pdeathsig", "KILL", "--", "timeout", "--foreground"])
@@ -129,6 +141,9 @@ fn follow(machine: &Command, limit_s: u32) -> Result<String> {
         .arg(machine.get_program())
         .args(machine.get_args())
         .stdout(Stdio::piped());
+    if shows == Console::OfFailure {
+        command.stdin(Stdio::null());
+    }
     let mut qemu = command.spawn().context("cannot start qemu-system-x86_64")?;
     let mut stdout = qemu.stdout.take().context("QEMU has no console")?;
     let (mut console, mut piece) = (Vec::new(), [0; 4096]);
@@ -138,7 +153,9 @@ fn follow(machine: &Command, limit_s: u32) -> Result<String> {
         if count == 0 {
             break;
         }
-        std::io::stderr().write_all(&piece[..count])?;
+        if shows == Console::Shown {
+            std::io::stderr().write_all(&piece[..count])?;
+        }
         console.extend_from_slice(&piece[..count]);
     }
     qemu.wait()?;
