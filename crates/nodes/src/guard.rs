@@ -1,6 +1,10 @@
 //! What every node asserts and refuses before it does anything.
 
-use block::{Errno, Geometry, IoBufs, IoError, Node, Operation, Range, Support, WriteFlags};
+use std::future::ready;
+
+use block::{
+    Errno, Geometry, IoBufs, IoError, IoFuture, Node, Operation, Range, Support, WriteFlags,
+};
 
 /// Asserts that the export checked `range`; refuses changes of a read-only disk.
 ///
@@ -21,6 +25,22 @@ pub(crate) fn admit(
             .because("the disk is read-only"));
     }
     Ok(())
+}
+
+/// The answer of a disk that is only ever read to a change of it.
+///
+/// # Panics
+/// As [`admit`], and if the disk is not read-only.
+pub(crate) fn refuse<T>(
+    geometry: &Geometry,
+    operation: Operation,
+    range: Range,
+) -> IoFuture<'static, T>
+where
+    T: Send + 'static,
+{
+    let error = admit(geometry, operation, range).expect_err("the disk is read-only");
+    Box::pin(ready(Err(error)))
 }
 
 /// Returns an error with the range of the caller's request, not the one it became.
@@ -69,7 +89,7 @@ pub(crate) async fn flush(disk: &Node) -> Result<(), IoError> {
 }
 
 /// The node over `child` after `child` was revalidated: the same, made by `over`.
-pub(crate) async fn remeasured(
+pub(crate) async fn revalidated(
     child: &Node,
     over: impl FnOnce(Node) -> Node,
 ) -> Result<Option<Node>, IoError> {

@@ -30,6 +30,7 @@
 
 pub mod array;
 mod blocks;
+mod chance;
 pub mod copy;
 mod delay;
 pub mod dm;
@@ -46,11 +47,10 @@ pub mod partition;
 mod parts;
 mod read;
 mod read_ahead;
-mod seeded;
 mod stripe;
-mod throttle;
 #[cfg(test)]
-mod timed;
+mod test_runtime;
+mod throttle;
 pub mod volume;
 mod zeroes;
 

@@ -1,10 +1,10 @@
 //! Tests of looking for superblocks on disks; [`opening`] of arrays, [`striped`] ones; what becomes of mirrors ([`life`]),
 //! which may not become a member ([`coming`]), and [`worlds`] of them; [`two_hosts`] at one member.
 
-mod coming;
-mod diverged;
+mod divergence;
+mod growth_refusals;
 mod life;
-mod opening;
+mod open;
 mod slow;
 mod striped;
 pub(in crate::array) mod two_hosts;

@@ -30,7 +30,7 @@ use block::{
 use engine::clock;
 
 pub use self::plan::DelayTimes;
-use crate::guard::remeasured;
+use crate::guard::revalidated;
 
 /// A disk that answers late.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl BlockDevice for Delay {
     }
 
     fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
-        Box::pin(remeasured(&self.child, |child| {
+        Box::pin(revalidated(&self.child, |child| {
             Arc::new(Self {
                 child,
                 times: self.times,

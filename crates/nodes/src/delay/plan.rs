@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use block::Operation;
 
-use crate::seeded::below;
+use crate::chance::below;
 
 /// Delays of requests, by what they ask. A delay of zero is none: such a request goes straight on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

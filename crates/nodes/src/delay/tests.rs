@@ -15,7 +15,7 @@ use testkit::{
 };
 
 use super::{Delay, DelayTimes};
-use crate::timed::{is_ready, on_stopped_clock, timed};
+use crate::test_runtime::{is_ready, on_stopped_clock, timed};
 
 const SIZE: u64 = 64 * 1024;
 const RANGE: Range = Range::new(4096, 4096);

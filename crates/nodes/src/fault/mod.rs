@@ -55,7 +55,7 @@ pub use self::drive::FaultHandle;
 pub use self::plan::{FaultEffect, FaultPlan, FaultRule};
 use self::state::FaultVerdict;
 use crate::blocks::slice;
-use crate::guard::{admit, assert_len, len_of, remeasured};
+use crate::guard::{admit, assert_len, len_of, revalidated};
 
 /// Why a request failed that would not have.
 #[derive(Debug, thiserror::Error)]
@@ -329,7 +329,7 @@ impl BlockDevice for Fault {
             self.judge(Operation::Measure, None)?;
             let over =
                 |child| -> Node { Arc::new(Self::with(child, self.cached, self.drive.clone())) };
-            remeasured(&self.child, over).await
+            revalidated(&self.child, over).await
         }))
     }
 }

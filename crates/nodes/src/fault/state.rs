@@ -11,7 +11,7 @@ use std::time::Duration;
 use block::{Errno, Operation, Range};
 
 use super::plan::{FaultEffect, FaultPlan, FaultRule, MILLION};
-use crate::seeded::below;
+use crate::chance::below;
 
 /// Rules that a disk has at most; more of them are not taken.
 pub(super) const RULES_MAX: usize = 1024;

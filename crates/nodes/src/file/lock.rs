@@ -60,11 +60,11 @@ pub(super) async fn take(
             }
             Err(e) => return Err(OpenError::system(path, "flock", e)),
         }
-        // Only a lock that another program may hold for a moment is worth a wait.
+        // Only a lock that may be held for a moment is worth a wait. Also one of this process: a child that it has started
+        // has the file until it runs its own program.
         let held = holder(path, stat, read_only);
-        let is_own = held.process == Some(std::process::id());
         let may_end = tries < TRIES || (tries < TRIES_LEFT && may_be_left_behind(&held));
-        if is_own || !may_end {
+        if !may_end {
             let path = path.to_owned();
             return Err(OpenError::InUse { path, holder: held });
         }

@@ -46,7 +46,7 @@ use smallvec::smallvec;
 
 pub use self::error::{FileHolder, OpenError};
 pub use self::lock::lock_exclusive;
-use self::open::{FileKind, OpenedFile, ReadNow, file_size};
+use self::open::{FileKind, OpenedFile, TryReadMode, file_size};
 use self::plan::Zeroing;
 use self::seek::Seeks;
 use self::state::Pace;
@@ -336,7 +336,7 @@ impl BlockDevice for File {
     }
 
     fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
-        let measured = match self.opened.measured_anew(&self.path) {
+        let measured = match self.opened.measured_again(&self.path) {
             Ok(None) => Ok(None),
             Ok(Some(opened)) => Ok(Some(Arc::new(self.sharing(opened)) as Node)),
             Err(e) => Err(IoError::new(Errno::Io, Operation::Measure, None).because(e)),
@@ -359,9 +359,9 @@ impl BlockDevice for File {
         assert_checked(&self.opened.geometry, range);
         assert_len(range, into.len());
         let result = match self.opened.try_read {
-            ReadNow::Cached => self.disk().try_read(into, range.offset),
-            ReadNow::Plain => self.disk().read_waiting(into, range.offset),
-            ReadNow::Never => return TryIo::WouldBlock,
+            TryReadMode::Cached => self.disk().try_read(into, range.offset),
+            TryReadMode::Plain => self.disk().read_waiting(into, range.offset),
+            TryReadMode::Never => return TryIo::WouldBlock,
         };
         // Part of a range, or an error: the waiting way finds out why.
         match result {
@@ -382,7 +382,7 @@ impl BlockDevice for File {
             return TryIo::WouldBlock;
         }
         let result = self.disk().try_write(data, range.offset);
-        let allowed = state::write_now_allowed(data.len());
+        let allowed = state::try_write_allowed(data.len());
         self.writes.took(allowed, start, engine::clock::now());
         match result {
             Ok(count) if count == data.len() => TryIo::Done,

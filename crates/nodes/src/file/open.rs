@@ -35,7 +35,7 @@ pub(super) enum FileKind {
 
 /// How reads can be tried without waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReadNow {
+pub(super) enum TryReadMode {
     /// Ask the page cache.
     Cached,
     /// Reads never wait here.
@@ -52,7 +52,7 @@ pub(super) struct OpenedFile {
     pub(super) geometry: Geometry,
     /// Which disk it is, as far as that is known.
     pub(super) identity: Option<Identity>,
-    pub(super) try_read: ReadNow,
+    pub(super) try_read: TryReadMode,
     /// fallocate takes multiples of this, bytes.
     pub(super) allocation_unit: u64,
     /// Memory of direct writes lies at multiples of this, bytes.
@@ -182,7 +182,7 @@ fn examine(
             ..Geometry::native(size)
         },
         identity: identity_of(Path::new(SYSFS), &disk, kind, stat),
-        try_read: read_now_way(&disk),
+        try_read: try_read_mode(&disk),
         memory_align: align.map_or(1, |align| align.memory as usize),
         disk,
         kind,
@@ -192,7 +192,7 @@ fn examine(
 
 impl OpenedFile {
     /// The same with the size that is found now; `None` if it is what it was.
-    pub(super) fn measured_anew(&self, path: &Path) -> Result<Option<Self>, OpenError> {
+    pub(super) fn measured_again(&self, path: &Path) -> Result<Option<Self>, OpenError> {
         let size = served_size(path, &self.disk, self.kind, self.geometry.block_size)?;
         if size == self.geometry.size {
             return Ok(None);
@@ -310,15 +310,15 @@ fn write_zeroes_support(
 }
 
 /// Probes once: some filesystems do not support reads from the page cache alone.
-fn read_now_way(disk: &DiskFile) -> ReadNow {
+fn try_read_mode(disk: &DiskFile) -> TryReadMode {
     if disk.is_direct() {
-        return ReadNow::Never;
+        return TryReadMode::Never;
     }
     match disk.try_read(&mut [0], 0) {
-        Ok(_) => ReadNow::Cached,
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => ReadNow::Cached,
-        Err(_) if is_in_memory(disk) => ReadNow::Plain,
-        Err(_) => ReadNow::Never,
+        Ok(_) => TryReadMode::Cached,
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => TryReadMode::Cached,
+        Err(_) if is_in_memory(disk) => TryReadMode::Plain,
+        Err(_) => TryReadMode::Never,
     }
 }
 

@@ -103,7 +103,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(160);
 
 /// How long an in-line write of `len` bytes may take.
-pub(super) fn write_now_allowed(len: usize) -> Duration {
+pub(super) fn try_write_allowed(len: usize) -> Duration {
     let mib = u32::try_from(len >> 20).unwrap_or(u32::MAX);
     STALL + STALL_PER_MIB.saturating_mul(mib)
 }

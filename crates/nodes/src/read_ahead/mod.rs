@@ -40,7 +40,7 @@ use block::{
 use self::piece_cache::{PieceCache, gather};
 use self::plan::AheadWindow;
 pub use self::plan::WindowError;
-use crate::guard::remeasured;
+use crate::guard::revalidated;
 use crate::guard::{assert_checked, assert_len};
 
 /// A disk that is read ahead.
@@ -134,7 +134,7 @@ impl BlockDevice for ReadAhead {
     }
 
     fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
-        Box::pin(remeasured(&self.child, |child| {
+        Box::pin(revalidated(&self.child, |child| {
             Arc::new(Self {
                 window: self.window.on(child.geometry().size),
                 child,
@@ -146,7 +146,7 @@ impl BlockDevice for ReadAhead {
     fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         assert_checked(self.geometry(), range);
         assert_len(range, into.len());
-        match self.cache.copy_now(range, &self.window, into) {
+        match self.cache.try_copy(range, &self.window, into) {
             Some(true) => TryIo::Done,
             Some(false) => TryIo::WouldBlock,
             None => self.child.try_read(range, into),

@@ -195,7 +195,7 @@ impl PieceCache {
     }
 
     /// Copies `range` if it is there and its reader wants nothing new; `None` if it is not there.
-    pub(super) fn copy_now(
+    pub(super) fn try_copy(
         &self,
         range: Range,
         window: &AheadWindow,

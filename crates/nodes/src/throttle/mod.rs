@@ -40,7 +40,7 @@ use engine::clock;
 
 use self::gate::Gate;
 pub use self::plan::Rates;
-use crate::guard::remeasured;
+use crate::guard::revalidated;
 
 /// The lines of one throttled disk.
 #[derive(Debug)]
@@ -182,7 +182,7 @@ impl BlockDevice for Throttle {
     }
 
     fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
-        Box::pin(remeasured(&self.child, |child| {
+        Box::pin(revalidated(&self.child, |child| {
             Arc::new(Self {
                 child,
                 gates: self.gates.clone(),

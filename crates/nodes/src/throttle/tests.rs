@@ -18,7 +18,7 @@ use testkit::{
 use super::plan::{Cost, cost};
 use super::state::Bucket;
 use super::{Rates, Throttle};
-use crate::timed::{is_ready, on_stopped_clock, timed};
+use crate::test_runtime::{is_ready, on_stopped_clock, timed};
 
 const SIZE: u64 = 64 * 1024;
 const RANGE: Range = Range::new(4096, 4096);

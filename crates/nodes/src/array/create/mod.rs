@@ -28,8 +28,8 @@ pub(super) mod write;
 use block::Node;
 
 use super::ArrayError;
+use super::external_input::{random_uuid, seconds};
 use super::format::{Level, Version};
-use super::outside::{random_uuid, seconds};
 
 /// Bytes of an array's name, at most.
 pub const NAME_MAX: usize = 32;

@@ -20,7 +20,7 @@ use crate::array::tests::two_hosts::halves::ReopenHalf;
 use crate::array::{
     Array, ArrayEvent, ArrayOptions, Candidate, MemberState, MemberStatus, Takeover, open,
 };
-use crate::timed::on_stopped_clock;
+use crate::test_runtime::on_stopped_clock;
 
 thread_local! {
     /// The arrays of this thread do not look.

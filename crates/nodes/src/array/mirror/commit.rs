@@ -18,7 +18,7 @@ use bytes::Bytes;
 use futures_util::future::{FutureExt, Shared, join_all};
 use tokio::task::JoinHandle;
 
-use super::super::outside::seconds;
+use super::super::external_input::seconds;
 use super::bits::Page;
 use super::members::Target;
 use super::plan::{CommitTarget, Outcome, Plan};

@@ -29,15 +29,15 @@
 
 mod extents;
 mod layout;
-mod lost;
+mod member_reads;
 mod members;
-mod opening;
+mod open_checks;
 mod plan;
-mod reading;
 mod rebuild;
 mod state;
 #[cfg(test)]
 mod tests;
+mod unreadable;
 
 use std::future::ready;
 use std::sync::atomic::AtomicU64;
@@ -51,9 +51,9 @@ use tokio::sync::{Semaphore, broadcast};
 
 use self::extents::Told;
 use self::layout::Layout;
-use self::lost::Lost;
 use self::members::{Held, Members};
 use self::plan::{Bytes, footprint, run, single};
+use self::unreadable::Lost;
 use super::assembly::{Absent, Assembly, Facts, Other};
 use super::format::bitmap::Bits;
 use super::{ArrayError, ArrayEvent, ArrayOptions, logs};
@@ -99,17 +99,17 @@ impl Parity {
         options: &ArrayOptions,
         bits: Option<Bits>,
     ) -> Result<Self, ArrayError> {
-        let layout = opening::layout(&assembly.facts)?;
+        let layout = open_checks::layout(&assembly.facts)?;
         assert_eq!(
             assembly.parts.len(),
             layout.parts,
             "an assembly has an entry for each part"
         );
-        let geometry = opening::geometry(&assembly, &layout)?;
+        let geometry = open_checks::geometry(&assembly, &layout)?;
         let trusts_parity = options.force_dirty_degraded;
-        let mut lost = opening::lost(&assembly, geometry.block_size);
+        let mut lost = open_checks::lost(&assembly, geometry.block_size);
         if !trusts_parity {
-            opening::distrust(&mut lost, &assembly, bits.as_ref());
+            open_checks::distrust(&mut lost, &assembly, bits.as_ref());
         }
         let held = assembly.parts.into_iter().map(|part| {
             let member = part.member?;
@@ -126,7 +126,7 @@ impl Parity {
             clean: assembly.synced_to.is_none(),
             bits,
             lost,
-            room: Semaphore::new(reading::room()),
+            room: Semaphore::new(member_reads::room()),
             rebuilt: AtomicU64::new(0),
         })
     }

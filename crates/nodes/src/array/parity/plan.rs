@@ -17,7 +17,7 @@
 use block::Range;
 
 use super::layout::{Layout, Row};
-use super::lost::Lost;
+use super::unreadable::Lost;
 
 /// What is read, and what becomes of it.
 #[derive(Debug, PartialEq, Eq, Default)]

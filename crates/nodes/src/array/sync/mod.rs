@@ -17,7 +17,7 @@
 
 mod absent;
 mod candidate;
-mod diverged;
+mod divergence;
 mod driver;
 mod job;
 mod manager;

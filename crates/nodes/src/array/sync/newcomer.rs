@@ -9,10 +9,10 @@ use bytes::Bytes;
 
 use super::super::create::join::{Joining, join};
 use super::super::create::write::wipe;
+use super::super::external_input::random_uuid;
 use super::super::format::bad_blocks::BadBlocks;
 use super::super::format::{PLACE_LEN, Superblock, encode};
 use super::super::member::Member;
-use super::super::outside::random_uuid;
 use super::super::{AddOptions, ArrayError, Candidate};
 use super::manager::SyncManager;
 use super::members::not_told;

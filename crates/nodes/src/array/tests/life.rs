@@ -14,8 +14,8 @@ use super::super::mirror::tests::kit::{
 use super::super::{
     AddOptions, Array, ArrayEvent, ArrayOptions, Candidate, MemberState, SyncKind, SyncRates, open,
 };
-use super::opening::candidates;
-use crate::timed::{on_each_backend, timed};
+use super::open::candidates;
+use crate::test_runtime::{on_each_backend, timed};
 
 const ALL: Range = Range::new(0, MEMBER);
 

@@ -15,7 +15,7 @@ use crate::array::{
     AddOptions, Array, ArrayOptions, BitmapChoice, Candidate, CreateOptions, MemberState,
     NewMember, create, open,
 };
-use crate::timed::{on_stopped_clock, timed};
+use crate::test_runtime::{on_stopped_clock, timed};
 use crate::{Memory, Rates, Throttle};
 
 const MEMBER: u64 = 8 << 20;

@@ -12,7 +12,7 @@ use testkit::{
 use super::super::format::{Level, Role, Superblock, Version, encode, features};
 use super::super::layout::{linear, raid0};
 use super::super::{ArrayOptions, Candidate, Raid0Layout, open};
-use super::opening::candidates;
+use super::open::candidates;
 
 const CHUNK: u64 = 4096;
 /// Where data begins on each member.

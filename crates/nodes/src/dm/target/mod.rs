@@ -9,7 +9,7 @@ mod linear;
 mod origin;
 mod snapshot;
 mod striped;
-mod unsupported;
+mod unsupported_targets;
 mod zero;
 
 use std::fmt;
@@ -89,7 +89,7 @@ pub(super) fn parse(
         words.begin_arguments(known);
         return parse(words, len);
     }
-    let problem = match unsupported::find(&name.text) {
+    let problem = match unsupported_targets::find(&name.text) {
         Some((name, instead)) => DmProblem::Refused { name, instead },
         None => DmProblem::UnknownTarget {
             found: name.text.clone(),

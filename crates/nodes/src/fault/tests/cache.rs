@@ -10,7 +10,7 @@ use testkit::{HeldDisk, MemDisk, OpSpace, block_on, check_crashes, gather, ops, 
 use super::super::cache::{Cache, lay_over};
 use super::super::{Fault, FaultEffect};
 use super::{RANGE, SIZE, faulty, on, read, space, with_cache, write, write_as};
-use crate::timed::is_ready;
+use crate::test_runtime::is_ready;
 
 const NEXT: Range = Range::new(8192, 4096);
 

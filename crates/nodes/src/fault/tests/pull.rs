@@ -11,7 +11,7 @@ use testkit::{HeldDisk, MemDisk, block_on, pattern};
 
 use super::super::{Fault, FaultPlan};
 use super::{KINDS, RANGE, SIZE, faulty, read, send, write};
-use crate::timed::{is_ready, timed};
+use crate::test_runtime::{is_ready, timed};
 
 #[test]
 fn a_pulled_drive_fails_everything_and_plugged_in_again_has_what_it_had() {

@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use testkit::{LoopDevice, OpSpace, TmpfsMount, check_in_batches, ops, pattern, requires, single};
 
 use super::{DIRECT, READ_ONLY, WRITABLE, image, read, write};
-use crate::timed::{on_each_backend, timed};
+use crate::test_runtime::{on_each_backend, timed};
 use crate::{File, OpenError};
 
 const MIB: u64 = 1 << 20;

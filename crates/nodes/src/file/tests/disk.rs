@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use testkit::{OpSpace, check_against_model, check_in_batches, ops, pattern, single};
 
 use super::{DIRECT, WRITABLE, image, read, write};
-use crate::file::open::ReadNow;
-use crate::timed::{on_each_backend, timed};
+use crate::file::open::TryReadMode;
+use crate::test_runtime::{on_each_backend, timed};
 use crate::{File, FileOptions, OpenError};
 
 const SIZE: u64 = 128 * 1024;
@@ -62,8 +62,8 @@ fn cached_data_is_read_and_written_in_line() {
     for place in ["/tmp", "/dev/shm"] {
         let folder = tempfile::tempdir_in(place).unwrap();
         let disk = timed(File::open(image(folder.path(), SIZE), WRITABLE)).unwrap();
-        if disk.opened.try_read == ReadNow::Never {
-            eprintln!("skipped: the filesystem of {place} cannot tell what is cached");
+        if disk.opened.try_read == TryReadMode::Never {
+            eprintln!("skipped: the filesystem of {place} does not report what is cached");
             continue;
         }
         let range = Range::new(4096, 8192);

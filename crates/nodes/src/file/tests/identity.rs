@@ -9,7 +9,7 @@ use testkit::{LoopDevice, requires};
 use super::{READ_ONLY, WRITABLE, image, write};
 use crate::File;
 use crate::file::identity::of_device;
-use crate::timed::{on_each_backend, timed};
+use crate::test_runtime::{on_each_backend, timed};
 
 async fn identity(path: &Path) -> Identity {
     let disk = File::open(path, READ_ONLY).await.unwrap();

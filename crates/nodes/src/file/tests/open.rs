@@ -12,7 +12,7 @@ use testkit::proc::Process;
 use testkit::{requires, single};
 
 use super::{DIRECT, READ_ONLY, WRITABLE, image};
-use crate::timed::{is_ready, on_each_backend, timed};
+use crate::test_runtime::{is_ready, on_each_backend, timed};
 use crate::{File, OpenError, lock_exclusive};
 
 #[test]

@@ -11,7 +11,7 @@ use crate::file::error::{FileHolder, OpenError};
 use crate::file::lock;
 use crate::file::open::FileKind;
 use crate::file::plan::{self, EXTENTS_MAX, Seek, Zeroing};
-use crate::file::state::{Pace, SyncState, write_now_allowed};
+use crate::file::state::{Pace, SyncState, try_write_allowed};
 use crate::file::topology::QueueLimits;
 
 proptest! {
@@ -43,7 +43,7 @@ proptest! {
 
     /// `blocks` says which blocks of a file hold data; the file may end before or behind the range.
     #[test]
-    fn extents_tell_the_allocation(blocks in prop::collection::vec(any::<bool>(), 0..20), offset in 0_u64..400, len in 0_u64..400) {
+    fn extents_report_the_allocation(blocks in prop::collection::vec(any::<bool>(), 0..20), offset in 0_u64..400, len in 0_u64..400) {
         const BLOCK: u64 = 16;
         let size = blocks.len() as u64 * BLOCK;
         let seek = |what, at: u64| {
@@ -155,7 +155,7 @@ fn after(start: Instant, ms: u64) -> Instant {
 fn a_stalled_write_pauses_the_next_ones_longer_each_time() {
     let start = engine::clock::now();
     let pace = Pace::new(start);
-    let page = write_now_allowed(4096);
+    let page = try_write_allowed(4096);
     assert!(pace.allows(start));
     pace.took(page, start, after(start, 10));
     assert!(!pace.allows(after(start, 29)));
@@ -175,9 +175,9 @@ fn a_stalled_write_pauses_the_next_ones_longer_each_time() {
 fn a_large_write_is_not_taken_for_a_stall() {
     let start = engine::clock::now();
     let pace = Pace::new(start);
-    pace.took(write_now_allowed(32 << 20), start, after(start, 40));
+    pace.took(try_write_allowed(32 << 20), start, after(start, 40));
     assert!(pace.allows(after(start, 40)));
-    pace.took(write_now_allowed(32 << 20), start, after(start, 41));
+    pace.took(try_write_allowed(32 << 20), start, after(start, 41));
     assert!(!pace.allows(after(start, 41)));
 }
 

@@ -4,7 +4,7 @@ use block::{BlockDevice, Range};
 use testkit::{gather, pattern, single};
 
 use super::{File, READ_ONLY, WRITABLE, image, write};
-use crate::timed::on_each_backend;
+use crate::test_runtime::on_each_backend;
 
 const SIZE: u64 = 64 << 10;
 

@@ -138,7 +138,7 @@ fn what_does_not_fit_is_not_committed() {
 #[test]
 fn a_commit_of_files_refuses_what_is_in_use_and_gives_the_space_back() {
     use std::os::unix::fs::MetadataExt;
-    crate::timed::on_each_backend(async || {
+    crate::test_runtime::on_each_backend(async || {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().join("top");
         let memory = base_of(1 << 20);

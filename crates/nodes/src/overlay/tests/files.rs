@@ -14,7 +14,7 @@ use super::super::format::put;
 use super::super::map::Exception;
 use super::super::{Overlay, OverlayError, OverlayOptions, StoreStatus, Validity};
 use super::{SIZE, base_bytes, base_of, layout, options, read, store_size, write};
-use crate::timed::on_each_backend;
+use crate::test_runtime::on_each_backend;
 use crate::{File, FileOptions, Null};
 
 async fn base_file(folder: &Path) -> Node {

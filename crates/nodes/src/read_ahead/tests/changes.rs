@@ -8,7 +8,7 @@ use testkit::{HeldDisk, MemDisk, block_on, gather, pattern, single};
 
 use super::super::ReadAhead;
 use super::{KIB, SIZE, WINDOW, expect, fill, others};
-use crate::timed::is_ready;
+use crate::test_runtime::is_ready;
 
 const PIECE: u64 = 64 * KIB;
 

@@ -16,7 +16,7 @@ use testkit::{
 };
 
 use super::ReadAhead;
-use crate::timed::is_ready;
+use crate::test_runtime::is_ready;
 use crate::{Fault, FaultEffect, FaultHandle, FaultPlan, FaultRule, Memory, Null};
 
 const SIZE: u64 = 1024 * 1024;
@@ -199,7 +199,7 @@ fn random_reads_reach_the_disk_below_as_they_are() {
     block_on(async {
         let (disk, handle) = counted(Arc::new(Null::new(1 << 40)), 4 * SIZE);
         for n in 0..READS {
-            let block = crate::seeded::below(1, n, (1 << 40) / 4096);
+            let block = crate::chance::below(1, n, (1 << 40) / 4096);
             drop(disk.read(Range::new(block * 4096, 4096)).await.unwrap());
         }
         others().await;

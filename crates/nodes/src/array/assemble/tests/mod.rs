@@ -4,7 +4,7 @@
 mod comeback;
 mod hostile;
 mod membership;
-mod refused;
+mod refusals;
 
 use super::{Rules, Verdict, Witness, assemble};
 use crate::array::ArrayError;

@@ -3,11 +3,11 @@
 
 mod crashes;
 mod figures;
-mod joined;
-mod made;
 mod mdadm;
+mod member_addition;
+mod round_trip;
 
-mod refused;
+mod refusals;
 
 use std::sync::Arc;
 

@@ -2,10 +2,10 @@
 //! mdadm reading what the encoder made.
 
 mod bad_blocks;
-mod changing;
+mod changes;
+mod decode;
 pub(crate) mod encode;
-mod judged;
-mod reading;
+mod mdadm;
 
 use block::Range;
 

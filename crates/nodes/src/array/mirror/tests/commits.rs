@@ -14,7 +14,7 @@ use super::disks;
 use super::kit::{Heard, Recipe, SUPERBLOCK, bits, heard, open, put, recorded, superblock, write};
 use crate::array::format::{self, Changes, Version};
 use crate::array::mirror::Mirror;
-use crate::timed::is_ready;
+use crate::test_runtime::is_ready;
 
 const FIRST: Range = Range::new(0, 4096);
 

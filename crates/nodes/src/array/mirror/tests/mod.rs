@@ -2,7 +2,7 @@
 
 mod bad;
 mod bits;
-mod closing;
+mod close;
 mod commits;
 mod faults;
 pub(in crate::array) mod kit;

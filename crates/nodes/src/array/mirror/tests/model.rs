@@ -117,7 +117,7 @@ fn after_a_dropped_write_has_settled_the_copies_are_alike() {
         held.hold(true);
         {
             let mut request = std::pin::pin!(super::kit::write(&mirror, range, 2));
-            assert!(!crate::timed::is_ready(request.as_mut()).await);
+            assert!(!crate::test_runtime::is_ready(request.as_mut()).await);
         }
         held.release_all().await;
         held.hold(false);

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use super::disks;
 use super::kit::{BIT, MEMBER, Recipe, write};
 use crate::array::mirror::Mirror;
-use crate::timed::on_stopped_clock;
+use crate::test_runtime::on_stopped_clock;
 use crate::{Delay, DelayTimes};
 
 /// What each request to a member takes.

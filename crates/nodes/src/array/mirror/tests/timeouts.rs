@@ -13,7 +13,7 @@ use crate::array::format::Version;
 use crate::array::format::tests::mirror;
 use crate::array::member::Member;
 use crate::array::member_guard::ArrayFence;
-use crate::timed::{on_stopped_clock, timed};
+use crate::test_runtime::{on_stopped_clock, timed};
 
 const TIMEOUT: Duration = Duration::from_millis(200);
 /// Far beyond it.

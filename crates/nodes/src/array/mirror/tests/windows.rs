@@ -14,7 +14,7 @@ use super::kit::{
 use crate::array::MemberState;
 use crate::array::format::{Role, features};
 use crate::array::mirror::SlotId;
-use crate::timed::is_ready;
+use crate::test_runtime::is_ready;
 
 const FIRST: Range = Range::new(0, 4096);
 

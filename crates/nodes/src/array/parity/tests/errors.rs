@@ -227,7 +227,7 @@ fn a_member_that_does_not_answer_in_time_is_read_around() {
         ..ArrayOptions::default()
     };
     let array = Parity::with_bits(assembly(&sample, disks), &options, None).unwrap();
-    crate::timed::timed(async {
+    crate::test_runtime::timed(async {
         let data = gather(&array.read(whole(&sample)).await.unwrap());
         assert!(data == sample.data);
         assert_eq!(array.status().members[2].state, MemberState::Failed);

@@ -2,9 +2,9 @@
 
 mod errors;
 mod layouts;
-mod opening;
-mod planning;
-mod reading;
+mod open;
+mod plan;
+mod read;
 pub(super) mod writer;
 
 use std::sync::Arc;

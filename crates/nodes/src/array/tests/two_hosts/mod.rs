@@ -32,9 +32,9 @@ use std::time::Duration;
 use testkit::WorldSeeds;
 
 use self::world::World;
+use crate::array::external_input::given::Given;
 use crate::array::member_guard::tests::OFF;
-use crate::array::outside::given::Given;
-use crate::timed::on_stopped_clock;
+use crate::test_runtime::on_stopped_clock;
 
 /// Worlds of each test, by default.
 const WORLDS: u64 = 250;

@@ -11,7 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use testkit::{Op, SECTOR, moments, pattern, single};
 
 use super::disks::{Mode, Power};
-use super::owed::Begun;
+use super::expected_content::Begun;
 use super::world::{End, Life, World, Wrong, candidate, in_sync};
 use crate::array::{AddOptions, Array, ArrayError, MemberState, SyncKind};
 

@@ -25,9 +25,9 @@ mod acts;
 mod copies;
 mod disks;
 mod end;
+pub(super) mod expected_content;
 mod growth;
 mod metadata;
-pub(super) mod owed;
 mod pace;
 mod record;
 mod shape;
@@ -39,8 +39,8 @@ use std::time::Duration;
 use testkit::WorldSeeds;
 
 use self::world::World;
-use crate::array::outside::given::Given;
-use crate::timed::on_stopped_clock;
+use crate::array::external_input::given::Given;
+use crate::test_runtime::on_stopped_clock;
 
 /// How long a world may last, by its own clock, which stands still while anything is done.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);

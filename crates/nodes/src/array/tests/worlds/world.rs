@@ -9,9 +9,9 @@ use block::Node;
 use testkit::{CrashDisk, Lies};
 
 use super::disks::{Mode, Power, Wire};
+use super::expected_content::Owed;
 use super::growth::Parts;
 use super::metadata;
-use super::owed::Owed;
 use super::pace::Pace;
 use super::record::Record;
 use super::shape::Shape;

@@ -7,7 +7,7 @@ use block::{BlockDevice, Node, Range};
 use testkit::{HeldDisk, MemDisk};
 
 use super::kit::{DISK, Recipe, name};
-use crate::timed::{is_ready, timed};
+use crate::test_runtime::{is_ready, timed};
 
 /// `re-add` right after `fail` was refused once in forty times: "would be written by two disks at once". A read that had begun before
 /// held the member open.

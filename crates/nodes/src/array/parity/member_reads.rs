@@ -19,9 +19,9 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::Parity;
-use super::lost::Lost;
 use super::plan::{Bytes, Gone, Plan, footprint, plan, spans};
 use super::rebuild::{Found, assemble};
+use super::unreadable::Lost;
 
 /// Bytes of all members in a span in which something is computed.
 pub(super) const SPAN_BYTES_MAX: u64 = 8 << 20;

@@ -7,7 +7,7 @@ use super::super::assembly::{Assembly, Facts};
 use super::super::format::bitmap::Bits;
 use super::super::member::Member;
 use super::layout::Layout;
-use super::lost::Lost;
+use super::unreadable::Lost;
 
 /// Bits of a bitmap that are distinguished; behind them all of an array is taken to be out of sync.
 const UNSYNCED_MAX: usize = 65_536;

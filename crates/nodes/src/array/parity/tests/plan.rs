@@ -6,9 +6,9 @@ use testkit::gather;
 
 use super::writer::{Sample, layouts, sample};
 use crate::array::parity::layout::Layout;
-use crate::array::parity::lost::Lost;
 use crate::array::parity::plan::{Gone, Plan, footprint, plan, single, spans};
 use crate::array::parity::rebuild::assemble;
+use crate::array::parity::unreadable::Lost;
 
 /// The layout of a sample, with chunks that may be smaller than any that md takes.
 fn layout(sample: &Sample) -> Layout {

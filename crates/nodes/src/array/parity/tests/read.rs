@@ -142,7 +142,7 @@ fn held(sample: &Sample, missing: &[usize]) -> (Parity, Vec<Arc<HeldDisk>>) {
 
 /// What is sent to each member for a read of `range`.
 fn asked(array: &Parity, held: &[Arc<HeldDisk>], range: Range) -> Vec<Vec<Range>> {
-    crate::timed::timed(async {
+    crate::test_runtime::timed(async {
         let mut read = pin!(array.read(range));
         assert!(poll_immediate(read.as_mut()).await.is_none());
         let of = |disk: &Arc<HeldDisk>| {
@@ -208,7 +208,7 @@ fn a_large_degraded_read_asks_for_no_more_than_there_is_room_for() {
     let array = open(assembly);
     let asked = asked(&array, &held, Range::new(0, 2 * sample.member_size()));
     let bytes: u64 = asked.iter().flatten().map(|range| range.len).sum();
-    let at_once = u64::from(super::super::reading::BYTES_AT_ONCE_MAX);
+    let at_once = u64::from(super::super::member_reads::BYTES_AT_ONCE_MAX);
     assert!(bytes > 0 && bytes <= at_once, "{bytes}");
 }
 
@@ -265,7 +265,7 @@ fn bytes_that_are_there_are_read_in_line_and_others_wait() {
 fn regions_of_files_are_those_of_the_members() {
     let sample = sample((Level::Raid5, 2), 3, CHUNK, 6);
     let folder = tempfile::tempdir().unwrap();
-    crate::timed::timed(async {
+    crate::test_runtime::timed(async {
         let mut disks = Vec::new();
         for (part, data) in sample.members().iter().enumerate() {
             let path = folder.path().join(part.to_string());

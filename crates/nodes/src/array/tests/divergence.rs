@@ -10,7 +10,7 @@ use testkit::{MemDisk, block_on, pattern, single};
 
 use super::super::mirror::tests::kit::{BIT, DATA, DISK, MEMBER, Recipe, options, superblock};
 use super::super::{AddOptions, Array, ArrayError, Candidate, open};
-use super::opening::candidates;
+use super::open::candidates;
 
 const OVERWRITE: AddOptions = AddOptions {
     write_mostly: false,
