@@ -19,16 +19,16 @@ const COPY_NOW_MAX: u64 = 64 * 1024;
 
 /// A change that has begun. What it claimed is given back when it is dropped before its end.
 #[derive(Debug)]
-struct ChunkChange<'a> {
+pub(super) struct ChunkChange<'a> {
     overlay: &'a Overlay,
-    work: ChunkWork,
+    pub(super) work: ChunkWork,
     /// A part of it may be on its way below.
-    in_flight: bool,
+    pub(super) in_flight: bool,
 }
 
 impl ChunkChange<'_> {
     /// Everything of it was written.
-    fn publish(&mut self) {
+    pub(super) fn publish(&mut self) {
         if let Some(id) = self.work.claim.take() {
             self.overlay.end_claim(|state| state.publish(id));
         }
@@ -57,7 +57,11 @@ impl Overlay {
     }
 
     /// Waits until `range` may be changed.
-    async fn begin(&self, operation: Operation, range: Range) -> Result<ChunkChange<'_>, IoError> {
+    pub(super) async fn begin(
+        &self,
+        operation: Operation,
+        range: Range,
+    ) -> Result<ChunkChange<'_>, IoError> {
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
@@ -146,16 +150,15 @@ impl Overlay {
             return Ok(vec![section]);
         }
         let pieces = self.state().pieces(section);
-        let mut wanted = Vec::new();
-        for piece in pieces {
-            if piece.store.is_some() {
-                wanted.push(piece.at);
-                continue;
-            }
+        let mut data = Vec::new();
+        for piece in pieces.iter().filter(|piece| piece.store.is_none()) {
             let extents = self.base.extents(piece.at).await?;
-            let data = extents.iter().filter(|e| e.kind == ExtentKind::Data);
-            wanted.extend(data.map(|extent| extent.range));
+            let with_data = extents.iter().filter(|e| e.kind == ExtentKind::Data);
+            data.extend(with_data.map(|extent| extent.range));
         }
+        // What came into the store meanwhile: its base may have been zeroed since.
+        let pieces = self.state().pieces(section);
+        let wanted = plan::not_zero(&pieces, &data);
         Ok(plan::whole_chunks(&wanted, self.layout.chunk(), section))
     }
 
@@ -215,10 +218,10 @@ impl Overlay {
     }
 
     /// Writes without waiting, where the store and the base can.
-    pub(super) fn change_now(&self, range: Range, data: &[u8]) -> TryIo {
+    pub(super) fn try_change(&self, range: Range, data: &[u8]) -> TryIo {
         let begun = self.state().begin(range);
         let begun = match begun {
-            Begun::Prepare(count) if self.prepare_now(count) == TryIo::Done => {
+            Begun::Prepare(count) if self.try_prepare(count) == TryIo::Done => {
                 self.state().begin(range)
             }
             begun => begun,
@@ -229,9 +232,9 @@ impl Overlay {
         let mut change = self.change(work);
         let outer = change.work.outer;
         let written = if outer == range {
-            self.write_pieces_now(&change.work, data)
+            self.try_write_pieces(&change.work, data)
         } else if outer.len <= COPY_NOW_MAX {
-            self.copy_now(&change.work, range, data)
+            self.try_copy(&change.work, range, data)
         } else {
             TryIo::WouldBlock
         };
@@ -242,7 +245,7 @@ impl Overlay {
     }
 
     /// Writes `data` with what is around it in new chunks.
-    fn copy_now(&self, work: &ChunkWork, range: Range, data: &[u8]) -> TryIo {
+    fn try_copy(&self, work: &ChunkWork, range: Range, data: &[u8]) -> TryIo {
         let mut whole = Buffer::take(work.outer.len_usize());
         let Sides { head, tail, .. } = Sides::of(work.outer, range);
         let (before, rest) = whole.split_at_mut(head.len_usize());
@@ -253,10 +256,10 @@ impl Overlay {
                 return TryIo::WouldBlock;
             }
         }
-        self.write_pieces_now(work, &whole)
+        self.try_write_pieces(work, &whole)
     }
 
-    fn write_pieces_now(&self, work: &ChunkWork, data: &[u8]) -> TryIo {
+    fn try_write_pieces(&self, work: &ChunkWork, data: &[u8]) -> TryIo {
         let mut rest = data;
         for piece in &work.pieces {
             let Some(at) = piece.store else {

@@ -25,12 +25,12 @@ const VERSION: u32 = 1;
 /// Unit of the chunk size in a header, bytes.
 const SECTOR: u32 = 512;
 /// Smallest and largest chunk that is opened, bytes.
-pub(super) const CHUNK_MIN: u32 = SECTOR;
-pub(super) const CHUNK_MAX: u32 = 512 * 1024;
+pub(crate) const CHUNK_MIN: u32 = SECTOR;
+pub(crate) const CHUNK_MAX: u32 = 512 * 1024;
 /// The same in sectors.
 const SECTORS_MAX: u32 = CHUNK_MAX / SECTOR;
 /// Bytes of a header.
-pub(super) const HEADER_LEN: usize = 16;
+pub(crate) const HEADER_LEN: usize = 16;
 /// Bytes of an exception.
 const EXCEPTION_LEN: u32 = 16;
 /// The table chunks begin behind the header.
@@ -96,47 +96,47 @@ pub enum FormatError {
 
 /// Where things are in a store of a certain chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct StoreLayout {
+pub(crate) struct StoreLayout {
     /// Bytes, a power of two.
     chunk: u32,
 }
 
 impl StoreLayout {
     /// `chunk` in bytes; `None` for what no store has.
-    pub(super) fn new(chunk: u32) -> Option<Self> {
+    pub(crate) fn new(chunk: u32) -> Option<Self> {
         let known = chunk.is_power_of_two() && (CHUNK_MIN..=CHUNK_MAX).contains(&chunk);
         known.then_some(Self { chunk })
     }
 
     /// Bytes of a chunk.
-    pub(super) fn chunk(self) -> u64 {
+    pub(crate) fn chunk(self) -> u64 {
         self.chunk.into()
     }
 
     /// Exceptions in a table.
-    pub(super) fn per_table(self) -> u64 {
+    pub(crate) fn per_table(self) -> u64 {
         (self.chunk / EXCEPTION_LEN).into()
     }
 
     /// From one table to the next, chunks.
-    pub(super) fn stride(self) -> u64 {
+    pub(crate) fn stride(self) -> u64 {
         self.per_table() + 1
     }
 
     /// Chunk of table `index`.
-    pub(super) fn table(self, index: u64) -> u64 {
+    pub(crate) fn table(self, index: u64) -> u64 {
         self.stride()
             .saturating_mul(index)
             .saturating_add(FIRST_TABLE)
     }
 
     /// Whether chunk `at` of a store is no place for data.
-    pub(super) fn is_own(self, at: u64) -> bool {
+    pub(crate) fn is_own(self, at: u64) -> bool {
         at == 0 || at % self.stride() == FIRST_TABLE
     }
 
     /// Tables before chunk `at` of a store.
-    pub(super) fn tables_before(self, at: u64) -> u64 {
+    pub(crate) fn tables_before(self, at: u64) -> u64 {
         if at <= FIRST_TABLE {
             return 0;
         }
@@ -144,21 +144,30 @@ impl StoreLayout {
     }
 
     /// Chunks of a store that holds `count` exceptions, and the table that ends them.
-    pub(super) fn chunks_for(self, count: u64) -> u64 {
+    pub(crate) fn chunks_for(self, count: u64) -> u64 {
         let tables = count / self.per_table() + 1;
         count.saturating_add(tables).saturating_add(FIRST_TABLE)
     }
 
     /// Exceptions that a store of `chunks` chunks can list: the table that ends them must be there.
-    pub(super) fn count_max(self, chunks: u64) -> u64 {
+    pub(crate) fn count_max(self, chunks: u64) -> u64 {
         let tables = self.tables_before(chunks);
         (tables * self.per_table()).saturating_sub(1)
     }
 
     /// First sectors of a store with empty tables.
-    pub(super) fn header(self) -> [u8; HEADER_LEN] {
+    pub(crate) fn header(self) -> [u8; HEADER_LEN] {
+        self.header_with(1)
+    }
+
+    /// First sectors of a store that is not to be used any more.
+    pub(crate) fn invalid_header(self) -> [u8; HEADER_LEN] {
+        self.header_with(0)
+    }
+
+    fn header_with(self, valid: u32) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
-        let numbers = [1, VERSION, self.chunk / SECTOR];
+        let numbers = [valid, VERSION, self.chunk / SECTOR];
         bytes[..4].copy_from_slice(&MAGIC);
         for (field, number) in bytes[4..].chunks_exact_mut(4).zip(numbers) {
             field.copy_from_slice(&number.to_le_bytes());
@@ -169,7 +178,7 @@ impl StoreLayout {
 
 /// Reads the first bytes of a store. `None`: they are zeroes, which is what the kernel takes for a
 /// new one.
-pub(super) fn read_header(bytes: &[u8]) -> Result<Option<StoreLayout>, FormatError> {
+pub(crate) fn read_header(bytes: &[u8]) -> Result<Option<StoreLayout>, FormatError> {
     if is_zero(bytes) {
         return Ok(None);
     }
@@ -195,23 +204,23 @@ pub(super) fn read_header(bytes: &[u8]) -> Result<Option<StoreLayout>, FormatErr
 
 /// One table, read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ExceptionTable {
+pub(crate) struct ExceptionTable {
     /// Exceptions up to the end or the first zero.
-    pub(super) count: usize,
+    pub(crate) count: usize,
     /// There are bytes behind the end that mean nothing: what a torn write leaves.
-    pub(super) leftover: bool,
+    pub(crate) leftover: bool,
 }
 
 impl ExceptionTable {
     /// Whether another table follows.
-    pub(super) fn is_full(&self, layout: StoreLayout) -> bool {
+    pub(crate) fn is_full(&self, layout: StoreLayout) -> bool {
         self.count as u64 == layout.per_table()
     }
 }
 
 /// Reads a table and adds its exceptions to `found`, as they are: numbers that no store has become
 /// [`CHUNKS_MAX`].
-pub(super) fn read_table(bytes: &[u8], found: &mut Vec<Exception>) -> ExceptionTable {
+pub(crate) fn read_table(bytes: &[u8], found: &mut Vec<Exception>) -> ExceptionTable {
     let (entries, _) = bytes.as_chunks::<16>();
     let mut count = 0;
     for entry in entries {
@@ -227,7 +236,7 @@ pub(super) fn read_table(bytes: &[u8], found: &mut Vec<Exception>) -> ExceptionT
 }
 
 /// Writes an exception into its place of a table.
-pub(super) fn put(table: &mut [u8], index: usize, exception: Exception) {
+pub(crate) fn put(table: &mut [u8], index: usize, exception: Exception) {
     let start = index * EXCEPTION_LEN as usize;
     let (old, new) = table[start..start + EXCEPTION_LEN as usize].split_at_mut(8);
     old.copy_from_slice(&exception.old().to_le_bytes());
@@ -244,17 +253,17 @@ fn decode(entry: &[u8; 16]) -> (u64, u64) {
 
 /// What a store must keep to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
-    pub(super) layout: StoreLayout,
+pub(crate) struct Bounds {
+    pub(crate) layout: StoreLayout,
     /// Chunks of the store.
-    pub(super) store: u64,
+    pub(crate) store: u64,
     /// Chunks of the base, the last one perhaps not whole. `None`: it is not known.
-    pub(super) base: Option<u64>,
+    pub(crate) base: Option<u64>,
 }
 
 /// Checks all exceptions of a store, and sorts them by chunk of the disk. Returns the gaps between
 /// the chunks of the store that they use, `gaps_max` at most, and the chunk behind the last.
-pub(super) fn check(
+pub(crate) fn check(
     exceptions: &mut [Exception],
     bounds: Bounds,
     gaps_max: usize,

@@ -12,23 +12,26 @@
 
 use std::ops;
 
+use block::Range;
+use smallvec::SmallVec;
+
 /// Numbers of chunks are below this: six bytes each.
-pub(super) const CHUNKS_MAX: u64 = (1 << 48) - 1;
+pub(crate) const CHUNKS_MAX: u64 = (1 << 48) - 1;
 /// Exceptions in a leaf, at most.
-pub(super) const LEAF_MAX: usize = 512;
+pub(crate) const LEAF_MAX: usize = 512;
 /// Exceptions in a leaf of a map that is made at once: room for some more.
 const LEAF_FILLED: usize = LEAF_MAX / 4 * 3;
 
 /// A chunk of the disk and where it is in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Exception {
+pub(crate) struct Exception {
     old: [u8; 6],
     new: [u8; 6],
 }
 
 impl Exception {
     /// Both up to [`CHUNKS_MAX`].
-    pub(super) const fn new(old: u64, new: u64) -> Self {
+    pub(crate) const fn new(old: u64, new: u64) -> Self {
         Self {
             old: pack(old),
             new: pack(new),
@@ -36,12 +39,12 @@ impl Exception {
     }
 
     /// Chunk of the disk.
-    pub(super) const fn old(&self) -> u64 {
+    pub(crate) const fn old(&self) -> u64 {
         unpack(self.old)
     }
 
     /// Chunk of the store.
-    pub(super) const fn new_chunk(&self) -> u64 {
+    pub(crate) const fn new_chunk(&self) -> u64 {
         unpack(self.new)
     }
 }
@@ -58,13 +61,42 @@ const fn unpack([a, b, c, d, e, f]: [u8; 6]) -> u64 {
 
 /// Neighbouring chunks of the disk that are neighbours where they are, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ChunkRun {
+pub(crate) struct ChunkRun {
     /// First chunk of the disk.
-    pub(super) old: u64,
+    pub(crate) old: u64,
     /// First chunk of the store; `None`: they are in the base.
-    pub(super) new: Option<u64>,
+    pub(crate) new: Option<u64>,
     /// Chunks.
-    pub(super) len: u64,
+    pub(crate) len: u64,
+}
+
+/// Bytes of the disk that are neighbours where they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChunkPiece {
+    /// Where on the disk.
+    pub(crate) at: Range,
+    /// Where in the store; `None`: at the same place in the base.
+    pub(crate) store: Option<u64>,
+}
+
+/// The pieces of a request, in order.
+pub(crate) type ChunkPieces = SmallVec<[ChunkPiece; 2]>;
+
+impl ChunkRun {
+    /// The part of it that lies in `within`, where chunks have `chunk` bytes.
+    pub(crate) fn piece(&self, chunk: u64, within: Range) -> ChunkPiece {
+        let start = (self.old * chunk).max(within.offset);
+        let end = ((self.old + self.len) * chunk).min(within.end());
+        ChunkPiece {
+            at: Range::new(start, end - start),
+            store: self.new.map(|new| new * chunk + (start - self.old * chunk)),
+        }
+    }
+}
+
+/// The chunks of `chunk` bytes that `range` touches.
+pub(crate) fn chunks_of(range: Range, chunk: u64) -> ops::Range<u64> {
+    range.offset / chunk..range.end().div_ceil(chunk)
 }
 
 #[derive(Debug)]
@@ -94,14 +126,14 @@ impl Leaf {
 
 /// All exceptions.
 #[derive(Debug, Default)]
-pub(super) struct Map {
+pub(crate) struct Map {
     leaves: Vec<Leaf>,
     count: u64,
 }
 
 impl Map {
     /// A map of exceptions that are sorted by chunk of the disk, none twice.
-    pub(super) fn of_sorted(exceptions: &[Exception]) -> Self {
+    pub(crate) fn of_sorted(exceptions: &[Exception]) -> Self {
         Self {
             leaves: exceptions
                 .chunks(LEAF_FILLED)
@@ -112,13 +144,13 @@ impl Map {
     }
 
     /// How many there are.
-    pub(super) const fn count(&self) -> u64 {
+    pub(crate) const fn count(&self) -> u64 {
         self.count
     }
 
     /// Bytes of memory that they take.
     #[cfg(test)]
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let leaves = self.leaves.iter();
         let exceptions: usize = leaves.map(|leaf| leaf.exceptions.capacity()).sum();
         exceptions * size_of::<Exception>() + self.leaves.capacity() * size_of::<Leaf>()
@@ -128,7 +160,7 @@ impl Map {
     ///
     /// # Panics
     /// If its chunk has one.
-    pub(super) fn insert(&mut self, exception: Exception) {
+    pub(crate) fn insert(&mut self, exception: Exception) {
         self.count += 1;
         let old = exception.old();
         let at = self.leaf_of(old);
@@ -154,9 +186,37 @@ impl Map {
         }
     }
 
+    /// Removes the exception of chunk `old`, if there is one.
+    pub(crate) fn remove(&mut self, old: u64) {
+        let at = self.leaf_of(old);
+        let Some(leaf) = self.leaves.get_mut(at) else {
+            return;
+        };
+        let found = leaf.exceptions.binary_search_by_key(&old, Exception::old);
+        let Ok(index) = found else {
+            return;
+        };
+        self.count -= 1;
+        leaf.exceptions.remove(index);
+        match leaf.exceptions.first() {
+            Some(first) => leaf.first = first.old(),
+            None => drop(self.leaves.remove(at)),
+        }
+    }
+
+    /// Where the bytes of `range` are, of chunks of `chunk` bytes: pieces in order that cover it.
+    pub(crate) fn pieces(
+        &self,
+        range: Range,
+        chunk: u64,
+    ) -> impl Iterator<Item = ChunkPiece> + use<'_> {
+        let runs = self.runs(chunks_of(range, chunk));
+        runs.map(move |run| run.piece(chunk, range))
+    }
+
     /// What `chunks` of the disk are made of: runs in order that cover them without a gap, each as
     /// long as it can be.
-    pub(super) fn runs(&self, chunks: ops::Range<u64>) -> Runs<'_> {
+    pub(crate) fn runs(&self, chunks: ops::Range<u64>) -> Runs<'_> {
         let leaf = self.leaf_of(chunks.start);
         let index = self.leaves.get(leaf).map_or(0, |leaf| {
             let before = |exception: &Exception| exception.old() < chunks.start;
@@ -181,7 +241,7 @@ impl Map {
 
 /// See [`Map::runs`].
 #[derive(Debug)]
-pub(super) struct Runs<'a> {
+pub(crate) struct Runs<'a> {
     map: &'a Map,
     /// The first exception at or behind the start of `chunks`.
     leaf: usize,

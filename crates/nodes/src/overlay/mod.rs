@@ -26,15 +26,16 @@
 mod alloc;
 mod change;
 mod error;
-mod format;
-mod map;
+pub(crate) mod format;
+pub(crate) mod map;
 mod merge;
-mod open;
-mod plan;
+pub(crate) mod open;
+pub(crate) mod plan;
+mod preserve;
 mod read;
 mod state;
 mod status;
-mod store;
+pub(crate) mod store;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -112,6 +113,8 @@ pub struct Usage {
 /// A disk that keeps its changes in a store of their own.
 pub struct Overlay {
     base: Node,
+    /// The base is written while the overlay is open; its writers call [`Overlay::copy_from_base`] first.
+    is_base_written: bool,
     store: Node,
     name: String,
     layout: StoreLayout,
@@ -153,6 +156,21 @@ impl Overlay {
         Self::assemble(base, store, options).await
     }
 
+    /// The same over a store that was found and understood, for a base that is written meanwhile: its writers
+    /// call [`Self::copy_from_base`] and [`Self::make_listed`] before.
+    ///
+    /// # Errors
+    /// [`OverlayError`] where the last table cannot be written without what a torn write left.
+    pub(crate) async fn of_origin(
+        base: Node,
+        store: Store,
+        options: OverlayOptions,
+    ) -> Result<Self, OverlayError> {
+        let mut overlay = Self::assemble(base, store, options).await?;
+        overlay.is_base_written = !options.read_only;
+        Ok(overlay)
+    }
+
     async fn assemble(
         base: Node,
         store: Store,
@@ -171,6 +189,7 @@ impl Overlay {
         let leftover = store.leftover && !options.read_only;
         let overlay = Self {
             base,
+            is_base_written: false,
             store: store.node,
             name: store.name,
             layout,
@@ -204,6 +223,11 @@ impl Overlay {
 
     fn state(&self) -> MutexGuard<'_, OverlayState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether what is read of `piece` counts only if it is still in the base afterwards.
+    const fn must_verify(&self, piece: &ChunkPiece) -> bool {
+        self.is_base_written && piece.store.is_none()
     }
 
     /// The node that holds a piece, and where.
@@ -266,7 +290,7 @@ impl BlockDevice for Overlay {
     fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
         assert_checked(&self.geometry, range);
         let single = self.state().single(range);
-        if let Some(piece) = single {
+        if let Some(piece) = single.filter(|piece| !self.must_verify(piece)) {
             let (node, at) = self.below(&piece);
             return node.read(at);
         }
@@ -344,7 +368,7 @@ impl BlockDevice for Overlay {
     fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, into.len());
-        self.read_pieces_now(range, into)
+        self.try_read_pieces(range, into)
     }
 
     fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
@@ -353,12 +377,15 @@ impl BlockDevice for Overlay {
         if self.geometry.read_only || range.is_empty() {
             return TryIo::WouldBlock;
         }
-        self.change_now(range, data)
+        self.try_change(range, data)
     }
 
     fn file_region(&self, range: Range) -> Option<FileRegion> {
         assert_checked(&self.geometry, range);
         let piece = self.state().single(range)?;
+        if self.must_verify(&piece) {
+            return None;
+        }
         let (node, at) = self.below(&piece);
         let (leaf, at) = block::resolve(&**node, at);
         leaf.file_region(at)

@@ -108,6 +108,24 @@ pub(super) async fn on_disk(node: Node, wanted: StoreRequest<'_>) -> Result<Stor
     Ok(store)
 }
 
+/// Opens the store of a snapshot of `base`: other metadata name it as one. It is new where its header is zeroes.
+pub(crate) async fn of_snapshot(
+    node: Node,
+    name: &str,
+    base: &Geometry,
+    options: OverlayOptions,
+) -> Result<Store, OverlayError> {
+    let wanted = StoreRequest {
+        options,
+        base,
+        grows: true,
+    };
+    let layout = new_layout(options)?;
+    let (store, is_new) = examine(node, name, wanted, layout, Look::Header).await?;
+    store.make_ready(wanted, is_new).await?;
+    Ok(store)
+}
+
 /// The layout of a store that is made.
 fn new_layout(options: OverlayOptions) -> Result<StoreLayout, OverlayError> {
     let layout = StoreLayout::new(options.chunk).filter(|_| options.chunk >= CHUNK_MIN);

@@ -3,7 +3,7 @@
 use block::{IoBufs, Range};
 
 use super::format::{self, StoreLayout};
-use super::map::Exception;
+use super::map::{ChunkPiece, Exception};
 use super::state::ChunkWork;
 use crate::blocks::slice;
 
@@ -58,6 +58,26 @@ pub(super) fn whole_chunks(ranges: &[Range], chunk: u64, within: Range) -> Vec<R
     whole
 }
 
+/// The parts of `pieces` that may not be zeroes, in order: all that is in the store, and the base's where it has
+/// `data`, which is in order.
+pub(super) fn not_zero(pieces: &[ChunkPiece], data: &[Range]) -> Vec<Range> {
+    let mut wanted = Vec::new();
+    for piece in pieces {
+        if piece.store.is_some() {
+            wanted.push(piece.at);
+            continue;
+        }
+        let first = data.partition_point(|range| range.end() <= piece.at.offset);
+        let within = data[first..].iter().map(|range| {
+            let start = range.offset.max(piece.at.offset);
+            (start, range.end().min(piece.at.end()))
+        });
+        let within = within.take_while(|(start, end)| start < end);
+        wanted.extend(within.map(|(start, end)| between(start, end)));
+    }
+    wanted
+}
+
 /// The steps that write `data` over all of `work`.
 pub(super) fn writes(work: &ChunkWork, data: &IoBufs) -> Vec<StoreWrite> {
     steps(work, work.outer, |part| {
@@ -109,7 +129,7 @@ fn steps(
 }
 
 /// Cuts `range` into sections of at most `len_max`.
-pub(super) fn sections(range: Range, len_max: u64) -> impl Iterator<Item = Range> {
+pub(crate) fn sections(range: Range, len_max: u64) -> impl Iterator<Item = Range> {
     let mut at = range.offset;
     std::iter::from_fn(move || {
         let len = len_max.min(range.end() - at);
@@ -121,7 +141,7 @@ pub(super) fn sections(range: Range, len_max: u64) -> impl Iterator<Item = Range
 
 /// The end of the tables: how many exceptions are durable, and the table that the next one goes to.
 #[derive(Debug)]
-pub(super) struct Tail {
+pub(crate) struct Tail {
     layout: StoreLayout,
     committed: u64,
     table: Vec<u8>,
@@ -142,12 +162,17 @@ impl Tail {
     }
 
     /// The table that the next exception goes to.
-    pub(super) fn table(&self) -> &[u8] {
+    pub(crate) fn table(&self) -> &[u8] {
         &self.table
     }
 
+    /// How many exceptions are durable.
+    pub(crate) const fn committed(&self) -> u64 {
+        self.committed
+    }
+
     /// Its number.
-    pub(super) fn index(&self) -> u64 {
+    pub(crate) fn index(&self) -> u64 {
         self.committed / self.layout.per_table()
     }
 

@@ -21,23 +21,12 @@ use smallvec::SmallVec;
 
 use super::alloc::{Allocator, StoreRuns, StrandMark};
 use super::format::StoreLayout;
-use super::map::{ChunkRun, Exception, Map};
+pub(super) use super::map::{ChunkPiece, ChunkPieces};
+use super::map::{ChunkRun, Exception, Map, chunks_of};
 
 /// Chunks that wait for a flush. More are listed before the next one begins: 12 MiB of memory, and of
 /// 4 KiB chunks the 4 GiB that a power cut may take from a caller that never flushes.
 pub(super) const FRESH_MAX: usize = 1 << 20;
-
-/// Bytes of the disk that are neighbours where they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ChunkPiece {
-    /// Where on the disk.
-    pub(super) at: Range,
-    /// Where in the store; `None`: at the same place in the base.
-    pub(super) store: Option<u64>,
-}
-
-/// The pieces of a request, in order.
-pub(super) type ChunkPieces = SmallVec<[ChunkPiece; 2]>;
 
 /// Name of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +87,8 @@ pub(super) struct OverlayState {
     claims: Vec<ChunkClaim>,
     next_claim: u64,
     fresh: Vec<Exception>,
+    /// Exceptions that became durable since the store was opened.
+    durable: u64,
     /// Exceptions that are listed, fresh or claimed.
     promised: u64,
     /// Tables that may be written without asking for space.
@@ -117,6 +108,7 @@ impl OverlayState {
             claims: Vec::new(),
             next_claim: 0,
             fresh: Vec::new(),
+            durable: 0,
             promised,
             prepared: promised / found.layout.per_table() + 1,
             waiting: 0,
@@ -133,32 +125,23 @@ impl OverlayState {
 
     /// Where the bytes of `range` are.
     pub(super) fn pieces(&self, range: Range) -> ChunkPieces {
-        let runs = self.map.runs(self.chunks(range));
-        runs.map(|run| self.piece(run, range)).collect()
+        self.map.pieces(range, self.layout.chunk()).collect()
     }
 
     /// The first of the pieces, where it is all of `range`.
     pub(super) fn single(&self, range: Range) -> Option<ChunkPiece> {
-        let first = self.map.runs(self.chunks(range)).next()?;
-        let piece = self.piece(first, range);
-        (piece.at == range).then_some(piece)
+        let first = self.map.pieces(range, self.layout.chunk()).next()?;
+        (first.at == range).then_some(first)
     }
 
     /// The chunks that `range` touches.
     fn chunks(&self, range: Range) -> ops::Range<u64> {
-        let chunk = self.layout.chunk();
-        range.offset / chunk..range.end().div_ceil(chunk)
+        chunks_of(range, self.layout.chunk())
     }
 
     /// The part of `run` that lies in `within`.
     fn piece(&self, run: ChunkRun, within: Range) -> ChunkPiece {
-        let chunk = self.layout.chunk();
-        let start = (run.old * chunk).max(within.offset);
-        let end = ((run.old + run.len) * chunk).min(within.end());
-        ChunkPiece {
-            at: Range::new(start, end - start),
-            store: run.new.map(|new| new * chunk + (start - run.old * chunk)),
-        }
+        run.piece(self.layout.chunk(), within)
     }
 
     /// A change of `range`, which is not empty, wants to begin.
@@ -265,6 +248,14 @@ impl OverlayState {
         Range::new(start, end - start)
     }
 
+    /// The chunks of a claim, whole, as far as the disk reaches.
+    pub(super) fn claimed(&self, id: ClaimId) -> ChunkPieces {
+        let claim = self.claims.iter().find(|claim| claim.id == id);
+        let runs = claim.into_iter().flat_map(|claim| &claim.runs);
+        let whole = Range::new(0, self.size);
+        runs.map(|&run| self.piece(run, whole)).collect()
+    }
+
     /// The chunks of a claim are written: from now on they are read from the store.
     pub(super) fn publish(&mut self, id: ClaimId) {
         for run in self.end(id) {
@@ -314,9 +305,21 @@ impl OverlayState {
         &self.fresh
     }
 
+    /// How many exceptions were published since the store was opened: as many are durable once
+    /// [`Self::is_durable`] is true of it.
+    pub(super) fn published(&self) -> u64 {
+        self.durable + self.fresh.len() as u64
+    }
+
+    /// Whether the first `published` of the exceptions that were published are durable.
+    pub(super) const fn is_durable(&self, published: u64) -> bool {
+        self.durable >= published
+    }
+
     /// The first `count` of the fresh exceptions are durable.
     pub(super) fn committed(&mut self, count: usize) {
         self.fresh.drain(..count);
+        self.durable += count as u64;
         if self.fresh.is_empty() {
             self.fresh = Vec::new();
         }

@@ -34,21 +34,21 @@ const TABLES_BYTES_MAX: u64 = 8 << 20;
 
 /// A store that was understood.
 #[derive(Debug)]
-pub(super) struct Store {
-    pub(super) node: Node,
+pub(crate) struct Store {
+    pub(crate) node: Node,
     /// For messages.
-    pub(super) name: String,
-    pub(super) layout: StoreLayout,
+    pub(crate) name: String,
+    pub(crate) layout: StoreLayout,
     /// By chunk of the disk.
-    pub(super) exceptions: Vec<Exception>,
+    pub(crate) exceptions: Vec<Exception>,
     /// Free chunks between those that are used.
-    pub(super) gaps: Vec<ops::Range<u64>>,
+    pub(crate) gaps: Vec<ops::Range<u64>>,
     /// The chunk behind the last that is used.
-    pub(super) next: u64,
+    pub(crate) next: u64,
     /// Where the tables end.
-    pub(super) tail: Tail,
+    pub(crate) tail: Tail,
     /// The last table has bytes behind its end.
-    pub(super) leftover: bool,
+    pub(crate) leftover: bool,
 }
 
 /// How much of what may become a store is looked at.
@@ -58,6 +58,8 @@ pub(super) enum Look {
     Everything,
     /// A device may be large, and all of it data.
     Ends,
+    /// The header alone: other metadata say that it is a store, and a new one has a header of zeroes.
+    Header,
 }
 
 /// Reads the header. `None`: it is empty.
@@ -81,6 +83,9 @@ async fn understand(
     if let Some(layout) = read_header(&head).map_err(refused)? {
         return Ok(Some(layout));
     }
+    if look == Look::Header {
+        return Ok(None);
+    }
     let blank = is_blank(node, look).await.map_err(failed)?;
     if blank {
         return Ok(None);
@@ -94,6 +99,7 @@ async fn is_blank(node: &Node, look: Look) -> Result<bool, IoError> {
     let parts = match look {
         Look::Everything => vec![whole],
         Look::Ends if size <= 2 * BLANK_ENDS => vec![whole],
+        Look::Header => Vec::new(),
         Look::Ends => vec![
             Range::new(0, BLANK_ENDS),
             Range::new(size - BLANK_ENDS, BLANK_ENDS),
@@ -144,14 +150,14 @@ pub(super) async fn examine(
     if found.is_some() {
         store.read_tables().await?;
         store.check(wanted.base.size)?;
-    } else if options.read_only || !options.create {
+    } else if look != Look::Header && (options.read_only || !options.create) {
         return Err(OverlayError::Empty { store: store.name });
     }
     Ok((store, found.is_none()))
 }
 
 impl Store {
-    pub(super) fn failed(&self) -> impl Fn(IoError) -> OverlayError + use<> {
+    pub(crate) fn failed(&self) -> impl Fn(IoError) -> OverlayError + use<> {
         let store = self.name.clone();
         move |source| OverlayError::Store {
             store: store.clone(),
@@ -185,7 +191,7 @@ impl Store {
     }
 
     /// Chunks that it has.
-    pub(super) fn chunks(&self) -> u64 {
+    pub(crate) fn chunks(&self) -> u64 {
         (self.node.geometry().size / self.layout.chunk()).min(CHUNKS_MAX)
     }
 
@@ -206,7 +212,7 @@ impl Store {
                 needed: needed * chunk,
             });
         }
-        if is_new {
+        if is_new && !wanted.options.read_only {
             self.format().await?;
         }
         Ok(())

@@ -28,6 +28,8 @@ use crate::zeroes::zeroes;
 
 /// Tables that are written at once.
 const TABLES_IN_FLIGHT: usize = 16;
+/// What a power cut leaves whole, and so what is written of a header that changes, bytes.
+const HEADER_WRITE_LEN: u64 = 512;
 /// Largest table that is prepared on the fast path, bytes.
 const PREPARE_NOW_MAX: u64 = 64 * 1024;
 
@@ -71,6 +73,27 @@ impl Overlay {
         result
     }
 
+    /// Makes every exception durable that was published before. Unlike [`Self::make_durable`] it
+    /// does not cover data that was written in place. Callers that wait share one commit.
+    pub(crate) async fn make_listed(&self) -> Result<(), IoError> {
+        let published = self.state().published();
+        if self.state().is_durable(published) {
+            return Ok(());
+        }
+        let mut tables = self.tables.lock().await;
+        if self.state().is_durable(published) {
+            return Ok(());
+        }
+        if let Some(failure) = self.failure() {
+            return Err(failure);
+        }
+        let result = self.list_fresh(&mut tables).await;
+        if let Err(error) = &result {
+            self.fail(error);
+        }
+        result.map(drop)
+    }
+
     async fn list_all(&self) -> Result<(), IoError> {
         if self.state().fresh().is_empty() {
             return flush(&self.store).await;
@@ -80,11 +103,20 @@ impl Overlay {
         if let Some(failure) = self.failure() {
             return Err(failure);
         }
-        self.calm(&mut tables).await?;
+        let listed = self.list_fresh(&mut tables).await?;
+        drop(tables);
+        if listed {
+            return Ok(());
+        }
+        flush(&self.store).await
+    }
+
+    /// Lists what was published, durably; false: there is nothing of that.
+    async fn list_fresh(&self, tables: &mut Tables) -> Result<bool, IoError> {
+        self.calm(tables).await?;
         let added = self.state().fresh().to_vec();
         if added.is_empty() {
-            drop(tables);
-            return flush(&self.store).await;
+            return Ok(false);
         }
         if tables.ahead {
             flush(&self.store).await?;
@@ -94,7 +126,7 @@ impl Overlay {
         (tables.in_doubt, tables.ahead) = (false, false);
         tables.tail.advance(&added);
         self.state().committed(added.len());
-        Ok(())
+        Ok(true)
     }
 
     /// Writes the tables that list `added`.
@@ -153,6 +185,29 @@ impl Overlay {
         Ok(())
     }
 
+    /// Writes into the header, durably, that the store is not to be used any more. Nothing is listed
+    /// afterwards.
+    pub(crate) async fn mark_invalid(&self) -> Result<(), IoError> {
+        let tables = self.tables.lock().await;
+        let why = Failure {
+            errno: Errno::Io,
+            why: "the store was marked invalid".to_owned(),
+        };
+        // An earlier failure stays the reason.
+        self.failure.get_or_init(|| why);
+        let geometry = self.store.geometry();
+        let len = HEADER_WRITE_LEN.max(geometry.block_size.into());
+        let mut header = vec![0; Range::new(0, len).len_usize()];
+        let fields = self.layout.invalid_header();
+        header[..fields.len()].copy_from_slice(&fields);
+        let data = std::iter::once(header.into()).collect();
+        let plain = WriteFlags::empty();
+        self.store.write(Range::new(0, len), data, plain).await?;
+        let flushed = flush(&self.store).await;
+        drop(tables);
+        flushed
+    }
+
     /// Makes room for `count` tables: zeroes that need no new space when they are written over.
     pub(super) async fn prepare(&self, count: u64) -> Result<(), IoError> {
         let mut tables = self.tables.lock().await;
@@ -170,7 +225,7 @@ impl Overlay {
     }
 
     /// The same on the fast path.
-    pub(super) fn prepare_now(&self, count: u64) -> TryIo {
+    pub(super) fn try_prepare(&self, count: u64) -> TryIo {
         let Ok(tables) = self.tables.try_lock() else {
             return TryIo::WouldBlock;
         };

@@ -107,7 +107,7 @@ async fn cut_after(polls: u64, image: &[u8], content: &[u8]) -> bool {
         drop(disk);
         let below: Node = base.clone();
         commit(&below, store).await.unwrap();
-        assert_eq!(base.snapshot(), content, "begun anew after {polls} polls");
+        assert_eq!(base.snapshot(), content, "begun again after {polls} polls");
     }
     done
 }

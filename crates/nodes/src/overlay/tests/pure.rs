@@ -387,3 +387,25 @@ fn what_waits_for_a_flush_is_listed_before_it_is_too_much() {
     state.committed(FRESH_MAX);
     assert!(begin(&mut state, next));
 }
+
+proptest! {
+    #[test]
+    fn what_is_removed_from_a_map_is_the_bases_again(
+        olds in prop::collection::btree_set(0_u64..3000, 0..1500), removed in prop::collection::vec(0_u64..3000, 0..1500),
+    ) {
+        let mut left: BTreeMap<u64, u64> = olds.iter().map(|&old| (old, old * 2 + 2)).collect();
+        let all: Vec<Exception> = left.iter().map(|(&old, &new)| Exception::new(old, new)).collect();
+        let mut map = Map::of_sorted(&all);
+        for old in removed {
+            map.remove(old);
+            left.remove(&old);
+        }
+        prop_assert_eq!(map.count(), left.len() as u64);
+        let mut found = BTreeMap::new();
+        for run in map.runs(0..3000) {
+            let chunks = run.new.map(|new| (0..run.len).map(move |n| (run.old + n, new + n)));
+            found.extend(chunks.into_iter().flatten());
+        }
+        prop_assert_eq!(found, left);
+    }
+}
